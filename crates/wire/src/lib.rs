@@ -1,0 +1,21 @@
+//! What may be asked of a coordinator and what it answers, over HTTP, as JSON.
+//!
+//! One named struct per public shape, members in camelCase. Nothing here decides anything: a request
+//! that parsed and passed its check is well formed, not granted. The crate knows no other crate
+//! of the workspace, so that a client links the shapes without the rules or the store.
+//!
+//! Invariants:
+//! - Requests refuse members they do not know and name them; answers may grow, and clients ignore
+//!   what they do not know.
+//! - `verdict` is the coordinator's answer, `outcome` the worker's word, `state` the task's condition.
+//! - Every instant is a [`Time`]; opaque JSON ([`Json`]) keeps the bytes it came with.
+
+pub mod answers;
+mod json;
+pub mod requests;
+mod time;
+mod words;
+
+pub use json::Json;
+pub use time::{Time, TimeError};
+pub use words::{AttemptOutcome, ErrorCategory, Outcome, State, UnknownWord, Verdict};

@@ -1,0 +1,353 @@
+//! What may be asked. Every body refuses members it does not know, so that a misspelt option is an
+//! error and not a silent default.
+//!
+//! Members are spelled out in the batch items instead of flattened: serde cannot refuse unknown
+//! members of a flattened struct.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::{Deserialize, Deserializer, Serialize, de};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{ErrorCategory, Json, Outcome, State, Time};
+
+/// `POST /v1/runs`: one obligation to execute.
+///
+/// ```
+/// let run: wire::requests::SubmitRun =
+///     serde_json::from_str(r#"{"kind":"resize","queue":"images","input":{"w":80}}"#).unwrap();
+/// assert_eq!(run.input.text(), r#"{"w":80}"#);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SubmitRun {
+    /// What a worker must know how to do.
+    pub kind: String,
+    /// Where the run waits for a worker.
+    pub queue: String,
+    /// Handed to the worker as it is; null when absent.
+    #[serde(default)]
+    pub input: Json,
+    /// What the run is for, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<String>,
+    /// The name of the task in its plan or asset; the kind when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asset_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub resources: Option<Resources>,
+    /// Higher goes first; 0 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// How many attempts may report a failure before the run fails; 3 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// How many attempts may be lost with their worker before the run fails; 3 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_max: Option<u32>,
+    /// How long a worker may be silent; 90000 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u64>,
+    /// How often a worker should say that it lives; a third of `leaseMs` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_interval_ms: Option<u64>,
+    /// How long a worker may take to stop after a cancel; 30000 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_grace_ms: Option<u64>,
+    /// Not before this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Time>,
+    /// Failed with category TIMEOUT when not ended by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
+    /// Makes the jitter of retries reproducible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub retry: Option<Retry>,
+    /// W3C trace context, handed to the worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// Only inside a batch; a single run names its key in the `Idempotency-Key` header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+/// What an attempt needs; told to the worker, enforced by nobody here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Resources {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_millicores: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// How the wait between failed attempts grows: from `baseMs`, doubling, up to `capMs`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Retry {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap_ms: Option<u64>,
+}
+
+/// `POST /v1/runs` with many runs; each is accepted or refused on its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SubmitMany {
+    pub runs: Vec<SubmitRun>,
+}
+
+/// `POST /v1/runs/{runId}/cancel`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CancelRun {
+    /// Told to the worker as `cancelReason`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Take the lease back at once instead of asking the worker to stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub force: Option<bool>,
+}
+
+/// `POST /v1/leases`: a worker asks for work.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LeaseRequest {
+    pub worker_id: String,
+    pub queues: Vec<String>,
+    /// Only these kinds; every kind when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<Vec<String>>,
+    /// At most this many leases.
+    pub max: u32,
+    /// How long to wait while there is nothing; 0 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+    /// Repeating a poll with the same id returns the same leases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll_id: Option<String>,
+}
+
+/// `POST /v1/tasks/{taskId}/started`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Started {
+    pub attempt: u32,
+    pub worker_id: String,
+    /// The worker's own clock: recorded, decides nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+}
+
+/// `POST /v1/tasks/{taskId}/heartbeat`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Heartbeat {
+    pub attempt: u32,
+    pub worker_id: String,
+    /// The worker's own clock: recorded, decides nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress_pct: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// `POST /v1/tasks/{taskId}/completed`: the end of an attempt, in its worker's words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Completed {
+    pub attempt: u32,
+    pub worker_id: String,
+    pub outcome: Outcome,
+    /// The worker's own clock: recorded, decides nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Time>,
+    /// Only with outcome SUCCEEDED.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub error: Option<ReportedError>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub metrics: Option<Metrics>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled_during_phase: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_progress: Option<Json>,
+}
+
+/// Why an attempt failed. The text is repaired where needed and never a reason to refuse the report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReportedError {
+    pub category: ErrorCategory,
+    #[serde(default)]
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack_trace: Option<String>,
+    /// The worker's opinion; the category's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
+}
+
+/// What an attempt used, as measured by its worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Metrics {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_time_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_read_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_write_bytes: Option<u64>,
+}
+
+/// `POST /v1/reports`: many reports at once, one verdict each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Reports {
+    pub reports: Vec<Report>,
+}
+
+/// One report of a batch: [`Completed`] with the task and token a single call has in path and header.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Report {
+    pub task_id: String,
+    pub task_token: String,
+    pub attempt: u32,
+    pub worker_id: String,
+    pub outcome: Outcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub error: Option<ReportedError>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    pub metrics: Option<Metrics>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled_during_phase: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_progress: Option<Json>,
+}
+
+/// `POST /v1/heartbeats`: many heartbeats at once, one answer each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Heartbeats {
+    pub heartbeats: Vec<HeartbeatItem>,
+}
+
+/// One heartbeat of a batch: [`Heartbeat`] with the task and token a single call has in path and header.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HeartbeatItem {
+    pub task_id: String,
+    pub task_token: String,
+    pub attempt: u32,
+    pub worker_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress_pct: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// `GET /v1/runs?…`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListRuns {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub state: Option<State>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// A label and its value, written `name=value`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// The `nextCursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// `GET /v1/runs/{runId}?waitMs=`: answer when the run has ended, or after this time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct WaitMs {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+}
+
+/// `GET /v1/runs/{runId}/history?…`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct HistoryQuery {
+    /// Only entries after this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// How long to wait while there is nothing new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+}
+
+/// Reads a nested struct from an object only: derived serde would also take its members from an array,
+/// in an order we never promised.
+fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    deserializer.deserialize_option(ObjectOrNull(PhantomData))
+}
+
+struct ObjectOrNull<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> de::Visitor<'de> for ObjectOrNull<T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Option<T>, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Option<T>, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Option<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+    }
+}

@@ -1,0 +1,215 @@
+//! The closed vocabularies of the wire. Case is part of the promise: what a worker says and what it is
+//! answered is upper case, a task's condition lower case.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A word that is not in the vocabulary; the message lists those that are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownWord {
+    word: String,
+    allowed: String,
+}
+
+/// Enough to recognise one's own mistake in a message without echoing a whole body.
+const ECHO_CHARS_MAX: usize = 40;
+
+impl fmt::Display for UnknownWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not one of {}", self.word, self.allowed)
+    }
+}
+
+impl std::error::Error for UnknownWord {}
+
+// Derived serde would also read a unit variant spelled as an object, `{"FAILED": null}`, and the
+// schema would have to repeat each rename; one list of words serves all three.
+macro_rules! vocabulary {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$variant_doc])* $variant,)+ }
+
+        impl $name {
+            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $word,)+ }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownWord;
+            fn from_str(word: &str) -> Result<$name, UnknownWord> {
+                match word {
+                    $($word => Ok($name::$variant),)+
+                    _ => Err(UnknownWord {
+                        word: word.chars().take(ECHO_CHARS_MAX).collect(),
+                        allowed: [$($word,)+].join(", "),
+                    }),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                struct Word;
+                impl de::Visitor<'_> for Word {
+                    type Value = $name;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        write!(f, "one of {}", [$($word,)+].join(", "))
+                    }
+                    fn visit_str<E: de::Error>(self, word: &str) -> Result<$name, E> {
+                        word.parse().map_err(E::custom)
+                    }
+                }
+                deserializer.deserialize_str(Word)
+            }
+        }
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                utoipa::openapi::schema::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .enum_values(Some([$($word,)+]))
+                    .into()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {
+            fn name() -> std::borrow::Cow<'static, str> {
+                std::borrow::Cow::Borrowed(stringify!($name))
+            }
+        }
+    };
+}
+
+vocabulary! {
+    /// The coordinator's answer to a worker's call.
+    Verdict {
+        /// What was reported counts and is durable.
+        Committed = "COMMITTED",
+        /// The worker has lost its authority: stop, and report nothing more.
+        Cancelled = "CANCELLED",
+        /// The call itself is invalid; repeating it cannot help.
+        Rejected = "REJECTED",
+    }
+}
+
+vocabulary! {
+    /// What a worker says became of its attempt.
+    Outcome {
+        Succeeded = "SUCCEEDED",
+        Failed = "FAILED",
+        Cancelled = "CANCELLED",
+    }
+}
+
+vocabulary! {
+    /// What became of an attempt: the worker's word, or what the coordinator had to conclude.
+    AttemptOutcome {
+        Succeeded = "SUCCEEDED",
+        Failed = "FAILED",
+        Cancelled = "CANCELLED",
+        /// The lease ran out.
+        Lost = "LOST",
+        /// The lease was granted but the worker never made a call under it.
+        Undelivered = "UNDELIVERED",
+        /// The coordinator took the lease back before it ran out.
+        Revoked = "REVOKED",
+    }
+}
+
+vocabulary! {
+    /// Why an attempt failed, as its worker sees it.
+    ErrorCategory {
+        /// Exceptions and assertions of the user's code; retried by default.
+        UserCode = "USER_CODE",
+        /// The input does not pass validation; not retried by default.
+        DataQuality = "DATA_QUALITY",
+        /// Services, memory, disk; retried by default.
+        Infrastructure = "INFRASTRUCTURE",
+        /// Missing variables, invalid settings; not retried by default.
+        Configuration = "CONFIGURATION",
+        /// A deadline passed; retried by default.
+        Timeout = "TIMEOUT",
+        /// Only together with outcome CANCELLED; never retried.
+        Cancelled = "CANCELLED",
+    }
+}
+
+vocabulary! {
+    /// The condition of a task or run.
+    State {
+        Queued = "queued",
+        Running = "running",
+        /// Waiting for its next attempt after a failed or lost one.
+        Retry = "retry",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        /// Stopped by policy; partial results are kept.
+        Halted = "halted",
+        Cancelled = "cancelled",
+    }
+}
+
+impl State {
+    /// A terminal state never changes again.
+    pub const fn is_terminal(self) -> bool {
+        match self {
+            State::Queued | State::Running | State::Retry => false,
+            State::Succeeded | State::Failed | State::Halted | State::Cancelled => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_reads_back_as_itself() {
+        // S4-27, S3-12: outcomes and verdicts are spelled as the contract spells them.
+        for outcome in Outcome::ALL {
+            assert_eq!(outcome.as_str().parse(), Ok(*outcome));
+        }
+        for state in State::ALL {
+            assert_eq!(serde_json::to_string(state).unwrap(), format!("\"{state}\""));
+            assert_eq!(state.as_str(), state.as_str().to_lowercase());
+        }
+        let categories: Vec<&str> = ErrorCategory::ALL.iter().map(|c| c.as_str()).collect();
+        let contract = [
+            "USER_CODE",
+            "DATA_QUALITY",
+            "INFRASTRUCTURE",
+            "CONFIGURATION",
+            "TIMEOUT",
+            "CANCELLED",
+        ];
+        assert_eq!(categories, contract);
+    }
+
+    #[test]
+    fn an_unknown_word_is_answered_with_the_known_ones() {
+        let problem = serde_json::from_str::<Outcome>("\"succeeded\"").unwrap_err().to_string();
+        assert!(
+            problem.contains("`succeeded` is not one of SUCCEEDED, FAILED, CANCELLED"),
+            "{problem}"
+        );
+        assert!(serde_json::from_str::<Outcome>(r#"{"FAILED":null}"#).is_err());
+    }
+}
