@@ -1,0 +1,101 @@
+//! The store's clock: wall time at opening, monotonic from there, never backwards.
+//!
+//! Time comes in through [`Clock`], so that a simulator can own it. Nothing else in this crate reads
+//! a clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use verdict::{Span, Time};
+
+use crate::failure::{Failure, FailureKind};
+
+/// How far ahead of the wall a stored time may be before opening is refused: more than an hour is
+/// not drift but a clock that was wrong once, and every lease would wait for the wall to catch up.
+pub const AHEAD_MAX: Span = Span::from_secs(60 * 60);
+
+/// Where time comes from.
+pub trait Clock: Send + Sync + 'static {
+    /// Wall time.
+    fn wall(&self) -> Time;
+    /// Time since an arbitrary instant, never decreasing, unaffected by wall-clock steps.
+    fn monotonic(&self) -> Span;
+}
+
+/// The machine's clocks.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: std::time::Instant,
+}
+
+impl SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
+    pub fn start() -> Self {
+        Self { start: std::time::Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
+    fn wall(&self) -> Time {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Time::from_millis(since.map_or(0, |since| since.as_millis() as i64))
+    }
+
+    fn monotonic(&self) -> Span {
+        Span::from_millis(self.start.elapsed().as_millis() as u64)
+    }
+}
+
+/// What to do when the stored time is far ahead of the wall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    Refuse,
+    /// `--accept-clock`: go on from the stored time.
+    Accept,
+}
+
+/// A store's reading of a clock.
+#[derive(Clone)]
+pub struct Reading {
+    clock: Arc<dyn Clock>,
+    /// What the wall said (or the stored maximum, if later) when monotonic time was `from`.
+    base: Time,
+    from: Span,
+    latest: Arc<AtomicI64>,
+}
+
+impl Reading {
+    /// Starts at wall time, but never before `stored`, the latest time of an earlier life.
+    pub fn open(
+        clock: Arc<dyn Clock>,
+        stored: Option<Time>,
+        ahead: Ahead,
+    ) -> Result<Self, Failure> {
+        let wall = clock.wall();
+        if let Some(stored) = stored
+            && stored.since(wall) > AHEAD_MAX
+            && ahead == Ahead::Refuse
+        {
+            return Err(Failure::new(FailureKind::Closed, too_far_ahead(stored, wall)));
+        }
+        let base = stored.map_or(wall, |stored| stored.max(wall));
+        let from = clock.monotonic();
+        Ok(Self { clock, base, from, latest: Arc::new(AtomicI64::new(base.millis())) })
+    }
+
+    /// Now, at least as late as every reading before.
+    pub fn now(&self) -> Time {
+        let passed = self.clock.monotonic().millis().saturating_sub(self.from.millis());
+        let now = self.base.plus(Span::from_millis(passed)).millis();
+        Time::from_millis(self.latest.fetch_max(now, Ordering::SeqCst).max(now))
+    }
+}
+
+fn too_far_ahead(stored: Time, wall: Time) -> String {
+    let seconds = stored.since(wall).millis() / 1000;
+    format!(
+        "the store's last commit is {seconds} s ahead of this machine's clock; set the clock right, \
+         or start with --accept-clock to go on from the stored time"
+    )
+}

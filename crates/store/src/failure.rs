@@ -1,0 +1,63 @@
+//! The world did not answer as it should. Never a refusal: those are values in a verdict.
+
+use std::error::Error;
+
+use verdict::TaskId;
+
+type Source = Box<dyn Error + Send + Sync + 'static>;
+
+/// A definite failure: what was being done has no effect.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct Failure {
+    pub kind: FailureKind,
+    /// What the store was doing, as a fragment that fits after "failed:".
+    pub what: String,
+    pub source: Option<Source>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// Another writer changed this task first: load and decide again.
+    Conflict(TaskId),
+    /// No room. Service goes on when space returns.
+    Full,
+    /// The store cannot take this particular data, whoever asks.
+    Invalid,
+    /// Somebody else has the store open, or its files cannot be opened or understood.
+    Closed,
+    /// Passing trouble: try again.
+    Unavailable,
+    /// The store's memory of itself can no longer be trusted: reopen it.
+    Fatal,
+}
+
+impl Failure {
+    pub fn new(kind: FailureKind, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), source: None }
+    }
+
+    #[must_use]
+    pub fn because(self, source: impl Into<Source>) -> Self {
+        Self { source: Some(source.into()), ..self }
+    }
+
+    /// Whether the same call may succeed later without anybody changing it.
+    pub fn is_retryable(&self) -> bool {
+        match self.kind {
+            FailureKind::Conflict(_) | FailureKind::Full | FailureKind::Unavailable => true,
+            FailureKind::Invalid | FailureKind::Closed | FailureKind::Fatal => false,
+        }
+    }
+}
+
+/// How a commit can go wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitFailure {
+    /// Rolled back: nothing of the batch happened.
+    #[error("the batch was rolled back")]
+    RolledBack(#[source] Failure),
+    /// The batch may or may not be durable. Only reopening the store can tell.
+    #[error("the commit's outcome is unknown")]
+    Unknown(#[source] Failure),
+}

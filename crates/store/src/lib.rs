@@ -1,0 +1,20 @@
+//! Remembers what was decided, atomically, and decides nothing.
+//!
+//! [`seam`] says what a store can do; [`sqlite`] and [`memory`] are two that do it; [`conformance`]
+//! is the suite that both must pass. Rules live in `verdict`; this crate only keeps their results,
+//! selects by two numbers they give (`claimable_at`, `wakes_at`) and guards revisions.
+
+pub mod browse;
+pub mod clock;
+pub mod failure;
+pub mod row;
+pub mod seam;
+
+pub use browse::Browse;
+pub use clock::{Ahead, Clock, Reading, SystemClock};
+pub use failure::{CommitFailure, Failure, FailureKind};
+pub use row::{
+    ApiKey, Change, Entry, Filter, Found, Held, Key, PollRef, QueueDepth, Ready, Refused, Renewals,
+    Resources, Spec, TaskKey, Want,
+};
+pub use seam::{Batch, Loaded, Opened, Store, Writer};

@@ -1,0 +1,188 @@
+//! What goes into a store and comes out of it, beside the rules' own types.
+
+use std::collections::BTreeMap;
+
+use verdict::{
+    Closed, Digest, Event, Json, LeaseId, Name, Request, Scope, Stamp, Subject, Task, TaskId, Text,
+    Time,
+};
+
+/// A task is never named without its scope.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskKey {
+    pub scope: Scope,
+    pub id: TaskId,
+}
+
+/// What a task was submitted with that no rule looks at. Written once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    pub input: Json,
+    pub goal: Option<Text>,
+    pub task_key: Option<Name>,
+    pub asset_id: Option<Text>,
+    pub resources: Option<Resources>,
+    pub labels: BTreeMap<String, String>,
+    pub traceparent: Option<Text>,
+    /// The idempotency key as the client wrote it.
+    pub key: Option<Text>,
+    pub fingerprint: Digest,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    pub memory_bytes: Option<u64>,
+    pub cpu_millicores: Option<u64>,
+    pub timeout_ms: Option<u64>,
+}
+
+/// An idempotency key in its scope.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    pub scope: Scope,
+    pub text: Text,
+}
+
+/// The last use of an idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub task: TaskId,
+    pub fingerprint: Digest,
+}
+
+/// One task's change: everything one batch decided about it so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The revision that was loaded, or saved before in this batch; `None` for a new task.
+    pub before: Option<u32>,
+    /// `Live` or `Done`, never `Absent`.
+    pub after: Subject,
+    /// With a new task, and only then.
+    pub spec: Option<Spec>,
+    /// Attempts that closed.
+    pub closed: Vec<Closed>,
+    pub entries: Vec<Entry>,
+}
+
+/// One decision in a task's history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// From 1, without gaps.
+    pub n: u32,
+    pub at: Time,
+    pub epoch: u32,
+    /// The rules that decided.
+    pub rules: u32,
+    /// What was asked, without the payloads: the digest of a report stands for its output.
+    pub request: Request,
+    /// The parts of the task that renewals had changed since the entry before.
+    pub loaded: Option<Renewals>,
+    pub events: Vec<Event>,
+}
+
+/// What renewals do to a task, kept with the next entry because they have none of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renewals {
+    pub claim_version: u32,
+    pub revision: u32,
+    pub decided_at: Time,
+    pub heartbeat_at: Option<Time>,
+    pub expires_at: Option<Time>,
+    pub heard: bool,
+}
+
+impl Renewals {
+    pub fn of(task: &Task) -> Self {
+        Self {
+            claim_version: task.claim_version,
+            revision: task.revision,
+            decided_at: task.decided_at,
+            heartbeat_at: task.lease().map(|lease| lease.heartbeat_at),
+            expires_at: task.lease().map(|lease| lease.expires_at),
+            heard: task.lease().is_some_and(|lease| lease.heard),
+        }
+    }
+}
+
+/// A call under a lease that was refused: kept outside the state machine, changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub task: TaskKey,
+    pub lease: LeaseId,
+    pub attempt: u32,
+    pub worker: Name,
+    /// `started`, `heartbeat` or `report`.
+    pub call: &'static str,
+    /// The refusal's stable name.
+    pub code: &'static str,
+    pub stamp: Stamp,
+    pub digest: Option<Digest>,
+    pub at: Time,
+}
+
+/// What a poll is looking for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Want {
+    pub scope: Scope,
+    pub queues: Vec<Name>,
+    /// `None` means every kind.
+    pub kinds: Option<Vec<Name>>,
+    pub max: usize,
+}
+
+/// A poll that names itself, so that asking again finds what it was given.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PollRef {
+    pub scope: Scope,
+    pub owner: Name,
+    pub poll: Name,
+}
+
+/// A task with what its worker needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    pub task: Task,
+    pub spec: Spec,
+}
+
+/// A key that opens the HTTP interface. Only its digest is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKey {
+    /// The public part, by which it is found and named.
+    pub id: Name,
+    pub scope: Scope,
+    pub roles: Vec<Name>,
+    pub digest: Digest,
+    pub created_at: Time,
+}
+
+/// How full a queue is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueDepth {
+    pub scope: Scope,
+    pub queue: Name,
+    pub ready: u64,
+    pub delayed: u64,
+    pub running: u64,
+    /// Since when the longest waiting ready task could have been leased.
+    pub oldest_ready_at: Option<Time>,
+}
+
+/// Page size, length and place of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub state: Option<verdict::State>,
+    pub queue: Option<Name>,
+    pub kind: Option<Name>,
+    pub label: Option<(String, String)>,
+    /// Newest first; only tasks older than this one.
+    pub before: Option<TaskId>,
+    pub limit: usize,
+}
+
+/// A task as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub subject: Subject,
+    pub spec: Spec,
+}

@@ -1,0 +1,137 @@
+//! The seam: what a store can do. It remembers; it never decides.
+//!
+//! A [`Writer`] opens one [`Batch`] at a time: load and lock what the batch touches, save what was
+//! decided, commit. Everything in a batch becomes durable together or not at all. Several writers
+//! may work at once where the engine allows it; then row locks and the revision guard keep them
+//! apart, and [`Loaded::Held`] says that a row is another's for now.
+//!
+//! Nothing here names a rule. The order of what is ready, due and expiring is derived from two
+//! numbers the rules give with every task (`claimable_at`, `wakes_at`).
+//!
+//! Futures are `Send`; an engine that works synchronously returns ready futures and is driven from
+//! a thread of its own.
+
+use std::future::Future;
+
+use verdict::{Closed, LeaseId, Subject, Task, TaskId, Time};
+
+use crate::browse::Browse;
+use crate::failure::{CommitFailure, Failure};
+use crate::row::{ApiKey, Change, Held, Key, PollRef, Ready, Refused, TaskKey, Want};
+
+pub trait Store: Clone + Send + Sync + 'static {
+    type Writer: Writer;
+    type Browse: Browse;
+
+    /// A writer. Engines with a single writer refuse a second one while the first lives.
+    fn writer(&self) -> impl Future<Output = Result<Self::Writer, Failure>> + Send;
+
+    /// Reads beside the writers, each call in one snapshot of committed state.
+    fn browse(&self) -> &Self::Browse;
+
+    /// The store's clock, as the next batch would read it.
+    fn now(&self) -> Time;
+
+    /// What was found when the store was opened.
+    fn opened(&self) -> Opened;
+}
+
+/// What opening a store found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Which life of the store this is: larger after a restore. Part of every fence.
+    pub epoch: u32,
+    /// The time of the last commit before this opening: nobody was heard since then.
+    pub last_commit_at: Option<Time>,
+    /// How many writers may work at once.
+    pub writers: usize,
+}
+
+pub trait Writer: Send + 'static {
+    type Batch<'w>: Batch
+    where
+        Self: 'w;
+
+    fn begin(&mut self) -> impl Future<Output = Result<Self::Batch<'_>, Failure>> + Send;
+
+    /// The earliest instant at which time alone makes a task ready or needs a sweep.
+    fn next_wake(&mut self) -> impl Future<Output = Result<Option<Time>, Failure>> + Send;
+
+    /// The shortest lease among running tasks: how long a stall may last before it counts.
+    fn shortest_lease(&self) -> Option<verdict::Span>;
+
+    /// Remembers an API key. Administration, so outside of batches.
+    fn put_api_key(&mut self, key: &ApiKey) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// One transaction. Dropping it without [`Batch::commit`] rolls it back.
+pub trait Batch: Send {
+    /// Loads and locks tasks. The answers are in the order of the keys.
+    fn load(
+        &mut self,
+        keys: &[TaskKey],
+    ) -> impl Future<Output = Result<Vec<Loaded>, Failure>> + Send;
+
+    /// Closed attempts by the lease they had.
+    fn closed(
+        &mut self,
+        leases: &[(TaskId, LeaseId)],
+    ) -> impl Future<Output = Result<Vec<Option<Closed>>, Failure>> + Send;
+
+    /// Which task an idempotency key was last used for, if that is still remembered.
+    fn holders(
+        &mut self,
+        keys: &[Key],
+    ) -> impl Future<Output = Result<Vec<Option<Held>>, Failure>> + Send;
+
+    /// Tasks that are running under leases asked for by these polls.
+    fn polled(
+        &mut self,
+        polls: &[PollRef],
+    ) -> impl Future<Output = Result<Vec<Vec<Ready>>, Failure>> + Send;
+
+    /// The clock, read once per batch and never moving backwards. Call it after loading.
+    fn now(&mut self) -> impl Future<Output = Result<Time, Failure>> + Send;
+
+    /// Writes what was decided. Later calls in the same batch see it.
+    fn save(
+        &mut self,
+        changes: Vec<Change>,
+        refused: Vec<Refused>,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Claimable tasks for each want, locked, by priority then age; no task is given twice in one
+    /// call, and none that an earlier want of the same call took.
+    fn ready(
+        &mut self,
+        wants: &[Want],
+        now: Time,
+    ) -> impl Future<Output = Result<Vec<Vec<Ready>>, Failure>> + Send;
+
+    /// Tasks whose `wakes_at` has come, earliest first, locked.
+    fn due(
+        &mut self,
+        now: Time,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Task>, Failure>> + Send;
+
+    /// Running tasks by id, after `after`, locked: for decisions about every lease.
+    fn running(
+        &mut self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Task>, Failure>> + Send;
+
+    /// Makes the commit durable even if nothing changed, so that "last heard" moves on.
+    fn pulse(&mut self);
+
+    fn commit(self) -> impl Future<Output = Result<(), CommitFailure>> + Send;
+}
+
+/// A task as it was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    Subject(Subject),
+    /// Locked by another writer: ask again in a later batch.
+    Held,
+}

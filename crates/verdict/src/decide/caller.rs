@@ -1,0 +1,81 @@
+//! Who is calling under a lease, and does the lease still count?
+//!
+//! The order of checks is part of the contract, because it decides which answer a worker gets when
+//! several apply: task, lease, owner, stored answer (reports only), attempt, terminal, current.
+
+use crate::event::Subject;
+use crate::request::Caller;
+use crate::task::{Lease, State, Task};
+use crate::time::Moment;
+use crate::verdict::{Refusal, Seen};
+
+/// Which call is being checked: the same lost lease is answered in three ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    Started,
+    Heartbeat,
+    Report,
+}
+
+/// The lease was issued for this task, and to this worker. It need not be current.
+pub(super) fn recognise(seen: Seen<'_>, caller: &Caller, at: Moment) -> Result<(), Refusal> {
+    let Some(state) = seen.subject.state() else { return Err(Refusal::TaskNotFound) };
+    let open = seen.subject.live().and_then(Task::lease).filter(|lease| lease.id == caller.lease);
+    let closed = seen.closed.filter(|closed| closed.lease == caller.lease);
+    let owner = match (open, closed) {
+        (Some(lease), _) => &lease.owner,
+        (None, Some(closed)) => &closed.owner,
+        // A restored store has forgotten leases it once gave: that is lost authority, not a lie.
+        (None, None) if caller.epoch < at.epoch => return Err(Refusal::TaskExpired { state }),
+        (None, None) => return Err(Refusal::UnknownLease),
+    };
+    if *owner == caller.worker { Ok(()) } else { Err(Refusal::WorkerMismatch) }
+}
+
+/// The task and its lease, if the caller's word counts now.
+pub(super) fn authorise<'a>(
+    seen: Seen<'a>,
+    caller: &Caller,
+    call: Call,
+    at: Moment,
+) -> Result<(&'a Task, &'a Lease), Refusal> {
+    check_attempt(seen.subject, caller)?;
+    let task = match seen.subject {
+        Subject::Absent => return Err(Refusal::TaskNotFound),
+        Subject::Live(task) => task,
+        Subject::Done(done) => return Err(on_terminal(done.end.state, call)),
+    };
+    let state = task.state();
+    if call == Call::Started && seen.closed.is_some_and(|closed| closed.report.is_some()) {
+        return Err(Refusal::AttemptAlreadyCompleted { state });
+    }
+    match task.lease() {
+        Some(lease) if lease.id == caller.lease && holds(lease, at) => Ok((task, lease)),
+        Some(_) | None => Err(Refusal::TaskExpired { state }),
+    }
+}
+
+fn holds(lease: &Lease, at: Moment) -> bool {
+    lease.fence.epoch() == at.epoch && !lease.expires_at.has_come(at.now)
+}
+
+fn check_attempt(subject: &Subject, caller: &Caller) -> Result<(), Refusal> {
+    let expected = match subject {
+        Subject::Absent => return Err(Refusal::TaskNotFound),
+        Subject::Live(task) => task.attempt,
+        Subject::Done(done) => done.attempt,
+    };
+    let received = caller.attempt;
+    match received.cmp(&expected) {
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Less => Err(Refusal::AttemptSuperseded { expected, received }),
+        std::cmp::Ordering::Greater => Err(Refusal::AttemptUnknown { expected, received }),
+    }
+}
+
+fn on_terminal(state: State, call: Call) -> Refusal {
+    match call {
+        Call::Started | Call::Report => Refusal::TaskAlreadyTerminal { state },
+        Call::Heartbeat => Refusal::TaskExpired { state },
+    }
+}

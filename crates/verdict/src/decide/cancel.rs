@@ -1,0 +1,89 @@
+//! Somebody wants a task to stop.
+//!
+//! A waiting task stops at once. A running one is asked through its next heartbeat and has its grace
+//! period to clean up; a forced cancel does not ask. Cancelling twice changes nothing.
+
+use crate::attempt::AttemptOutcome;
+use crate::done::{Category, Done, End, Fault, Reason};
+use crate::event::{Event, Subject};
+use crate::request::{Cancel, Manner};
+use crate::task::{State, Task};
+use crate::time::{Moment, Time};
+use crate::transition::{self, Closing};
+use crate::verdict::{Answer, Refusal, Seen, Verdict};
+
+/// Owns every end that a cancel brings without the worker's word.
+pub struct Canceller(());
+
+pub(super) fn decide(seen: Seen<'_>, cancel: &Cancel, at: Moment) -> Verdict {
+    match seen.subject {
+        Subject::Absent => Verdict::refuse(Refusal::TaskNotFound),
+        Subject::Done(done) => on_ended(done),
+        Subject::Live(task) => on_live(task, cancel, at.now),
+    }
+}
+
+fn on_ended(done: &Done) -> Verdict {
+    match (&done.cancel, done.end.state) {
+        (Some(cancel), state @ State::Cancelled) => accepted(state, cancel.requested_at, vec![]),
+        (_, state) => Verdict::refuse(Refusal::RunAlreadyTerminal { state }),
+    }
+}
+
+fn on_live(task: &Task, cancel: &Cancel, now: Time) -> Verdict {
+    let requested_at = task.cancel.as_ref().map_or(now, |earlier| earlier.requested_at);
+    let mut events = Vec::new();
+    if task.cancel.is_none() {
+        events.push(Event::CancelRequested { reason: cancel.reason.clone() });
+    }
+    match (task.lease(), cancel.manner) {
+        (None, _) => {
+            events.push(transition::cancel_waiting(&Canceller(()), task, requested_end()));
+            accepted(State::Cancelled, requested_at, events)
+        }
+        (Some(_), Manner::Force) => {
+            let closing = Closing::unreported(AttemptOutcome::Revoked, Reason::CancelForced);
+            let end = End { reason: Some(Reason::CancelForced), ..requested_end() };
+            events.push(transition::revoke(&Canceller(()), task, closing, end, now));
+            accepted(State::Cancelled, requested_at, events)
+        }
+        (Some(_), Manner::Ask) => accepted(State::Running, requested_at, events),
+    }
+}
+
+fn accepted(state: State, requested_at: Time, events: Vec<Event>) -> Verdict {
+    Verdict::new(Answer::CancelAccepted { state, requested_at }, events)
+}
+
+fn requested_end() -> End {
+    End {
+        state: State::Cancelled,
+        reason: Some(Reason::CancelRequested),
+        output: None,
+        fault: None,
+    }
+}
+
+/// The worker has not begun: nothing has to be cleaned up, so the task ends at once.
+pub(super) fn before_start(task: &Task, now: Time) -> Event {
+    let closing = Closing::unreported(AttemptOutcome::Cancelled, Reason::CancelRequested);
+    transition::revoke(&Canceller(()), task, closing, requested_end(), now)
+}
+
+/// The grace period is over and the worker has not answered: the lease is revoked (R-13, W-13).
+pub(super) fn grace_over(task: &Task, outcome: AttemptOutcome, now: Time) -> Event {
+    let closing = Closing::unreported(outcome, Reason::CancelTimeout);
+    let fault = Fault {
+        category: Category::Timeout,
+        message: "the worker did not stop within the cancel grace period".into(),
+        stack_trace: None,
+        retryable: Some(false),
+    };
+    let end = End {
+        state: State::Failed,
+        reason: Some(Reason::CancelTimeout),
+        output: None,
+        fault: Some(fault),
+    };
+    transition::revoke(&Canceller(()), task, closing, end, now)
+}

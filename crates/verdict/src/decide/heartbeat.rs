@@ -1,0 +1,31 @@
+//! A worker is alive: its lease goes on, and it learns whether it should stop.
+//!
+//! A heartbeat grants nothing and changes no result (S3-47). It is the only carrier of the cancel
+//! signal while a worker executes, and the first answer that carries it starts the grace period.
+
+use super::caller::{self, Call};
+use crate::event::Event;
+use crate::request::Heartbeat;
+use crate::task::{Lease, Task};
+use crate::time::Moment;
+use crate::verdict::{Answer, CancelSignal, Seen, Verdict};
+
+pub(super) fn decide(seen: Seen<'_>, heartbeat: &Heartbeat, at: Moment) -> Verdict {
+    let checked = caller::recognise(seen, &heartbeat.caller, at)
+        .and_then(|()| caller::authorise(seen, &heartbeat.caller, Call::Heartbeat, at));
+    match checked {
+        Err(refusal) => Verdict::refuse(refusal),
+        Ok((task, lease)) => renew(task, lease, heartbeat, at),
+    }
+}
+
+fn renew(task: &Task, lease: &Lease, heartbeat: &Heartbeat, at: Moment) -> Verdict {
+    // A renewal never shortens: a lease that was extended for a gap of ours keeps its length.
+    let expires_at = task.lease_end(lease.acquired_at, at.now).max(lease.expires_at);
+    let renewed = Event::Renewed { expires_at, progress: heartbeat.progress.clone() };
+    let first_signal = task.cancel.as_ref().is_some_and(|cancel| cancel.signalled_at.is_none());
+    let signalled = first_signal.then_some(Event::CancelSignalled);
+    let cancel = task.cancel.as_ref().map(|cancel| CancelSignal { reason: cancel.reason.clone() });
+    let answer = Answer::Alive { expires_at, cancel };
+    Verdict::new(answer, std::iter::once(renewed).chain(signalled).collect())
+}

@@ -1,0 +1,109 @@
+//! A worker reports how its attempt ended; the retry policy says what becomes of the task.
+
+use super::caller::{self, Call};
+use crate::attempt::{AttemptOutcome, Closed};
+use crate::done::{End, Fault, Reason};
+use crate::event::Next;
+use crate::request::{Outcome, Report};
+use crate::task::{State, Task};
+use crate::time::{Moment, Time};
+use crate::transition::{self, Closing};
+use crate::verdict::{Answer, Refusal, Seen, Verdict};
+
+/// Owns a running task's way to what its worker reported.
+pub struct Runner(());
+
+pub(super) fn decide(seen: Seen<'_>, report: &Report, at: Moment) -> Verdict {
+    if let Err(refusal) = caller::recognise(seen, &report.caller, at) {
+        return Verdict::refuse(refusal);
+    }
+    if let Some(stored) = stored_answer(seen, report) {
+        return stored;
+    }
+    match caller::authorise(seen, &report.caller, Call::Report, at) {
+        Err(refusal) => Verdict::refuse(refusal),
+        Ok((task, _)) => commit(task, report, at.now),
+    }
+}
+
+/// The same report again gets its answer again; another one for the same lease is refused.
+fn stored_answer(seen: Seen<'_>, report: &Report) -> Option<Verdict> {
+    let closed: &Closed = seen.closed.filter(|closed| closed.lease == report.caller.lease)?;
+    let reported = closed.report?;
+    let state = seen.subject.state().expect("a recognised caller has a task");
+    if reported != report.digest {
+        return Some(Verdict::refuse(Refusal::ConflictingReport { state }));
+    }
+    let answer = Answer::Committed { outcome: closed.outcome, state, replayed: true };
+    Some(Verdict::new(answer, Vec::new()))
+}
+
+fn commit(task: &Task, report: &Report, now: Time) -> Verdict {
+    let (outcome, next) = match &report.outcome {
+        Outcome::Succeeded { output } => {
+            let end =
+                End { state: State::Succeeded, reason: None, output: output.clone(), fault: None };
+            (AttemptOutcome::Succeeded, Next::End(end))
+        }
+        Outcome::Failed(fault) => (AttemptOutcome::Failed, after_failure(task, fault, now)),
+        Outcome::Cancelled { output } => {
+            let reason = match task.cancel {
+                Some(_) => Reason::CancelRequested,
+                None => Reason::CancelledByWorker,
+            };
+            let end = End {
+                state: State::Cancelled,
+                reason: Some(reason),
+                output: output.clone(),
+                fault: None,
+            };
+            (AttemptOutcome::Cancelled, Next::End(end))
+        }
+    };
+    let state = match &next {
+        Next::Retry { .. } => State::Retry,
+        Next::End(end) => end.state,
+    };
+    let event = transition::report(&Runner(()), task, closing(report, outcome, &next), next, now);
+    Verdict::new(Answer::Committed { outcome, state, replayed: false }, vec![event])
+}
+
+fn closing(report: &Report, outcome: AttemptOutcome, next: &Next) -> Closing {
+    let fault = match &report.outcome {
+        Outcome::Failed(fault) => Some(fault.clone()),
+        Outcome::Succeeded { .. } | Outcome::Cancelled { .. } => None,
+    };
+    let reason = match next {
+        Next::End(end) => end.reason,
+        Next::Retry { .. } => None,
+    };
+    Closing { outcome, reason, fault, report: Some(report.digest), claims: report.claims.clone() }
+}
+
+/// What becomes of a task after a reported failure: not retryable or no try left ends it, a
+/// pending cancel takes the place of a retry, everything else waits for its next attempt.
+pub(super) fn after_failure(task: &Task, fault: &Fault, now: Time) -> Next {
+    let failures = task.failures + 1;
+    let failed = |reason| {
+        Next::End(End {
+            state: State::Failed,
+            reason: Some(reason),
+            output: None,
+            fault: Some(fault.clone()),
+        })
+    };
+    if !fault.is_retryable() {
+        failed(Reason::NotRetryable)
+    } else if failures >= task.policy.failures_max {
+        failed(Reason::AttemptsExhausted)
+    } else if task.cancel.is_some() {
+        Next::End(End {
+            state: State::Cancelled,
+            reason: Some(Reason::CancelRequested),
+            output: None,
+            fault: Some(fault.clone()),
+        })
+    } else {
+        Next::Retry { due: now.plus(task.policy.backoff(task.id, task.attempt, failures)) }
+    }
+}

@@ -1,0 +1,31 @@
+//! A worker says that it begins.
+
+use super::caller::{self, Call};
+use super::cancel;
+use crate::event::Event;
+use crate::request::Started;
+use crate::task::{Lease, State, Task};
+use crate::time::Moment;
+use crate::verdict::{Answer, Refusal, Seen, Verdict};
+
+pub(super) fn decide(seen: Seen<'_>, started: &Started, at: Moment) -> Verdict {
+    let checked = caller::recognise(seen, &started.caller, at)
+        .and_then(|()| caller::authorise(seen, &started.caller, Call::Started, at));
+    match checked {
+        Err(refusal) => Verdict::refuse(refusal),
+        Ok((task, _)) if task.cancel.is_some() => refuse_cancelled(task, at),
+        Ok((_, lease)) => acknowledge(lease),
+    }
+}
+
+/// A start that meets a cancel request never begins: the task ends here (S4-50).
+fn refuse_cancelled(task: &Task, at: Moment) -> Verdict {
+    let refusal = Refusal::TaskAlreadyTerminal { state: State::Cancelled };
+    Verdict::new(Answer::Refused(refusal), vec![cancel::before_start(task, at.now)])
+}
+
+/// The same worker may say it twice; only the first time is an event.
+fn acknowledge(lease: &Lease) -> Verdict {
+    let events = if lease.started_at.is_none() { vec![Event::Started] } else { Vec::new() };
+    Verdict::new(Answer::Acknowledged, events)
+}

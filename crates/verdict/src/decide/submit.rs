@@ -1,0 +1,54 @@
+//! A new task, or the one that already has its idempotency key.
+
+use crate::event::Subject;
+use crate::request::Submit;
+use crate::task::State;
+use crate::time::{Moment, Span, Time};
+use crate::transition;
+use crate::verdict::{Answer, Holder, Refusal, Seen, Verdict};
+
+/// A key outlives its task's end by a day, so that a client that lost the answer finds its run
+/// again instead of making a second one.
+pub const KEY_WINDOW: Span = Span::from_secs(24 * 60 * 60);
+
+/// Owns the creation of tasks.
+pub struct Submitter(());
+
+pub(super) fn decide(seen: Seen<'_>, submit: &Submit, at: Moment) -> Verdict {
+    match seen.holder {
+        Some(holder) if holds_key(holder.subject, at.now) => recall(holder, submit),
+        Some(_) | None => create(submit, at.now),
+    }
+}
+
+/// Whether a task still keeps others from using its key.
+pub fn holds_key(subject: &Subject, now: Time) -> bool {
+    match subject {
+        Subject::Absent => false,
+        Subject::Live(_) => true,
+        Subject::Done(done) => !done.completed_at.plus(KEY_WINDOW).has_come(now),
+    }
+}
+
+fn recall(holder: Holder<'_>, submit: &Submit) -> Verdict {
+    let (task, state, created_at) = match holder.subject {
+        Subject::Live(task) => (task.id, task.state(), task.created_at),
+        Subject::Done(done) => (done.id, done.end.state, done.created_at),
+        Subject::Absent => unreachable!("an absent task holds no key"),
+    };
+    if holder.fingerprint != submit.fingerprint {
+        return Verdict::refuse(Refusal::KeyReused { holder: task });
+    }
+    Verdict::new(Answer::Accepted { task, state, created_at, replayed: true }, Vec::new())
+}
+
+fn create(submit: &Submit, now: Time) -> Verdict {
+    let event = transition::submit(&Submitter(()), submit, now);
+    let answer = Answer::Accepted {
+        task: submit.id,
+        state: State::Queued,
+        created_at: now,
+        replayed: false,
+    };
+    Verdict::new(answer, vec![event])
+}

@@ -1,0 +1,141 @@
+//! Time has passed. What does it change?
+//!
+//! A sweep is a request like any other: it looks at the task as it is now, not as it was when
+//! somebody chose it, so a sweep that comes late or twice does nothing.
+
+use super::{cancel, report};
+use crate::attempt::AttemptOutcome;
+use crate::done::{Category, End, Fault, Reason};
+use crate::event::{Event, Next};
+use crate::id::Text;
+use crate::policy::UNDELIVERED_MAX;
+use crate::task::{Lease, Phase, State, Task};
+use crate::time::{Moment, Time};
+use crate::transition::{self, Closing};
+use crate::verdict::{Answer, Seen, Verdict};
+
+/// Owns what time alone does to a task.
+pub struct Sweeper(());
+
+pub(super) fn decide(seen: Seen<'_>, at: Moment) -> Verdict {
+    let event = seen.subject.live().and_then(|task| match &task.phase {
+        Phase::Queued { .. } | Phase::Retry { .. } => sweep_waiting(task, at.now),
+        Phase::Running(lease) => sweep_running(task, lease, at.now),
+    });
+    match event {
+        Some(event) => Verdict::new(Answer::Done, vec![event]),
+        None => Verdict::nothing(),
+    }
+}
+
+fn sweep_waiting(task: &Task, now: Time) -> Option<Event> {
+    let over = task.policy.deadline.is_some_and(|deadline| deadline.has_come(now));
+    over.then(|| transition::miss_deadline(&Sweeper(()), task, deadline_end()))
+}
+
+fn sweep_running(task: &Task, lease: &Lease, now: Time) -> Option<Event> {
+    if task.grace_ends_at().is_some_and(|end| end.has_come(now)) {
+        return Some(cancel::grace_over(task, AttemptOutcome::Revoked, now));
+    }
+    lease.expires_at.has_come(now).then(|| expire(task, lease, now))
+}
+
+/// The lease has run out. Why decides what follows: the deadline ends the task, the attempt's own
+/// limit is a failure like any other, silence is a lost worker or a grant nobody received.
+fn expire(task: &Task, lease: &Lease, now: Time) -> Event {
+    let limit = task.policy.attempt_limit.map(|limit| lease.acquired_at.plus(limit));
+    if task.policy.deadline.is_some_and(|deadline| deadline.has_come(now)) {
+        let closing = Closing::unreported(AttemptOutcome::Revoked, Reason::DeadlineExceeded);
+        time_out(task, closing, Next::End(deadline_end()), now)
+    } else if limit.is_some_and(|limit| limit.has_come(now)) {
+        attempt_timeout(task, now)
+    } else if task.cancel.is_some() {
+        lost_with_cancel_pending(task, now)
+    } else if lease.heard {
+        lost(task, now)
+    } else {
+        unheard(task, now)
+    }
+}
+
+fn attempt_timeout(task: &Task, now: Time) -> Event {
+    let fault = timeout_fault("the attempt took longer than its limit");
+    let next = match report::after_failure(task, &fault, now) {
+        Next::End(end) if end.state == State::Failed => {
+            Next::End(End { reason: Some(Reason::AttemptTimeout), ..end })
+        }
+        next => next,
+    };
+    let closing = Closing {
+        fault: Some(fault),
+        ..Closing::unreported(AttemptOutcome::Revoked, Reason::AttemptTimeout)
+    };
+    time_out(task, closing, next, now)
+}
+
+/// Nobody is left to honour the cancel. If the grace would be over too, counted from the request,
+/// the worker never answered it; else the task ends as was asked.
+fn lost_with_cancel_pending(task: &Task, now: Time) -> Event {
+    let requested_at = task.cancel.as_ref().map_or(now, |cancel| cancel.requested_at);
+    if requested_at.plus(task.policy.cancel_grace).has_come(now) {
+        return cancel::grace_over(task, AttemptOutcome::Lost, now);
+    }
+    let closing = Closing::unreported(AttemptOutcome::Lost, Reason::HeartbeatTimeout);
+    let end = End {
+        state: State::Cancelled,
+        reason: Some(Reason::CancelRequested),
+        output: None,
+        fault: None,
+    };
+    time_out(task, closing, Next::End(end), now)
+}
+
+/// A lost worker is not the task's fault, so the retry does not wait; but a task that keeps losing
+/// its workers is poison, and ends (R-11, W-19).
+fn lost(task: &Task, now: Time) -> Event {
+    let closing = Closing::unreported(AttemptOutcome::Lost, Reason::HeartbeatTimeout);
+    let next = if task.lost + 1 >= task.policy.lost_max {
+        Next::End(silent_end(Reason::HeartbeatTimeout, "no heartbeat came before the lease ended"))
+    } else {
+        Next::Retry { due: now }
+    };
+    time_out(task, closing, next, now)
+}
+
+fn unheard(task: &Task, now: Time) -> Event {
+    let closing = Closing::unreported(AttemptOutcome::Undelivered, Reason::HeartbeatTimeout);
+    let count = task.undelivered + 1;
+    let next = if count >= UNDELIVERED_MAX {
+        Next::End(silent_end(Reason::Undelivered, "no worker ever answered a grant of this task"))
+    } else {
+        Next::Retry { due: now.plus(task.policy.backoff(task.id, task.attempt, count)) }
+    };
+    time_out(task, closing, next, now)
+}
+
+fn time_out(task: &Task, closing: Closing, next: Next, now: Time) -> Event {
+    transition::time_out(&Sweeper(()), task, closing, next, now)
+}
+
+fn deadline_end() -> End {
+    End {
+        state: State::Failed,
+        reason: Some(Reason::DeadlineExceeded),
+        output: None,
+        fault: Some(timeout_fault("the deadline passed before the task succeeded")),
+    }
+}
+
+fn silent_end(reason: Reason, message: &str) -> End {
+    let fault = Fault { category: Category::Infrastructure, ..timeout_fault(message) };
+    End { state: State::Failed, reason: Some(reason), output: None, fault: Some(fault) }
+}
+
+fn timeout_fault(message: &str) -> Fault {
+    Fault {
+        category: Category::Timeout,
+        message: Text::from(message),
+        stack_trace: None,
+        retryable: None,
+    }
+}

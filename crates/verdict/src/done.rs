@@ -1,0 +1,143 @@
+//! A task that has ended. Nothing about it changes any more.
+
+use crate::id::{Digest, Json, Name, Scope, TaskId, Text};
+use crate::task::{CancelRequest, State};
+use crate::time::Time;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Done {
+    pub id: TaskId,
+    pub scope: Scope,
+    pub kind: Name,
+    pub queue: Name,
+    pub priority: i32,
+    pub created_at: Time,
+    pub started_at: Option<Time>,
+    pub completed_at: Time,
+    pub attempt: u32,
+    pub failures: u32,
+    pub lost: u32,
+    pub claim_version: u32,
+    pub cancel: Option<CancelRequest>,
+    pub end: End,
+    pub entries: u32,
+    /// Digest over the submission, every attempt and the end: the provenance record's own name.
+    pub record: Digest,
+}
+
+/// How a task ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct End {
+    /// One of the terminal states.
+    pub state: State,
+    pub reason: Option<Reason>,
+    pub output: Option<Json>,
+    pub fault: Option<Fault>,
+}
+
+/// What a worker reported as its failure.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Fault {
+    pub category: Category,
+    pub message: Text,
+    pub stack_trace: Option<Text>,
+    /// The worker's advice. Policy may forbid a retry it asks for, never the reverse.
+    pub retryable: Option<bool>,
+}
+
+impl Fault {
+    pub fn is_retryable(&self) -> bool {
+        self.retryable.unwrap_or(self.category.is_retryable_by_default())
+    }
+}
+
+/// The six error categories. `Cancelled` belongs to the outcome CANCELLED alone, so a fault
+/// cannot carry it and it is not listed here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Category {
+    UserCode,
+    DataQuality,
+    Infrastructure,
+    Configuration,
+    Timeout,
+}
+
+impl Category {
+    pub const ALL: [Category; 5] = [
+        Category::UserCode,
+        Category::DataQuality,
+        Category::Infrastructure,
+        Category::Configuration,
+        Category::Timeout,
+    ];
+
+    pub const fn is_retryable_by_default(self) -> bool {
+        match self {
+            Category::UserCode | Category::Infrastructure | Category::Timeout => true,
+            Category::DataQuality | Category::Configuration => false,
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Category::UserCode => "USER_CODE",
+            Category::DataQuality => "DATA_QUALITY",
+            Category::Infrastructure => "INFRASTRUCTURE",
+            Category::Configuration => "CONFIGURATION",
+            Category::Timeout => "TIMEOUT",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|category| category.name() == name)
+    }
+}
+
+/// Why an attempt or a task ended other than by success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    NotRetryable,
+    AttemptsExhausted,
+    HeartbeatTimeout,
+    Undelivered,
+    AttemptTimeout,
+    DeadlineExceeded,
+    CancelRequested,
+    CancelForced,
+    CancelTimeout,
+    CancelledByWorker,
+}
+
+impl Reason {
+    pub const ALL: [Reason; 10] = [
+        Reason::NotRetryable,
+        Reason::AttemptsExhausted,
+        Reason::HeartbeatTimeout,
+        Reason::Undelivered,
+        Reason::AttemptTimeout,
+        Reason::DeadlineExceeded,
+        Reason::CancelRequested,
+        Reason::CancelForced,
+        Reason::CancelTimeout,
+        Reason::CancelledByWorker,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::NotRetryable => "NOT_RETRYABLE",
+            Reason::AttemptsExhausted => "ATTEMPTS_EXHAUSTED",
+            Reason::HeartbeatTimeout => "HEARTBEAT_TIMEOUT",
+            Reason::Undelivered => "UNDELIVERED",
+            Reason::AttemptTimeout => "ATTEMPT_TIMEOUT",
+            Reason::DeadlineExceeded => "DEADLINE_EXCEEDED",
+            Reason::CancelRequested => "CANCEL_REQUESTED",
+            Reason::CancelForced => "CANCEL_FORCED",
+            Reason::CancelTimeout => "CANCEL_TIMEOUT",
+            Reason::CancelledByWorker => "CANCELLED_BY_WORKER",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.name() == name)
+    }
+}

@@ -1,0 +1,287 @@
+//! What happened to a task, and the fold that turns events into its state.
+//!
+//! `decide` never changes anything: it returns events, and this fold is the only code that turns
+//! an event into a new state. So the log of events is enough to rebuild every task, which is what
+//! `tenure verify` does.
+
+use crate::attempt::{AttemptOutcome, Closed};
+use crate::done::{Done, End, Reason};
+use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
+use crate::policy::Policy;
+use crate::record;
+use crate::task::{CancelRequest, Lease, Phase, Progress, State, Task};
+use crate::time::Time;
+
+/// What is known of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    Absent,
+    Live(Task),
+    Done(Done),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    Submitted(Box<Submitted>),
+    Granted {
+        lease: LeaseId,
+        owner: Name,
+        poll: Option<Name>,
+        fence: Fence,
+        expires_at: Time,
+    },
+    Started,
+    /// Kept in the row, never in the history: one row per heartbeat would be a log of nothing.
+    Renewed {
+        expires_at: Time,
+        progress: Option<Progress>,
+    },
+    Extended {
+        expires_at: Time,
+        signalled_at: Option<Time>,
+    },
+    CancelRequested {
+        reason: Option<Text>,
+    },
+    CancelSignalled,
+    /// The lease is over. What becomes of the task is part of the same event, so that no state
+    /// exists in which an attempt is closed and its task undecided.
+    AttemptClosed {
+        closed: Box<Closed>,
+        next: Next,
+    },
+    /// The task ends without an attempt being open.
+    Ended(End),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Submitted {
+    pub id: TaskId,
+    pub scope: Scope,
+    pub kind: Name,
+    pub queue: Name,
+    pub priority: i32,
+    pub policy: Policy,
+    pub due: Time,
+    pub input: Digest,
+}
+
+/// What becomes of a task whose attempt closed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Next {
+    Retry { due: Time },
+    End(End),
+}
+
+impl Event {
+    /// Whether the event is a decision to keep for ever, or a renewal that only the row remembers.
+    pub fn is_history(&self) -> bool {
+        !matches!(self, Event::Renewed { .. })
+    }
+
+    pub fn name(&self) -> &'static str {
+        match self {
+            Event::Submitted(_) => "submitted",
+            Event::Granted { .. } => "granted",
+            Event::Started => "started",
+            Event::Renewed { .. } => "renewed",
+            Event::Extended { .. } => "extended",
+            Event::CancelRequested { .. } => "cancel_requested",
+            Event::CancelSignalled => "cancel_signalled",
+            Event::AttemptClosed { .. } => "attempt_closed",
+            Event::Ended(_) => "ended",
+        }
+    }
+}
+
+impl Subject {
+    pub fn state(&self) -> Option<State> {
+        match self {
+            Subject::Absent => None,
+            Subject::Live(task) => Some(task.state()),
+            Subject::Done(done) => Some(done.end.state),
+        }
+    }
+
+    pub fn live(&self) -> Option<&Task> {
+        match self {
+            Subject::Live(task) => Some(task),
+            Subject::Absent | Subject::Done(_) => None,
+        }
+    }
+
+    pub fn scope(&self) -> Option<&Scope> {
+        match self {
+            Subject::Absent => None,
+            Subject::Live(task) => Some(&task.scope),
+            Subject::Done(done) => Some(&done.scope),
+        }
+    }
+
+    /// The task after one decision: its events, in order, made at `now`.
+    ///
+    /// Events that do not fit the state are a defect of the rules, never of a caller.
+    #[must_use]
+    pub fn settle(self, events: &[Event], now: Time) -> Subject {
+        let mut subject = self;
+        if let Subject::Live(task) = &mut subject {
+            if events.is_empty() {
+                return subject;
+            }
+            task.revision += 1;
+            task.decided_at = task.decided_at.max(now);
+            task.entries += u32::from(events.iter().any(Event::is_history));
+        }
+        events.iter().fold(subject, |subject, event| subject.apply(event, now))
+    }
+
+    fn apply(self, event: &Event, now: Time) -> Subject {
+        match (self, event) {
+            (Subject::Absent, Event::Submitted(submitted)) => Subject::Live(create(submitted, now)),
+            (Subject::Live(task), event) => change(task, event, now),
+            (subject, event) => unreachable!("{} on {:?}", event.name(), subject.state()),
+        }
+    }
+}
+
+fn create(submitted: &Submitted, now: Time) -> Task {
+    Task {
+        id: submitted.id,
+        scope: submitted.scope.clone(),
+        kind: submitted.kind.clone(),
+        queue: submitted.queue.clone(),
+        priority: submitted.priority,
+        policy: submitted.policy.clone(),
+        created_at: now,
+        started_at: None,
+        attempt: 0,
+        failures: 0,
+        lost: 0,
+        undelivered: 0,
+        claim_version: 0,
+        cancel: None,
+        phase: Phase::Queued { due: submitted.due },
+        decided_at: now,
+        revision: 1,
+        entries: 1,
+        chain: record::begin(submitted),
+    }
+}
+
+fn change(mut task: Task, event: &Event, now: Time) -> Subject {
+    match event {
+        Event::Submitted(_) => unreachable!("a live task is not submitted again"),
+        Event::Granted { lease, owner, poll, fence, expires_at } => {
+            assert!(task.lease().is_none(), "at most one lease per task");
+            task.claim_version += 1;
+            task.attempt += 1;
+            task.phase = Phase::Running(Lease {
+                id: *lease,
+                owner: owner.clone(),
+                fence: *fence,
+                poll: poll.clone(),
+                acquired_at: now,
+                heartbeat_at: now,
+                expires_at: *expires_at,
+                started_at: None,
+                heard: false,
+                progress: None,
+            });
+        }
+        Event::Started => {
+            task.started_at = task.started_at.or(Some(now));
+            let lease = lease_of(&mut task);
+            lease.started_at = Some(now);
+            lease.heard = true;
+        }
+        Event::Renewed { expires_at, progress } => {
+            task.claim_version += 1;
+            let lease = lease_of(&mut task);
+            lease.heard = true;
+            lease.heartbeat_at = now;
+            lease.expires_at = lease.expires_at.max(*expires_at);
+            lease.progress = progress.clone().or(lease.progress.take());
+        }
+        Event::Extended { expires_at, signalled_at } => {
+            task.claim_version += 1;
+            let lease = lease_of(&mut task);
+            lease.expires_at = lease.expires_at.max(*expires_at);
+            if let Some(cancel) = &mut task.cancel {
+                cancel.signalled_at = *signalled_at;
+            }
+        }
+        Event::CancelRequested { reason } => {
+            let request =
+                CancelRequest { requested_at: now, reason: reason.clone(), signalled_at: None };
+            task.cancel = Some(request);
+        }
+        Event::CancelSignalled => {
+            let cancel = task.cancel.as_mut().expect("only a requested cancel is signalled");
+            cancel.signalled_at = Some(now);
+        }
+        Event::AttemptClosed { closed, next } => return close(task, closed, next, now),
+        Event::Ended(end) => return Subject::Done(finish(task, end, now)),
+    }
+    Subject::Live(task)
+}
+
+fn lease_of(task: &mut Task) -> &mut Lease {
+    match &mut task.phase {
+        Phase::Running(lease) => lease,
+        Phase::Queued { .. } | Phase::Retry { .. } => {
+            unreachable!("the event needs a lease and the task has none")
+        }
+    }
+}
+
+fn close(mut task: Task, closed: &Closed, next: &Next, now: Time) -> Subject {
+    task.claim_version += 1;
+    task.started_at = task.started_at.or(closed.started_at);
+    task.chain = record::extend(task.chain, closed);
+    count(&mut task, closed);
+    match next {
+        Next::Retry { due } => {
+            task.phase = Phase::Retry { due: *due };
+            Subject::Live(task)
+        }
+        Next::End(end) => Subject::Done(finish(task, end, now)),
+    }
+}
+
+/// Failures, losses and unheard grants are limited apart. A grant handed back at once counts
+/// towards nothing; being heard ends a row of unheard ones.
+fn count(task: &mut Task, closed: &Closed) {
+    match (closed.outcome, closed.reason) {
+        (AttemptOutcome::Undelivered, Some(Reason::HeartbeatTimeout)) => task.undelivered += 1,
+        (AttemptOutcome::Undelivered, _) => {}
+        (AttemptOutcome::Failed, _) | (_, Some(Reason::AttemptTimeout)) => task.failures += 1,
+        (AttemptOutcome::Lost, _) => task.lost += 1,
+        (AttemptOutcome::Succeeded | AttemptOutcome::Cancelled | AttemptOutcome::Revoked, _) => {}
+    }
+    if closed.outcome != AttemptOutcome::Undelivered {
+        task.undelivered = 0;
+    }
+}
+
+fn finish(task: Task, end: &End, now: Time) -> Done {
+    assert!(end.state.is_terminal(), "a task ends in a terminal state");
+    let record = record::seal(&task, end, now);
+    Done {
+        id: task.id,
+        scope: task.scope,
+        kind: task.kind,
+        queue: task.queue,
+        priority: task.priority,
+        created_at: task.created_at,
+        started_at: task.started_at,
+        completed_at: now,
+        attempt: task.attempt,
+        failures: task.failures,
+        lost: task.lost,
+        claim_version: task.claim_version,
+        cancel: task.cancel,
+        end: end.clone(),
+        entries: task.entries,
+        record,
+    }
+}

@@ -1,0 +1,41 @@
+//! The rules of Tenure, and nothing else.
+//!
+//! [`decide`] takes what is known of one task, what somebody asks, and the moment, and says what
+//! is true from now on: an answer for the caller and the events to remember. It is total and pure.
+//! There is no clock, no randomness, no I/O and no storage format here; ids and times come in with
+//! the request. The server, the simulator and the checks all run this very code.
+//!
+//! Invariants held here and nowhere else:
+//! - a task has a lease exactly while it is running, and at most one;
+//! - the claim version only grows, so a fence is larger than every fence before it;
+//! - attempts are numbered at acquisition and only there;
+//! - an ended task never changes;
+//! - every state change has exactly one owner ([`transition`]).
+
+pub mod attempt;
+pub mod decide;
+pub mod done;
+pub mod event;
+pub mod id;
+pub mod policy;
+pub mod record;
+pub mod request;
+pub mod task;
+pub mod time;
+pub mod transition;
+pub mod verdict;
+
+pub use attempt::{AttemptOutcome, Closed};
+pub use decide::decide;
+pub use done::{Category, Done, End, Fault, Reason};
+pub use event::{Event, Next, Subject};
+pub use id::{Digest, Fence, Json, LeaseId, Name, Scope, TaskId, Text};
+pub use policy::Policy;
+pub use request::Request;
+pub use task::{CancelRequest, Lease, Phase, Progress, State, Task};
+pub use time::{Moment, Span, Time};
+pub use verdict::{Answer, Holder, Refusal, Seen, Stamp, Verdict};
+
+/// Grows whenever a rule changes what it answers, so that recorded decisions are re-decided only
+/// by the rules that made them.
+pub const RULES_VERSION: u32 = 1;

@@ -1,0 +1,76 @@
+//! What a task was submitted with that decides its fate: limits, lengths, and how long to wait.
+
+use crate::id::{Digest, TaskId};
+use crate::time::{Span, Time};
+
+/// How often a grant may expire unheard before the task is given up. Grants get lost in bursts
+/// (a proxy restarting); ten in a row with backoff span minutes and mean nobody will ever answer.
+pub const UNDELIVERED_MAX: u32 = 10;
+
+/// Doubling beyond this would overflow before it could matter: every cap is reached long before.
+const DOUBLINGS_MAX: u32 = 40;
+
+/// Changes when the backoff formula changes, so that recorded schedules stay explainable.
+const BACKOFF_VERSION: u8 = 1;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// Length of the lease, which is also the heartbeat timeout.
+    pub lease: Span,
+    pub heartbeat_every: Span,
+    pub cancel_grace: Span,
+    /// How many reported failures end the task (`maxAttempts`).
+    pub failures_max: u32,
+    /// How many lost workers end the task: a task that kills its workers must end (W-19).
+    pub lost_max: u32,
+    pub retry_base: Span,
+    pub retry_cap: Span,
+    /// The longest one attempt may take, counted from its grant (W-21, W-31).
+    pub attempt_limit: Option<Span>,
+    /// After this nothing starts and nothing goes on (W-31).
+    pub deadline: Option<Time>,
+    /// Makes the jitter the same for equal seeds; without it every task has its own.
+    pub seed: Option<u64>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            lease: Span::from_secs(90),
+            heartbeat_every: Span::from_secs(30),
+            cancel_grace: Span::from_secs(30),
+            failures_max: 3,
+            lost_max: 3,
+            retry_base: Span::from_secs(5),
+            retry_cap: Span::from_secs(300),
+            attempt_limit: None,
+            deadline: None,
+            seed: None,
+        }
+    }
+}
+
+impl Policy {
+    /// How long to wait after the `count`-th failure: exponential, capped, plus seeded jitter.
+    ///
+    /// The jitter is a hash, not a draw from a stream, so one more decision elsewhere can never
+    /// change it (S2-109, S2-110, R-17).
+    pub fn backoff(&self, task: TaskId, attempt: u32, count: u32) -> Span {
+        let doublings = count.saturating_sub(1).min(DOUBLINGS_MAX);
+        let exponential = self.retry_base.millis().saturating_mul(1 << doublings);
+        let jitter = self.jitter(task, attempt, self.retry_base.millis() / 2);
+        Span::from_millis(exponential.min(self.retry_cap.millis()).saturating_add(jitter))
+    }
+
+    fn jitter(&self, task: TaskId, attempt: u32, max: u64) -> u64 {
+        let source = match self.seed {
+            Some(seed) => seed.to_be_bytes().to_vec(),
+            None => task.as_u128().to_be_bytes().to_vec(),
+        };
+        let digest = Digest::of(&[&source, &attempt.to_be_bytes(), &[BACKOFF_VERSION]]);
+        let mut head = [0; 8];
+        head.copy_from_slice(&digest.bytes()[..8]);
+        // The bias of the remainder is below 2^-20 for every delay that fits a day.
+        u64::from_be_bytes(head) % max.saturating_add(1)
+    }
+}

@@ -1,0 +1,111 @@
+//! What may be asked of the rules. Ids and digests are made outside and come in with the request.
+
+use crate::done::Fault;
+use crate::id::{Digest, Json, LeaseId, Name, Scope, TaskId, Text};
+use crate::policy::Policy;
+use crate::task::Progress;
+use crate::time::{Span, Time};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    Submit(Submit),
+    Grant(Grant),
+    Started(Started),
+    Heartbeat(Heartbeat),
+    Report(Report),
+    Cancel(Cancel),
+    /// Time may have changed something: lease, cancel grace, attempt limit, deadline.
+    Sweep,
+    Undelivered(Undelivered),
+    Extend(Extend),
+}
+
+/// A new task. The payload itself stays outside; its digest is part of the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submit {
+    pub id: TaskId,
+    pub scope: Scope,
+    pub kind: Name,
+    pub queue: Name,
+    pub priority: i32,
+    pub policy: Policy,
+    /// Not to be leased before this.
+    pub run_at: Option<Time>,
+    pub input: Digest,
+    /// What the submission says, as a digest: equal keys must mean equal submissions.
+    pub fingerprint: Digest,
+}
+
+/// A worker's poll met a task that is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub lease: LeaseId,
+    pub owner: Name,
+    pub poll: Option<Name>,
+}
+
+/// Whom a call under a lease claims to come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub worker: Name,
+    pub attempt: u32,
+    pub lease: LeaseId,
+    /// The epoch in which the lease was granted.
+    pub epoch: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    pub caller: Caller,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    pub caller: Caller,
+    pub progress: Option<Progress>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub caller: Caller,
+    pub outcome: Outcome,
+    /// Canonical digest of outcome, output and error, without times and metrics.
+    pub digest: Digest,
+    pub claims: Option<Json>,
+}
+
+/// What a worker says of its attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Succeeded { output: Option<Json> },
+    Failed(Fault),
+    Cancelled { output: Option<Json> },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cancel {
+    pub reason: Option<Text>,
+    pub manner: Manner,
+}
+
+/// How a cancel treats a worker that holds the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// Ask, and wait for the grace period.
+    Ask,
+    /// Revoke the lease at once (S4-57).
+    Force,
+}
+
+/// A grant whose answer could not be handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Undelivered {
+    pub lease: LeaseId,
+}
+
+/// The coordinator could not hear anybody between `deaf_since` and `deaf_since + gap`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extend {
+    pub deaf_since: Time,
+    pub gap: Span,
+}

@@ -1,0 +1,174 @@
+//! A task that has not ended: what decisions need of it, and what it can derive from that.
+
+use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
+use crate::policy::Policy;
+use crate::time::Time;
+
+/// Where a task stands. The last four are final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    Queued,
+    Running,
+    Retry,
+    Succeeded,
+    Failed,
+    Halted,
+    Cancelled,
+}
+
+impl State {
+    pub const ALL: [State; 7] = [
+        State::Queued,
+        State::Running,
+        State::Retry,
+        State::Succeeded,
+        State::Failed,
+        State::Halted,
+        State::Cancelled,
+    ];
+
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, State::Succeeded | State::Failed | State::Halted | State::Cancelled)
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Queued => "queued",
+            State::Running => "running",
+            State::Retry => "retry",
+            State::Succeeded => "succeeded",
+            State::Failed => "failed",
+            State::Halted => "halted",
+            State::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Task {
+    pub id: TaskId,
+    pub scope: Scope,
+    pub kind: Name,
+    pub queue: Name,
+    /// Larger is more urgent.
+    pub priority: i32,
+    pub policy: Policy,
+    pub created_at: Time,
+    /// The first start of any attempt.
+    pub started_at: Option<Time>,
+    /// How many times a lease was acquired. Limits are on the two counts below.
+    pub attempt: u32,
+    pub failures: u32,
+    pub lost: u32,
+    pub undelivered: u32,
+    /// Grows with every acquisition, renewal, revocation and release; never reset (W-27).
+    pub claim_version: u32,
+    pub cancel: Option<CancelRequest>,
+    pub phase: Phase,
+    /// When something was last decided about this task. Time never runs backwards for it.
+    pub decided_at: Time,
+    /// Grows with every decision: the guard under which a store saves.
+    pub revision: u32,
+    /// How many history entries the task has: one per decision that was not a mere renewal.
+    pub entries: u32,
+    /// Digest over the submission and every closed attempt so far.
+    pub chain: Digest,
+}
+
+/// What an unended task is doing. A lease exists in `Running` and nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    Queued { due: Time },
+    Retry { due: Time },
+    Running(Lease),
+}
+
+/// The right to report for one attempt until a time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lease {
+    pub id: LeaseId,
+    pub owner: Name,
+    pub fence: Fence,
+    /// The poll that asked for it, so that a repeated poll finds it again.
+    pub poll: Option<Name>,
+    pub acquired_at: Time,
+    /// The last successful renewal.
+    pub heartbeat_at: Time,
+    pub expires_at: Time,
+    pub started_at: Option<Time>,
+    /// Whether the owner has made a single call: a grant nobody received is not a lost worker.
+    pub heard: bool,
+    pub progress: Option<Progress>,
+}
+
+/// What a worker last said of its progress. An observation; nothing is decided by it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Progress {
+    pub percent: Option<u8>,
+    pub message: Option<Text>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CancelRequest {
+    pub requested_at: Time,
+    pub reason: Option<Text>,
+    /// When a heartbeat answer first carried the signal: the grace is counted from here.
+    pub signalled_at: Option<Time>,
+}
+
+impl Task {
+    pub fn state(&self) -> State {
+        match self.phase {
+            Phase::Queued { .. } => State::Queued,
+            Phase::Retry { .. } => State::Retry,
+            Phase::Running(_) => State::Running,
+        }
+    }
+
+    pub fn lease(&self) -> Option<&Lease> {
+        match &self.phase {
+            Phase::Running(lease) => Some(lease),
+            Phase::Queued { .. } | Phase::Retry { .. } => None,
+        }
+    }
+
+    /// From when on the task may be leased; `None` while it is leased or its end is decided.
+    pub fn claimable_at(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Queued { due } | Phase::Retry { due } => Some(due),
+            Phase::Running(_) => None,
+        }
+    }
+
+    /// When time alone will next change something about the task: the instant a sweep must look.
+    pub fn wakes_at(&self) -> Option<Time> {
+        match &self.phase {
+            Phase::Queued { .. } | Phase::Retry { .. } => self.policy.deadline,
+            Phase::Running(lease) => {
+                Some(self.grace_ends_at().map_or(lease.expires_at, |end| end.min(lease.expires_at)))
+            }
+        }
+    }
+
+    /// When a signalled cancel stops being patient. Before the signal only the lease counts.
+    pub fn grace_ends_at(&self) -> Option<Time> {
+        let signalled_at = self.cancel.as_ref()?.signalled_at?;
+        Some(signalled_at.plus(self.policy.cancel_grace))
+    }
+
+    /// When a lease acquired at `acquired_at` and renewed at `now` runs out: after its length, but
+    /// never beyond the attempt's limit or the deadline (W-21, W-31).
+    pub fn lease_end(&self, acquired_at: Time, now: Time) -> Time {
+        self.bound_lease(acquired_at, now.plus(self.policy.lease))
+    }
+
+    /// Cuts a lease's end to what the attempt's limit and the deadline allow.
+    pub fn bound_lease(&self, acquired_at: Time, wanted: Time) -> Time {
+        let limit = self.policy.attempt_limit.map(|limit| acquired_at.plus(limit));
+        [limit, self.policy.deadline].into_iter().flatten().fold(wanted, Time::min)
+    }
+}

@@ -1,0 +1,62 @@
+//! Time as the rules see it: whole milliseconds, handed in, never read.
+
+/// An instant, in milliseconds since the Unix epoch, by the store's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(i64);
+
+impl Time {
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+
+    /// Saturates at the end of time instead of wrapping: an absurd span can delay, never expire.
+    pub const fn plus(self, span: Span) -> Self {
+        let span = if span.0 > i64::MAX as u64 { i64::MAX } else { span.0 as i64 };
+        Self(self.0.saturating_add(span))
+    }
+
+    /// How long after `earlier` this is; nothing when it is not after it.
+    pub const fn since(self, earlier: Time) -> Span {
+        let gap = self.0.saturating_sub(earlier.0);
+        Span(if gap > 0 { gap as u64 } else { 0 })
+    }
+
+    /// The one comparison of the system: an instant has come when `now` has reached it.
+    pub const fn has_come(self, now: Time) -> bool {
+        now.0 >= self.0
+    }
+}
+
+/// A length of time in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span(u64);
+
+impl Span {
+    pub const ZERO: Span = Span(0);
+
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    pub const fn from_secs(seconds: u64) -> Self {
+        Self(seconds.saturating_mul(1000))
+    }
+
+    pub const fn millis(self) -> u64 {
+        self.0
+    }
+}
+
+/// When and in which life of the store a decision is made.
+///
+/// The epoch grows when a store is restored from a backup: leases of an earlier epoch have no
+/// authority any more (S3-24).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    pub now: Time,
+    pub epoch: u32,
+}

@@ -1,0 +1,185 @@
+//! Every state change there is, and who alone may make it (S2-19, R-22).
+//!
+//! | from             | to        | because                              | owner     |
+//! |------------------|-----------|--------------------------------------|-----------|
+//! | (nothing)        | queued    | submitted                            | Submitter |
+//! | queued, retry    | running   | granted                              | Pool      |
+//! | running          | retry     | the grant could not be handed over   | Pool      |
+//! | running          | succeeded | reported                             | Runner    |
+//! | running          | failed    | reported, no retry left or allowed   | Runner    |
+//! | running          | retry     | reported, retry allowed              | Runner    |
+//! | running          | cancelled | reported                             | Runner    |
+//! | running          | retry     | lease or attempt limit ran out       | Sweeper   |
+//! | running          | failed    | lease, attempt limit or deadline     | Sweeper   |
+//! | running          | cancelled | lease ran out with a cancel pending  | Sweeper   |
+//! | queued, retry    | failed    | deadline                             | Sweeper   |
+//! | queued, retry    | cancelled | cancel requested                     | Canceller |
+//! | running          | cancelled | forced, or started after the request | Canceller |
+//! | running          | failed    | cancel grace ran out                 | Canceller |
+//!
+//! Whatever is not listed does not exist. An owner is a type that only its own module can make, and
+//! the functions below take it as an argument, so a rule in the wrong place does not compile.
+//! `halted` has no row yet: no policy limit of a run is enforced here so far.
+
+use crate::attempt::{AttemptOutcome, Closed};
+use crate::decide::cancel::Canceller;
+use crate::decide::grant::Pool;
+use crate::decide::report::Runner;
+use crate::decide::submit::Submitter;
+use crate::decide::sweep::Sweeper;
+use crate::done::{End, Fault, Reason};
+use crate::event::{Event, Next, Submitted};
+use crate::id::{Digest, Fence, Json};
+use crate::request;
+use crate::task::{State, Task};
+use crate::time::{Moment, Time};
+
+/// Who owns a transition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authority {
+    Submitter,
+    Pool,
+    Runner,
+    Sweeper,
+    Canceller,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// `None` for a submission.
+    pub from: Option<State>,
+    pub to: State,
+    pub because: &'static str,
+    pub owner: Authority,
+}
+
+const fn row(
+    from: Option<State>,
+    to: State,
+    because: &'static str,
+    owner: Authority,
+) -> Transition {
+    Transition { from, to, because, owner }
+}
+
+pub const TABLE: [Transition; 17] = [
+    row(None, State::Queued, "submitted", Authority::Submitter),
+    row(Some(State::Queued), State::Running, "granted", Authority::Pool),
+    row(Some(State::Retry), State::Running, "granted", Authority::Pool),
+    row(Some(State::Running), State::Retry, "handed back", Authority::Pool),
+    row(Some(State::Running), State::Succeeded, "reported", Authority::Runner),
+    row(Some(State::Running), State::Failed, "reported", Authority::Runner),
+    row(Some(State::Running), State::Retry, "reported", Authority::Runner),
+    row(Some(State::Running), State::Cancelled, "reported", Authority::Runner),
+    row(Some(State::Running), State::Retry, "time ran out", Authority::Sweeper),
+    row(Some(State::Running), State::Failed, "time ran out", Authority::Sweeper),
+    row(Some(State::Running), State::Cancelled, "time ran out", Authority::Sweeper),
+    row(Some(State::Queued), State::Failed, "deadline", Authority::Sweeper),
+    row(Some(State::Retry), State::Failed, "deadline", Authority::Sweeper),
+    row(Some(State::Queued), State::Cancelled, "cancel requested", Authority::Canceller),
+    row(Some(State::Retry), State::Cancelled, "cancel requested", Authority::Canceller),
+    row(Some(State::Running), State::Cancelled, "cancel enforced", Authority::Canceller),
+    row(Some(State::Running), State::Failed, "cancel grace over", Authority::Canceller),
+];
+
+/// Whether the table has a row for this change.
+pub fn is_listed(from: Option<State>, to: State, owner: Authority) -> bool {
+    TABLE.iter().any(|row| row.from == from && row.to == to && row.owner == owner)
+}
+
+/// How an attempt ended, before it is known who held it.
+#[derive(Clone, Debug)]
+pub(crate) struct Closing {
+    pub(crate) outcome: AttemptOutcome,
+    pub(crate) reason: Option<Reason>,
+    pub(crate) fault: Option<Fault>,
+    pub(crate) report: Option<Digest>,
+    pub(crate) claims: Option<Json>,
+}
+
+impl Closing {
+    /// An attempt that ended without a report.
+    pub(crate) fn unreported(outcome: AttemptOutcome, reason: Reason) -> Self {
+        Self { outcome, reason: Some(reason), fault: None, report: None, claims: None }
+    }
+}
+
+pub(crate) fn submit(_: &Submitter, submit: &request::Submit, now: Time) -> Event {
+    Event::Submitted(Box::new(Submitted {
+        id: submit.id,
+        scope: submit.scope.clone(),
+        kind: submit.kind.clone(),
+        queue: submit.queue.clone(),
+        priority: submit.priority,
+        policy: submit.policy.clone(),
+        due: submit.run_at.unwrap_or(now).max(now),
+        input: submit.input,
+    }))
+}
+
+pub(crate) fn grant(_: &Pool, task: &Task, grant: &request::Grant, at: Moment) -> Event {
+    Event::Granted {
+        lease: grant.lease,
+        owner: grant.owner.clone(),
+        poll: grant.poll.clone(),
+        fence: Fence::new(at.epoch, task.claim_version + 1),
+        expires_at: task.lease_end(at.now, at.now),
+    }
+}
+
+pub(crate) fn hand_back(_: &Pool, task: &Task, closing: Closing, now: Time) -> Event {
+    close(task, closing, Next::Retry { due: now }, now, Authority::Pool)
+}
+
+pub(crate) fn report(_: &Runner, task: &Task, closing: Closing, next: Next, now: Time) -> Event {
+    close(task, closing, next, now, Authority::Runner)
+}
+
+pub(crate) fn time_out(_: &Sweeper, task: &Task, closing: Closing, next: Next, now: Time) -> Event {
+    close(task, closing, next, now, Authority::Sweeper)
+}
+
+pub(crate) fn miss_deadline(_: &Sweeper, task: &Task, end: End) -> Event {
+    end_waiting(task, end, Authority::Sweeper)
+}
+
+pub(crate) fn cancel_waiting(_: &Canceller, task: &Task, end: End) -> Event {
+    end_waiting(task, end, Authority::Canceller)
+}
+
+pub(crate) fn revoke(_: &Canceller, task: &Task, closing: Closing, end: End, now: Time) -> Event {
+    close(task, closing, Next::End(end), now, Authority::Canceller)
+}
+
+fn close(task: &Task, closing: Closing, next: Next, now: Time, owner: Authority) -> Event {
+    let lease = task.lease().expect("only a running task has an attempt to close");
+    let to = match &next {
+        Next::Retry { .. } => State::Retry,
+        Next::End(end) => end.state,
+    };
+    assert!(is_listed(Some(State::Running), to, owner), "{owner:?} may not move to {to:?}");
+    // A report without a start implies the start.
+    let implied = closing.report.map(|_| now);
+    let closed = Closed {
+        task: task.id,
+        attempt: task.attempt,
+        lease: lease.id,
+        fence: lease.fence,
+        owner: lease.owner.clone(),
+        granted_at: lease.acquired_at,
+        started_at: lease.started_at.or(implied),
+        closed_at: now,
+        outcome: closing.outcome,
+        reason: closing.reason,
+        fault: closing.fault,
+        report: closing.report,
+        claims: closing.claims,
+    };
+    Event::AttemptClosed { closed: Box::new(closed), next }
+}
+
+fn end_waiting(task: &Task, end: End, owner: Authority) -> Event {
+    let (from, to) = (task.state(), end.state);
+    assert!(is_listed(Some(from), to, owner), "{owner:?} may not move {from:?} to {to:?}");
+    Event::Ended(end)
+}
