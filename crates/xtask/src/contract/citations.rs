@@ -1,0 +1,234 @@
+//! Which tests cite which requirement, in their name or anywhere between their comment and their closing brace.
+//!
+//! A test is a function marked as one, or any function in a file or item that exists for tests (a conformance suite and a
+//! property macro mark theirs in other ways). Of this program's own tests only names and comments count, because their
+//! strings are samples of citations and not citations.
+
+use std::collections::BTreeMap;
+
+use super::id::Id;
+use crate::finding::Finding;
+use crate::rust_source::{Function, RustSource};
+use crate::tree::Tree;
+
+const THIS_PROGRAM: &str = "crates/xtask/";
+const RANGE_SIGNS: &[&str] = &["..", "…", "–"];
+
+#[derive(Debug, Default)]
+pub(super) struct Citations {
+    by_id: BTreeMap<Id, Vec<Place>>,
+    ranges: Vec<(Id, Place)>,
+}
+
+/// Places sort by usefulness: marked tests first, then by name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    rank: Rank,
+    name: String,
+    crate_name: String,
+    file: String,
+    line: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    MarkedTest,
+    FunctionForTests,
+}
+
+impl Citations {
+    pub(super) fn of(tree: &Tree) -> Self {
+        let mut citations = Self::default();
+        for (path, source) in tree.rust().filter(|(path, _)| is_searched(path)) {
+            let test_file = tree.is_test_file(path);
+            for function in &source.functions {
+                if test_file || function.is_test || function.in_test_item {
+                    citations.collect(path, source, function);
+                }
+            }
+        }
+        for places in citations.by_id.values_mut() {
+            places.sort();
+            places.dedup_by(|a, b| a.name == b.name);
+        }
+        citations
+    }
+
+    fn collect(&mut self, path: &str, source: &RustSource, function: &Function) {
+        let place = |offset: usize| Place {
+            rank: if function.is_test { Rank::MarkedTest } else { Rank::FunctionForTests },
+            name: test_name(path, function),
+            crate_name: crate_name(path),
+            file: path.to_owned(),
+            line: source.line_of(offset),
+        };
+        for id in Id::in_name(&function.name) {
+            self.by_id.entry(id).or_default().push(place(function.keyword));
+        }
+        let searched = if path.starts_with(THIS_PROGRAM) { &source.comments } else { &source.text };
+        let text = &searched[function.span.clone()];
+        for (offset, id) in Id::in_text(text) {
+            let place = place(function.span.start + offset);
+            let behind = &text[offset + id.to_string().len()..];
+            if RANGE_SIGNS.iter().any(|sign| behind.trim_start().starts_with(sign)) {
+                self.ranges.push((id, place.clone()));
+            }
+            self.by_id.entry(id).or_default().push(place);
+        }
+    }
+
+    /// The best names for an id, from different crates where there are such.
+    pub(super) fn names(&self, id: &Id, max: usize) -> Vec<String> {
+        let places: &[Place] = self.by_id.get(id).map_or(&[], Vec::as_slice);
+        let mut chosen: Vec<&Place> = Vec::new();
+        for wants_other_crate in [true, false] {
+            for place in places {
+                let new_crate = !chosen.iter().any(|other| other.crate_name == place.crate_name);
+                let fits = !chosen.contains(&place) && (new_crate || !wants_other_crate);
+                if chosen.len() < max && fits {
+                    chosen.push(place);
+                }
+            }
+        }
+        chosen.into_iter().map(|place| place.name.clone()).collect()
+    }
+
+    /// Citations that prove nothing: of ids that do not exist, and ranges, which only name their ends.
+    pub(super) fn unknown(&self, known: &[Id]) -> Vec<Finding> {
+        let unknown = self.by_id.iter().filter(|(id, _)| !known.contains(id));
+        let unknown = unknown.flat_map(|(id, places)| places.iter().map(move |place| (id, place)));
+        let unknown = unknown.map(|(id, place)| {
+            finding(
+                place,
+                format!("{id} is no requirement"),
+                "correct the id; docs/contract.md lists all",
+            )
+        });
+        let ranges = self.ranges.iter().map(|(id, place)| {
+            finding(
+                place,
+                format!("{id} begins a range"),
+                "cite each requirement the test proves, one by one",
+            )
+        });
+        unknown.chain(ranges).collect()
+    }
+}
+
+fn finding(place: &Place, what: String, remedy: &str) -> Finding {
+    Finding {
+        file: place.file.clone(),
+        line: place.line,
+        what,
+        why: "docs/contract.md is made from these citations",
+        remedy: remedy.to_owned(),
+    }
+}
+
+fn is_searched(path: &str) -> bool {
+    path.starts_with("crates/") || path.starts_with("sdks/")
+}
+
+fn crate_name(path: &str) -> String {
+    path.split('/').take(2).collect::<Vec<_>>().join("/")
+}
+
+/// `store::sqlite::tests::name` for our crates; for an SDK the file, since its language may have no modules.
+fn test_name(path: &str, function: &Function) -> String {
+    let mut parts: Vec<String> = match path.strip_prefix("crates/") {
+        Some(inside) => modules_of(inside),
+        None => vec![path.to_owned()],
+    };
+    parts.extend(function.modules.iter().cloned());
+    parts.push(function.name.clone());
+    parts.join("::")
+}
+
+fn modules_of(path_in_crates: &str) -> Vec<String> {
+    let stem = path_in_crates.trim_end_matches(".rs");
+    let named = |part: &&str| !matches!(*part, "src" | "tests" | "lib" | "main" | "mod");
+    let mut parts = stem.split('/');
+    let crate_name = parts.next().into_iter();
+    let in_tests_folder = path_in_crates.contains("/tests/");
+    let inside = parts.filter(move |part| named(part) || (*part == "tests" && !in_tests_folder));
+    crate_name.chain(inside).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(files: &[(&str, &str)], id: &str) -> Vec<String> {
+        let id = Id::parse(id).expect("the sample is an id");
+        Citations::of(&Tree::of(files)).names(&id, 2)
+    }
+
+    const RULE: (&str, &str) = (
+        "crates/verdict/src/report.rs",
+        "// S3-1 outside.\nfn rule() { /* S3-2 */ }\n#[cfg(test)]\nmod tests {\n    /// S3-3\n    #[test]\n    fn late() { assert!(true, \"S3-4\"); }\n    #[test]\n    fn s3_5_by_name() {}\n}\n",
+    );
+
+    #[test]
+    fn comments_bodies_and_names_of_tests_count_and_code_does_not() {
+        for cited in ["S3-3", "S3-4"] {
+            assert_eq!(names(&[RULE], cited), ["verdict::report::tests::late"], "{cited}");
+        }
+        assert_eq!(names(&[RULE], "S3-5"), ["verdict::report::tests::s3_5_by_name"]);
+        for uncited in ["S3-1", "S3-2"] {
+            assert_eq!(names(&[RULE], uncited), Vec::<String>::new(), "{uncited}");
+        }
+    }
+
+    #[test]
+    fn suites_properties_and_sdk_tests_have_names_too() {
+        let suite =
+            ("crates/store/src/conformance/leases.rs", "pub fn grants_once(s: &S) { /* W-1 */ }");
+        assert_eq!(names(&[suite], "W-1"), ["store::conformance::leases::grants_once"]);
+        let property = (
+            "crates/verdict/tests/it/props.rs",
+            "proptest! {\n    #[test]\n    fn fence_grows(x in 0..9u8) { /* R-1 */ }\n}",
+        );
+        assert_eq!(names(&[property], "R-1"), ["verdict::it::props::fence_grows"]);
+        let sdk =
+            ("sdks/rust/tests/it/worker.rs", "#[tokio::test]\nasync fn stops() { /* S3-28 */ }");
+        assert_eq!(names(&[sdk], "S3-28"), ["sdks/rust/tests/it/worker.rs::stops"]);
+        let beside = ("crates/verdict/src/report/tests.rs", "#[test]\nfn x() { /* R-9 */ }");
+        assert_eq!(names(&[beside], "R-9"), ["verdict::report::tests::x"]);
+    }
+
+    #[test]
+    fn two_names_from_two_crates_are_better_than_two_from_one() {
+        let one = (
+            "crates/store/tests/it/a.rs",
+            "#[test]\nfn a() { /* R-5 */ }\n#[test]\nfn b() { /* R-5 */ }",
+        );
+        let other = ("crates/verdict/tests/it/a.rs", "#[test]\nfn c() { /* R-5 */ }");
+        assert_eq!(names(&[one, other], "R-5"), ["store::it::a::a", "verdict::it::a::c"]);
+        assert_eq!(names(&[one], "R-5"), ["store::it::a::a", "store::it::a::b"]);
+    }
+
+    #[test]
+    fn unknown_ids_and_ranges_are_found() {
+        let file = (
+            "crates/store/tests/it/a.rs",
+            "#[test]\nfn a() {\n    // R-5 and S3-99\n    // W-1..W-4\n}",
+        );
+        let known: Vec<Id> = ["R-5", "W-1", "W-4"].iter().filter_map(|id| Id::parse(id)).collect();
+        let found: Vec<_> = Citations::of(&Tree::of(&[file]))
+            .unknown(&known)
+            .into_iter()
+            .map(|finding| (finding.line, finding.what))
+            .collect();
+        assert_eq!(
+            found,
+            [(3, "S3-99 is no requirement".to_owned()), (4, "W-1 begins a range".to_owned())]
+        );
+    }
+
+    #[test]
+    fn samples_in_this_programs_strings_are_no_citations() {
+        let own = ("crates/xtask/src/a.rs", "#[test]\nfn a() { f(\"R-5\"); // R-9\n}");
+        assert_eq!(names(&[own], "R-5"), Vec::<String>::new());
+        assert_eq!(names(&[own], "R-9"), ["xtask::a::a"]);
+    }
+}

@@ -1,0 +1,66 @@
+//! `cargo xtask`: the commands with which this repository is tested and kept tidy.
+//!
+//! Built before every test run, so it stays small: it knows `wire`, for the OpenAPI text and the error codes, and no other
+//! crate of ours. It decides nothing about the product; it only reads the tree and runs cargo.
+#![expect(clippy::print_stdout, reason = "a command-line program speaks to its user on stdout")]
+
+mod contract;
+mod finding;
+mod generated;
+mod needs;
+mod rust_source;
+mod steps;
+mod tidy;
+mod tree;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use tree::Tree;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  test      set up what the tests need, then fmt, clippy, tidy, build, doc tests, all tests
+  tidy      rules of the tree that no compiler checks; each finding says what to do
+  openapi   write protocol/openapi.json from the types of crates/wire
+  contract  refresh the `proved by` column of docs/contract.md from the tests";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("\nxtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    let root = repository_root()?;
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["test"] => steps::test(&root),
+        ["tidy"] => tidy::run(&root),
+        ["openapi"] => generated::write_openapi(&root),
+        ["contract"] => {
+            let tree = Tree::read(&root)?;
+            contract::write(&root, &tree)
+        }
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => bail!("unknown arguments `{}`\n\n{USAGE}", arguments.join(" ")),
+    }
+}
+
+/// Cargo sets the variable for `cargo run`; the constant serves whoever starts the binary by hand.
+fn repository_root() -> Result<PathBuf> {
+    let manifest = std::env::var("CARGO_MANIFEST_DIR")
+        .unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
+    let root = PathBuf::from(manifest).join("../..");
+    root.canonicalize().with_context(|| format!("find the repository at {}", root.display()))
+}

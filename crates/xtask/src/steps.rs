@@ -1,0 +1,57 @@
+//! `cargo xtask test`: the steps of a test run, in order, stopping at the first that fails.
+//!
+//! The same command runs on a laptop and in CI. The test runner comes last, so that the output ends in its summary.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{needs, tidy};
+
+const FORMAT: &[&str] = &["fmt", "--all", "--check"];
+const LINT: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+/// End-to-end tests start this binary.
+const BUILD: &[&str] = &["build", "--package", "tenure"];
+/// The test runner leaves the examples in the client's documentation out.
+const DOC_TESTS: &[&str] = &["test", "--quiet", "--package", "tenure-sdk", "--doc"];
+const TESTS: &[&str] = &["nextest", "run", "--workspace"];
+
+pub(crate) fn test(root: &Path) -> Result<()> {
+    heading("what the tests need");
+    needs::meet()?;
+    cargo(root, "formatting", FORMAT)?;
+    cargo(root, "lints", LINT)?;
+    heading("tidy");
+    tidy::run(root)?;
+    cargo(root, "the binary that end-to-end tests start", BUILD)?;
+    cargo(root, "examples in the documentation", DOC_TESTS)?;
+    cargo(root, "tests", TESTS)
+}
+
+fn heading(title: &str) {
+    println!("\n== {title}");
+}
+
+fn cargo(root: &Path, title: &str, arguments: &[&str]) -> Result<()> {
+    let line = format!("cargo {}", arguments.join(" "));
+    heading(&format!("{title}: {line}"));
+    let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root);
+    for variable in of_this_package() {
+        command.env_remove(variable);
+    }
+    let status = command.status().with_context(|| format!("start `{line}`"))?;
+    if !status.success() {
+        bail!("failed at {title}: `{line}` ({status})");
+    }
+    Ok(())
+}
+
+/// What cargo told this program about itself must not reach another cargo: build scripts that watch it would run again.
+fn of_this_package() -> impl Iterator<Item = String> {
+    std::env::vars()
+        .map(|(name, _)| name)
+        .filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+}

@@ -1,0 +1,52 @@
+//! Rules of the tree that no compiler checks. Each is a pure function from a `Tree` to findings.
+//!
+//! A rule belongs here when a reviewer would otherwise have to say it twice. What clippy or rustc can hold belongs to them.
+
+mod calls;
+mod edges;
+mod error_pages;
+mod links;
+mod machine_paths;
+mod marks;
+mod module_comments;
+mod size;
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::finding::Finding;
+use crate::tree::Tree;
+use crate::{contract, generated};
+
+type Check = fn(&Tree) -> Vec<Finding>;
+
+const CHECKS: &[Check] = &[
+    edges::check,
+    calls::check,
+    marks::check,
+    size::check,
+    module_comments::check,
+    error_pages::check,
+    generated::check,
+    contract::check,
+    links::check,
+    machine_paths::check,
+];
+
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let tree = Tree::read(root)?;
+    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
+    findings.sort();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => {
+            println!("tidy: {} files, nothing to say", tree.texts().count());
+            Ok(())
+        }
+        1 => bail!("tidy has 1 finding"),
+        many => bail!("tidy has {many} findings"),
+    }
+}

@@ -1,0 +1,196 @@
+//! Calls that a crate may not make, found in its code outside tests.
+//!
+//! Clippy bans some of these by resolved path across the workspace. This table says more (which crate, which file may) and
+//! needs no type information, so it also sees what is behind a macro.
+
+use crate::finding::Finding;
+use crate::rust_source::find_word;
+use crate::tree::Tree;
+
+struct Ban {
+    /// Folders whose code may not say it.
+    folders: &'static [&'static str],
+    words: &'static [&'static str],
+    /// Names of the files, without `.rs`, that exist to do exactly this. A folder of that name counts too.
+    except: &'static [&'static str],
+    why: &'static str,
+    remedy: &'static str,
+}
+
+const RULES: &[&str] = &["crates/verdict/src/"];
+const SHELL: &[&str] = &["crates/store/src/", "crates/coordinator/src/"];
+const EVERYWHERE: &[&str] = &["crates/", "sdks/"];
+
+const BANS: &[Ban] = &[
+    Ban {
+        folders: RULES,
+        words: &["SystemTime", "Instant::now", "Timestamp::now"],
+        except: &[],
+        why: "the rules are a function of their arguments",
+        remedy: "take the time as an argument",
+    },
+    Ban {
+        folders: RULES,
+        words: &["rand::", "getrandom", "Ulid::new", "Ulid::generate"],
+        except: &[],
+        why: "the rules are a function of their arguments",
+        remedy: "take ids and nonces from the request, and draw from a seeded generator",
+    },
+    Ban {
+        folders: RULES,
+        words: &["std::env", "std::fs", "std::net", "std::io", "std::process", "std::thread"],
+        except: &[],
+        why: "the rules do no I/O",
+        remedy: "do it in the coordinator and pass in what was read",
+    },
+    Ban {
+        folders: RULES,
+        words: &["tokio", "async fn", "async move", "async {"],
+        except: &[],
+        why: "nothing in the rules waits",
+        remedy: "write a plain function",
+    },
+    Ban {
+        folders: RULES,
+        words: &["serde", "serde_json", "rusqlite"],
+        except: &[],
+        why: "deriving an encoding on a rule type makes it a promise",
+        remedy: "encode in `wire` or in `store`",
+    },
+    Ban {
+        folders: RULES,
+        words: &["HashMap", "HashSet"],
+        except: &[],
+        why: "their order differs between two runs of the same seed",
+        remedy: "use BTreeMap or BTreeSet",
+    },
+    Ban {
+        folders: SHELL,
+        words: &["SystemTime::now", "Instant::now", "Timestamp::now", "Zoned::now"],
+        except: &["clock"],
+        why: "there is one clock and a simulator must be able to replace it",
+        remedy: "ask the clock that was handed in",
+    },
+    Ban {
+        folders: SHELL,
+        words: &["thread::sleep"],
+        except: &[],
+        why: "a sleeping thread holds what others wait for",
+        remedy: "wait on a channel or a condition with a deadline",
+    },
+    Ban {
+        folders: SHELL,
+        words: &["rand::", "getrandom"],
+        except: &["randomness", "entropy"],
+        why: "randomness is injected so that a seed repeats a run",
+        remedy: "draw from the source that was handed in",
+    },
+    Ban {
+        folders: EVERYWHERE,
+        words: &["unbounded_channel", "mpsc::unbounded"],
+        except: &[],
+        why: "everything that can grow has a named bound",
+        remedy: "use a bounded channel and say what happens when it is full",
+    },
+    Ban {
+        folders: EVERYWHERE,
+        words: &[".unwrap()"],
+        except: &[],
+        why: "a defect should say which invariant broke",
+        remedy: "return the error, or `expect` with the reason why it holds",
+    },
+    Ban {
+        folders: &["crates/cli/src/"],
+        words: &["store::", "coordinator::"],
+        except: &["serve", "dev", "verify"],
+        why: "the program talks HTTP and embeds the coordinator only to serve",
+        remedy: "go through the client of sdks/rust",
+    },
+];
+
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, source) in tree.rust().filter(|(path, _)| !tree.is_test_file(path)) {
+        for ban in BANS.iter().filter(|ban| ban.covers(path)) {
+            for word in ban.words {
+                for at in find_word(&source.code, word) {
+                    if !source.is_test_code(at) && !is_own_module(&source.code, at) {
+                        findings.push(ban.finding(path, source.line_of(at), word));
+                    }
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// `crate::store::x` names a module of the crate itself and not the crate `store`.
+fn is_own_module(code: &str, at: usize) -> bool {
+    ["crate::", "self::", "super::"].iter().any(|head| code[..at].ends_with(head))
+}
+
+impl Ban {
+    fn covers(&self, path: &str) -> bool {
+        let mut parts = path.split('/').map(|part| part.trim_end_matches(".rs"));
+        self.folders.iter().any(|folder| path.starts_with(folder))
+            && !parts.any(|part| self.except.contains(&part))
+    }
+
+    fn finding(&self, path: &str, line: usize, word: &str) -> Finding {
+        Finding {
+            file: path.to_owned(),
+            line,
+            what: format!("`{word}` is used here"),
+            why: self.why,
+            remedy: self.remedy.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, text: &str) -> Vec<String> {
+        check(&Tree::of(&[(path, text)])).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn every_ban_catches_every_word_it_lists() {
+        for ban in BANS {
+            for word in ban.words {
+                let path = format!("{}x/src/y.rs", ban.folders[0]);
+                let found = findings(&path, &format!("fn f() {{ {word} ; }}"));
+                assert!(!found.is_empty(), "`{word}` in {path} was not found");
+            }
+        }
+    }
+
+    #[test]
+    fn comments_strings_and_tests_may_speak_of_anything() {
+        let text = "// SystemTime\nfn f() { g(\"tokio\"); }\n#[cfg(test)]\nmod tests { fn h() { x.unwrap(); } }";
+        assert!(findings("crates/verdict/src/a.rs", text).is_empty());
+        assert!(findings("crates/store/tests/it/a.rs", "fn f() { x.unwrap(); }").is_empty());
+    }
+
+    #[test]
+    fn the_rules_may_use_a_seeded_generator() {
+        assert!(findings("crates/verdict/src/a.rs", "use rand_chacha::ChaCha8Rng;").is_empty());
+    }
+
+    #[test]
+    fn only_the_clock_module_reads_the_clock() {
+        let text = "fn f() { std::time::Instant::now() }";
+        assert_eq!(findings("crates/coordinator/src/intake.rs", text).len(), 1);
+        assert_eq!(findings("crates/coordinator/src/oclock.rs", text).len(), 1);
+        assert!(findings("crates/coordinator/src/clock.rs", text).is_empty());
+    }
+
+    #[test]
+    fn the_program_embeds_the_coordinator_only_to_serve() {
+        let text = "use coordinator::Coordinator;";
+        assert_eq!(findings("crates/cli/src/submit.rs", text).len(), 1);
+        assert!(findings("crates/cli/src/serve.rs", text).is_empty());
+        assert!(findings("crates/cli/src/submit.rs", "use crate::store::x;").is_empty());
+    }
+}

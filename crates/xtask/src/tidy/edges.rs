@@ -1,0 +1,230 @@
+//! Dependency direction: arrows between crates point inward only.
+//!
+//! Reads the manifests by line. The same rule holds for dev-dependencies, so that no test needs an arrow the code may not have.
+
+use crate::finding::Finding;
+use crate::tree::Tree;
+
+struct Member {
+    folder: &'static str,
+    /// Name under which other crates of the workspace depend on it.
+    dependency: &'static str,
+    may_know: &'static [&'static str],
+    /// The only outside crates it may use, where that is limited.
+    outside: Option<&'static [&'static str]>,
+}
+
+/// The whole graph. `verdict` is pure: a hash, a seeded generator and an id format are all it may have from outside.
+const MEMBERS: &[Member] = &[
+    Member {
+        folder: "crates/verdict",
+        dependency: "verdict",
+        may_know: &[],
+        outside: Some(&["sha2", "rand_chacha", "ulid"]),
+    },
+    Member {
+        folder: "crates/wire",
+        dependency: "wire",
+        may_know: &[],
+        outside: Some(&["serde", "serde_json", "jiff", "utoipa"]),
+    },
+    Member { folder: "crates/store", dependency: "store", may_know: &["verdict"], outside: None },
+    Member {
+        folder: "crates/coordinator",
+        dependency: "coordinator",
+        may_know: &["verdict", "store", "wire"],
+        outside: None,
+    },
+    Member { folder: "sdks/rust", dependency: "tenure", may_know: &["wire"], outside: None },
+    Member {
+        folder: "crates/cli",
+        dependency: "cli",
+        may_know: &["wire", "tenure", "coordinator", "store"],
+        outside: None,
+    },
+    Member { folder: "crates/xtask", dependency: "xtask", may_know: &["wire"], outside: None },
+];
+
+/// A library names its failures; only programs may fall back to an error that is any error.
+const ANY_ERROR: &str = "anyhow";
+const MAY_USE_ANY_ERROR: &[&str] = &["crates/cli", "crates/xtask"];
+
+const WHY: &str = "arrows between crates point inward only";
+
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    tree.texts()
+        .filter_map(|(path, text)| Some((path, path.strip_suffix("/Cargo.toml")?, text)))
+        .flat_map(|(path, folder, text)| {
+            match MEMBERS.iter().find(|member| member.folder == folder) {
+                Some(member) => manifest(path, text, member),
+                None => vec![unlisted(path)],
+            }
+        })
+        .collect()
+}
+
+fn unlisted(path: &str) -> Finding {
+    Finding {
+        file: path.to_owned(),
+        line: 1,
+        what: "this crate has no row in the table of dependency directions".to_owned(),
+        why: WHY,
+        remedy: "give it a row in crates/xtask/src/tidy/edges.rs".to_owned(),
+    }
+}
+
+fn manifest(path: &str, text: &str, member: &Member) -> Vec<Finding> {
+    dependencies(text)
+        .into_iter()
+        .filter_map(|found| {
+            let (what, remedy) = objection(member, &found)?;
+            Some(Finding { file: path.to_owned(), line: found.line, what, why: WHY, remedy })
+        })
+        .collect()
+}
+
+fn objection(member: &Member, found: &Dependency) -> Option<(String, String)> {
+    let Member { folder, may_know, outside, .. } = member;
+    let name = found.name.as_str();
+    let ours = MEMBERS.iter().any(|other| other.dependency == name);
+    if ours && !may_know.contains(&name) {
+        let remedy =
+            format!("{folder} may know {may_know:?}; move the code to where the arrow allows it");
+        return Some((format!("{folder} depends on `{name}`"), remedy));
+    }
+    let for_tests = found.kind == Kind::Tests;
+    if !ours && !for_tests && outside.is_some_and(|allowed| !allowed.contains(&name)) {
+        let remedy = format!("{folder} may use {outside:?}; do this work in a crate further out");
+        return Some((format!("{folder} depends on the outside crate `{name}`"), remedy));
+    }
+    if name == ANY_ERROR && !for_tests && !MAY_USE_ANY_ERROR.contains(folder) {
+        let remedy = "define an error type with thiserror".to_owned();
+        return Some((format!("the library {folder} depends on `{name}`"), remedy));
+    }
+    None
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Dependency {
+    name: String,
+    kind: Kind,
+    line: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Product,
+    Tests,
+}
+
+fn dependencies(manifest: &str) -> Vec<Dependency> {
+    let mut section = None;
+    let mut found = Vec::new();
+    for (index, line) in manifest.lines().enumerate() {
+        let line_number = index + 1;
+        let line = line.trim();
+        if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            let (kind, name) = dependency_section(header);
+            section = kind;
+            if let (Some(kind), Some(name)) = (kind, name) {
+                found.push(Dependency { name, kind, line: line_number });
+                section = None;
+            }
+        } else if let Some(kind) = section
+            && let Some(name) = entry_name(line)
+        {
+            found.push(Dependency { name, kind, line: line_number });
+        }
+    }
+    found
+}
+
+/// `[dependencies]`, `[target.….dev-dependencies]` and `[dependencies.name]`.
+fn dependency_section(header: &str) -> (Option<Kind>, Option<String>) {
+    for (word, kind) in [
+        ("dev-dependencies", Kind::Tests),
+        ("build-dependencies", Kind::Product),
+        ("dependencies", Kind::Product),
+    ] {
+        if header == word || header.ends_with(&format!(".{word}")) {
+            return (Some(kind), None);
+        }
+        if let Some((_, name)) = header.rsplit_once(&format!("{word}.")) {
+            return (Some(kind), Some(name.to_owned()));
+        }
+    }
+    (None, None)
+}
+
+fn entry_name(line: &str) -> Option<String> {
+    let (key, _) = line.split_once('=')?;
+    let name = key.trim().split('.').next()?.trim_matches('"');
+    (!name.starts_with('#') && !name.is_empty()).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, manifest: &str) -> Vec<String> {
+        check(&Tree::of(&[(path, manifest)])).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_arrows_of_the_design_are_allowed() {
+        let coordinator = "[dependencies]\nverdict.workspace = true\nstore.workspace = true\nwire = { path = \"x\" }\n";
+        assert!(findings("crates/coordinator/Cargo.toml", coordinator).is_empty());
+        let cli = "[dependencies]\ntenure.workspace = true\nanyhow.workspace = true\n";
+        assert!(findings("crates/cli/Cargo.toml", cli).is_empty());
+    }
+
+    #[test]
+    fn an_arrow_that_points_outward_is_found_with_its_line() {
+        // S2-108: which crate may touch which is held by a check of the manifests.
+        let found = findings(
+            "crates/store/Cargo.toml",
+            "[dependencies]\nserde.workspace = true\nwire.workspace = true\n",
+        );
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("crates/store/Cargo.toml:3: crates/store depends on `wire`"));
+    }
+
+    #[test]
+    fn dev_dependencies_and_long_forms_are_no_way_round() {
+        let by_section =
+            findings("sdks/rust/Cargo.toml", "[dependencies.coordinator]\nworkspace = true\n");
+        assert_eq!(by_section.len(), 1);
+        let for_tests =
+            findings("crates/wire/Cargo.toml", "[dev-dependencies]\nstore.workspace = true\n");
+        assert_eq!(for_tests.len(), 1);
+        let for_target = findings(
+            "crates/wire/Cargo.toml",
+            "[target.'cfg(unix)'.dependencies]\nverdict.workspace = true\n",
+        );
+        assert_eq!(for_target.len(), 1);
+    }
+
+    #[test]
+    fn the_rules_take_nothing_from_outside_but_small_pure_crates() {
+        let found = findings(
+            "crates/verdict/Cargo.toml",
+            "[dependencies]\nsha2.workspace = true\nserde.workspace = true\n[dev-dependencies]\nproptest.workspace = true\n",
+        );
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("outside crate `serde`"));
+    }
+
+    #[test]
+    fn libraries_name_their_errors() {
+        let found =
+            findings("crates/store/Cargo.toml", "[dependencies]\nanyhow.workspace = true\n");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("thiserror"));
+    }
+
+    #[test]
+    fn a_new_crate_needs_a_row() {
+        let found = findings("crates/novel/Cargo.toml", "[package]\nname = \"novel\"\n");
+        assert!(found[0].contains("no row"));
+    }
+}
