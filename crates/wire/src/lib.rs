@@ -1,8 +1,8 @@
 //! What may be asked of a coordinator and what it answers, over HTTP, as JSON.
 //!
 //! One named struct per public shape, members in camelCase. Nothing here decides anything: a request
-//! that parsed and passed its check is well formed, not granted. The crate knows no other crate
-//! of the workspace, so that a client links the shapes without the rules or the store.
+//! that [`parse`] accepts is well formed, not granted. The crate knows no other crate of the workspace,
+//! so that a client links the shapes without the rules or the store.
 //!
 //! Invariants:
 //! - Requests refuse members they do not know and name them; answers may grow, and clients ignore
@@ -11,11 +11,19 @@
 //! - Every instant is a [`Time`]; opaque JSON ([`Json`]) keeps the bytes it came with.
 
 pub mod answers;
+mod check;
+mod code;
 mod json;
+pub mod limits;
+pub mod names;
+mod parse;
 pub mod requests;
 mod time;
 mod words;
 
+pub use check::{Check, FieldError, idempotency_key};
+pub use code::{Code, UnknownCode};
 pub use json::Json;
+pub use parse::{BatchItem, Body, Submit, parse, parse_batch, parse_submit};
 pub use time::{Time, TimeError};
 pub use words::{AttemptOutcome, ErrorCategory, Outcome, State, UnknownWord, Verdict};

@@ -12,6 +12,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::limits::{RETRY_BASE_MS_DEFAULT, RETRY_CAP_MS_DEFAULT};
 use crate::{ErrorCategory, Json, Outcome, State, Time};
 
 /// `POST /v1/runs`: one obligation to execute.
@@ -100,6 +101,19 @@ pub struct Retry {
     pub base_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap_ms: Option<u64>,
+}
+
+impl Retry {
+    /// Base and cap with their defaults; a default yields to the member that was given, so that the cap
+    /// is never below the base.
+    pub fn base_and_cap_ms(&self) -> (u64, u64) {
+        match (self.base_ms, self.cap_ms) {
+            (Some(base), Some(cap)) => (base, cap),
+            (Some(base), None) => (base, base.max(RETRY_CAP_MS_DEFAULT)),
+            (None, Some(cap)) => (cap.min(RETRY_BASE_MS_DEFAULT), cap),
+            (None, None) => (RETRY_BASE_MS_DEFAULT, RETRY_CAP_MS_DEFAULT),
+        }
+    }
 }
 
 /// `POST /v1/runs` with many runs; each is accepted or refused on its own.

@@ -1,0 +1,403 @@
+//! Whether a request that has the right shape also has sensible values. The first fault found is named:
+//! the member, what is wrong with it, and what is allowed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use crate::limits::*;
+use crate::names::{is_idempotency_key, is_label_value, is_name, is_traceparent, repair_text};
+use crate::requests::*;
+use crate::{ErrorCategory, Json, Outcome};
+
+/// A member of a request and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// A path such as `runs[3].retry.capMs`; empty for the body as a whole.
+    pub field: String,
+    /// What is wrong and what is allowed, for people.
+    pub message: String,
+}
+
+impl FieldError {
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> FieldError {
+        FieldError { field: field.into(), message: message.into() }
+    }
+
+    /// The same fault seen from outside, where the request is a part of something.
+    pub fn under(mut self, outer: &str) -> FieldError {
+        self.field = match self.field.as_str() {
+            "" => outer.to_owned(),
+            inner => format!("{outer}.{inner}"),
+        };
+        self
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.field.as_str() {
+            "" => write!(f, "the body {}", self.message),
+            field => write!(f, "`{field}` {}", self.message),
+        }
+    }
+}
+
+impl std::error::Error for FieldError {}
+
+/// Values within their limits.
+pub trait Check {
+    fn check(&self) -> Result<(), FieldError>;
+
+    /// Repairs free text, which is never refused. Nothing to do for most requests.
+    fn repair(&mut self) {}
+}
+
+type Checked = Result<(), FieldError>;
+
+impl Check for SubmitRun {
+    fn check(&self) -> Checked {
+        name("kind", &self.kind)?;
+        name("queue", &self.queue)?;
+        payload("input", Some(&self.input))?;
+        text("goal", self.goal.as_deref())?;
+        optional_name("taskKey", self.task_key.as_deref())?;
+        optional_name("assetId", self.asset_id.as_deref())?;
+        resources(self.resources.as_ref())?;
+        within("priority", self.priority.map(i64::from), PRIORITY)?;
+        within("maxAttempts", self.max_attempts.map(u64::from), ATTEMPTS)?;
+        within("lostMax", self.lost_max.map(u64::from), ATTEMPTS)?;
+        lease_and_interval(self.lease_ms, self.heartbeat_interval_ms)?;
+        within("cancelGraceMs", self.cancel_grace_ms, CANCEL_GRACE_MS)?;
+        run_at_before_deadline(self)?;
+        within("seed", self.seed, 0..=INTEGER_MAX)?;
+        labels(&self.labels)?;
+        retry(self.retry.as_ref())?;
+        traceparent(self.traceparent.as_deref())?;
+        idempotency_key("idempotencyKey", self.idempotency_key.as_deref())
+    }
+}
+
+impl Check for CancelRun {
+    fn check(&self) -> Checked {
+        text("reason", self.reason.as_deref())
+    }
+}
+
+impl Check for LeaseRequest {
+    fn check(&self) -> Checked {
+        name("workerId", &self.worker_id)?;
+        names("queues", &self.queues, QUEUES_PER_POLL_MAX)?;
+        if let Some(kinds) = &self.kinds {
+            names("kinds", kinds, KINDS_PER_POLL_MAX)?;
+        }
+        within("max", Some(u64::from(self.max)), LEASES_PER_POLL)?;
+        within("waitMs", self.wait_ms, WAIT_MS)?;
+        optional_name("pollId", self.poll_id.as_deref())
+    }
+}
+
+impl Check for Started {
+    fn check(&self) -> Checked {
+        attempt(self.attempt)?;
+        name("workerId", &self.worker_id)
+    }
+}
+
+impl Check for Heartbeat {
+    fn check(&self) -> Checked {
+        attempt(self.attempt)?;
+        name("workerId", &self.worker_id)?;
+        progress(self.progress_pct)
+    }
+
+    fn repair(&mut self) {
+        repair_member(&mut self.message, MESSAGE_BYTES_MAX);
+    }
+}
+
+impl Check for HeartbeatItem {
+    fn check(&self) -> Checked {
+        name("taskId", &self.task_id)?;
+        attempt(self.attempt)?;
+        name("workerId", &self.worker_id)?;
+        progress(self.progress_pct)
+    }
+
+    fn repair(&mut self) {
+        repair_member(&mut self.message, MESSAGE_BYTES_MAX);
+    }
+}
+
+impl Check for Completed {
+    fn check(&self) -> Checked {
+        attempt(self.attempt)?;
+        name("workerId", &self.worker_id)?;
+        outcome(self.outcome, self.output.as_ref(), self.error.as_ref())?;
+        metrics(self.metrics.as_ref())?;
+        payload("partialProgress", self.partial_progress.as_ref())
+    }
+
+    fn repair(&mut self) {
+        repair_error(self.error.as_mut());
+        repair_member(&mut self.cancelled_during_phase, MESSAGE_BYTES_MAX);
+    }
+}
+
+impl Check for Report {
+    fn check(&self) -> Checked {
+        name("taskId", &self.task_id)?;
+        attempt(self.attempt)?;
+        name("workerId", &self.worker_id)?;
+        outcome(self.outcome, self.output.as_ref(), self.error.as_ref())?;
+        metrics(self.metrics.as_ref())?;
+        payload("partialProgress", self.partial_progress.as_ref())
+    }
+
+    fn repair(&mut self) {
+        repair_error(self.error.as_mut());
+        repair_member(&mut self.cancelled_during_phase, MESSAGE_BYTES_MAX);
+    }
+}
+
+impl Check for ListRuns {
+    fn check(&self) -> Checked {
+        optional_name("queue", self.queue.as_deref())?;
+        optional_name("kind", self.kind.as_deref())?;
+        if let Some(label) = &self.label {
+            label_filter(label)?;
+        }
+        within("limit", self.limit.map(u64::from), PAGE_ITEMS)?;
+        match &self.cursor {
+            Some(cursor) if cursor.len() > CURSOR_BYTES_MAX => {
+                refuse("cursor", "is not a cursor of ours; take `nextCursor` of the page before")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Check for WaitMs {
+    fn check(&self) -> Checked {
+        within("waitMs", self.wait_ms, WAIT_MS)
+    }
+}
+
+impl Check for HistoryQuery {
+    fn check(&self) -> Checked {
+        within("after", self.after, 0..=INTEGER_MAX)?;
+        within("limit", self.limit.map(u64::from), PAGE_ITEMS)?;
+        within("waitMs", self.wait_ms, WAIT_MS)
+    }
+}
+
+/// The key a client names in the `Idempotency-Key` header or in an item of a batch.
+pub fn idempotency_key(field: &str, key: Option<&str>) -> Checked {
+    match key {
+        Some(key) if !is_idempotency_key(key) => {
+            refuse(field, format!("must be 1 to {IDEMPOTENCY_KEY_CHARS_MAX} printable characters"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refuse(field: &str, message: impl Into<String>) -> Checked {
+    Err(FieldError::new(field, message))
+}
+
+fn within<T: PartialOrd + fmt::Display>(
+    field: &str,
+    value: Option<T>,
+    range: RangeInclusive<T>,
+) -> Checked {
+    match value {
+        Some(value) if !range.contains(&value) => refuse(
+            field,
+            format!("must be from {} to {}, but is {value}", range.start(), range.end()),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn name(field: &str, value: &str) -> Checked {
+    if is_name(value) {
+        return Ok(());
+    }
+    let problem = if value.is_empty() { "is empty" } else { "is not a name" };
+    refuse(
+        field,
+        format!("{problem}; a name is 1 to {NAME_BYTES_MAX} characters of A-Z a-z 0-9 . _ : / -"),
+    )
+}
+
+fn optional_name(field: &str, value: Option<&str>) -> Checked {
+    value.map_or(Ok(()), |value| name(field, value))
+}
+
+fn names(field: &str, values: &[String], max: usize) -> Checked {
+    if values.is_empty() || values.len() > max {
+        return refuse(field, format!("must have 1 to {max} entries, but has {}", values.len()));
+    }
+    for (index, value) in values.iter().enumerate() {
+        name(&format!("{field}[{index}]"), value)?;
+    }
+    Ok(())
+}
+
+fn text(field: &str, value: Option<&str>) -> Checked {
+    match value {
+        Some(value) if value.len() > MESSAGE_BYTES_MAX => refuse(
+            field,
+            format!("must be at most {MESSAGE_BYTES_MAX} bytes, but is {}", value.len()),
+        ),
+        Some(value) if value.contains('\0') => refuse(field, "must not contain the NUL character"),
+        _ => Ok(()),
+    }
+}
+
+fn payload(field: &str, value: Option<&Json>) -> Checked {
+    match value.map_or(0, |json| json.text().len()) {
+        bytes if bytes > PAYLOAD_BYTES_MAX => refuse(
+            field,
+            format!(
+                "must be at most {PAYLOAD_BYTES_MAX} bytes of JSON, but is {bytes}; \
+                 store it elsewhere and send a reference"
+            ),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn labels(labels: &BTreeMap<String, String>) -> Checked {
+    if labels.len() > LABELS_MAX {
+        return refuse("labels", format!("must be at most {LABELS_MAX}, but are {}", labels.len()));
+    }
+    for (label, value) in labels {
+        if !is_name(label) {
+            return name("labels", label).map_err(|fault| {
+                FieldError::new("labels", format!("have a name that {}", fault.message))
+            });
+        }
+        if !is_label_value(value) {
+            return refuse(
+                &format!("labels.{label}"),
+                format!(
+                    "must be at most {LABEL_VALUE_CHARS_MAX} characters, none a control character"
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn label_filter(label: &str) -> Checked {
+    match label.split_once('=') {
+        Some((name, value)) if is_name(name) && is_label_value(value) => Ok(()),
+        _ => refuse("label", "must be written name=value"),
+    }
+}
+
+fn lease_and_interval(lease_ms: Option<u64>, interval_ms: Option<u64>) -> Checked {
+    within("leaseMs", lease_ms, LEASE_MS)?;
+    within("heartbeatIntervalMs", interval_ms, HEARTBEAT_INTERVAL_MS)?;
+    let lease_ms = lease_ms.unwrap_or(LEASE_MS_DEFAULT);
+    match interval_ms {
+        Some(interval_ms) if lease_ms < LEASE_PER_INTERVAL_MIN * interval_ms => refuse(
+            "heartbeatIntervalMs",
+            format!("must be at most half of leaseMs ({lease_ms}), but is {interval_ms}"),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn run_at_before_deadline(run: &SubmitRun) -> Checked {
+    match (run.run_at, run.deadline) {
+        (Some(run_at), Some(deadline)) if deadline <= run_at => {
+            refuse("deadline", format!("must be after runAt ({run_at}), but is {deadline}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn retry(retry: Option<&Retry>) -> Checked {
+    let Some(retry) = retry else { return Ok(()) };
+    within("retry.baseMs", retry.base_ms, RETRY_BASE_MS)?;
+    within("retry.capMs", retry.cap_ms, RETRY_CAP_MS)?;
+    // A member left out takes its default, stretched so that it never contradicts the one given.
+    match (retry.base_ms, retry.cap_ms) {
+        (Some(base), Some(cap)) if cap < base => {
+            refuse("retry.capMs", format!("must be at least baseMs ({base}), but is {cap}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn resources(resources: Option<&Resources>) -> Checked {
+    let Some(resources) = resources else { return Ok(()) };
+    within("resources.memoryBytes", resources.memory_bytes, 0..=INTEGER_MAX)?;
+    within("resources.cpuMillicores", resources.cpu_millicores, 0..=INTEGER_MAX)?;
+    within("resources.timeoutMs", resources.timeout_ms, 1..=INTEGER_MAX)
+}
+
+fn metrics(metrics: Option<&Metrics>) -> Checked {
+    let Some(metrics) = metrics else { return Ok(()) };
+    within("metrics.cpuTimeMs", metrics.cpu_time_ms, 0..=INTEGER_MAX)?;
+    within("metrics.peakMemoryBytes", metrics.peak_memory_bytes, 0..=INTEGER_MAX)?;
+    within("metrics.ioReadBytes", metrics.io_read_bytes, 0..=INTEGER_MAX)?;
+    within("metrics.ioWriteBytes", metrics.io_write_bytes, 0..=INTEGER_MAX)
+}
+
+fn traceparent(value: Option<&str>) -> Checked {
+    match value {
+        Some(value) if !is_traceparent(value) => refuse(
+            "traceparent",
+            "is not W3C trace context; it looks like 00-<32 hex>-<16 hex>-<2 hex>",
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn attempt(attempt: u32) -> Checked {
+    match attempt {
+        0 => refuse("attempt", "must be at least 1; attempts are numbered from 1"),
+        _ => Ok(()),
+    }
+}
+
+fn progress(progress_pct: Option<f64>) -> Checked {
+    within("progressPct", progress_pct, PROGRESS_PCT)
+}
+
+fn outcome(outcome: Outcome, output: Option<&Json>, error: Option<&ReportedError>) -> Checked {
+    payload("output", output)?;
+    match (outcome, error) {
+        (Outcome::Failed, None) => {
+            refuse("error", "is missing; a FAILED report says its category and message")
+        }
+        (Outcome::Succeeded, Some(_)) => refuse("error", "does not belong to a SUCCEEDED report"),
+        (Outcome::Failed, Some(error)) if error.category == ErrorCategory::Cancelled => {
+            refuse("error.category", "may be CANCELLED only when the outcome is CANCELLED")
+        }
+        (Outcome::Failed | Outcome::Cancelled, _) if output.is_some() => refuse(
+            "output",
+            "belongs to a SUCCEEDED report only; send what was done as partialProgress",
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn repair_error(error: Option<&mut ReportedError>) {
+    if let Some(error) = error {
+        error.message = repair_text(&error.message, MESSAGE_BYTES_MAX).into_owned();
+        repair_member(&mut error.stack_trace, STACK_TRACE_BYTES_MAX);
+    }
+}
+
+fn repair_member(member: &mut Option<String>, bytes_max: usize) {
+    if let Some(text) = member {
+        *text = repair_text(text, bytes_max).into_owned();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+//! Every stable error code, on one screen: its status, its title and the verdict a worker reads from it.
+//!
+//! Codes are never renamed and never change status. Each has a page in `docs/errors/`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::answers::Problem;
+use crate::{Time, Verdict};
+
+/// Why a request was not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Code {
+    InvalidArgument,
+    Unauthenticated,
+    InvalidToken,
+    TokenExpired,
+    Forbidden,
+    TaskNotFound,
+    RunNotFound,
+    NotFound,
+    MethodNotAllowed,
+    RequestTimeout,
+    AttemptMismatch,
+    TaskAlreadyTerminal,
+    AttemptAlreadyCompleted,
+    ConflictingReport,
+    WorkerMismatch,
+    RunAlreadyTerminal,
+    TaskExpired,
+    BodyTooLarge,
+    UriTooLong,
+    UnsupportedMediaType,
+    UnknownLease,
+    IdempotencyKeyReused,
+    TooManyRequests,
+    HeadersTooLarge,
+    Internal,
+    Overloaded,
+    Unavailable,
+    UnknownOutcome,
+    ShuttingDown,
+}
+
+/// The lost authority and the invalid call; where nothing was decided there is no verdict. Codes that
+/// only clients meet have none either.
+const CANCELLED: Option<Verdict> = Some(Verdict::Cancelled);
+const REJECTED: Option<Verdict> = Some(Verdict::Rejected);
+
+type Row = (&'static str, u16, Option<Verdict>, &'static str);
+
+#[rustfmt::skip]
+const fn row(code: Code) -> Row {
+    match code {
+        Code::InvalidArgument         => ("invalid_argument",          400, REJECTED,  "The request is malformed or out of range"),
+        Code::Unauthenticated         => ("unauthenticated",           401, REJECTED,  "The API key is missing or not known"),
+        Code::InvalidToken            => ("invalid_token",             401, REJECTED,  "The task token is not valid for this call"),
+        Code::TokenExpired            => ("token_expired",             401, REJECTED,  "The task token has expired"),
+        Code::Forbidden               => ("forbidden",                 403, REJECTED,  "The API key may not do this"),
+        Code::TaskNotFound            => ("task_not_found",            404, REJECTED,  "There is no such task"),
+        Code::RunNotFound             => ("run_not_found",             404, None,      "There is no such run"),
+        Code::NotFound                => ("not_found",                 404, REJECTED,  "There is nothing at this path"),
+        Code::MethodNotAllowed        => ("method_not_allowed",        405, REJECTED,  "This path does not take that method"),
+        Code::RequestTimeout          => ("request_timeout",           408, REJECTED,  "The request did not arrive in time"),
+        Code::AttemptMismatch         => ("attempt_mismatch",          409, CANCELLED, "Another attempt is current"),
+        Code::TaskAlreadyTerminal     => ("task_already_terminal",     409, CANCELLED, "The task has already ended"),
+        Code::AttemptAlreadyCompleted => ("attempt_already_completed", 409, CANCELLED, "The attempt has already been reported"),
+        Code::ConflictingReport       => ("conflicting_report",        409, REJECTED,  "Another report was already given for this lease"),
+        Code::WorkerMismatch          => ("worker_mismatch",           409, REJECTED,  "The lease belongs to another worker"),
+        Code::RunAlreadyTerminal      => ("run_already_terminal",      409, None,      "The run has already ended"),
+        Code::TaskExpired             => ("task_expired",              410, CANCELLED, "The lease has expired or was revoked"),
+        Code::BodyTooLarge            => ("body_too_large",            413, REJECTED,  "The body is too large"),
+        Code::UriTooLong              => ("uri_too_long",              414, REJECTED,  "The path or query is too long"),
+        Code::UnsupportedMediaType    => ("unsupported_media_type",    415, REJECTED,  "The body is not plain JSON"),
+        Code::UnknownLease            => ("unknown_lease",             422, REJECTED,  "This lease was never granted for this task"),
+        Code::IdempotencyKeyReused    => ("idempotency_key_reused",    422, None,      "The idempotency key was used with another body"),
+        Code::TooManyRequests         => ("too_many_requests",         429, None,      "Too many requests"),
+        Code::HeadersTooLarge         => ("headers_too_large",         431, REJECTED,  "The headers are too many or too large"),
+        Code::Internal                => ("internal",                  500, REJECTED,  "A defect of the coordinator; nothing was changed"),
+        Code::Overloaded              => ("overloaded",                503, None,      "The coordinator has too much to do"),
+        Code::Unavailable             => ("unavailable",               503, None,      "The store refused; nothing was changed"),
+        Code::UnknownOutcome          => ("unknown_outcome",           503, None,      "It is unknown whether this took effect"),
+        Code::ShuttingDown            => ("shutting_down",             503, None,      "The coordinator is shutting down"),
+    }
+}
+
+impl Code {
+    #[rustfmt::skip]
+    pub const ALL: &'static [Code] = &[
+        Code::InvalidArgument, Code::Unauthenticated, Code::InvalidToken, Code::TokenExpired, Code::Forbidden,
+        Code::TaskNotFound, Code::RunNotFound, Code::NotFound, Code::MethodNotAllowed, Code::RequestTimeout,
+        Code::AttemptMismatch, Code::TaskAlreadyTerminal, Code::AttemptAlreadyCompleted, Code::ConflictingReport,
+        Code::WorkerMismatch, Code::RunAlreadyTerminal, Code::TaskExpired, Code::BodyTooLarge, Code::UriTooLong,
+        Code::UnsupportedMediaType, Code::UnknownLease, Code::IdempotencyKeyReused, Code::TooManyRequests,
+        Code::HeadersTooLarge, Code::Internal, Code::Overloaded, Code::Unavailable, Code::UnknownOutcome,
+        Code::ShuttingDown,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        row(self).0
+    }
+
+    pub const fn status(self) -> u16 {
+        row(self).1
+    }
+
+    /// What a worker reads from this code. A call that claims an attempt not yet granted is told
+    /// `attempt_mismatch` too, but with REJECTED: the caller of [`Problem::verdict`] says so.
+    pub const fn verdict(self) -> Option<Verdict> {
+        row(self).2
+    }
+
+    pub const fn title(self) -> &'static str {
+        row(self).3
+    }
+
+    /// A worker repeats a call only where nothing was decided: no answer at all, 429, 503.
+    pub const fn worker_may_retry(self) -> bool {
+        matches!(self.status(), 429 | 503)
+    }
+
+    /// The name of the page about this code, without its ending.
+    pub fn page(self) -> String {
+        self.as_str().replace('_', "-")
+    }
+
+    /// The `type` member of a problem: an address that explains it.
+    pub fn type_uri(self) -> String {
+        format!("{}/blob/main/docs/errors/{}.md", env!("CARGO_PKG_REPOSITORY"), self.page())
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A code this version does not know; a newer server may have sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownCode;
+
+impl fmt::Display for UnknownCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an error code this version does not know")
+    }
+}
+
+impl std::error::Error for UnknownCode {}
+
+impl FromStr for Code {
+    type Err = UnknownCode;
+
+    fn from_str(text: &str) -> Result<Code, UnknownCode> {
+        Code::ALL.iter().copied().find(|code| code.as_str() == text).ok_or(UnknownCode)
+    }
+}
+
+impl Problem {
+    /// A problem as a client reads it; [`Problem::for_worker`] adds what a worker needs.
+    pub fn new(code: Code, message: impl Into<String>, server_time: Time) -> Problem {
+        let message = message.into();
+        Problem {
+            type_uri: code.type_uri(),
+            title: code.title().to_owned(),
+            status: code.status(),
+            detail: message.clone(),
+            instance: None,
+            error: code.as_str().to_owned(),
+            message,
+            request_id: None,
+            verdict: None,
+            state: None,
+            expected_attempt: None,
+            received_attempt: None,
+            retry_after_ms: None,
+            field: None,
+            server_time,
+        }
+    }
+
+    /// Adds the code's verdict, as every answer to started, heartbeat and completed must have.
+    pub fn for_worker(mut self) -> Problem {
+        if self.verdict.is_none() {
+            self.verdict = self.code().and_then(Code::verdict);
+        }
+        self
+    }
+
+    /// The code, unless a newer server made it up.
+    pub fn code(&self) -> Option<Code> {
+        self.error.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn every_code_is_listed_once_and_reads_back() {
+        let names: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        for code in Code::ALL {
+            assert_eq!(code.as_str().parse(), Ok(*code));
+        }
+        assert_eq!("made_up".parse::<Code>(), Err(UnknownCode));
+    }
+
+    #[test]
+    fn statuses_and_verdicts_are_those_of_the_answer_table() {
+        // S4-17, S4-24, S4-32, S3-12, R-8: the codes the worker contract names keep status and verdict.
+        let table = [
+            ("task_already_terminal", 409, CANCELLED),
+            ("task_expired", 410, CANCELLED),
+            ("attempt_mismatch", 409, CANCELLED),
+            ("attempt_already_completed", 409, CANCELLED),
+            ("conflicting_report", 409, REJECTED),
+            ("unknown_lease", 422, REJECTED),
+            ("task_not_found", 404, REJECTED),
+            ("invalid_argument", 400, REJECTED),
+            ("invalid_token", 401, REJECTED),
+            ("unavailable", 503, None),
+        ];
+        for (name, status, verdict) in table {
+            let code: Code = name.parse().unwrap();
+            assert_eq!((code.status(), code.verdict()), (status, verdict), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_worker_may_retry_exactly_where_there_is_no_verdict() {
+        let client_only = [Code::RunNotFound, Code::RunAlreadyTerminal, Code::IdempotencyKeyReused];
+        for code in Code::ALL.iter().filter(|code| !client_only.contains(code)) {
+            assert_eq!(code.worker_may_retry(), code.verdict().is_none(), "{code}");
+            assert!(!code.worker_may_retry() || matches!(code.status(), 429 | 503), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_problem_satisfies_both_conventions() {
+        // S4-17: `error`, `state` and `message` stand beside the members of problem+json.
+        let mut problem =
+            Problem::new(Code::TaskAlreadyTerminal, "it ended", Time::MIN).for_worker();
+        problem.state = Some("CANCELLED".to_owned());
+        let json = serde_json::to_value(&problem).unwrap();
+        assert_eq!(json["error"], "task_already_terminal");
+        assert_eq!(json["message"], json["detail"]);
+        assert_eq!(json["status"], 409);
+        assert_eq!(json["verdict"], "CANCELLED");
+        assert_eq!(json["state"], "CANCELLED");
+        assert!(json["type"].as_str().unwrap().ends_with("docs/errors/task-already-terminal.md"));
+    }
+
+    #[test]
+    fn every_code_has_a_page_and_every_page_a_code() {
+        let pages = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors");
+        let expected: BTreeSet<String> = Code::ALL.iter().map(|code| code.page()).collect();
+        let mut found = BTreeSet::new();
+        for entry in std::fs::read_dir(&pages).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let page = name.strip_suffix(".md").unwrap_or(&name).to_owned();
+            if page != "README" {
+                found.insert(page);
+            }
+        }
+        assert_eq!(found, expected);
+        let index = std::fs::read_to_string(pages.join("README.md")).unwrap();
+        for code in Code::ALL {
+            let page = std::fs::read_to_string(pages.join(format!("{}.md", code.page()))).unwrap();
+            let status = format!("Status {}", code.status());
+            assert!(page.starts_with(&format!("# {code}\n")), "title of the page of {code}");
+            assert!(page.contains(&status), "{status} on the page of {code}");
+            assert!(index.contains(&format!("({}.md)", code.page())), "{code} in the index");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! How much is too much: every bound of the wire, each with its reason. `check` enforces them.
+
+use std::ops::RangeInclusive;
+
+/// The largest integer that every JSON reader keeps exactly: beyond it JavaScript and others round.
+pub const INTEGER_MAX: u64 = (1 << 53) - 1;
+
+/// Long enough for a path of several names, short enough for a table column and an index.
+pub const NAME_BYTES_MAX: usize = 128;
+/// Labels are for selecting, not for storing.
+pub const LABEL_VALUE_CHARS_MAX: usize = 256;
+pub const LABELS_MAX: usize = 32;
+/// What other services allow as a key.
+pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
+
+/// A larger payload belongs in storage of its own, with a reference here: rows and batches stay small.
+pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
+/// A screen or two of text for people.
+pub const MESSAGE_BYTES_MAX: usize = 4 * 1024;
+/// A deep stack of a verbose language.
+pub const STACK_TRACE_BYTES_MAX: usize = 32 * 1024;
+
+/// What deeper nesting would hold, no schema of ours has; recursion over a body stays bounded.
+pub const DEPTH_MAX: usize = 32;
+/// One batch is one transaction: more would make everybody else wait for its commit.
+pub const BATCH_ITEMS_MAX: usize = 1000;
+
+/// From the shortest lease a busy worker can renew, up to a day.
+pub const LEASE_MS: RangeInclusive<u64> = 2_000..=86_400_000;
+pub const LEASE_MS_DEFAULT: u64 = 90_000;
+/// From what a lease of two seconds needs, up to ten minutes, beyond which a lost worker goes unnoticed.
+pub const HEARTBEAT_INTERVAL_MS: RangeInclusive<u64> = 500..=600_000;
+/// One heartbeat may be lost without losing the lease.
+pub const LEASE_PER_INTERVAL_MIN: u64 = 2;
+pub const CANCEL_GRACE_MS: RangeInclusive<u64> = 0..=3_600_000;
+pub const CANCEL_GRACE_MS_DEFAULT: u64 = 30_000;
+/// A task that failed a hundred times needs a person.
+pub const ATTEMPTS: RangeInclusive<u64> = 1..=100;
+pub const MAX_ATTEMPTS_DEFAULT: u32 = 3;
+pub const LOST_MAX_DEFAULT: u32 = 3;
+/// Room for every scheme in use, small enough to be read by people.
+pub const PRIORITY: RangeInclusive<i64> = -1000..=1000;
+/// A retry that waits longer than a day is a schedule.
+pub const RETRY_BASE_MS: RangeInclusive<u64> = 0..=86_400_000;
+pub const RETRY_CAP_MS: RangeInclusive<u64> = 0..=86_400_000;
+pub const RETRY_BASE_MS_DEFAULT: u64 = 5_000;
+pub const RETRY_CAP_MS_DEFAULT: u64 = 300_000;
+
+/// Proxies cut idle connections after a minute at the latest; half of that is safe.
+pub const WAIT_MS: RangeInclusive<u64> = 0..=30_000;
+/// As many as one worker process can keep alive with heartbeats.
+pub const LEASES_PER_POLL: RangeInclusive<u64> = 1..=256;
+pub const QUEUES_PER_POLL_MAX: usize = 32;
+pub const KINDS_PER_POLL_MAX: usize = 256;
+
+pub const PROGRESS_PCT: RangeInclusive<f64> = 0.0..=100.0;
+
+/// A page that is still quick to read and to send.
+pub const PAGE_ITEMS: RangeInclusive<u64> = 1..=1000;
+pub const PAGE_ITEMS_DEFAULT: u32 = 100;
+/// Cursors are ours; anything longer is not one.
+pub const CURSOR_BYTES_MAX: usize = 512;
+
+/// A third of the lease, as the worker contract advises, unless a long lease would make that too slow.
+pub const fn heartbeat_interval_ms_default(lease_ms: u64) -> u64 {
+    let third = lease_ms / 3;
+    if third < *HEARTBEAT_INTERVAL_MS.end() { third } else { *HEARTBEAT_INTERVAL_MS.end() }
+}

@@ -1,0 +1,116 @@
+//! The text rules: what a name, a label value or a key may be, and how free text is repaired.
+//!
+//! Names are refused when they break the rule. Free text of reports never is: a failure report must not
+//! fail on its content, so it is repaired instead.
+
+use std::borrow::Cow;
+
+use crate::limits::{IDEMPOTENCY_KEY_CHARS_MAX, LABEL_VALUE_CHARS_MAX, NAME_BYTES_MAX};
+
+/// Kinds, queues, keys of tasks, label names, worker ids: `[A-Za-z0-9._:/-]{1,128}`.
+pub fn is_name(text: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_name_byte)
+}
+
+const fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'/' | b'-')
+}
+
+/// Up to 256 characters, none of them a control character.
+pub fn is_label_value(text: &str) -> bool {
+    text.chars().count() <= LABEL_VALUE_CHARS_MAX && !text.chars().any(char::is_control)
+}
+
+/// 1 to 255 printable characters.
+pub fn is_idempotency_key(text: &str) -> bool {
+    let chars = text.chars().count();
+    (1..=IDEMPOTENCY_KEY_CHARS_MAX).contains(&chars) && text.chars().all(is_printable)
+}
+
+/// Control characters, line and paragraph separators cannot be seen, nor sent in a header.
+fn is_printable(c: char) -> bool {
+    !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
+}
+
+/// W3C trace context, version 00: `00-<32 hex>-<16 hex>-<2 hex>`, lower case.
+pub fn is_traceparent(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let hex = |part: &str, len: usize| {
+        part.len() == len && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    matches!(parts[..], ["00", trace, span, flags]
+        if hex(trace, 32) && hex(span, 16) && hex(flags, 2))
+}
+
+/// Makes free text storable: NUL, which PostgreSQL cannot hold, becomes U+FFFD, and what is longer than
+/// `bytes_max` is cut between two characters.
+///
+/// ```
+/// assert_eq!(wire::names::repair_text("a\0b", 100), "a\u{fffd}b");
+/// assert_eq!(wire::names::repair_text("né", 2), "n");
+/// ```
+pub fn repair_text(text: &str, bytes_max: usize) -> Cow<'_, str> {
+    if text.contains('\0') {
+        // Cut first: the replacement is longer than NUL, and only what is kept needs replacing.
+        let repaired = cut(text, bytes_max).replace('\0', "\u{fffd}");
+        return Cow::Owned(cut(&repaired, bytes_max).to_owned());
+    }
+    Cow::Borrowed(cut(text, bytes_max))
+}
+
+fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_hold_at_the_limit_and_not_beyond() {
+        assert!(is_name(&"a".repeat(128)));
+        assert!(!is_name(&"a".repeat(129)));
+        assert!(!is_name(""));
+        assert!(is_name("A-z0.9_x:y/z"));
+        for odd in ["a b", "a\0", "é", "a\n", "a%2f", "a\\b", "a\u{202e}b"] {
+            assert!(!is_name(odd), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn label_values_count_characters_not_bytes() {
+        assert!(is_label_value(""));
+        assert!(is_label_value(&"é".repeat(256)));
+        assert!(!is_label_value(&"é".repeat(257)));
+        assert!(!is_label_value("a\tb"));
+        assert!(!is_label_value("a\u{85}b"));
+    }
+
+    #[test]
+    fn idempotency_keys_are_one_to_255_printable_characters() {
+        assert!(!is_idempotency_key(""));
+        assert!(is_idempotency_key(&"k".repeat(255)));
+        assert!(!is_idempotency_key(&"k".repeat(256)));
+        assert!(is_idempotency_key("order 7 / ü"));
+        assert!(!is_idempotency_key("a\u{2028}b"));
+        assert!(!is_idempotency_key("a\0b"));
+    }
+
+    #[test]
+    fn trace_context_is_version_00_in_lower_case() {
+        assert!(is_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
+        assert!(!is_traceparent("00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
+        assert!(!is_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x"));
+        assert!(!is_traceparent(""));
+    }
+
+    #[test]
+    fn free_text_is_repaired_and_cut_between_characters() {
+        assert!(matches!(repair_text("plain", 5), Cow::Borrowed("plain")));
+        assert_eq!(repair_text("plain!", 5), "plain");
+        assert_eq!(repair_text("\0\0", 6), "\u{fffd}\u{fffd}");
+        assert_eq!(repair_text("\0\0", 5), "\u{fffd}");
+        assert_eq!(repair_text("ééé", 5), "éé");
+        assert_eq!(repair_text("é", 0), "");
+    }
+}

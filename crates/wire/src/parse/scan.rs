@@ -1,0 +1,457 @@
+//! One walk over a body before serde sees it: the grammar of JSON, and what serde lets pass.
+//!
+//! Refused: nesting deeper than [`DEPTH_MAX`], two members of one name in one object, integers that
+//! readers round, numbers beyond every float, text that is not Unicode. The recursion is as deep as
+//! [`DEPTH_MAX`] and no deeper.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::Range;
+
+use crate::check::FieldError;
+use crate::limits::{DEPTH_MAX, INTEGER_MAX};
+
+/// What to do with text that is not Unicode, outside of opaque JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeText {
+    Refused,
+    /// A report must never fail on its content: what is not Unicode becomes U+FFFD.
+    Repaired,
+}
+
+/// Members whose content is the user's and never changed.
+const OPAQUE: [&str; 3] = ["input", "output", "partialProgress"];
+
+/// Below this many members comparing them one by one is quicker than hashing.
+const LINEAR_MEMBERS_MAX: usize = 16;
+
+/// Enough of a member's name to find it again, whatever was sent.
+const NAME_CHARS_SHOWN: usize = 64;
+
+/// Checks the body; returns a repaired copy if its free text needed repair.
+pub(super) fn scan(bytes: &[u8], free_text: FreeText) -> Result<Option<Vec<u8>>, FieldError> {
+    let mut scan = Scan::new(bytes, free_text);
+    scan.body()?;
+    // Within one string bytes are judged after escapes.
+    scan.repairs.sort_by_key(|(range, _)| range.start);
+    Ok((!scan.repairs.is_empty()).then(|| apply(bytes, &scan.repairs)))
+}
+
+/// The path of the value at an error position of a body that [`scan`] accepted.
+pub(super) fn path_at(bytes: &[u8], offset: usize) -> String {
+    let mut scan = Scan::new(bytes, FreeText::Repaired);
+    scan.watch = Some(Watch { offset, path: String::new() });
+    // A body that cannot be walked leaves the path found so far, which is as good as can be had.
+    let _ = scan.body();
+    scan.watch.map_or_else(String::new, |watch| watch.path)
+}
+
+fn apply(bytes: &[u8], repairs: &[(Range<usize>, &'static str)]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut copied = 0;
+    for (range, text) in repairs {
+        out.extend_from_slice(&bytes[copied..range.start]);
+        out.extend_from_slice(text.as_bytes());
+        copied = range.end;
+    }
+    out.extend_from_slice(&bytes[copied..]);
+    out
+}
+
+enum Step<'a> {
+    Member(Cow<'a, str>),
+    Index(usize),
+}
+
+struct Watch {
+    offset: usize,
+    path: String,
+}
+
+struct Scan<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    path: Vec<Step<'a>>,
+    free_text: FreeText,
+    repairs: Vec<(Range<usize>, &'static str)>,
+    watch: Option<Watch>,
+}
+
+type Scanned = Result<(), FieldError>;
+
+impl<'a> Scan<'a> {
+    fn new(bytes: &'a [u8], free_text: FreeText) -> Scan<'a> {
+        Scan { bytes, at: 0, path: Vec::new(), free_text, repairs: Vec::new(), watch: None }
+    }
+
+    fn body(&mut self) -> Scanned {
+        self.skip_space();
+        self.value()?;
+        self.skip_space();
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.broken("has something after its end")),
+        }
+    }
+
+    fn value(&mut self) -> Scanned {
+        let start = self.at;
+        self.watch_value(start);
+        match self.peek() {
+            Some(b'{') => self.nested(Scan::object)?,
+            Some(b'[') => self.nested(Scan::array)?,
+            Some(b'"') => self.string().map(|_| ())?,
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            Some(b't') => self.literal("true")?,
+            Some(b'f') => self.literal("false")?,
+            Some(b'n') => self.literal("null")?,
+            Some(b'N' | b'I') => {
+                return Err(self.fault("is not JSON: NaN and Infinity cannot be sent"));
+            }
+            Some(_) => return Err(self.broken("is not valid JSON: a value is expected")),
+            None => return Err(self.broken("ends too early: a value is expected")),
+        }
+        self.watch_end();
+        Ok(())
+    }
+
+    fn nested(&mut self, inside: fn(&mut Scan<'a>) -> Scanned) -> Scanned {
+        // The path is as long as the containers already open.
+        if self.path.len() >= DEPTH_MAX {
+            return Err(FieldError::new(
+                first_member(&self.path),
+                format!("is nested too deeply; at most {DEPTH_MAX} levels are allowed"),
+            ));
+        }
+        self.at += 1;
+        self.skip_space();
+        inside(self)
+    }
+
+    fn object(&mut self) -> Scanned {
+        if self.eat(b'}') {
+            return Ok(());
+        }
+        let mut names = Names::default();
+        loop {
+            let name = self.member_name()?;
+            self.path.push(Step::Member(name.clone()));
+            if !names.insert(name) {
+                return Err(self.fault("is there twice in the same object; send it once"));
+            }
+            self.value()?;
+            self.path.pop();
+            self.skip_space();
+            match self.bump() {
+                Some(b',') => self.skip_space(),
+                Some(b'}') => return Ok(()),
+                _ => return Err(self.broken("is not valid JSON: `,` or `}` is expected")),
+            }
+        }
+    }
+
+    fn member_name(&mut self) -> Result<Cow<'a, str>, FieldError> {
+        if self.peek() != Some(b'"') {
+            return Err(self.broken("is not valid JSON: a member name in quotes is expected"));
+        }
+        let name = self.string()?;
+        self.skip_space();
+        if !self.eat(b':') {
+            return Err(self.broken("is not valid JSON: `:` is expected"));
+        }
+        self.skip_space();
+        Ok(name)
+    }
+
+    fn array(&mut self) -> Scanned {
+        if self.eat(b']') {
+            return Ok(());
+        }
+        for index in 0.. {
+            self.path.push(Step::Index(index));
+            self.value()?;
+            self.path.pop();
+            self.skip_space();
+            match self.bump() {
+                Some(b',') => self.skip_space(),
+                Some(b']') => break,
+                _ => return Err(self.broken("is not valid JSON: `,` or `]` is expected")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of a string; exact wherever it matters, which is for member names.
+    fn string(&mut self) -> Result<Cow<'a, str>, FieldError> {
+        let start = self.at;
+        self.at += 1;
+        let mut escaped = false;
+        loop {
+            match self.bump() {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    escaped = true;
+                    self.escape()?;
+                }
+                Some(0..=0x1f) => {
+                    self.at -= 1;
+                    return Err(self.broken("has a bare control character in a string; escape it"));
+                }
+                Some(_) => {}
+                None => return Err(self.broken("ends within a string")),
+            }
+        }
+        self.string_text(start..self.at, escaped)
+    }
+
+    fn string_text(
+        &mut self,
+        quoted: Range<usize>,
+        escaped: bool,
+    ) -> Result<Cow<'a, str>, FieldError> {
+        let inner = &self.bytes[quoted.start + 1..quoted.end - 1];
+        let Ok(text) = std::str::from_utf8(inner) else {
+            self.repair_bytes(quoted.start + 1, inner)?;
+            return Ok(String::from_utf8_lossy(inner));
+        };
+        match escaped {
+            false => Ok(Cow::Borrowed(text)),
+            // A lone surrogate has been recorded for repair already; the raw text then serves as name.
+            true => {
+                Ok(serde_json::from_slice(&self.bytes[quoted])
+                    .map_or(Cow::Borrowed(text), Cow::Owned))
+            }
+        }
+    }
+
+    fn repair_bytes(&mut self, start: usize, inner: &[u8]) -> Scanned {
+        let mut at = start;
+        for chunk in inner.utf8_chunks() {
+            at += chunk.valid().len();
+            let invalid = chunk.invalid().len();
+            if invalid > 0 {
+                self.repair(at..at + invalid, "\u{fffd}", "is not UTF-8")?;
+            }
+            at += invalid;
+        }
+        Ok(())
+    }
+
+    fn escape(&mut self) -> Scanned {
+        match self.bump() {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(()),
+            Some(b'u') => self.unicode_escape(),
+            _ => Err(self.broken("has an unknown escape in a string")),
+        }
+    }
+
+    fn unicode_escape(&mut self) -> Scanned {
+        let start = self.at - 2;
+        let lone = match self.hex4()? {
+            0xd800..=0xdbff => !self.low_surrogate_follows()?,
+            0xdc00..=0xdfff => true,
+            _ => false,
+        };
+        if !lone {
+            return Ok(());
+        }
+        let message = "has half of a surrogate pair in a string; send whole characters";
+        self.repair(start..start + 6, "\\ufffd", message)
+    }
+
+    fn low_surrogate_follows(&mut self) -> Result<bool, FieldError> {
+        if !self.bytes[self.at..].starts_with(b"\\u") {
+            return Ok(false);
+        }
+        let before = self.at;
+        self.at += 2;
+        let low = matches!(self.hex4()?, 0xdc00..=0xdfff);
+        if !low {
+            self.at = before;
+        }
+        Ok(low)
+    }
+
+    fn hex4(&mut self) -> Result<u32, FieldError> {
+        let digits = self.bytes.get(self.at..self.at + 4).unwrap_or_default();
+        let text = std::str::from_utf8(digits).unwrap_or_default();
+        if text.len() != 4 || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return Err(self.broken("has a \\u escape without four hexadecimal digits"));
+        }
+        self.at += 4;
+        Ok(u32::from_str_radix(text, 16).expect("four hexadecimal digits are a number"))
+    }
+
+    /// Free text is repaired where that is asked for; names and opaque JSON never.
+    fn repair(&mut self, range: Range<usize>, text: &'static str, message: &str) -> Scanned {
+        let opaque = matches!(self.path.first(),
+            Some(Step::Member(name)) if OPAQUE.contains(&name.as_ref()));
+        if self.free_text == FreeText::Refused || opaque {
+            return Err(self.fault(message));
+        }
+        self.repairs.push((range, text));
+        Ok(())
+    }
+
+    fn number(&mut self) -> Scanned {
+        let start = self.at;
+        self.eat(b'-');
+        let whole = self.digits();
+        let leading_zero = whole > 1 && self.bytes[self.at - whole] == b'0';
+        if whole == 0 || leading_zero {
+            return Err(self.broken("has a malformed number"));
+        }
+        let integer_end = self.at;
+        self.fraction_and_exponent()?;
+        let text = std::str::from_utf8(&self.bytes[start..self.at])
+            .expect("a number was read as ASCII digits and signs");
+        match self.at == integer_end {
+            true => self.integer(text),
+            false => self.float(text),
+        }
+    }
+
+    fn fraction_and_exponent(&mut self) -> Scanned {
+        if self.eat(b'.') && self.digits() == 0 {
+            return Err(self.broken("has a malformed number"));
+        }
+        if self.eat(b'e') || self.eat(b'E') {
+            let _sign = self.eat(b'+') || self.eat(b'-');
+            if self.digits() == 0 {
+                return Err(self.broken("has a malformed number"));
+            }
+        }
+        Ok(())
+    }
+
+    fn integer(&self, text: &str) -> Scanned {
+        let magnitude = text.strip_prefix('-').unwrap_or(text).parse::<u64>();
+        match magnitude {
+            Ok(0..=INTEGER_MAX) => Ok(()),
+            _ => Err(self.fault(&format!(
+                "is an integer beyond ±{INTEGER_MAX}, which many readers would round; \
+                 send it as a string"
+            ))),
+        }
+    }
+
+    fn float(&self, text: &str) -> Scanned {
+        match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(()),
+            _ => Err(self.fault("is a number too large for any reader; send it as a string")),
+        }
+    }
+
+    fn digits(&mut self) -> usize {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        self.at - start
+    }
+
+    fn literal(&mut self, word: &str) -> Scanned {
+        if !self.bytes[self.at..].starts_with(word.as_bytes()) {
+            return Err(self.broken("is not valid JSON: a value is expected"));
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn watch_value(&mut self, start: usize) {
+        if self.watch.as_ref().is_some_and(|watch| start <= watch.offset) {
+            self.watch_path(self.path.len());
+        }
+    }
+
+    /// A value that ended before the position is not to blame: its container is, until the next one.
+    fn watch_end(&mut self) {
+        let passed = self.watch.as_ref().is_some_and(|watch| self.at < watch.offset);
+        if passed {
+            self.watch_path(self.path.len().saturating_sub(1));
+        }
+    }
+
+    fn watch_path(&mut self, depth: usize) {
+        let path = render(&self.path[..depth]);
+        if let Some(watch) = &mut self.watch {
+            watch.path = path;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn bump(&mut self) -> Option<u8> {
+        let byte = self.peek();
+        self.at += usize::from(byte.is_some());
+        byte
+    }
+
+    fn eat(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn skip_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// A fault of the value being read.
+    fn fault(&self, message: &str) -> FieldError {
+        FieldError::new(render(&self.path), message)
+    }
+
+    /// A fault of the text itself: the place says more than the path.
+    fn broken(&self, message: &str) -> FieldError {
+        let before = &self.bytes[..self.at.min(self.bytes.len())];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();
+        FieldError::new("", format!("{message} (line {line}, column {column})"))
+    }
+}
+
+fn render(path: &[Step<'_>]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            Step::Member(name) => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                text.extend(name.chars().take(NAME_CHARS_SHOWN));
+            }
+            Step::Index(index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+    text
+}
+
+fn first_member(path: &[Step<'_>]) -> String {
+    render(&path[..path.len().min(1)])
+}
+
+/// The member names of one object.
+#[derive(Default)]
+struct Names<'a> {
+    few: Vec<Cow<'a, str>>,
+    many: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> Names<'a> {
+    /// False if the name was there already.
+    fn insert(&mut self, name: Cow<'a, str>) -> bool {
+        if self.few.contains(&name) {
+            return false;
+        }
+        if self.few.len() < LINEAR_MEMBERS_MAX {
+            self.few.push(name);
+            return true;
+        }
+        self.many.insert(name)
+    }
+}
