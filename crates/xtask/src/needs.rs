@@ -25,59 +25,48 @@ enum Source {
     Toolchain(&'static str),
 }
 
+const fn need(
+    name: &'static str,
+    why: &'static str,
+    probe: &'static [&'static str],
+    source: Source,
+) -> Need {
+    Need { name, why, probe, source }
+}
+
+/// One line per need: name, why, probe, where it comes from.
+#[rustfmt::skip]
 const NEEDS: &[Need] = &[
-    Need {
-        name: "a C compiler",
-        why: "SQLite is built from source into the binary",
-        probe: &["cc", "--version"],
-        source: Source::Debian("gcc libc6-dev"),
-    },
-    Need {
-        name: "rustfmt",
-        why: "the formatting is checked",
-        probe: &["cargo", "fmt", "--version"],
-        source: Source::Toolchain("rustfmt"),
-    },
-    Need {
-        name: "clippy",
-        why: "lints are denied",
-        probe: &["cargo", "clippy", "--version"],
-        source: Source::Toolchain("clippy"),
-    },
-    Need {
-        name: "cargo-nextest",
-        why: "it runs each test in a process of its own, so that a killed server cannot disturb a neighbour",
-        probe: &["cargo", "nextest", "--version"],
-        source: Source::Cargo("cargo-nextest"),
-    },
-    Need {
-        name: "curl",
-        why: "the guide for workers in any language is run as it is printed",
-        probe: &["curl", "--version"],
-        source: Source::Debian("curl"),
-    },
+    need("a C compiler", "SQLite is built from source into the binary", &["cc", "--version"], Source::Debian("gcc libc6-dev")),
+    need("rustfmt", "the formatting is checked", &["cargo", "fmt", "--version"], Source::Toolchain("rustfmt")),
+    need("clippy", "lints are denied", &["cargo", "clippy", "--version"], Source::Toolchain("clippy")),
+    need("cargo-nextest", "it runs each test in a process of its own", &["cargo", "nextest", "--version"], Source::Cargo("cargo-nextest")),
+    need("curl", "the guide for workers in any language is run as printed", &["curl", "--version"], Source::Debian("curl")),
 ];
 
 /// Installs what is missing; fails when something had to be left to the user.
 pub(crate) fn meet() -> Result<()> {
     let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_met(need)).collect();
-    let rights = if missing.is_empty() { Rights::User } else { rights() };
+    if missing.is_empty() {
+        println!(
+            "all there: {}",
+            NEEDS.iter().map(|need| need.name).collect::<Vec<_>>().join(", ")
+        );
+        return Ok(());
+    }
+    let machine = machine();
     let mut left: Vec<String> = Vec::new();
     for need in missing {
-        let commands = commands(need.source, rights);
         println!("missing: {} (needed because {})", need.name, need.why);
-        for line in &commands {
-            match line {
-                Action::Run(words) => install(need, words)?,
-                Action::Print(line) => left.push(line.clone()),
+        for action in actions(need.source, machine) {
+            match action {
+                Action::Run(words) => install(need, &words)?,
+                Action::Print(line) => left.push(line),
             }
         }
     }
     if !left.is_empty() {
-        bail!(
-            "without root nothing is installed on the system; run this, then start again:\n  {}",
-            left.join("\n  ")
-        );
+        bail!("this needs you; run it, then start again:\n  {}", left.join("\n  "));
     }
     Ok(())
 }
@@ -98,16 +87,19 @@ fn quiet(program: &str, arguments: &[&str]) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rights {
-    Root,
-    User,
+enum Machine {
+    DebianAsRoot,
+    DebianAsUser,
+    Other,
 }
 
-fn rights() -> Rights {
+fn machine() -> Machine {
     let id = Command::new("id").arg("-u").output();
-    match id {
-        Ok(output) if output.stdout.trim_ascii() == b"0" => Rights::Root,
-        _ => Rights::User,
+    let root = id.is_ok_and(|output| output.stdout.trim_ascii() == b"0");
+    match (quiet("apt-get", &["--version"]), root) {
+        (true, true) => Machine::DebianAsRoot,
+        (true, false) => Machine::DebianAsUser,
+        (false, _) => Machine::Other,
     }
 }
 
@@ -117,16 +109,19 @@ enum Action {
     Print(String),
 }
 
-fn commands(source: Source, rights: Rights) -> Vec<Action> {
-    match (source, rights) {
+fn actions(source: Source, machine: Machine) -> Vec<Action> {
+    match (source, machine) {
         (Source::Cargo(name), _) => vec![run(&format!("cargo install {name} --locked"))],
         (Source::Toolchain(part), _) => vec![run(&format!("rustup component add {part}"))],
-        (Source::Debian(packages), Rights::Root) => vec![
+        (Source::Debian(packages), Machine::DebianAsRoot) => vec![
             run("apt-get update"),
             run(&format!("apt-get install --yes --no-install-recommends {packages}")),
         ],
-        (Source::Debian(packages), Rights::User) => {
+        (Source::Debian(packages), Machine::DebianAsUser) => {
             vec![Action::Print(format!("sudo apt-get install --yes {packages}"))]
+        }
+        (Source::Debian(packages), Machine::Other) => {
+            vec![Action::Print(format!("install what Debian calls `{packages}`"))]
         }
     }
 }
@@ -155,21 +150,21 @@ mod tests {
 
     #[test]
     fn without_root_the_system_is_left_alone_and_the_command_is_printed() {
-        for need in NEEDS {
-            let actions = commands(need.source, Rights::User);
-            let touches_system = matches!(need.source, Source::Debian(_));
-            let prints_only = actions.iter().all(|action| matches!(action, Action::Print(_)));
-            assert_eq!(prints_only, touches_system, "{}", need.name);
+        for machine in [Machine::DebianAsUser, Machine::Other] {
+            for need in NEEDS {
+                let actions = actions(need.source, machine);
+                let touches_system = matches!(need.source, Source::Debian(_));
+                let prints_only = actions.iter().all(|action| matches!(action, Action::Print(_)));
+                assert_eq!(prints_only, touches_system, "{} on {machine:?}", need.name);
+            }
         }
     }
 
     #[test]
     fn with_root_packages_are_installed() {
-        let actions = commands(Source::Debian("curl"), Rights::Root);
-        assert_eq!(
-            actions.last(),
-            Some(&run("apt-get install --yes --no-install-recommends curl"))
-        );
+        let actions = actions(Source::Debian("curl"), Machine::DebianAsRoot);
+        let install = run("apt-get install --yes --no-install-recommends curl");
+        assert_eq!(actions.last(), Some(&install));
     }
 
     #[test]

@@ -19,11 +19,11 @@ const TESTS: &[&str] = &["nextest", "run", "--workspace"];
 
 pub(crate) fn test(root: &Path) -> Result<()> {
     heading("what the tests need");
-    needs::meet()?;
+    needs::meet().context("failed at what the tests need")?;
     cargo(root, "formatting", FORMAT)?;
     cargo(root, "lints", LINT)?;
     heading("tidy");
-    tidy::run(root)?;
+    tidy::run(root).context("failed at tidy")?;
     cargo(root, "the binary that end-to-end tests start", BUILD)?;
     cargo(root, "examples in the documentation", DOC_TESTS)?;
     cargo(root, "tests", TESTS)

@@ -81,7 +81,7 @@ const BANS: &[Ban] = &[
     Ban {
         folders: SHELL,
         words: &["rand::", "getrandom"],
-        except: &["randomness", "entropy"],
+        except: &["random", "randomness", "entropy"],
         why: "randomness is injected so that a seed repeats a run",
         remedy: "draw from the source that was handed in",
     },

@@ -4,42 +4,39 @@ use crate::finding::Finding;
 use crate::tree::Tree;
 
 const FOLDER: &str = "docs/errors/";
-const TABLE: &str = "crates/wire/src/lib.rs";
+const TABLE: &str = "crates/wire/src/code.rs";
 /// The folder's own introduction.
-const NOT_A_CODE: &str = "README";
+const INTRODUCTION: &str = "README";
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    compare(tree, &codes())
+    let pages: Vec<String> = wire::Code::ALL.iter().map(|code| code.page()).collect();
+    compare(tree, &pages)
 }
 
-fn codes() -> Vec<&'static str> {
-    Vec::new()
-}
-
-fn compare(tree: &Tree, codes: &[&str]) -> Vec<Finding> {
-    let missing = codes.iter().filter(|code| tree.text(&format!("{FOLDER}{code}.md")).is_none());
+fn compare(tree: &Tree, expected: &[String]) -> Vec<Finding> {
+    let missing = expected.iter().filter(|page| tree.text(&format!("{FOLDER}{page}.md")).is_none());
     let orphaned = tree
         .texts()
         .filter_map(|(path, _)| path.strip_prefix(FOLDER)?.strip_suffix(".md"))
-        .filter(|page| *page != NOT_A_CODE && !codes.contains(page));
-    missing.map(|code| missing_page(code)).chain(orphaned.map(orphaned_page)).collect()
+        .filter(|page| *page != INTRODUCTION && !expected.iter().any(|known| known == page));
+    missing.map(|page| missing_page(page)).chain(orphaned.map(orphaned_page)).collect()
 }
 
-fn missing_page(code: &str) -> Finding {
+fn missing_page(page: &str) -> Finding {
     Finding {
         file: TABLE.to_owned(),
         line: 1,
-        what: format!("the code `{code}` has no page"),
+        what: format!("a code has no page {FOLDER}{page}.md"),
         why: "whoever meets an error should be able to read what to do",
-        remedy: format!("write {FOLDER}{code}.md: meaning, usual cause, what to do"),
+        remedy: "write it: meaning, usual cause, what to do".to_owned(),
     }
 }
 
-fn orphaned_page(code: &str) -> Finding {
+fn orphaned_page(page: &str) -> Finding {
     Finding {
-        file: format!("{FOLDER}{code}.md"),
+        file: format!("{FOLDER}{page}.md"),
         line: 1,
-        what: format!("no answer carries the code `{code}`"),
+        what: "no answer carries the code of this page".to_owned(),
         why: "a page about an error that cannot happen misleads",
         remedy: "delete the page or correct its name".to_owned(),
     }
@@ -49,11 +46,16 @@ fn orphaned_page(code: &str) -> Finding {
 mod tests {
     use super::*;
 
+    fn findings(expected: &[&str]) -> Vec<String> {
+        let tree = Tree::of(&[("docs/errors/README.md", ""), ("docs/errors/task-expired.md", "")]);
+        let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
+        compare(&tree, &expected).into_iter().map(|finding| finding.file).collect()
+    }
+
     #[test]
     fn codes_and_pages_are_one_to_one() {
-        let tree = Tree::of(&[("docs/errors/README.md", ""), ("docs/errors/task_expired.md", "")]);
-        assert!(compare(&tree, &["task_expired"]).is_empty());
-        assert_eq!(compare(&tree, &["task_expired", "invalid_token"]).len(), 1);
-        assert_eq!(compare(&tree, &[]).len(), 1);
+        assert_eq!(findings(&["task-expired"]), Vec::<String>::new());
+        assert_eq!(findings(&["task-expired", "invalid-token"]), [TABLE]);
+        assert_eq!(findings(&[]), ["docs/errors/task-expired.md"]);
     }
 }
