@@ -1,0 +1,111 @@
+//! What can go wrong between a program and a coordinator, in words that say what to do next.
+//!
+//! A refusal of the coordinator ([`Error::Refused`]) is an answer; everything else is the lack of one.
+
+use wire::answers::Problem;
+use wire::{Code, Verdict};
+
+/// Why a call has no answer to give.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The coordinator decided against the call.
+    #[error("{}", refusal(.0))]
+    Refused(Box<Problem>),
+
+    /// Nobody answered, in all the tries that [`crate::Retries`] allows.
+    #[error("{}", silence(url, source))]
+    Unreachable { url: String, source: reqwest::Error },
+
+    /// The coordinator itself does not know whether the call took effect.
+    #[error(
+        "it is unknown whether the call took effect ({}); look at the run, or repeat the call with \
+         the same idempotency key",
+        .0.message
+    )]
+    Unknown(Box<Problem>),
+
+    /// An answer arrived, but not one that a coordinator of this version gives.
+    #[error("{url} answered what Tenure does not ({why}); check that the address is a coordinator")]
+    Protocol { url: String, status: u16, why: String },
+
+    /// The call could not be made at all: an address, key or body that cannot be sent.
+    #[error("{0}")]
+    Setup(String),
+}
+
+impl Error {
+    /// The stable code of a refusal; absent without one, or when a newer server made it up.
+    pub fn code(&self) -> Option<Code> {
+        self.problem().and_then(Problem::code)
+    }
+
+    /// The HTTP status, where an answer arrived.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Error::Refused(problem) | Error::Unknown(problem) => Some(problem.status),
+            Error::Protocol { status, .. } => Some(*status),
+            Error::Unreachable { .. } | Error::Setup(_) => None,
+        }
+    }
+
+    /// What a worker must obey; absent where nothing was decided.
+    pub fn verdict(&self) -> Option<Verdict> {
+        let problem = self.problem()?;
+        problem.verdict.or_else(|| problem.code().and_then(Code::verdict))
+    }
+
+    /// The whole refusal.
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            Error::Refused(problem) | Error::Unknown(problem) => Some(problem),
+            _ => None,
+        }
+    }
+
+    /// Nothing was decided, so that the same call may be made again: no answer, 429, 503.
+    pub fn may_repeat(&self) -> bool {
+        match self {
+            Error::Unreachable { .. } | Error::Unknown(_) => true,
+            Error::Setup(_) => false,
+            Error::Refused(_) | Error::Protocol { .. } => {
+                matches!(self.status(), Some(429 | 503))
+            }
+        }
+    }
+}
+
+fn refusal(problem: &Problem) -> String {
+    let field = problem.field.as_deref().map(|field| format!(" (member `{field}`)"));
+    let hint = match problem.code() {
+        Some(Code::Unauthenticated) => "; set TENURE_API_KEY to a key of this server",
+        Some(Code::Forbidden) => "; use a key that has the role for this call",
+        Some(Code::TooManyRequests | Code::Overloaded) => "; try again later",
+        _ => "",
+    };
+    format!("{}: {}{}{hint}", problem.error, problem.message, field.unwrap_or_default())
+}
+
+fn silence(url: &str, source: &reqwest::Error) -> String {
+    let cause = innermost(source);
+    if source.is_connect() {
+        format!(
+            "no server answers at {url} ({cause}); start one with `tenure dev`, or set TENURE_URL to \
+             where one runs"
+        )
+    } else {
+        format!(
+            "the server at {url} gave no answer ({cause}); the call may have taken effect, and may be \
+             repeated with the same idempotency key"
+        )
+    }
+}
+
+/// The message people can act on: outer ones repeat the address.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

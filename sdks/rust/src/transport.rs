@@ -1,0 +1,258 @@
+//! One HTTP call: its body serialised once, sent as often as the bound allows, its answer read.
+//!
+//! Repeated only where nothing was decided ([`Error::may_repeat`]); every repetition carries the very
+//! same bytes, so that the coordinator recognises it. Knows no routes.
+
+use std::time::Duration;
+
+use backon::{ExponentialBuilder, Retryable};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::{Method, StatusCode, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::Code;
+use wire::answers::Problem;
+
+use crate::Error;
+
+/// A coordinator on the same network accepts within milliseconds; a black hole is noticed by this.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for an answer beyond what the call itself asked to wait: the longest commit and then some.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+/// Below the server's own idle limit, so that a kept connection is rarely one that just closed.
+const IDLE_CONNECTION: Duration = Duration::from_secs(30);
+/// Enough for all calls a busy process has in flight at once.
+const IDLE_CONNECTIONS_MAX: usize = 64;
+/// A server may ask for patience, but not for a hung client.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+/// Enough of a foreign answer to recognise who gave it.
+const ECHO_CHARS_MAX: usize = 120;
+
+/// How often a call is repeated that got no decision: bounded, with growing pauses.
+///
+/// ```
+/// let patient = tenure::Retries { times: 8, ..tenure::Retries::default() };
+/// assert!(patient.times > tenure::Retries::NONE.times);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retries {
+    /// Repetitions after the first try.
+    pub times: usize,
+    /// Before the first repetition; doubles, with jitter.
+    pub first_pause: Duration,
+    pub longest_pause: Duration,
+}
+
+impl Retries {
+    pub const NONE: Retries =
+        Retries { times: 0, first_pause: Duration::ZERO, longest_pause: Duration::ZERO };
+
+    fn backoff(self) -> ExponentialBuilder {
+        ExponentialBuilder::default()
+            .with_min_delay(self.first_pause)
+            .with_max_delay(self.longest_pause)
+            .with_max_times(self.times)
+            .with_jitter()
+    }
+}
+
+impl Default for Retries {
+    fn default() -> Retries {
+        Retries {
+            times: 4,
+            first_pause: Duration::from_millis(100),
+            longest_pause: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A call, ready to be sent any number of times.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    method: Method,
+    url: Url,
+    authorization: HeaderValue,
+    idempotency_key: Option<HeaderValue>,
+    body: Option<Vec<u8>>,
+    timeout: Duration,
+}
+
+impl Call {
+    pub(crate) fn get(url: Url, authorization: HeaderValue) -> Call {
+        Call {
+            method: Method::GET,
+            url,
+            authorization,
+            idempotency_key: None,
+            body: None,
+            timeout: ANSWER_TIMEOUT,
+        }
+    }
+
+    pub(crate) fn post(
+        url: Url,
+        authorization: HeaderValue,
+        body: &impl Serialize,
+    ) -> Result<Call, Error> {
+        let body = serde_json::to_vec(body)
+            .map_err(|source| Error::Setup(format!("the request has no JSON form: {source}")))?;
+        Ok(Call { method: Method::POST, body: Some(body), ..Call::get(url, authorization) })
+    }
+
+    pub(crate) fn idempotency_key(mut self, key: &str) -> Result<Call, Error> {
+        let value = HeaderValue::from_str(key).map_err(|_| {
+            Error::Setup("an idempotency key holds printable ASCII characters only".to_owned())
+        })?;
+        self.idempotency_key = Some(value);
+        Ok(self)
+    }
+
+    /// The call itself asks the server to wait this long.
+    pub(crate) fn waits(mut self, wait_ms: Option<u64>) -> Call {
+        self.timeout = ANSWER_TIMEOUT + Duration::from_millis(wait_ms.unwrap_or(0));
+        self
+    }
+
+    /// An answer that comes later than this is of no use.
+    pub(crate) fn within(mut self, timeout: Duration) -> Call {
+        self.timeout = timeout;
+        self
+    }
+}
+
+/// Connections to one coordinator. They belong to the runtime that opened them, hence
+/// [`Transport::apart`].
+#[derive(Clone, Debug)]
+pub(crate) struct Transport {
+    http: reqwest::Client,
+    retries: Retries,
+}
+
+impl Transport {
+    pub(crate) fn new(retries: Retries) -> Result<Transport, Error> {
+        let http = reqwest::Client::builder()
+            .http1_only()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_CONNECTION)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .user_agent(concat!("tenure-rust/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|source| Error::Setup(format!("no HTTP client could be made: {source}")))?;
+        Ok(Transport { http, retries })
+    }
+
+    /// The same settings with connections of its own, for another runtime.
+    pub(crate) fn apart(&self) -> Result<Transport, Error> {
+        Transport::new(self.retries)
+    }
+
+    pub(crate) fn with_retries(mut self, retries: Retries) -> Transport {
+        self.retries = retries;
+        self
+    }
+
+    /// The answer of the first try that got a decision.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+        let answer = (|| self.try_once(call))
+            .retry(self.retries.backoff())
+            .when(|failure| failure.error.may_repeat())
+            .adjust(|failure, pause| match (pause, failure.retry_after) {
+                (Some(pause), Some(asked)) => Some(pause.max(asked.min(RETRY_AFTER_MAX))),
+                (pause, _) => pause,
+            })
+            .await
+            .map_err(|failure| failure.error)?;
+        read(call, answer.status, &answer.body)
+    }
+
+    /// Whatever was answered, refusals included: for probes, whose 503 is an answer and not a pause.
+    pub(crate) async fn probe<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+        let answer = self.send(call).await.map_err(|failure| failure.error)?;
+        read(call, answer.status, &answer.body)
+    }
+
+    async fn try_once(&self, call: &Call) -> Result<Answer, Failure> {
+        let answer = self.send(call).await?;
+        if answer.status.is_success() {
+            return Ok(answer);
+        }
+        let (error, asked_ms) = refusal(call, &answer);
+        Err(Failure { error, retry_after: answer.retry_after.or(asked_ms) })
+    }
+
+    async fn send(&self, call: &Call) -> Result<Answer, Failure> {
+        let response = self.request(call).send().await.map_err(|e| Failure::silence(call, e))?;
+        let status = response.status();
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(seconds);
+        let body = response.bytes().await.map_err(|e| Failure::silence(call, e))?;
+        Ok(Answer { status, retry_after, body: body.to_vec() })
+    }
+
+    fn request(&self, call: &Call) -> reqwest::RequestBuilder {
+        let mut request = self
+            .http
+            .request(call.method.clone(), call.url.clone())
+            .timeout(call.timeout)
+            .header(AUTHORIZATION, &call.authorization);
+        if let Some(key) = &call.idempotency_key {
+            request = request.header("Idempotency-Key", key);
+        }
+        if let Some(body) = &call.body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body.clone());
+        }
+        request
+    }
+}
+
+struct Answer {
+    status: StatusCode,
+    retry_after: Option<Duration>,
+    body: Vec<u8>,
+}
+
+struct Failure {
+    error: Error,
+    retry_after: Option<Duration>,
+}
+
+impl Failure {
+    fn silence(call: &Call, source: reqwest::Error) -> Failure {
+        let url = origin(&call.url);
+        Failure {
+            error: Error::Unreachable { url, source: source.without_url() },
+            retry_after: None,
+        }
+    }
+}
+
+fn refusal(call: &Call, answer: &Answer) -> (Error, Option<Duration>) {
+    let Ok(problem) = serde_json::from_slice::<Problem>(&answer.body) else {
+        let text: String =
+            String::from_utf8_lossy(&answer.body).chars().take(ECHO_CHARS_MAX).collect();
+        let why = format!("status {} with `{text}`", answer.status.as_u16());
+        return (foreign(call, answer.status, why), None);
+    };
+    let asked = problem.retry_after_ms.map(Duration::from_millis);
+    let error = match problem.code() {
+        Some(Code::UnknownOutcome) => Error::Unknown(Box::new(problem)),
+        _ => Error::Refused(Box::new(problem)),
+    };
+    (error, asked)
+}
+
+fn read<T: DeserializeOwned>(call: &Call, status: StatusCode, body: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(body).map_err(|why| foreign(call, status, why.to_string()))
+}
+
+fn foreign(call: &Call, status: StatusCode, why: String) -> Error {
+    Error::Protocol { url: call.url.to_string(), status: status.as_u16(), why }
+}
+
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+fn seconds(value: &HeaderValue) -> Option<Duration> {
+    value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
