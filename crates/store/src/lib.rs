@@ -7,12 +7,14 @@
 pub mod browse;
 pub mod clock;
 pub mod failure;
+pub mod memory;
 pub mod row;
 pub mod seam;
 
 pub use browse::Browse;
 pub use clock::{Ahead, Clock, Reading, SystemClock};
 pub use failure::{CommitFailure, Failure, FailureKind};
+pub use memory::{ManualClock, MemoryStore, Writers};
 pub use row::{
     ApiKey, Change, Entry, Filter, Found, Held, Key, PollRef, QueueDepth, Ready, Refused, Renewals,
     Resources, Spec, TaskKey, Want,

@@ -1,0 +1,183 @@
+//! The reference engine: everything in memory, simple enough to be right at a glance.
+//!
+//! It exists to be compared with. Simulations run on it, and the other engines must answer as it
+//! does. So it is naive on purpose: ordered maps, scans instead of indexes, and no code shared with
+//! another engine. It is not for production: nothing here outlives the process.
+//!
+//! With [`Writers::Two`] it behaves like a database with several writers: rows that another batch
+//! has locked are `Held`, changes are guarded by revisions, and a lost race is a conflict.
+//!
+//! Invariants: a batch is invisible until it commits; what it locked is free once it ends, however
+//! it ends; ended tasks, closed attempts and history are only ever added to.
+
+mod batch;
+mod browse;
+mod manual_clock;
+mod tables;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use verdict::{Span, Time};
+
+pub use self::batch::MemoryBatch;
+pub use self::browse::MemoryBrowse;
+pub use self::manual_clock::ManualClock;
+use self::tables::Shared;
+use crate::clock::{Ahead, Clock, Reading};
+use crate::failure::{Failure, FailureKind};
+use crate::row::ApiKey;
+use crate::seam::{Opened, Store, Writer};
+
+/// How many writers may work at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writers {
+    One,
+    Two,
+}
+
+impl Writers {
+    const fn count(self) -> usize {
+        match self {
+            Writers::One => 1,
+            Writers::Two => 2,
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    browse: MemoryBrowse,
+    opened: Opened,
+    /// Which opening this is. Writers of an earlier one have lost the store.
+    life: u64,
+}
+
+impl MemoryStore {
+    /// An empty store with one writer.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::with_writers(clock, Writers::One)
+    }
+
+    pub fn with_writers(clock: Arc<dyn Clock>, writers: Writers) -> Self {
+        let shared = Arc::new(Mutex::new(Shared::new()));
+        let opened = Opened { epoch: 1, last_commit_at: None, writers: writers.count() };
+        Self::open(clock, shared, opened)
+    }
+
+    /// The same data after a crash: what was not committed is gone, and so is every writer.
+    #[must_use]
+    pub fn reopen(&self) -> Self {
+        self.reopen_in(self.opened.epoch)
+    }
+
+    /// The same data as after a restore from a backup: a new epoch, so no lease counts any more.
+    #[must_use]
+    pub fn restore(&self) -> Self {
+        self.reopen_in(self.opened.epoch + 1)
+    }
+
+    fn reopen_in(&self, epoch: u32) -> Self {
+        let last_commit_at = lock(&self.browse.shared).tables.last_commit_at;
+        let opened = Opened { epoch, last_commit_at, writers: self.opened.writers };
+        Self::open(self.clock.clone(), self.browse.shared.clone(), opened)
+    }
+
+    fn open(clock: Arc<dyn Clock>, shared: Arc<Mutex<Shared>>, opened: Opened) -> Self {
+        let reading = Reading::open(clock.clone(), opened.last_commit_at, Ahead::Accept)
+            .expect("a clock that is accepted opens");
+        let life = lock(&shared).start_life();
+        Self { clock, browse: MemoryBrowse { shared, reading }, opened, life }
+    }
+}
+
+impl Store for MemoryStore {
+    type Writer = MemoryWriter;
+    type Browse = MemoryBrowse;
+
+    async fn writer(&self) -> Result<MemoryWriter, Failure> {
+        let mut shared = lock(&self.browse.shared);
+        shared.check_life(self.life)?;
+        if shared.writers == self.opened.writers {
+            return Err(Failure::new(FailureKind::Closed, "every writer of the store is taken"));
+        }
+        shared.writers += 1;
+        Ok(MemoryWriter {
+            shared: self.browse.shared.clone(),
+            reading: self.browse.reading.clone(),
+            life: self.life,
+            looked_at: None,
+        })
+    }
+
+    fn browse(&self) -> &MemoryBrowse {
+        &self.browse
+    }
+
+    fn now(&self) -> Time {
+        self.browse.reading.now()
+    }
+
+    fn opened(&self) -> Opened {
+        self.opened
+    }
+}
+
+pub struct MemoryWriter {
+    shared: Arc<Mutex<Shared>>,
+    reading: Reading,
+    life: u64,
+    /// The time of the last committed batch: what was ready by then has been seen.
+    looked_at: Option<Time>,
+}
+
+impl Writer for MemoryWriter {
+    type Batch<'w> = MemoryBatch<'w>;
+
+    async fn begin(&mut self) -> Result<MemoryBatch<'_>, Failure> {
+        let number = {
+            let mut shared = lock(&self.shared);
+            shared.check_life(self.life)?;
+            shared.number_batch()
+        };
+        Ok(MemoryBatch::new(self, number))
+    }
+
+    /// A task that became ready after the last batch looked still counts, or its wake-up would be
+    /// lost between two readings of the clock.
+    async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
+        let shared = lock(&self.shared);
+        shared.check_life(self.life)?;
+        let unseen = |at: &Time| self.looked_at.is_none_or(|looked_at| *at > looked_at);
+        let wakes = shared.tables.live.values().flat_map(|task| {
+            [task.wakes_at(), task.claimable_at().filter(unseen)].into_iter().flatten()
+        });
+        Ok(wakes.min())
+    }
+
+    fn shortest_lease(&self) -> Option<Span> {
+        let shared = lock(&self.shared);
+        let running = shared.tables.live.values().filter(|task| task.lease().is_some());
+        running.map(|task| task.policy.lease).min()
+    }
+
+    async fn put_api_key(&mut self, key: &ApiKey) -> Result<(), Failure> {
+        let mut shared = lock(&self.shared);
+        shared.check_life(self.life)?;
+        shared.tables.api_keys.insert(key.id.clone(), key.clone());
+        Ok(())
+    }
+}
+
+impl Drop for MemoryWriter {
+    fn drop(&mut self) {
+        let mut shared = lock(&self.shared);
+        if shared.check_life(self.life).is_ok() {
+            shared.writers -= 1;
+        }
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().expect("no code panics while it holds the tables")
+}

@@ -1,0 +1,118 @@
+//! The tables, and who holds which row of them.
+
+use std::collections::BTreeMap;
+
+use verdict::{Closed, Done, Name, Subject, Task, TaskId, Time};
+
+use crate::failure::{Failure, FailureKind};
+use crate::row::{ApiKey, Entry, Found, Held, Key, Refused, Spec, TaskKey};
+
+/// Everything the store remembers. A batch keeps what it saved in a second, small set of tables.
+#[derive(Default)]
+pub(super) struct Tables {
+    pub(super) live: BTreeMap<TaskId, Task>,
+    pub(super) done: BTreeMap<TaskId, Done>,
+    pub(super) specs: BTreeMap<TaskId, Spec>,
+    pub(super) attempts: BTreeMap<(TaskId, u32), Closed>,
+    pub(super) history: BTreeMap<(TaskId, u32), Entry>,
+    /// The last use of each idempotency key, for ever: the rules know how long it counts.
+    pub(super) keys: BTreeMap<Key, Held>,
+    pub(super) refused: Vec<Refused>,
+    pub(super) api_keys: BTreeMap<Name, ApiKey>,
+    pub(super) last_commit_at: Option<Time>,
+}
+
+impl Tables {
+    pub(super) fn subject(&self, id: TaskId) -> Option<Subject> {
+        let done = self.done.get(&id).cloned().map(Subject::Done);
+        done.or_else(|| self.live.get(&id).cloned().map(Subject::Live))
+    }
+
+    /// The task, if it is of this scope.
+    pub(super) fn find(&self, key: &TaskKey) -> Option<Subject> {
+        self.subject(key.id).filter(|subject| subject.scope() == Some(&key.scope))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.live.is_empty() && self.done.is_empty() && self.refused.is_empty()
+    }
+
+    pub(super) fn found(&self, id: TaskId) -> Found {
+        let subject = self.subject(id).expect("only known tasks are asked for");
+        let spec = self.specs.get(&id).expect("a task is submitted with its spec").clone();
+        Found { subject, spec }
+    }
+
+    /// Every task there is, live or done, in order of id.
+    pub(super) fn ids(&self) -> Vec<TaskId> {
+        let mut ids: Vec<TaskId> = self.live.keys().chain(self.done.keys()).copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Adds what a batch saved. A task is live or done, never both.
+    pub(super) fn absorb(&mut self, saved: Tables, at: Time) {
+        for id in saved.done.keys() {
+            self.live.remove(id);
+        }
+        self.live.extend(saved.live);
+        self.specs.extend(saved.specs);
+        self.keys.extend(saved.keys);
+        self.refused.extend(saved.refused);
+        insert_only(&mut self.done, saved.done);
+        insert_only(&mut self.attempts, saved.attempts);
+        insert_only(&mut self.history, saved.history);
+        self.last_commit_at = self.last_commit_at.max(Some(at));
+    }
+}
+
+fn insert_only<K: Ord, V>(table: &mut BTreeMap<K, V>, rows: BTreeMap<K, V>) {
+    for (key, row) in rows {
+        assert!(table.insert(key, row).is_none(), "a row that was written once is written again");
+    }
+}
+
+/// What all writers share.
+pub(super) struct Shared {
+    pub(super) tables: Tables,
+    /// Which batch has a task locked.
+    pub(super) locks: BTreeMap<TaskId, u64>,
+    pub(super) writers: usize,
+    life: u64,
+    batches: u64,
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        Self { tables: Tables::default(), locks: BTreeMap::new(), writers: 0, life: 0, batches: 0 }
+    }
+
+    /// A new opening: whoever worked in the one before has lost its locks and its place.
+    pub(super) fn start_life(&mut self) -> u64 {
+        self.locks.clear();
+        self.writers = 0;
+        self.life += 1;
+        self.life
+    }
+
+    pub(super) fn check_life(&self, life: u64) -> Result<(), Failure> {
+        if self.life == life {
+            Ok(())
+        } else {
+            Err(Failure::new(FailureKind::Closed, "the store was opened again since"))
+        }
+    }
+
+    pub(super) fn number_batch(&mut self) -> u64 {
+        self.batches += 1;
+        self.batches
+    }
+
+    pub(super) fn is_locked_by_another(&self, id: TaskId, batch: u64) -> bool {
+        self.locks.get(&id).is_some_and(|holder| *holder != batch)
+    }
+
+    pub(super) fn unlock(&mut self, batch: u64) {
+        self.locks.retain(|_, holder| *holder != batch);
+    }
+}
