@@ -1,0 +1,218 @@
+//! The OpenAPI 3.1 document, made from the very structs that are read and written.
+//!
+//! The routes are a table: path, who may call, what goes in, what comes out, which codes refuse. The
+//! document is committed as `protocol/openapi.json`; the same types always give the same bytes.
+
+mod routes;
+
+use utoipa::ToSchema;
+use utoipa::openapi::path::{HttpMethod, Operation, OperationBuilder, Parameter, ParameterBuilder};
+use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
+use utoipa::openapi::schema::{Components, ComponentsBuilder, ObjectBuilder, OneOfBuilder, Type};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    Content, InfoBuilder, OpenApi, OpenApiBuilder, Paths, Ref, RefOr, Required, Response,
+    ResponseBuilder, Schema, path::ParameterIn,
+};
+
+use crate::{Code, answers, requests};
+use routes::{Body, ROUTES, Route};
+
+const JSON: &str = "application/json";
+const PROBLEM: &str = "application/problem+json";
+
+/// Who may call a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Caller {
+    Anyone,
+    /// A client's or worker's key.
+    ApiKey,
+    /// The token of one attempt.
+    TaskToken,
+}
+
+/// The document as text: indented, with a line break at the end.
+pub fn openapi_json() -> String {
+    let document = document();
+    let mut text = serde_json::to_string_pretty(&document)
+        .expect("the document holds only strings, numbers and maps with string keys");
+    text.push('\n');
+    text
+}
+
+fn document() -> OpenApi {
+    let info = InfoBuilder::new()
+        .title("Tenure")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "Work under leases: a worker executes, only the coordinator decides what is true. Every \
+             report is answered COMMITTED, CANCELLED (authority lost) or REJECTED (invalid). Clients \
+             must ignore members of answers they do not know; unknown members of requests are refused.",
+        ))
+        .build();
+    OpenApiBuilder::new().info(info).paths(paths()).components(Some(components())).build()
+}
+
+fn paths() -> Paths {
+    let mut paths = Paths::new();
+    for route in ROUTES {
+        paths.add_path_operation(route.path, vec![route.method.clone()], operation(route));
+    }
+    paths
+}
+
+fn operation(route: &Route) -> Operation {
+    let mut operation = OperationBuilder::new()
+        .operation_id(Some(route.id))
+        .tag(route.tag)
+        .summary(Some(route.summary))
+        .parameters(Some(parameters(route)))
+        .request_body(route.body.map(request_body));
+    for (status, description, body) in route.answers {
+        operation = operation.response(status.to_string(), answer(description, *body));
+    }
+    for status in statuses(route.codes) {
+        operation = operation.response(status.to_string(), problem(route.codes, status));
+    }
+    operation.securities(security(route.caller)).build()
+}
+
+fn parameters(route: &Route) -> Vec<Parameter> {
+    let in_path = route
+        .path
+        .split('/')
+        .filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+        .map(|name| text_parameter(name, ParameterIn::Path, Required::True, None));
+    in_path.chain((route.parameters)()).collect()
+}
+
+fn text_parameter(
+    name: &str,
+    place: ParameterIn,
+    required: Required,
+    description: Option<&str>,
+) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(place)
+        .required(required)
+        .description(description)
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+        .build()
+}
+
+fn request_body(body: Body) -> RequestBody {
+    let required = if body.may_be_empty() { Required::False } else { Required::True };
+    RequestBodyBuilder::new()
+        .content(JSON, Content::new(Some(schema(body))))
+        .required(Some(required))
+        .build()
+}
+
+fn answer(description: &str, body: Body) -> Response {
+    let response = ResponseBuilder::new().description(description);
+    match body {
+        Body::Text => response.content("text/plain", Content::new(Some(schema(body)))).build(),
+        Body::JsonOrEvents(_, event) => response
+            .content(JSON, Content::new(Some(schema(body))))
+            .content("text/event-stream", Content::new(Some(reference(event))))
+            .build(),
+        _ => response.content(JSON, Content::new(Some(schema(body)))).build(),
+    }
+}
+
+fn schema(body: Body) -> RefOr<Schema> {
+    match body {
+        Body::Json(name) | Body::JsonOrEmpty(name) | Body::JsonOrEvents(name, _) => reference(name),
+        Body::OneOf(one, other) => RefOr::T(Schema::OneOf(
+            OneOfBuilder::new().item(reference(one)).item(reference(other)).build(),
+        )),
+        Body::Text => RefOr::T(ObjectBuilder::new().schema_type(Type::String).build().into()),
+        Body::AnyObject => RefOr::T(ObjectBuilder::new().schema_type(Type::Object).build().into()),
+    }
+}
+
+fn reference(name: &str) -> RefOr<Schema> {
+    RefOr::Ref(Ref::from_schema_name(name))
+}
+
+fn statuses(codes: &[Code]) -> Vec<u16> {
+    let mut statuses: Vec<u16> = codes.iter().map(|code| code.status()).collect();
+    statuses.sort_unstable();
+    statuses.dedup();
+    statuses
+}
+
+fn problem(codes: &[Code], status: u16) -> Response {
+    let meanings: Vec<String> = codes
+        .iter()
+        .filter(|code| code.status() == status)
+        .map(|code| format!("`{code}`: {}", code.title()))
+        .collect();
+    ResponseBuilder::new()
+        .description(meanings.join("; "))
+        .content(PROBLEM, Content::new(Some(reference("Problem"))))
+        .build()
+}
+
+fn security(caller: Caller) -> Option<Vec<SecurityRequirement>> {
+    let name = match caller {
+        Caller::Anyone => return None,
+        Caller::ApiKey => "apiKey",
+        Caller::TaskToken => "taskToken",
+    };
+    Some(vec![SecurityRequirement::new(name, [] as [&str; 0])])
+}
+
+fn components() -> Components {
+    let bearer = |description: &str| {
+        let mut scheme = Http::new(HttpAuthScheme::Bearer);
+        scheme.description = Some(description.to_owned());
+        SecurityScheme::Http(scheme)
+    };
+    ComponentsBuilder::new()
+        .schemas_from_iter(schemas())
+        .security_scheme("apiKey", bearer("An API key with the roles client, worker or admin."))
+        .security_scheme("taskToken", bearer("The `taskToken` of the envelope: one attempt only."))
+        .build()
+}
+
+/// Shapes named by a route, and those they refer to.
+fn schemas() -> Vec<(String, RefOr<Schema>)> {
+    let mut all = Vec::new();
+    add::<requests::SubmitRun>(&mut all);
+    add::<requests::SubmitMany>(&mut all);
+    add::<requests::CancelRun>(&mut all);
+    add::<requests::LeaseRequest>(&mut all);
+    add::<requests::Started>(&mut all);
+    add::<requests::Heartbeat>(&mut all);
+    add::<requests::Completed>(&mut all);
+    add::<requests::Reports>(&mut all);
+    add::<requests::Heartbeats>(&mut all);
+    add::<answers::RunAccepted>(&mut all);
+    add::<answers::SubmitResults>(&mut all);
+    add::<answers::Run>(&mut all);
+    add::<answers::RunList>(&mut all);
+    add::<answers::CancelAccepted>(&mut all);
+    add::<answers::Leases>(&mut all);
+    add::<answers::StartedAck>(&mut all);
+    add::<answers::HeartbeatAck>(&mut all);
+    add::<answers::CompletedAck>(&mut all);
+    add::<answers::ReportAnswers>(&mut all);
+    add::<answers::HeartbeatAnswers>(&mut all);
+    add::<answers::History>(&mut all);
+    add::<answers::Record>(&mut all);
+    add::<answers::Queues>(&mut all);
+    add::<answers::Ready>(&mut all);
+    add::<answers::Version>(&mut all);
+    add::<answers::Problem>(&mut all);
+    all
+}
+
+fn add<T: ToSchema>(all: &mut Vec<(String, RefOr<Schema>)>) {
+    all.push((T::name().into_owned(), T::schema()));
+    T::schemas(all);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+//! The routes, in the order of a reader: clients, workers, everybody.
+
+use utoipa::IntoParams;
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+
+use super::{Caller, HttpMethod, text_parameter};
+use crate::Code;
+use crate::requests::{HistoryQuery, ListRuns, WaitMs};
+
+pub(super) struct Route {
+    pub(super) method: HttpMethod,
+    pub(super) path: &'static str,
+    pub(super) id: &'static str,
+    pub(super) tag: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) caller: Caller,
+    /// Beside those in the path.
+    pub(super) parameters: fn() -> Vec<Parameter>,
+    pub(super) body: Option<Body>,
+    pub(super) answers: &'static [(u16, &'static str, Body)],
+    pub(super) codes: &'static [Code],
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Body {
+    Json(&'static str),
+    /// The body may also be left out.
+    JsonOrEmpty(&'static str),
+    OneOf(&'static str, &'static str),
+    /// JSON, or one event for each entry when the caller accepts server-sent events.
+    JsonOrEvents(&'static str, &'static str),
+    Text,
+    AnyObject,
+}
+
+impl Body {
+    pub(super) fn may_be_empty(self) -> bool {
+        matches!(self, Body::JsonOrEmpty(_))
+    }
+}
+
+/// What any route with an API key may answer.
+macro_rules! with_key_codes {
+    ($($code:ident),*) => {
+        &[
+            Code::InvalidArgument, Code::Unauthenticated, Code::Forbidden, Code::RequestTimeout,
+            Code::UriTooLong, Code::HeadersTooLarge, Code::TooManyRequests, Code::Internal,
+            Code::Overloaded, Code::Unavailable, Code::ShuttingDown, $(Code::$code),*
+        ]
+    };
+}
+
+/// What any call about one attempt may answer.
+macro_rules! with_task_codes {
+    ($($code:ident),*) => {
+        &[
+            Code::InvalidArgument, Code::InvalidToken, Code::TokenExpired, Code::TaskNotFound,
+            Code::RequestTimeout, Code::AttemptMismatch, Code::TaskAlreadyTerminal, Code::WorkerMismatch,
+            Code::TaskExpired, Code::BodyTooLarge, Code::UriTooLong, Code::UnsupportedMediaType,
+            Code::UnknownLease, Code::TooManyRequests, Code::HeadersTooLarge, Code::Internal,
+            Code::Overloaded, Code::Unavailable, Code::UnknownOutcome, Code::ShuttingDown, $(Code::$code),*
+        ]
+    };
+}
+
+fn no_parameters() -> Vec<Parameter> {
+    Vec::new()
+}
+
+fn query<T: IntoParams>() -> Vec<Parameter> {
+    T::into_params(|| Some(ParameterIn::Query))
+}
+
+fn idempotency_key() -> Vec<Parameter> {
+    let description = "1 to 255 printable characters; the same key with the same body is answered as \
+                       before, until 24 h after the run has ended.";
+    vec![text_parameter("Idempotency-Key", ParameterIn::Header, Required::False, Some(description))]
+}
+
+pub(super) const ROUTES: &[Route] = &[
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/runs",
+        id: "submitRuns",
+        tag: "runs",
+        summary: "Submit one run, or many under `runs`",
+        caller: Caller::ApiKey,
+        parameters: idempotency_key,
+        body: Some(Body::OneOf("SubmitRun", "SubmitMany")),
+        answers: &[
+            (201, "The run was accepted.", Body::Json("RunAccepted")),
+            (
+                200,
+                "The run was accepted before under this key; or the results of a batch, in its order.",
+                Body::OneOf("RunAccepted", "SubmitResults"),
+            ),
+        ],
+        codes: with_key_codes![
+            BodyTooLarge,
+            UnsupportedMediaType,
+            IdempotencyKeyReused,
+            UnknownOutcome
+        ],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/runs",
+        id: "listRuns",
+        tag: "runs",
+        summary: "List runs, newest first",
+        caller: Caller::ApiKey,
+        parameters: query::<ListRuns>,
+        body: None,
+        answers: &[(200, "A page of runs.", Body::Json("RunList"))],
+        codes: with_key_codes![],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/runs/{runId}",
+        id: "getRun",
+        tag: "runs",
+        summary: "Show a run; with `waitMs`, wait for its end",
+        caller: Caller::ApiKey,
+        parameters: query::<WaitMs>,
+        body: None,
+        answers: &[(200, "The run as it is now.", Body::Json("Run"))],
+        codes: with_key_codes![RunNotFound],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/runs/{runId}/cancel",
+        id: "cancelRun",
+        tag: "runs",
+        summary: "Ask a run to stop, or stop it by force",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::JsonOrEmpty("CancelRun")),
+        answers: &[(202, "The cancel is recorded.", Body::Json("CancelAccepted"))],
+        codes: with_key_codes![
+            RunNotFound,
+            RunAlreadyTerminal,
+            BodyTooLarge,
+            UnsupportedMediaType,
+            UnknownOutcome
+        ],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/runs/{runId}/history",
+        id: "getHistory",
+        tag: "runs",
+        summary: "What was decided about a run, in order; also as server-sent events",
+        caller: Caller::ApiKey,
+        parameters: query::<HistoryQuery>,
+        body: None,
+        answers: &[(200, "Decisions.", Body::JsonOrEvents("History", "HistoryEntry"))],
+        codes: with_key_codes![RunNotFound],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/runs/{runId}/record",
+        id: "getRecord",
+        tag: "runs",
+        summary: "The provenance of an ended run",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "The record.", Body::Json("Record"))],
+        codes: with_key_codes![RunNotFound],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/queues",
+        id: "listQueues",
+        tag: "runs",
+        summary: "What waits and runs, per queue",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "Every queue that holds a task.", Body::Json("Queues"))],
+        codes: with_key_codes![],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/leases",
+        id: "lease",
+        tag: "workers",
+        summary: "Ask for work; with `waitMs`, wait for it",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::Json("LeaseRequest")),
+        answers: &[(200, "What was granted, perhaps nothing.", Body::Json("Leases"))],
+        codes: with_key_codes![BodyTooLarge, UnsupportedMediaType, UnknownOutcome],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/tasks/{taskId}/started",
+        id: "started",
+        tag: "workers",
+        summary: "Execution begins",
+        caller: Caller::TaskToken,
+        parameters: no_parameters,
+        body: Some(Body::Json("Started")),
+        answers: &[(200, "Go on.", Body::Json("StartedAck"))],
+        codes: with_task_codes![AttemptAlreadyCompleted],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/tasks/{taskId}/heartbeat",
+        id: "heartbeat",
+        tag: "workers",
+        summary: "The worker lives; the lease is renewed",
+        caller: Caller::TaskToken,
+        parameters: no_parameters,
+        body: Some(Body::Json("Heartbeat")),
+        answers: &[(200, "Go on, or stop if `shouldCancel`.", Body::Json("HeartbeatAck"))],
+        codes: with_task_codes![],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/tasks/{taskId}/completed",
+        id: "completed",
+        tag: "workers",
+        summary: "The attempt has ended: SUCCEEDED, FAILED or CANCELLED",
+        caller: Caller::TaskToken,
+        parameters: no_parameters,
+        body: Some(Body::Json("Completed")),
+        answers: &[(200, "The report counts.", Body::Json("CompletedAck"))],
+        codes: with_task_codes![ConflictingReport],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/reports",
+        id: "reports",
+        tag: "workers",
+        summary: "Many ended attempts at once, one verdict each",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::Json("Reports")),
+        answers: &[(200, "One answer per report, in order.", Body::Json("ReportAnswers"))],
+        codes: with_key_codes![BodyTooLarge, UnsupportedMediaType, UnknownOutcome],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/heartbeats",
+        id: "heartbeats",
+        tag: "workers",
+        summary: "Many heartbeats at once, one answer each",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::Json("Heartbeats")),
+        answers: &[(200, "One answer per heartbeat, in order.", Body::Json("HeartbeatAnswers"))],
+        codes: with_key_codes![BodyTooLarge, UnsupportedMediaType, UnknownOutcome],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/livez",
+        id: "livez",
+        tag: "server",
+        summary: "Whether the process answers",
+        caller: Caller::Anyone,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "It does.", Body::Text)],
+        codes: &[],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/readyz",
+        id: "readyz",
+        tag: "server",
+        summary: "Whether the coordinator makes progress",
+        caller: Caller::Anyone,
+        parameters: no_parameters,
+        body: None,
+        answers: &[
+            (200, "Every check passes.", Body::Json("Ready")),
+            (503, "A check fails.", Body::Json("Ready")),
+        ],
+        codes: &[],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/metrics",
+        id: "metrics",
+        tag: "server",
+        summary: "Measurements in the Prometheus text format",
+        caller: Caller::Anyone,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "Measurements.", Body::Text)],
+        codes: &[],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/openapi.json",
+        id: "openapi",
+        tag: "server",
+        summary: "This document",
+        caller: Caller::Anyone,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "OpenAPI 3.1.", Body::AnyObject)],
+        codes: &[],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/version",
+        id: "version",
+        tag: "server",
+        summary: "Which program answers",
+        caller: Caller::Anyone,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "The version.", Body::Json("Version"))],
+        codes: &[],
+    },
+];

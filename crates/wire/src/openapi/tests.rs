@@ -1,0 +1,375 @@
+//! The document against the structs: same members, same required ones, every reference resolved.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn generated() -> Value {
+    serde_json::from_str(&openapi_json()).unwrap()
+}
+
+fn names_of(object: &Value) -> BTreeSet<String> {
+    object.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// Compares one struct with its schema by a sample in which every member is present.
+struct Shapes {
+    schemas: Value,
+    seen: BTreeSet<String>,
+}
+
+impl Shapes {
+    fn check<T: Serialize + DeserializeOwned>(&mut self, name: &str, sample: Value) {
+        let read = |value: &Value| serde_json::from_str::<T>(&value.to_string());
+        let value = read(&sample).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let written: Value = serde_json::from_str(&serde_json::to_string(&value).unwrap()).unwrap();
+        assert_eq!(written, sample, "{name} does not survive a round trip");
+        let schema = &self.schemas[name];
+        assert_eq!(names_of(&written), names_of(&schema["properties"]), "members of {name}");
+        let required: BTreeSet<String> =
+            serde_json::from_value(schema.get("required").cloned().unwrap_or(json!([]))).unwrap();
+        for member in names_of(&sample) {
+            let mut without = sample.clone();
+            without.as_object_mut().unwrap().remove(&member);
+            assert_eq!(
+                read(&without).is_err(),
+                required.contains(&member),
+                "{name}.{member} required"
+            );
+        }
+        self.seen.insert(name.to_owned());
+    }
+
+    fn check_strict<T: Serialize + DeserializeOwned>(&mut self, name: &str, sample: Value) {
+        let mut more = sample.clone();
+        more["surprise"] = json!(1);
+        assert!(
+            serde_json::from_str::<T>(&more.to_string()).is_err(),
+            "{name} takes unknown members"
+        );
+        assert_eq!(self.schemas[name]["additionalProperties"], json!(false), "{name}");
+        self.check::<T>(name, sample);
+    }
+
+    fn check_open<T: Serialize + DeserializeOwned>(&mut self, name: &str, sample: Value) {
+        let mut more = sample.clone();
+        more["surprise"] = json!(1);
+        assert!(serde_json::from_str::<T>(&more.to_string()).is_ok(), "{name} refuses to grow");
+        self.check::<T>(name, sample);
+    }
+}
+
+const AT: &str = "2026-03-01T12:00:00.000Z";
+
+fn resources() -> Value {
+    json!({"memoryBytes": 1, "cpuMillicores": 2, "timeoutMs": 3})
+}
+
+fn metrics() -> Value {
+    json!({"cpuTimeMs": 1, "peakMemoryBytes": 2, "ioReadBytes": 3, "ioWriteBytes": 4})
+}
+
+fn submit_run() -> Value {
+    json!({
+        "kind": "k", "queue": "q", "input": {"a": 1}, "goal": "g", "taskKey": "t", "assetId": "a",
+        "resources": resources(), "priority": 1, "maxAttempts": 2, "lostMax": 3, "leaseMs": 4,
+        "heartbeatIntervalMs": 5, "cancelGraceMs": 6, "runAt": AT, "deadline": AT, "seed": 7,
+        "labels": {"l": "v"}, "retry": {"baseMs": 1, "capMs": 2}, "traceparent": "p",
+        "idempotencyKey": "i",
+    })
+}
+
+fn reported_error() -> Value {
+    json!({"category": "USER_CODE", "message": "m", "stackTrace": "s", "retryable": true})
+}
+
+fn completed() -> Value {
+    json!({
+        "attempt": 1, "workerId": "w", "outcome": "FAILED", "completedAt": AT, "output": {"o": 1},
+        "error": reported_error(), "metrics": metrics(), "cancelledDuringPhase": "p",
+        "partialProgress": [1],
+    })
+}
+
+fn heartbeat() -> Value {
+    json!({"attempt": 1, "workerId": "w", "heartbeatAt": AT, "progressPct": 1.5, "message": "m"})
+}
+
+fn in_batch(mut call: Value) -> Value {
+    call["taskId"] = json!("t");
+    call["taskToken"] = json!("k");
+    call
+}
+
+fn run_accepted() -> Value {
+    json!({"runId": "r", "taskId": "t", "state": "queued", "createdAt": AT, "replayed": true})
+}
+
+fn submit_result() -> Value {
+    let mut result = run_accepted();
+    result["error"] = json!("e");
+    result["message"] = json!("m");
+    result["field"] = json!("f");
+    result
+}
+
+fn run_error() -> Value {
+    json!({"category": "TIMEOUT", "reason": "DEADLINE", "message": "m", "stackTrace": "s"})
+}
+
+fn lease() -> Value {
+    json!({
+        "leaseId": "l", "owner": "w", "attempt": 1, "fence": 2, "claimVersion": 3, "acquiredAt": AT,
+        "heartbeatAt": AT, "expiresAt": AT, "progressPct": 0.5, "message": "m",
+    })
+}
+
+fn run() -> Value {
+    json!({
+        "runId": "r", "taskId": "t", "tenantId": "default", "workspaceId": "default", "kind": "k",
+        "queue": "q", "state": "running", "attempt": 1, "failures": 0, "lost": 0, "maxAttempts": 3,
+        "priority": 0, "output": [], "error": run_error(), "labels": {}, "goal": "g", "taskKey": "t",
+        "assetId": "a", "createdAt": AT, "startedAt": AT, "completedAt": AT, "runAt": AT,
+        "nextAttemptAt": AT, "deadline": AT, "cancelRequestedAt": AT, "cancelReason": "c",
+        "lease": lease(), "input": {}, "serverTime": AT,
+    })
+}
+
+fn envelope() -> Value {
+    json!({
+        "taskId": "t", "runId": "r", "tenantId": "default", "workspaceId": "default", "taskKey": "k",
+        "assetId": "a", "resources": resources(), "kind": "k", "queue": "q", "attempt": 1,
+        "leaseId": "l", "fence": 1, "input": {"a": 1}, "enqueuedAt": AT, "deadline": AT,
+        "leaseExpiresAt": AT, "callbackBaseUrl": "http://127.0.0.1:7400", "taskToken": "k",
+        "tokenExpiresAt": AT, "heartbeatIntervalMs": 30000, "heartbeatTimeoutMs": 90000,
+        "cancelGracePeriodMs": 30000, "labels": {}, "traceparent": "p",
+    })
+}
+
+fn report_answer() -> Value {
+    json!({
+        "taskId": "t", "status": 200, "verdict": "COMMITTED", "state": "retry", "finalState": "FAILED",
+        "replayed": false, "error": "e", "message": "m", "field": "f", "expectedAttempt": 2,
+        "receivedAttempt": 1,
+    })
+}
+
+fn heartbeat_answer() -> Value {
+    json!({
+        "taskId": "t", "status": 200, "verdict": "COMMITTED", "shouldCancel": true, "cancelReason": "c",
+        "leaseExpiresAt": AT, "taskToken": "k", "tokenExpiresAt": AT, "state": "running", "error": "e",
+        "message": "m", "field": "f", "expectedAttempt": 2, "receivedAttempt": 1,
+    })
+}
+
+fn history_entry() -> Value {
+    json!({"n": 1, "at": AT, "kind": "granted", "attempt": 1, "detail": {"owner": "w"}})
+}
+
+fn claims() -> Value {
+    json!({"startedAt": AT, "heartbeatAt": AT, "completedAt": AT, "metrics": metrics()})
+}
+
+fn attempt_view() -> Value {
+    json!({
+        "attempt": 1, "leaseId": "l", "fence": 1, "owner": "w", "outcome": "LOST",
+        "reason": "HEARTBEAT_TIMEOUT", "category": "TIMEOUT", "grantedAt": AT, "startedAt": AT,
+        "endedAt": AT, "reportDigest": "d", "claims": claims(),
+    })
+}
+
+fn record() -> Value {
+    json!({
+        "runId": "r", "state": "failed", "kind": "k", "queue": "q", "inputDigest": "i",
+        "outputDigest": "o", "error": run_error(), "attempts": [attempt_view()], "createdAt": AT,
+        "startedAt": AT, "completedAt": AT, "durationMs": 1, "digest": "d",
+    })
+}
+
+fn queue_view() -> Value {
+    json!({"queue": "q", "ready": 1, "delayed": 2, "running": 3, "oldestReadyAt": AT})
+}
+
+fn problem_sample() -> Value {
+    json!({
+        "type": "u", "title": "t", "status": 409, "detail": "d", "instance": "i", "error": "e",
+        "message": "m", "requestId": "r", "verdict": "CANCELLED", "state": "CANCELLED",
+        "expectedAttempt": 2, "receivedAttempt": 1, "retryAfterMs": 5, "field": "f", "serverTime": AT,
+    })
+}
+
+#[test]
+fn every_schema_has_exactly_the_members_of_its_struct() {
+    // S4-14, S4-15, S4-19, S4-26, S4-29, S4-30, S4-34, S4-35: requests spell the contract's members.
+    let mut shapes =
+        Shapes { schemas: generated()["components"]["schemas"].clone(), seen: BTreeSet::new() };
+    shapes.check_strict::<requests::SubmitRun>("SubmitRun", submit_run());
+    shapes.check_strict::<requests::SubmitMany>("SubmitMany", json!({"runs": [submit_run()]}));
+    shapes.check_strict::<requests::Resources>("Resources", resources());
+    shapes.check_strict::<requests::Retry>("Retry", json!({"baseMs": 1, "capMs": 2}));
+    shapes.check_strict::<requests::CancelRun>("CancelRun", json!({"reason": "r", "force": true}));
+    let poll = json!({"workerId": "w", "queues": ["q"], "kinds": ["k"], "max": 1, "waitMs": 2,
+        "pollId": "p"});
+    shapes.check_strict::<requests::LeaseRequest>("LeaseRequest", poll);
+    let started = json!({"attempt": 1, "workerId": "w", "startedAt": AT});
+    shapes.check_strict::<requests::Started>("Started", started);
+    shapes.check_strict::<requests::Heartbeat>("Heartbeat", heartbeat());
+    shapes.check_strict::<requests::Completed>("Completed", completed());
+    shapes.check_strict::<requests::ReportedError>("ReportedError", reported_error());
+    shapes.check_strict::<requests::Metrics>("Metrics", metrics());
+    let reports = json!({"reports": [in_batch(completed())]});
+    shapes.check_strict::<requests::Reports>("Reports", reports);
+    shapes.check_strict::<requests::Report>("Report", in_batch(completed()));
+    let heartbeats = json!({"heartbeats": [in_batch(heartbeat())]});
+    shapes.check_strict::<requests::Heartbeats>("Heartbeats", heartbeats);
+    shapes.check_strict::<requests::HeartbeatItem>("HeartbeatItem", in_batch(heartbeat()));
+    check_answers(&mut shapes);
+    let vocabularies = ["Verdict", "Outcome", "AttemptOutcome", "ErrorCategory", "State"];
+    let plain = ["Time", "Json"];
+    let named: BTreeSet<String> = names_of(&shapes.schemas)
+        .into_iter()
+        .filter(|name| !vocabularies.contains(&name.as_str()) && !plain.contains(&name.as_str()))
+        .collect();
+    assert_eq!(shapes.seen, named, "every shape has a sample and every sample a shape");
+}
+
+fn check_answers(shapes: &mut Shapes) {
+    // S4-16, S4-21, S4-22, S4-31, S4-69, S4-70, S4-71, S4-72: answers spell the contract's members.
+    shapes.check_open::<answers::RunAccepted>("RunAccepted", run_accepted());
+    let results = json!({"results": [submit_result()]});
+    shapes.check_open::<answers::SubmitResults>("SubmitResults", results);
+    shapes.check_open::<answers::SubmitResult>("SubmitResult", submit_result());
+    shapes.check_open::<answers::Run>("Run", run());
+    shapes.check_open::<answers::RunError>("RunError", run_error());
+    shapes.check_open::<answers::Lease>("Lease", lease());
+    shapes.check_open::<answers::RunList>("RunList", json!({"runs": [run()], "nextCursor": "c"}));
+    let cancelled = json!({"runId": "r", "state": "running", "cancelRequestedAt": AT});
+    shapes.check_open::<answers::CancelAccepted>("CancelAccepted", cancelled);
+    let leases = json!({"leases": [envelope()], "serverTime": AT});
+    shapes.check_open::<answers::Leases>("Leases", leases);
+    shapes.check_open::<answers::Envelope>("Envelope", envelope());
+    let started = json!({"acknowledged": true, "verdict": "COMMITTED", "serverTime": AT});
+    shapes.check_open::<answers::StartedAck>("StartedAck", started);
+    let beat = json!({"acknowledged": true, "verdict": "COMMITTED", "shouldCancel": true,
+        "cancelReason": "c", "leaseExpiresAt": AT, "taskToken": "k", "tokenExpiresAt": AT,
+        "serverTime": AT});
+    shapes.check_open::<answers::HeartbeatAck>("HeartbeatAck", beat);
+    let done = json!({"acknowledged": true, "verdict": "COMMITTED", "finalState": "SUCCEEDED",
+        "state": "succeeded", "replayed": false, "serverTime": AT});
+    shapes.check_open::<answers::CompletedAck>("CompletedAck", done);
+    let reports = json!({"answers": [report_answer()], "serverTime": AT});
+    shapes.check_open::<answers::ReportAnswers>("ReportAnswers", reports);
+    shapes.check_open::<answers::ReportAnswer>("ReportAnswer", report_answer());
+    let beats = json!({"answers": [heartbeat_answer()], "serverTime": AT});
+    shapes.check_open::<answers::HeartbeatAnswers>("HeartbeatAnswers", beats);
+    shapes.check_open::<answers::HeartbeatAnswer>("HeartbeatAnswer", heartbeat_answer());
+    let history = json!({"entries": [history_entry()], "nextAfter": 1});
+    shapes.check_open::<answers::History>("History", history);
+    shapes.check_open::<answers::HistoryEntry>("HistoryEntry", history_entry());
+    shapes.check_open::<answers::Record>("Record", record());
+    shapes.check_open::<answers::AttemptView>("AttemptView", attempt_view());
+    shapes.check_open::<answers::AttemptClaims>("AttemptClaims", claims());
+    shapes.check_open::<answers::Queues>("Queues", json!({"queues": [queue_view()]}));
+    shapes.check_open::<answers::QueueView>("QueueView", queue_view());
+    let check = json!({"name": "store", "ok": true, "detail": "d"});
+    shapes.check_open::<answers::ReadyCheck>("ReadyCheck", check.clone());
+    shapes.check_open::<answers::Ready>("Ready", json!({"ready": true, "checks": [check]}));
+    shapes.check_open::<answers::Version>("Version", json!({"version": "0.1.0", "api": "v1"}));
+    shapes.check_open::<answers::Problem>("Problem", problem_sample());
+}
+
+#[test]
+fn every_reference_resolves_and_every_operation_has_its_own_name() {
+    let document = generated();
+    let schemas = names_of(&document["components"]["schemas"]);
+    let mut references = BTreeSet::new();
+    collect_references(&document, &mut references);
+    for reference in references {
+        let name = reference.strip_prefix("#/components/schemas/").unwrap();
+        assert!(schemas.contains(name), "{reference} leads nowhere");
+    }
+    let ids: BTreeSet<&str> = ROUTES.iter().map(|route| route.id).collect();
+    assert_eq!(ids.len(), ROUTES.len());
+}
+
+fn collect_references(value: &Value, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            if let Some(Value::String(reference)) = map.get("$ref") {
+                into.insert(reference.clone());
+            }
+            map.values().for_each(|value| collect_references(value, into));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_references(item, into)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_routes_are_those_of_the_interface() {
+    // S4-2, S4-3, S4-4: the three callbacks are POST and scoped to one task.
+    let document = generated();
+    assert_eq!(document["openapi"], "3.1.0");
+    let methods: BTreeMap<String, BTreeSet<String>> = document["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(path, item)| (path.clone(), names_of(item)))
+        .collect();
+    let expected = [
+        ("/livez", "get"),
+        ("/metrics", "get"),
+        ("/openapi.json", "get"),
+        ("/readyz", "get"),
+        ("/v1/heartbeats", "post"),
+        ("/v1/leases", "post"),
+        ("/v1/queues", "get"),
+        ("/v1/reports", "post"),
+        ("/v1/runs", "get post"),
+        ("/v1/runs/{runId}", "get"),
+        ("/v1/runs/{runId}/cancel", "post"),
+        ("/v1/runs/{runId}/history", "get"),
+        ("/v1/runs/{runId}/record", "get"),
+        ("/v1/tasks/{taskId}/completed", "post"),
+        ("/v1/tasks/{taskId}/heartbeat", "post"),
+        ("/v1/tasks/{taskId}/started", "post"),
+        ("/version", "get"),
+    ];
+    let expected: BTreeMap<String, BTreeSet<String>> = expected
+        .into_iter()
+        .map(|(path, words)| (path.to_owned(), words.split(' ').map(str::to_owned).collect()))
+        .collect();
+    assert_eq!(methods, expected);
+}
+
+#[test]
+fn callers_and_parameters_are_declared() {
+    // S4-6: callbacks carry a bearer token of their own class.
+    let document = generated();
+    let completed = &document["paths"]["/v1/tasks/{taskId}/completed"]["post"];
+    assert_eq!(completed["security"], json!([{"taskToken": []}]));
+    assert_eq!(document["paths"]["/v1/leases"]["post"]["security"], json!([{"apiKey": []}]));
+    assert!(document["paths"]["/livez"]["get"].get("security").is_none());
+    let schemes = names_of(&document["components"]["securitySchemes"]);
+    assert_eq!(schemes, BTreeSet::from(["apiKey".to_owned(), "taskToken".to_owned()]));
+    let list = document["paths"]["/v1/runs"]["get"]["parameters"].as_array().unwrap();
+    let names: Vec<&str> =
+        list.iter().map(|parameter| parameter["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["state", "queue", "kind", "label", "limit", "cursor"]);
+    let wait = &document["paths"]["/v1/runs/{runId}"]["get"]["parameters"];
+    assert_eq!((&wait[0]["name"], &wait[0]["in"]), (&json!("runId"), &json!("path")));
+    assert_eq!((&wait[1]["name"], &wait[1]["required"]), (&json!("waitMs"), &json!(false)));
+    let events =
+        &document["paths"]["/v1/runs/{runId}/history"]["get"]["responses"]["200"]["content"];
+    assert!(events.get("text/event-stream").is_some());
+}
+
+#[test]
+fn the_document_is_the_same_every_time() {
+    assert_eq!(openapi_json(), openapi_json());
+    assert!(openapi_json().ends_with("}\n"));
+}
