@@ -11,17 +11,13 @@ const OPENAPI: &str = "protocol/openapi.json";
 
 pub(crate) fn write_openapi(root: &Path) -> Result<()> {
     let path = root.join(OPENAPI);
-    std::fs::write(&path, openapi()).with_context(|| format!("write {OPENAPI}"))?;
+    std::fs::write(&path, wire::openapi_json()).with_context(|| format!("write {OPENAPI}"))?;
     println!("wrote {OPENAPI}");
     Ok(())
 }
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    compare(tree, &openapi()).into_iter().collect()
-}
-
-fn openapi() -> String {
-    String::new()
+    compare(tree, &wire::openapi_json()).into_iter().collect()
 }
 
 fn compare(tree: &Tree, fresh: &str) -> Option<Finding> {
