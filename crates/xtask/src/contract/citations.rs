@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::id::Id;
 use crate::finding::Finding;
-use crate::rust_source::{Function, RustSource};
+use crate::rust_source::{Function, RustSource, find_word};
 use crate::tree::Tree;
 
 const THIS_PROGRAM: &str = "crates/xtask/";
@@ -55,9 +55,10 @@ impl Citations {
     }
 
     fn collect(&mut self, path: &str, source: &RustSource, function: &Function) {
+        let test = test_that_runs(source, function);
         let place = |offset: usize| Place {
-            rank: if function.is_test { Rank::MarkedTest } else { Rank::FunctionForTests },
-            name: test_name(path, function),
+            rank: if test.is_test { Rank::MarkedTest } else { Rank::FunctionForTests },
+            name: test_name(path, test),
             crate_name: crate_name(path),
             file: path.to_owned(),
             line: source.line_of(offset),
@@ -112,6 +113,18 @@ impl Citations {
             )
         });
         unknown.chain(ranges).collect()
+    }
+}
+
+/// A part of a test that was moved into a function of its own goes by the name of the test, which a person can run.
+fn test_that_runs<'a>(source: &'a RustSource, function: &'a Function) -> &'a Function {
+    let calls = |test: &&Function| {
+        test.is_test && !find_word(&source.code[test.span.clone()], &function.name).is_empty()
+    };
+    if function.is_test {
+        function
+    } else {
+        source.functions.iter().find(calls).unwrap_or(function)
     }
 }
 
@@ -194,6 +207,15 @@ mod tests {
         assert_eq!(names(&[sdk], "S3-28"), ["sdks/rust/tests/it/worker.rs::stops"]);
         let beside = ("crates/verdict/src/report/tests.rs", "#[test]\nfn x() { /* R-9 */ }");
         assert_eq!(names(&[beside], "R-9"), ["verdict::report::tests::x"]);
+    }
+
+    #[test]
+    fn a_part_of_a_test_goes_by_the_name_of_the_test() {
+        let parts = (
+            "crates/wire/tests/it/a.rs",
+            "fn check_answers() { /* S4-16 */ }\n#[test]\nfn shapes() { check_answers(); }",
+        );
+        assert_eq!(names(&[parts], "S4-16"), ["wire::it::a::shapes"]);
     }
 
     #[test]
