@@ -86,6 +86,7 @@ pub struct Run {
     pub max_attempts: u32,
     pub priority: i32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = crate::Json, required = false)]
     pub output: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
@@ -118,6 +119,7 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = crate::Json, required = false)]
     pub input: Option<Json>,
     pub server_time: Time,
 }

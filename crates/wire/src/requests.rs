@@ -26,8 +26,10 @@ use crate::{ErrorCategory, Json, Outcome, State, Time};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubmitRun {
     /// What a worker must know how to do.
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub kind: String,
     /// Where the run waits for a worker.
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub queue: String,
     /// Handed to the worker as it is; null when absent.
     #[serde(default)]
@@ -37,28 +39,36 @@ pub struct SubmitRun {
     pub goal: Option<String>,
     /// The name of the task in its plan or asset; the kind when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub task_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub asset_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub resources: Option<Resources>,
     /// Higher goes first; 0 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = -1000, maximum = 1000)]
     pub priority: Option<i32>,
     /// How many attempts may report a failure before the run fails; 3 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100)]
     pub max_attempts: Option<u32>,
     /// How many attempts may be lost with their worker before the run fails; 3 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100)]
     pub lost_max: Option<u32>,
     /// How long a worker may be silent; 90000 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 2000, maximum = 86400000)]
     pub lease_ms: Option<u64>,
     /// How often a worker should say that it lives; a third of `leaseMs` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 500, maximum = 600000)]
     pub heartbeat_interval_ms: Option<u64>,
     /// How long a worker may take to stop after a cancel; 30000 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 3600000)]
     pub cancel_grace_ms: Option<u64>,
     /// Not before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,6 +78,7 @@ pub struct SubmitRun {
     pub deadline: Option<Time>,
     /// Makes the jitter of retries reproducible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 9007199254740991u64)]
     pub seed: Option<u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -78,6 +89,7 @@ pub struct SubmitRun {
     pub traceparent: Option<String>,
     /// Only inside a batch; a single run names its key in the `Idempotency-Key` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 255)]
     pub idempotency_key: Option<String>,
 }
 
@@ -98,8 +110,10 @@ pub struct Resources {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Retry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 86400000)]
     pub base_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 86400000)]
     pub cap_ms: Option<u64>,
 }
 
@@ -120,6 +134,7 @@ impl Retry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubmitMany {
+    #[schema(min_items = 1, max_items = 1000)]
     pub runs: Vec<SubmitRun>,
 }
 
@@ -139,18 +154,24 @@ pub struct CancelRun {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LeaseRequest {
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub worker_id: String,
+    #[schema(min_items = 1, max_items = 32)]
     pub queues: Vec<String>,
     /// Only these kinds; every kind when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1, max_items = 256)]
     pub kinds: Option<Vec<String>>,
     /// At most this many leases.
+    #[schema(minimum = 1, maximum = 256)]
     pub max: u32,
     /// How long to wait while there is nothing; 0 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 30000)]
     pub wait_ms: Option<u64>,
     /// Repeating a poll with the same id returns the same leases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub poll_id: Option<String>,
 }
 
@@ -158,7 +179,9 @@ pub struct LeaseRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Started {
+    #[schema(minimum = 1)]
     pub attempt: u32,
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub worker_id: String,
     /// The worker's own clock: recorded, decides nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -169,12 +192,15 @@ pub struct Started {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Heartbeat {
+    #[schema(minimum = 1)]
     pub attempt: u32,
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub worker_id: String,
     /// The worker's own clock: recorded, decides nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
     pub progress_pct: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -184,7 +210,9 @@ pub struct Heartbeat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Completed {
+    #[schema(minimum = 1)]
     pub attempt: u32,
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub worker_id: String,
     pub outcome: Outcome,
     /// The worker's own clock: recorded, decides nothing.
@@ -192,6 +220,7 @@ pub struct Completed {
     pub completed_at: Option<Time>,
     /// Only with outcome SUCCEEDED.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = crate::Json, required = false)]
     pub output: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub error: Option<ReportedError>,
@@ -200,6 +229,7 @@ pub struct Completed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_during_phase: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = crate::Json, required = false)]
     pub partial_progress: Option<Json>,
 }
 
@@ -235,6 +265,7 @@ pub struct Metrics {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Reports {
+    #[schema(min_items = 1, max_items = 1000)]
     pub reports: Vec<Report>,
 }
 
@@ -244,12 +275,15 @@ pub struct Reports {
 pub struct Report {
     pub task_id: String,
     pub task_token: String,
+    #[schema(minimum = 1)]
     pub attempt: u32,
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub worker_id: String,
     pub outcome: Outcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = crate::Json, required = false)]
     pub output: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub error: Option<ReportedError>,
@@ -258,6 +292,7 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_during_phase: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = crate::Json, required = false)]
     pub partial_progress: Option<Json>,
 }
 
@@ -265,6 +300,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Heartbeats {
+    #[schema(min_items = 1, max_items = 1000)]
     pub heartbeats: Vec<HeartbeatItem>,
 }
 
@@ -274,11 +310,14 @@ pub struct Heartbeats {
 pub struct HeartbeatItem {
     pub task_id: String,
     pub task_token: String,
+    #[schema(minimum = 1)]
     pub attempt: u32,
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub worker_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
     pub progress_pct: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -290,7 +329,7 @@ pub struct HeartbeatItem {
 #[into_params(parameter_in = Query)]
 pub struct ListRuns {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>)]
+    #[param(inline)]
     pub state: Option<State>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
@@ -300,6 +339,7 @@ pub struct ListRuns {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
     /// The `nextCursor` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -312,6 +352,7 @@ pub struct ListRuns {
 #[into_params(parameter_in = Query)]
 pub struct WaitMs {
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(maximum = 30000)]
     pub wait_ms: Option<u64>,
 }
 
@@ -324,9 +365,11 @@ pub struct HistoryQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
     /// How long to wait while there is nothing new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(maximum = 30000)]
     pub wait_ms: Option<u64>,
 }
 

@@ -373,3 +373,45 @@ fn the_document_is_the_same_every_time() {
     assert_eq!(openapi_json(), openapi_json());
     assert!(openapi_json().ends_with("}\n"));
 }
+
+/// Where the document states a bound, and the constant that is enforced.
+#[test]
+fn the_bounds_in_the_document_are_those_that_are_enforced() {
+    use crate::limits::*;
+    let document = generated();
+    let bounds = |shape: &str, member: &str| {
+        let schema = &document["components"]["schemas"][shape]["properties"][member];
+        (schema["minimum"].as_f64().unwrap(), schema["maximum"].as_f64().unwrap())
+    };
+    let of = |low: u64, high: u64| (low as f64, high as f64);
+    assert_eq!(bounds("SubmitRun", "priority"), (*PRIORITY.start() as f64, *PRIORITY.end() as f64));
+    for member in ["maxAttempts", "lostMax"] {
+        assert_eq!(bounds("SubmitRun", member), of(*ATTEMPTS.start(), *ATTEMPTS.end()));
+    }
+    assert_eq!(bounds("SubmitRun", "leaseMs"), of(*LEASE_MS.start(), *LEASE_MS.end()));
+    let interval = of(*HEARTBEAT_INTERVAL_MS.start(), *HEARTBEAT_INTERVAL_MS.end());
+    assert_eq!(bounds("SubmitRun", "heartbeatIntervalMs"), interval);
+    let grace = of(*CANCEL_GRACE_MS.start(), *CANCEL_GRACE_MS.end());
+    assert_eq!(bounds("SubmitRun", "cancelGraceMs"), grace);
+    assert_eq!(bounds("SubmitRun", "seed"), of(0, INTEGER_MAX));
+    assert_eq!(bounds("Retry", "baseMs"), of(*RETRY_BASE_MS.start(), *RETRY_BASE_MS.end()));
+    assert_eq!(bounds("Retry", "capMs"), of(*RETRY_CAP_MS.start(), *RETRY_CAP_MS.end()));
+    let max = of(*LEASES_PER_POLL.start(), *LEASES_PER_POLL.end());
+    assert_eq!(bounds("LeaseRequest", "max"), max);
+    assert_eq!(bounds("LeaseRequest", "waitMs"), of(*WAIT_MS.start(), *WAIT_MS.end()));
+    for shape in ["Heartbeat", "HeartbeatItem"] {
+        assert_eq!(bounds(shape, "progressPct"), (*PROGRESS_PCT.start(), *PROGRESS_PCT.end()));
+    }
+    let items = |shape: &str, member: &str| {
+        document["components"]["schemas"][shape]["properties"][member]["maxItems"].as_u64()
+    };
+    assert_eq!(items("LeaseRequest", "queues"), Some(QUEUES_PER_POLL_MAX as u64));
+    assert_eq!(items("LeaseRequest", "kinds"), Some(KINDS_PER_POLL_MAX as u64));
+    for (shape, member) in
+        [("SubmitMany", "runs"), ("Reports", "reports"), ("Heartbeats", "heartbeats")]
+    {
+        assert_eq!(items(shape, member), Some(BATCH_ITEMS_MAX as u64));
+    }
+    let kind = &document["components"]["schemas"]["SubmitRun"]["properties"]["kind"];
+    assert_eq!(kind["maxLength"].as_u64(), Some(NAME_BYTES_MAX as u64));
+}
