@@ -208,13 +208,13 @@ fn a_failure_report_never_fails_on_its_text() {
 #[test]
 fn one_bad_item_does_not_spoil_a_batch() {
     let body = br#"{"reports":[
-        {"taskId":"t1","taskToken":"x","attempt":1,"workerId":"w","outcome":"SUCCEEDED","output":[1]},
+        {"taskId":"t1","taskToken":"x","attempt":1,"workerId":"w","outcome":"SUCCEEDED","output":["\\"]}"]},
         {"taskId":"t2","taskToken":"x","attempt":1,"workerId":"w","outcome":"SUCCEEDED","oops":"]},"},
         {"a":},
         7,
         {"taskId":"t3","taskToken":"x","attempt":0,"workerId":"w","outcome":"SUCCEEDED"}]}"#;
     let items = parse_batch::<Report>(body).unwrap();
-    assert_eq!(items[0].as_ref().unwrap().output, Some(Json::from_value(&[1]).unwrap()));
+    assert_eq!(items[0].as_ref().unwrap().output, Some(Json::from_value(&["\"]}"]).unwrap()));
     let fields: Vec<&str> =
         items[1..].iter().map(|item| item.as_ref().unwrap_err().field.as_str()).collect();
     assert_eq!(fields, ["reports[1].oops", "reports[2]", "reports[3]", "reports[4].attempt"]);
@@ -259,4 +259,27 @@ fn a_submit_is_one_run_or_many() {
     assert!(misplaced.message.contains("Idempotency-Key header"));
     assert!(parse_submit(b"").is_err());
     assert!(parse_submit(b"[]").is_err());
+}
+
+#[test]
+fn no_damage_to_a_body_panics_or_passes_as_json() {
+    let body = r#"{"kind":"k","queue":"q","input":{"a":[1,-2.5e3,"é\ud83d\ude00\n",true,null]},"priority":1}"#;
+    let judge = |bytes: &[u8]| {
+        let _ = parse_submit(bytes);
+        let _ = parse_batch::<SubmitRun>(bytes);
+        if parse::<SubmitRun>(bytes).is_ok() {
+            assert!(serde_json::from_slice::<serde_json::Value>(bytes).is_ok(), "{bytes:?}");
+        }
+    };
+    assert!(parse::<SubmitRun>(body.as_bytes()).is_ok());
+    for index in 0..body.len() {
+        judge(&body.as_bytes()[..index]);
+        for byte in *b"\"\\{}[]:,-+.0eu \n\0\x7f\x80\xed\xff" {
+            let mut damaged = body.as_bytes().to_vec();
+            damaged[index] = byte;
+            judge(&damaged);
+            damaged.insert(index, byte);
+            judge(&damaged);
+        }
+    }
 }
