@@ -208,7 +208,7 @@ fn a_failure_report_never_fails_on_its_text() {
 #[test]
 fn one_bad_item_does_not_spoil_a_batch() {
     let body = br#"{"reports":[
-        {"taskId":"t1","taskToken":"x","attempt":1,"workerId":"w","outcome":"SUCCEEDED","output":["\\"]}"]},
+        {"taskId":"t1","taskToken":"x","attempt":1,"workerId":"w","outcome":"SUCCEEDED","output":["\"]}"]},
         {"taskId":"t2","taskToken":"x","attempt":1,"workerId":"w","outcome":"SUCCEEDED","oops":"]},"},
         {"a":},
         7,
