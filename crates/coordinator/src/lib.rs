@@ -1,1 +1,26 @@
+//! Carries requests to verdicts: a library that a program may embed, with an HTTP door.
+//!
+//! ```text
+//!   http, admit   parse, limit, authenticate       (optional: embedders call [`Coordinator`])
+//!       │  an Item with its scope
+//!   intake        two bounded lanes; what is waiting goes into the next batch
+//!       │
+//!   carry         load ─► decide ─► save ─► commit; grants and sweeps ride along
+//!       │
+//!   answer        each caller gets its own, only after the commit is durable
+//! ```
+//!
+//! No rule lives here, and no state that could not be lost: waiting polls, wake-ups and caches.
+//! Clock, randomness and transport come in from outside.
 
+pub mod carry;
+mod coordinator;
+pub mod ids;
+mod intake;
+pub mod item;
+pub mod metrics;
+mod watch;
+
+pub use coordinator::{Coordinator, Ended, Host, Options};
+pub use ids::{Entropy, OsEntropy, SeededEntropy};
+pub use item::{Answered, Granted, Poll, Reply, Submission, Trouble};

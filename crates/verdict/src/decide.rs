@@ -13,19 +13,13 @@ pub mod started;
 pub mod submit;
 pub mod sweep;
 
-use crate::event::Subject;
 use crate::request::Request;
 use crate::time::Moment;
 use crate::verdict::{Seen, Verdict};
 
 /// What is true after `request`, given what was `seen`, at this moment.
-///
-/// Time never runs backwards for a task: a decision is dated at least as late as the one before.
 pub fn decide(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-    let at = match seen.subject {
-        Subject::Live(task) => Moment { now: at.now.max(task.decided_at), ..at },
-        Subject::Absent | Subject::Done(_) => at,
-    };
+    let at = seen.subject.dated(at);
     match request {
         Request::Submit(submit) => submit::decide(seen, submit, at),
         Request::Grant(grant) => grant::decide(seen, grant, at),

@@ -10,7 +10,7 @@ use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
 use crate::policy::Policy;
 use crate::record;
 use crate::task::{CancelRequest, Lease, Phase, Progress, State, Task};
-use crate::time::Time;
+use crate::time::{Moment, Time};
 
 /// What is known of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -115,6 +115,14 @@ impl Subject {
             Subject::Absent => None,
             Subject::Live(task) => Some(&task.scope),
             Subject::Done(done) => Some(&done.scope),
+        }
+    }
+
+    /// The moment a decision about this task is dated: time never runs backwards for a task.
+    pub fn dated(&self, at: Moment) -> Moment {
+        match self {
+            Subject::Live(task) => Moment { now: at.now.max(task.decided_at), ..at },
+            Subject::Absent | Subject::Done(_) => at,
         }
     }
 

@@ -1,0 +1,257 @@
+//! One batch: load, decide, sweep, grant, commit.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use store::{Batch, CommitFailure, Failure, Loaded, Ready, TaskKey};
+use verdict::request::{Grant, Submit};
+use verdict::{Answer, Digest, Event, Moment, Request, TaskId, Time};
+
+use super::polls::Polls;
+use super::working::Working;
+use crate::ids::Ids;
+use crate::item::{Answered, Granted, Item, Submission};
+
+/// Tasks swept in one batch. More wait for the next one, which follows at once.
+const SWEEP_MAX: usize = 1_024;
+
+/// What a committed batch did.
+pub(super) struct Carried {
+    /// One per item, in order.
+    pub(super) answers: Vec<Answered>,
+    /// By place of the poll.
+    pub(super) grants: Vec<(usize, Vec<Granted>)>,
+    pub(super) events: Vec<Event>,
+    pub(super) changed: Vec<TaskId>,
+    pub(super) now: Time,
+    /// Whether anything was written.
+    pub(super) is_written: bool,
+    pub(super) more_due: bool,
+}
+
+/// Why a batch did not happen.
+pub(super) enum Aborted {
+    Failed(Failure),
+    Commit(CommitFailure),
+    /// A task is another writer's for now.
+    Held,
+    /// A rule broke an assertion.
+    Defect,
+}
+
+impl From<Failure> for Aborted {
+    fn from(failure: Failure) -> Self {
+        Aborted::Failed(failure)
+    }
+}
+
+/// Whether a batch also does what nobody asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extras {
+    /// Sweep what is due and grant what is ready.
+    SweepAndGrant {
+        pulse: bool,
+    },
+    None,
+}
+
+pub(super) async fn carry<B: Batch>(
+    mut batch: B,
+    ids: &mut Ids,
+    epoch: u32,
+    items: &[Item],
+    polls: &Polls,
+    extras: Extras,
+) -> Result<Carried, Aborted> {
+    let mut work = Working::default();
+    load(&mut batch, &mut work, items).await?;
+    let now = batch.now().await?;
+    let at = Moment { now, epoch };
+    let answers = guarded(|| decide_items(&mut work, ids, items, at))?;
+    let mut carried = Carried {
+        answers,
+        grants: Vec::new(),
+        events: Vec::new(),
+        changed: Vec::new(),
+        now,
+        is_written: false,
+        more_due: false,
+    };
+    if let Extras::SweepAndGrant { pulse } = extras {
+        carried.more_due = sweep(&mut batch, &mut work, at).await?;
+        save(&mut batch, &mut work, &mut carried).await?;
+        carried.grants = grant(&mut batch, &mut work, ids, polls, at).await?;
+        if pulse {
+            batch.pulse();
+            carried.is_written = true;
+        }
+    }
+    save(&mut batch, &mut work, &mut carried).await?;
+    if carried.is_written {
+        batch.commit().await.map_err(Aborted::Commit)?;
+    }
+    carried.events = work.events;
+    Ok(carried)
+}
+
+/// A broken assertion undoes the batch instead of the process.
+fn guarded<T>(decide: impl FnOnce() -> T) -> Result<T, Aborted> {
+    catch_unwind(AssertUnwindSafe(decide)).map_err(|_| Aborted::Defect)
+}
+
+/// Loads what the items are about: tasks, the attempts they quote, the holders of their keys.
+async fn load<B: Batch>(batch: &mut B, work: &mut Working, items: &[Item]) -> Result<(), Aborted> {
+    let mut tasks = Vec::new();
+    let mut leases = Vec::new();
+    let mut keys = Vec::new();
+    for item in items {
+        match item {
+            Item::Submit(submission) => keys.extend(key_of(submission)),
+            Item::About { key, .. } => {
+                tasks.push(key.clone());
+                leases.extend(item.quoted_lease().map(|lease| (key.id, lease)));
+            }
+        }
+    }
+    if !keys.is_empty() {
+        let holders = batch.holders(&keys).await?;
+        for (key, held) in keys.into_iter().zip(holders) {
+            let Some(held) = held else { continue };
+            tasks.push(TaskKey { scope: key.scope.clone(), id: held.task });
+            work.put_holder(key, held);
+        }
+    }
+    tasks.sort();
+    tasks.dedup();
+    for (key, loaded) in tasks.iter().zip(batch.load(&tasks).await?) {
+        match loaded {
+            Loaded::Subject(subject) => work.put(key.clone(), subject),
+            Loaded::Held => return Err(Aborted::Held),
+        }
+    }
+    let closed = batch.closed(&leases).await?;
+    closed.into_iter().flatten().for_each(|closed| work.put_closed(closed));
+    Ok(())
+}
+
+fn key_of(submission: &Submission) -> Option<store::Key> {
+    let text = submission.spec.key.clone()?;
+    Some(store::Key { scope: submission.scope.clone(), text })
+}
+
+fn decide_items(work: &mut Working, ids: &mut Ids, items: &[Item], at: Moment) -> Vec<Answered> {
+    let decide = |item: &Item| match item {
+        Item::Submit(submission) => submit(work, ids, submission, at),
+        Item::About { key, request } => work.decide(key, request, at),
+    };
+    let answers = items.iter().map(decide);
+    answers.map(|answer| Answered { answer, at: at.now }).collect()
+}
+
+fn submit(work: &mut Working, ids: &mut Ids, submission: &Submission, at: Moment) -> Answer {
+    let id = ids.task(at.now);
+    let request = Request::Submit(Submit {
+        id,
+        scope: submission.scope.clone(),
+        kind: submission.kind.clone(),
+        queue: submission.queue.clone(),
+        priority: submission.priority,
+        policy: submission.policy.clone(),
+        run_at: submission.run_at,
+        input: Digest::of(&[submission.spec.input.as_str().as_bytes()]),
+        fingerprint: submission.spec.fingerprint,
+    });
+    work.submit(id, &request, &submission.spec, at)
+}
+
+/// After the items, so that a report or heartbeat of this batch counts before the lease's end.
+async fn sweep<B: Batch>(batch: &mut B, work: &mut Working, at: Moment) -> Result<bool, Aborted> {
+    let due = batch.due(at.now, SWEEP_MAX).await?;
+    let more = due.len() == SWEEP_MAX;
+    guarded(|| {
+        for task in due {
+            let key = work.adopt(task);
+            work.decide(&key, &Request::Sweep, at);
+        }
+    })?;
+    Ok(more)
+}
+
+/// Tasks that are ready, also those that became so in this very batch, go to waiting polls.
+async fn grant<B: Batch>(
+    batch: &mut B,
+    work: &mut Working,
+    ids: &mut Ids,
+    polls: &Polls,
+    at: Moment,
+) -> Result<Vec<(usize, Vec<Granted>)>, Aborted> {
+    let (named, names) = polls.unseen_names();
+    let mut grants: Vec<(usize, Vec<Granted>)> = if names.is_empty() {
+        Vec::new()
+    } else {
+        let found = batch.polled(&names).await?;
+        let recalled = named.into_iter().zip(found).filter(|(_, leases)| !leases.is_empty());
+        recalled.map(|(poll, leases)| (poll, recall(leases, at.now))).collect()
+    };
+    let recalled: Vec<usize> = grants.iter().map(|(poll, _)| *poll).collect();
+    let (places, wants) = polls.wants(&recalled);
+    let ready = batch.ready(&wants, at.now).await?;
+    for (place, tasks) in places.into_iter().zip(ready) {
+        let granted = guarded(|| grant_to(work, ids, polls, place, tasks, at))?;
+        if !granted.is_empty() {
+            grants.push((place, granted));
+        }
+    }
+    Ok(grants)
+}
+
+fn recall(leases: Vec<Ready>, now: Time) -> Vec<Granted> {
+    leases.into_iter().map(|lease| Granted::new(lease, now)).collect()
+}
+
+fn grant_to(
+    work: &mut Working,
+    ids: &mut Ids,
+    polls: &Polls,
+    place: usize,
+    tasks: Vec<Ready>,
+    at: Moment,
+) -> Vec<Granted> {
+    let poll = &polls.get(place).poll;
+    let mut granted = Vec::new();
+    for ready in tasks {
+        let key = work.adopt(ready.task);
+        let request = Request::Grant(Grant {
+            lease: ids.lease(at.now),
+            owner: poll.worker.clone(),
+            poll: poll.poll.clone(),
+        });
+        if work.decide(&key, &request, at) == Answer::Granted {
+            let task = work.task(&key).expect("a granted task is live").clone();
+            granted.push(Granted { task, spec: ready.spec, at: at.now });
+        }
+    }
+    granted
+}
+
+async fn save<B: Batch>(
+    batch: &mut B,
+    work: &mut Working,
+    carried: &mut Carried,
+) -> Result<(), Aborted> {
+    let (changes, refused) = work.take();
+    if changes.is_empty() && refused.is_empty() {
+        return Ok(());
+    }
+    carried.is_written = true;
+    carried.changed.extend(changes.iter().filter_map(|change| task_id(&change.after)));
+    batch.save(changes, refused).await?;
+    Ok(())
+}
+
+fn task_id(subject: &verdict::Subject) -> Option<TaskId> {
+    match subject {
+        verdict::Subject::Absent => None,
+        verdict::Subject::Live(task) => Some(task.id),
+        verdict::Subject::Done(done) => Some(done.id),
+    }
+}

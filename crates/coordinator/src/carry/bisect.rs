@@ -1,0 +1,200 @@
+//! Carrying a batch to its end, whatever the store says.
+//!
+//! One bad request does not fail its batch: when the store cannot take it, or a rule breaks on it,
+//! the batch is undone and halved until the culprit stands alone, and only it gets the error. A
+//! passing failure is everybody's answer, at once and definite. A commit whose outcome is unknown
+//! ends the carrier: only reopening can tell what is on the disk.
+
+use std::ops::Range;
+
+use store::{CommitFailure, Failure, FailureKind, Store, Writer};
+use tokio::time::Instant;
+use verdict::Request;
+use verdict::request::Undelivered;
+
+use super::batch::{self, Aborted, Carried, Extras};
+use super::{Carrier, Fatal, REST};
+use crate::item::{Granted, Group, Item, Reply, Trouble};
+
+/// How often a batch is decided again because another writer was first.
+const CONFLICTS_MAX: usize = 16;
+
+/// What to do about a batch that did not happen.
+enum Course {
+    Again,
+    Halve,
+    Answer(Trouble),
+    Stop(String),
+}
+
+impl<S: Store> Carrier<S> {
+    /// Carries all groups and answers them; grants and sweeps ride along.
+    pub(super) async fn carry(&mut self, groups: Vec<Group>) -> Result<(), Fatal> {
+        let sizes: Vec<usize> = groups.iter().map(|group| group.items.len()).collect();
+        let (mut items, mut callers) = (Vec::new(), Vec::new());
+        for group in groups {
+            items.extend(group.items);
+            callers.push(group.reply);
+        }
+        let asked = items.len();
+        items.append(&mut self.unclaimed);
+        let result = self.carry_items(&items).await;
+        let (mut replies, outcome) = match result {
+            Ok(replies) => (replies, Ok(())),
+            Err((replies, fatal)) => (replies, Err(fatal)),
+        };
+        replies.truncate(asked);
+        let mut replies = replies.into_iter();
+        for (size, caller) in sizes.into_iter().zip(callers) {
+            // A caller that hung up still had its request decided; there is nobody to tell.
+            drop(caller.send(replies.by_ref().take(size).collect()));
+        }
+        outcome
+    }
+
+    async fn carry_items(&mut self, items: &[Item]) -> Result<Vec<Reply>, (Vec<Reply>, Fatal)> {
+        let mut replies: Vec<Reply> = vec![Err(Trouble::Unknown); items.len()];
+        let mut ranges: Vec<Range<usize>> = std::iter::once(0..items.len()).collect();
+        let mut extras = Some(());
+        let mut conflicts = 0;
+        while let Some(range) = ranges.pop() {
+            let with_extras = extras.is_some() && ranges.is_empty();
+            match self.attempt(&items[range.clone()], with_extras).await {
+                Ok(answered) => fill(&mut replies, range, answered),
+                Err(aborted) => match course(aborted, &mut conflicts) {
+                    Course::Again => ranges.push(range),
+                    Course::Halve => {
+                        // What nobody asked for may be the culprit: it is left to the next round.
+                        let had_extras = extras.take().is_some();
+                        self.more_due |= had_extras;
+                        halve(range, had_extras, &mut ranges, &mut replies, self);
+                    }
+                    Course::Answer(trouble) => {
+                        self.metrics.failures.inc();
+                        self.rest_until = Some(Instant::now() + REST);
+                        replies[range].fill(Err(trouble));
+                    }
+                    Course::Stop(why) => return Err((replies, Fatal(why))),
+                },
+            }
+        }
+        Ok(replies)
+    }
+
+    async fn attempt(&mut self, items: &[Item], extras: bool) -> Result<Vec<Reply>, Aborted> {
+        self.polls.forget_gone();
+        let pulse = self.hearing.wants_pulse(self.writer.shortest_lease(), self.store.now());
+        let extras = if extras { Extras::SweepAndGrant { pulse } } else { Extras::None };
+        let epoch = self.store.opened().epoch;
+        let begun = Instant::now();
+        let batch = self.writer.begin().await?;
+        let carried = batch::carry(batch, &mut self.ids, epoch, items, &self.polls, extras).await?;
+        if carried.is_written {
+            self.metrics.commit_seconds.observe(begun.elapsed().as_secs_f64());
+            self.metrics.batch_items.observe(items.len() as f64);
+            self.hearing.written_at = carried.now;
+        }
+        Ok(self.conclude(carried, extras))
+    }
+
+    /// After the commit: tell everybody.
+    fn conclude(&mut self, carried: Carried, extras: Extras) -> Vec<Reply> {
+        if extras != Extras::None {
+            self.swept_at = carried.now;
+            self.more_due = carried.more_due;
+            let unclaimed = self.polls.answer(carried.grants);
+            self.unclaimed.extend(unclaimed.iter().map(hand_back));
+        }
+        carried.events.iter().for_each(|event| self.metrics.count_event(event));
+        self.watch.changed(carried.changed.into_iter());
+        let answers = carried.answers.into_iter();
+        answers.inspect(|answered| self.metrics.count_answer(&answered.answer)).map(Ok).collect()
+    }
+}
+
+fn hand_back(granted: &Granted) -> Item {
+    let lease = granted.lease();
+    let request = Request::Undelivered(Undelivered { lease });
+    Item::About { key: granted.key(), request }
+}
+
+fn fill(replies: &mut [Reply], range: Range<usize>, answered: Vec<Reply>) {
+    for (reply, answer) in replies[range].iter_mut().zip(answered) {
+        *reply = answer;
+    }
+}
+
+fn halve<S: Store>(
+    range: Range<usize>,
+    had_extras: bool,
+    ranges: &mut Vec<Range<usize>>,
+    replies: &mut [Reply],
+    carrier: &mut Carrier<S>,
+) {
+    match range.len() {
+        0 => {
+            tracing::error!("a sweep or grant cannot be carried out; trying again later");
+            carrier.metrics.failures.inc();
+            carrier.rest_until = Some(Instant::now() + REST);
+        }
+        // Alone, but the extras were with it: once more without them.
+        1 if had_extras => ranges.push(range),
+        1 => {
+            tracing::error!("a request cannot be carried out because of a defect");
+            carrier.metrics.failures.inc();
+            replies[range].fill(Err(Trouble::Defect));
+        }
+        length => {
+            let middle = range.start + length / 2;
+            ranges.push(middle..range.end);
+            ranges.push(range.start..middle);
+        }
+    }
+}
+
+fn course(aborted: Aborted, conflicts: &mut usize) -> Course {
+    match aborted {
+        Aborted::Held => again(conflicts, "the task is busy"),
+        Aborted::Defect => Course::Halve,
+        Aborted::Failed(failure) | Aborted::Commit(CommitFailure::RolledBack(failure)) => {
+            on_failure(failure, conflicts)
+        }
+        Aborted::Commit(CommitFailure::Unknown(failure)) => Course::Stop(chain(&failure)),
+    }
+}
+
+fn on_failure(failure: Failure, conflicts: &mut usize) -> Course {
+    match failure.kind {
+        FailureKind::Conflict(_) => again(conflicts, "another writer keeps changing the task"),
+        FailureKind::Invalid => {
+            tracing::warn!(error = %chain(&failure), "the store cannot take a batch");
+            Course::Halve
+        }
+        FailureKind::Full | FailureKind::Unavailable => {
+            tracing::warn!(error = %chain(&failure), "the store refused a batch");
+            Course::Answer(Trouble::Unavailable(failure.what))
+        }
+        FailureKind::Closed | FailureKind::Fatal => Course::Stop(chain(&failure)),
+    }
+}
+
+fn again(conflicts: &mut usize, why: &str) -> Course {
+    *conflicts += 1;
+    if *conflicts <= CONFLICTS_MAX {
+        Course::Again
+    } else {
+        Course::Answer(Trouble::Unavailable(why.into()))
+    }
+}
+
+/// A failure with everything behind it, on one line.
+fn chain(failure: &Failure) -> String {
+    let mut text = failure.what.clone();
+    let mut source = std::error::Error::source(failure);
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}

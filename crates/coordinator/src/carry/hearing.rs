@@ -1,0 +1,101 @@
+//! Could the coordinator have heard a heartbeat?
+//!
+//! Lease time runs only while it could. A process that was stopped, a disk that hung for half a
+//! minute, a restart: all are gaps of ours, and no honest worker may lose its lease for them. While
+//! leases are alive the carrier wakes often enough to see a gap that matters, and writes a pulse
+//! when nothing else was written, so that a later start knows how long it was deaf. A crash loop
+//! cannot keep a dead worker's lease for ever: every pulse is time that counts.
+
+use store::{Batch, Failure, Store, Writer};
+use verdict::request::Extend;
+use verdict::{Moment, Request, Span, Time};
+
+use super::working::Working;
+use super::{Carrier, Fatal};
+
+/// The shortest and longest time between two looks while leases are alive. Half of the shortest
+/// gap that can matter to a two-second lease, and seldom enough to be no load.
+const PERIOD_MIN: Span = Span::from_millis(250);
+const PERIOD_MAX: Span = Span::from_secs(5);
+
+/// Running tasks are loaded in slices of this size; all are saved in one commit.
+const SLICE: usize = 512;
+
+pub(super) struct Hearing {
+    /// When the carrier last went round.
+    heard_at: Time,
+    /// When something was last committed.
+    pub(super) written_at: Time,
+}
+
+impl Hearing {
+    pub(super) fn new(now: Time) -> Self {
+        Self { heard_at: now, written_at: now }
+    }
+
+    /// How long to sleep at most, given the shortest lease that is alive.
+    pub(super) fn period(&self, shortest: Option<Span>) -> Option<Span> {
+        shortest.map(|lease| Span::from_millis(lease.millis() / 8).clamp(PERIOD_MIN, PERIOD_MAX))
+    }
+
+    /// Whether a pulse is due: leases are alive and nothing was written for a period.
+    pub(super) fn wants_pulse(&self, shortest: Option<Span>, now: Time) -> bool {
+        self.period(shortest).is_some_and(|period| now.since(self.written_at) >= period)
+    }
+
+    /// Since when nobody could be heard, if that was long enough to matter: more than a quarter of
+    /// the shortest lease beyond the time the carrier sleeps anyway.
+    fn gap(&self, shortest: Option<Span>, now: Time) -> Option<Time> {
+        let period = self.period(shortest)?.millis();
+        let tolerated = Span::from_millis(period.saturating_add(shortest?.millis() / 4));
+        (now.since(self.heard_at) > tolerated).then_some(self.heard_at)
+    }
+}
+
+impl<S: Store> Carrier<S> {
+    /// Gives leases back the time of a stall, before anything is decided after it.
+    pub(super) async fn notice_deafness(&mut self) -> Result<(), Fatal> {
+        let now = self.store.now();
+        let gap = self.hearing.gap(self.writer.shortest_lease(), now);
+        if let Some(since) = gap {
+            tracing::warn!(millis = now.since(since).millis(), "stalled; leases are extended");
+            if let Err(failure) = self.give_back(since).await {
+                // The gap is still open: the next round tries again before it decides anything.
+                tracing::warn!(error = %failure, "leases could not be extended after a stall");
+                return if failure.is_retryable() { Ok(()) } else { Err(Fatal(failure.what)) };
+            }
+        }
+        self.hearing.heard_at = self.store.now();
+        Ok(())
+    }
+
+    /// Extends every lease that was alive at `since` by the time since then, in one commit: a crash
+    /// in between must not leave some extended and the rest forgotten.
+    pub(super) async fn give_back(&mut self, since: Time) -> Result<(), Failure> {
+        let epoch = self.store.opened().epoch;
+        let mut batch = self.writer.begin().await?;
+        let now = batch.now().await?;
+        let request = Request::Extend(Extend { deaf_since: since, gap: now.since(since) });
+        let mut after = None;
+        loop {
+            let tasks = batch.running(after, SLICE).await?;
+            let Some(last) = tasks.last() else { break };
+            after = Some(last.id);
+            let mut work = Working::default();
+            for task in tasks {
+                let key = work.adopt(task);
+                work.decide(&key, &request, Moment { now, epoch });
+            }
+            let (changes, refused) = work.take();
+            batch.save(changes, refused).await?;
+        }
+        batch.commit().await.map_err(|failure| match failure {
+            store::CommitFailure::RolledBack(failure) => failure,
+            store::CommitFailure::Unknown(failure) => {
+                Failure { kind: store::FailureKind::Fatal, ..failure }
+            }
+        })?;
+        self.hearing.written_at = now;
+        Ok(())
+    }
+}

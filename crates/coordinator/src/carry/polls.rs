@@ -1,0 +1,150 @@
+//! Workers that wait for work. They live in memory only: a lost poll is asked again.
+
+use prometheus_client::metrics::gauge::Gauge;
+use store::{PollRef, Want};
+use tokio::time::Instant;
+
+use crate::item::{Granted, Trouble, WaitingPoll};
+
+/// Workers that may wait at once. Each is an open connection; more than this is a misconfiguration.
+const POLLS_MAX: usize = 16_384;
+
+/// Tasks granted in one commit, so that one poll for many cannot make all others wait long.
+const GRANTS_MAX: usize = 1_024;
+
+pub(super) struct Polls {
+    waiting: Vec<WaitingPoll>,
+    /// How many of the first ones were asked for before: their names need not be looked up again.
+    seen: usize,
+    gauge: Gauge,
+}
+
+impl Polls {
+    pub(super) fn new(gauge: Gauge) -> Self {
+        Self { waiting: Vec::new(), seen: 0, gauge }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn add(&mut self, poll: WaitingPoll) {
+        self.replace_twin(&poll);
+        if self.waiting.len() < POLLS_MAX {
+            self.waiting.push(poll);
+        } else {
+            answer(poll, Err(Trouble::Overloaded));
+        }
+        self.gauge.set(self.waiting.len() as i64);
+    }
+
+    /// The same poll asked again means that its first answer has nobody to go to.
+    fn replace_twin(&mut self, poll: &WaitingPoll) {
+        let Some(name) = named(poll) else { return };
+        let twin = self.waiting.iter().position(|waiting| named(waiting).as_ref() == Some(&name));
+        if let Some(twin) = twin {
+            self.remove(twin).into_iter().for_each(|poll| answer(poll, Ok(Vec::new())));
+        }
+    }
+
+    /// Forgets polls whose worker has hung up.
+    pub(super) fn forget_gone(&mut self) {
+        let mut index = 0;
+        while index < self.waiting.len() {
+            if self.waiting[index].reply.is_closed() {
+                drop(self.remove(index));
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    fn remove(&mut self, index: usize) -> Option<WaitingPoll> {
+        if index < self.seen {
+            self.seen -= 1;
+        }
+        let poll = self.waiting.remove(index);
+        self.gauge.set(self.waiting.len() as i64);
+        Some(poll)
+    }
+
+    /// Named polls that have not been looked up yet, with their places.
+    pub(super) fn unseen_names(&self) -> (Vec<usize>, Vec<PollRef>) {
+        let unseen = self.waiting.iter().enumerate().skip(self.seen);
+        unseen.filter_map(|(index, poll)| Some((index, named(poll)?))).unzip()
+    }
+
+    /// What all polls together want, first come first served, up to one commit's worth.
+    pub(super) fn wants(&self, except: &[usize]) -> (Vec<usize>, Vec<Want>) {
+        let mut left = GRANTS_MAX;
+        let mut wants = (Vec::new(), Vec::new());
+        for (index, WaitingPoll { poll, .. }) in self.waiting.iter().enumerate() {
+            let max = poll.max.min(left);
+            if max == 0 || except.contains(&index) {
+                continue;
+            }
+            left -= max;
+            wants.0.push(index);
+            wants.1.push(Want {
+                scope: poll.scope.clone(),
+                queues: poll.queues.clone(),
+                kinds: poll.kinds.clone(),
+                max,
+            });
+        }
+        wants
+    }
+
+    pub(super) fn get(&self, index: usize) -> &WaitingPoll {
+        &self.waiting[index]
+    }
+
+    /// Hands grants to their workers after the commit; returns those nobody took.
+    pub(super) fn answer(&mut self, mut grants: Vec<(usize, Vec<Granted>)>) -> Vec<Granted> {
+        self.seen = self.waiting.len();
+        grants.sort_by_key(|(index, _)| std::cmp::Reverse(*index));
+        let mut unclaimed = Vec::new();
+        for (index, granted) in grants {
+            let Some(poll) = self.remove(index) else { continue };
+            if let Err(Ok(granted)) = poll.reply.send(Ok(granted)) {
+                unclaimed.extend(granted);
+            }
+        }
+        unclaimed
+    }
+
+    pub(super) fn answer_overdue(&mut self, now: Instant) {
+        let mut index = 0;
+        while index < self.waiting.len() {
+            if self.waiting[index].poll.until <= now {
+                self.remove(index).into_iter().for_each(|poll| answer(poll, Ok(Vec::new())));
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    pub(super) fn answer_all_empty(&mut self) {
+        self.seen = 0;
+        self.waiting.drain(..).for_each(|poll| answer(poll, Ok(Vec::new())));
+        self.gauge.set(0);
+    }
+
+    pub(super) fn earliest_end(&self) -> Option<Instant> {
+        self.waiting.iter().map(|waiting| waiting.poll.until).min()
+    }
+}
+
+/// The poll's worker may have left; then there is nobody to tell.
+fn answer(poll: WaitingPoll, granted: Result<Vec<Granted>, Trouble>) {
+    drop(poll.reply.send(granted));
+}
+
+fn named(waiting: &WaitingPoll) -> Option<PollRef> {
+    let poll = &waiting.poll;
+    Some(PollRef {
+        scope: poll.scope.clone(),
+        owner: poll.worker.clone(),
+        poll: poll.poll.clone()?,
+    })
+}

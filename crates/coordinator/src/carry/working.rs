@@ -1,0 +1,223 @@
+//! The working set of one batch: what was loaded, changed decision by decision.
+//!
+//! Decisions are made one after the other on this set, so the outcome is as if every request had
+//! come alone, and only the result is written.
+
+use std::collections::HashMap;
+
+use store::{Change, Entry, Held, Key, Refused, Renewals, Spec, TaskKey};
+use verdict::{
+    Answer, Closed, Event, Holder, LeaseId, Moment, RULES_VERSION, Refusal, Request, Seen, Subject,
+    Task, TaskId, decide,
+};
+
+use crate::metrics::refusal_name;
+
+#[derive(Default)]
+pub(super) struct Working {
+    slots: HashMap<TaskKey, Slot>,
+    /// Keys of changed slots, in the order of their first change.
+    changed: Vec<TaskKey>,
+    closed: HashMap<(TaskId, LeaseId), Closed>,
+    holders: HashMap<Key, Held>,
+    refused: Vec<Refused>,
+    /// Everything that happened, for those who count.
+    pub(super) events: Vec<Event>,
+}
+
+struct Slot {
+    subject: Subject,
+    /// The revision the store has; `None` while it has never seen the task.
+    stored: Option<u32>,
+    spec: Option<Spec>,
+    closed: Vec<Closed>,
+    entries: Vec<Entry>,
+    is_changed: bool,
+}
+
+impl Slot {
+    fn loaded(subject: Subject) -> Self {
+        let stored = subject.live().map(|task| task.revision);
+        Self {
+            subject,
+            stored,
+            spec: None,
+            closed: Vec::new(),
+            entries: Vec::new(),
+            is_changed: false,
+        }
+    }
+}
+
+impl Working {
+    pub(super) fn put(&mut self, key: TaskKey, subject: Subject) {
+        self.slots.entry(key).or_insert_with(|| Slot::loaded(subject));
+    }
+
+    pub(super) fn put_closed(&mut self, closed: Closed) {
+        self.closed.insert((closed.task, closed.lease), closed);
+    }
+
+    pub(super) fn put_holder(&mut self, key: Key, held: Held) {
+        self.holders.insert(key, held);
+    }
+
+    /// Takes in a task that the store selected; what was decided in this batch stays.
+    pub(super) fn adopt(&mut self, task: Task) -> TaskKey {
+        let key = TaskKey { scope: task.scope.clone(), id: task.id };
+        self.put(key.clone(), Subject::Live(task));
+        key
+    }
+
+    pub(super) fn task(&self, key: &TaskKey) -> Option<&Task> {
+        self.slots.get(key)?.subject.live()
+    }
+
+    /// Decides a submission; a new task joins the set with its key.
+    pub(super) fn submit(
+        &mut self,
+        id: TaskId,
+        request: &Request,
+        spec: &Spec,
+        at: Moment,
+    ) -> Answer {
+        let Request::Submit(submit) = request else { unreachable!("only submissions come here") };
+        let key = spec.key.clone().map(|text| Key { scope: submit.scope.clone(), text });
+        let holder = key.as_ref().and_then(|key| self.holder(key));
+        let seen = Seen { holder, ..Seen::of(&Subject::Absent) };
+        let verdict = decide(seen, request, at);
+        if verdict.events.is_empty() {
+            return verdict.answer;
+        }
+        if let Some(key) = key {
+            self.holders.insert(key, Held { task: id, fingerprint: submit.fingerprint });
+        }
+        let task = TaskKey { scope: submit.scope.clone(), id };
+        let slot = Slot { spec: Some(spec.clone()), ..Slot::loaded(Subject::Absent) };
+        self.slots.insert(task.clone(), slot);
+        self.settle(&task, request, verdict.events, at);
+        verdict.answer
+    }
+
+    fn holder(&self, key: &Key) -> Option<Holder<'_>> {
+        let held = self.holders.get(key)?;
+        let task = TaskKey { scope: key.scope.clone(), id: held.task };
+        let subject = &self.slots.get(&task)?.subject;
+        Some(Holder { subject, fingerprint: held.fingerprint })
+    }
+
+    /// Decides anything about a task that was put into the set before.
+    pub(super) fn decide(&mut self, key: &TaskKey, request: &Request, at: Moment) -> Answer {
+        let slot = self.slots.get(key).expect("every task of a batch is loaded first");
+        let at = slot.subject.dated(at);
+        let closed = quoted(request).and_then(|lease| self.closed.get(&(key.id, lease)));
+        let seen = Seen { subject: &slot.subject, closed, holder: None };
+        let verdict = decide(seen, request, at);
+        if let Answer::Refused(refusal) = &verdict.answer {
+            self.refused.extend(refused(key, request, refusal, at));
+        }
+        if !verdict.events.is_empty() {
+            self.settle(key, request, verdict.events, at);
+        }
+        verdict.answer
+    }
+
+    fn settle(&mut self, key: &TaskKey, request: &Request, events: Vec<Event>, at: Moment) {
+        let slot = self.slots.get_mut(key).expect("a settled task is in the set");
+        let loaded = slot.subject.live().map(Renewals::of);
+        let subject = std::mem::replace(&mut slot.subject, Subject::Absent);
+        slot.subject = subject.settle(&events, at.now);
+        for event in &events {
+            if let Event::AttemptClosed { closed, .. } = event {
+                slot.closed.push((**closed).clone());
+                self.closed.insert((closed.task, closed.lease), (**closed).clone());
+            }
+        }
+        if events.iter().any(Event::is_history) {
+            slot.entries.push(Entry {
+                n: entries(&slot.subject),
+                at: at.now,
+                epoch: at.epoch,
+                rules: RULES_VERSION,
+                request: request.clone(),
+                loaded,
+                events: events.clone(),
+            });
+        }
+        if !std::mem::replace(&mut slot.is_changed, true) {
+            self.changed.push(key.clone());
+        }
+        self.events.extend(events);
+    }
+
+    /// What is to be saved since the last call.
+    pub(super) fn take(&mut self) -> (Vec<Change>, Vec<Refused>) {
+        let changed = std::mem::take(&mut self.changed);
+        let changes = changed.into_iter().filter_map(|key| {
+            let slot = self.slots.get_mut(&key)?;
+            slot.is_changed = false;
+            let before = slot.stored;
+            slot.stored = slot.subject.live().map(|task| task.revision);
+            Some(Change {
+                before,
+                after: slot.subject.clone(),
+                spec: slot.spec.take(),
+                closed: std::mem::take(&mut slot.closed),
+                entries: std::mem::take(&mut slot.entries),
+            })
+        });
+        (changes.collect(), std::mem::take(&mut self.refused))
+    }
+}
+
+fn entries(subject: &Subject) -> u32 {
+    match subject {
+        Subject::Live(task) => task.entries,
+        Subject::Done(done) => done.entries,
+        Subject::Absent => unreachable!("a settled task exists"),
+    }
+}
+
+fn quoted(request: &Request) -> Option<LeaseId> {
+    caller(request).map(|caller| caller.lease)
+}
+
+fn caller(request: &Request) -> Option<&verdict::request::Caller> {
+    match request {
+        Request::Started(started) => Some(&started.caller),
+        Request::Heartbeat(heartbeat) => Some(&heartbeat.caller),
+        Request::Report(report) => Some(&report.caller),
+        Request::Submit(_)
+        | Request::Grant(_)
+        | Request::Cancel(_)
+        | Request::Sweep
+        | Request::Undelivered(_)
+        | Request::Extend(_) => None,
+    }
+}
+
+/// A refused call under a lease is remembered beside the state machine. Unknown tasks are
+/// not: there is nothing to remember them with.
+fn refused(key: &TaskKey, request: &Request, refusal: &Refusal, at: Moment) -> Option<Refused> {
+    let caller = caller(request)?;
+    if *refusal == Refusal::TaskNotFound {
+        return None;
+    }
+    let (call, digest) = match request {
+        Request::Started(_) => ("started", None),
+        Request::Heartbeat(_) => ("heartbeat", None),
+        Request::Report(report) => ("report", Some(report.digest)),
+        _ => return None,
+    };
+    Some(Refused {
+        task: key.clone(),
+        lease: caller.lease,
+        attempt: caller.attempt,
+        worker: caller.worker.clone(),
+        call,
+        code: refusal_name(refusal),
+        stamp: refusal.stamp(),
+        digest,
+        at: at.now,
+    })
+}

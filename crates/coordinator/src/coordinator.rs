@@ -1,0 +1,277 @@
+//! The coordinator as a program embeds it.
+//!
+//! Cheap to clone; every method may be called from anywhere. Nothing here decides: requests go to
+//! the intake, and reads go to the store beside the carrier.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use store::{Failure, Store, TaskKey};
+use tokio::sync::{oneshot, watch as channel};
+use verdict::request::{Cancel, Heartbeat, Report, Started, Undelivered};
+use verdict::{LeaseId, Request, TaskId, Time};
+
+use crate::carry::Carrier;
+use crate::ids::{Entropy, Ids, OsEntropy};
+use crate::intake::{self, Intake};
+use crate::item::{Granted, Item, Poll, Reply, Submission, Trouble};
+use crate::metrics::Metrics;
+use crate::watch::Watch;
+
+/// Where the carrier runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// On a thread of its own: for stores that work synchronously.
+    Thread,
+    /// On the caller's runtime: for stores that wait, and for simulated time.
+    Task,
+}
+
+pub struct Options {
+    pub host: Host,
+    pub entropy: Box<dyn Entropy>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { host: Host::Thread, entropy: Box::new(OsEntropy) }
+    }
+}
+
+pub struct Coordinator<S: Store> {
+    store: S,
+    intake: Intake,
+    watch: Watch,
+    metrics: Metrics,
+    registry: Arc<Registry>,
+    ready: Arc<AtomicBool>,
+    ended: channel::Receiver<Option<Ended>>,
+}
+
+impl<S: Store> Clone for Coordinator<S> {
+    fn clone(&self) -> Self {
+        Self {
+            store: self.store.clone(),
+            intake: self.intake.clone(),
+            watch: self.watch.clone(),
+            metrics: self.metrics.clone(),
+            registry: self.registry.clone(),
+            ready: self.ready.clone(),
+            ended: self.ended.clone(),
+        }
+    }
+}
+
+/// How a coordinator's work came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything that was asked is answered.
+    Drained,
+    /// The store can no longer be trusted; reopen it. Says why.
+    Fatal(String),
+}
+
+impl<S: Store> Coordinator<S> {
+    /// Starts carrying. Returns when leases from before have been given back the time nobody was
+    /// listening, so that the first answer is already a fair one.
+    pub async fn start(store: S, options: Options) -> Result<Self, Failure> {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        metrics.starts.inc();
+        let (intake, outlet) = intake::lanes();
+        let (end, ended) = channel::channel(None);
+        let coordinator = Self {
+            store: store.clone(),
+            intake,
+            watch: Watch::default(),
+            metrics,
+            registry: Arc::new(registry),
+            ready: Arc::new(AtomicBool::new(false)),
+            ended,
+        };
+        let writer = store.writer().await?;
+        let carrier = Carrier::new(
+            store,
+            writer,
+            Ids::boxed(options.entropy),
+            outlet,
+            coordinator.watch.clone(),
+            coordinator.metrics.clone(),
+        );
+        let (recovered, recovery) = oneshot::channel();
+        host(options.host, carrier, recovered, end);
+        recovery.await.map_err(|_| gone())??;
+        coordinator.ready.store(true, Ordering::SeqCst);
+        Ok(coordinator)
+    }
+
+    /// Records new tasks, or finds the ones that hold their keys.
+    pub async fn submit(&self, submissions: Vec<Submission>) -> Vec<Reply> {
+        self.intake.ask(submissions.into_iter().map(Item::Submit).collect()).await
+    }
+
+    /// Waits for work until there is some or the poll's time is over (then: nothing).
+    pub async fn lease(&self, poll: Poll) -> Result<Vec<Granted>, Trouble> {
+        self.intake.poll(poll).await
+    }
+
+    pub async fn started(&self, key: TaskKey, started: Started) -> Reply {
+        self.about(key, Request::Started(started)).await
+    }
+
+    pub async fn heartbeat(&self, key: TaskKey, heartbeat: Heartbeat) -> Reply {
+        self.about(key, Request::Heartbeat(heartbeat)).await
+    }
+
+    pub async fn report(&self, key: TaskKey, report: Report) -> Reply {
+        self.about(key, Request::Report(report)).await
+    }
+
+    pub async fn heartbeats(&self, heartbeats: Vec<(TaskKey, Heartbeat)>) -> Vec<Reply> {
+        let items = heartbeats
+            .into_iter()
+            .map(|(key, heartbeat)| Item::About { key, request: Request::Heartbeat(heartbeat) });
+        self.intake.ask(items.collect()).await
+    }
+
+    pub async fn reports(&self, reports: Vec<(TaskKey, Report)>) -> Vec<Reply> {
+        let items = reports
+            .into_iter()
+            .map(|(key, report)| Item::About { key, request: Request::Report(report) });
+        self.intake.ask(items.collect()).await
+    }
+
+    pub async fn cancel(&self, key: TaskKey, cancel: Cancel) -> Reply {
+        self.about(key, Request::Cancel(cancel)).await
+    }
+
+    /// Gives back grants whose answer could not be handed over. Best effort: the lease's own end
+    /// does the same, later.
+    pub fn release(&self, grants: Vec<(TaskKey, LeaseId)>) {
+        let items = grants.into_iter().map(|(key, lease)| Item::About {
+            key,
+            request: Request::Undelivered(Undelivered { lease }),
+        });
+        if let Err(trouble) = self.intake.tell(items.collect()) {
+            tracing::debug!(%trouble, "undelivered grants are left to expire");
+        }
+    }
+
+    async fn about(&self, key: TaskKey, request: Request) -> Reply {
+        let mut replies = self.intake.ask(vec![Item::About { key, request }]).await;
+        replies.pop().expect("one item has one reply")
+    }
+
+    /// Calls `look` until it has something, or `wait` is over: at once, and after every change of
+    /// the task.
+    pub async fn watch_until<T, F>(
+        &self,
+        task: TaskId,
+        wait: Duration,
+        mut look: impl FnMut() -> F,
+    ) -> Result<Option<T>, Failure>
+    where
+        F: Future<Output = Result<Option<T>, Failure>>,
+    {
+        let watching = self.watch.on(task);
+        let deadline = tokio::time::Instant::now() + wait;
+        let draining = self.intake.draining();
+        loop {
+            let changed = watching.changed();
+            tokio::pin!(changed);
+            // Registered before looking, so that a change in between is not missed.
+            changed.as_mut().enable();
+            if let Some(found) = look().await? {
+                return Ok(Some(found));
+            }
+            tokio::select! {
+                () = &mut changed => {}
+                () = tokio::time::sleep_until(deadline) => return Ok(None),
+                () = draining.cancelled() => return Ok(None),
+            }
+        }
+    }
+
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    pub fn browse(&self) -> &S::Browse {
+        self.store.browse()
+    }
+
+    /// The store's time: the only one that counts.
+    pub fn now(&self) -> Time {
+        self.store.now()
+    }
+
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Proves progress: an empty batch went through the carrier.
+    pub async fn is_progressing(&self) -> Result<(), Trouble> {
+        if self.ended.borrow().is_some() || self.intake.is_draining() {
+            return Err(Trouble::ShuttingDown);
+        }
+        if !self.ready.load(Ordering::SeqCst) {
+            return Err(Trouble::Unavailable("leases are still being recovered".into()));
+        }
+        self.intake.nudge().await
+    }
+
+    /// Refuses new work, answers waiting polls empty, and keeps taking reports and heartbeats.
+    pub fn drain(&self) {
+        self.intake.drain();
+    }
+
+    /// Takes nothing any more; what is already in the intake is still answered.
+    pub async fn stop(&self) -> Ended {
+        self.intake.drain();
+        self.intake.close().await;
+        self.ended().await
+    }
+
+    /// Resolves when the carrier has ended, by [`Coordinator::stop`] or because the store failed.
+    pub async fn ended(&self) -> Ended {
+        let mut ended = self.ended.clone();
+        let end = ended.wait_for(Option::is_some).await;
+        end.ok().and_then(|end| end.clone()).unwrap_or_else(|| Ended::Fatal(gone().what))
+    }
+}
+
+type Recovered = oneshot::Sender<Result<(), Failure>>;
+
+fn host<S: Store>(
+    host: Host,
+    carrier: Carrier<S>,
+    recovered: Recovered,
+    end: channel::Sender<Option<Ended>>,
+) {
+    let work = async move {
+        let ended = carrier.run(recovered).await;
+        end.send_replace(Some(ended));
+    };
+    match host {
+        Host::Task => {
+            tokio::spawn(work);
+        }
+        Host::Thread => {
+            let spawned = thread::Builder::new().name("tenure-carry".into()).spawn(move || {
+                tokio::runtime::Builder::new_current_thread()
+                    .enable_time()
+                    .build()
+                    .expect("a runtime with only a timer needs nothing from the system")
+                    .block_on(work);
+            });
+            spawned.expect("the system can start one thread");
+        }
+    }
+}
+
+fn gone() -> Failure {
+    Failure::new(store::FailureKind::Fatal, "the carrier ended unexpectedly")
+}

@@ -1,0 +1,125 @@
+//! Where requests wait for the next batch.
+//!
+//! Two bounded lanes: calls of workers that hold a lease, and everything else. When the coordinator
+//! is overloaded it refuses new work long before it refuses a heartbeat or a report, because those
+//! release load. Nothing waits here by a timer: a batch is what was waiting when the last one ended.
+
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+use verdict::Request;
+
+use crate::item::{Granted, Group, Item, Poll, Reply, Trouble, WaitingPoll};
+
+/// Callers that may wait with new work. At 2 ms a batch of a thousand this is under ten
+/// milliseconds of queue; more would only make answers later, not more.
+const NEW_WORK_WAITING_MAX: usize = 4_096;
+
+/// Callers that may wait with heartbeats, starts and reports: four times as patient.
+const LEASED_WAITING_MAX: usize = 16_384;
+
+/// One lane's traffic.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    Group(Group),
+    Poll(WaitingPoll),
+    /// Answered when the batch it arrived in is through: proof that the carrier moves.
+    Nudge(oneshot::Sender<()>),
+    /// Nothing will come after this.
+    Close,
+}
+
+/// The sending side, shared by all callers.
+#[derive(Clone, Debug)]
+pub(crate) struct Intake {
+    leased: mpsc::Sender<Arrival>,
+    new_work: mpsc::Sender<Arrival>,
+    draining: tokio_util::sync::CancellationToken,
+}
+
+/// The receiving side, owned by a carrier.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    pub(crate) leased: mpsc::Receiver<Arrival>,
+    pub(crate) new_work: mpsc::Receiver<Arrival>,
+    pub(crate) draining: tokio_util::sync::CancellationToken,
+}
+
+pub(crate) fn lanes() -> (Intake, Outlet) {
+    let (leased, leased_outlet) = mpsc::channel(LEASED_WAITING_MAX);
+    let (new_work, new_work_outlet) = mpsc::channel(NEW_WORK_WAITING_MAX);
+    let draining = tokio_util::sync::CancellationToken::new();
+    let intake = Intake { leased, new_work, draining: draining.clone() };
+    (intake, Outlet { leased: leased_outlet, new_work: new_work_outlet, draining })
+}
+
+impl Intake {
+    /// Refuses new work from now on; calls under a lease still come through.
+    pub(crate) fn drain(&self) {
+        self.draining.cancel();
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.is_cancelled()
+    }
+
+    /// Answers each item in order, after their batch is durable.
+    pub(crate) async fn ask(&self, items: Vec<Item>) -> Vec<Reply> {
+        let count = items.len();
+        if count == 0 {
+            return Vec::new();
+        }
+        let lane = if items.iter().all(holds_lease) { &self.leased } else { &self.new_work };
+        let (reply, answers) = oneshot::channel();
+        let sent = self.send(lane, Arrival::Group(Group { items, reply }));
+        match sent {
+            Err(trouble) => vec![Err(trouble); count],
+            // A carrier that stopped without answering may have committed.
+            Ok(()) => answers.await.unwrap_or_else(|_| vec![Err(Trouble::Unknown); count]),
+        }
+    }
+
+    pub(crate) async fn poll(&self, poll: Poll) -> Result<Vec<Granted>, Trouble> {
+        let (reply, granted) = oneshot::channel();
+        self.send(&self.new_work, Arrival::Poll(WaitingPoll { poll, reply }))?;
+        granted.await.unwrap_or(Err(Trouble::ShuttingDown))
+    }
+
+    /// Sends without waiting for an answer; used for what must not be forgotten but has no caller.
+    pub(crate) fn tell(&self, items: Vec<Item>) -> Result<(), Trouble> {
+        let (reply, _) = oneshot::channel();
+        self.send(&self.leased, Arrival::Group(Group { items, reply }))
+    }
+
+    /// Waits until the carrier has gone round once.
+    pub(crate) async fn nudge(&self) -> Result<(), Trouble> {
+        let (reply, moved) = oneshot::channel();
+        self.send(&self.leased, Arrival::Nudge(reply))?;
+        moved.await.map_err(|_| Trouble::ShuttingDown)
+    }
+
+    /// Tells the carrier to end after what is already waiting.
+    pub(crate) async fn close(&self) {
+        // A lane that is closed already needs no telling.
+        let _ = self.leased.send(Arrival::Close).await;
+    }
+
+    pub(crate) fn draining(&self) -> &tokio_util::sync::CancellationToken {
+        &self.draining
+    }
+
+    fn send(&self, lane: &mpsc::Sender<Arrival>, arrival: Arrival) -> Result<(), Trouble> {
+        let new_work = lane.same_channel(&self.new_work);
+        if new_work && self.is_draining() {
+            return Err(Trouble::ShuttingDown);
+        }
+        lane.try_send(arrival).map_err(|refused| match refused {
+            TrySendError::Full(_) => Trouble::Overloaded,
+            TrySendError::Closed(_) => Trouble::ShuttingDown,
+        })
+    }
+}
+
+fn holds_lease(item: &Item) -> bool {
+    item.quoted_lease().is_some()
+        || matches!(item, Item::About { request: Request::Undelivered(_), .. })
+}

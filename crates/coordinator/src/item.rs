@@ -1,0 +1,121 @@
+//! What travels through the intake: a request with its scope and the way back to its caller.
+
+use store::{Ready, Spec, TaskKey};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use verdict::{Answer, LeaseId, Name, Policy, Request, Scope, Task, Time};
+
+/// A task somebody wants done. Its id is given when it is decided, so that age is acceptance order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submission {
+    pub scope: Scope,
+    pub kind: Name,
+    pub queue: Name,
+    pub priority: i32,
+    pub policy: Policy,
+    pub run_at: Option<Time>,
+    pub spec: Spec,
+}
+
+/// One request of a batch.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    Submit(Submission),
+    /// Anything about a task that exists already.
+    About {
+        key: TaskKey,
+        request: Request,
+    },
+}
+
+impl Item {
+    /// The lease a call quotes, by which its closed attempt is found.
+    pub(crate) fn quoted_lease(&self) -> Option<LeaseId> {
+        match self {
+            Item::About { request: Request::Started(started), .. } => Some(started.caller.lease),
+            Item::About { request: Request::Heartbeat(beat), .. } => Some(beat.caller.lease),
+            Item::About { request: Request::Report(report), .. } => Some(report.caller.lease),
+            Item::About { .. } | Item::Submit(_) => None,
+        }
+    }
+}
+
+/// Requests that came together and are answered together, each on its own.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) items: Vec<Item>,
+    pub(crate) reply: oneshot::Sender<Vec<Reply>>,
+}
+
+/// What one request got.
+pub type Reply = Result<Answered, Trouble>;
+
+/// A verdict's answer, given when its batch was durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    pub answer: Answer,
+    /// The store's time of the decision.
+    pub at: Time,
+}
+
+/// Why a request got no verdict. Never a refusal.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    #[error("too many requests are waiting; try again shortly")]
+    Overloaded,
+    #[error("the coordinator is shutting down; try again in a moment")]
+    ShuttingDown,
+    /// Definite: nothing happened.
+    #[error("the store could not take the request: {0}")]
+    Unavailable(String),
+    /// The commit's outcome is not known. Asking again with the same key or report is safe.
+    #[error("the outcome is unknown because the store failed while committing")]
+    Unknown,
+    /// This request alone broke an assertion or could not be stored; nothing of it happened.
+    #[error("the request could not be carried out because of a defect")]
+    Defect,
+}
+
+/// A worker waiting for work.
+#[derive(Debug)]
+pub struct Poll {
+    pub scope: Scope,
+    pub worker: Name,
+    pub queues: Vec<Name>,
+    pub kinds: Option<Vec<Name>>,
+    pub max: usize,
+    /// Until when to wait for the first task.
+    pub until: Instant,
+    /// A name for the poll, under which a repeated one finds the same leases.
+    pub poll: Option<Name>,
+}
+
+/// A poll with the way back to its worker.
+#[derive(Debug)]
+pub(crate) struct WaitingPoll {
+    pub(crate) poll: Poll,
+    pub(crate) reply: oneshot::Sender<Result<Vec<Granted>, Trouble>>,
+}
+
+/// A leased task with everything its worker needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// Running, with its lease.
+    pub task: Task,
+    pub spec: Spec,
+    pub at: Time,
+}
+
+impl Granted {
+    pub(crate) fn new(ready: Ready, at: Time) -> Self {
+        Self { task: ready.task, spec: ready.spec, at }
+    }
+
+    pub fn key(&self) -> TaskKey {
+        TaskKey { scope: self.task.scope.clone(), id: self.task.id }
+    }
+
+    pub fn lease(&self) -> LeaseId {
+        self.task.lease().expect("a granted task has a lease").id
+    }
+}

@@ -1,0 +1,159 @@
+//! What the coordinator counts. Labels come from bounded sets only: never ids, never names.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use verdict::{Answer, Event, Next, Refusal, Stamp};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Labelled {
+    pub label: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct VerdictLabels {
+    pub verdict: &'static str,
+    pub code: &'static str,
+}
+
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    pub submitted: Counter,
+    pub granted: Counter,
+    pub renewed: Counter,
+    /// Attempts closed, by outcome.
+    pub attempts: Family<Labelled, Counter>,
+    /// Tasks ended, by state.
+    pub ended: Family<Labelled, Counter>,
+    /// Retries scheduled, by error category or LOST.
+    pub retries: Family<Labelled, Counter>,
+    /// Answers to calls under a lease: duplicates and late reports are the refused ones.
+    pub verdicts: Family<VerdictLabels, Counter>,
+    pub cancel_signals: Counter,
+    pub cancel_timeouts: Counter,
+    pub polls_waiting: Gauge,
+    pub batch_items: Histogram,
+    pub commit_seconds: Histogram,
+    pub failures: Counter,
+    pub starts: Counter,
+}
+
+impl Metrics {
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            submitted: Counter::default(),
+            granted: Counter::default(),
+            renewed: Counter::default(),
+            attempts: Family::default(),
+            ended: Family::default(),
+            retries: Family::default(),
+            verdicts: Family::default(),
+            cancel_signals: Counter::default(),
+            cancel_timeouts: Counter::default(),
+            polls_waiting: Gauge::default(),
+            batch_items: Histogram::new(exponential_buckets(1.0, 2.0, 12)),
+            commit_seconds: Histogram::new(exponential_buckets(0.000_1, 2.0, 16)),
+            failures: Counter::default(),
+            starts: Counter::default(),
+        };
+        let m = metrics.clone();
+        registry.register("tenure_tasks_submitted", "Tasks accepted", m.submitted);
+        registry.register("tenure_leases_granted", "Leases granted", m.granted);
+        registry.register("tenure_leases_renewed", "Leases renewed by a heartbeat", m.renewed);
+        registry.register("tenure_attempts_closed", "Attempts closed, by outcome", m.attempts);
+        registry.register("tenure_tasks_ended", "Tasks ended, by state", m.ended);
+        registry.register("tenure_retries_scheduled", "Retries, by category", m.retries);
+        registry.register("tenure_verdicts", "Answers to calls under a lease", m.verdicts);
+        registry.register("tenure_cancel_signals", "Cancel signals delivered", m.cancel_signals);
+        registry.register("tenure_cancel_timeouts", "Cancels ignored", m.cancel_timeouts);
+        registry.register("tenure_polls_waiting", "Workers waiting for work", m.polls_waiting);
+        registry.register("tenure_batch_items", "Requests per commit", m.batch_items);
+        registry.register("tenure_commit_seconds", "Time of one commit", m.commit_seconds);
+        registry.register("tenure_store_failures", "Batches the store refused", m.failures);
+        registry.register("tenure_starts", "Starts of this coordinator", m.starts);
+        metrics
+    }
+
+    /// Counts what a committed decision did.
+    pub(crate) fn count_event(&self, event: &Event) {
+        match event {
+            Event::Submitted(_) => {
+                self.submitted.inc();
+            }
+            Event::Granted { .. } => {
+                self.granted.inc();
+            }
+            Event::Renewed { .. } => {
+                self.renewed.inc();
+            }
+            Event::CancelSignalled => {
+                self.cancel_signals.inc();
+            }
+            Event::AttemptClosed { closed, next } => self.count_closed(closed, next),
+            Event::Ended(end) => self.count_end(end),
+            Event::Started | Event::Extended { .. } | Event::CancelRequested { .. } => {}
+        }
+    }
+
+    fn count_closed(&self, closed: &verdict::Closed, next: &Next) {
+        self.attempts.get_or_create(&Labelled { label: closed.outcome.name() }).inc();
+        match next {
+            Next::Retry { .. } => {
+                let category = closed.fault.as_ref().map(|fault| fault.category.name());
+                let label = category.unwrap_or(closed.outcome.name());
+                self.retries.get_or_create(&Labelled { label }).inc();
+            }
+            Next::End(end) => self.count_end(end),
+        }
+    }
+
+    fn count_end(&self, end: &verdict::End) {
+        self.ended.get_or_create(&Labelled { label: end.state.name() }).inc();
+        if end.reason == Some(verdict::Reason::CancelTimeout) {
+            self.cancel_timeouts.inc();
+        }
+    }
+
+    /// Counts the word a worker got.
+    pub(crate) fn count_answer(&self, answer: &Answer) {
+        let (verdict, code) = match answer {
+            Answer::Acknowledged | Answer::Alive { .. } => ("COMMITTED", "ok"),
+            Answer::Committed { replayed: true, .. } => ("COMMITTED", "replayed"),
+            Answer::Committed { .. } => ("COMMITTED", "ok"),
+            Answer::Refused(refusal) => (stamp_name(refusal.stamp()), refusal_name(refusal)),
+            Answer::Accepted { .. }
+            | Answer::Granted
+            | Answer::CancelAccepted { .. }
+            | Answer::Done
+            | Answer::Nothing => return,
+        };
+        self.verdicts.get_or_create(&VerdictLabels { verdict, code }).inc();
+    }
+}
+
+fn stamp_name(stamp: Stamp) -> &'static str {
+    match stamp {
+        Stamp::Committed => "COMMITTED",
+        Stamp::Cancelled => "CANCELLED",
+        Stamp::Rejected => "REJECTED",
+    }
+}
+
+/// The stable name of a refusal: what metrics, the audit and the wire call it.
+pub fn refusal_name(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::TaskNotFound => "task_not_found",
+        Refusal::UnknownLease => "unknown_lease",
+        Refusal::WorkerMismatch => "worker_mismatch",
+        Refusal::ConflictingReport { .. } => "conflicting_report",
+        Refusal::AttemptSuperseded { .. } | Refusal::AttemptUnknown { .. } => "attempt_mismatch",
+        Refusal::TaskAlreadyTerminal { .. } => "task_already_terminal",
+        Refusal::AttemptAlreadyCompleted { .. } => "attempt_already_completed",
+        Refusal::TaskExpired { .. } => "task_expired",
+        Refusal::KeyReused { .. } => "idempotency_key_reused",
+        Refusal::RunAlreadyTerminal { .. } => "run_already_terminal",
+    }
+}
