@@ -1,7 +1,9 @@
 //! Giving a task to a worker, and taking back a grant nobody received.
 
+use super::cancel;
 use crate::attempt::AttemptOutcome;
 use crate::done::Reason;
+use crate::event::Event;
 use crate::request::{Grant, Undelivered};
 use crate::task::Task;
 use crate::time::{Moment, Time};
@@ -28,15 +30,23 @@ fn is_grantable(task: &Task, now: Time) -> bool {
     due && !over && task.cancel.is_none()
 }
 
-/// The answer that carried the grant could not be written: the task goes back to its old place.
+/// The answer that carried the grant could not be written: the task goes back to its old place, or
+/// ends if its cancel was requested meanwhile, since nothing would ever grant it again.
 pub(super) fn undelivered(seen: Seen<'_>, undelivered: &Undelivered, at: Moment) -> Verdict {
     let Some(task) = seen.subject.live() else { return Verdict::nothing() };
     match task.lease() {
         Some(lease) if lease.id == undelivered.lease && !lease.heard => {
-            let closing = Closing::unreported(AttemptOutcome::Undelivered, Reason::Undelivered);
-            let event = transition::hand_back(&Pool(()), task, closing, at.now);
+            let event = match task.cancel {
+                Some(_) => cancel::before_start(task, at.now),
+                None => hand_back(task, at.now),
+            };
             Verdict::new(Answer::Done, vec![event])
         }
         Some(_) | None => Verdict::nothing(),
     }
+}
+
+fn hand_back(task: &Task, now: Time) -> Event {
+    let closing = Closing::unreported(AttemptOutcome::Undelivered, Reason::Undelivered);
+    transition::hand_back(&Pool(()), task, closing, now)
 }
