@@ -1,0 +1,51 @@
+//! How long a retry waits.
+
+use std::collections::BTreeSet;
+
+use verdict::{Policy, Span, TaskId};
+
+use crate::world::secs;
+
+const TASK: TaskId = TaskId::from_u128(42);
+
+#[test]
+fn it_doubles_up_to_its_cap_and_jitters_by_half_the_base() {
+    let policy = Policy::default();
+    let expected = [5, 10, 20, 40, 80, 160, 300, 300];
+    for (count, seconds) in (1..).zip(expected) {
+        let delay = policy.backoff(TASK, count, count);
+        // R-17, S2-35: min(cap, base x 2^(n-1)) + j, j within half the base.
+        let (least, most) = (secs(seconds), Span::from_millis(seconds * 1000 + 2500));
+        assert!((least..=most).contains(&delay), "failure {count}: {delay:?}");
+    }
+    // S2-35: and no count, however absurd, overflows it.
+    assert!(policy.backoff(TASK, u32::MAX, u32::MAX) <= Span::from_millis(302_500));
+}
+
+#[test]
+fn equal_seeds_give_equal_schedules() {
+    let policy = Policy { seed: Some(7), ..Policy::default() };
+    let schedule = |policy: &Policy, task| -> Vec<Span> {
+        (1..=8).map(|n| policy.backoff(task, n, n)).collect()
+    };
+    // S2-109, S2-110: reproducible, whatever the task is called; another seed differs.
+    let other = TaskId::from_u128(43);
+    assert_eq!(schedule(&policy, TASK), schedule(&policy, other));
+    let reseeded = Policy { seed: Some(8), ..policy.clone() };
+    assert_ne!(schedule(&policy, TASK), schedule(&reseeded, TASK));
+    // fixed for ever for one version of the formula.
+    let golden: Vec<u64> = schedule(&policy, TASK).iter().map(|delay| delay.millis()).collect();
+    assert_eq!(golden, GOLDEN);
+}
+
+/// What seed 7 gave when the formula was written. A change needs a new version of it.
+const GOLDEN: [u64; 8] = [5746, 12206, 21180, 40886, 81871, 162308, 300158, 301876];
+
+#[test]
+fn tasks_that_failed_together_do_not_come_back_together() {
+    let policy = Policy::default();
+    let delays: BTreeSet<Span> =
+        (0..1000).map(|task| policy.backoff(TaskId::from_u128(task), 1, 1)).collect();
+    // S2-109: a thousand tasks spread over the jitter's 2501 milliseconds.
+    assert!(delays.len() > 700, "only {} different delays", delays.len());
+}

@@ -1,0 +1,62 @@
+//! Lease time runs only while a coordinator could have heard a heartbeat.
+
+use verdict::request::Extend;
+use verdict::{Answer, Event, Policy, Request, Time};
+
+use crate::world::{START, World, secs};
+
+fn gap(deaf_since: Time, seconds: u64) -> Request {
+    Request::Extend(Extend { deaf_since, gap: secs(seconds) })
+}
+
+#[test]
+fn an_outage_of_ours_costs_no_honest_worker_its_lease() {
+    let (mut world, caller) = World::running();
+    world.beat(&caller);
+    let (deaf_since, before) = (START.plus(secs(10)), world.task().claim_version);
+    world.now = START.plus(secs(310));
+    assert_eq!(world.extend(deaf_since, secs(300)), Answer::Done);
+    // The lease has as much time left as it had when hearing stopped, and says so in its history.
+    assert_eq!(world.lease().expires_at, START.plus(secs(390)));
+    assert!(world.events.iter().all(Event::is_history));
+    assert_eq!(world.task().claim_version, before + 1);
+    assert!(matches!(world.beat(&caller), Answer::Alive { .. }));
+}
+
+#[test]
+fn a_lease_that_had_run_out_before_stays_lost() {
+    let (mut world, _) = World::running();
+    let end = world.lease().expires_at;
+    world.now = end.plus(secs(300));
+    // S3-49: expired before the gap began, so the gap gives nothing back.
+    assert_eq!(world.ask_in_vain(gap(end, 300)), Answer::Nothing);
+    // S3-24: neither does it revive a lease of an earlier epoch.
+    world.epoch = 2;
+    assert_eq!(world.ask_in_vain(gap(START, 300)), Answer::Nothing);
+}
+
+#[test]
+fn an_extension_never_passes_limit_or_deadline() {
+    let deadline = START.plus(secs(120));
+    let (mut world, _) =
+        World::running_with(Policy { deadline: Some(deadline), ..Policy::default() });
+    world.extend(START, secs(300));
+    // W-31: the deadline holds, outage or not.
+    assert_eq!(world.lease().expires_at, deadline);
+}
+
+#[test]
+fn the_grace_of_a_signalled_cancel_is_extended_too() {
+    let (mut world, caller) = World::running();
+    world.cancel();
+    world.beat(&caller);
+    world.extend(START.plus(secs(1)), secs(300));
+    assert_eq!(world.task().grace_ends_at(), Some(START.plus(secs(330))));
+}
+
+#[test]
+fn what_is_not_running_has_no_lease_to_extend() {
+    for mut world in [World::empty(), World::queued(), World::retrying().0, World::succeeded().0] {
+        assert_eq!(world.ask_in_vain(gap(START, 9)), Answer::Nothing);
+    }
+}

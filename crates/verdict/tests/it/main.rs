@@ -1,0 +1,17 @@
+//! The rules, asked from outside: one module per request, then all of them together.
+
+mod backoff;
+mod cancel;
+mod extend;
+mod grant;
+mod heartbeat;
+mod matrix;
+mod order;
+mod properties;
+mod record;
+mod report;
+mod started;
+mod submit;
+mod sweep;
+mod transitions;
+mod world;

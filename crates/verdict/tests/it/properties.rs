@@ -1,0 +1,286 @@
+//! What holds after any sequence of requests at any times.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use verdict::request::{Caller, Manner, Undelivered};
+use verdict::transition::TABLE;
+use verdict::{
+    Answer, AttemptOutcome, Category, Event, Fence, Policy, Request, Span, State, Subject, Time,
+};
+
+use crate::world::{START, World, beat, cancel, failed, report, secs, start, succeeded};
+
+/// What one step of a random life asks. Callers are chosen among all leases ever given.
+#[derive(Clone, Debug)]
+enum Ask {
+    Grant,
+    Start(usize),
+    Beat(usize),
+    Succeed(usize),
+    Fail(usize, Category),
+    Cancelled(usize),
+    Cancel(Manner),
+    Sweep,
+    Undelivered(usize),
+    Extend(u64),
+    Restore,
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
+    let lease = 0..4_usize;
+    let category = proptest::sample::select(Category::ALL.to_vec());
+    prop_oneof![
+        8 => Just(Ask::Grant),
+        3 => lease.clone().prop_map(Ask::Start),
+        4 => lease.clone().prop_map(Ask::Beat),
+        1 => lease.clone().prop_map(Ask::Succeed),
+        4 => (lease.clone(), category).prop_map(|(lease, category)| Ask::Fail(lease, category)),
+        1 => lease.clone().prop_map(Ask::Cancelled),
+        1 => Just(Ask::Cancel(Manner::Ask)),
+        1 => Just(Ask::Cancel(Manner::Force)),
+        6 => Just(Ask::Sweep),
+        1 => lease.prop_map(Ask::Undelivered),
+        1 => (1..400_u64).prop_map(Ask::Extend),
+        1 => Just(Ask::Restore),
+    ]
+}
+
+/// Mostly the sizes that matter to leases, backoffs and graces; sometimes a clock that runs back.
+fn step() -> impl Strategy<Value = (i64, Ask)> {
+    let passed = prop_oneof![
+        4 => 0..2_000_i64,
+        4 => 5_000..40_000_i64,
+        2 => 80_000..100_000_i64,
+        1 => -50_000..0_i64,
+    ];
+    (passed, ask())
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let limit = proptest::option::of((30..400_u64).prop_map(Span::from_secs));
+    let deadline = proptest::option::of((0..900_u64).prop_map(|after| START.plus(secs(after))));
+    (1..5_u32, 1..5_u32, limit, deadline, proptest::option::of(any::<u64>())).prop_map(
+        |(failures_max, lost_max, attempt_limit, deadline, seed)| Policy {
+            failures_max,
+            lost_max,
+            attempt_limit,
+            deadline,
+            seed,
+            ..Policy::default()
+        },
+    )
+}
+
+/// A life, with everybody who ever held the lease, the latest first.
+struct Life {
+    world: World,
+    callers: Vec<Caller>,
+    fences: Vec<Fence>,
+}
+
+impl Life {
+    fn begin(policy: Policy) -> Self {
+        Self { world: World::submitted(policy), callers: Vec::new(), fences: Vec::new() }
+    }
+
+    fn request(&mut self, ask: &Ask) -> Option<Request> {
+        let caller = |back: usize| self.callers.get(back);
+        Some(match ask {
+            Ask::Grant => self.world.grant_request("ann"),
+            Ask::Start(back) => start(caller(*back)?),
+            Ask::Beat(back) => beat(caller(*back)?),
+            Ask::Succeed(back) => report(caller(*back)?, succeeded()),
+            Ask::Fail(back, category) => report(caller(*back)?, failed(*category)),
+            Ask::Cancelled(back) => report(caller(*back)?, crate::world::cancelled()),
+            Ask::Cancel(manner) => cancel(*manner),
+            Ask::Sweep => Request::Sweep,
+            Ask::Undelivered(back) => {
+                Request::Undelivered(Undelivered { lease: caller(*back)?.lease })
+            }
+            Ask::Extend(seconds) => Request::Extend(verdict::request::Extend {
+                deaf_since: Time::from_millis(self.world.now.millis() - *seconds as i64 * 1000),
+                gap: secs(*seconds),
+            }),
+            Ask::Restore => return None,
+        })
+    }
+
+    /// One step, checked against the one before.
+    fn live(&mut self, passed: i64, ask: &Ask) {
+        self.world.now = Time::from_millis(self.world.now.millis() + passed);
+        if matches!(ask, Ask::Restore) {
+            self.world.epoch += 1;
+        }
+        let Some(request) = self.request(ask) else { return };
+        let before = self.world.subject.clone();
+        let at = before.dated(verdict::Moment { now: self.world.now, epoch: self.world.epoch }).now;
+        let answer = self.world.ask(request);
+        check_change(&before, &self.world, &answer);
+        if answer == Answer::Granted {
+            check_grant(&before, at);
+            self.callers.insert(0, self.world.caller());
+            self.fences.push(self.world.lease().fence);
+        }
+    }
+}
+
+fn check_change(before: &Subject, world: &World, answer: &Answer) {
+    let after = &world.subject;
+    let (from, to) = (before.state(), after.state());
+    if from != to {
+        let to = to.expect("no task disappears");
+        // S2-42: every change that happens is listed.
+        assert!(TABLE.iter().any(|row| row.from == from && row.to == to), "{from:?} to {to:?}");
+    }
+    if let Subject::Done(_) = before {
+        // S2-41, S2-111: ended tasks never change, whatever is asked.
+        assert_eq!(before, after);
+    }
+    if world.events.is_empty() {
+        assert_eq!(before, after);
+    }
+    let (was, is) = (numbers(before), numbers(after));
+    // S0-35, R-1, W-27: the claim version only grows.
+    assert!(is.claim_version >= was.claim_version);
+    // S2-112, R-15, W-3: attempts grow by one with a grant, and with nothing else.
+    assert_eq!(is.attempt, was.attempt + u32::from(*answer == Answer::Granted));
+    assert!(is.failures >= was.failures && is.lost >= was.lost);
+    if let (Subject::Live(was), Subject::Live(is)) = (before, after) {
+        assert!(is.decided_at >= was.decided_at);
+        assert_eq!(is.revision, was.revision + u32::from(!world.events.is_empty()));
+    }
+    check_times(after);
+}
+
+struct Numbers {
+    claim_version: u32,
+    attempt: u32,
+    failures: u32,
+    lost: u32,
+}
+
+fn numbers(subject: &Subject) -> Numbers {
+    match subject {
+        Subject::Live(task) => Numbers {
+            claim_version: task.claim_version,
+            attempt: task.attempt,
+            failures: task.failures,
+            lost: task.lost,
+        },
+        Subject::Done(done) => Numbers {
+            claim_version: done.claim_version,
+            attempt: done.attempt,
+            failures: done.failures,
+            lost: done.lost,
+        },
+        Subject::Absent => unreachable!("every life begins with a submission"),
+    }
+}
+
+fn check_times(subject: &Subject) {
+    if let Subject::Done(done) = subject {
+        let started_at = done.started_at.unwrap_or(done.completed_at);
+        // S2-113, R-31: whatever the clocks did.
+        assert!(done.created_at <= started_at && started_at <= done.completed_at);
+    }
+}
+
+fn check_grant(before: &Subject, now: Time) {
+    let task = before.live().expect("only a live task is granted");
+    // S0-40, W-1: never while another lease exists.
+    assert_eq!(task.lease(), None);
+    // S3-68, S2-96: never before it is due.
+    assert!(task.claimable_at().is_some_and(|due| due.has_come(now)));
+    // W-31: never after the deadline. R-12: never after a cancel.
+    assert!(task.policy.deadline.is_none_or(|deadline| !deadline.has_come(now)));
+    assert_eq!(task.cancel, None);
+}
+
+fn check_life(life: &Life) {
+    // R-1, S0-35: fences strictly grow from grant to grant, restores included.
+    assert!(life.fences.is_sorted_by(|earlier, later| earlier < later), "{:?}", life.fences);
+    let counted = |outcome| life.world.closed.iter().filter(|row| row.outcome == outcome).count();
+    let numbers = numbers(&life.world.subject);
+    // lost attempts and failures are counted apart, each as it happened.
+    assert_eq!(numbers.lost as usize, counted(AttemptOutcome::Lost));
+    assert!(numbers.failures as usize >= counted(AttemptOutcome::Failed));
+    // every attempt is closed once, but for the one that is open.
+    let open = life.world.subject.live().is_some_and(|task| task.lease().is_some());
+    assert_eq!(numbers.attempt as usize, life.world.closed.len() + usize::from(open));
+    // S2-100, S2-103: whatever waits or runs, somebody will look at it again.
+    if let Subject::Live(task) = &life.world.subject {
+        assert!(task.cancel.is_none() || open, "a cancelled task waits for nobody");
+        assert!(open == task.claimable_at().is_none());
+        assert!(!open || task.wakes_at().is_some());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_life_keeps_the_invariants(policy in policy(), steps in vec(step(), 1..60)) {
+        let mut life = Life::begin(policy);
+        for (passed, ask) in &steps {
+            life.live(*passed, ask);
+            check_life(&life);
+        }
+    }
+
+    #[test]
+    fn a_repeated_report_is_answered_as_the_first_time(policy in policy(), steps in vec(step(), 1..40)) {
+        let mut life = Life::begin(policy);
+        for (passed, ask) in &steps {
+            life.live(*passed, ask);
+            if let Some(Ask::Fail(back, category)) = Some(ask)
+                && let Some(caller) = life.callers.get(*back).cloned()
+            {
+                let outcome = failed(*category);
+                let first = life.world.ask_in_vain(report(&caller, outcome.clone()));
+                // S3-12, S3-63, R-5: asked again, answered again, nothing changed.
+                let second = life.world.ask_in_vain(report(&caller, outcome));
+                prop_assert_eq!(first, second);
+            }
+        }
+    }
+
+    #[test]
+    fn a_silent_world_comes_to_rest(policy in policy(), steps in vec(step(), 1..40)) {
+        let mut life = Life::begin(policy);
+        for (passed, ask) in &steps {
+            life.live(*passed, ask);
+        }
+        // S2-100, W-19: with sweeps and grants alone, no task runs for ever.
+        for _ in 0..60 {
+            let Some(task) = life.world.subject.live() else { break };
+            let now = life.world.now.max(task.decided_at);
+            let next = task.wakes_at().into_iter().chain(task.claimable_at()).min();
+            life.world.now = now.max(next.expect("a live task wakes or waits to be granted"));
+            let grant = life.world.grant_request("ann");
+            if life.world.sweep() == Answer::Nothing {
+                prop_assert_eq!(life.world.ask(grant), Answer::Granted);
+            }
+        }
+        prop_assert!(life.world.state().is_terminal());
+        prop_assert!(life.world.state() != State::Succeeded || !life.callers.is_empty());
+    }
+
+    #[test]
+    fn the_events_alone_rebuild_the_task(policy in policy(), steps in vec(step(), 1..40)) {
+        let mut life = Life::begin(policy.clone());
+        let mut rebuilt = World::submitted(policy).subject;
+        for (passed, ask) in &steps {
+            let events_before = life.world.subject.clone();
+            life.live(*passed, ask);
+            if matches!(ask, Ask::Restore) || events_before == life.world.subject {
+                continue;
+            }
+            let moment = verdict::Moment { now: life.world.now, epoch: life.world.epoch };
+            let at = rebuilt.dated(moment).now;
+            let events: Vec<Event> = life.world.events.clone();
+            rebuilt = rebuilt.settle(&events, at);
+            // replaying what was written reproduces the state, with no look at a clock.
+            prop_assert_eq!(&rebuilt, &life.world.subject);
+        }
+    }
+}

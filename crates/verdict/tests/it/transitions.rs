@@ -1,0 +1,86 @@
+//! The list of state changes is the contract's, and each has one owner.
+
+use std::collections::BTreeSet;
+
+use verdict::transition::{Authority, TABLE, is_listed};
+use verdict::{AttemptOutcome, Reason, State};
+
+type Change = (Option<State>, State);
+
+#[test]
+fn the_states_are_the_contracts_and_one_amendment() {
+    let names: Vec<&str> = State::ALL.iter().map(|state| state.name()).collect();
+    // S2-20, R-12: the six, and `cancelled`.
+    let expected = ["queued", "running", "retry", "succeeded", "failed", "halted", "cancelled"];
+    assert_eq!(names, expected);
+    for state in State::ALL {
+        assert_eq!(State::parse(state.name()), Some(state));
+        // S2-41: what is terminal has no way out.
+        let ways_out = TABLE.iter().filter(|row| row.from == Some(state)).count();
+        assert_eq!(state.is_terminal(), ways_out == 0, "{state:?}");
+    }
+}
+
+#[test]
+fn every_change_of_the_contract_is_listed_and_every_other_is_an_amendment() {
+    use State::{Cancelled, Failed, Queued, Retry, Running, Succeeded};
+    // S2-42, R-16: what the contract allows (`halted` is entered by no rule yet).
+    let contract: BTreeSet<Change> = [
+        (None, Queued),
+        (Some(Queued), Running),
+        (Some(Running), Succeeded),
+        (Some(Running), Failed),
+        (Some(Running), Retry),
+        (Some(Retry), Running),
+    ]
+    .into();
+    // W-31: cancelled from anywhere, and a deadline that ends what still waits.
+    let amendments: BTreeSet<Change> = [
+        (Some(Queued), Cancelled),
+        (Some(Retry), Cancelled),
+        (Some(Running), Cancelled),
+        (Some(Queued), Failed),
+        (Some(Retry), Failed),
+    ]
+    .into();
+    let listed: BTreeSet<Change> = TABLE.iter().map(|row| (row.from, row.to)).collect();
+    assert_eq!(listed, contract.union(&amendments).copied().collect());
+}
+
+#[test]
+fn each_change_for_each_cause_has_one_owner() {
+    // S2-19, R-22: no change made for one cause has two owners.
+    let causes: BTreeSet<_> = TABLE.iter().map(|row| (row.from, row.to, row.because)).collect();
+    assert_eq!(causes.len(), TABLE.len());
+    // S2-21: only a submission makes queued. S2-25: only the pool's claim makes running.
+    assert!(owners(State::Queued) == [Authority::Submitter]);
+    assert!(owners(State::Running) == [Authority::Pool, Authority::Pool]);
+    // S2-30: only the runner makes succeeded.
+    assert!(owners(State::Succeeded) == [Authority::Runner]);
+    // S2-95: the pool schedules no retry but of a grant that nobody received.
+    assert!(is_listed(Some(State::Running), State::Retry, Authority::Runner));
+    let pools: Vec<&str> = TABLE
+        .iter()
+        .filter(|row| row.owner == Authority::Pool && row.to == State::Retry)
+        .map(|row| row.because)
+        .collect();
+    assert_eq!(pools, ["handed back"]);
+}
+
+fn owners(to: State) -> Vec<Authority> {
+    TABLE.iter().filter(|row| row.to == to).map(|row| row.owner).collect()
+}
+
+#[test]
+fn names_are_read_as_they_are_written() {
+    for outcome in AttemptOutcome::ALL {
+        assert_eq!(AttemptOutcome::parse(outcome.name()), Some(outcome));
+    }
+    for reason in Reason::ALL {
+        assert_eq!(Reason::parse(reason.name()), Some(reason));
+    }
+    // the verdict's word is stored as no state and no reason; the outcome's is upper case.
+    assert_eq!(State::parse("CANCELLED"), None);
+    assert_eq!(Reason::parse("CANCELLED"), None);
+    assert_eq!(AttemptOutcome::parse("CANCELLED"), Some(AttemptOutcome::Cancelled));
+}
