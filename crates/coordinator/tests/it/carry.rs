@@ -1,0 +1,270 @@
+//! The carrier, embedded: what a program gets without HTTP.
+
+use coordinator::{Ended, Trouble};
+use store::Browse;
+use verdict::request::{Cancel, Manner};
+use verdict::{Answer, AttemptOutcome, Refusal, Span, State};
+
+use crate::harness::{
+    accepted, key, keyed, patient, poll, report_of, start, submission, succeeded, world,
+};
+
+fn commits<S: store::Store>(coordinator: &coordinator::Coordinator<S>) -> String {
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, coordinator.registry())
+        .expect("metrics are text");
+    let line = text.lines().find(|line| line.starts_with("tenure_batch_items_count"));
+    line.expect("commits are counted").to_owned()
+}
+
+#[tokio::test]
+async fn a_task_submitted_to_a_waiting_worker_is_granted_in_the_same_commit() {
+    let world = world().await;
+    let waiting = tokio::spawn({
+        let coordinator = world.coordinator.clone();
+        async move { coordinator.lease(patient("w")).await }
+    });
+    while !polls_waiting(&world.coordinator) {
+        tokio::task::yield_now().await;
+    }
+    let task = world.submit(submission("k")).await;
+    let granted = waiting.await.unwrap().unwrap();
+    assert_eq!(granted[0].task.id, task);
+    assert_eq!(granted[0].task.state(), State::Running);
+    assert_eq!(commits(&world.coordinator), "tenure_batch_items_count 1");
+}
+
+fn polls_waiting<S: store::Store>(coordinator: &coordinator::Coordinator<S>) -> bool {
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, coordinator.registry())
+        .expect("metrics are text");
+    text.contains("tenure_polls_waiting 1")
+}
+
+#[tokio::test]
+async fn a_whole_life_ends_in_one_commit_and_one_record() {
+    // S3-7, S3-13, S3-14, S2-44: lease, execute, report, accept the answer; completion is recorded
+    // exactly once.
+    let world = world().await;
+    let task = world.submit(submission("k")).await;
+    let granted = world.lease_one("w").await;
+    assert_eq!(granted.task.attempt, 1);
+    assert_eq!(world.started(&granted).await, Answer::Acknowledged);
+    assert!(matches!(world.heartbeat(&granted).await, Answer::Alive { cancel: None, .. }));
+    let outcome = AttemptOutcome::Succeeded;
+    let committed = Answer::Committed { outcome, state: State::Succeeded, replayed: false };
+    assert_eq!(world.succeed(&granted).await, committed);
+    let again = Answer::Committed { outcome, state: State::Succeeded, replayed: true };
+    assert_eq!(world.succeed(&granted).await, again, "S3-60, S3-62: a repeated report is answered");
+    let browse = world.coordinator.browse();
+    let found = browse.find(&key(task)).await.unwrap().unwrap();
+    assert_eq!(found.subject.state(), Some(State::Succeeded));
+    assert_eq!(browse.attempts(&key(task)).await.unwrap().len(), 1);
+    let history = browse.history(&key(task), 0, 100).await.unwrap();
+    let numbers: Vec<u32> = history.iter().map(|entry| entry.n).collect();
+    assert_eq!(numbers, [1, 2, 3, 4], "submitted, granted, started, closed: no heartbeat (R-4)");
+}
+
+#[tokio::test]
+async fn a_dead_workers_task_is_taken_over_and_its_late_report_is_cancelled() {
+    // S0-48, S3-22, S3-23, R-9: the lease runs out, another worker takes over, the late report is
+    // refused, remembered, and changes nothing.
+    let world = world().await;
+    let task = world.submit(submission("k")).await;
+    let dead = world.lease_one("dead").await;
+    world.started(&dead).await;
+    world.pass(Span::from_millis(1_999)).await;
+    assert!(world.lease("heir").await.is_empty(), "R-2: not before its end");
+    world.pass(Span::from_millis(1)).await;
+    let heir = world.lease_one("heir").await;
+    assert_eq!((heir.task.attempt, heir.task.lost), (2, 1));
+    let fences = [&dead, &heir].map(|granted| granted.task.lease().unwrap().fence);
+    assert!(fences[0] < fences[1], "A2: the fence only grows");
+    let late = world.succeed(&dead).await;
+    let superseded = Refusal::AttemptSuperseded { expected: 2, received: 1 };
+    assert_eq!(late, Answer::Refused(superseded));
+    assert!(matches!(world.succeed(&heir).await, Answer::Committed { .. }));
+    let refused = world.coordinator.browse().refused(&key(task)).await.unwrap();
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].code, "attempt_mismatch");
+}
+
+#[tokio::test]
+async fn a_grant_nobody_took_goes_back_at_once_with_its_old_place() {
+    // F54, DESIGN 14: an answer without a taker is UNDELIVERED, never LOST.
+    let world = world().await;
+    let waiting = tokio::spawn({
+        let coordinator = world.coordinator.clone();
+        async move { coordinator.lease(patient("gone")).await }
+    });
+    while !polls_waiting(&world.coordinator) {
+        tokio::task::yield_now().await;
+    }
+    // Hung up between decision and answer: the poll is dropped while the grant is under way.
+    let submitted = world.coordinator.submit(vec![submission("k")]);
+    waiting.abort();
+    let (task, _) = accepted(&submitted.await[0]);
+    let granted = loop {
+        let mut granted = world.lease("next").await;
+        if let Some(granted) = granted.pop() {
+            break granted;
+        }
+        world.round().await;
+    };
+    assert_eq!(granted.task.id, task);
+    assert_eq!((granted.task.lost, granted.task.failures), (0, 0));
+}
+
+#[tokio::test]
+async fn releasing_a_grant_gives_the_task_to_the_next_poll() {
+    let world = world().await;
+    world.submit(submission("k")).await;
+    let lost = world.lease_one("w").await;
+    world.coordinator.release(vec![(lost.key(), lost.lease())]);
+    world.round().await;
+    let granted = world.lease_one("w").await;
+    assert_eq!((granted.task.attempt, granted.task.lost, granted.task.undelivered), (2, 0, 0));
+    let attempts = world.coordinator.browse().attempts(&granted.key()).await.unwrap();
+    assert_eq!(attempts[0].outcome, AttemptOutcome::Undelivered);
+}
+
+#[tokio::test]
+async fn a_repeated_poll_finds_the_leases_of_the_first() {
+    // F54: granted, answer lost, asked again under the same name.
+    let world = world().await;
+    world.submit(submission("k")).await;
+    let named = || coordinator::Poll { poll: Some("p1".into()), ..poll("w") };
+    let first = world.coordinator.lease(named()).await.unwrap();
+    let again = world.coordinator.lease(named()).await.unwrap();
+    assert_eq!(first[0].lease(), again[0].lease());
+    assert_eq!(again[0].task.attempt, 1);
+}
+
+#[tokio::test]
+async fn a_stall_of_ours_costs_no_honest_worker_its_lease() {
+    // A8, F09, F24, F63: ten minutes pass in one jump; nobody could have been heard.
+    let world = world().await;
+    world.submit(submission("k")).await;
+    let granted = world.lease_one("w").await;
+    world.started(&granted).await;
+    world.clock.advance(Span::from_secs(600));
+    world.round().await;
+    assert!(matches!(world.succeed(&granted).await, Answer::Committed { .. }));
+}
+
+#[tokio::test]
+async fn a_restart_gives_leases_back_the_time_nobody_listened() {
+    // A8, F12: alive at the crash, extended by the gap; but the time that was heard still counts.
+    let first = world().await;
+    first.submit(submission("k")).await;
+    let granted = first.lease_one("w").await;
+    first.started(&granted).await;
+    assert_eq!(first.coordinator.stop().await, Ended::Drained);
+    first.clock.advance(Span::from_secs(3_600));
+    let store = first.coordinator.store().reopen();
+    let second = crate::harness::World { coordinator: start(store).await, clock: first.clock };
+    assert!(matches!(second.heartbeat(&granted).await, Answer::Alive { .. }));
+    second.pass(Span::from_secs(2)).await;
+    let expired = second.heartbeat(&granted).await;
+    assert_eq!(expired, Answer::Refused(Refusal::TaskExpired { state: State::Retry }));
+}
+
+#[tokio::test]
+async fn a_restored_store_has_no_valid_leases() {
+    // S3-24: recovery from a backup invalidates every lease from before.
+    let first = world().await;
+    first.submit(submission("k")).await;
+    let granted = first.lease_one("w").await;
+    first.coordinator.stop().await;
+    let store = first.coordinator.store().restore();
+    let second = crate::harness::World { coordinator: start(store).await, clock: first.clock };
+    let answer = second.succeed(&granted).await;
+    assert_eq!(answer, Answer::Refused(Refusal::TaskExpired { state: State::Running }));
+}
+
+#[tokio::test]
+async fn draining_refuses_new_work_and_still_takes_reports() {
+    // F11, S2-51: what is running may end; what is new waits for the next start.
+    let world = world().await;
+    world.submit(submission("k")).await;
+    let granted = world.lease_one("w").await;
+    let waiting = tokio::spawn({
+        let coordinator = world.coordinator.clone();
+        async move { coordinator.lease(patient("w2")).await }
+    });
+    while !polls_waiting(&world.coordinator) {
+        tokio::task::yield_now().await;
+    }
+    world.coordinator.drain();
+    assert_eq!(waiting.await.unwrap(), Ok(Vec::new()), "waiting polls are answered empty");
+    let refused = world.coordinator.submit(vec![submission("k")]).await;
+    assert_eq!(refused[0], Err(Trouble::ShuttingDown));
+    assert!(matches!(world.succeed(&granted).await, Answer::Committed { .. }));
+    assert_eq!(world.coordinator.stop().await, Ended::Drained);
+}
+
+#[tokio::test]
+async fn equal_keys_in_one_batch_make_one_task() {
+    // C4, S2-115, R-32: also when both come in the same breath.
+    let world = world().await;
+    let batch = vec![keyed("k", "a"), keyed("k", "a"), keyed("other", "a"), keyed("k", "b")];
+    let replies = world.coordinator.submit(batch).await;
+    let (first, replayed) = accepted(&replies[0]);
+    assert!(!replayed);
+    assert_eq!(accepted(&replies[1]), (first, true));
+    let reused = Refusal::KeyReused { holder: first };
+    assert_eq!(replies[2].as_ref().unwrap().answer, Answer::Refused(reused));
+    assert_ne!(accepted(&replies[3]).0, first);
+}
+
+#[tokio::test]
+async fn a_lease_lives_as_long_as_it_is_renewed() {
+    // S0-42, S3-48: each accepted heartbeat starts the lease's length anew.
+    let world = world().await;
+    world.submit(submission("k")).await;
+    let granted = world.lease_one("w").await;
+    world.pass(Span::from_millis(1_900)).await;
+    assert!(matches!(world.heartbeat(&granted).await, Answer::Alive { .. }));
+    world.pass(Span::from_millis(1_900)).await;
+    assert!(matches!(world.succeed(&granted).await, Answer::Committed { .. }));
+}
+
+#[tokio::test]
+async fn a_cancel_ignored_until_its_grace_is_over_ends_in_cancel_timeout() {
+    // W-13, S4-56, R-13: signalled by a heartbeat, ignored, revoked; the worker learns 410.
+    let world = world().await;
+    let mut ignoring = submission("k");
+    ignoring.policy.cancel_grace = Span::from_secs(1);
+    let task = world.submit(ignoring).await;
+    let granted = world.lease_one("w").await;
+    world.started(&granted).await;
+    let cancel = Cancel { reason: Some("user_requested".into()), manner: Manner::Ask };
+    let reply = world.coordinator.cancel(key(task), cancel).await.unwrap();
+    assert!(matches!(reply.answer, Answer::CancelAccepted { state: State::Running, .. }));
+    let Answer::Alive { cancel: Some(signal), .. } = world.heartbeat(&granted).await else {
+        panic!("the heartbeat carries the signal");
+    };
+    assert_eq!(signal.reason, Some("user_requested".into()));
+    world.pass(Span::from_millis(900)).await;
+    assert!(matches!(world.heartbeat(&granted).await, Answer::Alive { cancel: Some(_), .. }));
+    world.pass(Span::from_millis(200)).await;
+    let late = world.heartbeat(&granted).await;
+    assert_eq!(late, Answer::Refused(Refusal::TaskExpired { state: State::Failed }));
+    let found = world.coordinator.browse().find(&key(task)).await.unwrap().unwrap();
+    let verdict::Subject::Done(done) = found.subject else { panic!("the task has ended") };
+    assert_eq!(done.end.reason, Some(verdict::Reason::CancelTimeout));
+    assert!(world.lease("other").await.is_empty(), "never retried");
+}
+
+#[tokio::test]
+async fn a_conflicting_report_is_rejected_without_effect() {
+    // S3-36, R-5: another report for a lease that already reported.
+    let world = world().await;
+    world.submit(submission("k")).await;
+    let granted = world.lease_one("w").await;
+    world.succeed(&granted).await;
+    let other = report_of(&granted, succeeded("2"));
+    let reply = world.coordinator.report(granted.key(), other).await.unwrap();
+    let refusal = Refusal::ConflictingReport { state: State::Succeeded };
+    assert_eq!(reply.answer, Answer::Refused(refusal));
+}

@@ -1,0 +1,163 @@
+//! What happens when the store fails: definite answers, nothing lost, nothing invented.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use coordinator::{Ended, Reply, Trouble};
+use store::memory::{ManualClock, MemoryStore};
+use store::{Browse, FailureKind, Filter};
+use verdict::{Answer, Scope, State, Subject};
+
+use crate::faulty::FaultyStore;
+use crate::harness::{World, accepted, keyed, report_of, start, submission, succeeded};
+
+async fn faulty_world() -> (World<FaultyStore>, FaultyStore) {
+    let clock = Arc::new(ManualClock::default());
+    let store = FaultyStore::over(MemoryStore::new(clock.clone()));
+    (World { coordinator: start(store.clone()).await, clock }, store)
+}
+
+async fn all_tasks(store: &FaultyStore) -> Vec<store::Found> {
+    let filter = Filter { limit: 1_000, ..Filter::default() };
+    store.inner.browse_all(&filter).await
+}
+
+trait BrowseAll {
+    async fn browse_all(&self, filter: &Filter) -> Vec<store::Found>;
+}
+
+impl BrowseAll for MemoryStore {
+    async fn browse_all(&self, filter: &Filter) -> Vec<store::Found> {
+        store::Store::browse(self).list(&Scope::default(), filter).await.expect("memory reads")
+    }
+}
+
+#[tokio::test]
+async fn one_request_the_store_cannot_take_does_not_fail_its_batch() {
+    // DESIGN 14: halved until the culprit stands alone; only it gets the error.
+    let (world, store) = faulty_world().await;
+    store.faults.refuses_poison.store(true, Ordering::SeqCst);
+    let mut batch: Vec<_> = (0..40).map(|_| submission("good")).collect();
+    batch.insert(23, submission("poison"));
+    let replies = world.coordinator.submit(batch).await;
+    for (index, reply) in replies.iter().enumerate() {
+        match index {
+            23 => assert_eq!(*reply, Err(Trouble::Defect)),
+            _ => assert!(!accepted(reply).1),
+        }
+    }
+    assert_eq!(all_tasks(&store).await.len(), 40);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_a_clear_answer_and_service_goes_on_when_space_returns() {
+    // F19, C3: definite refusal, no trace, and no restart needed.
+    let (world, store) = faulty_world().await;
+    store.faults.fail_call(0, FailureKind::Full);
+    let refused = world.coordinator.submit(vec![submission("k")]).await;
+    assert!(matches!(&refused[0], Err(Trouble::Unavailable(why)) if why.contains("today")));
+    assert!(all_tasks(&store).await.is_empty());
+    store.faults.heal();
+    world.submit(submission("k")).await;
+    assert_eq!(all_tasks(&store).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_commit_of_unknown_outcome_is_never_guessed() {
+    // F20, C3, RELIABILITY 1.2: the caller learns "unknown", the carrier ends, and after reopening
+    // the same key finds what was in fact committed.
+    let (world, store) = faulty_world().await;
+    store.faults.commit_unknown.store(true, Ordering::SeqCst);
+    let replies = world.coordinator.submit(vec![keyed("k", "a")]).await;
+    assert_eq!(replies[0], Err(Trouble::Unknown));
+    assert!(matches!(world.coordinator.ended().await, Ended::Fatal(why) if why.contains("disk")));
+    let later = world.coordinator.submit(vec![keyed("k", "b")]).await;
+    assert_eq!(later[0], Err(Trouble::ShuttingDown));
+    let reopened = start(store.inner.reopen()).await;
+    let again = reopened.submit(vec![keyed("k", "a")]).await;
+    assert!(accepted(&again[0]).1, "the first submission was recorded, and is found by its key");
+}
+
+#[tokio::test]
+async fn overload_sheds_new_work_and_keeps_taking_reports() {
+    // DESIGN 1, F44: while a commit hangs, submissions are refused long before reports are.
+    let (world, store) = faulty_world().await;
+    world.submit(submission("k")).await;
+    let granted = world.lease_one("w").await;
+    store.faults.is_held.store(true, Ordering::SeqCst);
+    let coordinator = &world.coordinator;
+    let mut hanging = tokio::task::JoinSet::new();
+    let shed = loop {
+        let coordinator = coordinator.clone();
+        hanging.spawn(async move { coordinator.submit(vec![submission("k")]).await });
+        tokio::task::yield_now().await;
+        match hanging.try_join_next() {
+            Some(reply) => break reply.unwrap(),
+            None => assert!(hanging.len() < 20_000, "the lane is bounded"),
+        }
+    };
+    assert_eq!(shed[0], Err(Trouble::Overloaded));
+    let report = tokio::spawn({
+        let (coordinator, granted) = (coordinator.clone(), granted.clone());
+        let report = report_of(&granted, succeeded("1"));
+        async move { coordinator.report(granted.key(), report).await }
+    });
+    tokio::task::yield_now().await;
+    store.faults.is_held.store(false, Ordering::SeqCst);
+    store.faults.released.notify_waiters();
+    let answer = report.await.unwrap().unwrap().answer;
+    assert!(matches!(answer, Answer::Committed { state: State::Succeeded, .. }));
+    while let Some(reply) = hanging.join_next().await {
+        let reply: Vec<Reply> = reply.unwrap();
+        assert!(matches!(reply[0], Ok(_) | Err(Trouble::Overloaded)));
+    }
+}
+
+#[tokio::test]
+async fn whichever_store_call_fails_the_answers_stay_true() {
+    // F33, C2, C3, A3: fail the n-th call, for every n, until a run sees no failure. Whatever was
+    // answered is what is stored, and asking again gets there.
+    for kind in [FailureKind::Full, FailureKind::Unavailable] {
+        let mut nth = 0;
+        while run_with_failure(nth, kind).await {
+            nth += 1;
+            assert!(nth < 500, "a life is a bounded number of calls");
+        }
+        assert!(nth > 10, "failures were injected at {nth} calls");
+    }
+}
+
+/// One life with its `nth` store call failing. Says whether the failure was reached.
+async fn run_with_failure(nth: usize, kind: FailureKind) -> bool {
+    let (world, store) = faulty_world().await;
+    store.faults.fail_call(nth, kind);
+    let (task, _) = until_ok(async || {
+        world.coordinator.submit(vec![keyed("k", "once")]).await.remove(0)
+    })
+    .await;
+    let granted = loop {
+        if let Some(granted) = world.lease("w").await.pop() {
+            break granted;
+        }
+    };
+    assert_eq!(granted.task.id, task);
+    let mut answers = Vec::new();
+    while answers.is_empty() {
+        let report = report_of(&granted, succeeded("1"));
+        answers.extend(world.coordinator.report(granted.key(), report).await);
+    }
+    assert!(matches!(answers[0].answer, Answer::Committed { replayed: false, .. }));
+    let found = all_tasks(&store).await;
+    assert_eq!(found.len(), 1, "nothing lost, nothing doubled");
+    assert!(matches!(&found[0].subject, Subject::Done(done) if done.attempt == 1));
+    store.faults.has_struck()
+}
+
+async fn until_ok(mut ask: impl AsyncFnMut() -> Reply) -> (verdict::TaskId, bool) {
+    loop {
+        let reply = ask().await;
+        if reply.is_ok() {
+            return accepted(&reply);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! A store that fails when told to: SQLite's own method, "fail the n-th call, for every n".
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use store::memory::{MemoryBrowse, MemoryStore};
+use store::{
+    ApiKey, Batch, Change, CommitFailure, Failure, FailureKind, Held, Key, Loaded, Opened, PollRef,
+    Ready, Refused, Store, TaskKey, Want, Writer,
+};
+use tokio::sync::Notify;
+use verdict::{Closed, LeaseId, Span, Subject, Task, TaskId, Time};
+
+/// What is to go wrong.
+#[derive(Default)]
+pub(crate) struct Faults {
+    calls: AtomicUsize,
+    /// The call that fails with this kind.
+    nth: Mutex<Option<(usize, FailureKind)>>,
+    /// Saving a task of the kind `poison` is refused as invalid.
+    pub(crate) refuses_poison: AtomicBool,
+    /// The next commit succeeds, but says that it does not know.
+    pub(crate) commit_unknown: AtomicBool,
+    /// Commits wait here while set.
+    pub(crate) is_held: AtomicBool,
+    pub(crate) released: Notify,
+}
+
+impl Faults {
+    pub(crate) fn fail_call(&self, nth: usize, kind: FailureKind) {
+        self.calls.store(0, Ordering::SeqCst);
+        *self.nth.lock().expect("not poisoned") = Some((nth, kind));
+    }
+
+    pub(crate) fn heal(&self) {
+        *self.nth.lock().expect("not poisoned") = None;
+    }
+
+    /// Whether the chosen call has been reached.
+    pub(crate) fn has_struck(&self) -> bool {
+        let nth = *self.nth.lock().expect("not poisoned");
+        nth.is_some_and(|(nth, _)| self.calls.load(Ordering::SeqCst) > nth)
+    }
+
+    fn call(&self, what: &str) -> Result<(), Failure> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        match *self.nth.lock().expect("not poisoned") {
+            Some((nth, kind)) if nth == call => Err(Failure::new(kind, format!("no {what} today"))),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct FaultyStore {
+    pub(crate) inner: MemoryStore,
+    pub(crate) faults: Arc<Faults>,
+}
+
+impl FaultyStore {
+    pub(crate) fn over(inner: MemoryStore) -> Self {
+        Self { inner, faults: Arc::default() }
+    }
+}
+
+pub(crate) struct FaultyWriter {
+    inner: <MemoryStore as Store>::Writer,
+    faults: Arc<Faults>,
+}
+
+pub(crate) struct FaultyBatch<'w> {
+    inner: <<MemoryStore as Store>::Writer as Writer>::Batch<'w>,
+    faults: Arc<Faults>,
+}
+
+impl Store for FaultyStore {
+    type Writer = FaultyWriter;
+    type Browse = MemoryBrowse;
+
+    async fn writer(&self) -> Result<FaultyWriter, Failure> {
+        Ok(FaultyWriter { inner: self.inner.writer().await?, faults: self.faults.clone() })
+    }
+
+    fn browse(&self) -> &MemoryBrowse {
+        self.inner.browse()
+    }
+
+    fn now(&self) -> Time {
+        self.inner.now()
+    }
+
+    fn opened(&self) -> Opened {
+        self.inner.opened()
+    }
+}
+
+impl Writer for FaultyWriter {
+    type Batch<'w> = FaultyBatch<'w>;
+
+    async fn begin(&mut self) -> Result<FaultyBatch<'_>, Failure> {
+        self.faults.call("begin")?;
+        Ok(FaultyBatch { inner: self.inner.begin().await?, faults: self.faults.clone() })
+    }
+
+    async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
+        self.inner.next_wake().await
+    }
+
+    fn shortest_lease(&self) -> Option<Span> {
+        self.inner.shortest_lease()
+    }
+
+    async fn put_api_key(&mut self, key: &ApiKey) -> Result<(), Failure> {
+        self.inner.put_api_key(key).await
+    }
+}
+
+impl Batch for FaultyBatch<'_> {
+    async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
+        self.faults.call("load")?;
+        self.inner.load(keys).await
+    }
+
+    async fn closed(&mut self, leases: &[(TaskId, LeaseId)]) -> Result<Vec<Option<Closed>>, Failure> {
+        self.faults.call("closed")?;
+        self.inner.closed(leases).await
+    }
+
+    async fn holders(&mut self, keys: &[Key]) -> Result<Vec<Option<Held>>, Failure> {
+        self.faults.call("holders")?;
+        self.inner.holders(keys).await
+    }
+
+    async fn polled(&mut self, polls: &[PollRef]) -> Result<Vec<Vec<Ready>>, Failure> {
+        self.faults.call("polled")?;
+        self.inner.polled(polls).await
+    }
+
+    async fn now(&mut self) -> Result<Time, Failure> {
+        self.faults.call("now")?;
+        self.inner.now().await
+    }
+
+    async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
+        self.faults.call("save")?;
+        let poisons = |change: &Change| match &change.after {
+            Subject::Live(task) => task.kind.as_str() == "poison",
+            Subject::Done(_) | Subject::Absent => false,
+        };
+        if self.faults.refuses_poison.load(Ordering::SeqCst) && changes.iter().any(poisons) {
+            return Err(Failure::new(FailureKind::Invalid, "poison cannot be stored"));
+        }
+        self.inner.save(changes, refused).await
+    }
+
+    async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {
+        self.faults.call("ready")?;
+        self.inner.ready(wants, now).await
+    }
+
+    async fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
+        self.faults.call("due")?;
+        self.inner.due(now, limit).await
+    }
+
+    async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
+        self.faults.call("running")?;
+        self.inner.running(after, limit).await
+    }
+
+    fn pulse(&mut self) {
+        self.inner.pulse();
+    }
+
+    async fn commit(self) -> Result<(), CommitFailure> {
+        let Self { inner, faults } = self;
+        let released = faults.released.notified();
+        if faults.is_held.load(Ordering::SeqCst) {
+            released.await;
+        }
+        faults.call("commit").map_err(CommitFailure::RolledBack)?;
+        inner.commit().await?;
+        if faults.commit_unknown.swap(false, Ordering::SeqCst) {
+            let failure = Failure::new(FailureKind::Fatal, "the disk said nothing");
+            return Err(CommitFailure::Unknown(failure));
+        }
+        Ok(())
+    }
+}
