@@ -2,13 +2,44 @@
 //!
 //! [`Client`] asks a coordinator over HTTP and answers with the typed shapes of [`wire`]. It repeats a
 //! call only when nothing was decided: no answer at all, 429 or 503. A verdict is never a reason to
-//! repeat.
+//! repeat. [`Worker`] fetches work and runs tasks under their leases; [`testing`] runs a task without
+//! either.
+//!
+//! ```no_run
+//! use tenure::{Ctx, Worker};
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), tenure::Error> {
+//!     Worker::from_env()?
+//!         .queue("default")
+//!         .task("hello", |_: Ctx, name: String| async move { Ok(format!("Hello, {name}!")) })
+//!         .run()
+//!         .await
+//! }
+//! ```
+//!
+//! # What a task may rely on
+//!
+//! - Heartbeats are sent from a thread of their own: code that blocks its runtime keeps its lease.
+//! - The lease is trusted for `ttl × 0.9 − 1 s` (leases up to 2.5 s: `ttl × 0.75`), counted from before
+//!   the renewing request was sent. When that is over, or the coordinator says that authority is lost,
+//!   [`Ctx::cancelled`] completes, the future is dropped a moment later, and its result is discarded.
+//!   Code that blocks cannot be dropped: it should look at [`Ctx::is_cancelled`].
+//! - [`Ctx::fence`] grows with every attempt. What the code writes elsewhere is safe against an older
+//!   attempt only if the receiver refuses a smaller fence than it has seen.
+//! - A failure is reported once, with its category; whether there is another attempt is decided by the
+//!   coordinator.
 
 mod client;
 mod error;
+mod task_error;
+pub mod testing;
 mod transport;
+mod worker;
 
 pub use client::{Client, DEFAULT_URL, Force};
 pub use error::Error;
+pub use task_error::{TaskError, TaskResult};
 pub use transport::Retries;
 pub use wire;
+pub use worker::{Ctx, Stop, Worker, WorkerEvent};

@@ -1,0 +1,217 @@
+//! Why a task could not be done, in the categories the coordinator decides retries by.
+//!
+//! The worker only says what happened: whether there is another attempt is not its decision.
+
+use std::fmt;
+
+use serde::Serialize;
+use wire::limits::{MESSAGE_BYTES_MAX, STACK_TRACE_BYTES_MAX};
+use wire::requests::ReportedError;
+use wire::{ErrorCategory, Json};
+
+/// What a task returns.
+pub type TaskResult<T> = Result<T, TaskError>;
+
+/// A task's failure with its category. Any other error becomes one through `?`, as USER_CODE.
+///
+/// It is no `std::error::Error` itself, so that the conversion can exist.
+///
+/// ```
+/// use tenure::{TaskError, TaskResult};
+///
+/// fn width(text: &str) -> TaskResult<u32> {
+///     let width: u32 = text.parse()?;
+///     if width == 0 {
+///         return Err(TaskError::data("the width must not be zero"));
+///     }
+///     Ok(width)
+/// }
+/// assert!(width("0").is_err());
+/// ```
+#[derive(Clone, Debug)]
+pub struct TaskError {
+    category: ErrorCategory,
+    message: String,
+    stack_trace: Option<String>,
+    retryable: Option<bool>,
+    phase: Option<String>,
+    partial_progress: Option<Json>,
+}
+
+impl TaskError {
+    fn new(category: ErrorCategory, message: impl fmt::Display) -> TaskError {
+        TaskError {
+            category,
+            message: message.to_string(),
+            stack_trace: None,
+            retryable: None,
+            phase: None,
+            partial_progress: None,
+        }
+    }
+
+    /// The task's own code failed; retried by default.
+    pub fn user_code(message: impl fmt::Display) -> TaskError {
+        TaskError::new(ErrorCategory::UserCode, message)
+    }
+
+    /// The input is not valid; not retried by default.
+    pub fn data(message: impl fmt::Display) -> TaskError {
+        TaskError::new(ErrorCategory::DataQuality, message)
+    }
+
+    /// A setting is missing or wrong; not retried by default.
+    pub fn config(message: impl fmt::Display) -> TaskError {
+        TaskError::new(ErrorCategory::Configuration, message)
+    }
+
+    /// A service, the memory or the disk failed; retried by default.
+    pub fn infra(message: impl fmt::Display) -> TaskError {
+        TaskError::new(ErrorCategory::Infrastructure, message)
+    }
+
+    /// A deadline passed; retried by default.
+    pub fn timeout(message: impl fmt::Display) -> TaskError {
+        TaskError::new(ErrorCategory::Timeout, message)
+    }
+
+    /// The task's own code failed, and would fail again.
+    pub fn permanent(message: impl fmt::Display) -> TaskError {
+        TaskError::user_code(message).never_retry()
+    }
+
+    /// The task stopped because its context asked it to.
+    pub fn cancelled() -> TaskError {
+        TaskError::new(ErrorCategory::Cancelled, "stopped as asked")
+    }
+
+    /// Asks for no further attempt, whatever the category says.
+    pub fn never_retry(mut self) -> TaskError {
+        self.retryable = Some(false);
+        self
+    }
+
+    /// Asks for another attempt, whatever the category says.
+    pub fn worth_retrying(mut self) -> TaskError {
+        self.retryable = Some(true);
+        self
+    }
+
+    /// Where in the code it happened.
+    pub fn with_stack_trace(mut self, trace: impl Into<String>) -> TaskError {
+        self.stack_trace = Some(trace.into());
+        self
+    }
+
+    /// What a cancelled task was doing when it stopped.
+    pub fn during_phase(mut self, phase: impl Into<String>) -> TaskError {
+        self.phase = Some(phase.into());
+        self
+    }
+
+    /// How far a cancelled task had come; what has no JSON form is left out.
+    pub fn with_partial_progress(mut self, progress: &impl Serialize) -> TaskError {
+        self.partial_progress = Json::from_value(progress).ok();
+        self
+    }
+
+    pub fn category(&self) -> ErrorCategory {
+        self.category
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(crate) fn phase(&self) -> Option<String> {
+        self.phase.clone()
+    }
+
+    pub(crate) fn partial_progress(&self) -> Option<Json> {
+        self.partial_progress.clone()
+    }
+
+    /// The error of a report with outcome FAILED. CANCELLED is no failure's category: code that stops
+    /// without having been asked to has failed like any other code.
+    pub(crate) fn reported(&self) -> ReportedError {
+        let category = match self.category {
+            ErrorCategory::Cancelled => ErrorCategory::UserCode,
+            category => category,
+        };
+        ReportedError {
+            category,
+            message: shortened(&self.message, MESSAGE_BYTES_MAX),
+            stack_trace: self.stack_trace.as_deref().map(|t| shortened(t, STACK_TRACE_BYTES_MAX)),
+            retryable: self.retryable,
+        }
+    }
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.category, self.message)
+    }
+}
+
+impl<E: std::error::Error> From<E> for TaskError {
+    fn from(error: E) -> TaskError {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(source) = cause {
+            message.push_str(": ");
+            message.push_str(&source.to_string());
+            cause = source.source();
+        }
+        TaskError::user_code(message)
+    }
+}
+
+/// The beginning of a text, cut between two characters.
+pub(crate) fn shortened(text: &str, bytes_max: usize) -> String {
+    let mut end = bytes_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_constructor_has_its_category_and_its_opinion_about_retries() {
+        // S4-58: every error a task can return has a category.
+        let table = [
+            (TaskError::user_code("x"), "USER_CODE", None),
+            (TaskError::data("x"), "DATA_QUALITY", None),
+            (TaskError::config("x"), "CONFIGURATION", None),
+            (TaskError::infra("x"), "INFRASTRUCTURE", None),
+            (TaskError::timeout("x"), "TIMEOUT", None),
+            (TaskError::permanent("x"), "USER_CODE", Some(false)),
+            (TaskError::infra("x").never_retry(), "INFRASTRUCTURE", Some(false)),
+            (TaskError::data("x").worth_retrying(), "DATA_QUALITY", Some(true)),
+        ];
+        for (error, category, retryable) in table {
+            let reported = error.reported();
+            assert_eq!((reported.category.as_str(), reported.retryable), (category, retryable));
+        }
+    }
+
+    #[test]
+    fn any_other_error_becomes_user_code_and_keeps_its_causes() {
+        // W-15, S4-58: an error nobody categorised is the task's own, with no opinion about retries.
+        let cause = "x".parse::<u32>().unwrap_err();
+        let error = TaskError::from(std::io::Error::other(cause));
+        assert_eq!(error.category(), ErrorCategory::UserCode);
+        assert!(error.message().contains("invalid digit"), "{}", error.message());
+    }
+
+    #[test]
+    fn long_text_is_cut_between_characters() {
+        assert_eq!(shortened("aé", 2), "a");
+        assert_eq!(shortened("aé", 3), "aé");
+        let error = TaskError::user_code("é".repeat(MESSAGE_BYTES_MAX));
+        assert!(error.reported().message.len() <= MESSAGE_BYTES_MAX);
+    }
+}

@@ -1,0 +1,138 @@
+//! Runs a task without a coordinator, in a unit test.
+//!
+//! What a worker would have reported is what comes back: input and output pass through JSON, and a
+//! panic is a failure. There is no lease, so that only [`cancel`] stops a task.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::answers::Envelope;
+use wire::{Json, Time};
+
+use crate::task_error::TaskResult;
+use crate::worker::standing::Standing;
+use crate::worker::task::{read, typed, write};
+use crate::worker::{Ctx, Stop, caught};
+
+/// Runs a task's function as a worker would, with attempt 1 and fence 1.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use tenure::{Ctx, TaskResult, testing::run_inline};
+///
+/// async fn double(_: Ctx, n: u32) -> TaskResult<u32> {
+///     Ok(n * 2)
+/// }
+/// assert_eq!(run_inline(double, &21).await.expect("it doubles"), 42);
+/// # }
+/// ```
+pub async fn run_inline<F, In, I, O, Fut>(work: F, input: &In) -> TaskResult<O>
+where
+    F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
+    In: Serialize + ?Sized,
+    I: DeserializeOwned + Send + 'static,
+    O: Serialize + DeserializeOwned,
+    Fut: Future<Output = TaskResult<O>> + Send + 'static,
+{
+    let output = caught(typed(work)(context(input)?)).await?;
+    read(&output)
+}
+
+/// A context with this input, for functions that take one.
+pub fn context<In: Serialize + ?Sized>(input: &In) -> TaskResult<Ctx> {
+    let envelope = Arc::new(envelope(write(&input)?));
+    Ok(Ctx::new(envelope, Arc::new(Standing::new(String::new()))))
+}
+
+/// Asks the task of a context to stop, as a cancelled run would.
+pub fn cancel(ctx: &Ctx, reason: &str) {
+    ctx.stop(Stop::CancelRequested { reason: Some(reason.to_owned()) });
+}
+
+fn envelope(input: Json) -> Envelope {
+    Envelope {
+        task_id: "task_inline".to_owned(),
+        run_id: "run_inline".to_owned(),
+        tenant_id: "default".to_owned(),
+        workspace_id: "default".to_owned(),
+        task_key: "inline".to_owned(),
+        asset_id: None,
+        resources: None,
+        kind: "inline".to_owned(),
+        queue: "inline".to_owned(),
+        attempt: 1,
+        lease_id: "lease_inline".to_owned(),
+        fence: 1,
+        input,
+        enqueued_at: Time::MIN,
+        deadline: None,
+        lease_expires_at: Time::MAX,
+        callback_base_url: String::new(),
+        task_token: String::new(),
+        token_expires_at: Time::MAX,
+        heartbeat_interval_ms: 30_000,
+        heartbeat_timeout_ms: 90_000,
+        cancel_grace_period_ms: 30_000,
+        labels: BTreeMap::new(),
+        traceparent: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::ErrorCategory;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_runs_without_a_coordinator() {
+        // S4-74: the client library's tasks can be tested alone.
+        let greet = |ctx: Ctx, name: String| async move {
+            Ok(format!("{name}, attempt {}, fence {}", ctx.attempt(), ctx.fence()))
+        };
+        let greeting = run_inline(greet, "Ada").await;
+        assert_eq!(greeting.unwrap(), "Ada, attempt 1, fence 1");
+    }
+
+    #[tokio::test]
+    async fn an_input_of_another_shape_is_a_matter_of_data() {
+        // S4-58: the worker categorises what it finds before the task's code runs.
+        let double = |_: Ctx, n: u32| async move { Ok(n * 2) };
+        let error = run_inline(double, "text").await.unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::DataQuality);
+    }
+
+    #[tokio::test]
+    async fn an_output_beyond_the_bound_fails_for_good() {
+        let fill = |_: Ctx, n: usize| async move { Ok("x".repeat(n)) };
+        let error = run_inline(fill, &(wire::limits::PAYLOAD_BYTES_MAX + 1)).await.unwrap_err();
+        assert_eq!(error.reported().retryable, Some(false));
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_failure_that_names_its_place() {
+        // S3-56, S4-58: a panic is reported like any other failure.
+        let fall = |_: Ctx, n: u32| async move {
+            assert!(n > 1, "fell at {n}");
+            Ok(n)
+        };
+        let error = run_inline(fall, &1).await.unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::UserCode);
+        assert!(error.message().contains("fell at 1"), "{error}");
+        assert!(error.reported().stack_trace.unwrap().contains("testing.rs"));
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_context_ends_what_waits_for_it() {
+        let ctx = context("x").unwrap();
+        cancel(&ctx, "user_requested");
+        let waited = ctx.or_cancelled(std::future::pending::<()>()).await;
+        assert_eq!(waited.unwrap_err().category(), ErrorCategory::Cancelled);
+        let reason = Some("user_requested".to_owned());
+        assert_eq!(ctx.stopped(), Some(Stop::CancelRequested { reason }));
+    }
+}

@@ -1,0 +1,275 @@
+//! A worker: fetches work, runs tasks under their leases, reports what became of them.
+//!
+//! Truth is decided by the coordinator alone. The loop obeys its three verdicts, keeps heartbeats away
+//! from the tasks' code, stops a task when its own clock says that the lease may be over, and never
+//! repeats a task by itself.
+
+mod attempt;
+mod clock;
+mod ctx;
+mod event;
+mod heartbeats;
+mod lifeline;
+mod panic;
+mod pause;
+mod polling;
+mod reports;
+pub(crate) mod standing;
+pub(crate) mod task;
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use wire::limits::BATCH_ITEMS_MAX;
+
+use self::attempt::Shop;
+pub use self::ctx::Ctx;
+use self::event::Events;
+pub use self::event::WorkerEvent;
+use self::heartbeats::Holdings;
+use self::lifeline::Lifeline;
+pub(crate) use self::panic::caught;
+use self::polling::Polling;
+pub use self::standing::Stop;
+use self::task::{Tasks, typed};
+use crate::client::random_hex;
+use crate::task_error::TaskResult;
+use crate::{Client, Error, Retries};
+
+/// More would not fit one batch of heartbeats, and a second process serves better.
+const CONCURRENCY_MAX: usize = BATCH_ITEMS_MAX;
+const CONCURRENCY_DEFAULT: usize = 8;
+/// What supervisors commonly wait between asking a process to end and ending it, with a reserve.
+const DRAIN_DEFAULT: Duration = Duration::from_secs(25);
+/// Less than what is left of any lease of 2.5 s or more when its worker's own deadline passes.
+const WIND_DOWN_DEFAULT: Duration = Duration::from_secs(1);
+/// Some 40 s of tries: long enough for a coordinator to restart, and no more than half a usual lease.
+const RETRIES_DEFAULT: Retries = Retries {
+    times: 10,
+    first_pause: Duration::from_millis(100),
+    longest_pause: Duration::from_secs(5),
+};
+/// Enough of a random number to tell two starts of one worker apart.
+const INSTANCE_CHARS: usize = 12;
+
+/// A worker to be configured and run.
+///
+/// ```no_run
+/// use tenure::{Ctx, TaskError, Worker};
+///
+/// #[derive(serde::Deserialize)]
+/// struct Resize { url: String, width: u32 }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), tenure::Error> {
+///     Worker::from_env()?
+///         .queue("images")
+///         .concurrency(4)
+///         .task("resize", |ctx: Ctx, job: Resize| async move {
+///             if job.width == 0 {
+///                 return Err(TaskError::data("the width must not be zero"));
+///             }
+///             ctx.progress(10.0, format!("fetching {}", job.url));
+///             Ok(format!("resized/{}", ctx.fence()))
+///         })
+///         .run()
+///         .await
+/// }
+/// ```
+pub struct Worker {
+    client: Client,
+    name: String,
+    queues: Vec<String>,
+    tasks: Tasks,
+    concurrency: usize,
+    drain: Duration,
+    wind_down: Duration,
+    retries: Retries,
+    events: Events,
+}
+
+impl Worker {
+    pub fn new(client: Client) -> Worker {
+        Worker {
+            client,
+            name: "worker".to_owned(),
+            queues: Vec::new(),
+            tasks: Tasks::default(),
+            concurrency: CONCURRENCY_DEFAULT,
+            drain: DRAIN_DEFAULT,
+            wind_down: WIND_DOWN_DEFAULT,
+            retries: RETRIES_DEFAULT,
+            events: Events::new(|_| {}),
+        }
+    }
+
+    /// A worker of the coordinator that `TENURE_URL` and `TENURE_API_KEY` name.
+    pub fn from_env() -> Result<Worker, Error> {
+        Ok(Worker::new(Client::from_env()?))
+    }
+
+    /// What people call this worker. Every start adds random characters: a restarted worker is another
+    /// one and inherits no lease.
+    pub fn name(mut self, name: impl Into<String>) -> Worker {
+        self.name = name.into();
+        self
+    }
+
+    /// Adds a queue to fetch work from.
+    pub fn queue(mut self, queue: impl Into<String>) -> Worker {
+        self.queues.push(queue.into());
+        self
+    }
+
+    /// How many tasks run at the same time, from 1 to 1000; 8 unless told.
+    pub fn concurrency(mut self, concurrency: usize) -> Worker {
+        self.concurrency = concurrency.clamp(1, CONCURRENCY_MAX);
+        self
+    }
+
+    /// How long a shutdown waits for running tasks before it asks them to stop; 25 s unless told.
+    pub fn drain(mut self, drain: Duration) -> Worker {
+        self.drain = drain;
+        self
+    }
+
+    /// How long a task that must stop (lost lease, shutdown, timeout) may clean up before its future is
+    /// dropped; 1 s unless told. After a lost lease nothing but cleaning up is allowed.
+    pub fn wind_down(mut self, wind_down: Duration) -> Worker {
+        self.wind_down = wind_down;
+        self
+    }
+
+    /// How often a call about an attempt is repeated while nothing was decided.
+    pub fn retries(mut self, retries: Retries) -> Worker {
+        self.retries = retries;
+        self
+    }
+
+    /// Is told of everything a program may want to count or alert on. Must not block.
+    pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Worker {
+        self.events = Events::new(observer);
+        self
+    }
+
+    /// Adds what to do for a kind. A panic inside is a failure of the task, not of the worker.
+    pub fn task<F, I, O, Fut>(mut self, kind: impl Into<String>, work: F) -> Worker
+    where
+        F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize,
+        Fut: Future<Output = TaskResult<O>> + Send + 'static,
+    {
+        self.tasks.add(kind.into(), typed(work));
+        self
+    }
+
+    /// Adds what to do for every kind that has no task of its own; [`Ctx::kind`] tells which it is.
+    pub fn any_task<F, I, O, Fut>(mut self, work: F) -> Worker
+    where
+        F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize,
+        Fut: Future<Output = TaskResult<O>> + Send + 'static,
+    {
+        self.tasks.add_any(typed(work));
+        self
+    }
+
+    /// Works until the process is asked to end (Ctrl-C, SIGTERM), then drains.
+    pub async fn run(self) -> Result<(), Error> {
+        self.run_until(asked_to_end()).await
+    }
+
+    /// Works until `shutdown` completes, then drains: fetches nothing more, keeps heartbeats going,
+    /// waits for running tasks, then asks them to stop. An error means that the coordinator refused the
+    /// worker itself; running tasks are drained then, too.
+    pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+        self.check()?;
+        let holdings = Arc::new(Holdings::new(self.events.clone()));
+        let (reports, filed) = mpsc::channel(BATCH_ITEMS_MAX);
+        let lifeline = Lifeline::start(&self.client, self.retries, Arc::clone(&holdings), filed)?;
+        let closing = CancellationToken::new();
+        let shop = Arc::new(Shop {
+            client: self.client.with_retries(self.retries),
+            worker_id: instance(&self.name)?,
+            tasks: self.tasks,
+            holdings,
+            reports,
+            events: self.events,
+            wind_down: self.wind_down,
+            closing: closing.clone(),
+            in_hand: Mutex::default(),
+        });
+        let places = Arc::new(Semaphore::new(self.concurrency));
+        let polling = Polling { shop, queues: self.queues, places, retries: self.retries };
+        let mut running = JoinSet::new();
+        let ended = tokio::select! {
+            biased;
+            () = shutdown => Ok(()),
+            refusal = polling.run(&mut running) => Err(refusal),
+        };
+        if timeout(self.drain, all_joined(&mut running)).await.is_err() {
+            closing.cancel();
+            // Also told from here: code that blocks its thread lets its attempt hear nothing.
+            polling.shop.holdings.stop_all(&Stop::ShuttingDown);
+            wind_up(running, self.wind_down).await;
+        }
+        lifeline.end().await;
+        ended
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let missing = if self.queues.is_empty() {
+            "a worker needs a queue to fetch work from; call `.queue(…)`"
+        } else if self.tasks.is_empty() {
+            "a worker needs something to do; call `.task(…)`"
+        } else {
+            return Ok(());
+        };
+        Err(Error::Setup(missing.to_owned()))
+    }
+}
+
+/// Each attempt gives its code the time to wind down and then ends by itself. Twice that time is only
+/// over when code blocks its thread, which nothing can stop, or a report is still on its way, which the
+/// lifeline delivers.
+async fn wind_up(mut running: JoinSet<()>, wind_down: Duration) {
+    if timeout(wind_down * 2, all_joined(&mut running)).await.is_err() {
+        running.detach_all();
+    }
+}
+
+async fn all_joined(running: &mut JoinSet<()>) {
+    while running.join_next().await.is_some() {}
+}
+
+fn instance(name: &str) -> Result<String, Error> {
+    let random = random_hex()?;
+    Ok(format!("{name}-{}", &random[..INSTANCE_CHARS]))
+}
+
+async fn asked_to_end() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = terminated.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            return;
+        }
+    }
+    // Without a way to be told, a worker goes on; its supervisor still can end it.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,117 @@
+//! What a task's code sees of its attempt.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+use wire::answers::Envelope;
+use wire::limits::MESSAGE_BYTES_MAX;
+use wire::{Json, Time};
+
+use super::standing::{Progress, Standing, Stop};
+use crate::task_error::{TaskError, TaskResult, shortened};
+
+/// One attempt, as its code sees it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Ctx {
+    envelope: Arc<Envelope>,
+    standing: Arc<Standing>,
+}
+
+impl Ctx {
+    pub(crate) fn new(envelope: Arc<Envelope>, standing: Arc<Standing>) -> Ctx {
+        Ctx { envelope, standing }
+    }
+
+    pub fn run_id(&self) -> &str {
+        &self.envelope.run_id
+    }
+
+    pub fn task_id(&self) -> &str {
+        &self.envelope.task_id
+    }
+
+    pub fn lease_id(&self) -> &str {
+        &self.envelope.lease_id
+    }
+
+    pub fn kind(&self) -> &str {
+        &self.envelope.kind
+    }
+
+    pub fn queue(&self) -> &str {
+        &self.envelope.queue
+    }
+
+    /// 1 for the first.
+    pub fn attempt(&self) -> u32 {
+        self.envelope.attempt
+    }
+
+    /// Larger than that of every attempt before: hand it to whatever the code writes to, so that a
+    /// receiver can refuse writes of an attempt that has been superseded.
+    pub fn fence(&self) -> u64 {
+        self.envelope.fence
+    }
+
+    /// When the coordinator gives the run up, by the coordinator's clock.
+    pub fn deadline(&self) -> Option<Time> {
+        self.envelope.deadline
+    }
+
+    /// The input as it was submitted, byte for byte.
+    pub fn input(&self) -> &Json {
+        &self.envelope.input
+    }
+
+    /// Everything the coordinator sent along.
+    pub fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    /// Until when this process may act for the attempt, as far as is proven now. Renewals move it.
+    pub fn valid_until(&self) -> Option<Instant> {
+        self.standing.valid_until()
+    }
+
+    /// Completes when the task should stop; [`Ctx::stopped`] says why.
+    pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
+        self.standing.asked().cancelled()
+    }
+
+    /// For code that cannot wait: whether the task should stop. Looks at the clock itself.
+    pub fn is_cancelled(&self) -> bool {
+        self.standing.is_lost() || self.standing.asked().is_cancelled()
+    }
+
+    /// For libraries that take a token.
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.standing.asked().child_token()
+    }
+
+    /// Why the task should stop, if it should.
+    pub fn stopped(&self) -> Option<Stop> {
+        self.standing.stopped()
+    }
+
+    pub(crate) fn stop(&self, stop: Stop) {
+        self.standing.stop(stop);
+    }
+
+    /// Runs `work` unless the task should stop, which ends it early as [`TaskError::cancelled`].
+    pub async fn or_cancelled<T>(&self, work: impl Future<Output = T>) -> TaskResult<T> {
+        tokio::select! {
+            biased;
+            () = self.cancelled() => Err(TaskError::cancelled()),
+            done = work => Ok(done),
+        }
+    }
+
+    /// Tells how far the work is, with the next heartbeat; the latest word counts.
+    pub fn progress(&self, pct: f64, message: impl AsRef<str>) {
+        let pct = pct.is_finite().then(|| pct.clamp(0.0, 100.0));
+        let message = Some(shortened(message.as_ref(), MESSAGE_BYTES_MAX));
+        self.standing.tell(Progress { pct, message });
+    }
+}

@@ -1,0 +1,61 @@
+//! What a worker has to tell its operator. Everything is logged as well.
+
+use std::sync::Arc;
+
+use wire::Outcome;
+
+/// Something a program may want to count, alert on or test for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerEvent {
+    /// The report counts: the attempt is over.
+    Committed { task_id: String, attempt: u32, outcome: Outcome },
+    /// Authority was lost: the work was stopped, its result discarded, nothing was reported.
+    Cancelled { task_id: String, attempt: u32, why: String },
+    /// The coordinator found a call invalid: a defect, or a wrong key. Never repeated.
+    Rejected { task_id: Option<String>, code: String, message: String },
+    /// Nobody answered a call about an attempt within the bound; its lease will run out.
+    Unanswered { task_id: String, attempt: u32, why: String },
+    /// The task did not stop before the worker did; its lease will run out.
+    Abandoned { task_id: String, attempt: u32 },
+    /// No coordinator answers the request for work; the worker keeps asking.
+    Unreachable { why: String },
+}
+
+/// Where events go.
+#[derive(Clone)]
+pub(crate) struct Events(Arc<dyn Fn(&WorkerEvent) + Send + Sync>);
+
+impl Events {
+    pub(crate) fn new(observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Events {
+        Events(Arc::new(observer))
+    }
+
+    pub(crate) fn emit(&self, event: WorkerEvent) {
+        match &event {
+            WorkerEvent::Committed { task_id, attempt, outcome } => {
+                tracing::debug!(task_id, attempt, %outcome, "committed");
+            }
+            WorkerEvent::Cancelled { task_id, attempt, why } => {
+                tracing::info!(task_id, attempt, why, "authority lost, result discarded");
+            }
+            WorkerEvent::Rejected { task_id, code, message } => {
+                tracing::error!(task_id, code, message, "rejected by the coordinator");
+            }
+            WorkerEvent::Unanswered { task_id, attempt, why } => {
+                tracing::warn!(task_id, attempt, why, "no answer, given up");
+            }
+            WorkerEvent::Abandoned { task_id, attempt } => {
+                tracing::warn!(
+                    task_id,
+                    attempt,
+                    "still running at the end of the drain, abandoned"
+                );
+            }
+            WorkerEvent::Unreachable { why } => {
+                tracing::warn!(why, "no work can be fetched; still asking");
+            }
+        }
+        (self.0)(&event);
+    }
+}

@@ -1,0 +1,289 @@
+//! Keeps leases: sends heartbeats when due, obeys the answers, and loses a lease when its time is over.
+//!
+//! Runs on a thread of its own (see `lifeline`), so that a task's code can delay neither. One call is in
+//! flight at a time and carries every heartbeat that is due; what becomes due meanwhile goes into the
+//! next. Silence of the coordinator is not interpreted: the lease is lost when its own time is over.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use wire::answers::{Envelope, HeartbeatAnswer, HeartbeatAnswers};
+use wire::limits::BATCH_ITEMS_MAX;
+use wire::requests::{HeartbeatItem, Heartbeats};
+use wire::{Time, Verdict};
+
+use super::clock::wall_clock;
+use super::event::{Events, WorkerEvent};
+use super::standing::{Standing, Stop, locked, usable};
+use crate::{Client, Error};
+
+/// A failed heartbeat is repeated after this, then after twice as long, up to its interval.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// An answer may take this long even where heartbeats are more frequent.
+const ANSWER_TIMEOUT_MIN: Duration = Duration::from_millis(500);
+/// Well below the bound the coordinator puts on a body; the rest goes into the next call.
+const BATCH_BYTES_MAX: usize = 192 * 1024;
+/// The members of a heartbeat beside its token and message.
+const ITEM_BYTES: usize = 512;
+
+/// One lease under which a task is executing.
+pub(crate) struct Held {
+    envelope: Arc<Envelope>,
+    standing: Arc<Standing>,
+    worker_id: String,
+    beat: Mutex<Beat>,
+}
+
+struct Beat {
+    due: Instant,
+    failures: u32,
+    /// Until when the first proof of the lease may take.
+    unproven_until: Instant,
+}
+
+impl Held {
+    /// A lease granted in answer to a poll sent at `polled`. A poll may wait long: where too little of
+    /// the lease is certain, it counts as unproven until a first heartbeat is answered.
+    pub(crate) fn new(
+        envelope: Arc<Envelope>,
+        standing: Arc<Standing>,
+        worker_id: String,
+        polled: Instant,
+    ) -> Held {
+        let now = Instant::now();
+        let ttl = Duration::from_millis(envelope.heartbeat_timeout_ms);
+        let left = (polled + usable(ttl)).saturating_duration_since(now);
+        let is_proven = left >= usable(ttl) / 2;
+        if is_proven {
+            standing.renew(polled, ttl);
+        }
+        let interval = Duration::from_millis(envelope.heartbeat_interval_ms);
+        let due = if is_proven { now + interval.min(left / 2) } else { now };
+        let beat = Mutex::new(Beat { due, failures: 0, unproven_until: now + usable(ttl) });
+        Held { envelope, standing, worker_id, beat }
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_millis(self.envelope.heartbeat_interval_ms)
+    }
+
+    fn due(&self) -> Instant {
+        locked(&self.beat).due
+    }
+
+    fn ends_at(&self) -> Instant {
+        self.standing.valid_until().unwrap_or_else(|| locked(&self.beat).unproven_until)
+    }
+
+    fn item(&self) -> HeartbeatItem {
+        let progress = self.standing.progress();
+        HeartbeatItem {
+            task_id: self.envelope.task_id.clone(),
+            task_token: self.standing.task_token(),
+            attempt: self.envelope.attempt,
+            worker_id: self.worker_id.clone(),
+            heartbeat_at: Some(wall_clock()),
+            progress_pct: progress.pct,
+            message: progress.message,
+        }
+    }
+
+    fn answered(&self, sent: Instant) {
+        let mut beat = locked(&self.beat);
+        beat.due = sent + self.interval();
+        beat.failures = 0;
+    }
+
+    fn unanswered(&self) {
+        let mut beat = locked(&self.beat);
+        let pause = FIRST_PAUSE.saturating_mul(1 << beat.failures.min(16));
+        beat.due = Instant::now() + pause.min(self.interval());
+        beat.failures += 1;
+    }
+}
+
+/// Every lease of this worker under which a task is executing, by lease id.
+pub(crate) struct Holdings {
+    held: Mutex<BTreeMap<String, Arc<Held>>>,
+    changed: Notify,
+    events: Events,
+}
+
+impl Holdings {
+    pub(crate) fn new(events: Events) -> Holdings {
+        Holdings { held: Mutex::default(), changed: Notify::new(), events }
+    }
+
+    pub(crate) fn adopt(&self, held: Held) {
+        locked(&self.held).insert(held.envelope.lease_id.clone(), Arc::new(held));
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn release(&self, lease_id: &str) {
+        locked(&self.held).remove(lease_id);
+    }
+
+    pub(crate) fn stop_all(&self, stop: &Stop) {
+        for held in self.all() {
+            held.standing.stop(stop.clone());
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Held>> {
+        locked(&self.held).values().cloned().collect()
+    }
+
+    /// Lost leases need no more heartbeats; their tasks learn of it by their context.
+    fn live(&self) -> Vec<Arc<Held>> {
+        let mut held = locked(&self.held);
+        held.retain(|_, held| {
+            if held.standing.valid_until().is_none() && Instant::now() >= held.ends_at() {
+                held.standing.lose("no heartbeat was answered before the lease could be proven");
+            }
+            !held.standing.is_lost()
+        });
+        held.values().cloned().collect()
+    }
+}
+
+/// Sends heartbeats and watches deadlines until told to stop.
+pub(crate) async fn keep(client: Client, holdings: Arc<Holdings>, stop: CancellationToken) {
+    let mut in_flight: Option<BoxFuture<'static, Answered>> = None;
+    loop {
+        let live = holdings.live();
+        if in_flight.is_none() {
+            let batch = take_due(&live);
+            in_flight = (!batch.is_empty()).then(|| send(client.clone(), batch));
+        }
+        let beats = live.iter().map(|held| held.due()).filter(|_| in_flight.is_none());
+        let wake = live.iter().map(|held| held.ends_at()).chain(beats).min();
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = holdings.changed.notified() => {}
+            () = at(wake) => {}
+            answered = landed(&mut in_flight) => {
+                in_flight = None;
+                obey(answered, &holdings.events);
+            }
+        }
+    }
+}
+
+struct Answered {
+    batch: Vec<Arc<Held>>,
+    /// Taken before the call was made.
+    sent: Instant,
+    answers: Result<HeartbeatAnswers, Error>,
+}
+
+fn take_due(live: &[Arc<Held>]) -> Vec<Arc<Held>> {
+    let now = Instant::now();
+    let mut bytes = 0;
+    live.iter()
+        .filter(|held| held.due() <= now)
+        .take_while(|held| {
+            let message = held.standing.progress().message.map_or(0, |message| message.len());
+            bytes += held.envelope.task_token.len() + message + ITEM_BYTES;
+            bytes <= BATCH_BYTES_MAX
+        })
+        .take(BATCH_ITEMS_MAX)
+        .cloned()
+        .collect()
+}
+
+fn send(client: Client, batch: Vec<Arc<Held>>) -> BoxFuture<'static, Answered> {
+    Box::pin(async move {
+        let heartbeats = Heartbeats { heartbeats: batch.iter().map(|held| held.item()).collect() };
+        let interval = batch.iter().map(|held| held.interval()).min().unwrap_or_default();
+        let sent = Instant::now();
+        let answers = client.heartbeats_within(&heartbeats, interval.max(ANSWER_TIMEOUT_MIN)).await;
+        Answered { batch, sent, answers }
+    })
+}
+
+fn obey(answered: Answered, events: &Events) {
+    let Answered { batch, sent, answers } = answered;
+    match answers {
+        Ok(answers) if fits(&batch, &answers) => {
+            for (held, answer) in batch.iter().zip(answers.answers) {
+                obey_one(held, answer, sent, answers.server_time, events);
+            }
+        }
+        Err(error) if error.verdict().is_some() => {
+            events.emit(rejected(None, &error));
+            for held in batch {
+                held.standing.lose(error.to_string());
+            }
+        }
+        other => {
+            let why = other.err().map_or("not one answer each".to_owned(), |e| e.to_string());
+            tracing::warn!(why, "heartbeats were not answered; repeating");
+            for held in batch {
+                held.unanswered();
+            }
+        }
+    }
+}
+
+fn fits(batch: &[Arc<Held>], answers: &HeartbeatAnswers) -> bool {
+    batch.len() == answers.answers.len()
+        && batch.iter().zip(&answers.answers).all(|(held, a)| held.envelope.task_id == a.task_id)
+}
+
+fn obey_one(held: &Held, answer: HeartbeatAnswer, sent: Instant, now: Time, events: &Events) {
+    let why = || answer.error.clone().unwrap_or_else(|| format!("status {}", answer.status));
+    match answer.verdict {
+        Some(Verdict::Committed) => renewed(held, answer, sent, now),
+        None if matches!(answer.status, 429 | 503) => held.unanswered(),
+        Some(Verdict::Rejected) => {
+            events.emit(WorkerEvent::Rejected {
+                task_id: Some(answer.task_id.clone()),
+                code: why(),
+                message: answer.message.clone().unwrap_or_default(),
+            });
+            held.standing.lose(why());
+        }
+        Some(Verdict::Cancelled) | None => held.standing.lose(why()),
+    }
+}
+
+fn renewed(held: &Held, answer: HeartbeatAnswer, sent: Instant, now: Time) {
+    // A lease may be shorter than asked for, where the run's own deadline cuts it.
+    let left_ms = answer.lease_expires_at.map(|end| end.as_ms().saturating_sub(now.as_ms()).max(0));
+    let ttl_ms = held.envelope.heartbeat_timeout_ms;
+    let ttl_ms = left_ms.map_or(ttl_ms, |left| ttl_ms.min(left.unsigned_abs()));
+    held.standing.renew(sent, Duration::from_millis(ttl_ms));
+    held.answered(sent);
+    if let Some(task_token) = answer.task_token {
+        held.standing.refresh_token(task_token);
+    }
+    if answer.should_cancel == Some(true) {
+        let reason = answer.cancel_reason;
+        held.standing.stop(Stop::CancelRequested { reason });
+    }
+}
+
+pub(crate) fn rejected(task_id: Option<String>, error: &Error) -> WorkerEvent {
+    let code = error.problem().map_or_else(String::new, |problem| problem.error.clone());
+    WorkerEvent::Rejected { task_id, code, message: error.to_string() }
+}
+
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => pending().await,
+    }
+}
+
+async fn landed(in_flight: &mut Option<BoxFuture<'static, Answered>>) -> Answered {
+    match in_flight {
+        Some(call) => call.await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,66 @@
+//! The thread that speaks for running attempts: heartbeats and reports, with a runtime and connections
+//! of its own, so that a task that blocks its runtime costs no lease and delays no other's report.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::heartbeats::{Holdings, keep};
+use super::reports::{Filed, deliver};
+use super::standing::Stop;
+use crate::{Client, Error, Retries};
+
+pub(crate) struct Lifeline {
+    thread: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl Lifeline {
+    /// Heartbeats are repeated on their own schedule, reports as `retries` says.
+    pub(crate) fn start(
+        client: &Client,
+        retries: Retries,
+        holdings: Arc<Holdings>,
+        reports: mpsc::Receiver<Filed>,
+    ) -> Result<Lifeline, Error> {
+        let failed =
+            |why| Error::Setup(format!("no thread for heartbeats could be started: {why}"));
+        let client = client.apart()?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let stop = CancellationToken::new();
+        let until = stop.clone();
+        let thread = std::thread::Builder::new()
+            .name("tenure-lifeline".to_owned())
+            .spawn(move || {
+                let _end = LoseAllAtTheEnd(Arc::clone(&holdings));
+                let beats =
+                    keep(client.clone().with_retries(Retries::NONE), holdings, until.clone());
+                let reports = deliver(client.with_retries(retries), retries, reports, until);
+                runtime.block_on(async { tokio::join!(beats, reports) });
+            })
+            .map_err(failed)?;
+        Ok(Lifeline { thread, stop })
+    }
+
+    /// Ends the heartbeats and waits until every filed report was delivered.
+    pub(crate) async fn end(self) {
+        self.stop.cancel();
+        let joined = tokio::task::spawn_blocking(move || self.thread.join()).await;
+        if !matches!(joined, Ok(Ok(()))) {
+            tracing::error!("the thread for heartbeats and reports did not end well");
+        }
+    }
+}
+
+/// Without heartbeats no attempt may go on, whatever ended them.
+struct LoseAllAtTheEnd(Arc<Holdings>);
+
+impl Drop for LoseAllAtTheEnd {
+    fn drop(&mut self) {
+        let why = "its worker no longer sends heartbeats".to_owned();
+        self.0.stop_all(&Stop::LeaseLost { why });
+    }
+}

@@ -1,0 +1,53 @@
+//! Turns a panic of a task's code into a failure that says where it happened.
+//!
+//! The place of a panic is only known to the process-wide hook. Ours is put in front of the one that
+//! was there, speaks only inside a task, and passes every panic on.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Once;
+
+use futures_util::FutureExt;
+use wire::Json;
+
+use crate::task_error::{TaskError, TaskResult};
+
+tokio::task_local! {
+    static PLACE: RefCell<Option<String>>;
+}
+
+static HOOK: Once = Once::new();
+
+/// The task's own result, or its panic as USER_CODE.
+pub(crate) async fn caught(work: impl Future<Output = TaskResult<Json>>) -> TaskResult<Json> {
+    HOOK.call_once(remember_places);
+    PLACE
+        .scope(RefCell::new(None), async {
+            let ended = AssertUnwindSafe(work).catch_unwind().await;
+            ended.unwrap_or_else(|panic| Err(failure(&*panic, PLACE.with(RefCell::take))))
+        })
+        .await
+}
+
+fn remember_places() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(|place| format!("panicked at {place}"));
+        // Outside a task there is no cell, and the panic is none of ours.
+        let _ = PLACE.try_with(|cell| cell.replace(place));
+        before(panic);
+    }));
+}
+
+fn failure(panic: &(dyn Any + Send), place: Option<String>) -> TaskError {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    let message = text.unwrap_or_else(|| "a value that is no text".to_owned());
+    let error = TaskError::user_code(format!("panicked: {message}"));
+    match place {
+        Some(place) => error.with_stack_trace(place),
+        None => error,
+    }
+}

@@ -1,0 +1,140 @@
+//! Delivers reports: whatever is waiting when a call returns goes into the next one.
+//!
+//! A report is repeated, with the same bytes and a bound, only while nothing was decided about it. Each
+//! gets exactly one [`Delivery`], and that is the end of it.
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use wire::answers::{ReportAnswer, ReportAnswers};
+use wire::limits::BATCH_ITEMS_MAX;
+use wire::requests::{Report, Reports};
+
+use super::pause::Pause;
+use crate::{Client, Error, Retries};
+
+/// Well below the bound the coordinator puts on a body, with room for one more report of any size.
+const BATCH_BYTES_MAX: usize = 512 * 1024;
+/// The members of a report beside its texts.
+const ITEM_BYTES: usize = 512;
+
+/// A report on its way.
+pub(crate) struct Filed {
+    pub(crate) report: Report,
+    pub(crate) delivery: oneshot::Sender<Delivery>,
+}
+
+/// What became of a report.
+#[derive(Debug)]
+pub(crate) enum Delivery {
+    Answered(ReportAnswer),
+    /// The whole call was refused.
+    Refused {
+        code: String,
+        message: String,
+    },
+    /// Nothing was decided within the bound.
+    Unanswered(String),
+}
+
+/// Delivers until told to stop, and then still what was filed before.
+pub(crate) async fn deliver(
+    client: Client,
+    retries: Retries,
+    mut filed: mpsc::Receiver<Filed>,
+    stop: CancellationToken,
+) {
+    while let Some(first) = next(&mut filed, &stop).await {
+        let batch = gather(first, &mut filed);
+        deliver_batch(&client, retries, batch).await;
+    }
+}
+
+/// Nothing once the sender's side is gone, or closed by a stop, and everything was taken.
+async fn next(filed: &mut mpsc::Receiver<Filed>, stop: &CancellationToken) -> Option<Filed> {
+    tokio::select! {
+        biased;
+        first = filed.recv() => return first,
+        () = stop.cancelled() => filed.close(),
+    }
+    filed.recv().await
+}
+
+fn gather(first: Filed, waiting: &mut mpsc::Receiver<Filed>) -> Vec<Filed> {
+    let mut bytes = size(&first.report);
+    let mut batch = vec![first];
+    while batch.len() < BATCH_ITEMS_MAX && bytes <= BATCH_BYTES_MAX {
+        let Ok(next) = waiting.try_recv() else { break };
+        bytes += size(&next.report);
+        batch.push(next);
+    }
+    batch
+}
+
+fn size(report: &Report) -> usize {
+    let output = report.output.as_ref().map_or(0, |output| output.text().len());
+    let partial = report.partial_progress.as_ref().map_or(0, |partial| partial.text().len());
+    let error = report.error.as_ref();
+    let error = error.map_or(0, |e| e.message.len() + e.stack_trace.as_deref().map_or(0, str::len));
+    output + partial + error + report.task_token.len() + ITEM_BYTES
+}
+
+async fn deliver_batch(client: &Client, retries: Retries, mut batch: Vec<Filed>) {
+    let mut pause = Pause::new(retries);
+    for _ in 0..=retries.times {
+        let reports = Reports { reports: batch.iter().map(|filed| filed.report.clone()).collect() };
+        match client.reports(&reports).await {
+            Ok(answers) if fits(&batch, &answers) => batch = hand_out(batch, answers),
+            Ok(_) => return fail(batch, || unanswered("not one answer each")),
+            Err(error) => return fail(batch, || failed(&error)),
+        }
+        if batch.is_empty() {
+            return;
+        }
+        pause.wait().await;
+    }
+    fail(batch, || unanswered("the coordinator had no time for it"));
+}
+
+fn fits(batch: &[Filed], answers: &ReportAnswers) -> bool {
+    batch.len() == answers.answers.len()
+        && batch.iter().zip(&answers.answers).all(|(f, answer)| f.report.task_id == answer.task_id)
+}
+
+/// Gives each report its answer and returns those about which nothing was decided.
+fn hand_out(batch: Vec<Filed>, answers: ReportAnswers) -> Vec<Filed> {
+    let mut undecided = Vec::new();
+    for (filed, answer) in batch.into_iter().zip(answers.answers) {
+        if answer.verdict.is_none() && matches!(answer.status, 429 | 503) {
+            undecided.push(filed);
+        } else {
+            filed.answer(Delivery::Answered(answer));
+        }
+    }
+    undecided
+}
+
+fn fail(batch: Vec<Filed>, delivery: impl Fn() -> Delivery) {
+    for filed in batch {
+        filed.answer(delivery());
+    }
+}
+
+fn failed(error: &Error) -> Delivery {
+    match error.problem().filter(|_| !error.may_repeat()) {
+        Some(problem) => {
+            Delivery::Refused { code: problem.error.clone(), message: error.to_string() }
+        }
+        None => unanswered(&error.to_string()),
+    }
+}
+
+fn unanswered(why: &str) -> Delivery {
+    Delivery::Unanswered(why.to_owned())
+}
+
+impl Filed {
+    fn answer(self, delivery: Delivery) {
+        // An attempt that was abandoned no longer waits for its answer.
+        let _ = self.delivery.send(delivery);
+    }
+}

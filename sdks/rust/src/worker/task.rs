@@ -1,0 +1,85 @@
+//! The kinds of work a worker knows, each as a function from its context to JSON.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::Json;
+use wire::limits::PAYLOAD_BYTES_MAX;
+
+use super::ctx::Ctx;
+use crate::task_error::{TaskError, TaskResult};
+
+pub(crate) type Task = Arc<dyn Fn(Ctx) -> BoxFuture<'static, TaskResult<Json>> + Send + Sync>;
+
+#[derive(Clone, Default)]
+pub(crate) struct Tasks {
+    by_kind: BTreeMap<String, Task>,
+    /// For every kind that has no task of its own.
+    any: Option<Task>,
+}
+
+impl Tasks {
+    pub(crate) fn add(&mut self, kind: String, task: Task) {
+        self.by_kind.insert(kind, task);
+    }
+
+    pub(crate) fn add_any(&mut self, task: Task) {
+        self.any = Some(task);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_kind.is_empty() && self.any.is_none()
+    }
+
+    pub(crate) fn of(&self, kind: &str) -> Option<&Task> {
+        self.by_kind.get(kind).or(self.any.as_ref())
+    }
+
+    /// The kinds to ask for; all when there is a task for any.
+    pub(crate) fn kinds(&self) -> Option<Vec<String>> {
+        self.any.is_none().then(|| self.by_kind.keys().cloned().collect())
+    }
+}
+
+/// Wraps a typed function: the input is read before it, the output written after it.
+pub(crate) fn typed<F, I, O, Fut>(work: F) -> Task
+where
+    F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
+    I: DeserializeOwned + Send + 'static,
+    O: Serialize,
+    Fut: Future<Output = TaskResult<O>> + Send + 'static,
+{
+    let work = Arc::new(work);
+    Arc::new(move |ctx: Ctx| {
+        let work = Arc::clone(&work);
+        // Inside the future, so that a panic while calling the function is the task's own.
+        Box::pin(async move {
+            let input = read(ctx.input())?;
+            let output = work(ctx, input).await?;
+            write(&output)
+        })
+    })
+}
+
+pub(crate) fn read<I: DeserializeOwned>(input: &Json) -> TaskResult<I> {
+    serde_json::from_str(input.text())
+        .map_err(|why| TaskError::data(format!("the input is not what this task reads: {why}")))
+}
+
+pub(crate) fn write<O: Serialize>(output: &O) -> TaskResult<Json> {
+    let output = Json::from_value(output)
+        .map_err(|why| TaskError::permanent(format!("the output has no JSON form: {why}")))?;
+    let bytes = output.text().len();
+    if bytes > PAYLOAD_BYTES_MAX {
+        // The coordinator would refuse the report, and the attempt would count as lost.
+        return Err(TaskError::permanent(format!(
+            "the output has {bytes} bytes, more than the {PAYLOAD_BYTES_MAX} allowed; store it \
+             elsewhere and return a reference"
+        )));
+    }
+    Ok(output)
+}
