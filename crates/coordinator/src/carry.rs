@@ -166,10 +166,11 @@ impl<S: Store> Carrier<S> {
         if self.unclaimed.is_empty() {
             let wake = self.next_wake().await;
             let outlet = &mut self.outlet;
+            // A lane without senders means that every handle is gone: nobody is left to ask.
             let first = tokio::select! {
                 biased;
-                arrival = outlet.leased.recv() => arrival,
-                arrival = outlet.new_work.recv() => arrival,
+                arrival = outlet.leased.recv() => Some(arrival.unwrap_or(Arrival::Close)),
+                arrival = outlet.new_work.recv() => Some(arrival.unwrap_or(Arrival::Close)),
                 () = outlet.draining.cancelled(), if !self.polls.is_empty() => None,
                 () = tokio::time::sleep_until(wake) => None,
             };

@@ -268,3 +268,15 @@ async fn a_conflicting_report_is_rejected_without_effect() {
     let refusal = Refusal::ConflictingReport { state: State::Succeeded };
     assert_eq!(reply.answer, Answer::Refused(refusal));
 }
+
+#[tokio::test]
+async fn dropping_every_handle_ends_the_carrier_and_frees_the_store() {
+    // An embedder that forgets its coordinator leaves no thread behind.
+    let world = world().await;
+    let store = world.coordinator.store().clone();
+    assert!(store::Store::writer(&store).await.is_err(), "the carrier holds the only writer");
+    drop(world);
+    while store::Store::writer(&store).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+}

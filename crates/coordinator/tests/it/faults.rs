@@ -131,10 +131,8 @@ async fn whichever_store_call_fails_the_answers_stay_true() {
 async fn run_with_failure(nth: usize, kind: FailureKind) -> bool {
     let (world, store) = faulty_world().await;
     store.faults.fail_call(nth, kind);
-    let (task, _) = until_ok(async || {
-        world.coordinator.submit(vec![keyed("k", "once")]).await.remove(0)
-    })
-    .await;
+    let (task, _) =
+        until_ok(async || world.coordinator.submit(vec![keyed("k", "once")]).await.remove(0)).await;
     let granted = loop {
         if let Some(granted) = world.lease("w").await.pop() {
             break granted;

@@ -122,7 +122,10 @@ impl Batch for FaultyBatch<'_> {
         self.inner.load(keys).await
     }
 
-    async fn closed(&mut self, leases: &[(TaskId, LeaseId)]) -> Result<Vec<Option<Closed>>, Failure> {
+    async fn closed(
+        &mut self,
+        leases: &[(TaskId, LeaseId)],
+    ) -> Result<Vec<Option<Closed>>, Failure> {
         self.faults.call("closed")?;
         self.inner.closed(leases).await
     }
