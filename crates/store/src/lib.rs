@@ -6,10 +6,12 @@
 
 pub mod browse;
 pub mod clock;
+pub mod codec;
 pub mod failure;
 pub mod memory;
 pub mod row;
 pub mod seam;
+pub mod sqlite;
 
 pub use browse::Browse;
 pub use clock::{Ahead, Clock, Reading, SystemClock};
@@ -20,3 +22,4 @@ pub use row::{
     Resources, Spec, TaskKey, Want,
 };
 pub use seam::{Batch, Loaded, Opened, Store, Writer};
+pub use sqlite::SqliteStore;

@@ -1,0 +1,80 @@
+//! How decisions are written down: short, readable JSON for history rows and for the few columns
+//! that hold more than one value.
+//!
+//! The mirrors in [`forms`] are the stored format; the rules' own types never derive it, so a change
+//! of a rule cannot change a stored row by accident, and a new field does not compile until somebody
+//! has decided how it is stored. [`abridge`] keeps payloads from being stored twice.
+
+pub mod abridge;
+mod forms;
+mod leaves;
+
+use serde::{Deserialize, Serialize};
+use verdict::{CancelRequest, Event, Fault, Policy, Progress, Request};
+
+use self::forms::{
+    CancelRequestForm, EventForm, FaultForm, PolicyForm, ProgressForm, RenewalsForm, RequestForm,
+    ResourcesForm,
+};
+use crate::row::{Renewals, Resources};
+
+/// A stored text that is not what we write.
+#[derive(Debug, thiserror::Error)]
+#[error("a stored {what} cannot be read")]
+pub struct Unreadable {
+    pub what: &'static str,
+    #[source]
+    source: serde_json::Error,
+}
+
+/// Something with a stored form.
+pub trait Stored: Sized {
+    fn write(&self) -> String;
+    fn read(text: &str) -> Result<Self, Unreadable>;
+}
+
+macro_rules! stored {
+    ($type:ty, $form:literal, $what:literal) => {
+        impl Stored for $type {
+            fn write(&self) -> String {
+                #[derive(Serialize)]
+                struct Form<'a>(#[serde(with = $form)] &'a $type);
+                serde_json::to_string(&Form(self)).expect("forms have only text keys")
+            }
+
+            fn read(text: &str) -> Result<Self, Unreadable> {
+                #[derive(Deserialize)]
+                struct Form(#[serde(with = $form)] $type);
+                serde_json::from_str(text)
+                    .map(|Form(value)| value)
+                    .map_err(|source| Unreadable { what: $what, source })
+            }
+        }
+    };
+}
+
+stored!(Request, "RequestForm", "request");
+stored!(Event, "EventForm", "event");
+stored!(Policy, "PolicyForm", "policy");
+stored!(Fault, "FaultForm", "fault");
+stored!(CancelRequest, "CancelRequestForm", "cancel request");
+stored!(Progress, "ProgressForm", "progress");
+stored!(Renewals, "RenewalsForm", "renewal");
+stored!(Resources, "ResourcesForm", "resource list");
+
+impl Stored for Vec<Event> {
+    fn write(&self) -> String {
+        #[derive(Serialize)]
+        struct Form<'a>(#[serde(with = "EventForm")] &'a Event);
+        let forms: Vec<Form<'_>> = self.iter().map(Form).collect();
+        serde_json::to_string(&forms).expect("forms have only text keys")
+    }
+
+    fn read(text: &str) -> Result<Self, Unreadable> {
+        #[derive(Deserialize)]
+        struct Form(#[serde(with = "EventForm")] Event);
+        let forms: Vec<Form> = serde_json::from_str(text)
+            .map_err(|source| Unreadable { what: "list of events", source })?;
+        Ok(forms.into_iter().map(|Form(event)| event).collect())
+    }
+}

@@ -1,0 +1,139 @@
+//! History without payloads: a long text that another table keeps is written there as its digest.
+//!
+//! An output is in `done`, a worker's claims and stack trace are in `attempts`. Reading puts them
+//! back ([`restore`]) where the digest still matches, so nobody outside notices; where it does not,
+//! the digest itself is shown, and `verify` reports the difference.
+
+use verdict::event::{Event, Next};
+use verdict::request::{Outcome, Request};
+use verdict::{Closed, Digest, End, Fault, Json, Text};
+
+use crate::row::Entry;
+
+/// Texts up to the length of a written digest stay as they are.
+const KEPT_MAX: usize = 80;
+
+/// What a task's other tables say: its closed attempts, and its end if it has one.
+#[derive(Clone, Copy, Debug)]
+pub struct Payloads<'a> {
+    pub attempts: &'a [Closed],
+    pub end: Option<&'a End>,
+}
+
+/// The entry as it is stored.
+#[must_use]
+pub fn abridge(entry: &Entry) -> Entry {
+    let mut entry = entry.clone();
+    if let Request::Report(report) = &mut entry.request {
+        shorten_json(&mut report.claims);
+        match &mut report.outcome {
+            Outcome::Succeeded { output } | Outcome::Cancelled { output } => shorten_json(output),
+            Outcome::Failed(fault) => shorten_fault(fault),
+        }
+    }
+    for event in &mut entry.events {
+        match event {
+            Event::AttemptClosed { closed, next } => {
+                **closed = abridge_closed(closed);
+                if let Next::End(end) = next {
+                    *end = abridge_end(end);
+                }
+            }
+            Event::Ended(end) => *end = abridge_end(end),
+            _ => {}
+        }
+    }
+    entry
+}
+
+/// The entry as it was saved, as far as the other tables still say the same.
+#[must_use]
+pub fn restore(mut entry: Entry, payloads: Payloads<'_>) -> Entry {
+    let mut attempt = None;
+    for event in &mut entry.events {
+        match event {
+            Event::AttemptClosed { closed, next } => {
+                attempt = restore_closed(closed, payloads.attempts);
+                if let Next::End(end) = next {
+                    restore_end(end, payloads.end);
+                }
+            }
+            Event::Ended(end) => restore_end(end, payloads.end),
+            _ => {}
+        }
+    }
+    if let Request::Report(report) = &mut entry.request {
+        let claims = attempt.and_then(|attempt| attempt.claims.as_ref());
+        lengthen(&mut report.claims, claims, json_digest);
+        let output = payloads.end.and_then(|end| end.output.as_ref());
+        match &mut report.outcome {
+            Outcome::Succeeded { output: short } | Outcome::Cancelled { output: short } => {
+                lengthen(short, output, json_digest);
+            }
+            Outcome::Failed(fault) => {
+                let trace =
+                    attempt.and_then(|attempt| attempt.fault.as_ref()?.stack_trace.as_ref());
+                lengthen(&mut fault.stack_trace, trace, text_digest);
+            }
+        }
+    }
+    entry
+}
+
+fn abridge_closed(closed: &Closed) -> Closed {
+    let mut closed = closed.clone();
+    shorten_json(&mut closed.claims);
+    closed.fault.iter_mut().for_each(shorten_fault);
+    closed
+}
+
+fn abridge_end(end: &End) -> End {
+    let mut end = end.clone();
+    shorten_json(&mut end.output);
+    end.fault.iter_mut().for_each(shorten_fault);
+    end
+}
+
+fn restore_closed<'a>(closed: &mut Closed, rows: &'a [Closed]) -> Option<&'a Closed> {
+    let row = rows.iter().find(|row| row.attempt == closed.attempt)?;
+    if abridge_closed(row) == *closed {
+        *closed = row.clone();
+    }
+    Some(row)
+}
+
+fn restore_end(end: &mut End, row: Option<&End>) {
+    if let Some(row) = row
+        && abridge_end(row) == *end
+    {
+        *end = row.clone();
+    }
+}
+
+fn shorten_json(json: &mut Option<Json>) {
+    if let Some(long) = json.as_ref().filter(|json| json.as_str().len() > KEPT_MAX) {
+        *json = Some(json_digest(long));
+    }
+}
+
+fn shorten_fault(fault: &mut Fault) {
+    if let Some(long) = fault.stack_trace.as_ref().filter(|text| text.as_str().len() > KEPT_MAX) {
+        fault.stack_trace = Some(text_digest(long));
+    }
+}
+
+fn lengthen<T: PartialEq + Clone>(short: &mut Option<T>, long: Option<&T>, digest: fn(&T) -> T) {
+    if let (Some(stored), Some(long)) = (&short, long)
+        && *stored == digest(long)
+    {
+        *short = Some(long.clone());
+    }
+}
+
+fn json_digest(json: &Json) -> Json {
+    Json::from(format!("{{\"sha256\":\"{}\"}}", Digest::of(&[json.as_str().as_bytes()])))
+}
+
+fn text_digest(text: &Text) -> Text {
+    Text::from(format!("sha256:{}", Digest::of(&[text.as_str().as_bytes()])))
+}

@@ -1,0 +1,152 @@
+//! The embedded engine: one SQLite file, one writer, a few readers.
+//!
+//! Live and ended tasks are in different tables; what has ended is only ever inserted, and the
+//! database itself refuses to change it. The order of what is ready, due and expiring is in memory
+//! ([`order`]), rebuilt from the table of live tasks when the writer is taken. Every acknowledged
+//! commit has been synced to disk.
+//!
+//! It decides nothing: states, times and places come with the tasks that are saved.
+
+mod batch;
+mod browse;
+mod keys;
+mod lock;
+mod opening;
+mod order;
+mod reads;
+mod rows;
+mod trouble;
+mod writer;
+mod writes;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use verdict::Time;
+
+pub use self::batch::SqliteBatch;
+pub use self::browse::SqliteBrowse;
+use self::lock::Lock;
+pub use self::writer::SqliteWriter;
+use crate::clock::{Ahead, Clock, Reading};
+use crate::failure::{Failure, FailureKind};
+use crate::seam::{Opened, Store};
+
+/// How a store is opened.
+#[derive(Clone)]
+pub struct Options {
+    pub clock: Arc<dyn Clock>,
+    pub ahead: Ahead,
+    pub durability: Durability,
+    /// The virtual file system to go through; `None` for the machine's own.
+    pub vfs: Option<String>,
+}
+
+impl Options {
+    /// The options everybody should use.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ahead: Ahead::Refuse, durability: Durability::Full, vfs: None }
+    }
+}
+
+/// What a commit has survived by the time it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Loss of power.
+    Full,
+    /// The end of the process, but not loss of power. Here for the test that shows the difference.
+    Relaxed,
+}
+
+#[derive(Clone)]
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+    browse: SqliteBrowse,
+    opened: Opened,
+}
+
+/// What the store, its writer and its readers have in common.
+struct Shared {
+    path: PathBuf,
+    options: Options,
+    reading: Reading,
+    writer_taken: AtomicBool,
+    poisoned: AtomicBool,
+    /// Last, so that it is released after everything else.
+    _lock: Lock,
+}
+
+impl SqliteStore {
+    /// Opens or creates the store. Returns when everything it will show is durable.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, Failure> {
+        let path = absolute(path.as_ref())?;
+        let lock = Lock::take(&path)?;
+        let header = opening::prepare(&path, &options)?;
+        let reading = Reading::open(options.clock.clone(), header.last_commit_at, options.ahead)?;
+        let opened =
+            Opened { epoch: header.epoch, last_commit_at: header.last_commit_at, writers: 1 };
+        let shared = Arc::new(Shared {
+            path,
+            options,
+            reading,
+            writer_taken: AtomicBool::new(false),
+            poisoned: AtomicBool::new(false),
+            _lock: lock,
+        });
+        let browse = SqliteBrowse::open(shared.clone())?;
+        Ok(Self { shared, browse, opened })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+}
+
+/// One name per file, so that a second opener is recognised however it spells the path.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    opening::create_private(path)?;
+    path.canonicalize().map_err(|error| {
+        let what = format!("{} cannot be found", path.display());
+        Failure::new(FailureKind::Closed, what).because(error)
+    })
+}
+
+impl Shared {
+    fn poison(&self) {
+        self.poisoned.store(true, Ordering::SeqCst);
+    }
+
+    fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::SeqCst)
+    }
+
+    fn release_writer(&self) {
+        self.writer_taken.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Store for SqliteStore {
+    type Writer = SqliteWriter;
+    type Browse = SqliteBrowse;
+
+    async fn writer(&self) -> Result<SqliteWriter, Failure> {
+        self.shared.check_health()?;
+        if self.shared.writer_taken.swap(true, Ordering::SeqCst) {
+            return Err(Failure::new(FailureKind::Closed, "the store's only writer is taken"));
+        }
+        SqliteWriter::open(self.shared.clone()).inspect_err(|_| self.shared.release_writer())
+    }
+
+    fn browse(&self) -> &SqliteBrowse {
+        &self.browse
+    }
+
+    fn now(&self) -> Time {
+        self.shared.reading.now()
+    }
+
+    fn opened(&self) -> Opened {
+        self.opened
+    }
+}

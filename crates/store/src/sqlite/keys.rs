@@ -1,0 +1,203 @@
+//! Idempotency keys: short hashes in memory, confirmed in the table, forgotten after their window.
+//!
+//! A large index over random keys is what makes history expensive, so there is none: the table is
+//! append-ordered by hour of use, and the way from a key to its task is a hash in memory. Equal
+//! hashes of different keys are kept side by side and told apart by the key's text in `inputs`.
+//!
+//! Once an hour the oldest buckets are looked through in slices: keys that no longer hold anything
+//! are dropped, the others move forward to the current hour.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use verdict::decide::submit::KEY_WINDOW;
+use verdict::{Digest, Time};
+
+use super::rows::Columns;
+use crate::row::{Held, Key};
+
+const HOUR_MS: i64 = 60 * 60 * 1000;
+
+/// How many keys one batch looks through at most: about two milliseconds of its time.
+const SLICE_MAX: usize = 500;
+
+/// From hashes of keys to the rows of the tasks that used them.
+#[derive(Default)]
+pub(super) struct KeyBook {
+    rows: HashMap<u64, i64>,
+    /// Further rows of the same hash: a key used again after its window, or, hardly ever, two keys
+    /// with one hash.
+    more: HashMap<u64, Vec<i64>>,
+    /// The hour whose expired buckets are known to be cleared.
+    cleared: Option<i64>,
+}
+
+/// What a slice of clearing did to the book.
+pub(super) struct Dropped {
+    pub(super) hash: u64,
+    pub(super) row: i64,
+}
+
+impl KeyBook {
+    pub(super) fn rebuild(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut book = Self::default();
+        let mut statement = connection.prepare("SELECT hash, task FROM keys")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            book.insert(row.get::<_, i64>(0)? as u64, row.get(1)?);
+        }
+        Ok(book)
+    }
+
+    pub(super) fn insert(&mut self, hash: u64, row: i64) {
+        if self.rows.contains_key(&hash) {
+            self.more.entry(hash).or_default().push(row);
+        } else {
+            self.rows.insert(hash, row);
+        }
+    }
+
+    pub(super) fn remove(&mut self, hash: u64, row: i64) {
+        let next = self.more.get_mut(&hash).and_then(|more| {
+            more.retain(|other| *other != row);
+            more.pop()
+        });
+        match (self.rows.get_mut(&hash), next) {
+            (Some(first), Some(next)) if *first == row => *first = next,
+            (Some(first), None) if *first == row => drop(self.rows.remove(&hash)),
+            (_, Some(next)) => self.more.entry(hash).or_default().push(next),
+            (_, None) => {}
+        }
+        if self.more.get(&hash).is_some_and(Vec::is_empty) {
+            self.more.remove(&hash);
+        }
+    }
+
+    /// Who used the key last.
+    pub(super) fn holder(
+        &self,
+        connection: &Connection,
+        key: &Key,
+    ) -> rusqlite::Result<Option<Held>> {
+        let hash = hash(key);
+        let more = self.more.get(&hash).into_iter().flatten();
+        let mut rows: Vec<i64> = self.rows.get(&hash).into_iter().chain(more).copied().collect();
+        // Rows are numbered in order of arrival: the largest is the last use.
+        rows.sort_unstable_by_key(|row| std::cmp::Reverse(*row));
+        for row in rows {
+            if let Some(held) = confirm(connection, key, row)? {
+                return Ok(Some(held));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks through a slice of the oldest keys, if the hour has turned since that was last done.
+    pub(super) fn clear_slice(
+        &mut self,
+        connection: &Connection,
+        now: Time,
+    ) -> rusqlite::Result<Vec<Dropped>> {
+        let hour = hour(now);
+        if self.cleared == Some(hour) {
+            return Ok(Vec::new());
+        }
+        let expired = expired_keys(connection, now)?;
+        if expired.len() < SLICE_MAX {
+            self.cleared = Some(hour);
+        }
+        let mut dropped = Vec::new();
+        for key in expired {
+            connection.prepare_cached("DELETE FROM keys WHERE n = ?1")?.execute([key.n])?;
+            if key.still_holds {
+                write(connection, now, key.hash, key.row)?;
+            } else {
+                self.remove(key.hash, key.row);
+                dropped.push(Dropped { hash: key.hash, row: key.row });
+            }
+        }
+        Ok(dropped)
+    }
+
+    /// A batch that cleared a slice was rolled back: the slice is looked through again.
+    pub(super) fn uncleared(&mut self) {
+        self.cleared = None;
+    }
+}
+
+struct OldKey {
+    n: i64,
+    hash: u64,
+    row: i64,
+    still_holds: bool,
+}
+
+/// The keys at the front of the table whose hour lies wholly before the window.
+fn expired_keys(connection: &Connection, now: Time) -> rusqlite::Result<Vec<OldKey>> {
+    let window = KEY_WINDOW.millis() as i64;
+    let last_hour = hour(now) - window / HOUR_MS - 1;
+    let mut statement = connection.prepare_cached(
+        "SELECT k.n, k.hash, k.task, k.hour, d.completed_at
+         FROM keys k LEFT JOIN done d ON d.row = k.task ORDER BY k.n LIMIT ?1",
+    )?;
+    let rows = statement.query_map([SLICE_MAX as i64], |row| {
+        let completed_at: Option<i64> = row.get(4)?;
+        let over =
+            completed_at.is_some_and(|at| Time::from_millis(at).plus(KEY_WINDOW).has_come(now));
+        let key = OldKey {
+            n: row.get(0)?,
+            hash: row.get::<_, i64>(1)? as u64,
+            row: row.get(2)?,
+            still_holds: !over,
+        };
+        Ok((key, row.get::<_, i64>(3)?))
+    })?;
+    let rows: rusqlite::Result<Vec<(OldKey, i64)>> = rows.collect();
+    let old = rows?.into_iter().take_while(|(_, hour)| *hour <= last_hour);
+    Ok(old.map(|(key, _)| key).collect())
+}
+
+pub(super) fn write(
+    connection: &Connection,
+    now: Time,
+    hash: u64,
+    row: i64,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT INTO keys (hour, hash, task) VALUES (?1, ?2, ?3)")?
+        .execute(params![hour(now), hash as i64, row])?;
+    Ok(())
+}
+
+pub(super) fn hash(key: &Key) -> u64 {
+    let fields = [&key.scope.tenant, &key.scope.workspace].map(|name| name.as_str().as_bytes());
+    let digest = Digest::of(&[fields[0], fields[1], key.text.as_str().as_bytes()]);
+    let mut head = [0; 8];
+    head.copy_from_slice(&digest.bytes()[..8]);
+    u64::from_be_bytes(head)
+}
+
+fn hour(now: Time) -> i64 {
+    now.millis().div_euclid(HOUR_MS)
+}
+
+fn confirm(connection: &Connection, key: &Key, row: i64) -> rusqlite::Result<Option<Held>> {
+    connection
+        .prepare_cached(
+            "SELECT i.id, i.fingerprint FROM inputs i JOIN lanes n ON n.lane = i.lane
+             WHERE i.row = ?1 AND i.key = ?2 AND n.tenant = ?3 AND n.workspace = ?4",
+        )?
+        .query_row(
+            params![
+                row,
+                key.text.as_str(),
+                key.scope.tenant.as_str(),
+                key.scope.workspace.as_str()
+            ],
+            |row| {
+                let mut columns = Columns::of(row);
+                Ok(Held { task: columns.task_id()?, fingerprint: columns.digest()? })
+            },
+        )
+        .optional()
+}

@@ -1,0 +1,209 @@
+//! From a path to a database that may be used: whose it is, which version, and safely on disk.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use refinery::{Migration, Runner};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use verdict::Time;
+
+use super::{Durability, Options, trouble};
+use crate::failure::{Failure, FailureKind};
+
+/// "TNRE", in the file's header: says that the file is ours before any table is read.
+const APPLICATION_ID: i64 = 0x544e_5245;
+
+/// Below this, SQLite could lose commits when a checkpoint met a restarting log.
+const SQLITE_MIN: i32 = 3_051_003;
+
+/// Where the log is folded back: large enough to make stalls rare, small enough to recover fast.
+const CHECKPOINT_PAGES: i64 = 16_000;
+
+/// How long to wait for a lock that another program (a shell, a backup) holds on the file.
+const BUSY_MS: u64 = 5_000;
+
+/// More statements than the engine has.
+const STATEMENTS_MAX: usize = 64;
+
+const MIGRATIONS: [(&str, &str); 1] =
+    [("V1__tasks", include_str!("../../migrations/V1__tasks.sql"))];
+
+/// What the database says of itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    pub(super) epoch: u32,
+    pub(super) last_commit_at: Option<Time>,
+}
+
+/// Brings the file to this version and its log into the file: an answer that only reads recovered
+/// pages of the log would not be durable.
+pub(super) fn prepare(path: &Path, options: &Options) -> Result<Header, Failure> {
+    assert!(rusqlite::version_number() >= SQLITE_MIN, "the bundled SQLite is too old");
+    let mut connection = connect(path, options)?;
+    refuse_foreign(&connection, path)?;
+    migrate(&mut connection, path)?;
+    checkpoint(&connection)?;
+    header(&connection).map_err(trouble::while_doing("reading the store's header"))
+}
+
+/// A connection that may write.
+pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Failure> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = open_with(path, flags, options)?;
+    let configure = || -> rusqlite::Result<()> {
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", options.durability.pragma())?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        connection.pragma_update(None, "mmap_size", 0)
+    };
+    configure().map_err(|error| unreadable(path, error))?;
+    Ok(connection)
+}
+
+/// A connection that only reads.
+pub(super) fn connect_reader(path: &Path, options: &Options) -> Result<Connection, Failure> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = open_with(path, flags, options)?;
+    connection
+        .pragma_update(None, "mmap_size", 0)
+        .map_err(trouble::while_doing("opening the store for reading"))?;
+    Ok(connection)
+}
+
+fn open_with(path: &Path, flags: OpenFlags, options: &Options) -> Result<Connection, Failure> {
+    let opened = match &options.vfs {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.as_str()),
+        None => Connection::open_with_flags(path, flags),
+    };
+    let connection = opened.map_err(|error| unreadable(path, error))?;
+    let timeout = std::time::Duration::from_millis(BUSY_MS);
+    connection.busy_timeout(timeout).map_err(trouble::while_doing("opening the store"))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok(connection)
+}
+
+/// Payloads are other people's secrets: nobody else on the machine reads the file.
+pub(super) fn create_private(path: &Path) -> Result<(), Failure> {
+    let create = || -> std::io::Result<()> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)?;
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))
+    };
+    create().map_err(|error| {
+        let what =
+            format!("{} cannot be opened for writing; check path and permissions", path.display());
+        Failure::new(FailureKind::Closed, what).because(error)
+    })
+}
+
+fn refuse_foreign(connection: &Connection, path: &Path) -> Result<(), Failure> {
+    let read = || -> rusqlite::Result<(i64, i64, Option<i64>)> {
+        let id = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+        let tables =
+            connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
+        Ok((id, tables, stored_version(connection)?))
+    };
+    let (id, tables, version) = read().map_err(|error| unreadable(path, error))?;
+    if id != APPLICATION_ID && (id != 0 || tables > 0) {
+        let what = format!(
+            "{} is a database of another program; give Tenure a file of its own",
+            path.display()
+        );
+        return Err(Failure::new(FailureKind::Closed, what));
+    }
+    let ours = MIGRATIONS.len() as i64;
+    match version {
+        Some(version) if version > ours => {
+            let what = format!(
+                "{} has format {version} and this Tenure knows formats up to {ours}; \
+                 start the newer Tenure that wrote it",
+                path.display()
+            );
+            Err(Failure::new(FailureKind::Closed, what))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn stored_version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    let known: Option<i64> = connection
+        .query_row(
+            "SELECT 1 FROM sqlite_master WHERE name = 'refinery_schema_history'",
+            [],
+            |row| row.get(0),
+        )
+        .optional()?;
+    match known {
+        None => Ok(None),
+        Some(_) => {
+            connection
+                .query_row("SELECT max(version) FROM refinery_schema_history", [], |row| row.get(0))
+        }
+    }
+}
+
+/// All missing steps in one transaction, so that a process killed half-way leaves none of them.
+fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
+    let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
+        let what = format!("{} cannot be brought to this version", path.display());
+        Failure::new(FailureKind::Closed, what).because(error)
+    };
+    connection
+        .pragma_update(None, "application_id", APPLICATION_ID)
+        .map_err(|error| failed(error.into()))?;
+    let migrations: Result<Vec<Migration>, _> =
+        MIGRATIONS.iter().map(|(name, sql)| Migration::unapplied(name, sql)).collect();
+    let migrations = migrations.map_err(|error| failed(error.into()))?;
+    let runner = Runner::new(&migrations).set_grouped(true);
+    runner.run(connection).map_err(|error| failed(error.into()))?;
+    Ok(())
+}
+
+fn checkpoint(connection: &Connection) -> Result<(), Failure> {
+    let failed = trouble::while_doing("folding the log into the database");
+    let busy: i64 = connection
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+        .map_err(failed)?;
+    if busy != 0 {
+        let what = "another program reads the database, so its log cannot be folded in; stop it";
+        return Err(Failure::new(FailureKind::Closed, what));
+    }
+    Ok(())
+}
+
+fn header(connection: &Connection) -> rusqlite::Result<Header> {
+    connection.query_row("SELECT epoch, clock FROM meta", [], |row| {
+        let clock: Option<i64> = row.get(1)?;
+        Ok(Header { epoch: row.get(0)?, last_commit_at: clock.map(Time::from_millis) })
+    })
+}
+
+fn unreadable(path: &Path, error: rusqlite::Error) -> Failure {
+    let what = match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase) => {
+            format!("{} is not a database; give Tenure a file of its own", path.display())
+        }
+        _ => format!("{} cannot be opened as a database", path.display()),
+    };
+    Failure::new(FailureKind::Closed, what).because(error)
+}
+
+impl Durability {
+    fn pragma(self) -> &'static str {
+        match self {
+            Durability::Full => "FULL",
+            Durability::Relaxed => "NORMAL",
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Reading single tasks, inside a batch and beside it.
+
+use rusqlite::{Connection, OptionalExtension};
+use verdict::{Closed, Done, LeaseId, Subject, TaskId};
+
+use super::rows::{self, CLOSED, Columns, DONE, LiveRow, SPEC, TASK, id_bytes};
+use crate::row::Spec;
+
+type Read<T> = rusqlite::Result<T>;
+
+/// A task's row number.
+pub(super) fn row_of(connection: &Connection, id: TaskId) -> Read<Option<i64>> {
+    connection
+        .prepare_cached("SELECT row FROM inputs WHERE id = ?1")?
+        .query_row([id_bytes(id)], |row| row.get(0))
+        .optional()
+}
+
+pub(super) fn live(connection: &Connection, row: i64) -> Read<Option<LiveRow>> {
+    let sql = select(
+        TASK,
+        "live l JOIN inputs i ON i.row = l.row JOIN lanes n \
+        ON n.lane = l.lane WHERE l.row = ?1",
+    );
+    connection
+        .prepare_cached(&sql)?
+        .query_row([row], |row| rows::live_row(&mut Columns::of(row)))
+        .optional()
+}
+
+pub(super) fn done(connection: &Connection, row: i64) -> Read<Option<Done>> {
+    let sql = select(
+        DONE,
+        "done d JOIN inputs i ON i.row = d.row JOIN lanes n \
+        ON n.lane = i.lane WHERE d.row = ?1",
+    );
+    connection
+        .prepare_cached(&sql)?
+        .query_row([row], |row| rows::done(&mut Columns::of(row)))
+        .optional()
+}
+
+/// Live or ended; a row that is neither counts as absent, and `verify` will say so.
+pub(super) fn subject(connection: &Connection, row: i64) -> Read<Subject> {
+    if let Some(live) = live(connection, row)? {
+        return Ok(Subject::Live(live.task));
+    }
+    Ok(done(connection, row)?.map_or(Subject::Absent, Subject::Done))
+}
+
+pub(super) fn spec(connection: &Connection, row: i64) -> Read<Spec> {
+    let sql = select(SPEC, "inputs i WHERE i.row = ?1");
+    connection.prepare_cached(&sql)?.query_row([row], |row| rows::spec(&mut Columns::of(row)))
+}
+
+pub(super) fn attempts(connection: &Connection, task: TaskId, row: i64) -> Read<Vec<Closed>> {
+    let sql = select(CLOSED, "attempts a WHERE a.task = ?1 ORDER BY a.attempt");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let closed = statement.query_map([row], |row| rows::closed(task, &mut Columns::of(row)))?;
+    closed.collect()
+}
+
+pub(super) fn attempt(
+    connection: &Connection,
+    task: TaskId,
+    row: i64,
+    lease: LeaseId,
+) -> Read<Option<Closed>> {
+    let sql = select(CLOSED, "attempts a WHERE a.task = ?1 AND a.lease = ?2");
+    connection
+        .prepare_cached(&sql)?
+        .query_row((row, lease.as_u128().to_be_bytes()), |row| {
+            rows::closed(task, &mut Columns::of(row))
+        })
+        .optional()
+}
+
+/// A statement of ours: these columns from there.
+pub(super) fn select(columns: &str, from: &str) -> String {
+    format!("SELECT {columns} FROM {from}")
+}

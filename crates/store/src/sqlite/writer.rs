@@ -1,0 +1,199 @@
+//! The one writer: a connection, and the order of live tasks in memory.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use verdict::{Span, Task, Time};
+
+use super::batch::SqliteBatch;
+use super::keys::KeyBook;
+use super::order::{LaneId, Marks, Order};
+use super::rows::{self, Columns, MARKS};
+use super::{Shared, opening, reads, trouble, writes};
+use crate::failure::{Failure, FailureKind};
+use crate::row::ApiKey;
+use crate::seam::Writer;
+
+pub struct SqliteWriter {
+    pub(super) connection: Connection,
+    pub(super) memory: Memory,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What the writer knows without asking the database. It changes with each save and is undone when
+/// the batch is rolled back, so between batches it says what is committed.
+pub(super) struct Memory {
+    pub(super) order: Order,
+    pub(super) keys: KeyBook,
+    pub(super) next_row: i64,
+    undo: Vec<Undo>,
+    mark: Mark,
+}
+
+/// Where the current batch began.
+#[derive(Clone, Copy)]
+struct Mark {
+    lanes: usize,
+    next_row: i64,
+}
+
+enum Undo {
+    Moved { before: Option<Marks>, after: Option<Marks> },
+    KeyAdded { hash: u64, row: i64 },
+    KeyDropped { hash: u64, row: i64 },
+}
+
+impl Memory {
+    fn rebuild(connection: &Connection, now: Time) -> rusqlite::Result<Self> {
+        let mut order = Order::new();
+        rebuild_lanes(connection, &mut order)?;
+        let sql = reads::select(MARKS, "live l JOIN lanes n ON n.lane = l.lane");
+        let mut statement = connection.prepare(&sql)?;
+        let mut live = statement.query([])?;
+        while let Some(row) = live.next()? {
+            order.insert(&rows::marks(&mut Columns::of(row))?);
+        }
+        order.promote(now);
+        let next_row =
+            connection
+                .query_row("SELECT coalesce(max(row), 0) + 1 FROM inputs", [], |row| row.get(0))?;
+        let mark = Mark { lanes: order.lane_count(), next_row };
+        let keys = KeyBook::rebuild(connection)?;
+        Ok(Self { order, keys, next_row, undo: Vec::new(), mark })
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.undo.clear();
+        self.mark = Mark { lanes: self.order.lane_count(), next_row: self.next_row };
+    }
+
+    pub(super) fn rollback(&mut self) {
+        for step in std::mem::take(&mut self.undo).into_iter().rev() {
+            match step {
+                Undo::Moved { before, after } => {
+                    after.iter().for_each(|marks| self.order.remove(marks));
+                    before.iter().for_each(|marks| self.order.insert(marks));
+                }
+                Undo::KeyAdded { hash, row } => self.keys.remove(hash, row),
+                Undo::KeyDropped { hash, row } => self.keys.insert(hash, row),
+            }
+        }
+        self.keys.uncleared();
+        self.order.truncate_lanes(self.mark.lanes);
+        self.next_row = self.mark.next_row;
+    }
+
+    pub(super) fn moved(&mut self, before: Option<Marks>, after: Option<Marks>) {
+        before.iter().for_each(|marks| self.order.remove(marks));
+        after.iter().for_each(|marks| self.order.insert(marks));
+        self.undo.push(Undo::Moved { before, after });
+    }
+
+    pub(super) fn key_added(&mut self, hash: u64, row: i64) {
+        self.keys.insert(hash, row);
+        self.undo.push(Undo::KeyAdded { hash, row });
+    }
+
+    pub(super) fn clear_keys(
+        &mut self,
+        connection: &Connection,
+        now: Time,
+    ) -> rusqlite::Result<()> {
+        let dropped = self.keys.clear_slice(connection, now)?;
+        let steps =
+            dropped.into_iter().map(|key| Undo::KeyDropped { hash: key.hash, row: key.row });
+        self.undo.extend(steps);
+        Ok(())
+    }
+}
+
+fn rebuild_lanes(connection: &Connection, order: &mut Order) -> rusqlite::Result<()> {
+    let mut statement = connection
+        .prepare("SELECT tenant, workspace, queue, kind, lane FROM lanes ORDER BY lane")?;
+    let mut lanes = statement.query([])?;
+    while let Some(row) = lanes.next()? {
+        let mut columns = Columns::of(row);
+        let scope = columns.scope()?;
+        let (queue, kind) = (columns.name()?, columns.name()?);
+        let id = order.add_lane(&scope, &queue, &kind);
+        assert_eq!(id, LaneId(columns.take()?), "lanes are numbered without gaps");
+    }
+    Ok(())
+}
+
+impl SqliteWriter {
+    pub(super) fn open(shared: Arc<Shared>) -> Result<Self, Failure> {
+        let connection = opening::connect(&shared.path, &shared.options)?;
+        let memory = Memory::rebuild(&connection, shared.reading.now())
+            .map_err(trouble::while_doing("reading the live tasks"))?;
+        Ok(Self { connection, memory, shared })
+    }
+
+    /// The lane of a task, numbered and written down when it is new.
+    pub(super) fn lane(&mut self, task: writes::Named<'_>) -> rusqlite::Result<LaneId> {
+        if let Some(lane) = self.memory.order.lane(task.scope, task.queue, task.kind) {
+            return Ok(lane);
+        }
+        let lane = self.memory.order.add_lane(task.scope, task.queue, task.kind);
+        writes::lane(&self.connection, lane, task)?;
+        Ok(lane)
+    }
+
+    pub(super) fn marks(&self, task: &Task) -> Marks {
+        let lane = self.memory.order.lane(&task.scope, &task.queue, &task.kind);
+        Marks::of(task, lane.expect("a stored task has a lane"))
+    }
+
+    fn check_health(&self) -> Result<(), Failure> {
+        self.shared.check_health()
+    }
+
+    fn write_api_key(&mut self, key: &ApiKey) -> Result<(), Failure> {
+        self.check_health()?;
+        let written = writes::api_key(&self.connection, key);
+        written.map_err(|error| {
+            if !trouble::commit_left_nothing(&error) {
+                self.shared.poison();
+            }
+            trouble::while_doing("saving an API key")(error)
+        })
+    }
+}
+
+impl Writer for SqliteWriter {
+    type Batch<'w> = SqliteBatch<'w>;
+
+    async fn begin(&mut self) -> Result<SqliteBatch<'_>, Failure> {
+        self.check_health()?;
+        SqliteBatch::begin(self)
+    }
+
+    async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
+        self.check_health()?;
+        Ok(self.memory.order.next_wake())
+    }
+
+    fn shortest_lease(&self) -> Option<Span> {
+        self.memory.order.shortest_lease()
+    }
+
+    async fn put_api_key(&mut self, key: &ApiKey) -> Result<(), Failure> {
+        self.write_api_key(key)
+    }
+}
+
+impl Drop for SqliteWriter {
+    fn drop(&mut self) {
+        self.shared.release_writer();
+    }
+}
+
+impl Shared {
+    pub(super) fn check_health(&self) -> Result<(), Failure> {
+        if self.is_poisoned() {
+            let what = "a commit of this store has an unknown outcome; open the store again";
+            return Err(Failure::new(FailureKind::Fatal, what));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,293 @@
+//! Writing rows. Statements only; which ones, in which order, is the batch's business.
+
+use rusqlite::{Connection, params};
+use verdict::{Closed, Done, Phase, Task};
+
+use super::order::LaneId;
+use super::rows::{id_bytes, millis, stamp_name, text, written};
+use crate::codec::{Stored, abridge};
+use crate::row::{ApiKey, Entry, Refused, Spec};
+
+type Written<T> = rusqlite::Result<T>;
+
+pub(super) fn lane(connection: &Connection, lane: LaneId, task: Named<'_>) -> Written<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO lanes (lane, tenant, workspace, queue, kind) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            lane.0,
+            task.scope.tenant.as_str(),
+            task.scope.workspace.as_str(),
+            task.queue.as_str(),
+            task.kind.as_str(),
+        ])?;
+    Ok(())
+}
+
+/// What a live and an ended task have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'a> {
+    pub(super) id: verdict::TaskId,
+    pub(super) scope: &'a verdict::Scope,
+    pub(super) queue: &'a verdict::Name,
+    pub(super) kind: &'a verdict::Name,
+    pub(super) priority: i32,
+    pub(super) created_at: verdict::Time,
+}
+
+impl<'a> Named<'a> {
+    pub(super) fn live(task: &'a Task) -> Self {
+        let Task { id, scope, queue, kind, priority, created_at, .. } = task;
+        let (id, priority, created_at) = (*id, *priority, *created_at);
+        Self { id, scope, queue, kind, priority, created_at }
+    }
+
+    pub(super) fn done(done: &'a Done) -> Self {
+        let Done { id, scope, queue, kind, priority, created_at, .. } = done;
+        let (id, priority, created_at) = (*id, *priority, *created_at);
+        Self { id, scope, queue, kind, priority, created_at }
+    }
+}
+
+pub(super) fn input(
+    connection: &Connection,
+    row: i64,
+    lane: LaneId,
+    task: Named<'_>,
+    policy: Option<&verdict::Policy>,
+    spec: &Spec,
+) -> Written<()> {
+    let labels = (!spec.labels.is_empty())
+        .then(|| serde_json::to_string(&spec.labels).expect("labels are text"));
+    connection
+        .prepare_cached(
+            "INSERT INTO inputs (row, id, lane, priority, created_at, policy, fingerprint, key,
+                goal, task_key, asset_id, resources, labels, traceparent, input)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+        )?
+        .execute(params![
+            row,
+            id_bytes(task.id),
+            lane.0,
+            task.priority,
+            task.created_at.millis(),
+            written(policy),
+            spec.fingerprint.bytes(),
+            text(spec.key.as_ref()),
+            text(spec.goal.as_ref()),
+            spec.task_key.as_ref().map(|name| name.as_str()),
+            text(spec.asset_id.as_ref()),
+            written(spec.resources.as_ref()),
+            labels,
+            text(spec.traceparent.as_ref()),
+            spec.input.as_str(),
+        ])?;
+    Ok(())
+}
+
+const LIVE_INSERT: &str = "INSERT INTO live (state, revision, due, wakes_at, started_at, attempt,
+        failures, lost, undelivered, claim_version, decided_at, entries, chain, cancel, lease,
+        owner, poll, fence, acquired_at, heartbeat_at, expires_at, attempt_at, heard, progress,
+        row, id, lane, priority, lease_ms)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+        ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
+
+const LIVE_UPDATE: &str = "UPDATE live SET state = ?1, revision = ?2, due = ?3, wakes_at = ?4,
+        started_at = ?5, attempt = ?6, failures = ?7, lost = ?8, undelivered = ?9,
+        claim_version = ?10, decided_at = ?11, entries = ?12, chain = ?13, cancel = ?14,
+        lease = ?15, owner = ?16, poll = ?17, fence = ?18, acquired_at = ?19, heartbeat_at = ?20,
+        expires_at = ?21, attempt_at = ?22, heard = ?23, progress = ?24
+    WHERE row = ?25 AND revision = ?26";
+
+pub(super) fn live_insert(
+    connection: &Connection,
+    row: i64,
+    lane: LaneId,
+    task: &Task,
+) -> Written<()> {
+    let mut statement = connection.prepare_cached(LIVE_INSERT)?;
+    bind_changing(&mut statement, task)?;
+    statement.raw_bind_parameter(25, row)?;
+    statement.raw_bind_parameter(26, id_bytes(task.id))?;
+    statement.raw_bind_parameter(27, lane.0)?;
+    statement.raw_bind_parameter(28, task.priority)?;
+    statement.raw_bind_parameter(29, task.policy.lease.millis() as i64)?;
+    statement.raw_execute().map(drop)
+}
+
+/// How many rows had this revision: one, or none when somebody else came first.
+pub(super) fn live_update(
+    connection: &Connection,
+    row: i64,
+    before: u32,
+    task: &Task,
+) -> Written<usize> {
+    let mut statement = connection.prepare_cached(LIVE_UPDATE)?;
+    bind_changing(&mut statement, task)?;
+    statement.raw_bind_parameter(25, row)?;
+    statement.raw_bind_parameter(26, before)?;
+    statement.raw_execute()
+}
+
+/// The columns that change in the life of a task, in the order of both statements above.
+fn bind_changing(statement: &mut rusqlite::Statement<'_>, task: &Task) -> Written<()> {
+    statement.raw_bind_parameter(1, task.state().name())?;
+    statement.raw_bind_parameter(2, task.revision)?;
+    statement.raw_bind_parameter(3, millis(task.claimable_at()))?;
+    statement.raw_bind_parameter(4, millis(task.wakes_at()))?;
+    statement.raw_bind_parameter(5, millis(task.started_at))?;
+    statement.raw_bind_parameter(6, task.attempt)?;
+    statement.raw_bind_parameter(7, task.failures)?;
+    statement.raw_bind_parameter(8, task.lost)?;
+    statement.raw_bind_parameter(9, task.undelivered)?;
+    statement.raw_bind_parameter(10, task.claim_version)?;
+    statement.raw_bind_parameter(11, task.decided_at.millis())?;
+    statement.raw_bind_parameter(12, task.entries)?;
+    statement.raw_bind_parameter(13, task.chain.bytes())?;
+    statement.raw_bind_parameter(14, written(task.cancel.as_ref()))?;
+    let lease = match &task.phase {
+        Phase::Running(lease) => Some(lease),
+        Phase::Queued { .. } | Phase::Retry { .. } => None,
+    };
+    statement.raw_bind_parameter(15, lease.map(|lease| lease.id.as_u128().to_be_bytes()))?;
+    statement.raw_bind_parameter(16, lease.map(|lease| lease.owner.as_str()))?;
+    let poll = lease.and_then(|lease| lease.poll.as_ref());
+    statement.raw_bind_parameter(17, poll.map(|poll| poll.as_str()))?;
+    statement.raw_bind_parameter(18, lease.map(|lease| lease.fence.as_u64() as i64))?;
+    statement.raw_bind_parameter(19, lease.map(|lease| lease.acquired_at.millis()))?;
+    statement.raw_bind_parameter(20, lease.map(|lease| lease.heartbeat_at.millis()))?;
+    statement.raw_bind_parameter(21, lease.map(|lease| lease.expires_at.millis()))?;
+    statement.raw_bind_parameter(22, millis(lease.and_then(|lease| lease.started_at)))?;
+    statement.raw_bind_parameter(23, lease.map(|lease| lease.heard))?;
+    let progress = lease.and_then(|lease| lease.progress.as_ref());
+    statement.raw_bind_parameter(24, written(progress))
+}
+
+pub(super) fn live_delete(connection: &Connection, row: i64, before: u32) -> Written<usize> {
+    connection
+        .prepare_cached("DELETE FROM live WHERE row = ?1 AND revision = ?2")?
+        .execute(params![row, before])
+}
+
+pub(super) fn done_insert(connection: &Connection, row: i64, done: &Done) -> Written<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO done (row, state, reason, started_at, completed_at, attempt, failures,
+                lost, claim_version, entries, record, cancel, fault, output)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        )?
+        .execute(params![
+            row,
+            done.end.state.name(),
+            done.end.reason.map(|reason| reason.name()),
+            millis(done.started_at),
+            done.completed_at.millis(),
+            done.attempt,
+            done.failures,
+            done.lost,
+            done.claim_version,
+            done.entries,
+            done.record.bytes(),
+            written(done.cancel.as_ref()),
+            written(done.end.fault.as_ref()),
+            done.end.output.as_ref().map(|output| output.as_str()),
+        ])?;
+    Ok(())
+}
+
+pub(super) fn attempt(connection: &Connection, row: i64, closed: &Closed) -> Written<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO attempts (task, attempt, lease, fence, owner, granted_at, started_at,
+                closed_at, outcome, reason, report, fault, claims)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        )?
+        .execute(params![
+            row,
+            closed.attempt,
+            closed.lease.as_u128().to_be_bytes(),
+            closed.fence.as_u64() as i64,
+            closed.owner.as_str(),
+            closed.granted_at.millis(),
+            millis(closed.started_at),
+            closed.closed_at.millis(),
+            closed.outcome.name(),
+            closed.reason.map(|reason| reason.name()),
+            closed.report.as_ref().map(|report| report.bytes()),
+            written(closed.fault.as_ref()),
+            closed.claims.as_ref().map(|claims| claims.as_str()),
+        ])?;
+    Ok(())
+}
+
+/// How many rows were written: none when the entry does not follow the last one.
+pub(super) fn entry(connection: &Connection, row: i64, entry: &Entry) -> Written<usize> {
+    let entry = abridge::abridge(entry);
+    connection
+        .prepare_cached(
+            "INSERT INTO history (task, n, at, epoch, rules, request, loaded, events)
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
+             WHERE ?2 = 1 + coalesce((SELECT max(n) FROM history WHERE task = ?1), 0)",
+        )?
+        .execute(params![
+            row,
+            entry.n,
+            entry.at.millis(),
+            entry.epoch,
+            entry.rules,
+            entry.request.write(),
+            written(entry.loaded.as_ref()),
+            entry.events.write(),
+        ])
+}
+
+/// The first refusal of its kind under a lease; later ones say nothing new.
+pub(super) fn refused(connection: &Connection, row: i64, refused: &Refused) -> Written<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO refused (task, lease, call, code, attempt, worker, stamp, digest, at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT (task, lease, call, code) DO NOTHING",
+        )?
+        .execute(params![
+            row,
+            refused.lease.as_u128().to_be_bytes(),
+            refused.call,
+            refused.code,
+            refused.attempt,
+            refused.worker.as_str(),
+            stamp_name(refused.stamp),
+            refused.digest.as_ref().map(|digest| digest.bytes()),
+            refused.at.millis(),
+        ])?;
+    Ok(())
+}
+
+pub(super) fn api_key(connection: &Connection, key: &ApiKey) -> Written<()> {
+    let roles: Vec<&str> = key.roles.iter().map(|role| role.as_str()).collect();
+    connection
+        .prepare_cached(
+            "INSERT INTO api_keys (id, tenant, workspace, roles, digest, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (id) DO UPDATE SET tenant = excluded.tenant,
+                workspace = excluded.workspace, roles = excluded.roles, digest = excluded.digest,
+                created_at = excluded.created_at",
+        )?
+        .execute(params![
+            key.id.as_str(),
+            key.scope.tenant.as_str(),
+            key.scope.workspace.as_str(),
+            serde_json::to_string(&roles).expect("roles are text"),
+            key.digest.bytes(),
+            key.created_at.millis(),
+        ])?;
+    Ok(())
+}
+
+pub(super) fn clock(connection: &Connection, now: verdict::Time) -> Written<()> {
+    connection
+        .prepare_cached("UPDATE meta SET clock = max(coalesce(clock, ?1), ?1)")?
+        .execute([now.millis()])?;
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! Integration tests of the store, one binary.
+
+mod sqlite;

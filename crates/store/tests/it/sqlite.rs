@@ -1,0 +1,4 @@
+//! What only the SQLite engine promises: files, locks, commits and the loss of power.
+
+mod basics;
+mod play;
