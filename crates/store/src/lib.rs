@@ -7,11 +7,13 @@
 pub mod browse;
 pub mod clock;
 pub mod codec;
+pub mod conformance;
 pub mod failure;
 pub mod memory;
 pub mod row;
 pub mod seam;
 pub mod sqlite;
+pub mod verify;
 
 pub use browse::Browse;
 pub use clock::{Ahead, Clock, Reading, SystemClock};

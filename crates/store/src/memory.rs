@@ -127,7 +127,7 @@ pub struct MemoryWriter {
     shared: Arc<Mutex<Shared>>,
     reading: Reading,
     life: u64,
-    /// The time of the last committed batch: what was ready by then has been seen.
+    /// When a batch last read the clock: what was ready by then has been seen.
     looked_at: Option<Time>,
 }
 
@@ -143,8 +143,8 @@ impl Writer for MemoryWriter {
         Ok(MemoryBatch::new(self, number))
     }
 
-    /// A task that became ready after the last batch looked still counts, or its wake-up would be
-    /// lost between two readings of the clock.
+    /// What became ready after a batch last looked still counts, although its time may have come:
+    /// its wake-up would be lost between two readings of the clock.
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
         let shared = lock(&self.shared);
         shared.check_life(self.life)?;

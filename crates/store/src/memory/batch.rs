@@ -254,7 +254,9 @@ impl Batch for MemoryBatch<'_> {
     }
 
     async fn now(&mut self) -> Result<Time, Failure> {
-        Ok(self.read_clock())
+        let now = self.read_clock();
+        self.writer.looked_at = Some(now);
+        Ok(now)
     }
 
     async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
@@ -316,9 +318,7 @@ impl Batch for MemoryBatch<'_> {
             }
             Ok(())
         });
-        committed.map_err(CommitFailure::RolledBack)?;
-        self.writer.looked_at = Some(at);
-        Ok(())
+        committed.map_err(CommitFailure::RolledBack)
     }
 }
 

@@ -1,3 +1,5 @@
 //! Integration tests of the store, one binary.
 
+mod conformance;
+mod memory;
 mod sqlite;

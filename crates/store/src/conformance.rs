@@ -1,0 +1,74 @@
+//! The suite every engine must pass: what the seam promises, asked of a real store.
+//!
+//! Each function of the topics below is one check. [`checks!`] names them all, so that an engine
+//! runs every one of them twice: plainly, and with the store closed and opened again before every
+//! step, since nothing a caller was told may depend on what only memory knew. A check panics with
+//! what it found; it needs no test framework.
+//!
+//! The checks stand above the seam and below the coordinator: [`mod@carry`] loads, decides and
+//! saves as a coordinator would, one request at a time. What no engine can be asked through the
+//! seam (files, locks of the operating system, damage) is tested with that engine.
+//!
+//! [`checks!`]: crate::conformance_checks
+
+pub mod browsing;
+pub mod cancels;
+pub mod carry;
+pub mod conflicts;
+pub mod driver;
+pub mod fixture;
+pub mod grants;
+pub mod insert_only;
+pub mod keys;
+pub mod polls;
+pub mod reports;
+pub mod rollback;
+pub mod scopes;
+pub mod submits;
+pub mod sweeps;
+pub mod wakes;
+
+pub use carry::{Ask, Poll, Said, Submission};
+pub use driver::Driver;
+pub use fixture::{Between, Fixture, run};
+
+/// Makes two tests of every check for the fixture that `$fixture` makes.
+#[macro_export]
+macro_rules! conformance_checks {
+    ($fixture:expr) => {
+        $crate::conformance_checks! { @each $fixture;
+            browsing::{lists_newest_first_page_by_page, filters_what_it_lists, finds_history_and_attempts, counts_queues, walks_everything_for_verification, keeps_api_keys};
+            cancels::{stops_waiting_tasks_at_once, asks_running_tasks_and_then_insists};
+            conflicts::{holds_rows_of_another_batch, passes_over_what_another_batch_took, loses_the_race_for_a_key, refuses_a_stale_revision, releases_what_a_batch_locked, limits_its_writers};
+            grants::{gives_by_priority_then_age, gives_only_wanted_kinds_and_queues, gives_no_task_twice, gives_nothing_before_its_time, gives_back_old_places, gives_what_the_same_batch_made_ready};
+            insert_only::{refuses_to_change_what_ended, refuses_a_second_row_for_an_attempt, refuses_gaps_in_history};
+            keys::{finds_the_task_that_has_a_key, remembers_a_key_for_a_day_after_the_end};
+            polls::{recalls_what_a_named_poll_was_given};
+            reports::{records_a_report_once, keeps_a_second_attempt_apart, remembers_refused_reports, carries_payloads_unchanged};
+            rollback::{leaves_nothing_of_a_dropped_batch, shows_nothing_before_the_commit, pulses_without_changes};
+            scopes::{never_leak};
+            submits::{loads_what_was_saved, orders_answers_like_questions};
+            sweeps::{finds_what_is_due_earliest_first, takes_over_after_a_loss, walks_running_tasks};
+            wakes::{names_the_earliest_instant, never_runs_backwards};
+        }
+    };
+    (@each $fixture:expr; $($topic:ident::{$($check:ident),* $(,)?};)*) => {
+        $(mod $topic {
+            $(mod $check {
+                use super::super::*;
+
+                #[test]
+                fn plain() {
+                    let check = $crate::conformance::$topic::$check;
+                    $crate::conformance::run($fixture, $crate::conformance::Between::Nothing, async |d| check(d).await);
+                }
+
+                #[test]
+                fn reopened() {
+                    let check = $crate::conformance::$topic::$check;
+                    $crate::conformance::run($fixture, $crate::conformance::Between::Reopen, async |d| check(d).await);
+                }
+            })*
+        })*
+    };
+}

@@ -1,0 +1,75 @@
+//! What time brings.
+
+use verdict::request::{Extend, Started};
+use verdict::{Answer, AttemptOutcome, Reason, Request, Scope, Span, State, Subject, TaskId};
+
+use super::carry::{Ask, Said};
+use super::driver::{Driver, caller, key_of};
+use super::fixture::Fixture;
+use crate::browse::Browse;
+use crate::seam::{Batch, Writer};
+
+pub async fn finds_what_is_due_earliest_first<F: Fixture>(driver: &mut Driver<F>) {
+    let mut made: Vec<TaskId> = Vec::new();
+    for after in [30, 10, 20, 500] {
+        let mut submission = driver.submission(&Scope::default(), "images");
+        submission.submit.policy.deadline = Some(driver.now().plus(Span::from_secs(after)));
+        made.push(submission.submit.id);
+        driver.submit(submission).await;
+    }
+    driver.wait(Span::from_secs(30));
+    driver.pause().await;
+    let now = driver.now();
+    let mut batch = driver.writer().begin().await.expect("a batch can be begun");
+    let due = |tasks: Vec<verdict::Task>| tasks.into_iter().map(|task| task.id).collect::<Vec<_>>();
+    assert_eq!(due(batch.due(now, 2).await.expect("due works")), [made[1], made[2]]);
+    assert_eq!(due(batch.due(now, 9).await.expect("due works")), [made[1], made[2], made[0]]);
+    drop(batch);
+    let swept = driver.sweep().await;
+    assert_eq!(swept.len(), 3);
+    assert!(swept.iter().all(|(_, answer)| *answer == Answer::Done));
+    // What was swept is not due any more.
+    assert_eq!(driver.sweep().await, []);
+}
+
+pub async fn takes_over_after_a_loss<F: Fixture>(driver: &mut Driver<F>) {
+    let scope = Scope::default();
+    let key = driver.add(&scope, "images").await;
+    let first = caller(&driver.lease(&scope, "images", 1).await[0]);
+    driver.about(&key, Request::Started(Started { caller: first.clone() })).await;
+    driver.wait(Span::from_millis(89_999));
+    assert_eq!(driver.sweep().await, []);
+    driver.wait(Span::from_millis(1));
+    // S0-48, S2-56, S2-103: the lease runs out and another worker gets the task, with a new fence.
+    assert_eq!(driver.sweep().await, [(key.id, Answer::Done)]);
+    let second = driver.lease(&scope, "images", 1).await;
+    assert_eq!(second[0].task.attempt, 2);
+    let attempts = driver.browse().attempts(&key).await.expect("browsing works");
+    assert_eq!(attempts[0].outcome, AttemptOutcome::Lost);
+    assert_eq!(attempts[0].reason, Some(Reason::HeartbeatTimeout));
+    let fence = second[0].task.lease().map(|lease| lease.fence);
+    assert!(fence > Some(attempts[0].fence));
+    assert_eq!(driver.load(&key).await.state(), Some(State::Running));
+}
+
+pub async fn walks_running_tasks<F: Fixture>(driver: &mut Driver<F>) {
+    let scope = Scope::default();
+    for _ in 0..5 {
+        driver.add(&scope, "images").await;
+    }
+    let leased = driver.lease(&scope, "images", 4).await;
+    let deaf_since = driver.now();
+    driver.wait(Span::from_secs(300));
+    let request = Request::Extend(Extend { deaf_since, gap: Span::from_secs(300) });
+    let said = driver.ask(Ask::OfRunning { request, page: 3 }).await;
+    // Every running task once, in order of id, page by page; the waiting one is not among them.
+    let expected = leased.iter().map(|ready| (ready.task.id, Answer::Done)).collect();
+    assert_eq!(said, Said::Each(expected));
+    for ready in &leased {
+        let Subject::Live(task) = driver.load(&key_of(ready)).await else { panic!("still live") };
+        assert_eq!(
+            task.lease().map(|lease| lease.expires_at),
+            Some(deaf_since.plus(Span::from_secs(390)))
+        );
+    }
+}
