@@ -53,7 +53,7 @@ pub fn cancel(ctx: &Ctx, reason: &str) {
     ctx.stop(Stop::CancelRequested { reason: Some(reason.to_owned()) });
 }
 
-fn envelope(input: Json) -> Envelope {
+pub(crate) fn envelope(input: Json) -> Envelope {
     Envelope {
         task_id: "task_inline".to_owned(),
         run_id: "run_inline".to_owned(),

@@ -287,3 +287,91 @@ async fn landed(in_flight: &mut Option<BoxFuture<'static, Answered>>) -> Answere
         None => pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::envelope;
+
+    const TTL: Duration = Duration::from_millis(2_000);
+
+    fn held(polled: Instant) -> Arc<Held> {
+        let mut envelope = envelope(wire::Json::null());
+        envelope.heartbeat_timeout_ms = 2_000;
+        envelope.heartbeat_interval_ms = 600;
+        let standing = Arc::new(Standing::new("token".to_owned()));
+        Arc::new(Held::new(Arc::new(envelope), standing, "w".to_owned(), polled))
+    }
+
+    fn renewal(held: &Held) -> HeartbeatAnswer {
+        let verdict = Some(Verdict::Committed);
+        let task_id = held.envelope.task_id.clone();
+        HeartbeatAnswer { task_id, status: 200, verdict, ..HeartbeatAnswer::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_from_a_quick_poll_counts_from_the_sending_of_the_poll() {
+        let polled = Instant::now();
+        tokio::time::advance(Duration::from_millis(100)).await;
+        let held = held(polled);
+        assert_eq!(held.standing.valid_until(), Some(polled + usable(TTL)));
+        assert_eq!(held.due(), Instant::now() + Duration::from_millis(600));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_short_lease_from_a_long_poll_must_be_proven_by_a_heartbeat_first() {
+        // S3-8, S3-10: the answer may have been on its way for as long as the poll took.
+        let polled = Instant::now();
+        tokio::time::advance(Duration::from_secs(29)).await;
+        let held = held(polled);
+        assert_eq!(held.standing.valid_until(), None);
+        assert_eq!(held.due(), Instant::now());
+        let sent = Instant::now();
+        let events = Events::new(|_| {});
+        obey_one(&held, renewal(&held), sent, Time::MIN, &events);
+        held.standing.proven().await;
+        assert_eq!(held.standing.valid_until(), Some(sent + usable(TTL)));
+        assert_eq!(held.due(), sent + Duration::from_millis(600));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_cannot_be_proven_is_lost_in_time() {
+        let holdings = Holdings::new(Events::new(|_| {}));
+        let polled = Instant::now();
+        tokio::time::advance(Duration::from_secs(29)).await;
+        let held = held(polled);
+        let standing = Arc::clone(&held.standing);
+        locked(&holdings.held).insert("lease".to_owned(), held);
+        assert_eq!(holdings.live().len(), 1);
+        tokio::time::advance(usable(TTL)).await;
+        assert!(holdings.live().is_empty());
+        assert!(standing.is_lost());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_is_no_longer_than_the_coordinator_says() {
+        let held = held(Instant::now());
+        let sent = Instant::now();
+        let now = Time::from_ms(5_000);
+        let answer =
+            HeartbeatAnswer { lease_expires_at: Some(Time::from_ms(6_000)), ..renewal(&held) };
+        renewed(&held, answer, sent, now);
+        let until = held.standing.valid_until();
+        assert_eq!(until, Some(sent + usable(Duration::from_millis(1_000))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_between_failed_heartbeats_double_up_to_the_interval() {
+        // S4-41: exponential backoff, never slower than the interval itself.
+        let held = held(Instant::now());
+        let mut pauses = Vec::new();
+        for _ in 0..5 {
+            held.unanswered();
+            pauses.push((held.due() - Instant::now()).as_millis());
+        }
+        assert_eq!(pauses, [100, 200, 400, 600, 600]);
+        held.answered(Instant::now());
+        held.unanswered();
+        assert_eq!((held.due() - Instant::now()).as_millis(), 100);
+    }
+}

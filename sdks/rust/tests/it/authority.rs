@@ -1,0 +1,243 @@
+//! What a worker does when it is told that its authority is gone or its call invalid: nothing more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tenure::{Ctx, Stop, WorkerEvent};
+use tokio_util::sync::CancellationToken;
+
+use crate::coordinator::{
+    Coordinator, Reply, envelope, envelope_with, item_refusal, problem, problem_json,
+};
+use crate::log::Log;
+use crate::worker::{Running, echo, worker};
+
+/// Reports one attempt, is answered so, works on, and returns the events and how often it reported.
+async fn answered(status: u16, error: &str) -> (Vec<WorkerEvent>, usize) {
+    let coordinator = Coordinator::start().await;
+    coordinator.once("/reports", Reply::Each(item_refusal(status, error)));
+    let running = Running::start(echo(worker(&coordinator)).concurrency(1));
+    coordinator.offer([envelope(1), envelope(2)]);
+    running.until_committed(1).await;
+    let events = running.events.all();
+    running.end().await.unwrap();
+    let of_the_first = |report: &&Value| report["taskId"] == "task_1";
+    (events, coordinator.reports().iter().filter(of_the_first).count())
+}
+
+#[tokio::test]
+async fn a_cancelled_report_is_the_end_of_the_attempt() {
+    // S3-11, S3-12, S3-20, S3-21: CANCELLED is an answer, a final one, and the result is gone.
+    // S3-25, S3-26, S3-27, S3-30, S3-40, S3-41, S3-54, S3-55: it is no failure to report, nothing is
+    // retried, nothing is submitted again; the worker goes on with other work.
+    // S3-22, S3-23, S3-24: expired, superseded or invalidated by a recovery makes no difference.
+    for (status, error) in
+        [(410, "task_expired"), (409, "attempt_mismatch"), (409, "task_already_terminal")]
+    {
+        let (events, reports) = answered(status, error).await;
+        assert_eq!(reports, 1, "{error}");
+        let why = error.to_owned();
+        let lost = WorkerEvent::Cancelled { task_id: "task_1".to_owned(), attempt: 2, why };
+        assert_eq!(events[0], lost);
+    }
+}
+
+#[tokio::test]
+async fn a_rejected_report_is_surfaced_and_never_repeated() {
+    // S3-32, S3-37, S3-38, S3-39, S3-54, S3-55: a protocol error is surfaced and not retried.
+    // S3-33, S3-34, S3-35, S3-36: whatever was invalid about the report.
+    for (status, error) in [
+        (404, "task_not_found"),
+        (422, "unknown_lease"),
+        (400, "invalid_argument"),
+        (409, "conflicting_report"),
+    ] {
+        let (events, reports) = answered(status, error).await;
+        assert_eq!(reports, 1, "{error}");
+        let rejected = WorkerEvent::Rejected {
+            task_id: Some("task_1".to_owned()),
+            code: error.to_owned(),
+            message: "no".to_owned(),
+        };
+        assert_eq!(events[0], rejected);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_batch_rejects_what_it_held_and_is_never_repeated() {
+    // S3-37, S3-38, S3-39: the same when the whole call is invalid.
+    let coordinator = Coordinator::start().await;
+    coordinator.once("/reports", problem(403, "forbidden"));
+    let running = Running::start(echo(worker(&coordinator)));
+    coordinator.offer([envelope(1)]);
+    running.until("rejected", |event| matches!(event, WorkerEvent::Rejected { .. })).await;
+    running.end().await.unwrap();
+    assert_eq!(coordinator.to("/reports").len(), 1);
+}
+
+#[tokio::test]
+async fn a_start_that_is_refused_executes_nothing() {
+    // S4-18, S4-50: on 409 the worker aborts, before it began.
+    // S3-31, S3-43, S3-44: no code runs, so that no effect is emitted and no state updated.
+    for (status, error) in [(409, "task_already_terminal"), (410, "task_expired")] {
+        let coordinator = Coordinator::start().await;
+        let mut refusal = problem_json(status, error);
+        refusal["state"] = json!("CANCELLED");
+        coordinator.once("/started", Reply::Json(status, refusal));
+        let executed = Arc::new(Log::new());
+        let ran = Arc::clone(&executed);
+        let running = Running::start(worker(&coordinator).concurrency(1).task(
+            "work",
+            move |_: Ctx, n: u32| {
+                ran.push(n);
+                async move { Ok(n) }
+            },
+        ));
+        coordinator.offer([envelope(1), envelope(2)]);
+        running.until_committed(1).await;
+        let events = running.events.all();
+        running.end().await.unwrap();
+        assert_eq!(executed.all(), [2]);
+        let why = error.to_owned();
+        let lost = WorkerEvent::Cancelled { task_id: "task_1".to_owned(), attempt: 2, why };
+        assert_eq!(events[0], lost);
+        assert_eq!(coordinator.reports().len(), 1);
+        assert_eq!(coordinator.to("task_1/started").len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_start_that_is_rejected_is_surfaced() {
+    // S3-37, S3-38, S3-39.
+    let coordinator = Coordinator::start().await;
+    coordinator.once("/started", problem(401, "invalid_token"));
+    let running = Running::start(echo(worker(&coordinator)));
+    coordinator.offer([envelope(1)]);
+    running.until("rejected", |event| matches!(event, WorkerEvent::Rejected { .. })).await;
+    running.end().await.unwrap();
+    assert_eq!(coordinator.to("/started").len(), 1);
+    assert!(coordinator.reports().is_empty());
+}
+
+/// A task that notes why it was stopped, and goes on to return a result nobody may see.
+fn stubborn(seen: Arc<Log<Option<Stop>>>) -> impl Fn(Ctx, Value) -> Stubborn + Send + Sync {
+    move |ctx, _| {
+        let seen = Arc::clone(&seen);
+        Box::pin(async move {
+            ctx.cancelled().await;
+            seen.push(ctx.stopped());
+            Ok(json!("a result without authority"))
+        })
+    }
+}
+
+type Stubborn = std::pin::Pin<Box<dyn Future<Output = tenure::TaskResult<Value>> + Send>>;
+
+#[tokio::test]
+async fn a_heartbeat_that_finds_the_lease_gone_stops_the_task_and_discards_its_result() {
+    // S4-25, S4-42: 410 aborts at once. W-15: the answer to a heartbeat is not swallowed.
+    // S3-28, S3-29, S3-31, S3-42, S3-43, S3-44, S3-45: the task is told, its result is discarded.
+    for (status, error) in [(410, "task_expired"), (409, "attempt_mismatch")] {
+        let coordinator = Coordinator::start().await;
+        coordinator.once("/heartbeats", Reply::Each(item_refusal(status, error)));
+        let seen = Arc::new(Log::new());
+        let task = stubborn(Arc::clone(&seen));
+        let running = Running::start(worker(&coordinator).task("work", task));
+        coordinator.offer([envelope(1)]);
+        let lost = |event: &WorkerEvent| matches!(event, WorkerEvent::Cancelled { .. });
+        running.until("authority lost", lost).await;
+        running.end().await.unwrap();
+        assert_eq!(seen.all(), [Some(Stop::LeaseLost { why: error.to_owned() })]);
+        assert!(coordinator.reports().is_empty());
+        assert_eq!(coordinator.to("/heartbeats").len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_is_rejected_stops_the_task_and_is_surfaced() {
+    // S3-37, S3-38, S3-39, S3-54.
+    for reply in [Reply::Each(item_refusal(401, "invalid_token")), problem(403, "forbidden")] {
+        let coordinator = Coordinator::start().await;
+        coordinator.once("/heartbeats", reply);
+        let task = stubborn(Arc::new(Log::new()));
+        let running = Running::start(worker(&coordinator).task("work", task));
+        coordinator.offer([envelope(1)]);
+        running.until("rejected", |event| matches!(event, WorkerEvent::Rejected { .. })).await;
+        let lost = |event: &WorkerEvent| matches!(event, WorkerEvent::Cancelled { .. });
+        running.until("authority lost", lost).await;
+        running.end().await.unwrap();
+        assert!(coordinator.reports().is_empty());
+    }
+}
+
+/// Says when the future that holds it is dropped.
+struct Dropped(CancellationToken);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_ignores_the_loss_of_its_lease_is_dropped() {
+    // S3-28: the worker stops all work on the task, whatever its code wants.
+    let coordinator = Coordinator::start().await;
+    coordinator.once("/heartbeats", Reply::Each(item_refusal(410, "task_expired")));
+    let dropped = CancellationToken::new();
+    let guard = dropped.clone();
+    let running = Running::start(worker(&coordinator).task("work", move |_: Ctx, _: Value| {
+        let guard = Dropped(guard.clone());
+        async move {
+            std::future::pending::<()>().await;
+            drop(guard);
+            Ok(())
+        }
+    }));
+    coordinator.offer([envelope(1)]);
+    dropped.cancelled().await;
+    running.end().await.unwrap();
+    assert!(coordinator.reports().is_empty());
+}
+
+#[tokio::test]
+async fn without_any_answer_a_task_stops_at_its_own_deadline() {
+    // S3-10, S3-48, S3-50, S3-66: ownership is lost silently; the worker's own clock says so, and the
+    // rest is the coordinator's business.
+    // S3-29, S3-31, S3-45: what the code returned after that is discarded.
+    let coordinator = Coordinator::start().await;
+    coordinator.always("/heartbeats", Reply::Silence);
+    let seen = Arc::new(Log::new());
+    let task = stubborn(Arc::clone(&seen));
+    let running = Running::start(worker(&coordinator).task("work", task));
+    coordinator.offer([envelope_with(1, json!({ "heartbeatTimeoutMs": 1_500 }))]);
+    let lost = |event: &WorkerEvent| matches!(event, WorkerEvent::Cancelled { .. });
+    running.until("authority lost", lost).await;
+    running.end().await.unwrap();
+    assert!(matches!(&seen.all()[..], [Some(Stop::LeaseLost { why })] if why.contains("deadline")));
+    assert!(coordinator.reports().is_empty());
+}
+
+#[test]
+fn blocking_code_sees_the_loss_on_a_runtime_it_blocks() {
+    // S3-10, S3-31: code that never yields learns of the loss by asking, and its result is discarded.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let coordinator = Coordinator::start().await;
+        coordinator.once("/heartbeats", Reply::Each(item_refusal(410, "task_expired")));
+        let running =
+            Running::start(worker(&coordinator).task("work", |ctx: Ctx, _: Value| async move {
+                let polls = std::iter::repeat_with(|| {
+                    std::thread::park_timeout(Duration::from_millis(1));
+                    ctx.is_cancelled()
+                });
+                Ok(polls.take_while(|is_cancelled| !is_cancelled).count())
+            }));
+        coordinator.offer([envelope(1)]);
+        let lost = |event: &WorkerEvent| matches!(event, WorkerEvent::Cancelled { .. });
+        running.until("authority lost", lost).await;
+        running.end().await.unwrap();
+        assert!(coordinator.reports().is_empty());
+    });
+}

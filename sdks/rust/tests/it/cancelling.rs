@@ -1,0 +1,109 @@
+//! A cancel that reaches a running task through its heartbeats.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tenure::{Ctx, Stop, TaskError, WorkerEvent};
+
+use crate::coordinator::{Coordinator, Reply, envelope, item_refusal};
+use crate::log::Log;
+use crate::worker::{Running, worker};
+
+fn should_cancel() -> Reply {
+    Reply::Each(json!({ "shouldCancel": true, "cancelReason": "user_requested" }))
+}
+
+#[tokio::test]
+async fn a_task_that_is_asked_to_stop_cleans_up_and_is_reported_cancelled() {
+    // S4-22, S4-23, S4-43, S4-48, S4-49: the signal reaches the task with its reason.
+    // S4-51: its place is not given to new work while it stops. S4-52, S4-53: it finishes what is in
+    // flight and cleans up. S4-54, S4-34, S4-35: then it is reported CANCELLED, with where it stood.
+    let coordinator = Coordinator::start().await;
+    coordinator.always("/heartbeats", should_cancel());
+    let seen = Arc::new(Log::new());
+    let polls_while_stopping = Arc::new(Log::new());
+    let (log, polls, watched) =
+        (Arc::clone(&seen), Arc::clone(&polls_while_stopping), Arc::clone(&coordinator));
+    let running = Running::start(worker(&coordinator).concurrency(1).task(
+        "work",
+        move |ctx: Ctx, _: Value| {
+            let (log, polls, watched) =
+                (Arc::clone(&log), Arc::clone(&polls), Arc::clone(&watched));
+            async move {
+                ctx.cancelled().await;
+                log.push(ctx.stopped());
+                // Cleaning up takes a while, during which heartbeats go on.
+                watched.until("/heartbeats", watched.to("/heartbeats").len() + 2).await;
+                polls.push(watched.to("/leases").len());
+                Err::<(), _>(
+                    TaskError::cancelled()
+                        .during_phase("upload")
+                        .with_partial_progress(&json!({ "records": 7 })),
+                )
+            }
+        },
+    ));
+    coordinator.offer([envelope(1)]);
+    running.until_committed(1).await;
+    running.end().await.unwrap();
+    let reason = Some("user_requested".to_owned());
+    assert_eq!(seen.all(), [Some(Stop::CancelRequested { reason })]);
+    assert_eq!(polls_while_stopping.all(), [1]);
+    let reports = coordinator.reports();
+    assert_eq!(reports.len(), 1);
+    assert_eq!(reports[0]["outcome"], "CANCELLED");
+    assert_eq!(reports[0]["cancelledDuringPhase"], "upload");
+    assert_eq!(reports[0]["partialProgress"], json!({ "records": 7 }));
+    assert_eq!(reports[0].get("error"), None);
+}
+
+#[tokio::test]
+async fn any_error_of_a_task_that_was_asked_to_stop_is_the_cancel() {
+    // S4-54, S3-67: cancellation is not failure.
+    let coordinator = Coordinator::start().await;
+    coordinator.always("/heartbeats", should_cancel());
+    let running =
+        Running::start(worker(&coordinator).task("work", |ctx: Ctx, _: Value| async move {
+            ctx.or_cancelled(std::future::pending::<()>()).await?;
+            Ok(())
+        }));
+    coordinator.offer([envelope(1)]);
+    running.until_committed(1).await;
+    running.end().await.unwrap();
+    assert_eq!(coordinator.reports()[0]["outcome"], "CANCELLED");
+}
+
+#[tokio::test]
+async fn success_in_spite_of_a_cancel_is_reported_truthfully() {
+    // S4-52: an operation in flight may be finished where that is safe.
+    let coordinator = Coordinator::start().await;
+    coordinator.always("/heartbeats", should_cancel());
+    let running =
+        Running::start(worker(&coordinator).task("work", |ctx: Ctx, n: u32| async move {
+            ctx.cancelled().await;
+            Ok(n)
+        }));
+    coordinator.offer([envelope(1)]);
+    running.until_committed(1).await;
+    running.end().await.unwrap();
+    let report = &coordinator.reports()[0];
+    assert_eq!((&report["outcome"], &report["output"]), (&json!("SUCCEEDED"), &json!(1)));
+}
+
+#[tokio::test]
+async fn a_task_that_ignores_its_cancel_is_stopped_when_the_coordinator_gives_up() {
+    // S4-42, S3-28: the grace is over, the heartbeat says 410, nothing is reported.
+    let coordinator = Coordinator::start().await;
+    coordinator.once("/heartbeats", should_cancel());
+    coordinator.once("/heartbeats", Reply::Each(item_refusal(410, "task_expired")));
+    let running =
+        Running::start(worker(&coordinator).task("work", |_: Ctx, _: Value| async move {
+            std::future::pending::<()>().await;
+            Ok(())
+        }));
+    coordinator.offer([envelope(1)]);
+    let lost = |event: &WorkerEvent| matches!(event, WorkerEvent::Cancelled { .. });
+    running.until("authority lost", lost).await;
+    running.end().await.unwrap();
+    assert!(coordinator.reports().is_empty());
+}

@@ -1,0 +1,270 @@
+//! The typed client: what it sends, what it repeats, and what it says when something is wrong.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tenure::wire::requests::{Completed, Heartbeat, HistoryQuery, ListRuns, Started, SubmitRun};
+use tenure::wire::{Code, Json, Outcome, State, Verdict};
+use tenure::{Client, Error, Force, Retries};
+
+use crate::coordinator::{API_KEY, Coordinator, Reply, SERVER_TIME, problem, quick};
+
+fn accepted(n: u32) -> Value {
+    json!({
+        "runId": format!("run_{n}"), "taskId": format!("task_{n}"), "state": "queued",
+        "createdAt": SERVER_TIME, "memberOfTheFuture": true,
+    })
+}
+
+fn run(state: &str) -> Value {
+    json!({
+        "runId": "run_1", "taskId": "task_1", "tenantId": "default", "workspaceId": "default",
+        "kind": "k", "queue": "q", "state": state, "attempt": 0, "failures": 0, "lost": 0,
+        "maxAttempts": 3, "priority": 0, "createdAt": SERVER_TIME, "serverTime": SERVER_TIME,
+        "memberOfTheFuture": {},
+    })
+}
+
+fn submission() -> SubmitRun {
+    SubmitRun {
+        kind: "k".to_owned(),
+        queue: "q".to_owned(),
+        input: Json::from_text(r#"{"b":1.0,"a":[]}"#.to_owned()).unwrap(),
+        ..SubmitRun::default()
+    }
+}
+
+fn completed() -> Completed {
+    Completed {
+        attempt: 1,
+        worker_id: "w".to_owned(),
+        outcome: Outcome::Succeeded,
+        completed_at: None,
+        output: None,
+        error: None,
+        metrics: None,
+        cancelled_during_phase: None,
+        partial_progress: None,
+    }
+}
+
+#[tokio::test]
+async fn a_submission_without_answer_is_repeated_with_the_same_bytes_and_key() {
+    // S3-51, S3-53: a made-up key makes the repetition safe, though the caller gave none.
+    let coordinator = Coordinator::start().await;
+    coordinator.once("/runs", Reply::Broken);
+    coordinator.once("/runs", problem(503, "unavailable"));
+    coordinator.once("/runs", problem(429, "too_many_requests"));
+    coordinator.always("/runs", Reply::Json(201, accepted(1)));
+    let client = coordinator.client();
+    let answer = client.submit(submission(), None).await.unwrap();
+    assert_eq!((answer.run_id.as_str(), answer.state), ("run_1", State::Queued));
+    client.submit(submission(), None).await.unwrap();
+
+    let calls = coordinator.to("/v1/runs");
+    assert_eq!(calls.len(), 5);
+    assert!(calls[..4].windows(2).all(|pair| pair[0].bytes == pair[1].bytes));
+    let keys: Vec<_> = calls.iter().map(|call| call.idempotency_key.clone().unwrap()).collect();
+    assert!(keys[..4].iter().all(|key| *key == keys[0]));
+    assert_ne!(keys[3], keys[4]);
+    // Opaque input travels byte for byte.
+    assert!(String::from_utf8_lossy(&calls[0].bytes).contains(r#"{"b":1.0,"a":[]}"#));
+    assert_eq!(calls[0].bearer, format!("Bearer {API_KEY}"));
+}
+
+#[tokio::test]
+async fn a_given_key_is_the_key_and_never_a_member_of_a_single_run() {
+    let coordinator = Coordinator::start().await;
+    coordinator.always("/runs", Reply::Json(200, accepted(1)));
+    let client = coordinator.client();
+    client.submit(submission(), Some("avatar-42")).await.unwrap();
+    let named = SubmitRun { idempotency_key: Some("avatar-43".to_owned()), ..submission() };
+    client.submit(named, None).await.unwrap();
+    let calls = coordinator.to("/v1/runs");
+    assert_eq!(calls[0].idempotency_key.as_deref(), Some("avatar-42"));
+    assert_eq!(calls[1].idempotency_key.as_deref(), Some("avatar-43"));
+    assert_eq!(calls[1].json().get("idempotencyKey"), None);
+}
+
+#[tokio::test]
+async fn every_run_of_a_batch_gets_a_key() {
+    let coordinator = Coordinator::start().await;
+    let results =
+        json!({ "results": [accepted(1), { "error": "invalid_argument", "message": "m" }] });
+    coordinator.once("/runs", Reply::Json(200, results));
+    let named = SubmitRun { idempotency_key: Some("mine".to_owned()), ..submission() };
+    let answer = coordinator.client().submit_many(vec![named, submission()]).await.unwrap();
+    assert_eq!(answer.results[0].run_id.as_deref(), Some("run_1"));
+    assert_eq!(answer.results[1].error.as_deref(), Some("invalid_argument"));
+    let runs = coordinator.to("/v1/runs")[0].items();
+    assert_eq!(runs[0]["idempotencyKey"], "mine");
+    assert!(runs[1]["idempotencyKey"].as_str().unwrap().starts_with("auto-"));
+}
+
+#[tokio::test]
+async fn repetitions_are_bounded() {
+    // S3-52: and the last failure says that the call may have taken effect.
+    let coordinator = Coordinator::start().await;
+    coordinator.always("/runs", Reply::Broken);
+    let client = coordinator.client().with_retries(quick(2));
+    let error = client.submit(submission(), None).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    assert!(error.to_string().contains("may have taken effect"), "{error}");
+    assert_eq!(coordinator.to("/v1/runs").len(), 3);
+}
+
+#[tokio::test]
+async fn a_decision_is_never_a_reason_to_repeat() {
+    // S3-54, S3-55, S3-12: whatever the verdict is, the call was answered.
+    let table = [
+        (409, "attempt_mismatch", Verdict::Cancelled),
+        (410, "task_expired", Verdict::Cancelled),
+        (409, "conflicting_report", Verdict::Rejected),
+        (400, "invalid_argument", Verdict::Rejected),
+        (401, "invalid_token", Verdict::Rejected),
+        (404, "task_not_found", Verdict::Rejected),
+        (422, "unknown_lease", Verdict::Rejected),
+        (500, "internal", Verdict::Rejected),
+    ];
+    for (status, code, verdict) in table {
+        let coordinator = Coordinator::start().await;
+        coordinator.always("/completed", problem(status, code));
+        let client = coordinator.client();
+        let error = client.completed("task_1", "token", &completed()).await.unwrap_err();
+        assert_eq!(error.code(), Some(code.parse().unwrap()));
+        assert_eq!((error.status(), error.verdict()), (Some(status), Some(verdict)), "{code}");
+        assert!(!error.may_repeat());
+        assert_eq!(coordinator.calls.all().len(), 1, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_an_error_of_its_own() {
+    let coordinator = Coordinator::start().await;
+    coordinator.always("/runs", problem(503, "unknown_outcome"));
+    let client = coordinator.client().with_retries(quick(1));
+    let error = client.submit(submission(), None).await.unwrap_err();
+    assert!(matches!(error, Error::Unknown(_)), "{error:?}");
+    assert_eq!((error.code(), error.verdict()), (Some(Code::UnknownOutcome), None));
+    assert!(error.to_string().contains("same idempotency key"), "{error}");
+    assert_eq!(coordinator.to("/v1/runs").len(), 2);
+}
+
+#[tokio::test]
+async fn without_a_server_the_error_says_how_to_start_one() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let client = Client::new(&url, "key").unwrap().with_retries(Retries::NONE);
+    let error = client.queues().await.unwrap_err();
+    assert!(matches!(&error, Error::Unreachable { url: named, .. } if *named == url));
+    let text = error.to_string();
+    assert!(text.contains("tenure dev") && text.contains("TENURE_URL"), "{text}");
+}
+
+#[tokio::test]
+async fn an_answer_of_somebody_else_is_recognised() {
+    let coordinator = Coordinator::start().await;
+    coordinator.once("/queues", Reply::Json(200, json!("hello")));
+    coordinator.once("/queues", Reply::Json(404, json!("nothing here")));
+    let client = coordinator.client();
+    for status in [200, 404] {
+        let error = client.queues().await.unwrap_err();
+        assert!(matches!(error, Error::Protocol { .. }), "{error:?}");
+        assert_eq!(error.status(), Some(status));
+        assert!(error.to_string().contains("check that the address"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn addresses_keys_and_ids_that_cannot_be_sent_are_refused_here() {
+    for url in ["", "localhost", "https://127.0.0.1", "ftp://x"] {
+        assert!(matches!(Client::new(url, "key"), Err(Error::Setup(_))), "{url}");
+    }
+    assert!(matches!(Client::new("http://x", "a\nb"), Err(Error::Setup(_))));
+    let client = Client::new("http://127.0.0.1:1", "key").unwrap();
+    for id in ["", ".", ".."] {
+        assert!(matches!(client.run(id).await, Err(Error::Setup(_))), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn waiting_repeats_long_polls_until_the_run_has_ended() {
+    let coordinator = Coordinator::start().await;
+    coordinator.once("/run_1", Reply::Json(200, run("queued")));
+    coordinator.once("/run_1", Reply::Json(200, run("running")));
+    coordinator.always("/run_1", Reply::Json(200, run("succeeded")));
+    let ended = coordinator.client().wait("run_1", None).await.unwrap();
+    assert_eq!(ended.state, State::Succeeded);
+    let calls = coordinator.to("/v1/runs/run_1");
+    assert_eq!(calls.len(), 3);
+    assert!(calls.iter().all(|call| call.query == "waitMs=30000"));
+}
+
+#[tokio::test]
+async fn waiting_ends_with_its_time_and_tells_the_state() {
+    let coordinator = Coordinator::start().await;
+    coordinator.always("/run_1", Reply::Json(200, run("running")));
+    let waited = coordinator.client().wait("run_1", Some(Duration::ZERO)).await.unwrap();
+    assert_eq!(waited.state, State::Running);
+    assert_eq!(coordinator.to("/v1/runs/run_1")[0].query, "waitMs=0");
+}
+
+#[tokio::test]
+async fn every_call_goes_to_its_path_with_its_query_and_body() {
+    // S4-74: the client library has every call. S4-2, S4-3, S4-4, S4-6, S4-14: those of a task carry
+    // its token, in camelCase.
+    let coordinator = Coordinator::start().await;
+    for path in
+        ["/cancel", "/history", "/record", "/queues", "/version", "/heartbeat", "/completed"]
+    {
+        coordinator.always(path, problem(404, "not_found"));
+    }
+    coordinator.always("/v1/runs", Reply::Json(200, json!({ "runs": [run("queued")] })));
+    coordinator.always("/readyz", Reply::Json(503, json!({ "ready": false, "checks": [] })));
+    let client = coordinator.client();
+
+    let filters = ListRuns {
+        state: Some(State::Retry),
+        label: Some("a=b c".to_owned()),
+        limit: Some(5),
+        ..ListRuns::default()
+    };
+    assert_eq!(client.list(&filters).await.unwrap().runs.len(), 1);
+    assert!(!client.ready().await.unwrap().ready);
+    let after = HistoryQuery { after: Some(3), limit: None, wait_ms: Some(10) };
+    let beat = Heartbeat { attempt: 1, worker_id: "w".to_owned(), ..Heartbeat::default() };
+    let started = Started { attempt: 1, worker_id: "w".to_owned(), started_at: None };
+    client.started("task_1", "token", &started).await.unwrap();
+    client.heartbeat("task_1", "token", &beat).await.unwrap_err();
+    client.completed("task_1", "token", &completed()).await.unwrap_err();
+    client.cancel("run_1", Some("why"), Force::Revoke).await.unwrap_err();
+    client.cancel("run_1", None, Force::Ask).await.unwrap_err();
+    client.history("run_1", &after).await.unwrap_err();
+    client.record("run/1").await.unwrap_err();
+    client.queues().await.unwrap_err();
+    client.version().await.unwrap_err();
+
+    let made: Vec<(String, String, String)> = coordinator
+        .calls
+        .all()
+        .into_iter()
+        .map(|call| (call.path, call.query, String::from_utf8_lossy(&call.bytes).into_owned()))
+        .collect();
+    let expected = [
+        ("/v1/runs", "label=a%3Db+c&limit=5&state=retry", ""),
+        ("/readyz", "", ""),
+        ("/v1/tasks/task_1/started", "", r#"{"attempt":1,"workerId":"w"}"#),
+        ("/v1/tasks/task_1/heartbeat", "", r#"{"attempt":1,"workerId":"w"}"#),
+        ("/v1/tasks/task_1/completed", "", r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED"}"#),
+        ("/v1/runs/run_1/cancel", "", r#"{"reason":"why","force":true}"#),
+        ("/v1/runs/run_1/cancel", "", "{}"),
+        ("/v1/runs/run_1/history", "after=3&waitMs=10", ""),
+        ("/v1/runs/run%2F1/record", "", ""),
+        ("/v1/queues", "", ""),
+        ("/version", "", ""),
+    ];
+    let expected = expected.map(|(p, q, b)| (p.to_owned(), q.to_owned(), b.to_owned()));
+    assert_eq!(made, expected);
+    assert_eq!(coordinator.to("/heartbeat")[0].bearer, "Bearer token");
+}

@@ -1,0 +1,100 @@
+//! Shutting down: no new work, heartbeats to the end, running tasks finished or handed back.
+
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tenure::{Ctx, Stop, TaskError, WorkerEvent};
+
+use crate::coordinator::{Coordinator, envelope};
+use crate::heartbeats::until_told;
+use crate::log::Log;
+use crate::worker::{Running, worker};
+
+#[tokio::test]
+async fn a_shutdown_waits_for_running_tasks_and_keeps_their_leases() {
+    // S2-51, S4-40: heartbeats do not stop while draining, and what ends in time is reported.
+    let coordinator = Coordinator::start().await;
+    let (worker, finish) = until_told(&coordinator);
+    let running = Running::start(worker.concurrency(2).drain(Duration::from_secs(600)));
+    coordinator.offer([envelope(1)]);
+    coordinator.until("/started", 1).await;
+    coordinator.until("/leases", 2).await;
+    running.ask_to_end();
+    coordinator.until("/heartbeats", coordinator.to("/heartbeats").len() + 3).await;
+    let polls = coordinator.to("/leases").len();
+    finish.cancel();
+    running.end().await.unwrap();
+    assert_eq!(coordinator.to("/leases").len(), polls);
+    assert_eq!(coordinator.reports()[0]["outcome"], "SUCCEEDED");
+}
+
+#[tokio::test]
+async fn a_task_that_stops_when_the_drain_is_over_is_handed_back() {
+    // S4-58, S4-61: the failure is the infrastructure's, and worth another attempt.
+    let coordinator = Coordinator::start().await;
+    let seen = Arc::new(Log::new());
+    let log = Arc::clone(&seen);
+    let running = Running::start(worker(&coordinator).drain(Duration::ZERO).task(
+        "work",
+        move |ctx: Ctx, _: Value| {
+            let log = Arc::clone(&log);
+            async move {
+                ctx.cancelled().await;
+                log.push(ctx.stopped());
+                Err::<(), _>(TaskError::permanent("interrupted"))
+            }
+        },
+    ));
+    coordinator.offer([envelope(1)]);
+    coordinator.until("/heartbeats", 1).await;
+    running.end().await.unwrap();
+    assert_eq!(seen.all(), [Some(Stop::ShuttingDown)]);
+    let report = &coordinator.reports()[0];
+    assert_eq!(report["outcome"], "FAILED");
+    assert_eq!(report["error"]["category"], "INFRASTRUCTURE");
+    assert_eq!(report["error"]["retryable"], json!(true));
+}
+
+#[tokio::test]
+async fn a_task_that_does_not_stop_is_abandoned_without_a_report() {
+    let coordinator = Coordinator::start().await;
+    let running = Running::start(worker(&coordinator).drain(Duration::ZERO).task(
+        "work",
+        |_: Ctx, _: Value| async move {
+            std::future::pending::<()>().await;
+            Ok(())
+        },
+    ));
+    coordinator.offer([envelope(1)]);
+    coordinator.until("/heartbeats", 1).await;
+    let events = Arc::clone(&running.events);
+    running.end().await.unwrap();
+    let abandoned = WorkerEvent::Abandoned { task_id: "task_1".to_owned(), attempt: 2 };
+    assert_eq!(events.all(), [abandoned]);
+    assert!(coordinator.reports().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn code_that_blocks_cannot_keep_a_worker_from_ending() {
+    let coordinator = Coordinator::start().await;
+    let (release, released) = sync_channel::<()>(0);
+    let released = Arc::new(std::sync::Mutex::new(released));
+    let running = Running::start(worker(&coordinator).drain(Duration::ZERO).task(
+        "work",
+        move |ctx: Ctx, _: Value| {
+            let released = Arc::clone(&released);
+            async move {
+                // The sender is dropped when the test ends.
+                let _ = released.lock().unwrap().recv();
+                Ok(ctx.is_cancelled())
+            }
+        },
+    ));
+    coordinator.offer([envelope(1)]);
+    coordinator.until("/heartbeats", 1).await;
+    running.end().await.unwrap();
+    assert!(coordinator.reports().is_empty());
+    drop(release);
+}

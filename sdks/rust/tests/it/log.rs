@@ -1,0 +1,45 @@
+//! A list that grows, and waiting for it to hold something.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+/// Only a broken promise takes this long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Log<T> {
+    entries: Mutex<Vec<T>>,
+    grew: Notify,
+}
+
+impl<T: Clone> Log<T> {
+    pub(crate) fn new() -> Log<T> {
+        Log { entries: Mutex::new(Vec::new()), grew: Notify::new() }
+    }
+
+    pub(crate) fn push(&self, entry: T) {
+        self.entries.lock().unwrap().push(entry);
+        self.grew.notify_waiters();
+    }
+
+    pub(crate) fn all(&self) -> Vec<T> {
+        self.entries.lock().unwrap().clone()
+    }
+
+    /// Everything so far, once `is_enough` says so.
+    pub(crate) async fn until(&self, what: &str, is_enough: impl Fn(&[T]) -> bool) -> Vec<T> {
+        let waited = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let mut grew = std::pin::pin!(self.grew.notified());
+                grew.as_mut().enable();
+                let entries = self.all();
+                if is_enough(&entries) {
+                    return entries;
+                }
+                grew.await;
+            }
+        });
+        waited.await.unwrap_or_else(|_| panic!("never happened: {what}"))
+    }
+}

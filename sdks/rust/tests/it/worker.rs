@@ -1,0 +1,241 @@
+//! A worker under test, and its plain life: fetch, start, execute, report, next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tenure::wire::Outcome;
+use tenure::{Ctx, Error, TaskError, Worker, WorkerEvent};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::coordinator::{API_KEY, Coordinator, Reply, envelope, envelope_with, problem, quick};
+use crate::log::Log;
+
+/// A worker running beside the test.
+pub(crate) struct Running {
+    pub(crate) events: Arc<Log<WorkerEvent>>,
+    shutdown: CancellationToken,
+    ended: JoinHandle<Result<(), Error>>,
+}
+
+impl Running {
+    pub(crate) fn start(worker: Worker) -> Running {
+        let events = Arc::new(Log::new());
+        let seen = Arc::clone(&events);
+        let shutdown = CancellationToken::new();
+        let until = shutdown.clone().cancelled_owned();
+        let worker = worker.on_event(move |event| seen.push(event.clone()));
+        let ended = tokio::spawn(worker.run_until(until));
+        Running { events, shutdown, ended }
+    }
+
+    pub(crate) fn ask_to_end(&self) {
+        self.shutdown.cancel();
+    }
+
+    pub(crate) async fn end(self) -> Result<(), Error> {
+        self.shutdown.cancel();
+        self.ended.await.unwrap()
+    }
+
+    pub(crate) async fn ended_by_itself(self) -> Result<(), Error> {
+        self.ended.await.unwrap()
+    }
+
+    pub(crate) async fn until(&self, what: &str, is_it: impl Fn(&WorkerEvent) -> bool) {
+        self.events.until(what, |events| events.iter().any(&is_it)).await;
+    }
+
+    pub(crate) async fn until_committed(&self, count: usize) {
+        let is_commit = |event: &&WorkerEvent| matches!(event, WorkerEvent::Committed { .. });
+        let committed = |events: &[WorkerEvent]| events.iter().filter(is_commit).count() >= count;
+        self.events.until("reports committed", committed).await;
+    }
+}
+
+/// A worker of queue `q` with quick repetitions and no task yet.
+pub(crate) fn worker(coordinator: &Coordinator) -> Worker {
+    Worker::new(coordinator.client())
+        .name("tester")
+        .queue("q")
+        .retries(quick(4))
+        .wind_down(Duration::from_millis(50))
+}
+
+pub(crate) fn echo(worker: Worker) -> Worker {
+    worker.task("work", |_: Ctx, input: Value| async move { Ok(input) })
+}
+
+#[tokio::test]
+async fn a_worker_leases_starts_executes_reports_and_asks_again() {
+    // S3-7: request a lease, execute, report the outcome, accept the answer, and from the start.
+    // S3-13, S3-14, S3-16, S3-17, S3-18, S3-19: after COMMITTED the place is free, and the task is
+    // neither reported nor executed again.
+    let coordinator = Coordinator::start().await;
+    let running = Running::start(echo(worker(&coordinator)).concurrency(1));
+    coordinator.offer([envelope(1)]);
+    running.until_committed(1).await;
+    coordinator.offer([envelope(2)]);
+    running.until_committed(2).await;
+    let events = running.events.all();
+    running.end().await.unwrap();
+
+    let order: Vec<String> = coordinator.calls.all().into_iter().map(|call| call.path).collect();
+    let place = |path: &str| order.iter().position(|p| p.ends_with(path)).unwrap();
+    assert!(place("/v1/leases") < place("task_1/started"));
+    assert!(place("task_1/started") < place("/v1/reports"));
+    assert!(place("/v1/reports") < place("task_2/started"));
+
+    let reports = coordinator.reports();
+    assert_eq!(reports.len(), 2);
+    assert_eq!(reports[0]["outcome"], "SUCCEEDED");
+    assert_eq!((&reports[0]["taskId"], &reports[0]["output"]), (&json!("task_1"), &json!(1)));
+    assert_eq!((&reports[0]["taskToken"], &reports[0]["attempt"]), (&json!("token_1"), &json!(2)));
+    let committed = |n: u32| WorkerEvent::Committed {
+        task_id: format!("task_{n}"),
+        attempt: 2,
+        outcome: Outcome::Succeeded,
+    };
+    assert_eq!(events, [committed(1), committed(2)]);
+}
+
+#[tokio::test]
+async fn calls_carry_the_key_of_the_worker_or_the_token_of_the_task() {
+    // S4-6, S4-65: the token of the attempt authorises its calls, each of which names the attempt.
+    let coordinator = Coordinator::start().await;
+    let running = Running::start(echo(worker(&coordinator)));
+    coordinator.offer([envelope(1)]);
+    running.until_committed(1).await;
+    running.end().await.unwrap();
+
+    let started = &coordinator.to("task_1/started")[0];
+    assert_eq!(started.bearer, "Bearer token_1");
+    assert_eq!(started.json()["attempt"], 2);
+    let poll = &coordinator.to("/leases")[0];
+    assert_eq!(poll.bearer, format!("Bearer {API_KEY}"));
+    assert_eq!(poll.json()["queues"], json!(["q"]));
+    assert_eq!(poll.json()["kinds"], json!(["work"]));
+    assert_eq!(poll.json()["waitMs"], 30_000);
+}
+
+#[tokio::test]
+async fn every_start_of_a_worker_is_another_worker() {
+    let coordinator = Coordinator::start().await;
+    let mut names = Vec::new();
+    for polls in [1, 2] {
+        let running = Running::start(echo(worker(&coordinator)));
+        let calls = coordinator.until("/leases", polls).await;
+        names.push(calls.last().unwrap().json()["workerId"].as_str().unwrap().to_owned());
+        running.end().await.unwrap();
+    }
+    assert!(names.iter().all(|name| name.starts_with("tester-")), "{names:?}");
+    assert_ne!(names[0], names[1]);
+}
+
+#[tokio::test]
+async fn a_task_sees_its_attempt() {
+    let coordinator = Coordinator::start().await;
+    let work = |ctx: Ctx, _: Value| async move {
+        let deadline = ctx.deadline().map(|deadline| deadline.to_string());
+        Ok(json!([ctx.run_id(), ctx.task_id(), ctx.attempt(), ctx.fence(), ctx.kind(), deadline]))
+    };
+    let running = Running::start(worker(&coordinator).any_task(work));
+    let deadline = "2026-03-01T12:05:00.000Z";
+    coordinator.offer([envelope_with(1, json!({ "kind": "other", "deadline": deadline }))]);
+    running.until_committed(1).await;
+    running.end().await.unwrap();
+    let seen = &coordinator.reports()[0]["output"];
+    assert_eq!(*seen, json!(["run_1", "task_1", 2, 4_294_967_297_u64, "other", deadline]));
+    // A worker with a task for any kind asks for every kind.
+    assert_eq!(coordinator.to("/leases")[0].json().get("kinds"), None);
+}
+
+#[tokio::test]
+async fn a_late_answer_to_started_delays_the_execution() {
+    // S3-8: answers may be delayed; nothing is executed on the hope of one.
+    let coordinator = Coordinator::start().await;
+    let gate = Arc::new(tokio::sync::Notify::new());
+    coordinator.once("/started", Reply::Gate(Arc::clone(&gate)));
+    let executed = Arc::new(Log::new());
+    let ran = Arc::clone(&executed);
+    let running = Running::start(worker(&coordinator).task("work", move |_: Ctx, n: u32| {
+        ran.push(n);
+        async move { Ok(n) }
+    }));
+    coordinator.offer([envelope(1)]);
+    coordinator.until("/started", 1).await;
+    coordinator.offer([envelope(2)]);
+    running.until_committed(1).await;
+    assert_eq!(executed.all(), [2]);
+    gate.notify_one();
+    running.until_committed(2).await;
+    assert_eq!(executed.all(), [2, 1]);
+    running.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_that_is_handed_out_twice_is_carried_once() {
+    // S3-9, S3-60: any answer may be duplicated.
+    let coordinator = Coordinator::start().await;
+    let finish = CancellationToken::new();
+    let until = finish.clone();
+    let running = Running::start(worker(&coordinator).task("work", move |_: Ctx, n: u32| {
+        let until = until.clone();
+        async move {
+            until.cancelled().await;
+            Ok(n)
+        }
+    }));
+    coordinator.offer([envelope(1)]);
+    coordinator.until("/started", 1).await;
+    coordinator.offer([envelope(1), envelope(2)]);
+    coordinator.until("task_2/started", 1).await;
+    finish.cancel();
+    running.until_committed(2).await;
+    running.end().await.unwrap();
+    assert_eq!(coordinator.to("task_1/started").len(), 1);
+    assert_eq!(coordinator.reports().len(), 2);
+}
+
+#[tokio::test]
+async fn a_worker_that_is_refused_ends_and_says_why() {
+    // S3-37, S3-38, S3-39: a request for work that is invalid is fatal, surfaced, and not repeated.
+    let coordinator = Coordinator::start().await;
+    coordinator.always("/leases", problem(401, "unauthenticated"));
+    let running = Running::start(echo(worker(&coordinator)));
+    let error = running.ended_by_itself().await.unwrap_err();
+    assert_eq!(error.code(), Some(tenure::wire::Code::Unauthenticated));
+    assert!(error.to_string().contains("TENURE_API_KEY"), "{error}");
+    assert_eq!(coordinator.to("/leases").len(), 1);
+}
+
+#[tokio::test]
+async fn a_worker_without_queue_or_task_is_told_so() {
+    let client = || tenure::Client::new("http://127.0.0.1:1", "key").unwrap();
+    let no_queue = echo(Worker::new(client())).run_until(async {}).await.unwrap_err();
+    assert!(no_queue.to_string().contains(".queue("), "{no_queue}");
+    let no_task = Worker::new(client()).queue("q").run_until(async {}).await.unwrap_err();
+    assert!(no_task.to_string().contains(".task("), "{no_task}");
+}
+
+#[tokio::test]
+async fn a_kind_without_a_task_fails_as_a_matter_of_configuration() {
+    // S4-58: also what the worker itself finds wrong has a category.
+    let coordinator = Coordinator::start().await;
+    let running = Running::start(echo(worker(&coordinator)));
+    coordinator.offer([envelope_with(1, json!({ "kind": "unheard-of" }))]);
+    running.until_committed(1).await;
+    running.end().await.unwrap();
+    assert_eq!(coordinator.reports()[0]["error"]["category"], "CONFIGURATION");
+}
+
+#[tokio::test]
+async fn the_hello_worker_fits_twenty_lines() {
+    // S4-74: the client library says hello in few lines.
+    let hello = include_str!("../../examples/hello.rs");
+    assert!(hello.lines().count() <= 20);
+    let task = |_: Ctx, name: String| async move { Ok::<_, TaskError>(format!("Hello, {name}!")) };
+    let greeting = tenure::testing::run_inline(task, "Ada").await.unwrap();
+    assert_eq!(greeting, "Hello, Ada!");
+}
