@@ -13,14 +13,18 @@
 //! No rule lives here, and no state that could not be lost: waiting polls, wake-ups and caches.
 //! Clock, randomness and transport come in from outside.
 
+pub mod admit;
 pub mod carry;
 mod coordinator;
+pub mod http;
 pub mod ids;
 mod intake;
 pub mod item;
 pub mod metrics;
+pub mod server;
 mod watch;
 
 pub use coordinator::{Coordinator, Ended, Host, Options};
 pub use ids::{Entropy, OsEntropy, SeededEntropy};
 pub use item::{Answered, Granted, Poll, Reply, Submission, Trouble};
+pub use server::{ServeError, ServeOptions, Server, serve};

@@ -1,0 +1,26 @@
+//! Who is asking: API keys of people and workers, task tokens of single attempts.
+//!
+//! Four principals that cannot be confused, because they are four types: a route that wants a
+//! [`TaskPrincipal`] cannot be given a [`ClientPrincipal`]. Each can be made only by the module that
+//! verifies its credential. Nothing here says whether a call is granted: a token proves that we
+//! issued it, and the row says whether it still counts.
+
+pub mod api_key;
+mod cursor;
+pub mod keyring;
+pub mod token;
+
+pub use api_key::{AdminPrincipal, ApiKeys, ClientPrincipal, NewKey, Role, WorkerPrincipal};
+pub(crate) use cursor::Cursors;
+pub use keyring::{Keyring, KeyringError};
+pub use token::{TaskPrincipal, TokenRefused, TokenScope};
+
+/// Compares secrets in a time that does not depend on where they differ.
+fn is_same(left: &[u8; 32], right: &[u8; 32]) -> bool {
+    let difference = left.iter().zip(right).fold(0, |found, (l, r)| found | (l ^ r));
+    std::hint::black_box(difference) == 0
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

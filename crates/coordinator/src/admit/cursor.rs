@@ -1,0 +1,67 @@
+//! Where a listing goes on: opaque to clients, signed, and good for one scope only (X14).
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::Mac;
+use verdict::{Scope, TaskId};
+
+use super::keyring::{Keyring, mac};
+
+const PURPOSE: &str = "cursor";
+const ID_BYTES: usize = 16;
+
+/// Half of the hash: a guess succeeds once in 2^128 tries.
+const TAG_BYTES: usize = 16;
+
+pub(crate) struct Cursors<'a> {
+    pub(crate) keyring: &'a Keyring,
+    pub(crate) scope: &'a Scope,
+}
+
+impl Cursors<'_> {
+    pub(crate) fn write(&self, last: TaskId) -> String {
+        let id = last.as_u128().to_be_bytes();
+        let tag = self.mac(&id).finalize().into_bytes();
+        URL_SAFE_NO_PAD.encode([&id, &tag[..TAG_BYTES]].concat())
+    }
+
+    pub(crate) fn read(&self, text: &str) -> Option<TaskId> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (id, tag) = bytes.split_first_chunk::<ID_BYTES>()?;
+        if tag.len() != TAG_BYTES {
+            return None;
+        }
+        self.mac(id).verify_truncated_left(tag).ok()?;
+        Some(TaskId::from_u128(u128::from_be_bytes(*id)))
+    }
+
+    fn mac(&self, id: &[u8]) -> super::keyring::HmacSha256 {
+        mac(&self.keyring.derive(PURPOSE, self.scope)).chain_update(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back_in_its_own_scope_only() {
+        // X14: tampered or foreign cursors are none.
+        let keyring = Keyring::from_bytes([5; 32]);
+        let (mine, theirs) = (Scope::default(), Scope::new("other", "default"));
+        let cursors = Cursors { keyring: &keyring, scope: &mine };
+        let last = TaskId::from_u128(77);
+        let text = cursors.write(last);
+        assert_eq!(cursors.read(&text), Some(last));
+        assert_eq!(Cursors { keyring: &keyring, scope: &theirs }.read(&text), None);
+        for at in 0..text.len() {
+            for bit in 0..7 {
+                let mut bytes = text.clone().into_bytes();
+                bytes[at] ^= 1 << bit;
+                let changed = String::from_utf8(bytes).unwrap();
+                assert_eq!(cursors.read(&changed), None, "byte {at} bit {bit}");
+            }
+            assert_eq!(cursors.read(&text[..at]), None);
+        }
+    }
+}

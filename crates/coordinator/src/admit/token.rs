@@ -1,0 +1,227 @@
+//! Task tokens: the right to call about one attempt of one task, for a while.
+//!
+//! A compact JWT with HS256 and one fixed form. The header is recomputed and compared as bytes, never
+//! obeyed, so there is no algorithm to choose and no key to fetch. The key belongs to the tenant and
+//! workspace that the claims name. All claims are required, typed, and no other claim is known.
+
+use base64::Engine;
+use base64::alphabet::URL_SAFE;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use hmac::Mac;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use verdict::{LeaseId, Name, Scope, Span, TaskId, Time};
+
+use super::hex;
+use super::keyring::{Keyring, mac};
+
+/// Longer text cannot be a token of ours: with the longest names it stays below 900 bytes.
+const TOKEN_BYTES_MAX: usize = 1024;
+
+/// How long a token lives unless the task's deadline needs more (S4-8).
+pub const LIFE_DEFAULT: Span = Span::from_secs(3600);
+
+/// No token lives longer (S4-9); heartbeats bring fresh ones.
+pub const LIFE_MAX: Span = Span::from_secs(7200);
+
+/// Two coordinators' clocks may differ by this much.
+const LEEWAY: Span = Span::from_secs(30);
+
+const ISSUER: &str = "tenure";
+const AUDIENCE: &str = "tenure-tasks";
+const PURPOSE: &str = "task-token";
+
+/// No padding, and no bits beyond the last byte: one token has one spelling.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(false),
+);
+
+/// What a token is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenScope {
+    pub scope: Scope,
+    pub task: TaskId,
+    pub attempt: u32,
+    pub lease: LeaseId,
+    /// The store's epoch in which the lease was granted.
+    pub epoch: u32,
+}
+
+/// A caller that holds a token we issued. Only [`verify`] makes one.
+#[derive(Clone, Debug)]
+pub struct TaskPrincipal {
+    token: TokenScope,
+    issued_at: Time,
+    expires_at: Time,
+}
+
+/// A signed token and its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issued {
+    pub token: String,
+    pub expires_at: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenRefused {
+    #[error("the task token is not one that this coordinator issued")]
+    Invalid,
+    /// Authentic, but its time is over.
+    #[error("the task token has expired")]
+    Expired,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Claims {
+    iss: String,
+    aud: String,
+    iat: u64,
+    nbf: u64,
+    exp: u64,
+    jti: String,
+    ten: String,
+    ws: String,
+    run: String,
+    task: String,
+    att: u32,
+    lease: String,
+    ep: u32,
+}
+
+/// How long a token issued now must live: long enough for the task's deadline and the grace after
+/// it, within the limits (R-29).
+pub fn life(deadline: Option<Time>, grace: Span, now: Time) -> Span {
+    let needed = deadline.map_or(Span::ZERO, |deadline| deadline.plus(grace).since(now));
+    LIFE_DEFAULT.max(needed).min(LIFE_MAX)
+}
+
+/// Signs a token for one attempt.
+pub fn issue(keyring: &Keyring, token: &TokenScope, life: Span, now: Time) -> Issued {
+    let iat = seconds(now);
+    let exp = iat + life.min(LIFE_MAX).millis() / 1000;
+    let id = Sha256::new()
+        .chain_update(token.lease.as_u128().to_be_bytes())
+        .chain_update(now.millis().to_be_bytes())
+        .finalize();
+    let claims = Claims {
+        iss: ISSUER.into(),
+        aud: AUDIENCE.into(),
+        iat,
+        nbf: iat,
+        exp,
+        jti: hex(&id[..8]),
+        ten: token.scope.tenant.as_str().into(),
+        ws: token.scope.workspace.as_str().into(),
+        run: token.task.run_name(),
+        task: token.task.to_string(),
+        att: token.attempt,
+        lease: token.lease.to_string(),
+        ep: token.epoch,
+    };
+    let payload = serde_json::to_vec(&claims).expect("claims are plain strings and numbers");
+    Issued { token: sign(keyring, &token.scope, &payload), expires_at: instant(exp) }
+}
+
+fn sign(keyring: &Keyring, scope: &Scope, payload: &[u8]) -> String {
+    let signed = format!("{}.{}", header(keyring), BASE64.encode(payload));
+    let key = keyring.derive(PURPOSE, scope);
+    let signature = mac(&key).chain_update(signed.as_bytes()).finalize().into_bytes();
+    format!("{signed}.{}", BASE64.encode(signature))
+}
+
+fn header(keyring: &Keyring) -> String {
+    BASE64.encode(format!(r#"{{"alg":"HS256","kid":"{}","typ":"task+jwt"}}"#, keyring.kid()))
+}
+
+/// Accepts exactly the tokens that [`issue`] made, until their end by the store's clock.
+pub fn verify(keyring: &Keyring, text: &str, now: Time) -> Result<TaskPrincipal, TokenRefused> {
+    let claims = authentic(keyring, text).ok_or(TokenRefused::Invalid)?;
+    let token = token_scope(&claims).ok_or(TokenRefused::Invalid)?;
+    let (issued_at, expires_at) = (instant(claims.iat), instant(claims.exp));
+    let soonest = now.plus(LEEWAY);
+    let is_sane = claims.exp > claims.iat
+        && claims.exp - claims.iat <= LIFE_MAX.millis() / 1000
+        && issued_at <= soonest
+        && instant(claims.nbf) <= soonest;
+    if !is_sane {
+        return Err(TokenRefused::Invalid);
+    }
+    if expires_at.has_come(now) {
+        return Err(TokenRefused::Expired);
+    }
+    Ok(TaskPrincipal { token, issued_at, expires_at })
+}
+
+/// The claims of a token with the right form and a right signature.
+fn authentic(keyring: &Keyring, text: &str) -> Option<Claims> {
+    if text.len() > TOKEN_BYTES_MAX {
+        return None;
+    }
+    let (signed, signature) = text.rsplit_once('.')?;
+    let (found_header, payload) = signed.split_once('.')?;
+    if found_header != header(keyring) {
+        return None;
+    }
+    let payload = BASE64.decode(payload).ok()?;
+    let claims = read_claims(&payload)?;
+    // Read before it is trusted, only to find the key; nothing is done with it until verified.
+    let scope = Scope::new(claims.ten.as_str(), claims.ws.as_str());
+    let signature = BASE64.decode(signature).ok()?;
+    let key = keyring.derive(PURPOSE, &scope);
+    mac(&key).chain_update(signed.as_bytes()).verify_slice(&signature).ok()?;
+    Some(claims)
+}
+
+/// serde would also read the members from an array, in an order we never promised.
+fn read_claims(payload: &[u8]) -> Option<Claims> {
+    if payload.first() != Some(&b'{') {
+        return None;
+    }
+    serde_json::from_slice(payload).ok()
+}
+
+fn token_scope(claims: &Claims) -> Option<TokenScope> {
+    let Claims { iss, aud, iat: _, nbf: _, exp: _, jti, ten, ws, run, task, att, lease, ep } =
+        claims;
+    let task = TaskId::parse(task).filter(|id| id.to_string() == *task)?;
+    let is_ours = iss == ISSUER && aud == AUDIENCE && !jti.is_empty() && task.run_name() == *run;
+    is_ours.then_some(())?;
+    Some(TokenScope {
+        scope: Scope::new(Name::from(ten.as_str()), Name::from(ws.as_str())),
+        task,
+        attempt: *att,
+        lease: LeaseId::parse(lease)?,
+        epoch: *ep,
+    })
+}
+
+impl TaskPrincipal {
+    pub fn token(&self) -> &TokenScope {
+        &self.token
+    }
+
+    /// A fresh token of the same scope, when less than half of this one's life is left.
+    pub fn refresh(&self, keyring: &Keyring, now: Time) -> Option<Issued> {
+        let life = self.expires_at.since(self.issued_at);
+        let left = self.expires_at.since(now);
+        (left.millis() * 2 < life.millis())
+            .then(|| issue(keyring, &self.token, life.max(LIFE_DEFAULT), now))
+    }
+}
+
+fn seconds(time: Time) -> u64 {
+    (time.millis() / 1000).max(0) as u64
+}
+
+/// Saturates: an absurd claim is far in the future, never a wrapped past.
+fn instant(seconds: u64) -> Time {
+    Time::default().plus(Span::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! The coordinator's HTTP door: read, limit, authenticate, translate, ask, answer.
+//!
+//! Nothing is decided here. A request that passes is handed to the [`Coordinator`], and what comes
+//! back is spelled as JSON. Errors are `application/problem+json` with the worker contract's own
+//! members beside (`error`, `message`, `verdict`, …); see [`declined`].
+//!
+//! Order of checks: routes with API keys authenticate before they read the body. Task calls check the
+//! token's signature, then the body's shape, then the token against path and body, and the rules do
+//! the rest.
+
+mod body;
+mod caller;
+mod cancel;
+mod completed;
+mod declined;
+mod delivery;
+mod door;
+mod finish;
+mod health;
+mod heartbeat;
+mod heartbeats;
+mod history;
+mod lease;
+mod metrics;
+mod openapi;
+mod queues;
+mod record;
+mod reports;
+mod run_view;
+mod runs;
+mod started;
+mod submission;
+mod submit;
+mod translate;
+
+use axum::Router;
+use axum::routing::{get, post};
+use store::Store;
+
+pub use body::BodyPatience;
+pub use declined::Declined;
+pub use door::Door;
+
+/// Every route, ready to be served.
+pub fn router<S: Store>(door: Door<S>) -> Router {
+    Router::new()
+        .route("/v1/runs", post(submit::submit::<S>).get(runs::list::<S>))
+        .route("/v1/runs/{run}", get(runs::show::<S>))
+        .route("/v1/runs/{run}/cancel", post(cancel::cancel::<S>))
+        .route("/v1/runs/{run}/history", get(history::history::<S>))
+        .route("/v1/runs/{run}/record", get(record::record::<S>))
+        .route("/v1/queues", get(queues::queues::<S>))
+        .route("/v1/leases", post(lease::lease::<S>))
+        .route("/v1/tasks/{task}/started", post(started::started::<S>))
+        .route("/v1/tasks/{task}/heartbeat", post(heartbeat::heartbeat::<S>))
+        .route("/v1/tasks/{task}/completed", post(completed::completed::<S>))
+        .route("/v1/reports", post(reports::reports::<S>))
+        .route("/v1/heartbeats", post(heartbeats::heartbeats::<S>))
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz::<S>))
+        .route("/version", get(health::version))
+        .route("/metrics", get(metrics::metrics::<S>))
+        .route("/openapi.json", get(openapi::openapi))
+        .fallback(finish::nothing_here)
+        .method_not_allowed_fallback(finish::wrong_method)
+        .layer(axum::middleware::from_fn_with_state(door.clone(), finish::finish::<S>))
+        .with_state(door)
+}

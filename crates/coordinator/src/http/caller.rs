@@ -1,0 +1,117 @@
+//! From the Authorization header to a principal, and from a task token to a caller of the rules.
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use store::{Store, TaskKey};
+use verdict::TaskId;
+use verdict::request::Caller;
+use wire::Code;
+
+use super::declined::Declined;
+use super::door::Door;
+use crate::admit::api_key::Principal;
+use crate::admit::token;
+use crate::admit::{AdminPrincipal, ClientPrincipal, TaskPrincipal, TokenRefused, WorkerPrincipal};
+
+/// The one bearer credential of a request. Two headers are none: who reads which would differ.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let value = values.next()?;
+    if values.next().is_some() {
+        return None;
+    }
+    let (scheme, credential) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(credential)
+}
+
+fn admit<S: Store, P: Principal>(parts: &Parts, door: &Door<S>) -> Result<P, Declined> {
+    let verified = bearer(&parts.headers).and_then(|text| door.inner.keys.find(text));
+    let verified = verified.ok_or_else(|| {
+        let message = "send a known API key as `Authorization: Bearer tnr_…`";
+        Declined::new(Code::Unauthenticated, message)
+    })?;
+    P::admit(verified).ok_or_else(|| {
+        let message = format!("this needs an API key with the role {}", P::ROLE.name());
+        Declined::new(Code::Forbidden, message)
+    })
+}
+
+macro_rules! from_api_key {
+    ($($principal:ty),+) => {$(
+        impl<S: Store> FromRequestParts<Door<S>> for $principal {
+            type Rejection = Declined;
+
+            async fn from_request_parts(
+                parts: &mut Parts,
+                door: &Door<S>,
+            ) -> Result<Self, Declined> {
+                admit(parts, door)
+            }
+        }
+    )+};
+}
+
+from_api_key!(ClientPrincipal, WorkerPrincipal, AdminPrincipal);
+
+impl<S: Store> FromRequestParts<Door<S>> for TaskPrincipal {
+    type Rejection = Declined;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door<S>) -> Result<Self, Declined> {
+        let Some(text) = bearer(&parts.headers) else { return Err(invalid_token()) };
+        verify(door, text)
+    }
+}
+
+pub(super) fn verify<S: Store>(door: &Door<S>, text: &str) -> Result<TaskPrincipal, Declined> {
+    token::verify(&door.inner.keyring, text, door.coordinator.now()).map_err(|why| match why {
+        TokenRefused::Invalid => invalid_token(),
+        TokenRefused::Expired => Declined::new(
+            Code::TokenExpired,
+            "the task token has expired; heartbeats bring fresh ones before that",
+        ),
+    })
+}
+
+fn invalid_token() -> Declined {
+    Declined::new(Code::InvalidToken, "send the task's own token as `Authorization: Bearer …`")
+}
+
+/// The task a call names, exactly as we print it.
+pub(super) fn task_id(text: &str) -> Option<TaskId> {
+    TaskId::parse(text).filter(|id| id.to_string() == text)
+}
+
+/// The run a path names. A spelling that is none, a missing run and a foreign one look alike (X13).
+pub(super) struct RunPath(pub(super) TaskId);
+
+impl<S: Store> FromRequestParts<Door<S>> for RunPath {
+    type Rejection = Declined;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door<S>) -> Result<Self, Declined> {
+        let Ok(Path(text)) = Path::<String>::from_request_parts(parts, door).await else {
+            return Err(Declined::run_not_found());
+        };
+        let run = TaskId::parse(&text).filter(|id| id.run_name() == text);
+        run.map(RunPath).ok_or_else(Declined::run_not_found)
+    }
+}
+
+/// Who calls, once the token agrees with what the request says about itself: the task of the path
+/// and the attempt of the body, not the ones of the store.
+pub(super) fn caller(
+    principal: &TaskPrincipal,
+    path_task: &str,
+    attempt: u32,
+    worker: &str,
+) -> Result<(TaskKey, Caller), Declined> {
+    let token = principal.token();
+    if task_id(path_task) != Some(token.task) || token.attempt != attempt {
+        let message = "the task token belongs to another task or another attempt";
+        return Err(Declined::new(Code::InvalidToken, message));
+    }
+    let key = TaskKey { scope: token.scope.clone(), id: token.task };
+    let caller = Caller { worker: worker.into(), attempt, lease: token.lease, epoch: token.epoch };
+    Ok((key, caller))
+}

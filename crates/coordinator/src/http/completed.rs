@@ -1,0 +1,131 @@
+//! `POST /v1/tasks/{taskId}/completed`: an attempt's end, in its worker's words.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+use store::Store;
+use verdict::request::{Caller, Outcome, Report};
+use verdict::{Answer, AttemptOutcome, Digest, Fault};
+use wire::FieldError;
+use wire::answers::CompletedAck;
+use wire::requests::{Completed, ReportedError};
+
+use super::body::{JsonBody, LARGE_BYTES_MAX};
+use super::caller::caller;
+use super::declined::Declined;
+use super::door::Door;
+use super::submission::canonical_digest;
+use super::submit::unexpected;
+use super::translate::{raw, reported_category, state, time};
+use crate::admit::TaskPrincipal;
+use crate::item::Reply;
+
+pub(super) async fn completed<S: Store>(
+    State(door): State<Door<S>>,
+    principal: TaskPrincipal,
+    Path(task): Path<String>,
+    JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
+) -> Result<Json<CompletedAck>, Declined> {
+    let completed: Completed = wire::parse(&body)?;
+    let (key, caller) = caller(&principal, &task, completed.attempt, &completed.worker_id)?;
+    let asked = door.coordinator.report(key, report(caller, completed)?);
+    acknowledge(door.decided(asked).await?).map(Json)
+}
+
+pub(super) fn report(caller: Caller, completed: Completed) -> Result<Report, Declined> {
+    let digest = digest(&completed);
+    let claims = claims(&completed);
+    let Completed {
+        attempt: _,
+        worker_id: _,
+        outcome,
+        completed_at: _,
+        output,
+        error,
+        metrics: _,
+        cancelled_during_phase: _,
+        partial_progress,
+    } = completed;
+    let outcome = match outcome {
+        wire::Outcome::Succeeded => Outcome::Succeeded { output: output.as_ref().map(raw) },
+        wire::Outcome::Failed => Outcome::Failed(fault(error)?),
+        // What was done until the stop is all the output there is (S4-35).
+        wire::Outcome::Cancelled => {
+            Outcome::Cancelled { output: partial_progress.as_ref().map(raw) }
+        }
+    };
+    Ok(Report { caller, outcome, digest, claims })
+}
+
+fn fault(error: Option<ReportedError>) -> Result<Fault, Declined> {
+    let missing = || FieldError::new("error", "is missing; a FAILED report says why");
+    let ReportedError { category, message, stack_trace, retryable } = error.ok_or_else(missing)?;
+    let category = reported_category(category).ok_or_else(|| {
+        FieldError::new("error.category", "CANCELLED belongs to the outcome CANCELLED alone")
+    })?;
+    Ok(Fault {
+        category,
+        message: message.into(),
+        stack_trace: stack_trace.map(Into::into),
+        retryable,
+    })
+}
+
+/// What makes two reports the same report: outcome, output and error; not times, not metrics.
+fn digest(completed: &Completed) -> Digest {
+    let tree = json!({
+        "outcome": completed.outcome,
+        "output": completed.output,
+        "error": completed.error,
+        "partialProgress": completed.partial_progress,
+    });
+    canonical_digest(&tree)
+}
+
+/// What the worker says beside its outcome: kept with the attempt, decides nothing.
+fn claims(completed: &Completed) -> Option<verdict::Json> {
+    let cancelled = completed.outcome == wire::Outcome::Cancelled;
+    let members = [
+        ("completedAt", json!(completed.completed_at)),
+        ("metrics", json!(completed.metrics)),
+        ("cancelledDuringPhase", json!(completed.cancelled_during_phase)),
+        ("error", if cancelled { json!(completed.error) } else { Value::Null }),
+        (
+            "partialProgress",
+            if cancelled { Value::Null } else { json!(completed.partial_progress) },
+        ),
+    ];
+    let said: serde_json::Map<String, Value> = members
+        .into_iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    (!said.is_empty()).then(|| Value::Object(said).to_string().into())
+}
+
+pub(super) fn acknowledge(reply: Reply) -> Result<CompletedAck, Declined> {
+    let answered = reply?;
+    match answered.answer {
+        Answer::Committed { outcome, state: now, replayed } => Ok(CompletedAck {
+            acknowledged: true,
+            verdict: wire::Verdict::Committed,
+            final_state: final_state(outcome),
+            state: state(now),
+            replayed,
+            server_time: time(answered.at),
+        }),
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn final_state(outcome: AttemptOutcome) -> wire::Outcome {
+    match outcome {
+        AttemptOutcome::Succeeded => wire::Outcome::Succeeded,
+        AttemptOutcome::Failed => wire::Outcome::Failed,
+        AttemptOutcome::Cancelled => wire::Outcome::Cancelled,
+        AttemptOutcome::Lost | AttemptOutcome::Undelivered | AttemptOutcome::Revoked => {
+            unreachable!("only a report commits, and a report has none of these outcomes")
+        }
+    }
+}

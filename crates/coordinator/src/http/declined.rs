@@ -1,0 +1,184 @@
+//! A request that gets no: its code, what a person should know, and what the worker contract quotes.
+//!
+//! A route returns one of these; [`super::finish`] makes the body, because only there the request's
+//! id and the server's time are known.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use store::Failure;
+use verdict::{Refusal, Stamp};
+use wire::answers::Problem;
+use wire::{Code, FieldError};
+
+use super::translate;
+use crate::item::Trouble;
+
+/// When to come back after an overload or an outage that is expected to pass.
+const RETRY_AFTER_MS: u64 = 1000;
+
+#[derive(Clone, Debug)]
+pub struct Declined {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    /// Where the code alone does not say it.
+    pub(crate) verdict: Option<wire::Verdict>,
+    pub(crate) state: Option<wire::State>,
+    pub(crate) attempts: Option<Attempts>,
+    pub(crate) field: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempts {
+    pub(crate) expected: u32,
+    pub(crate) received: u32,
+}
+
+impl Declined {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            verdict: None,
+            state: None,
+            attempts: None,
+            field: None,
+        }
+    }
+
+    /// A run that does not exist, or is another tenant's: the same words for both (X13).
+    pub(crate) fn run_not_found() -> Self {
+        Self::new(Code::RunNotFound, "there is no run with this id")
+    }
+
+    pub(crate) fn field(field: &str, message: impl Into<String>) -> Self {
+        FieldError::new(field, message).into()
+    }
+
+    /// What a worker reads from this.
+    pub(crate) fn worker_verdict(&self) -> Option<wire::Verdict> {
+        self.verdict.or(self.code.verdict())
+    }
+
+    pub(crate) fn is_retryable(&self) -> bool {
+        self.code.worker_may_retry()
+    }
+
+    pub(crate) fn problem(self, request_id: String, server_time: wire::Time) -> Problem {
+        let retry_after_ms = self.is_retryable().then_some(RETRY_AFTER_MS);
+        let Self { code, message, verdict: _, state, attempts, field } = self;
+        Problem {
+            request_id: Some(request_id),
+            state: state.map(|state| state.as_str().to_uppercase()),
+            expected_attempt: attempts.map(|attempts| attempts.expected),
+            received_attempt: attempts.map(|attempts| attempts.received),
+            retry_after_ms,
+            field,
+            ..Problem::new(code, message, server_time)
+        }
+    }
+}
+
+/// Carries the reason to [`super::finish`], which writes the body.
+impl IntoResponse for Declined {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.code.status()).expect("codes have real statuses");
+        let mut response = status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<FieldError> for Declined {
+    fn from(fault: FieldError) -> Self {
+        let message = fault.to_string();
+        let field = Some(fault.field).filter(|field| !field.is_empty());
+        Self { field, ..Self::new(Code::InvalidArgument, message) }
+    }
+}
+
+impl From<Trouble> for Declined {
+    fn from(trouble: Trouble) -> Self {
+        let code = match &trouble {
+            Trouble::Overloaded => Code::Overloaded,
+            Trouble::ShuttingDown => Code::ShuttingDown,
+            Trouble::Unavailable(_) => Code::Unavailable,
+            Trouble::Unknown => Code::UnknownOutcome,
+            Trouble::Defect => Code::Internal,
+        };
+        Self::new(code, trouble.to_string())
+    }
+}
+
+/// A read that failed. The reason is for the operator's log, not for the client.
+impl From<Failure> for Declined {
+    fn from(failure: Failure) -> Self {
+        tracing::error!(error = &failure as &dyn std::error::Error, "a read failed");
+        Self::new(Code::Unavailable, "the store could not be read")
+    }
+}
+
+impl From<Refusal> for Declined {
+    fn from(refusal: Refusal) -> Self {
+        let verdict = match refusal.stamp() {
+            Stamp::Committed => wire::Verdict::Committed,
+            Stamp::Cancelled => wire::Verdict::Cancelled,
+            Stamp::Rejected => wire::Verdict::Rejected,
+        };
+        Self { verdict: Some(verdict), ..quote(refusal) }
+    }
+}
+
+fn quote(refusal: Refusal) -> Declined {
+    let with_state = |code, message: &str, state| Declined {
+        state: Some(translate::state(state)),
+        ..Declined::new(code, message)
+    };
+    let with_attempts = |message: String, expected, received| Declined {
+        attempts: Some(Attempts { expected, received }),
+        ..Declined::new(Code::AttemptMismatch, message)
+    };
+    match refusal {
+        Refusal::TaskNotFound => Declined::new(Code::TaskNotFound, "there is no task with this id"),
+        Refusal::UnknownLease => {
+            Declined::new(Code::UnknownLease, "this lease was never granted for this task")
+        }
+        Refusal::WorkerMismatch => {
+            Declined::new(Code::WorkerMismatch, "the lease was granted to another workerId")
+        }
+        Refusal::ConflictingReport { state } => with_state(
+            Code::ConflictingReport,
+            "another report for this lease is already recorded; this one changes nothing",
+            state,
+        ),
+        Refusal::AttemptSuperseded { expected, received } => with_attempts(
+            format!("attempt {received} was superseded by attempt {expected}"),
+            expected,
+            received,
+        ),
+        Refusal::AttemptUnknown { expected, received } => with_attempts(
+            format!("attempt {received} was never granted; the latest is {expected}"),
+            expected,
+            received,
+        ),
+        Refusal::TaskAlreadyTerminal { state } => {
+            with_state(Code::TaskAlreadyTerminal, "the task has already ended", state)
+        }
+        Refusal::AttemptAlreadyCompleted { state } => with_state(
+            Code::AttemptAlreadyCompleted,
+            "this attempt has already reported its end",
+            state,
+        ),
+        Refusal::TaskExpired { state } => with_state(
+            Code::TaskExpired,
+            "the lease has expired or was revoked; stop working on this task",
+            state,
+        ),
+        Refusal::KeyReused { holder } => Declined::new(
+            Code::IdempotencyKeyReused,
+            format!("the idempotency key belongs to {}, which says otherwise", holder.run_name()),
+        ),
+        Refusal::RunAlreadyTerminal { state } => {
+            with_state(Code::RunAlreadyTerminal, "the run has already ended otherwise", state)
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! An answer that hands out leases, and notices when nobody took it.
+//!
+//! If the worker hangs up before a byte of the answer was asked for, the grants are released at once
+//! as undelivered, so that the next poll gets the work without waiting for a lease to run out.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use store::{Store, TaskKey};
+use verdict::LeaseId;
+
+use crate::coordinator::Coordinator;
+use crate::item::Granted;
+
+pub(super) struct Delivery<S: Store> {
+    coordinator: Coordinator<S>,
+    grants: Vec<(TaskKey, LeaseId)>,
+    /// `None` once the connection has asked for it.
+    answer: Option<Bytes>,
+}
+
+impl<S: Store> Delivery<S> {
+    pub(super) fn new(coordinator: Coordinator<S>, granted: Vec<Granted>, answer: Vec<u8>) -> Self {
+        let grants = granted.iter().map(|granted| (granted.key(), granted.lease())).collect();
+        Self { coordinator, grants, answer: Some(answer.into()) }
+    }
+}
+
+impl<S: Store> http_body::Body for Delivery<S> {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(self.answer.take().map(|answer| Ok(Frame::data(answer))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.answer.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.answer.as_ref().map_or(0, |answer| answer.len() as u64))
+    }
+}
+
+impl<S: Store> Unpin for Delivery<S> {}
+
+impl<S: Store> Drop for Delivery<S> {
+    fn drop(&mut self) {
+        if self.answer.is_some() {
+            self.coordinator.release(std::mem::take(&mut self.grants));
+        }
+    }
+}
+
+impl<S: Store> IntoResponse for Delivery<S> {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::new(self));
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(CONTENT_TYPE, json);
+        response
+    }
+}

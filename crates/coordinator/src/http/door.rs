@@ -1,0 +1,91 @@
+//! What every route needs, and how long a route may wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use store::{Failure, Store};
+use wire::Code;
+
+use super::body::BodyPatience;
+use super::declined::Declined;
+use super::translate::time;
+use crate::admit::{ApiKeys, Keyring};
+use crate::coordinator::Coordinator;
+
+/// How long a request may wait for its answer beyond what it asked to wait. A batch takes
+/// milliseconds; after this the store is stuck and the client is better told so.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Shared by all requests; cheap to clone.
+pub struct Door<S: Store> {
+    pub(crate) coordinator: Coordinator<S>,
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) keyring: Keyring,
+    pub(crate) keys: ApiKeys,
+    /// Where workers call back: from configuration, never from what a request says (X18).
+    pub(crate) callback_base_url: String,
+    pub(crate) body_patience: BodyPatience,
+    process: u32,
+    requests: AtomicU64,
+}
+
+impl<S: Store> Clone for Door<S> {
+    fn clone(&self) -> Self {
+        Self { coordinator: self.coordinator.clone(), inner: self.inner.clone() }
+    }
+}
+
+impl<S: Store> Door<S> {
+    pub fn new(
+        coordinator: Coordinator<S>,
+        keyring: Keyring,
+        keys: ApiKeys,
+        callback_base_url: String,
+        body_patience: BodyPatience,
+    ) -> Self {
+        let mut process = [0; 4];
+        getrandom::fill(&mut process).expect("the operating system always has randomness");
+        let inner = Inner {
+            keyring,
+            keys,
+            callback_base_url,
+            body_patience,
+            process: u32::from_be_bytes(process),
+            requests: AtomicU64::new(0),
+        };
+        Self { coordinator, inner: Arc::new(inner) }
+    }
+
+    /// A name for a request, unique among the processes of an installation.
+    pub(super) fn request_id(&self) -> String {
+        let number = self.inner.requests.fetch_add(1, Ordering::Relaxed);
+        format!("req_{:08x}{number:08x}", self.inner.process)
+    }
+
+    pub(super) fn server_time(&self) -> wire::Time {
+        time(self.coordinator.now())
+    }
+
+    /// Waits for a decision. One that does not come in time may still happen.
+    pub(super) async fn decided<T>(&self, asked: impl Future<Output = T>) -> Result<T, Declined> {
+        tokio::time::timeout(ANSWER_WITHIN, asked).await.map_err(|_| {
+            Declined::new(Code::UnknownOutcome, "no decision came in time; asking again is safe")
+        })
+    }
+
+    /// Waits for something to be read, after `wait` that the client asked for.
+    pub(super) async fn read<T>(
+        &self,
+        wait: Duration,
+        reading: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Declined> {
+        match tokio::time::timeout(ANSWER_WITHIN + wait, reading).await {
+            Ok(read) => read.map_err(Declined::from),
+            Err(_) => Err(Declined::new(Code::Unavailable, "the store did not answer in time")),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What every request passes on its way in and out: spelling of the path, panics, problem bodies.
+
+use std::panic::AssertUnwindSafe;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use axum::http::{HeaderValue, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use store::Store;
+use wire::Code;
+
+use super::declined::Declined;
+use super::door::Door;
+
+/// Every path and query of ours fits into a few hundred bytes.
+const URI_BYTES_MAX: usize = 4 * 1024;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Whether the contract wants a verdict in every answer of the route.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Audience {
+    /// `started`, `heartbeat` and `completed`.
+    WorkerUnderLease,
+    Anybody,
+}
+
+pub(super) async fn finish<S: Store>(
+    State(door): State<Door<S>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let audience = audience(&request);
+    let response = match check_spelling(request.uri()) {
+        Err(declined) => declined.into_response(),
+        Ok(()) => {
+            // A panic in a route is a defect of ours that must not take the connection with it.
+            let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+            answered.unwrap_or_else(|_| {
+                tracing::error!("a route panicked");
+                Declined::new(Code::Internal, "a defect of the coordinator").into_response()
+            })
+        }
+    };
+    let request_id = door.request_id();
+    let mut response = explain(&door, response, audience, &request_id);
+    let id = HeaderValue::from_str(&request_id).expect("request ids are hexadecimal");
+    response.headers_mut().insert(REQUEST_ID, id);
+    response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+fn audience(request: &Request) -> Audience {
+    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    match path {
+        Some(path) if path.starts_with("/v1/tasks/") => Audience::WorkerUnderLease,
+        Some(_) | None => Audience::Anybody,
+    }
+}
+
+/// No path of ours needs escapes, so that no id has two spellings (X25).
+fn check_spelling(uri: &Uri) -> Result<(), Declined> {
+    let length = uri.path_and_query().map_or(0, |text| text.as_str().len());
+    if length > URI_BYTES_MAX {
+        let message =
+            format!("the path and query have {length} bytes; {URI_BYTES_MAX} are allowed");
+        return Err(Declined::new(Code::UriTooLong, message));
+    }
+    let path = uri.path();
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic() && !b"%;\\".contains(&byte));
+    let has_dots = path.split('/').any(|segment| matches!(segment, "." | ".."));
+    if !is_plain || has_dots || path.contains("//") {
+        let message = "the path must be spelled without escapes, dot segments and empty segments";
+        return Err(Declined::new(Code::InvalidArgument, message));
+    }
+    Ok(())
+}
+
+/// Gives a declined request its body.
+fn explain<S: Store>(
+    door: &Door<S>,
+    mut response: Response,
+    audience: Audience,
+    request_id: &str,
+) -> Response {
+    let Some(declined) = response.extensions_mut().remove::<Declined>() else { return response };
+    let verdict = match audience {
+        Audience::WorkerUnderLease => declined.worker_verdict(),
+        Audience::Anybody => None,
+    };
+    let code = declined.code;
+    let is_retryable = declined.is_retryable();
+    let mut problem = declined.problem(request_id.to_owned(), door.server_time());
+    problem.verdict = verdict;
+    let body = serde_json::to_vec(&problem).expect("a problem is plain strings and numbers");
+    let mut explained = (response.status(), body).into_response();
+    let headers = explained.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    if let Some(allow) = response.headers_mut().remove(ALLOW) {
+        headers.insert(ALLOW, allow);
+    }
+    if is_retryable {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    if code.status() == 401 {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    explained
+}
+
+pub(super) async fn nothing_here() -> Declined {
+    Declined::new(Code::NotFound, "there is nothing at this path; see /openapi.json")
+}
+
+pub(super) async fn wrong_method() -> Declined {
+    Declined::new(Code::MethodNotAllowed, "this path does not take that method; see /openapi.json")
+}

@@ -1,0 +1,66 @@
+//! `POST /v1/tasks/{taskId}/heartbeat`.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use store::Store;
+use verdict::{Answer, Progress, Text, request};
+use wire::answers::HeartbeatAck;
+use wire::requests::Heartbeat;
+
+use super::body::{HEARTBEAT_BYTES_MAX, JsonBody};
+use super::caller::caller;
+use super::declined::Declined;
+use super::door::Door;
+use super::submit::unexpected;
+use super::translate::time;
+use crate::admit::TaskPrincipal;
+use crate::item::Reply;
+
+pub(super) async fn heartbeat<S: Store>(
+    State(door): State<Door<S>>,
+    principal: TaskPrincipal,
+    Path(task): Path<String>,
+    JsonBody(body): JsonBody<HEARTBEAT_BYTES_MAX>,
+) -> Result<Json<HeartbeatAck>, Declined> {
+    let Heartbeat { attempt, worker_id, heartbeat_at: _, progress_pct, message } =
+        wire::parse(&body)?;
+    let (key, caller) = caller(&principal, &task, attempt, &worker_id)?;
+    let progress = progress(progress_pct, message);
+    let asked = door.coordinator.heartbeat(key, request::Heartbeat { caller, progress });
+    let reply = door.decided(asked).await?;
+    acknowledge(&door, &principal, reply).map(Json)
+}
+
+pub(super) fn progress(percent: Option<f64>, message: Option<String>) -> Option<Progress> {
+    if percent.is_none() && message.is_none() {
+        return None;
+    }
+    // Checked to be from 0 to 100.
+    let percent = percent.map(|percent| percent.round() as u8);
+    Some(Progress { percent, message: message.map(Text::from) })
+}
+
+pub(super) fn acknowledge<S: Store>(
+    door: &Door<S>,
+    principal: &TaskPrincipal,
+    reply: Reply,
+) -> Result<HeartbeatAck, Declined> {
+    let answered = reply?;
+    let (expires_at, cancel) = match answered.answer {
+        Answer::Alive { expires_at, cancel } => (expires_at, cancel),
+        Answer::Refused(refusal) => return Err(refusal.into()),
+        other => return Err(unexpected(&other)),
+    };
+    let fresh = principal.refresh(&door.inner.keyring, answered.at);
+    let reason = cancel.as_ref().and_then(|cancel| cancel.reason.as_ref());
+    Ok(HeartbeatAck {
+        acknowledged: true,
+        verdict: wire::Verdict::Committed,
+        should_cancel: cancel.is_some(),
+        cancel_reason: reason.map(|reason| reason.as_str().to_owned()),
+        lease_expires_at: time(expires_at),
+        token_expires_at: fresh.as_ref().map(|fresh| time(fresh.expires_at)),
+        task_token: fresh.map(|fresh| fresh.token),
+        server_time: time(answered.at),
+    })
+}

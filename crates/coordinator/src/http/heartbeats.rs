@@ -1,0 +1,111 @@
+//! `POST /v1/heartbeats`: many heartbeats at once, one answer each.
+
+use axum::Json;
+use axum::extract::State;
+use store::{Store, TaskKey};
+use verdict::request::Heartbeat;
+use wire::answers::{HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers};
+use wire::requests::HeartbeatItem;
+use wire::{FieldError, parse_batch};
+
+use super::body::{JsonBody, LARGE_BYTES_MAX};
+use super::caller::{caller, verify};
+use super::declined::Declined;
+use super::door::Door;
+use super::heartbeat::{acknowledge, progress};
+use super::reports::{check_scope, split};
+use crate::admit::{TaskPrincipal, WorkerPrincipal};
+
+/// A batch answers 200 whatever became of its items.
+const OK: u16 = 200;
+
+pub(super) async fn heartbeats<S: Store>(
+    State(door): State<Door<S>>,
+    principal: WorkerPrincipal,
+    JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
+) -> Result<Json<HeartbeatAnswers>, Declined> {
+    let items: Vec<Result<HeartbeatItem, FieldError>> = parse_batch(&body)?;
+    let mut asked = Vec::new();
+    let mut named = Vec::new();
+    for item in items {
+        let task_id = item.as_ref().map_or_else(|_| String::new(), |item| item.task_id.clone());
+        let prepared =
+            item.map_err(Declined::from).and_then(|item| prepare(&door, &principal, item));
+        let token = prepared.map(|(token, key, heartbeat)| {
+            asked.push((key, heartbeat));
+            token
+        });
+        named.push((task_id, token));
+    }
+    let mut replies = door.decided(door.coordinator.heartbeats(asked)).await?.into_iter();
+    let answers = named.into_iter().map(|(task_id, token)| {
+        let answered = token.and_then(|token| {
+            acknowledge(&door, &token, replies.next().expect("every heartbeat has a reply"))
+        });
+        answered.map_or_else(|no| refused(&task_id, no), |ack| alive(&task_id, ack))
+    });
+    let answers = answers.collect();
+    Ok(Json(HeartbeatAnswers { answers, server_time: door.server_time() }))
+}
+
+fn prepare<S: Store>(
+    door: &Door<S>,
+    principal: &WorkerPrincipal,
+    item: HeartbeatItem,
+) -> Result<(TaskPrincipal, TaskKey, Heartbeat), Declined> {
+    let HeartbeatItem {
+        task_id,
+        task_token,
+        attempt,
+        worker_id,
+        heartbeat_at: _,
+        progress_pct,
+        message,
+    } = item;
+    let token = verify(door, &task_token)?;
+    let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
+    check_scope(principal, &key)?;
+    Ok((token, key, Heartbeat { caller, progress: progress(progress_pct, message) }))
+}
+
+fn alive(task_id: &str, ack: HeartbeatAck) -> HeartbeatAnswer {
+    let HeartbeatAck {
+        acknowledged: _,
+        verdict,
+        should_cancel,
+        cancel_reason,
+        lease_expires_at,
+        task_token,
+        token_expires_at,
+        server_time: _,
+    } = ack;
+    HeartbeatAnswer {
+        task_id: task_id.to_owned(),
+        status: OK,
+        verdict: Some(verdict),
+        should_cancel: Some(should_cancel),
+        cancel_reason,
+        lease_expires_at: Some(lease_expires_at),
+        task_token,
+        token_expires_at,
+        ..HeartbeatAnswer::default()
+    }
+}
+
+fn refused(task_id: &str, declined: Declined) -> HeartbeatAnswer {
+    let verdict = declined.worker_verdict();
+    let Declined { code, message, verdict: _, state, attempts, field } = declined;
+    let (expected_attempt, received_attempt) = split(attempts);
+    HeartbeatAnswer {
+        task_id: task_id.to_owned(),
+        status: code.status(),
+        verdict,
+        state,
+        error: Some(code.as_str().to_owned()),
+        message: Some(message),
+        field,
+        expected_attempt,
+        received_attempt,
+        ..HeartbeatAnswer::default()
+    }
+}

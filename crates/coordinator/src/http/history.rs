@@ -1,0 +1,146 @@
+//! `GET /v1/runs/{runId}/history`: every decision about a run, as a page or as a stream of events.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, Uri};
+use axum::response::sse::{Event as SentEvent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream};
+use store::{Browse, Failure, Store, TaskKey};
+use verdict::{Event, Subject};
+use wire::answers::{History, HistoryEntry};
+use wire::limits::PAGE_ITEMS_DEFAULT;
+use wire::requests::HistoryQuery;
+
+use self::entry::entry;
+use super::caller::RunPath;
+use super::declined::Declined;
+use super::door::Door;
+use super::translate::query;
+use crate::admit::ClientPrincipal;
+
+mod entry;
+
+/// How long one look for news lasts; then the stream looks whether it should end.
+const STREAM_LOOK: Duration = Duration::from_secs(15);
+
+const EVENT_STREAM: &str = "text/event-stream";
+const LAST_EVENT_ID: &str = "last-event-id";
+
+pub(super) async fn history<S: Store>(
+    State(door): State<Door<S>>,
+    principal: ClientPrincipal,
+    RunPath(run): RunPath,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, Declined> {
+    let HistoryQuery { after, limit, wait_ms } = query(&uri)?;
+    let key = TaskKey { scope: principal.scope().clone(), id: run };
+    let after = position(after.or_else(|| last_event_id(&headers)));
+    let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
+    let found = door.read(Duration::ZERO, door.coordinator.browse().find(&key)).await?;
+    found.ok_or_else(Declined::run_not_found)?;
+    if wants_stream(&headers) {
+        let keep_alive = KeepAlive::new().interval(STREAM_LOOK);
+        return Ok(Sse::new(follow(door, key, after)).keep_alive(keep_alive).into_response());
+    }
+    let wait = Duration::from_millis(wait_ms.unwrap_or(0));
+    let entries = door.read(wait, news(&door, &key, after, limit, wait)).await?;
+    let next_after = entries.last().map_or(u64::from(after), |entry| entry.n);
+    Ok(Json(History { entries, next_after }).into_response())
+}
+
+/// Beyond every entry there can be: nothing comes after it.
+fn position(after: Option<u64>) -> u32 {
+    u32::try_from(after.unwrap_or(0)).unwrap_or(u32::MAX)
+}
+
+fn last_event_id(headers: &HeaderMap) -> Option<u64> {
+    headers.get(LAST_EVENT_ID)?.to_str().ok()?.parse().ok()
+}
+
+fn wants_stream(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with(EVENT_STREAM))
+}
+
+/// Entries after a position; waits for the first while there is none and the run goes on.
+async fn news<S: Store>(
+    door: &Door<S>,
+    key: &TaskKey,
+    after: u32,
+    limit: usize,
+    wait: Duration,
+) -> Result<Vec<HistoryEntry>, Failure> {
+    let look = || async {
+        let is_over = is_over(door, key).await?;
+        let entries = page(door, key, after, limit).await?;
+        Ok((is_over || !entries.is_empty()).then_some(entries))
+    };
+    Ok(door.coordinator.watch_until(key.id, wait, look).await?.unwrap_or_default())
+}
+
+/// Asked before the entries are read, so that an end in between shows as one more look.
+async fn is_over<S: Store>(door: &Door<S>, key: &TaskKey) -> Result<bool, Failure> {
+    let found = door.coordinator.browse().find(key).await?;
+    Ok(!found.is_some_and(|found| matches!(found.subject, Subject::Live(_))))
+}
+
+async fn page<S: Store>(
+    door: &Door<S>,
+    key: &TaskKey,
+    after: u32,
+    limit: usize,
+) -> Result<Vec<HistoryEntry>, Failure> {
+    let browse = door.coordinator.browse();
+    let entries = browse.history(key, after, limit).await?;
+    // A grant does not say its number: it is the count of grants so far.
+    let before = match (after, entries.is_empty()) {
+        (0, _) | (_, true) => Vec::new(),
+        _ => browse.history(key, 0, after as usize).await?,
+    };
+    let is_grant = |event: &Event| matches!(event, Event::Granted { .. });
+    let grants = |events: &[Event]| events.iter().filter(|event| is_grant(event)).count() as u32;
+    let mut attempt: u32 = before.iter().map(|entry| grants(&entry.events)).sum();
+    let numbered = entries.iter().map(|found| {
+        attempt += grants(&found.events);
+        entry(found, attempt)
+    });
+    Ok(numbered.collect())
+}
+
+/// The entries as they come, until the run has ended and everything was sent.
+fn follow<S: Store>(
+    door: Door<S>,
+    key: TaskKey,
+    after: u32,
+) -> impl Stream<Item = Result<SentEvent, Infallible>> {
+    let start = Some((door, key, after, Vec::new().into_iter()));
+    stream::unfold(start, |state| async move {
+        let (door, key, mut after, mut ready) = state?;
+        loop {
+            if let Some(entry) = ready.next() {
+                let sent = sent_event(&entry);
+                after = position(Some(entry.n));
+                return Some((Ok(sent), Some((door, key, after, ready))));
+            }
+            let is_over = is_over(&door, &key).await.ok()?;
+            let limit = PAGE_ITEMS_DEFAULT as usize;
+            let entries = news(&door, &key, after, limit, STREAM_LOOK).await.ok()?;
+            // A draining coordinator answers at once and for ever with nothing.
+            if entries.is_empty() && (is_over || door.coordinator.is_progressing().await.is_err()) {
+                return None;
+            }
+            ready = entries.into_iter();
+        }
+    })
+}
+
+fn sent_event(entry: &HistoryEntry) -> SentEvent {
+    let data = serde_json::to_string(entry).expect("an entry is plain JSON");
+    SentEvent::default().id(entry.n.to_string()).event(entry.kind.clone()).data(data)
+}

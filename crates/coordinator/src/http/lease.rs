@@ -1,0 +1,114 @@
+//! `POST /v1/leases`: a worker asks for work and waits for it.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use store::{Resources, Spec, Store};
+use tokio::time::Instant;
+use verdict::{Name, Scope, Task, Text};
+use wire::answers::{Envelope, Leases};
+use wire::requests::LeaseRequest;
+
+use super::body::{API_BYTES_MAX, JsonBody};
+use super::declined::Declined;
+use super::delivery::Delivery;
+use super::door::Door;
+use super::translate::{json, time};
+use crate::admit::{TokenScope, WorkerPrincipal, token};
+use crate::item::{Granted, Poll};
+
+pub(super) async fn lease<S: Store>(
+    State(door): State<Door<S>>,
+    principal: WorkerPrincipal,
+    JsonBody(body): JsonBody<API_BYTES_MAX>,
+) -> Result<Response, Declined> {
+    let poll = poll(principal.scope(), wire::parse(&body)?);
+    let granted = door.coordinator.lease(poll).await?;
+    let leases = granted.iter().map(|granted| envelope(&door, granted)).collect();
+    let answer = Leases { leases, server_time: door.server_time() };
+    if granted.is_empty() {
+        return Ok(Json(answer).into_response());
+    }
+    let bytes = serde_json::to_vec(&answer).expect("an envelope is plain JSON");
+    Ok(Delivery::new(door.coordinator.clone(), granted, bytes).into_response())
+}
+
+fn poll(scope: &Scope, request: LeaseRequest) -> Poll {
+    let LeaseRequest { worker_id, queues, kinds, max, wait_ms, poll_id } = request;
+    let names = |texts: Vec<String>| texts.into_iter().map(Name::from).collect();
+    Poll {
+        scope: scope.clone(),
+        worker: worker_id.into(),
+        queues: names(queues),
+        kinds: kinds.map(names),
+        max: max as usize,
+        until: Instant::now() + Duration::from_millis(wait_ms.unwrap_or(0)),
+        poll: poll_id.map(Name::from),
+    }
+}
+
+fn envelope<S: Store>(door: &Door<S>, granted: &Granted) -> Envelope {
+    let Granted { task, spec, at } = granted;
+    let lease = task.lease().expect("a granted task has a lease");
+    let issued = token::issue(
+        &door.inner.keyring,
+        &token_scope(task),
+        token::life(task.policy.deadline, task.policy.cancel_grace, *at),
+        *at,
+    );
+    let Spec {
+        input,
+        goal: _,
+        task_key,
+        asset_id,
+        resources,
+        labels,
+        traceparent,
+        key: _,
+        fingerprint: _,
+    } = spec;
+    Envelope {
+        task_id: task.id.to_string(),
+        run_id: task.id.run_name(),
+        tenant_id: task.scope.tenant.to_string(),
+        workspace_id: task.scope.workspace.to_string(),
+        task_key: task_key.as_ref().unwrap_or(&task.kind).to_string(),
+        asset_id: asset_id.as_ref().map(Text::to_string),
+        resources: resources.map(resources_view),
+        kind: task.kind.to_string(),
+        queue: task.queue.to_string(),
+        attempt: task.attempt,
+        lease_id: lease.id.to_string(),
+        fence: lease.fence.as_u64(),
+        input: json(input),
+        enqueued_at: time(task.created_at),
+        deadline: task.policy.deadline.map(time),
+        lease_expires_at: time(lease.expires_at),
+        callback_base_url: door.inner.callback_base_url.clone(),
+        task_token: issued.token,
+        token_expires_at: time(issued.expires_at),
+        heartbeat_interval_ms: task.policy.heartbeat_every.millis(),
+        heartbeat_timeout_ms: task.policy.lease.millis(),
+        cancel_grace_period_ms: task.policy.cancel_grace.millis(),
+        labels: labels.clone(),
+        traceparent: traceparent.as_ref().map(Text::to_string),
+    }
+}
+
+fn token_scope(task: &Task) -> TokenScope {
+    let lease = task.lease().expect("a granted task has a lease");
+    TokenScope {
+        scope: task.scope.clone(),
+        task: task.id,
+        attempt: task.attempt,
+        lease: lease.id,
+        epoch: lease.fence.epoch(),
+    }
+}
+
+fn resources_view(resources: Resources) -> wire::requests::Resources {
+    let Resources { memory_bytes, cpu_millicores, timeout_ms } = resources;
+    wire::requests::Resources { memory_bytes, cpu_millicores, timeout_ms }
+}

@@ -1,0 +1,123 @@
+//! `POST /v1/reports`: many reports at once, one verdict each. One bad item never spoils the rest.
+
+use axum::Json;
+use axum::extract::State;
+use store::{Store, TaskKey};
+use verdict::request;
+use wire::answers::{CompletedAck, ReportAnswer, ReportAnswers};
+use wire::requests::{Completed, Report};
+use wire::{FieldError, parse_batch};
+
+use super::body::{JsonBody, LARGE_BYTES_MAX};
+use super::caller::{caller, verify};
+use super::completed::{acknowledge, report};
+use super::declined::{Attempts, Declined};
+use super::door::Door;
+use crate::admit::WorkerPrincipal;
+
+/// A batch answers 200 whatever became of its items.
+const OK: u16 = 200;
+
+pub(super) async fn reports<S: Store>(
+    State(door): State<Door<S>>,
+    principal: WorkerPrincipal,
+    JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
+) -> Result<Json<ReportAnswers>, Declined> {
+    let items: Vec<Result<Report, FieldError>> = parse_batch(&body)?;
+    let mut asked = Vec::new();
+    let mut named = Vec::new();
+    for item in items {
+        let task_id = item.as_ref().map_or_else(|_| String::new(), |item| item.task_id.clone());
+        let prepared =
+            item.map_err(Declined::from).and_then(|item| prepare(&door, &principal, item));
+        named.push((task_id, prepared.map(|pair| asked.push(pair))));
+    }
+    let mut replies = door.decided(door.coordinator.reports(asked)).await?.into_iter();
+    let answers = named.into_iter().map(|(task_id, prepared)| {
+        let answered =
+            prepared.and_then(|()| acknowledge(replies.next().expect("every report has a reply")));
+        answered.map_or_else(|no| refused(&task_id, no), |ack| committed(&task_id, ack))
+    });
+    Ok(Json(ReportAnswers { answers: answers.collect(), server_time: door.server_time() }))
+}
+
+/// The same checks, in the same order, as a single call has.
+fn prepare<S: Store>(
+    door: &Door<S>,
+    principal: &WorkerPrincipal,
+    item: Report,
+) -> Result<(TaskKey, request::Report), Declined> {
+    let Report {
+        task_id,
+        task_token,
+        attempt,
+        worker_id,
+        outcome,
+        completed_at,
+        output,
+        error,
+        metrics,
+        cancelled_during_phase,
+        partial_progress,
+    } = item;
+    let token = verify(door, &task_token)?;
+    let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
+    check_scope(principal, &key)?;
+    let completed = Completed {
+        attempt,
+        worker_id,
+        outcome,
+        completed_at,
+        output,
+        error,
+        metrics,
+        cancelled_during_phase,
+        partial_progress,
+    };
+    Ok((key, report(caller, completed)?))
+}
+
+/// A worker's key speaks for its own scope, whatever token it was handed.
+pub(super) fn check_scope(principal: &WorkerPrincipal, key: &TaskKey) -> Result<(), Declined> {
+    if *principal.scope() == key.scope {
+        return Ok(());
+    }
+    let message = "the task token belongs to another scope than the API key";
+    Err(Declined::new(wire::Code::InvalidToken, message))
+}
+
+fn committed(task_id: &str, ack: CompletedAck) -> ReportAnswer {
+    let CompletedAck { acknowledged: _, verdict, final_state, state, replayed, server_time: _ } =
+        ack;
+    ReportAnswer {
+        task_id: task_id.to_owned(),
+        status: OK,
+        verdict: Some(verdict),
+        state: Some(state),
+        final_state: Some(final_state),
+        replayed: Some(replayed),
+        ..ReportAnswer::default()
+    }
+}
+
+fn refused(task_id: &str, declined: Declined) -> ReportAnswer {
+    let verdict = declined.worker_verdict();
+    let Declined { code, message, verdict: _, state, attempts, field } = declined;
+    let (expected_attempt, received_attempt) = split(attempts);
+    ReportAnswer {
+        task_id: task_id.to_owned(),
+        status: code.status(),
+        verdict,
+        state,
+        error: Some(code.as_str().to_owned()),
+        message: Some(message),
+        field,
+        expected_attempt,
+        received_attempt,
+        ..ReportAnswer::default()
+    }
+}
+
+pub(super) fn split(attempts: Option<Attempts>) -> (Option<u32>, Option<u32>) {
+    attempts.map(|attempts| (attempts.expected, attempts.received)).unzip()
+}

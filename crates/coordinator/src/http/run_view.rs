@@ -1,0 +1,183 @@
+//! A run as people see it: the task, what it was submitted with, and how it ended.
+
+use store::{Browse, Failure, Found, Spec, Store, TaskKey};
+use verdict::event::Submitted;
+use verdict::{CancelRequest, Done, End, Event, Fault, Phase, Subject, Task, Text};
+use wire::answers::{Lease, Run, RunError};
+
+use super::door::Door;
+use super::translate::{category, json, state, time};
+
+/// Reads what a run was submitted with from its first history entry: an ended task keeps no policy.
+pub(super) async fn submitted<S: Store>(
+    door: &Door<S>,
+    key: &TaskKey,
+) -> Result<Option<Submitted>, Failure> {
+    let first = door.coordinator.browse().history(key, 0, 1).await?;
+    let events = first.into_iter().flat_map(|entry| entry.events);
+    Ok(events.into_iter().find_map(|event| match event {
+        Event::Submitted(submitted) => Some(*submitted),
+        _ => None,
+    }))
+}
+
+/// Everything about one run. `None` for a subject that does not exist.
+pub(super) fn view(found: &Found, submitted: Option<&Submitted>, now: wire::Time) -> Option<Run> {
+    let run = match &found.subject {
+        Subject::Absent => return None,
+        Subject::Live(task) => live(task, now),
+        Subject::Done(done) => ended(done, now),
+    };
+    Some(with_submission(with_spec(run, &found.spec), submitted))
+}
+
+fn live(task: &Task, now: wire::Time) -> Run {
+    let next_attempt_at = match task.phase {
+        Phase::Retry { due } => Some(time(due)),
+        Phase::Queued { .. } | Phase::Running(_) => None,
+    };
+    Run {
+        run_id: task.id.run_name(),
+        task_id: task.id.to_string(),
+        tenant_id: task.scope.tenant.to_string(),
+        workspace_id: task.scope.workspace.to_string(),
+        kind: task.kind.to_string(),
+        queue: task.queue.to_string(),
+        state: state(task.state()),
+        attempt: task.attempt,
+        failures: task.failures,
+        lost: task.lost,
+        max_attempts: task.policy.failures_max,
+        priority: task.priority,
+        output: None,
+        error: None,
+        labels: Default::default(),
+        goal: None,
+        task_key: None,
+        asset_id: None,
+        created_at: time(task.created_at),
+        started_at: task.started_at.map(time),
+        completed_at: None,
+        run_at: None,
+        next_attempt_at,
+        deadline: task.policy.deadline.map(time),
+        cancel_requested_at: requested_at(task.cancel.as_ref()),
+        cancel_reason: cancel_reason(task.cancel.as_ref()),
+        lease: task.lease().map(|lease| lease_view(task, lease)),
+        input: None,
+        server_time: now,
+    }
+}
+
+fn lease_view(task: &Task, lease: &verdict::Lease) -> Lease {
+    let progress = lease.progress.as_ref();
+    Lease {
+        lease_id: lease.id.to_string(),
+        owner: lease.owner.to_string(),
+        attempt: task.attempt,
+        fence: lease.fence.as_u64(),
+        claim_version: u64::from(task.claim_version),
+        acquired_at: time(lease.acquired_at),
+        heartbeat_at: time(lease.heartbeat_at),
+        expires_at: time(lease.expires_at),
+        progress_pct: progress.and_then(|progress| progress.percent).map(f64::from),
+        message: progress.and_then(|progress| progress.message.as_ref()).map(Text::to_string),
+    }
+}
+
+fn ended(done: &Done, now: wire::Time) -> Run {
+    Run {
+        run_id: done.id.run_name(),
+        task_id: done.id.to_string(),
+        tenant_id: done.scope.tenant.to_string(),
+        workspace_id: done.scope.workspace.to_string(),
+        kind: done.kind.to_string(),
+        queue: done.queue.to_string(),
+        state: state(done.end.state),
+        attempt: done.attempt,
+        failures: done.failures,
+        lost: done.lost,
+        max_attempts: wire::limits::MAX_ATTEMPTS_DEFAULT,
+        priority: done.priority,
+        output: done.end.output.as_ref().map(json),
+        error: run_error(&done.end),
+        labels: Default::default(),
+        goal: None,
+        task_key: None,
+        asset_id: None,
+        created_at: time(done.created_at),
+        started_at: done.started_at.map(time),
+        completed_at: Some(time(done.completed_at)),
+        run_at: None,
+        next_attempt_at: None,
+        deadline: None,
+        cancel_requested_at: requested_at(done.cancel.as_ref()),
+        cancel_reason: cancel_reason(done.cancel.as_ref()),
+        lease: None,
+        input: None,
+        server_time: now,
+    }
+}
+
+fn with_spec(run: Run, spec: &Spec) -> Run {
+    let Spec {
+        input,
+        goal,
+        task_key,
+        asset_id,
+        resources: _,
+        labels,
+        traceparent: _,
+        key: _,
+        fingerprint: _,
+    } = spec;
+    Run {
+        input: Some(json(input)),
+        goal: goal.as_ref().map(Text::to_string),
+        task_key: task_key.as_ref().map(ToString::to_string),
+        asset_id: asset_id.as_ref().map(Text::to_string),
+        labels: labels.clone(),
+        ..run
+    }
+}
+
+fn with_submission(run: Run, submitted: Option<&Submitted>) -> Run {
+    let Some(submitted) = submitted else { return run };
+    let run_at = Some(time(submitted.due)).filter(|due| *due > run.created_at);
+    Run {
+        max_attempts: submitted.policy.failures_max,
+        deadline: submitted.policy.deadline.map(time),
+        run_at,
+        ..run
+    }
+}
+
+fn requested_at(cancel: Option<&CancelRequest>) -> Option<wire::Time> {
+    cancel.map(|cancel| time(cancel.requested_at))
+}
+
+fn cancel_reason(cancel: Option<&CancelRequest>) -> Option<String> {
+    cancel.and_then(|cancel| cancel.reason.as_ref()).map(Text::to_string)
+}
+
+/// Why a run did not succeed; `None` when it did.
+pub(super) fn run_error(end: &End) -> Option<RunError> {
+    if end.reason.is_none() && end.fault.is_none() {
+        return None;
+    }
+    let reason = end.reason.map_or("FAILED", |reason| reason.name());
+    Some(match &end.fault {
+        Some(Fault { category: found, message, stack_trace, retryable: _ }) => RunError {
+            category: Some(category(*found)),
+            reason: reason.to_owned(),
+            message: message.to_string(),
+            stack_trace: stack_trace.as_ref().map(Text::to_string),
+        },
+        None => RunError {
+            category: None,
+            reason: reason.to_owned(),
+            message: reason.to_lowercase().replace('_', " "),
+            stack_trace: None,
+        },
+    })
+}

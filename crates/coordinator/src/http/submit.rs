@@ -1,0 +1,118 @@
+//! `POST /v1/runs`: one run, or many of which each stands for itself.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use store::Store;
+use verdict::{Answer, Scope};
+use wire::answers::{RunAccepted, SubmitResult, SubmitResults};
+use wire::requests::SubmitRun;
+use wire::{Code, FieldError, Submit, parse_submit};
+
+use super::body::{JsonBody, LARGE_BYTES_MAX};
+use super::declined::Declined;
+use super::door::Door;
+use super::submission::submission;
+use super::translate::{state, time};
+use crate::admit::ClientPrincipal;
+use crate::item::Reply;
+
+const KEY_HEADER: &str = "idempotency-key";
+
+pub(super) async fn submit<S: Store>(
+    State(door): State<Door<S>>,
+    principal: ClientPrincipal,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
+) -> Result<Response, Declined> {
+    let key = key_header(&headers)?;
+    match (parse_submit(&body)?, key) {
+        (Submit::One(run), key) => submit_one(&door, principal.scope(), *run, key).await,
+        (Submit::Many(runs), None) => submit_many(&door, principal.scope(), runs).await,
+        (Submit::Many(_), Some(_)) => Err(Declined::field(
+            "Idempotency-Key",
+            "belongs to a single run; in a batch give each item its own idempotencyKey",
+        )),
+    }
+}
+
+/// The key of a single run, if it has one.
+fn key_header(headers: &HeaderMap) -> Result<Option<String>, Declined> {
+    let mut values = headers.get_all(KEY_HEADER).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Declined::field("Idempotency-Key", "is there twice"));
+    }
+    let text = std::str::from_utf8(value.as_bytes()).unwrap_or_default();
+    wire::idempotency_key("Idempotency-Key", Some(text))?;
+    Ok(Some(text.to_owned()))
+}
+
+async fn submit_one<S: Store>(
+    door: &Door<S>,
+    scope: &Scope,
+    run: SubmitRun,
+    key: Option<String>,
+) -> Result<Response, Declined> {
+    let asked = door.coordinator.submit(vec![submission(scope, run, key)]);
+    let reply = door.decided(asked).await?.pop().expect("one submission has one reply");
+    let accepted = accepted(reply)?;
+    let status = match accepted.replayed {
+        Some(true) => StatusCode::OK,
+        Some(false) | None => StatusCode::CREATED,
+    };
+    Ok((status, Json(accepted)).into_response())
+}
+
+async fn submit_many<S: Store>(
+    door: &Door<S>,
+    scope: &Scope,
+    runs: Vec<Result<SubmitRun, FieldError>>,
+) -> Result<Response, Declined> {
+    let mut submissions = Vec::new();
+    let mut faults = Vec::new();
+    for run in runs {
+        faults.push(match run {
+            Err(fault) => Some(fault),
+            Ok(mut run) => {
+                let key = run.idempotency_key.take();
+                submissions.push(submission(scope, run, key));
+                None
+            }
+        });
+    }
+    let mut replies = door.decided(door.coordinator.submit(submissions)).await?.into_iter();
+    let results = faults.into_iter().map(|fault| match fault {
+        Some(fault) => Err(Declined::from(fault)),
+        None => accepted(replies.next().expect("every submission has a reply")),
+    });
+    let results = results.map(|result| result.map_or_else(refused, SubmitResult::from)).collect();
+    Ok(Json(SubmitResults { results }).into_response())
+}
+
+fn refused(declined: Declined) -> SubmitResult {
+    let Declined { code, message, verdict: _, state, attempts: _, field } = declined;
+    let (error, message) = (Some(code.as_str().to_owned()), Some(message));
+    SubmitResult { error, message, field, state, ..SubmitResult::default() }
+}
+
+fn accepted(reply: Reply) -> Result<RunAccepted, Declined> {
+    match reply?.answer {
+        Answer::Accepted { task, state: now, created_at, replayed } => Ok(RunAccepted {
+            run_id: task.run_name(),
+            task_id: task.to_string(),
+            state: state(now),
+            created_at: time(created_at),
+            replayed: replayed.then_some(true),
+        }),
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// The rules answer each request in its own words; anything else is a defect.
+pub(super) fn unexpected(answer: &Answer) -> Declined {
+    tracing::error!(?answer, "an answer that does not belong to its request");
+    Declined::new(Code::Internal, "a defect of the coordinator")
+}

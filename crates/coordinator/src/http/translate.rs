@@ -1,0 +1,98 @@
+//! The same words in two vocabularies: the rules' own, and the wire's.
+//!
+//! Neither side knows the other. Matches are exhaustive, so that a new word on one side does not
+//! compile until the other has one.
+
+use axum::extract::Query;
+use axum::http::Uri;
+use serde::de::DeserializeOwned;
+use verdict::Time;
+use wire::{Check, Code};
+
+use super::declined::Declined;
+
+pub(super) fn time(time: Time) -> wire::Time {
+    wire::Time::from_ms(time.millis())
+}
+
+pub(super) fn instant(time: wire::Time) -> Time {
+    Time::from_millis(time.as_ms())
+}
+
+pub(super) fn state(state: verdict::State) -> wire::State {
+    match state {
+        verdict::State::Queued => wire::State::Queued,
+        verdict::State::Running => wire::State::Running,
+        verdict::State::Retry => wire::State::Retry,
+        verdict::State::Succeeded => wire::State::Succeeded,
+        verdict::State::Failed => wire::State::Failed,
+        verdict::State::Halted => wire::State::Halted,
+        verdict::State::Cancelled => wire::State::Cancelled,
+    }
+}
+
+pub(super) fn state_filter(state: wire::State) -> verdict::State {
+    match state {
+        wire::State::Queued => verdict::State::Queued,
+        wire::State::Running => verdict::State::Running,
+        wire::State::Retry => verdict::State::Retry,
+        wire::State::Succeeded => verdict::State::Succeeded,
+        wire::State::Failed => verdict::State::Failed,
+        wire::State::Halted => verdict::State::Halted,
+        wire::State::Cancelled => verdict::State::Cancelled,
+    }
+}
+
+pub(super) fn category(category: verdict::Category) -> wire::ErrorCategory {
+    match category {
+        verdict::Category::UserCode => wire::ErrorCategory::UserCode,
+        verdict::Category::DataQuality => wire::ErrorCategory::DataQuality,
+        verdict::Category::Infrastructure => wire::ErrorCategory::Infrastructure,
+        verdict::Category::Configuration => wire::ErrorCategory::Configuration,
+        verdict::Category::Timeout => wire::ErrorCategory::Timeout,
+    }
+}
+
+/// `None` for the category that belongs to the outcome CANCELLED alone.
+pub(super) fn reported_category(category: wire::ErrorCategory) -> Option<verdict::Category> {
+    match category {
+        wire::ErrorCategory::UserCode => Some(verdict::Category::UserCode),
+        wire::ErrorCategory::DataQuality => Some(verdict::Category::DataQuality),
+        wire::ErrorCategory::Infrastructure => Some(verdict::Category::Infrastructure),
+        wire::ErrorCategory::Configuration => Some(verdict::Category::Configuration),
+        wire::ErrorCategory::Timeout => Some(verdict::Category::Timeout),
+        wire::ErrorCategory::Cancelled => None,
+    }
+}
+
+pub(super) fn attempt_outcome(outcome: verdict::AttemptOutcome) -> wire::AttemptOutcome {
+    match outcome {
+        verdict::AttemptOutcome::Succeeded => wire::AttemptOutcome::Succeeded,
+        verdict::AttemptOutcome::Failed => wire::AttemptOutcome::Failed,
+        verdict::AttemptOutcome::Cancelled => wire::AttemptOutcome::Cancelled,
+        verdict::AttemptOutcome::Lost => wire::AttemptOutcome::Lost,
+        verdict::AttemptOutcome::Undelivered => wire::AttemptOutcome::Undelivered,
+        verdict::AttemptOutcome::Revoked => wire::AttemptOutcome::Revoked,
+    }
+}
+
+/// Stored JSON was checked when it came in.
+pub(super) fn json(json: &verdict::Json) -> wire::Json {
+    wire::Json::from_text(json.as_str().to_owned()).expect("only valid JSON is ever stored")
+}
+
+pub(super) fn raw(json: &wire::Json) -> verdict::Json {
+    verdict::Json::from(json.text())
+}
+
+/// The query of a request: unknown, repeated and odd members are refused like those of a body.
+pub(super) fn query<T: DeserializeOwned + Check>(uri: &Uri) -> Result<T, Declined> {
+    let Query(query) = Query::<T>::try_from_uri(uri).map_err(|problem| {
+        Declined::new(
+            Code::InvalidArgument,
+            format!("the query is not right: {}", problem.body_text()),
+        )
+    })?;
+    query.check()?;
+    Ok(query)
+}

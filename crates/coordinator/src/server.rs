@@ -1,0 +1,189 @@
+//! Serves the HTTP door on a loopback address: our own accept loop, so that every wait has an end.
+//!
+//! Nothing here knows a route. Limits of the transport are in [`Limits`]; limits of bodies are with
+//! the routes. Only loopback addresses are taken: there is no TLS yet, and a token sent in the clear
+//! over a network is no secret.
+
+mod accept;
+mod connection;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use store::{Failure, Store, Writer};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey};
+use crate::coordinator::{Coordinator, Ended, Options};
+use crate::http::{BodyPatience, Door, router};
+
+/// How long requests in flight may take to finish when the server stops.
+const DRAIN_WITHIN: Duration = Duration::from_secs(10);
+
+pub struct ServeOptions {
+    /// Port 0 takes a free one; see [`Server::local_addr`].
+    pub listen: SocketAddr,
+    /// What workers are told to call; the address listened on when absent. Never taken from a
+    /// request.
+    pub callback_base_url: Option<String>,
+    /// Where the signing key lies; made there when missing.
+    pub keyring_path: PathBuf,
+    /// Keys to remember before the first request. A store may allow a single writer, which the
+    /// coordinator holds while it runs, so that keys are made before it starts.
+    pub new_keys: Vec<NewKey>,
+    pub coordinator: Options,
+    pub limits: Limits,
+}
+
+impl ServeOptions {
+    pub fn new(listen: SocketAddr, keyring_path: impl Into<PathBuf>) -> Self {
+        Self {
+            listen,
+            callback_base_url: None,
+            keyring_path: keyring_path.into(),
+            new_keys: Vec::new(),
+            coordinator: Options::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// What one connection, one peer and all together may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// From a request's first byte to the end of its head.
+    pub head_within: Duration,
+    /// How long no byte may move in either direction. Longer than any long poll.
+    pub idle: Duration,
+    pub body: BodyPatience,
+    pub connections: usize,
+    /// All local processes share one address, so that a limit per peer means nothing on loopback:
+    /// it is the limit of all.
+    pub connections_per_peer: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_within: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+            body: BodyPatience::default(),
+            connections: 4096,
+            connections_per_peer: 4096,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(
+        "{0} is not a loopback address; Tenure speaks plain HTTP, so listen on 127.0.0.1 or [::1] \
+         and put a proxy with TLS in front"
+    )]
+    NotLoopback(IpAddr),
+    #[error("cannot listen on {address}")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the signing key cannot be used")]
+    Keyring(#[from] KeyringError),
+    #[error("the store cannot be used")]
+    Store(#[from] Failure),
+}
+
+/// A coordinator that is being served. Dropping it does not stop it; [`Server::shutdown`] does.
+pub struct Server<S: Store> {
+    coordinator: Coordinator<S>,
+    local_addr: SocketAddr,
+    keys: ApiKeys,
+    /// Cancelled first: no new connections, none kept alive.
+    closing: CancellationToken,
+    /// Cancelled last: connections that did not finish are cut.
+    cutting: CancellationToken,
+    connections: TaskTracker,
+    accepting: JoinHandle<()>,
+}
+
+/// Starts a coordinator over `store` and serves it.
+pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S>, ServeError> {
+    let ServeOptions { listen, callback_base_url, keyring_path, new_keys, coordinator, limits } =
+        options;
+    if !listen.ip().is_loopback() {
+        return Err(ServeError::NotLoopback(listen.ip()));
+    }
+    let cannot_listen = |source| ServeError::Listen { address: listen, source };
+    let listener = TcpListener::bind(listen).await.map_err(cannot_listen)?;
+    let local_addr = listener.local_addr().map_err(cannot_listen)?;
+    let keyring = Keyring::open(&keyring_path)?;
+    remember(&store, &new_keys).await?;
+    let keys = ApiKeys::load(&store).await?;
+    let coordinator = Coordinator::start(store, coordinator).await?;
+    let callback_base_url = callback_base_url.unwrap_or_else(|| format!("http://{local_addr}"));
+    let door =
+        Door::new(coordinator.clone(), keyring, keys.clone(), callback_base_url, limits.body);
+    let (closing, cutting) = (CancellationToken::new(), CancellationToken::new());
+    let connections = TaskTracker::new();
+    let accepting = tokio::spawn(accept::accept(accept::Listening {
+        listener,
+        routes: router(door),
+        limits,
+        closing: closing.clone(),
+        cutting: cutting.clone(),
+        connections: connections.clone(),
+    }));
+    Ok(Server { coordinator, local_addr, keys, closing, cutting, connections, accepting })
+}
+
+/// Keeps new keys, with a writer that is gone before the coordinator takes its own.
+async fn remember<S: Store>(store: &S, new_keys: &[NewKey]) -> Result<(), Failure> {
+    if new_keys.is_empty() {
+        return Ok(());
+    }
+    let mut writer = store.writer().await?;
+    for key in new_keys {
+        writer.put_api_key(&key.row(store.now())).await?;
+    }
+    Ok(())
+}
+
+impl<S: Store> Server<S> {
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    pub fn coordinator(&self) -> &Coordinator<S> {
+        &self.coordinator
+    }
+
+    /// Reads the API keys again, after another process has changed them.
+    pub async fn reload_api_keys(&self) -> Result<(), Failure> {
+        self.keys.reload(self.coordinator.store()).await
+    }
+
+    /// Refuses new work, answers waiting polls, lets requests in flight finish, and stops.
+    pub async fn shutdown(self) -> Ended {
+        self.closing.cancel();
+        self.coordinator.drain();
+        // The accept loop ends by the token; a panic in it was logged by the runtime.
+        let _ = self.accepting.await;
+        self.connections.close();
+        if tokio::time::timeout(DRAIN_WITHIN, self.connections.wait()).await.is_err() {
+            tracing::warn!("connections are cut because they did not finish in time");
+            self.cutting.cancel();
+            self.connections.wait().await;
+        }
+        self.coordinator.stop().await
+    }
+
+    /// Resolves when the coordinator has ended by itself, because its store failed.
+    pub async fn wait(&self) -> Ended {
+        self.coordinator.ended().await
+    }
+}
