@@ -1,1 +1,75 @@
-fn main() {}
+//! The `tenure` binary: what people type.
+//!
+//! Every command talks HTTP through the Rust client; only `serve`, `dev` and `verify` touch the coordinator and
+//! the store themselves. Data goes to stdout, everything else to stderr, and the exit code means something
+//! ([`exit::Exit`]).
+
+mod args;
+mod dev;
+mod exit;
+mod output;
+mod profile;
+mod queues;
+mod runs;
+mod serve;
+mod server;
+mod span;
+mod submit;
+mod tour;
+mod verify;
+mod work;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::{Arguments, Command, Everywhere};
+use exit::{Complaint, Ended, Exit};
+use output::Format;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let format = if arguments.everywhere.json { Format::Json } else { Format::People };
+    let ended = match arguments.command {
+        None => help(),
+        Some(command) => execute(command, format, &arguments.everywhere),
+    };
+    ExitCode::from(match ended {
+        Ok(exit) => exit.code(),
+        Err(complaint) => {
+            output::complain(format, &complaint);
+            complaint.exit.code()
+        }
+    })
+}
+
+fn help() -> Ended {
+    output::line(Arguments::command().render_help().ansi())?;
+    Ok(Exit::Done)
+}
+
+fn execute(command: Command, format: Format, everywhere: &Everywhere) -> Ended {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| {
+            Complaint::new(Exit::Failed, "no_runtime", format!("the system gives no threads: {e}"))
+        })?;
+    let ended = runtime.block_on(run(command, format, everywhere));
+    // A read of stdin that nobody waits for any more must not keep the program.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended {
+    let connect = || server::connect(everywhere);
+    match command {
+        Command::Tour(arguments) => tour::run(arguments).await,
+        Command::Dev(arguments) => dev::run(format, arguments).await,
+        Command::Serve(arguments) => serve::run(format, arguments).await,
+        Command::Submit(arguments) => submit::run(connect()?, format, *arguments).await,
+        Command::Runs(verb) => runs::run(connect()?, format, verb).await,
+        Command::Queues => queues::run(connect()?, format).await,
+        Command::Work(arguments) => work::run(connect()?, format, arguments).await,
+        Command::Verify(arguments) => verify::run(format, arguments).await,
+        Command::TourWorker(arguments) => tour::worker::run(connect()?, arguments).await,
+    }
+}

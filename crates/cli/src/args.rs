@@ -1,0 +1,81 @@
+//! What can be typed. Each command's own flags stand beside the command.
+
+use clap::{Parser, Subcommand};
+
+use crate::{dev, runs, serve, submit, tour, verify, work};
+
+/// What it is, how to begin, what there is, how it ends.
+const TEMPLATE: &str = "{about}\n\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+
+const FIRST_STEPS: &str = "\
+The first five minutes:
+  tenure dev                                             start a server here and remember its key
+  tenure work --queue demo --exec cat                    in a second terminal: any program is a worker
+  tenure submit hello --queue demo --input '{\"n\":1}' --wait    in a third one: submit, wait, read the output
+
+Or lean back: `tenure tour` shows a worker die, its lease run out and its late report being refused.";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0 done   1 failed   2 usage   3 not found   4 conflict or precondition   5 not authenticated or allowed
+  6 server unreachable   7 stopped before the work in hand was done   130 interrupted
+  When waiting for a run: 0 succeeded   10 failed   11 halted   12 cancelled   124 timed out
+
+Which server, which key: --url and --key, else TENURE_URL and TENURE_API_KEY, else what `tenure dev` remembered.
+Data goes to stdout, everything else to stderr. NO_COLOR is honoured.";
+
+/// Work that must be done and recorded exactly once, by workers that need not be trusted.
+#[derive(Debug, Parser)]
+#[command(name = "tenure", version, about, before_help = FIRST_STEPS, after_help = EXIT_CODES)]
+#[command(help_template = TEMPLATE)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) everywhere: Everywhere,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// Flags that every command takes.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Everywhere {
+    /// The server's address [default: what `tenure dev` remembered, else http://127.0.0.1:7400]
+    #[arg(long, global = true, env = "TENURE_URL", value_name = "URL", hide_env = true)]
+    pub(crate) url: Option<String>,
+    /// The API key [default: the one `tenure dev` remembered]
+    #[arg(
+        long,
+        global = true,
+        env = "TENURE_API_KEY",
+        value_name = "KEY",
+        hide_env = true,
+        hide_env_values = true
+    )]
+    pub(crate) key: Option<String>,
+    /// Print data as JSON, with the names of the HTTP interface
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Watch Tenure keep its promise: a killed worker, retries, cancels, all within a minute
+    Tour(tour::Arguments),
+    /// Start a server for development and remember its address and key
+    Dev(dev::Arguments),
+    /// Start a server
+    Serve(serve::Arguments),
+    /// Submit a run
+    Submit(Box<submit::Arguments>),
+    /// Look at runs and cancel them
+    #[command(subcommand)]
+    Runs(runs::Verb),
+    /// Show what waits and runs, queue by queue
+    Queues,
+    /// Work off a queue with any program
+    Work(work::Arguments),
+    /// Check a store offline: fold its history and compare with its tables
+    Verify(verify::Arguments),
+    /// A worker for the tour that says what it was granted and answered
+    #[command(hide = true)]
+    TourWorker(tour::worker::Arguments),
+}

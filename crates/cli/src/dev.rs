@@ -1,0 +1,68 @@
+//! `tenure dev`: a server for development, with its address and key remembered for the other terminals.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use store::Ahead;
+
+use crate::exit::{Complaint, Ended};
+use crate::output::{self, BOLD, FAINT, Format};
+use crate::profile::Profile;
+use crate::serve::{self, KeyWish, Ready, Server, Wishes};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The port to listen on, on this machine only; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 7400)]
+    port: u16,
+    /// Where to keep everything [default: sqlite: with a file in the state directory]
+    #[arg(long, value_name = "sqlite:PATH")]
+    store: Option<String>,
+    /// Go on from the stored time although it is far ahead of this machine's clock
+    #[arg(long)]
+    accept_clock: bool,
+}
+
+pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
+    serve::log(serve::Loudness::Dev);
+    let path = Profile::path()?;
+    // A profile that cannot be read is replaced: that is what its own error advises.
+    let remembered = Profile::read(&path).ok().flatten().map(|profile| profile.api_key);
+    let server = Server::start(Wishes {
+        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port)),
+        port_flag: "--port",
+        store: serve::store_path(arguments.store.as_deref())?,
+        ahead: if arguments.accept_clock { Ahead::Accept } else { Ahead::Refuse },
+        key: KeyWish::OneUnlessKnown(remembered),
+    })
+    .await?;
+    let api_key = server.ready.api_key.clone().expect("dev asks for a key it can show");
+    Profile { url: server.ready.url.clone(), api_key: api_key.clone() }.write(&path)?;
+    match format {
+        Format::Json => output::json_line(&server.ready)?,
+        Format::People => greet(&server.ready, &api_key, &path)?,
+    }
+    server.until_told().await
+}
+
+fn greet(ready: &Ready, key: &str, profile: &std::path::Path) -> Result<(), Complaint> {
+    let (url, store, me) = (&ready.url, &ready.store, output::my_name());
+    output::line(format_args!(
+        "{BOLD}Tenure is ready at {url}{BOLD:#}
+{FAINT}store{FAINT:#}    {store}
+{FAINT}profile{FAINT:#}  {} (address and key, so that the commands below need no flags)
+
+{BOLD}In a second terminal{BOLD:#} {FAINT}any program is a worker; this one hands its input back{FAINT:#}
+  {me} work --queue demo --exec cat
+
+{BOLD}In a third one{BOLD:#} {FAINT}submit, wait, read the output{FAINT:#}
+  {me} submit hello --queue demo --input '{{\"name\":\"Ada\"}}' --wait
+  {me} runs list
+
+{BOLD}For curl and for SDKs{BOLD:#}
+  export TENURE_URL={url}
+  export TENURE_API_KEY={key}
+
+Ctrl-C stops the server; the work stays.",
+        profile.display()
+    ))
+}

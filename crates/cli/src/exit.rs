@@ -1,0 +1,139 @@
+//! How the program ends: a code that means something, and for every trouble one sentence and a remedy.
+//!
+//! A [`Complaint`] is written for the person at the keyboard. It never carries a stack of causes: what the
+//! person cannot act on belongs into a log.
+
+use std::fmt;
+use std::io;
+
+use wire::State;
+
+/// What the exit code says. `HELP` in `args` lists the same for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Done,
+    Failed,
+    Usage,
+    NotFound,
+    Conflict,
+    Denied,
+    Unreachable,
+    /// A drain was cut short and work was left unfinished.
+    DrainCut,
+    RunFailed,
+    RunHalted,
+    RunCancelled,
+    TimedOut,
+    Interrupted,
+}
+
+impl Exit {
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::NotFound => 3,
+            Exit::Conflict => 4,
+            Exit::Denied => 5,
+            Exit::Unreachable => 6,
+            Exit::DrainCut => 7,
+            Exit::RunFailed => 10,
+            Exit::RunHalted => 11,
+            Exit::RunCancelled => 12,
+            Exit::TimedOut => 124,
+            Exit::Interrupted => 130,
+        }
+    }
+
+    /// How a command ends that waited for a run.
+    pub(crate) const fn of_run(state: State) -> Exit {
+        match state {
+            State::Succeeded => Exit::Done,
+            State::Failed => Exit::RunFailed,
+            State::Halted => Exit::RunHalted,
+            State::Cancelled => Exit::RunCancelled,
+            State::Queued | State::Running | State::Retry => Exit::TimedOut,
+        }
+    }
+
+    /// How a command ends that the server refused with this HTTP status.
+    pub(crate) const fn of_status(status: u16) -> Exit {
+        match status {
+            401 | 403 => Exit::Denied,
+            404 => Exit::NotFound,
+            409 | 410 | 412 | 422 => Exit::Conflict,
+            400 | 413 | 414 | 415 => Exit::Usage,
+            429 | 503 => Exit::Unreachable,
+            _ => Exit::Failed,
+        }
+    }
+}
+
+/// Trouble, told to a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    pub(crate) exit: Exit,
+    /// Stable, for scripts and for searching the documentation.
+    pub(crate) code: String,
+    pub(crate) sentence: String,
+    pub(crate) hint: Option<String>,
+}
+
+/// What a command returns.
+pub(crate) type Ended = Result<Exit, Complaint>;
+
+/// The reader of our output went away (`tenure runs list | head`): nothing to say, nobody to say it to.
+pub(crate) const OUTPUT_CLOSED: &str = "output_closed";
+
+impl Complaint {
+    pub(crate) fn new(exit: Exit, code: &str, sentence: impl Into<String>) -> Complaint {
+        Complaint { exit, code: code.to_owned(), sentence: sentence.into(), hint: None }
+    }
+
+    pub(crate) fn usage(code: &str, sentence: impl Into<String>) -> Complaint {
+        Complaint::new(Exit::Usage, code, sentence)
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Complaint {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} [{}]", self.sentence, self.code)
+    }
+}
+
+impl std::error::Error for Complaint {}
+
+/// Only writing to stdout or stderr fails this way; reading files names the file at the place.
+impl From<io::Error> for Complaint {
+    fn from(error: io::Error) -> Complaint {
+        Complaint::new(Exit::Failed, OUTPUT_CLOSED, format!("cannot write the output: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_terminal_state_has_its_own_exit_code() {
+        let codes: Vec<u8> = [State::Succeeded, State::Failed, State::Halted, State::Cancelled]
+            .map(|state| Exit::of_run(state).code())
+            .into();
+        assert_eq!(codes, [0, 10, 11, 12]);
+        assert_eq!(Exit::of_run(State::Running).code(), 124);
+    }
+
+    #[test]
+    fn refusals_of_the_server_keep_their_meaning() {
+        let codes =
+            [401, 403, 404, 409, 410, 422, 400, 503, 500].map(|s| Exit::of_status(s).code());
+        assert_eq!(codes, [5, 5, 3, 4, 4, 4, 2, 6, 1]);
+    }
+}

@@ -1,0 +1,143 @@
+//! What people and scripts read: data on stdout, everything else on stderr, colour only on a terminal.
+//!
+//! With `--json` stdout holds nothing but JSON with the member names of the HTTP interface: one value, or one
+//! value per line where a command goes on. Without it, tables and sentences.
+
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
+use serde::Serialize;
+use wire::State;
+
+use crate::exit::Complaint;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    People,
+    Json,
+}
+
+pub(crate) const BOLD: Style = Style::new().bold();
+pub(crate) const FAINT: Style = Style::new().dimmed();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+pub(crate) const BUSY: Style = AnsiColor::Cyan.on_default();
+pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
+
+pub(crate) const fn style_of(state: State) -> Style {
+    match state {
+        State::Succeeded => GOOD,
+        State::Failed => BAD,
+        State::Halted | State::Cancelled | State::Retry => WARN,
+        State::Running => BUSY,
+        State::Queued => Style::new(),
+    }
+}
+
+const fn color_of(state: State) -> Option<Color> {
+    match state {
+        State::Succeeded => Some(Color::Green),
+        State::Failed => Some(Color::Red),
+        State::Halted | State::Cancelled | State::Retry => Some(Color::Yellow),
+        State::Running => Some(Color::Cyan),
+        State::Queued => None,
+    }
+}
+
+/// One line of data or text on stdout. Colour codes are dropped unless stdout is a terminal.
+pub(crate) fn line(text: impl std::fmt::Display) -> Result<(), Complaint> {
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()?;
+    Ok(())
+}
+
+/// One line on stderr, for what is not data. Nobody reads a failure to write there.
+pub(crate) fn note(text: impl std::fmt::Display) {
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+pub(crate) fn warning(text: impl std::fmt::Display) {
+    note(format_args!("{WARN}warning:{WARN:#} {text}"));
+}
+
+/// One JSON value: spread out for the eye on a terminal, on one line otherwise.
+pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<(), Complaint> {
+    let text = if io::stdout().is_terminal() {
+        serde_json::to_string_pretty(value)
+    } else {
+        serde_json::to_string(value)
+    };
+    line(text.expect("answers have string keys and no failing serializer"))
+}
+
+/// One JSON value on exactly one line, for commands that go on.
+pub(crate) fn json_line<T: Serialize + ?Sized>(value: &T) -> Result<(), Complaint> {
+    line(serde_json::to_string(value).expect("answers have string keys and no failing serializer"))
+}
+
+/// A table without rulers: readable in any terminal, and by `awk`.
+pub(crate) fn table(heads: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    if !colours() {
+        table.force_no_tty();
+        table.set_content_arrangement(ContentArrangement::Disabled);
+    }
+    table.set_header(heads.iter().map(|head| Cell::new(head).fg(Color::DarkGrey)));
+    table
+}
+
+pub(crate) fn state_cell(state: State) -> Cell {
+    match color_of(state) {
+        Some(color) => Cell::new(state).fg(color),
+        None => Cell::new(state),
+    }
+}
+
+/// Prints a table without the white space a table leaves at the ends of its lines.
+pub(crate) fn print_table(table: &Table) -> Result<(), Complaint> {
+    for row in table.lines() {
+        line(row.trim_end())?;
+    }
+    Ok(())
+}
+
+/// Whether stdout takes colour: a terminal, and nobody said NO_COLOR.
+pub(crate) fn colours() -> bool {
+    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+}
+
+/// What to type to start this program again: as it was typed this time, if that was a path.
+pub(crate) fn my_name() -> String {
+    let typed = std::env::args().next().filter(|name| name.contains('/'));
+    typed.unwrap_or_else(|| "tenure".to_owned())
+}
+
+/// Tells the person what went wrong and what to do.
+pub(crate) fn complain(format: Format, complaint: &Complaint) {
+    if complaint.code == crate::exit::OUTPUT_CLOSED {
+        return;
+    }
+    match format {
+        Format::Json => note(json_complaint(complaint)),
+        Format::People => {
+            note(format_args!("{BAD}error:{BAD:#} {complaint}"));
+            if let Some(hint) = &complaint.hint {
+                note(format_args!("{BOLD}hint:{BOLD:#} {hint}"));
+            }
+        }
+    }
+}
+
+fn json_complaint(complaint: &Complaint) -> String {
+    serde_json::json!({
+        "error": complaint.code,
+        "message": complaint.sentence,
+        "hint": complaint.hint,
+        "exitCode": complaint.exit.code(),
+    })
+    .to_string()
+}

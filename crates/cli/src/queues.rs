@@ -1,0 +1,33 @@
+//! `tenure queues`.
+
+use comfy_table::Cell;
+use tenure::Client;
+
+use crate::exit::{Ended, Exit};
+use crate::output::{self, Format};
+use crate::{server, span};
+
+pub(crate) async fn run(client: Client, format: Format) -> Ended {
+    let answer = client.queues().await.map_err(server::complaint)?;
+    if format == Format::Json {
+        output::json(&answer.queues)?;
+        return Ok(Exit::Done);
+    }
+    if answer.queues.is_empty() {
+        output::note("nothing waits and nothing runs");
+        return Ok(Exit::Done);
+    }
+    let mut table = output::table(&["QUEUE", "READY", "DELAYED", "RUNNING", "OLDEST"]);
+    for queue in &answer.queues {
+        let oldest = queue.oldest_ready_at.map(|at| span::between(at, span::now()));
+        table.add_row([
+            Cell::new(&queue.queue),
+            Cell::new(queue.ready),
+            Cell::new(queue.delayed),
+            Cell::new(queue.running),
+            Cell::new(oldest.unwrap_or_default()),
+        ]);
+    }
+    output::print_table(&table)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,114 @@
+//! `tenure runs …`: look at runs, follow them, stop them.
+
+mod cancel;
+mod entry;
+mod list;
+mod show;
+mod timeline;
+mod watch;
+
+use clap::Subcommand;
+use tenure::Client;
+use wire::answers::RunError;
+use wire::requests::HistoryQuery;
+
+use crate::exit::{Complaint, Ended, Exit};
+use crate::output::{self, Format};
+use crate::server;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// List runs, newest first
+    List(list::Arguments),
+    /// Show one run with a timeline of its attempts
+    Show(Id),
+    /// Follow a run until it ends; the exit code tells how it ended
+    Watch(watch::Arguments),
+    /// Ask a run to stop
+    Cancel(cancel::Arguments),
+    /// Print every decision about a run, in order
+    History(Id),
+    /// Print the record of an ended run: what went in, what came out, every attempt
+    Record(Id),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Id {
+    /// The run's id
+    #[arg(value_name = "RUN")]
+    id: String,
+}
+
+pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> Ended {
+    match verb {
+        Verb::List(arguments) => list::run(client, format, arguments).await,
+        Verb::Show(Id { id }) => show::run(client, format, &id).await,
+        Verb::Watch(arguments) => watch::run(client, format, arguments).await,
+        Verb::Cancel(arguments) => cancel::run(client, format, arguments).await,
+        Verb::History(Id { id }) => history(client, format, &id).await,
+        Verb::Record(Id { id }) => record(client, format, &id).await,
+    }
+}
+
+async fn history(client: Client, format: Format, id: &str) -> Ended {
+    let entries = whole_history(&client, id).await?;
+    match format {
+        Format::Json => output::json(&entries)?,
+        Format::People => {
+            for entry in &entries {
+                output::line(entry::line(entry))?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Every entry there is now, page by page.
+async fn whole_history(
+    client: &Client,
+    id: &str,
+) -> Result<Vec<wire::answers::HistoryEntry>, Complaint> {
+    let mut entries = Vec::new();
+    let mut query = HistoryQuery { limit: Some(PAGE), ..HistoryQuery::default() };
+    loop {
+        let page = client.history(id, &query).await.map_err(server::complaint)?;
+        if page.entries.is_empty() {
+            return Ok(entries);
+        }
+        query.after = Some(page.next_after);
+        entries.extend(page.entries);
+    }
+}
+
+/// When each retry was due, as it was decided.
+pub(crate) async fn retries_due(client: &Client, id: &str) -> Result<Vec<wire::Time>, Complaint> {
+    let entries = whole_history(client, id).await?;
+    Ok(entries.iter().filter_map(entry::retry_due).collect())
+}
+
+/// As many entries as one answer may hold.
+const PAGE: u32 = *wire::limits::PAGE_ITEMS.end() as u32;
+
+async fn record(client: Client, format: Format, id: &str) -> Ended {
+    let record = client.record(id).await.map_err(server::complaint)?;
+    match format {
+        Format::Json => output::json(&record)?,
+        // A record is for keeping and checking: people, too, want all of it.
+        Format::People => output::line(
+            serde_json::to_string_pretty(&record).expect("a record has string keys only"),
+        )?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Why a run did not succeed, on one line.
+pub(crate) fn reason(error: &RunError) -> String {
+    let first_line = error.message.lines().next().unwrap_or_default();
+    match (&error.category, first_line) {
+        (_, "") => error.reason.clone(),
+        (Some(category), text) if category.as_str() != error.reason => {
+            format!("{category} ({}), {text}", error.reason)
+        }
+        (_, text) => format!("{}, {text}", error.reason),
+    }
+}

@@ -1,0 +1,38 @@
+//! `tenure runs cancel`.
+
+use tenure::{Client, Force};
+use wire::State;
+
+use crate::exit::{Ended, Exit};
+use crate::output::{self, Format};
+use crate::server;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The run's id
+    #[arg(value_name = "RUN")]
+    id: String,
+    /// Told to the worker
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Take the lease back at once instead of asking the worker to stop
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
+    let force = if arguments.force { Force::Revoke } else { Force::Ask };
+    let accepted = client
+        .cancel(&arguments.id, arguments.reason.as_deref(), force)
+        .await
+        .map_err(server::complaint)?;
+    match (format, accepted.state) {
+        (Format::Json, _) => output::json(&accepted)?,
+        (Format::People, State::Running) => {
+            output::line(format_args!("{} was asked to stop", accepted.run_id))?;
+            output::note(format_args!("follow it with `tenure runs watch {}`", accepted.run_id));
+        }
+        (Format::People, state) => output::line(format_args!("{} is {state}", accepted.run_id))?,
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,60 @@
+//! One decision of a run's history, on one line.
+
+use serde_json::Value;
+use wire::answers::HistoryEntry;
+
+use crate::output::{BAD, BUSY, FAINT, GOOD, WARN};
+use crate::span;
+
+/// Wide enough for the longest kind of entry.
+const KIND_WIDTH: usize = 16;
+
+pub(crate) fn line(entry: &HistoryEntry) -> String {
+    let style = match entry.kind.as_str() {
+        "granted" | "started" => BUSY,
+        "ended" => GOOD,
+        "refused" => BAD,
+        "cancel_requested" | "cancel_signalled" | "extended" => WARN,
+        _ => anstyle::Style::new(),
+    };
+    let attempt = entry.attempt.map(|n| format!("attempt {n}")).unwrap_or_default();
+    let kind = entry.kind.replace('_', " ");
+    format!(
+        "{FAINT}{:>4}  {}{FAINT:#}  {style}{kind:<KIND_WIDTH$}{style:#} {attempt:<10} {}",
+        entry.n,
+        span::clock_time(entry.at),
+        details(entry),
+    )
+    .trim_end()
+    .to_owned()
+}
+
+/// The members of a detail that fit on a line, as `name value`.
+fn details(entry: &HistoryEntry) -> String {
+    let members: serde_json::Map<String, Value> = entry.detail.read().unwrap_or_default();
+    let spelled: Vec<String> = members
+        .iter()
+        .filter_map(|(name, value)| Some(format!("{name} {}", scalar(value)?)))
+        .collect();
+    spelled.join(", ")
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.lines().next().unwrap_or_default().to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// A member of an entry's detail, as text.
+pub(crate) fn member(entry: &HistoryEntry, name: &str) -> Option<String> {
+    let members: serde_json::Map<String, Value> = entry.detail.read().ok()?;
+    members.get(name).and_then(scalar)
+}
+
+/// When the next attempt may begin, if the entry decided so.
+pub(crate) fn retry_due(entry: &HistoryEntry) -> Option<wire::Time> {
+    member(entry, "nextAttemptAt")?.parse().ok()
+}

@@ -1,0 +1,127 @@
+//! `tenure runs list`.
+
+use comfy_table::Cell;
+use tenure::Client;
+use wire::State;
+use wire::answers::Run;
+use wire::requests::ListRuns;
+
+use crate::exit::{Complaint, Ended, Exit};
+use crate::output::{self, Format};
+use crate::{server, span};
+
+/// A screenful; `--limit` takes more.
+const LIMIT_DEFAULT: u32 = 20;
+/// More at once is an export, which goes page by page.
+const LIMIT_MAX: i64 = 100_000;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Only runs in this state
+    #[arg(long, value_name = "STATE")]
+    state: Option<State>,
+    /// Only runs of this queue
+    #[arg(long, short)]
+    queue: Option<String>,
+    /// Only runs of this kind
+    #[arg(long)]
+    kind: Option<String>,
+    /// Only runs with this label
+    #[arg(long, value_name = "NAME=VALUE")]
+    label: Option<String>,
+    /// At most this many
+    #[arg(long, short = 'n', default_value_t = LIMIT_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=LIMIT_MAX))]
+    limit: u32,
+}
+
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
+    let (runs, more) = pages(&client, arguments).await?;
+    if format == Format::Json {
+        output::json(&runs)?;
+        return Ok(Exit::Done);
+    }
+    if runs.is_empty() {
+        output::note("no runs; `tenure submit KIND --queue QUEUE` makes one");
+        return Ok(Exit::Done);
+    }
+    print(&runs)?;
+    if more == More::Yes {
+        output::note(format_args!("… and older ones; --limit shows more than {}", runs.len()));
+    }
+    Ok(Exit::Done)
+}
+
+#[derive(PartialEq, Eq)]
+enum More {
+    Yes,
+    No,
+}
+
+async fn pages(client: &Client, wanted: Arguments) -> Result<(Vec<Run>, More), Complaint> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut query = ListRuns {
+        state: wanted.state,
+        queue: wanted.queue,
+        kind: wanted.kind,
+        label: wanted.label,
+        ..ListRuns::default()
+    };
+    loop {
+        let missing = wanted.limit - u32::try_from(runs.len()).unwrap_or(wanted.limit);
+        query.limit = Some(missing.min(super::PAGE));
+        let page = client.list(&query).await.map_err(server::complaint)?;
+        runs.extend(page.runs);
+        let full = runs.len() >= wanted.limit as usize;
+        match page.next_cursor {
+            Some(_) if full => return Ok((runs, More::Yes)),
+            Some(cursor) => query.cursor = Some(cursor),
+            None => return Ok((runs, More::No)),
+        }
+    }
+}
+
+fn print(runs: &[Run]) -> Result<(), Complaint> {
+    let mut table =
+        output::table(&["RUN", "KIND", "QUEUE", "STATE", "ATTEMPT", "AGE", "TOOK", "WHAT"]);
+    for run in runs {
+        let took = run.completed_at.map(|at| span::between(run.created_at, at));
+        table.add_row([
+            Cell::new(&run.run_id),
+            Cell::new(&run.kind),
+            Cell::new(&run.queue),
+            output::state_cell(run.state),
+            Cell::new(run.attempt),
+            Cell::new(span::between(run.created_at, run.server_time)),
+            Cell::new(took.unwrap_or_default()),
+            Cell::new(what(run)),
+        ]);
+    }
+    output::print_table(&table)
+}
+
+/// The one thing worth saying about a run in a list.
+fn what(run: &Run) -> String {
+    if let Some(lease) = &run.lease {
+        let progress = lease.progress_pct.map(|pct| format!(" {pct:.0} %")).unwrap_or_default();
+        return format!("{}{progress}", lease.owner);
+    }
+    match (run.state, &run.error) {
+        (State::Retry, _) => run
+            .next_attempt_at
+            .map(|at| format!("again in {}", span::between(run.server_time, at)))
+            .unwrap_or_default(),
+        (State::Succeeded, _) | (_, None) => String::new(),
+        (_, Some(error)) => short(&super::reason(error)),
+    }
+}
+
+/// A table cell, not a page.
+const WHAT_CHARS_MAX: usize = 60;
+
+fn short(text: &str) -> String {
+    if text.chars().count() <= WHAT_CHARS_MAX {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(WHAT_CHARS_MAX - 1).collect();
+    format!("{cut}…")
+}

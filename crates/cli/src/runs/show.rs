@@ -1,0 +1,80 @@
+//! `tenure runs show`: one run, with a timeline of its attempts.
+
+use tenure::Client;
+use wire::answers::Run;
+
+use super::timeline::Timeline;
+use crate::exit::{Complaint, Ended, Exit};
+use crate::output::{self, BOLD, FAINT, Format};
+use crate::{server, span};
+
+pub(crate) async fn run(client: Client, format: Format, id: &str) -> Ended {
+    let run = client.run(id).await.map_err(server::complaint)?;
+    if format == Format::Json {
+        output::json(&run)?;
+        return Ok(Exit::Done);
+    }
+    let history = super::whole_history(&client, id).await?;
+    print(&run, &Timeline::of(&history))?;
+    Ok(Exit::Done)
+}
+
+fn print(run: &Run, timeline: &Timeline) -> Result<(), Complaint> {
+    let style = output::style_of(run.state);
+    output::line(format_args!(
+        "{BOLD}{}{BOLD:#}  {} on {}  {style}{}{style:#}",
+        run.run_id, run.kind, run.queue, run.state
+    ))?;
+    for (name, value) in facts(run) {
+        output::line(format_args!("{FAINT}{name:>9}{FAINT:#}  {value}"))?;
+    }
+    if timeline.stretches.is_empty() {
+        return Ok(());
+    }
+    output::line("")?;
+    for line in timeline.lines(run.created_at, run.completed_at.unwrap_or(run.server_time)) {
+        output::line(line)?;
+    }
+    Ok(())
+}
+
+fn facts(run: &Run) -> Vec<(&'static str, String)> {
+    let labels: Vec<String> = run.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let limits = format!(
+        "{} ({} failed of at most {}, {} lost)",
+        run.attempt, run.failures, run.max_attempts, run.lost
+    );
+    let holder = run.lease.as_ref().map(|lease| {
+        let progress = lease.progress_pct.map(|pct| format!(", {pct:.0} %")).unwrap_or_default();
+        let message = lease.message.as_ref().map(|m| format!(", {m}")).unwrap_or_default();
+        let left = span::between(run.server_time, lease.expires_at);
+        format!("{} with fence {}, {left} left{progress}{message}", lease.owner, lease.fence)
+    });
+    let cancel = run.cancel_requested_at.map(|at| match &run.cancel_reason {
+        Some(reason) => format!("requested at {at}: {reason}"),
+        None => format!("requested at {at}"),
+    });
+    let again =
+        run.next_attempt_at.map(|at| format!("in {} ({at})", span::between(run.server_time, at)));
+    [
+        ("created", Some(run.created_at.to_string())),
+        (
+            "ended",
+            run.completed_at.map(|at| format!("{at}, after {}", span::between(run.created_at, at))),
+        ),
+        ("attempts", Some(limits)),
+        ("held by", holder),
+        ("next try", again),
+        ("not before", run.run_at.map(|at| at.to_string())),
+        ("deadline", run.deadline.map(|at| at.to_string())),
+        ("cancel", cancel),
+        ("labels", (!labels.is_empty()).then(|| labels.join(" "))),
+        ("goal", run.goal.clone()),
+        ("input", run.input.as_ref().filter(|i| !i.is_null()).map(|i| i.text().to_owned())),
+        ("output", run.output.as_ref().map(|o| o.text().to_owned())),
+        ("error", run.error.as_ref().map(super::reason)),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+    .collect()
+}

@@ -1,0 +1,216 @@
+//! A run's attempts over time, one line each: number, owner, outcome, a bar, the reason.
+//!
+//! Built from the history, which knows open and closed attempts alike and also the calls that were refused.
+
+use wire::Time;
+use wire::answers::HistoryEntry;
+
+use super::entry::member;
+use crate::output::{BAD, BUSY, FAINT, GOOD, WARN};
+use crate::span;
+
+/// Columns of the bar: fits beside the other columns on a narrow terminal.
+const BAR: i64 = 32;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) attempt: u32,
+    pub(crate) owner: String,
+    pub(crate) from: Time,
+    /// Open when absent.
+    pub(crate) to: Option<Time>,
+    pub(crate) outcome: String,
+    pub(crate) reason: String,
+}
+
+/// A call under a lease that no longer counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Late {
+    pub(crate) attempt: u32,
+    pub(crate) at: Time,
+    pub(crate) text: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Timeline {
+    pub(crate) stretches: Vec<Stretch>,
+    pub(crate) refused: Vec<Late>,
+}
+
+impl Timeline {
+    pub(crate) fn of(entries: &[HistoryEntry]) -> Timeline {
+        let mut timeline = Timeline::default();
+        for entry in entries {
+            timeline.take(entry);
+        }
+        timeline
+    }
+
+    fn take(&mut self, entry: &HistoryEntry) {
+        match entry.kind.as_str() {
+            "granted" => self.stretches.push(Stretch {
+                attempt: entry.attempt.unwrap_or_default(),
+                owner: member(entry, "owner").unwrap_or_default(),
+                from: entry.at,
+                to: None,
+                outcome: String::new(),
+                reason: String::new(),
+            }),
+            "attempt_closed" => self.close(entry),
+            "refused" => self.refused.push(Late {
+                attempt: entry.attempt.unwrap_or_default(),
+                at: entry.at,
+                text: refusal(entry),
+            }),
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, entry: &HistoryEntry) {
+        let open = self.stretches.iter_mut().rev().find(|stretch| stretch.to.is_none());
+        let Some(stretch) = open else { return };
+        stretch.to = Some(entry.at);
+        stretch.outcome = member(entry, "outcome").unwrap_or_default();
+        stretch.reason =
+            [member(entry, "category"), member(entry, "reason"), member(entry, "message")]
+                .into_iter()
+                .flatten()
+                .fold(Vec::new(), |mut words: Vec<String>, word| {
+                    if !words.contains(&word) {
+                        words.push(word);
+                    }
+                    words
+                })
+                .join(", ");
+    }
+
+    /// The lines, for a run that began at `from` and is looked at (or ended) at `to`.
+    pub(crate) fn lines(&self, from: Time, to: Time) -> Vec<String> {
+        let owner = self.stretches.iter().map(|s| s.owner.len()).max().unwrap_or(0).max(6);
+        let scale =
+            format!("|{:-^1$}|", format!(" {} ", span::between(from, to)), BAR as usize - 2);
+        let head = format!("{FAINT}  #  {:<owner$}  {:<11}  {scale}{FAINT:#}", "worker", "outcome");
+        let mut lines = vec![head];
+        lines.extend(self.stretches.iter().map(|stretch| stretch.line(owner, from, to)));
+        lines.extend(self.refused.iter().map(Late::line));
+        lines
+    }
+}
+
+impl Stretch {
+    fn line(&self, owner: usize, from: Time, to: Time) -> String {
+        let (style, outcome) = match self.outcome.as_str() {
+            "" => (BUSY, "running"),
+            "SUCCEEDED" => (GOOD, "SUCCEEDED"),
+            "FAILED" => (BAD, "FAILED"),
+            other => (WARN, other),
+        };
+        let bar = bar(self.from, self.to.unwrap_or(to), from, to);
+        let took = span::between(self.from, self.to.unwrap_or(to));
+        format!(
+            "{:>3}  {:<owner$}  {style}{outcome:<11}{style:#}  {style}{bar}{style:#}  {took:>7}  {}",
+            self.attempt, self.owner, self.reason
+        )
+        .trim_end()
+        .to_owned()
+    }
+}
+
+impl Late {
+    fn line(&self) -> String {
+        format!(
+            "{:>3}  {FAINT}{}{FAINT:#}  {BAD}refused{BAD:#} {}",
+            self.attempt,
+            span::clock_time(self.at),
+            self.text
+        )
+    }
+}
+
+fn refusal(entry: &HistoryEntry) -> String {
+    let call = member(entry, "call").unwrap_or_else(|| "call".to_owned());
+    let worker = member(entry, "worker").map(|w| format!(" of {w}")).unwrap_or_default();
+    let code = member(entry, "code").map(|c| format!(": {c}")).unwrap_or_default();
+    format!("the late {call}{worker}{code}")
+}
+
+/// At least one mark, however short the attempt.
+fn bar(start: Time, end: Time, from: Time, to: Time) -> String {
+    let whole = (to.as_ms() - from.as_ms()).max(1);
+    let column = |at: Time| ((at.as_ms() - from.as_ms()) * BAR / whole).clamp(0, BAR);
+    let left = column(start).min(BAR - 1);
+    let right = column(end).max(left + 1);
+    let blank = |n: i64| " ".repeat(usize::try_from(n).unwrap_or(0));
+    let marks = "━".repeat(usize::try_from(right - left).unwrap_or(1));
+    format!("{}{marks}{}", blank(left), blank(BAR - right))
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::Json;
+
+    use super::*;
+
+    fn entry(n: u64, at: i64, kind: &str, attempt: u32, detail: &str) -> HistoryEntry {
+        HistoryEntry {
+            n,
+            at: Time::from_ms(at),
+            kind: kind.to_owned(),
+            attempt: Some(attempt),
+            detail: Json::from_text(detail.to_owned()).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_takeover_reads_from_left_to_right() {
+        let timeline = Timeline::of(&[
+            entry(2, 0, "granted", 1, r#"{"owner":"alice"}"#),
+            entry(
+                3,
+                2000,
+                "attempt_closed",
+                1,
+                r#"{"outcome":"LOST","reason":"HEARTBEAT_TIMEOUT"}"#,
+            ),
+            entry(4, 2000, "granted", 2, r#"{"owner":"bob"}"#),
+            entry(5, 4000, "attempt_closed", 2, r#"{"outcome":"SUCCEEDED"}"#),
+            entry(
+                6,
+                4000,
+                "refused",
+                1,
+                r#"{"call":"report","worker":"alice","code":"task_expired"}"#,
+            ),
+        ]);
+        let lines = timeline.lines(Time::from_ms(0), Time::from_ms(4000));
+        let plain: Vec<String> =
+            lines.iter().map(|l| anstream::adapter::strip_str(l).to_string()).collect();
+        assert_eq!(
+            plain[1],
+            format!(
+                "  1  alice   LOST         {}{}    2.0 s  HEARTBEAT_TIMEOUT",
+                "━".repeat(16),
+                " ".repeat(16)
+            )
+        );
+        assert_eq!(
+            plain[2],
+            format!("  2  bob     SUCCEEDED    {}{}    2.0 s", " ".repeat(16), "━".repeat(16))
+        );
+        assert!(
+            plain[3].ends_with("refused the late report of alice: task_expired"),
+            "{}",
+            plain[3]
+        );
+    }
+
+    #[test]
+    fn a_bar_never_vanishes_and_never_leaves_its_columns() {
+        let at = Time::from_ms;
+        for (start, end) in [(0, 0), (1000, 1000), (-50, 2000), (500, 499)] {
+            let bar = bar(at(start.max(0)), at(end), at(0), at(1000));
+            assert_eq!(bar.chars().count(), BAR as usize, "{start}..{end}");
+            assert!(bar.contains('━'));
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The way to a server: a client for the chosen connection, and its troubles in words for people.
+
+use tenure::{Client, Error, Retries};
+use wire::Code;
+use wire::answers::Problem;
+
+use crate::args::Everywhere;
+use crate::exit::{Complaint, Exit};
+use crate::profile::Connection;
+
+/// A person waits at the keyboard: ride out a hiccup and not more.
+const PATIENCE: Retries = Retries {
+    times: 2,
+    first_pause: std::time::Duration::from_millis(100),
+    longest_pause: std::time::Duration::from_secs(1),
+};
+
+pub(crate) fn connect(everywhere: &Everywhere) -> Result<Client, Complaint> {
+    let connection = Connection::choose(everywhere.url.as_deref(), everywhere.key.as_deref())?;
+    client(&connection)
+}
+
+pub(crate) fn client(connection: &Connection) -> Result<Client, Complaint> {
+    let client = Client::new(&connection.url, &connection.key).map_err(complaint)?;
+    Ok(client.with_retries(PATIENCE))
+}
+
+/// What a failed call means for the person who made it.
+pub(crate) fn complaint(error: Error) -> Complaint {
+    match error {
+        Error::Refused(problem) => refused(&problem),
+        Error::Unreachable { url, source } => unreachable_server(&url, &source),
+        Error::Unknown(problem) => Complaint::new(
+            Exit::Failed,
+            &problem.error,
+            "the server does not know whether this took effect",
+        )
+        .hint("look with `tenure runs list`; with --idempotency-key it is safe to repeat"),
+        Error::Protocol { url, status, .. } => {
+            let sentence = format!("{url} answered {status}, but not as Tenure does");
+            Complaint::new(Exit::Failed, "not_tenure", sentence)
+                .hint("check --url; something else may be listening there")
+        }
+        Error::Setup(what) => Complaint::usage("unusable_setting", what),
+        other => Complaint::new(Exit::Failed, "failed", other.to_string()),
+    }
+}
+
+fn unreachable_server(url: &str, source: &dyn std::error::Error) -> Complaint {
+    let mut cause = source;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let sentence = format!("no server answers at {url}: {cause}");
+    Complaint::new(Exit::Unreachable, "unreachable", sentence)
+        .hint("start one with `tenure dev`, or say where it is with --url")
+}
+
+fn refused(problem: &Problem) -> Complaint {
+    let sentence = match &problem.field {
+        Some(field) => format!("{field}: {}", problem.message),
+        None => problem.message.clone(),
+    };
+    let complaint = Complaint::new(Exit::of_status(problem.status), &problem.error, sentence);
+    match problem.code().and_then(remedy) {
+        Some(remedy) => complaint.hint(remedy),
+        None => complaint,
+    }
+}
+
+fn remedy(code: Code) -> Option<&'static str> {
+    Some(match code {
+        Code::Unauthenticated => {
+            "the key is not known there: give --key or TENURE_API_KEY, or start `tenure dev`, which remembers one"
+        }
+        Code::Forbidden => "use a key with the role this needs",
+        Code::RunNotFound | Code::TaskNotFound => "`tenure runs list` shows the runs there are",
+        Code::IdempotencyKeyReused => "use another --idempotency-key, or submit the same run again",
+        Code::RunAlreadyTerminal => "`tenure runs show` tells how it ended",
+        Code::TooManyRequests | Code::Overloaded | Code::Unavailable | Code::ShuttingDown => {
+            "try again in a moment"
+        }
+        Code::NotFound | Code::MethodNotAllowed => "the server may be of another version",
+        _ => return None,
+    })
+}

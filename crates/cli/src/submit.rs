@@ -1,0 +1,241 @@
+//! `tenure submit`: hand a run over, and on request wait for its end.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use wire::answers::{Run, RunAccepted};
+use wire::limits::PAYLOAD_BYTES_MAX;
+use wire::requests::{Resources, Retry, SubmitRun};
+use wire::{Json, State, Time};
+
+use crate::exit::{Complaint, Ended, Exit};
+use crate::output::{self, Format};
+use crate::{server, span};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// What a worker must know how to do
+    kind: String,
+    /// Where the run waits for a worker
+    #[arg(long, short)]
+    queue: String,
+    /// The input, as JSON; `-` reads it from stdin
+    #[arg(long, value_name = "JSON", conflicts_with = "input_file", allow_hyphen_values = true)]
+    input: Option<String>,
+    /// A file that holds the input, as JSON; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    input_file: Option<PathBuf>,
+    /// Higher goes first
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    priority: Option<i32>,
+    /// How many attempts may fail before the run does [default: 3]
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// How long a worker may be silent before it loses the run [default: 90000]
+    #[arg(long, value_name = "MS")]
+    lease_ms: Option<u64>,
+    /// How often a worker should say that it lives [default: a third of the lease]
+    #[arg(long, value_name = "MS")]
+    heartbeat_ms: Option<u64>,
+    /// How long a worker may take to stop after a cancel [default: 30000]
+    #[arg(long, value_name = "MS")]
+    cancel_grace_ms: Option<u64>,
+    /// Start no sooner than after this time, such as 10m
+    #[arg(long, value_name = "SPAN", value_parser = span::parse, conflicts_with = "run_at")]
+    delay: Option<Duration>,
+    /// Start no sooner than at this instant, such as 2026-03-01T12:00:00Z
+    #[arg(long, value_name = "INSTANT", value_parser = span::parse_instant)]
+    run_at: Option<Time>,
+    /// Fail the run if it has not ended by this instant, or within this time, such as 10m
+    #[arg(long, value_name = "INSTANT|SPAN", value_parser = span::parse_instant)]
+    deadline: Option<Time>,
+    /// A label to find the run by; may be repeated
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// Make the pauses between retries reproducible
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// The pause before the first retry; doubles from there [default: 5000]
+    #[arg(long, value_name = "MS")]
+    retry_base_ms: Option<u64>,
+    /// The longest pause before a retry [default: 300000]
+    #[arg(long, value_name = "MS")]
+    retry_cap_ms: Option<u64>,
+    /// How long one attempt may take
+    #[arg(long, value_name = "MS")]
+    timeout_ms: Option<u64>,
+    /// Submitting again with the same key finds the run instead of making another
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// Wait for the end; the exit code tells how it ended
+    #[arg(long)]
+    wait: bool,
+    /// Give up waiting after this time, such as 30s (the run goes on)
+    #[arg(long, value_name = "SPAN", value_parser = span::parse, requires = "wait")]
+    timeout: Option<Duration>,
+}
+
+pub(crate) async fn run(client: tenure::Client, format: Format, arguments: Arguments) -> Ended {
+    let (wait, timeout) = (arguments.wait, arguments.timeout);
+    let key = arguments.idempotency_key.clone();
+    let accepted = client
+        .submit(arguments.into_request()?, key.as_deref())
+        .await
+        .map_err(server::complaint)?;
+    if !wait {
+        return announce(format, &accepted);
+    }
+    if format == Format::People {
+        output::note(format_args!("waiting for {}", accepted.run_id));
+    }
+    let ended = client.wait(&accepted.run_id, timeout).await.map_err(server::complaint)?;
+    report(format, &ended)
+}
+
+impl Arguments {
+    fn into_request(self) -> Result<SubmitRun, Complaint> {
+        let retry = Retry { base_ms: self.retry_base_ms, cap_ms: self.retry_cap_ms };
+        let resources = Resources { timeout_ms: self.timeout_ms, ..Resources::default() };
+        Ok(SubmitRun {
+            input: input(self.input, self.input_file.as_deref())?,
+            kind: self.kind,
+            queue: self.queue,
+            priority: self.priority,
+            max_attempts: self.max_attempts,
+            lease_ms: self.lease_ms,
+            heartbeat_interval_ms: self.heartbeat_ms,
+            cancel_grace_ms: self.cancel_grace_ms,
+            run_at: self.run_at.or(self.delay.map(span::from_now)),
+            deadline: self.deadline,
+            seed: self.seed,
+            labels: self.labels.into_iter().collect::<BTreeMap<_, _>>(),
+            retry: (retry != Retry::default()).then_some(retry),
+            resources: (resources != Resources::default()).then_some(resources),
+            ..SubmitRun::default()
+        })
+    }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write a label as name=value")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn input(text: Option<String>, file: Option<&Path>) -> Result<Json, Complaint> {
+    let (text, origin) = match (text, file) {
+        (Some(text), _) if text == "-" => (read(Path::new("-"))?, "stdin".to_owned()),
+        (Some(text), _) => (text, "--input".to_owned()),
+        (None, Some(file)) => (read(file)?, file.display().to_string()),
+        (None, None) => return Ok(Json::null()),
+    };
+    Json::from_text(text).map_err(|error| {
+        let sentence = format!("the input from {origin} is not valid JSON: {error}");
+        Complaint::usage("invalid_input", sentence)
+            .hint("quote it for the shell, as in --input '{\"name\":\"Ada\"}'")
+    })
+}
+
+fn read(file: &Path) -> Result<String, Complaint> {
+    let mut text = String::new();
+    // One byte more than is allowed tells "too much" from "just enough" without reading all of it.
+    let limit = PAYLOAD_BYTES_MAX as u64 + 1;
+    let outcome = if file == Path::new("-") {
+        std::io::stdin().lock().take(limit).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(file).and_then(|open| open.take(limit).read_to_string(&mut text))
+    };
+    outcome.map_err(|error| {
+        let sentence = format!("cannot read the input from {}: {error}", file.display());
+        Complaint::usage("input_unreadable", sentence)
+    })?;
+    if text.len() > PAYLOAD_BYTES_MAX {
+        let sentence = format!("the input is larger than {PAYLOAD_BYTES_MAX} bytes");
+        return Err(Complaint::usage("input_too_large", sentence)
+            .hint("keep the data where it is and submit a reference to it"));
+    }
+    Ok(text)
+}
+
+fn announce(format: Format, accepted: &RunAccepted) -> Ended {
+    match format {
+        Format::Json => output::json(accepted)?,
+        Format::People => {
+            output::line(&accepted.run_id)?;
+            if accepted.replayed == Some(true) {
+                output::note("this idempotency key was known: this is the run from then");
+            }
+            output::note(format_args!("follow it with `tenure runs watch {}`", accepted.run_id));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The run's output on stdout, how it went on stderr.
+fn report(format: Format, run: &Run) -> Ended {
+    if format == Format::Json {
+        output::json(run)?;
+    } else {
+        if let Some(result) = &run.output {
+            output::line(result.text())?;
+        }
+        output::note(ending(run));
+    }
+    Ok(Exit::of_run(run.state))
+}
+
+pub(crate) fn ending(run: &Run) -> String {
+    let style = output::style_of(run.state);
+    if !run.state.is_terminal() {
+        return format!("gave up waiting; {} is still {}", run.run_id, run.state);
+    }
+    let took = run.completed_at.map(|at| span::between(run.created_at, at)).unwrap_or_default();
+    let attempts = match run.attempt {
+        0 => "no attempt".to_owned(),
+        1 => "1 attempt".to_owned(),
+        n => format!("{n} attempts"),
+    };
+    let why = match (&run.error, run.state) {
+        (Some(error), State::Failed | State::Halted | State::Cancelled) => {
+            format!(": {}", crate::runs::reason(error))
+        }
+        _ => String::new(),
+    };
+    format!("{style}{}{style:#} after {took} and {attempts}{why}", run.state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_input_keeps_its_bytes() {
+        let json = input(Some("{\"b\": 1.0,  \"a\":2}".to_owned()), None).unwrap();
+        assert_eq!(json.text(), "{\"b\": 1.0,  \"a\":2}");
+        assert!(input(None, None).unwrap().is_null());
+    }
+
+    #[test]
+    fn input_that_is_not_json_is_refused_with_a_hint() {
+        let complaint = input(Some("{name: Ada}".to_owned()), None).unwrap_err();
+        assert_eq!((complaint.exit, complaint.code.as_str()), (Exit::Usage, "invalid_input"));
+        assert!(complaint.hint.unwrap().contains("quote"));
+    }
+
+    #[test]
+    fn an_input_file_is_read_up_to_the_limit_of_the_wire() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("input.json");
+        std::fs::write(&file, format!("\"{}\"", "x".repeat(PAYLOAD_BYTES_MAX - 2))).unwrap();
+        assert_eq!(input(None, Some(&file)).unwrap().text().len(), PAYLOAD_BYTES_MAX);
+        std::fs::write(&file, format!("\"{}\"", "x".repeat(PAYLOAD_BYTES_MAX - 1))).unwrap();
+        assert_eq!(input(None, Some(&file)).unwrap_err().code, "input_too_large");
+    }
+
+    #[test]
+    fn labels_are_split_at_the_first_equals_sign() {
+        assert_eq!(label("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert!(label("alone").is_err());
+    }
+}

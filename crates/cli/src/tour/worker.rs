@@ -1,0 +1,201 @@
+//! A worker of the tour: a process of its own that takes leases over HTTP and says, one JSON line each, what it
+//! was granted and how its calls were answered.
+//!
+//! Unlike a worker that people use it hands its task token out, because the tour sends a dead worker's late report
+//! with it. Hence hidden.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use tenure::{Client, Error};
+use wire::answers::Envelope;
+use wire::requests::{Completed, Heartbeat, LeaseRequest, ReportedError, Started};
+use wire::{ErrorCategory, Json, Outcome, State, Verdict};
+
+use crate::exit::{Complaint, Ended, Exit};
+use crate::{output, server};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The queue to take from
+    #[arg(long)]
+    queue: String,
+    /// The worker's name
+    #[arg(long)]
+    name: String,
+    /// What it does with a task
+    #[arg(long)]
+    manner: Manner,
+    /// How many tasks to take
+    #[arg(long, default_value_t = 1)]
+    tasks: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Manner {
+    /// Heartbeat for ever, deaf to every cancel
+    Hold,
+    /// Succeed at once
+    Finish,
+    /// Fail at once
+    Fail,
+    /// Heartbeat until asked to stop, then say so
+    Obey,
+}
+
+/// What the worker tells the tour. Tagged from outside: opaque JSON inside does not survive other taggings.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Told {
+    Granted { envelope: Box<Envelope> },
+    AskedToStop { reason: Option<String> },
+    Answered { answer: Answer },
+}
+
+/// A parsed answer to a call about a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) state: Option<State>,
+    pub(crate) error: Option<String>,
+}
+
+/// How long a poll waits; the next one follows at once.
+const POLL_MS: u64 = 10_000;
+
+pub(crate) async fn run(client: Client, arguments: Arguments) -> Ended {
+    for _ in 0..arguments.tasks {
+        let envelope = lease(&client, &arguments).await?;
+        tell(&Told::Granted { envelope: Box::new(envelope.clone()) })?;
+        let answer = attempt(&client, &arguments, &envelope).await?;
+        tell(&Told::Answered { answer })?;
+    }
+    Ok(Exit::Done)
+}
+
+fn tell(told: &Told) -> Result<(), Complaint> {
+    output::json_line(told)
+}
+
+async fn lease(client: &Client, arguments: &Arguments) -> Result<Envelope, Complaint> {
+    let request = LeaseRequest {
+        worker_id: arguments.name.clone(),
+        queues: vec![arguments.queue.clone()],
+        max: 1,
+        wait_ms: Some(POLL_MS),
+        ..LeaseRequest::default()
+    };
+    loop {
+        let granted = client.lease(&request).await.map_err(server::complaint)?;
+        if let Some(envelope) = granted.leases.into_iter().next() {
+            return Ok(envelope);
+        }
+    }
+}
+
+async fn attempt(
+    client: &Client,
+    arguments: &Arguments,
+    envelope: &Envelope,
+) -> Result<Answer, Complaint> {
+    let started =
+        Started { attempt: envelope.attempt, worker_id: arguments.name.clone(), started_at: None };
+    client
+        .started(&envelope.task_id, &envelope.task_token, &started)
+        .await
+        .map_err(server::complaint)?;
+    let report = match arguments.manner {
+        Manner::Finish => report(envelope, &arguments.name, Outcome::Succeeded),
+        Manner::Fail => report(envelope, &arguments.name, Outcome::Failed),
+        Manner::Hold | Manner::Obey => match heartbeats(client, arguments, envelope).await? {
+            Some(refusal) => return Ok(refusal),
+            None => report(envelope, &arguments.name, Outcome::Cancelled),
+        },
+    };
+    send(client, envelope, &report).await
+}
+
+/// Until the worker is asked to stop and obeys, or a heartbeat is refused.
+async fn heartbeats(
+    client: &Client,
+    arguments: &Arguments,
+    envelope: &Envelope,
+) -> Result<Option<Answer>, Complaint> {
+    let mut told = false;
+    let mut beat = tokio::time::interval(Duration::from_millis(envelope.heartbeat_interval_ms));
+    loop {
+        beat.tick().await;
+        let heartbeat = Heartbeat {
+            attempt: envelope.attempt,
+            worker_id: arguments.name.clone(),
+            ..Heartbeat::default()
+        };
+        let ack = client.heartbeat(&envelope.task_id, &envelope.task_token, &heartbeat).await;
+        match ack {
+            Ok(ack) if ack.should_cancel => {
+                if !told {
+                    tell(&Told::AskedToStop { reason: ack.cancel_reason })?;
+                    told = true;
+                }
+                if arguments.manner == Manner::Obey {
+                    return Ok(None);
+                }
+            }
+            Ok(_) => {}
+            Err(error) => return refusal(error).map(Some),
+        }
+    }
+}
+
+pub(crate) fn report(envelope: &Envelope, worker: &str, outcome: Outcome) -> Completed {
+    Completed {
+        attempt: envelope.attempt,
+        worker_id: worker.to_owned(),
+        outcome,
+        completed_at: None,
+        output: (outcome == Outcome::Succeeded)
+            .then(|| Json::from_value(&serde_json::json!({ "by": worker })))
+            .and_then(Result::ok),
+        error: (outcome == Outcome::Failed).then(|| ReportedError {
+            category: ErrorCategory::UserCode,
+            message: "this one fails on purpose".to_owned(),
+            stack_trace: None,
+            retryable: None,
+        }),
+        metrics: None,
+        cancelled_during_phase: None,
+        partial_progress: None,
+    }
+}
+
+/// Reports, and answers with what was answered: a refusal is an answer too.
+pub(crate) async fn send(
+    client: &Client,
+    envelope: &Envelope,
+    report: &Completed,
+) -> Result<Answer, Complaint> {
+    match client.completed(&envelope.task_id, &envelope.task_token, report).await {
+        Ok(ack) => Ok(Answer {
+            status: 200,
+            verdict: Some(ack.verdict),
+            state: Some(ack.state),
+            error: None,
+        }),
+        Err(error) => refusal(error),
+    }
+}
+
+fn refusal(error: Error) -> Result<Answer, Complaint> {
+    match error {
+        Error::Refused(problem) => Ok(Answer {
+            status: problem.status,
+            verdict: problem.verdict,
+            state: None,
+            error: Some(problem.error),
+        }),
+        other => Err(server::complaint(other)),
+    }
+}

@@ -1,0 +1,421 @@
+//! `tenure work`: any program is a worker.
+//!
+//! The loop, its heartbeats and its obedience to verdicts are the Rust SDK's. Here a task becomes a process: input
+//! on stdin, output from stdout, progress on descriptor 3, facts in the environment, and signals to the whole
+//! process group when the task must stop.
+
+mod group;
+mod mapping;
+mod program;
+mod progress;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::de::IgnoredAny;
+use tenure::{Client, Ctx, Stop, TaskError, TaskResult, Worker, WorkerEvent};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::OnceCell;
+use wire::requests::Completed;
+use wire::{ErrorCategory, Json, Outcome};
+
+use crate::exit::{Complaint, Ended, Exit};
+use crate::output::{self, BAD, FAINT, Format, GOOD, WARN};
+use crate::{server, span};
+use program::{Finished, Listener, Stdout};
+use progress::Line;
+
+const PROTOCOL: &str = "\
+How a program takes part:
+  stdin    the input, as JSON
+  stdout   the output: valid JSON as it is, other text as {\"text\": …}, at most 256 KiB
+  stderr   shown here; its end becomes the message of a failure
+  fd 3     progress: lines `progress 40 halfway` or `message reading`
+  env      TENURE_TASK_ID TENURE_RUN_ID TENURE_KIND TENURE_QUEUE TENURE_ATTEMPT TENURE_FENCE TENURE_LEASE_ID
+           TENURE_DEADLINE TENURE_WORKER_ID TENURE_PROGRESS_FD TRACEPARENT
+  exit     0 succeeded; 65, 66 DATA_QUALITY; 64, 67, 72, 77, 78, 126, 127 CONFIGURATION;
+           68, 69, 71, 73 to 76, 129 to 159, or death by a signal INFRASTRUCTURE; 124 TIMEOUT; all else USER_CODE
+
+A cancel sends SIGTERM to everything the program started, and SIGKILL shortly before the run's grace is over.
+A lost lease leaves it less than a second. What the program leaves running when it exits is killed.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = PROTOCOL)]
+pub(crate) struct Arguments {
+    /// The queue to take work from; may be repeated
+    #[arg(long = "queue", short, required = true, value_name = "QUEUE")]
+    queues: Vec<String>,
+    /// The program to run for each task
+    #[arg(long, value_name = "PROGRAM")]
+    exec: String,
+    /// Only tasks of this kind; may be repeated [default: every kind]
+    #[arg(long = "kind", value_name = "KIND")]
+    kinds: Vec<String>,
+    /// How many programs run at the same time
+    #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    concurrency: u16,
+    /// What to call this worker [default: the program's name]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// After Ctrl-C or SIGTERM, how long to wait for the work in hand
+    #[arg(long, value_name = "SPAN", default_value = "25s", value_parser = span::parse)]
+    drain: Duration,
+    /// Arguments for the program
+    #[arg(last = true, value_name = "ARGS")]
+    args: Vec<String>,
+}
+
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
+    // Asked before the first poll, so that a wrong address is an error here and not a worker that waits.
+    client.version().await.map_err(server::complaint)?;
+    let program = Arc::new(Program {
+        exec: arguments.exec,
+        args: arguments.args,
+        client: client.clone(),
+        worker_id: OnceCell::new(),
+    });
+    program.warn_if_missing();
+    let name = arguments.name.unwrap_or_else(|| default_name(&program.exec));
+    let cut = Arc::new(AtomicBool::new(false));
+    let mut worker = Worker::new(client)
+        .name(&name)
+        .concurrency(usize::from(arguments.concurrency))
+        .drain(arguments.drain)
+        .on_event(observer(format, Arc::clone(&cut)));
+    for queue in &arguments.queues {
+        worker = worker.queue(queue);
+    }
+    worker = attach(worker, &arguments.kinds, &program);
+    if format == Format::People {
+        output::note(format_args!(
+            "{name} works on {} with {}; Ctrl-C to stop",
+            arguments.queues.join(", "),
+            program.exec
+        ));
+    }
+    work_until_told(worker, &cut).await
+}
+
+fn attach(worker: Worker, kinds: &[String], program: &Arc<Program>) -> Worker {
+    let task = |program: &Arc<Program>| {
+        let program = Arc::clone(program);
+        move |ctx: Ctx, _: IgnoredAny| {
+            let program = Arc::clone(&program);
+            async move { program.attempt(ctx).await }
+        }
+    };
+    if kinds.is_empty() {
+        return worker.any_task(task(program));
+    }
+    kinds.iter().fold(worker, |worker, kind| worker.task(kind, task(program)))
+}
+
+/// The first signal drains, the second stops at once: dropping the worker kills its programs.
+async fn work_until_told(worker: Worker, cut: &AtomicBool) -> Ended {
+    let failed = |error| {
+        Complaint::new(Exit::Failed, "no_signals", format!("cannot listen for signals: {error}"))
+    };
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let (tell, told) = tokio::sync::oneshot::channel::<()>();
+    let twice = async {
+        tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+        output::note("finishing the work in hand; once more to stop at once");
+        let _ = tell.send(());
+        tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+    };
+    tokio::select! {
+        ended = worker.run_until(async { drop(told.await) }) => {
+            ended.map_err(server::complaint)?;
+            Ok(if cut.load(Ordering::SeqCst) { Exit::DrainCut } else { Exit::Done })
+        }
+        () = twice => Ok(Exit::DrainCut),
+    }
+}
+
+/// The last part of the program's path, as far as it is a name the wire knows.
+fn default_name(exec: &str) -> String {
+    let last = exec.rsplit('/').next().unwrap_or(exec);
+    let name: String = last
+        .chars()
+        .filter(|c| wire::names::is_name(c.encode_utf8(&mut [0; 4])))
+        .take(64)
+        .collect();
+    if name.is_empty() { "worker".to_owned() } else { name }
+}
+
+struct Program {
+    exec: String,
+    args: Vec<String>,
+    client: Client,
+    /// The worker's full id, which the coordinator knows and the first task tells.
+    worker_id: OnceCell<String>,
+}
+
+impl Program {
+    /// Tasks still arrive: each is failed with a clear message, and another worker may have the program.
+    fn warn_if_missing(&self) {
+        let exists = |path: std::path::PathBuf| path.is_file();
+        let found = if self.exec.contains('/') {
+            exists(self.exec.clone().into())
+        } else {
+            std::env::var_os("PATH").is_some_and(|path| {
+                std::env::split_paths(&path).any(|p| exists(p.join(&self.exec)))
+            })
+        };
+        if !found {
+            output::warning(format_args!(
+                "the program `{}` was not found; its tasks will fail",
+                self.exec
+            ));
+        }
+    }
+
+    async fn attempt(&self, ctx: Ctx) -> TaskResult<Option<Json>> {
+        let command = self.command(&ctx).await;
+        let input = ctx.input().text().to_owned();
+        let finished =
+            program::execute(command, input, listener(&ctx), grace_when_stopped(&ctx)).await;
+        let finished = finished.map_err(|error| self.not_started(&error))?;
+        judge(&ctx, finished)
+    }
+
+    async fn command(&self, ctx: &Ctx) -> Command {
+        let mut command = Command::new(&self.exec);
+        command.args(&self.args);
+        // The worker's key opens more than one task: the program has no use for it.
+        command.env_remove("TENURE_API_KEY");
+        command.envs(facts(ctx, &self.worker_id(ctx).await));
+        command
+    }
+
+    async fn worker_id(&self, ctx: &Ctx) -> String {
+        let ask = || async {
+            let run = self.client.run(ctx.run_id()).await.ok();
+            run.and_then(|run| run.lease).map(|lease| lease.owner).ok_or(())
+        };
+        self.worker_id.get_or_try_init(ask).await.cloned().unwrap_or_default()
+    }
+
+    fn not_started(&self, error: &std::io::Error) -> TaskError {
+        let message = format!("cannot run `{}`: {error}", self.exec);
+        output::note(format_args!("{BAD}error:{BAD:#} {message}"));
+        TaskError::config(message)
+    }
+}
+
+/// What the program is told about its attempt.
+fn facts(ctx: &Ctx, worker_id: &str) -> BTreeMap<&'static str, String> {
+    let mut facts = BTreeMap::from([
+        ("TENURE_TASK_ID", ctx.task_id().to_owned()),
+        ("TENURE_RUN_ID", ctx.run_id().to_owned()),
+        ("TENURE_KIND", ctx.kind().to_owned()),
+        ("TENURE_QUEUE", ctx.queue().to_owned()),
+        ("TENURE_ATTEMPT", ctx.attempt().to_string()),
+        ("TENURE_FENCE", ctx.fence().to_string()),
+        ("TENURE_LEASE_ID", ctx.lease_id().to_owned()),
+        ("TENURE_DEADLINE", ctx.deadline().map(|at| at.to_string()).unwrap_or_default()),
+        ("TENURE_WORKER_ID", worker_id.to_owned()),
+        ("TENURE_PROGRESS_FD", group::PROGRESS_FD.to_string()),
+    ]);
+    if let Some(traceparent) = &ctx.envelope().traceparent {
+        facts.insert("TRACEPARENT", traceparent.clone());
+    }
+    facts
+}
+
+/// Tells the coordinator how far the program is. Both parts stay until the program says otherwise.
+fn listener(ctx: &Ctx) -> Listener {
+    let ctx = ctx.clone();
+    let (mut percent, mut message) = (f64::NAN, String::new());
+    Box::new(move |line| {
+        match line {
+            Line::Progress { percent: now, message: said } => {
+                percent = now;
+                if let Some(said) = said {
+                    message = said;
+                }
+            }
+            Line::Message(said) => message = said,
+        }
+        ctx.progress(percent, &message);
+    })
+}
+
+/// Completes when the program must stop, with the time it has for that.
+fn grace_when_stopped(ctx: &Ctx) -> impl Future<Output = Duration> {
+    let ctx = ctx.clone();
+    async move {
+        ctx.cancelled().await;
+        match ctx.stopped() {
+            Some(Stop::CancelRequested { .. }) => {
+                before_cancel_timeout(ctx.envelope().cancel_grace_period_ms)
+            }
+            _ => program::LOST_GRACE,
+        }
+    }
+}
+
+/// What of the grace is kept for killing the program and for the report to arrive in time.
+const REPORT_RESERVE: Duration = Duration::from_secs(2);
+
+/// All of a long grace but the reserve, half of a short one.
+fn before_cancel_timeout(grace_ms: u64) -> Duration {
+    let grace = Duration::from_millis(grace_ms);
+    grace.saturating_sub(REPORT_RESERVE).max(grace / 2)
+}
+
+/// What the end of the program means for the task.
+fn judge(ctx: &Ctx, finished: Finished) -> TaskResult<Option<Json>> {
+    // Whatever a program does after SIGTERM, it did not do its work.
+    if ctx.stopped().is_some() {
+        return Err(TaskError::cancelled());
+    }
+    let bytes = match finished.stdout {
+        Stdout::Whole(bytes) => bytes,
+        Stdout::TooLarge => return Err(TaskError::permanent(mapping::too_large())),
+    };
+    if !finished.status.success() {
+        let message = mapping::message(finished.status, &finished.stderr_tail);
+        let error = of_category(mapping::category(finished.status), message);
+        return Err(error.with_stack_trace(finished.stderr_tail));
+    }
+    let output = mapping::output(&bytes).map_err(TaskError::permanent)?;
+    acceptable(output).map_err(TaskError::permanent)
+}
+
+fn of_category(category: ErrorCategory, message: String) -> TaskError {
+    match category {
+        ErrorCategory::UserCode | ErrorCategory::Cancelled => TaskError::user_code(message),
+        ErrorCategory::DataQuality => TaskError::data(message),
+        ErrorCategory::Infrastructure => TaskError::infra(message),
+        ErrorCategory::Configuration => TaskError::config(message),
+        ErrorCategory::Timeout => TaskError::timeout(message),
+    }
+}
+
+/// The coordinator refuses a report whose output breaks its limits (nesting, for one): better a failure with a
+/// reason than a report that never counts.
+fn acceptable(output: Option<Json>) -> Result<Option<Json>, String> {
+    let report = Completed {
+        attempt: 1,
+        worker_id: "worker".to_owned(),
+        outcome: Outcome::Succeeded,
+        completed_at: None,
+        output,
+        error: None,
+        metrics: None,
+        cancelled_during_phase: None,
+        partial_progress: None,
+    };
+    let body = serde_json::to_vec(&report).map_err(|error| error.to_string())?;
+    match wire::parse::<Completed>(&body) {
+        Ok(_) => Ok(report.output),
+        Err(fault) => Err(format!("the program's output cannot be recorded: {fault}")),
+    }
+}
+
+/// Tells the operator what became of each attempt.
+fn observer(format: Format, cut: Arc<AtomicBool>) -> impl Fn(&WorkerEvent) + Send + Sync + 'static {
+    move |event| {
+        if matches!(event, WorkerEvent::Abandoned { .. }) {
+            cut.store(true, Ordering::SeqCst);
+        }
+        match format {
+            Format::People => output::note(sentence(event)),
+            // A reader that went away is no reason to drop work.
+            Format::Json => drop(output::json_line(&members(event))),
+        }
+    }
+}
+
+fn run_of(task_id: &str) -> String {
+    task_id.replacen("task_", "run_", 1)
+}
+
+fn sentence(event: &WorkerEvent) -> String {
+    match event {
+        WorkerEvent::Committed { task_id, attempt, outcome } => {
+            let style = if *outcome == Outcome::Succeeded { GOOD } else { BAD };
+            format!(
+                "{} attempt {attempt}: {style}{outcome}{style:#} {FAINT}COMMITTED{FAINT:#}",
+                run_of(task_id)
+            )
+        }
+        WorkerEvent::Cancelled { task_id, attempt, why } => {
+            format!(
+                "{} attempt {attempt}: {WARN}authority lost{WARN:#}, result discarded: {why}",
+                run_of(task_id)
+            )
+        }
+        WorkerEvent::Rejected { code, message, .. } => {
+            format!("{BAD}rejected{BAD:#}: {message} [{code}]")
+        }
+        WorkerEvent::Unanswered { task_id, attempt, why } => {
+            format!("{} attempt {attempt}: {WARN}no answer{WARN:#}: {why}", run_of(task_id))
+        }
+        WorkerEvent::Abandoned { task_id, attempt } => {
+            format!(
+                "{} attempt {attempt}: {WARN}stopped before it was done{WARN:#}",
+                run_of(task_id)
+            )
+        }
+        WorkerEvent::Unreachable { why } => format!("{WARN}still asking{WARN:#}: {why}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn members(event: &WorkerEvent) -> serde_json::Value {
+    use serde_json::json;
+    match event {
+        WorkerEvent::Committed { task_id, attempt, outcome } => {
+            json!({"event": "committed", "verdict": "COMMITTED", "runId": run_of(task_id), "taskId": task_id,
+                   "attempt": attempt, "outcome": outcome})
+        }
+        WorkerEvent::Cancelled { task_id, attempt, why } => {
+            json!({"event": "cancelled", "verdict": "CANCELLED", "runId": run_of(task_id), "taskId": task_id,
+                   "attempt": attempt, "message": why})
+        }
+        WorkerEvent::Rejected { task_id, code, message } => {
+            json!({"event": "rejected", "verdict": "REJECTED", "taskId": task_id, "error": code, "message": message})
+        }
+        WorkerEvent::Unanswered { task_id, attempt, why } => {
+            json!({"event": "unanswered", "taskId": task_id, "attempt": attempt, "message": why})
+        }
+        WorkerEvent::Abandoned { task_id, attempt } => {
+            json!({"event": "abandoned", "taskId": task_id, "attempt": attempt})
+        }
+        WorkerEvent::Unreachable { why } => json!({"event": "unreachable", "message": why}),
+        other => json!({"event": "other", "message": format!("{other:?}")}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worker_is_named_after_its_program() {
+        assert_eq!(default_name("./jobs/resize.sh"), "resize.sh");
+        assert_eq!(default_name("/bin/ö ö"), "worker");
+    }
+
+    #[test]
+    fn the_kill_comes_before_the_coordinator_gives_up() {
+        assert_eq!(before_cancel_timeout(30_000), Duration::from_secs(28));
+        assert_eq!(before_cancel_timeout(1_000), Duration::from_millis(500));
+        assert_eq!(before_cancel_timeout(0), Duration::ZERO);
+    }
+
+    #[test]
+    fn output_the_coordinator_would_refuse_is_a_failure_with_a_reason() {
+        let deep = format!("{}{}", "[".repeat(60), "]".repeat(60));
+        let refused = acceptable(Json::from_text(deep).ok()).unwrap_err();
+        assert!(refused.contains("cannot be recorded"), "{refused}");
+        assert!(acceptable(Json::from_text("[1]".to_owned()).ok()).unwrap().is_some());
+    }
+}

@@ -1,0 +1,145 @@
+//! One program with everything it starts, as a session of its own that can be ended as a whole.
+//!
+//! A thread per program starts it, waits for it, ends whatever it left behind, and only then lets the system
+//! forget its process id. So a signal never reaches a stranger that got the same id afterwards, and because the
+//! system ties a program to the thread that started it, the program dies with this process even if that is killed.
+//!
+//! What leaves the session on purpose (`setsid`) is out of reach; only containers could hold it.
+
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::io::FdFlags;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use tokio::sync::oneshot;
+
+/// Where a program writes its progress lines.
+pub(crate) const PROGRESS_FD: i32 = 3;
+
+/// A program that was started.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) group: Arc<Group>,
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
+    pub(crate) stderr: ChildStderr,
+    pub(crate) progress: File,
+    /// Answered when the program has ended and its group with it.
+    pub(crate) ended: oneshot::Receiver<io::Result<ExitStatus>>,
+}
+
+/// The way to signal a program and all it started.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pid: Pid,
+    life: Mutex<Life>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Alive,
+    /// The process id may belong to somebody else by now.
+    Reaped,
+}
+
+impl Group {
+    pub(crate) fn signal(&self, signal: Signal) {
+        let life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        if *life == Life::Alive {
+            // The only failure is that nobody is left, which is what a signal is for.
+            let _ = rustix::process::kill_process_group(self.pid, signal);
+        }
+    }
+
+    /// Waits for the program, ends what it left behind, and lets its process id go.
+    fn bury(&self, child: &mut std::process::Child) -> io::Result<ExitStatus> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while let Err(error) = rustix::process::waitid(WaitId::Pid(self.pid), options) {
+            if error != rustix::io::Errno::INTR {
+                return Err(error.into());
+            }
+        }
+        self.signal(Signal::KILL);
+        let mut life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        *life = Life::Reaped;
+        child.wait()
+    }
+}
+
+/// Starts a program in a session of its own, with pipes for its input, output and progress.
+pub(crate) async fn start(command: Command) -> io::Result<Started> {
+    let (tell_started, started) = oneshot::channel();
+    let (tell_ended, ended) = oneshot::channel();
+    std::thread::Builder::new().name("program".to_owned()).spawn(move || {
+        match spawn(command) {
+            Ok((mut child, progress)) => {
+                let group = Arc::new(Group { pid: pid_of(&child), life: Mutex::new(Life::Alive) });
+                let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+                // Nobody listens only when the worker is going down, and then the group goes with it.
+                let _ = tell_started.send(Ok((Arc::clone(&group), pipes, progress)));
+                let _ = tell_ended.send(group.bury(&mut child));
+            }
+            Err(error) => {
+                let _ = tell_started.send(Err(error));
+            }
+        }
+    })?;
+    let (group, pipes, progress) = started.await.map_err(io::Error::other)??;
+    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+        unreachable!("spawn asked for three pipes");
+    };
+    Ok(Started { group, stdin, stdout, stderr, progress, ended })
+}
+
+fn pid_of(child: &std::process::Child) -> Pid {
+    let raw = i32::try_from(child.id()).expect("process ids are positive and fit");
+    Pid::from_raw(raw).expect("a started process has an id above 0")
+}
+
+fn spawn(mut command: Command) -> io::Result<(std::process::Child, File)> {
+    // Made first: whatever descriptor 3 was before, it is taken now, so that none of the pipes std makes for
+    // itself between fork and exec can be the one that is replaced below.
+    let (reader, writer): (PipeReader, PipeWriter) = io::pipe()?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let parent = rustix::process::getpid();
+    // SAFETY: the closure only makes system calls that are allowed between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::setsid()?;
+            die_with_parent(parent)?;
+            place(&writer)
+        });
+    }
+    let child = command.spawn()?;
+    Ok((child, File::from(OwnedFd::from(reader))))
+}
+
+#[cfg(target_os = "linux")]
+fn die_with_parent(parent: Pid) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The parent may have died before the line above.
+    if rustix::process::getppid() == Some(parent) {
+        Ok(())
+    } else {
+        Err(io::Error::from(rustix::io::Errno::SRCH))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent(_parent: Pid) -> io::Result<()> {
+    Ok(())
+}
+
+/// Makes the pipe descriptor 3 of the program.
+fn place(writer: &PipeWriter) -> io::Result<()> {
+    if writer.as_raw_fd() == PROGRESS_FD {
+        return Ok(rustix::io::fcntl_setfd(writer, FdFlags::empty())?);
+    }
+    // SAFETY: this is the forked child; nothing else in it uses descriptor 3, and it is not closed here.
+    let mut target = std::mem::ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(PROGRESS_FD) });
+    Ok(rustix::io::dup2(writer, &mut target)?)
+}

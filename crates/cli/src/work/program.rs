@@ -1,0 +1,347 @@
+//! One attempt by a program: input on stdin, output from stdout, progress on descriptor 3, a way to stop it.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::pipe;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use wire::limits::{PAYLOAD_BYTES_MAX, STACK_TRACE_BYTES_MAX};
+
+use super::group::{self, Group};
+use super::progress::{self, LINE_BYTES_MAX, Line};
+use crate::output;
+
+/// How long a program that lost its lease may tidy up: its work is void, and the lease's last second is all there is
+/// before another worker may begin.
+pub(crate) const LOST_GRACE: Duration = Duration::from_millis(800);
+/// How long the pipes may stay open after the program and its group are gone: a process that left the session
+/// may hold them for ever.
+const PIPES_PATIENCE: Duration = Duration::from_secs(1);
+const CHUNK_BYTES: usize = 8 * 1024;
+
+/// What became of a program.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Stdout,
+    /// The end of what it wrote to stderr.
+    pub(crate) stderr_tail: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Stdout {
+    Whole(Vec<u8>),
+    TooLarge,
+}
+
+/// Told while the program runs.
+pub(crate) type Listener = Box<dyn FnMut(Line) + Send>;
+
+/// Runs a program to its end. When `stop` completes it is asked to end, and after the grace that `stop` names it
+/// is killed, with everything it started.
+pub(crate) async fn execute(
+    command: Command,
+    input: String,
+    listener: Listener,
+    stop: impl Future<Output = Duration>,
+) -> io::Result<Finished> {
+    let started = group::start(command).await?;
+    let group = started.group;
+    let _ends_with_me = KillOnDrop(group.clone());
+    let mut ended = started.ended;
+    let feed = tokio::spawn(feed(ChildStdin::from_std(started.stdin)?, input));
+    let stdout = ChildStdout::from_std(started.stdout)?;
+    let mut stdout = Reading::of(tokio::spawn(collect(stdout, group.clone())));
+    let mut stderr =
+        Reading::of(tokio::spawn(pass_through(ChildStderr::from_std(started.stderr)?)));
+    let lines = Reading::of(tokio::spawn(listen(started.progress, listener)));
+
+    tokio::pin!(stop);
+    let status = tokio::select! {
+        status = &mut ended => status,
+        grace = &mut stop => {
+            end(&group, &mut ended, grace).await
+        }
+    };
+    feed.abort();
+    let status = status.map_err(io::Error::other)??;
+    lines.finish().await;
+    Ok(Finished {
+        status,
+        stdout: stdout.take().await.unwrap_or(Stdout::Whole(Vec::new())),
+        stderr_tail: stderr.take().await.unwrap_or_default(),
+    })
+}
+
+/// An attempt that is dropped takes its program with it.
+struct KillOnDrop(Arc<Group>);
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        self.0.signal(Signal::KILL);
+    }
+}
+
+type End = tokio::sync::oneshot::Receiver<io::Result<ExitStatus>>;
+type Ended = Result<io::Result<ExitStatus>, tokio::sync::oneshot::error::RecvError>;
+
+async fn end(group: &Group, ended: &mut End, grace: Duration) -> Ended {
+    group.signal(Signal::TERM);
+    match timeout(grace, &mut *ended).await {
+        Ok(status) => status,
+        Err(_) => {
+            group.signal(Signal::KILL);
+            ended.await
+        }
+    }
+}
+
+/// A pipe being read beside the program, given up if it stays open without it.
+struct Reading<T>(Option<JoinHandle<T>>);
+
+impl<T> Reading<T> {
+    fn of(task: JoinHandle<T>) -> Reading<T> {
+        Reading(Some(task))
+    }
+
+    async fn take(&mut self) -> Option<T> {
+        let mut task = self.0.take()?;
+        match timeout(PIPES_PATIENCE, &mut task).await {
+            Ok(read) => read.ok(),
+            Err(_) => {
+                task.abort();
+                None
+            }
+        }
+    }
+
+    async fn finish(mut self) {
+        self.take().await;
+    }
+}
+
+/// A worker that goes away must not leave readers behind.
+impl<T> Drop for Reading<T> {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+async fn feed(mut stdin: ChildStdin, input: String) {
+    // A program need not read its input.
+    let _ = stdin.write_all(input.as_bytes()).await;
+    let _ = stdin.shutdown().await;
+}
+
+/// Reads up to the limit of an output; a program that writes more is ended.
+async fn collect(mut stdout: ChildStdout, group: Arc<Group>) -> Stdout {
+    let mut bytes = Vec::new();
+    let limit = PAYLOAD_BYTES_MAX as u64 + 1;
+    let _ = (&mut stdout).take(limit).read_to_end(&mut bytes).await;
+    if bytes.len() > PAYLOAD_BYTES_MAX {
+        group.signal(Signal::KILL);
+        return Stdout::TooLarge;
+    }
+    Stdout::Whole(bytes)
+}
+
+/// Shows stderr to the person and keeps its end.
+async fn pass_through(mut stderr: impl AsyncRead + Unpin) -> String {
+    let mut tail: Vec<u8> = Vec::new();
+    let mut chunk = vec![0; CHUNK_BYTES];
+    while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
+        let _ = anstream::stderr().lock().write_all(&chunk[..read]);
+        tail.extend_from_slice(&chunk[..read]);
+        let surplus = tail.len().saturating_sub(STACK_TRACE_BYTES_MAX);
+        tail.drain(..surplus);
+    }
+    String::from_utf8_lossy(&tail).into_owned()
+}
+
+async fn listen(pipe: File, mut listener: Listener) {
+    let Ok(pipe) = pipe::Receiver::from_owned_fd(OwnedFd::from(pipe)) else { return };
+    let mut reader = BufReader::new(pipe);
+    let mut line = Vec::new();
+    let limit = LINE_BYTES_MAX as u64;
+    while let Ok(1..) = (&mut reader).take(limit).read_until(b'\n', &mut line).await {
+        match progress::parse(&String::from_utf8_lossy(&line)) {
+            Ok(line) => listener(line),
+            Err(ignored) => output::warning(ignored.0),
+        }
+        line.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(script);
+        command
+    }
+
+    async fn run(script: &str, input: &str) -> Finished {
+        let never = std::future::pending();
+        execute(shell(script), input.to_owned(), Box::new(|_| {}), never).await.unwrap()
+    }
+
+    fn whole(finished: &Finished) -> String {
+        match &finished.stdout {
+            Stdout::Whole(bytes) => String::from_utf8(bytes.clone()).unwrap(),
+            Stdout::TooLarge => panic!("more than expected"),
+        }
+    }
+
+    /// Dead and buried, or dead and waiting for init to bury it.
+    fn is_gone(pid: &str) -> bool {
+        match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+            Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")),
+            Err(_) => true,
+        }
+    }
+
+    async fn until_gone(pid: &str) {
+        let gone = async {
+            while !is_gone(pid) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_secs(10), gone).await.expect("the process ends");
+    }
+
+    fn pid_in(file: &Path) -> String {
+        std::fs::read_to_string(file).unwrap().trim().to_owned()
+    }
+
+    #[tokio::test]
+    async fn input_goes_in_and_output_comes_out() {
+        let finished = run("cat; echo said >&2; exit 3", r#"{"a":1}"#).await;
+        assert_eq!(whole(&finished), r#"{"a":1}"#);
+        assert_eq!((finished.status.code(), finished.stderr_tail.as_str()), (Some(3), "said\n"));
+    }
+
+    #[tokio::test]
+    async fn a_program_need_not_read_its_input() {
+        let finished = run("exit 0", &"x".repeat(PAYLOAD_BYTES_MAX)).await;
+        assert!(finished.status.success());
+    }
+
+    #[tokio::test]
+    async fn only_the_end_of_a_long_stderr_is_kept() {
+        let finished = run("head -c 100000 /dev/zero | tr '\\0' x >&2; echo the end >&2", "").await;
+        assert_eq!(finished.stderr_tail.len(), STACK_TRACE_BYTES_MAX);
+        assert!(finished.stderr_tail.ends_with("the end\n"));
+    }
+
+    #[tokio::test]
+    async fn output_beyond_the_limit_ends_the_program() {
+        let finished = run("yes", "").await;
+        assert_eq!(finished.stdout, Stdout::TooLarge);
+        assert!(!finished.status.success());
+    }
+
+    #[tokio::test]
+    async fn progress_lines_are_heard_in_order() {
+        let (tell, mut told) = mpsc::channel(8);
+        let listener: Listener = Box::new(move |line| tell.try_send(line).unwrap());
+        let script =
+            "echo progress 10 begun >&3; echo nonsense >&3; echo message on >&$TENURE_PROGRESS_FD";
+        let mut command = shell(script);
+        command.env("TENURE_PROGRESS_FD", "3");
+        execute(command, String::new(), listener, std::future::pending()).await.unwrap();
+        let first = Line::Progress { percent: 10.0, message: Some("begun".to_owned()) };
+        assert_eq!(told.recv().await, Some(first));
+        assert_eq!(told.recv().await, Some(Line::Message("on".to_owned())));
+        assert_eq!(told.recv().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_group_that_ignores_sigterm_is_killed_as_a_whole() {
+        // S4-52, S4-53: after a cancel nothing of the attempt is left, grandchildren that ignore SIGTERM included.
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("grandchild");
+        let deaf = "trap '' TERM; while :; do sleep 1; done";
+        let script = format!(
+            "trap '' TERM; sh -c \"{deaf}\" & echo $! > {}; echo message ready >&3; {deaf}",
+            file.display()
+        );
+        let (tell, mut told) = mpsc::channel(1);
+        let listener: Listener = Box::new(move |_| {
+            let _ = tell.try_send(());
+        });
+        let ready = async {
+            told.recv().await;
+            Duration::from_millis(50)
+        };
+        let finished = execute(shell(&script), String::new(), listener, ready).await.unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&finished.status), Some(9));
+        until_gone(&pid_in(&file)).await;
+    }
+
+    #[tokio::test]
+    async fn a_program_that_heeds_sigterm_is_not_killed() {
+        let (tell, mut told) = mpsc::channel(1);
+        let listener: Listener = Box::new(move |_| {
+            let _ = tell.try_send(());
+        });
+        let ready = async {
+            told.recv().await;
+            Duration::from_secs(30)
+        };
+        let script =
+            "trap 'echo tidied; exit 0' TERM; echo message ready >&3; while :; do sleep 0.05; done";
+        let finished = execute(shell(script), String::new(), listener, ready).await.unwrap();
+        assert_eq!((finished.status.code(), whole(&finished).as_str()), (Some(0), "tidied\n"));
+    }
+
+    #[tokio::test]
+    async fn what_a_program_leaves_running_ends_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("left");
+        let finished =
+            run(&format!("sleep 1000 & echo $! > {}; echo done", file.display()), "").await;
+        assert_eq!(whole(&finished), "done\n");
+        until_gone(&pid_in(&file)).await;
+    }
+
+    #[tokio::test]
+    async fn a_dropped_attempt_takes_its_program_with_it() {
+        // S3-28: whatever makes the worker drop an attempt, its program does not go on.
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("program");
+        let (tell, mut told) = mpsc::channel(1);
+        let listener: Listener = Box::new(move |_| {
+            let _ = tell.try_send(());
+        });
+        let script = format!("echo $$ > {}; echo message ready >&3; sleep 1000", file.display());
+        let attempt = execute(shell(&script), String::new(), listener, std::future::pending());
+        tokio::select! {
+            ended = attempt => panic!("{ended:?} too early"),
+            _ = told.recv() => {}
+        }
+        until_gone(&pid_in(&file)).await;
+    }
+
+    #[tokio::test]
+    async fn a_program_that_cannot_be_started_is_an_error_with_its_cause() {
+        let missing = Command::new("/nowhere/program");
+        let error = execute(missing, String::new(), Box::new(|_| {}), std::future::pending()).await;
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,62 @@
+use crate::home::Home;
+
+const COMMANDS: [&str; 8] = ["tour", "dev", "serve", "submit", "runs", "queues", "work", "verify"];
+
+#[test]
+fn without_arguments_the_first_five_minutes_are_shown() {
+    let ran = Home::new().run(&[]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    for expected in
+        ["tenure dev", "tenure work --queue", "tenure submit", "tenure tour", "Exit codes:"]
+    {
+        assert!(ran.stdout.contains(expected), "{expected} in {}", ran.stdout);
+    }
+    for command in COMMANDS {
+        assert!(ran.stdout.contains(&format!("\n  {command} ")), "{command} in {}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains("tour-worker"));
+    assert!(!ran.stdout.contains('\u{1b}'), "no colour but on a terminal");
+}
+
+#[test]
+fn every_command_and_flag_says_what_it_does_in_one_line() {
+    let home = Home::new();
+    let verbs = ["list", "show", "watch", "cancel", "history", "record"];
+    let nested = verbs.iter().map(|verb| vec!["runs", verb, "-h"]);
+    for arguments in COMMANDS.iter().map(|command| vec![*command, "-h"]).chain(nested) {
+        let ran = home.tenure(&arguments).env("COLUMNS", "200").output().unwrap();
+        assert!(ran.status.success());
+        let text = String::from_utf8(ran.stdout).unwrap();
+        assert!(!text.starts_with("Usage"), "{arguments:?} says what it is for: {text}");
+        for line in text.lines().filter(|line| line.trim_start().starts_with("--")) {
+            assert!(line.trim().contains("  "), "{arguments:?}: {line} has no help");
+        }
+    }
+}
+
+#[test]
+fn the_exit_codes_in_the_help_are_all_there_are() {
+    let help = Home::new().run(&["--help"]).stdout;
+    for code in [
+        "0 done",
+        "1 failed",
+        "2 usage",
+        "3 not found",
+        "4 conflict",
+        "5 not auth",
+        "6 server unreachable",
+        "130 interrupted",
+        "10 failed",
+        "11 halted",
+        "12 cancelled",
+        "124 timed out",
+    ] {
+        assert!(help.contains(code), "{code} in {help}");
+    }
+}
+
+#[test]
+fn the_version_is_one_line() {
+    let ran = Home::new().run(&["--version"]);
+    assert_eq!(ran.stdout, format!("tenure {}\n", env!("CARGO_PKG_VERSION")));
+}

@@ -1,0 +1,178 @@
+//! A home directory of a test's own, with a server in it and the binary beside it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Long enough for the slowest machine; only a test that fails waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    pub(crate) fn new() -> Home {
+        Home { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.path().join("state/tenure/tenure.db")
+    }
+
+    pub(crate) fn profile(&self) -> PathBuf {
+        self.path().join("config/tenure/profile.json")
+    }
+
+    /// The binary, which sees this home and nothing of the person's who runs the tests.
+    pub(crate) fn tenure(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+        command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
+        for name in ["TENURE_URL", "TENURE_API_KEY", "RUST_LOG", "NO_COLOR", "CLICOLOR_FORCE"] {
+            command.env_remove(name);
+        }
+        command.env("HOME", self.path());
+        command.env("XDG_CONFIG_HOME", self.path().join("config"));
+        command.env("XDG_STATE_HOME", self.path().join("state"));
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.tenure(arguments).output().unwrap())
+    }
+
+    /// Runs a command that must succeed, and reads its JSON.
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        let ran = self.run(arguments);
+        assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.stderr);
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {}", ran.stdout))
+    }
+
+    /// A server on a free port, remembered in the profile, so that commands need no flags.
+    pub(crate) fn serve(&self) -> Process {
+        let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--write-profile"];
+        let mut server = Process::start(self.tenure(&arguments));
+        server.line();
+        server
+    }
+
+    pub(crate) fn submit(&self, arguments: &[&str]) -> String {
+        let all: Vec<&str> = ["submit", "--json"].iter().chain(arguments).copied().collect();
+        self.json(&all)["runId"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn run_view(&self, id: &str) -> Value {
+        self.json(&["runs", "show", "--json", id])
+    }
+
+    /// Waits until a run is as it should be.
+    pub(crate) fn until(&self, id: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        wait_until(what, || {
+            last = self.run_view(id);
+            holds(&last)
+        });
+        last
+    }
+
+    pub(crate) fn ended(&self, id: &str) -> Value {
+        self.run(&["runs", "watch", id]);
+        self.run_view(id)
+    }
+}
+
+/// Asks again and again, for conditions that nobody announces.
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let mut left = PATIENCE.as_millis() / PAUSE.as_millis();
+    while !holds() {
+        left = left.checked_sub(1).unwrap_or_else(|| panic!("{what} did not come"));
+        // Nobody sends: this is a pause between two looks.
+        let _ = told.recv_timeout(PAUSE);
+    }
+    drop(tell);
+}
+
+/// A finished command.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    pub(crate) fn of(output: Output) -> Ran {
+        Ran {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// One sentence with its code, one hint, and nothing on stdout.
+    pub(crate) fn complains(&self, exit: i32, code: &str, sentence: &str, hint: &str) {
+        assert_eq!(self.code, exit, "{self:?}");
+        let lines: Vec<&str> = self.stderr.lines().collect();
+        assert_eq!(lines.len(), 2, "{self:?}");
+        assert!(
+            lines[0].starts_with("error: ") && lines[0].ends_with(&format!("[{code}]")),
+            "{self:?}"
+        );
+        assert!(lines[0].contains(sentence), "{self:?}");
+        assert!(lines[1].starts_with("hint: ") && lines[1].contains(hint), "{self:?}");
+        assert_eq!(self.stdout, "");
+    }
+}
+
+/// A process that goes on; it ends with the test.
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Process {
+    pub(crate) fn start(mut command: Command) -> Process {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Process { child, lines }
+    }
+
+    /// The next line of stdout, as JSON.
+    pub(crate) fn line(&mut self) -> Value {
+        let text = self.text_line();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
+    }
+
+    pub(crate) fn text_line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "the process ended: {:?}", self.child.wait());
+        line
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
+    }
+
+    pub(crate) fn exit_code(&mut self) -> i32 {
+        self.child.wait().unwrap().code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,33 @@
+use crate::home::Home;
+
+#[test]
+fn the_tour_keeps_every_promise() {
+    // S3-13, S3-20, S3-22, S3-25, S4-56, W-13: a killed worker loses its lease and its late report is answered
+    // CANCELLED; one report is COMMITTED; a cancel that is ignored ends CANCEL_TIMEOUT.
+    let home = Home::new();
+    let ran = home.run(&["tour", "--folder", "data"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let acts: Vec<&str> = ran.stdout.split("\n\n").collect();
+    let act = |title: &str| *acts.iter().find(|act| act.contains(title)).expect(title);
+    let first = act("A worker dies");
+    assert_eq!(first.matches("COMMITTED").count(), 1, "{first}");
+    assert_eq!(first.matches("CANCELLED").count(), 1, "{first}");
+    assert!(first.contains("LOST") && first.contains("HEARTBEAT_TIMEOUT"), "{first}");
+    assert!(act("A task fails").contains("the same schedule"));
+    assert!(act("honoured").contains("cancelled"));
+    assert!(act("ignored").contains("CANCEL_TIMEOUT"));
+    assert!(act("The books").contains("no findings"));
+    assert!(act("Now by hand").contains("KILL"));
+    assert!(!ran.stdout.contains('\u{1b}'), "no colour but on a terminal");
+    assert!(home.path().join("data/tenure.db").exists(), "the data stays");
+}
+
+#[test]
+fn the_tour_leaves_no_process_and_no_profile_behind() {
+    let home = Home::new();
+    assert_eq!(home.run(&["tour", "--folder", "data"]).code, 0);
+    assert!(!home.profile().exists(), "the tour does not touch what `dev` remembered");
+    let data = home.path().join("data/tenure.db");
+    let ran = home.run(&["verify", "--store", data.to_str().unwrap()]);
+    assert_eq!(ran.code, 0, "nobody has the store open any more: {ran:?}");
+}

@@ -1,0 +1,47 @@
+use crate::home::{Home, Process};
+
+fn worked_store() -> Home {
+    let home = Home::new();
+    let mut server = home.serve();
+    let worker = Process::start(home.tenure(&["work", "--json", "--queue", "q", "--exec", "cat"]));
+    let id = home.submit(&["k", "--queue", "q"]);
+    home.ended(&id);
+    home.submit(&["k", "--queue", "other"]);
+    drop(worker);
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), 0);
+    home
+}
+
+#[test]
+fn a_sound_store_has_no_findings() {
+    let home = worked_store();
+    let answer = home.json(&["verify", "--json"]);
+    assert_eq!(answer["findings"], serde_json::json!([]));
+    assert_eq!(answer["tasks"], 2);
+    let ran = home.run(&["verify"]);
+    assert!(ran.stdout.contains("no findings"), "{ran:?}");
+}
+
+#[test]
+fn what_was_changed_behind_the_rules_is_found() {
+    let home = worked_store();
+    let connection = rusqlite::Connection::open(home.store()).unwrap();
+    // The database itself refuses this while its guards are in place.
+    let change = "UPDATE live SET priority = priority + 1";
+    assert_eq!(connection.execute(change, []).unwrap(), 1);
+    drop(connection);
+    let ran = home.run(&["verify", "--json"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let answer: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(!answer["findings"].as_array().unwrap().is_empty(), "{answer}");
+    assert_eq!(home.run(&["verify"]).code, 1);
+}
+
+#[test]
+fn a_store_that_is_not_there_is_not_made() {
+    let home = Home::new();
+    let ran = home.run(&["verify", "--store", "nothing.db"]);
+    ran.complains(3, "store_missing", "nothing.db", "--store");
+    assert!(!home.path().join("nothing.db").exists());
+}

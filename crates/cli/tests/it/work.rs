@@ -1,0 +1,229 @@
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::home::{Home, Process, wait_until};
+
+/// A worker that runs a shell script.
+fn worker(home: &Home, script: &str) -> Process {
+    let arguments =
+        ["work", "--json", "--name", "w", "--queue", "q", "--exec", "sh", "--", "-c", script];
+    Process::start(home.tenure(&arguments))
+}
+
+fn once(home: &Home, script: &str, flags: &[&str]) -> Value {
+    let _server = home.serve();
+    let _worker = worker(home, script);
+    let id = home.submit(&[&["k", "--queue", "q", "--max-attempts", "1"], flags].concat());
+    home.ended(&id)
+}
+
+#[test]
+fn a_program_learns_everything_about_its_attempt() {
+    // S4-5, S4-69: what the envelope says reaches the program through its environment.
+    let home = Home::new();
+    let script = r#"printf '{"task":"%s","run":"%s","kind":"%s","queue":"%s","attempt":%s,"fence":%s,"lease":"%s","deadline":"%s","worker":"%s","fd":%s,"key":"%s"}' \
+        "$TENURE_TASK_ID" "$TENURE_RUN_ID" "$TENURE_KIND" "$TENURE_QUEUE" "$TENURE_ATTEMPT" "$TENURE_FENCE" \
+        "$TENURE_LEASE_ID" "$TENURE_DEADLINE" "$TENURE_WORKER_ID" "$TENURE_PROGRESS_FD" "$TENURE_API_KEY""#;
+    let run = once(&home, script, &["--deadline", "1h"]);
+    let told = &run["output"];
+    assert_eq!(told["task"], run["taskId"]);
+    assert_eq!(told["run"], run["runId"]);
+    assert_eq!(
+        (&told["kind"], &told["queue"], &told["attempt"]),
+        (&json!("k"), &json!("q"), &json!(1))
+    );
+    assert_eq!(told["deadline"], run["deadline"]);
+    assert_eq!((&told["fd"], &told["key"]), (&json!(3), &json!("")));
+    let record = home_record(&home, &run);
+    assert_eq!(told["fence"], record["attempts"][0]["fence"]);
+    assert_eq!(told["lease"], record["attempts"][0]["leaseId"]);
+    assert_eq!(told["worker"], record["attempts"][0]["owner"]);
+}
+
+fn home_record(home: &Home, run: &Value) -> Value {
+    let _server = home.serve();
+    home.json(&["runs", "record", "--json", run["runId"].as_str().unwrap()])
+}
+
+#[test]
+fn text_becomes_output_too() {
+    let home = Home::new();
+    assert_eq!(once(&home, "echo all good", &[])["output"], json!({"text": "all good"}));
+}
+
+#[test]
+fn exit_codes_and_signals_become_categories() {
+    // S4-58, S3-56: a failed execution is reported with its category.
+    let home = Home::new();
+    let _server = home.serve();
+    let _worker = worker(
+        &home,
+        r#"code=$(cat); echo "said $code" >&2; [ "$code" = 9 ] && kill -9 $$; exit "$code""#,
+    );
+    let table = [
+        ("1", "USER_CODE"),
+        ("65", "DATA_QUALITY"),
+        ("78", "CONFIGURATION"),
+        ("75", "INFRASTRUCTURE"),
+        ("124", "TIMEOUT"),
+        ("9", "INFRASTRUCTURE"),
+    ];
+    for (code, category) in table {
+        let id = home.submit(&["k", "--queue", "q", "--max-attempts", "1", "--input", code]);
+        let error = home.ended(&id)["error"].clone();
+        assert_eq!(error["category"], category, "exit code {code}: {error}");
+        assert!(error["message"].as_str().unwrap().starts_with(&format!("said {code}")), "{error}");
+        assert_eq!(error["stackTrace"], format!("said {code}\n"));
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_is_a_configuration_error() {
+    let home = Home::new();
+    let _server = home.serve();
+    let arguments = ["work", "--queue", "q", "--exec", "./missing"];
+    let _worker = Process::start(home.tenure(&arguments));
+    let id = home.submit(&["k", "--queue", "q"]);
+    let run = home.ended(&id);
+    assert_eq!((&run["state"], &run["attempt"]), (&json!("failed"), &json!(1)), "{run}");
+    assert_eq!(run["error"]["category"], "CONFIGURATION");
+    assert!(run["error"]["message"].as_str().unwrap().contains("cannot run `./missing`"), "{run}");
+}
+
+#[test]
+fn output_that_is_too_large_is_a_clear_failure() {
+    let home = Home::new();
+    let run = once(&home, "yes", &[]);
+    assert_eq!(run["state"], "failed");
+    assert!(run["error"]["message"].as_str().unwrap().contains("262144 bytes"), "{run}");
+}
+
+#[test]
+fn progress_is_visible_while_the_program_runs() {
+    // S4-19: progress of the program travels with the heartbeats.
+    let home = Home::new();
+    let _server = home.serve();
+    let _worker = worker(
+        &home,
+        "echo progress 40 halfway >&3; while [ ! -e go ]; do sleep 0.05; done; echo done",
+    );
+    let id = home.submit(&["k", "--queue", "q", "--lease-ms", "2000", "--heartbeat-ms", "500"]);
+    let run = home.until(&id, "progress", |run| run["lease"]["progressPct"] == json!(40.0));
+    assert_eq!(run["lease"]["message"], "halfway");
+    let table = home.run(&["runs", "list"]).stdout;
+    assert!(table.contains("40 %"), "{table}");
+    std::fs::write(home.path().join("go"), "").unwrap();
+    assert_eq!(home.ended(&id)["state"], "succeeded");
+}
+
+/// Ignores SIGTERM together with its grandchild, whose id it writes down.
+const DEAF: &str = "trap '' TERM; sh -c \"trap '' TERM; while :; do sleep 0.1; done\" & echo $! > grandchild; \
+                    echo $$ > child; echo message ready >&3; while :; do sleep 0.1; done";
+
+fn pid_in(home: &Home, file: &str) -> String {
+    let path = home.path().join(file);
+    let read = || std::fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
+    wait_until(file, || !read().is_empty());
+    read()
+}
+
+/// Dead and buried, or dead and waiting for init to bury it.
+fn is_gone(pid: &str) -> bool {
+    match std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")) {
+        Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")),
+        Err(_) => true,
+    }
+}
+
+#[test]
+fn a_cancel_ends_the_whole_group_even_if_it_ignores_sigterm() {
+    // S4-51, S4-52, S4-53, S4-54: asked to stop, the worker ends everything it started and reports CANCELLED in time.
+    let home = Home::new();
+    let _server = home.serve();
+    let mut worker = worker(&home, DEAF);
+    let id = home.submit(&[
+        "k",
+        "--queue",
+        "q",
+        "--lease-ms",
+        "2000",
+        "--heartbeat-ms",
+        "500",
+        "--cancel-grace-ms",
+        "3000",
+    ]);
+    let (child, grandchild) = (pid_in(&home, "child"), pid_in(&home, "grandchild"));
+    assert!(!is_gone(&child) && !is_gone(&grandchild));
+    assert_eq!(home.run(&["runs", "cancel", &id, "--reason", "enough"]).code, 0);
+    let run = home.ended(&id);
+    assert_eq!(run["state"], "cancelled", "{run}");
+    let event = worker.line();
+    assert_eq!((&event["verdict"], &event["outcome"]), (&json!("COMMITTED"), &json!("CANCELLED")));
+    wait_until("the child's end", || is_gone(&child));
+    wait_until("the grandchild's end", || is_gone(&grandchild));
+}
+
+#[test]
+fn a_lost_lease_ends_the_whole_group_and_reports_nothing() {
+    // S3-28, S3-29, S3-30, S4-25: authority is lost; the work is stopped, its result discarded, nothing reported.
+    let home = Home::new();
+    let _server = home.serve();
+    let mut worker = worker(&home, DEAF);
+    let id = home.submit(&["k", "--queue", "q", "--lease-ms", "2000", "--heartbeat-ms", "500"]);
+    let (child, grandchild) = (pid_in(&home, "child"), pid_in(&home, "grandchild"));
+    assert_eq!(home.run(&["runs", "cancel", &id, "--force"]).code, 0);
+    let event = worker.line();
+    assert_eq!((&event["verdict"], &event["runId"]), (&json!("CANCELLED"), &json!(id)), "{event}");
+    wait_until("the child's end", || is_gone(&child));
+    wait_until("the grandchild's end", || is_gone(&grandchild));
+    assert_eq!(home.run_view(&id)["state"], "cancelled");
+}
+
+#[test]
+fn a_killed_worker_takes_its_program_with_it_and_another_takes_over() {
+    // S3-5, S3-48: a worker that dies loses its lease, and the next attempt succeeds elsewhere.
+    let home = Home::new();
+    let _server = home.serve();
+    let first = worker(&home, "echo $$ > child; exec sleep 1000");
+    let id = home.submit(&["k", "--queue", "q", "--lease-ms", "2000"]);
+    let child = pid_in(&home, "child");
+    first.signal("KILL");
+    wait_until("the program's end", || is_gone(&child));
+    let _second = worker(&home, "echo rescued");
+    let run = home.ended(&id);
+    assert_eq!(
+        (&run["state"], &run["attempt"], &run["lost"]),
+        (&json!("succeeded"), &json!(2), &json!(1)),
+        "{run}"
+    );
+}
+
+#[test]
+fn a_worker_asked_to_end_finishes_what_it_holds() {
+    let home = Home::new();
+    let _server = home.serve();
+    let mut worker =
+        worker(&home, "echo $$ > child; while [ ! -e go ]; do sleep 0.05; done; echo finished");
+    let id = home.submit(&["k", "--queue", "q"]);
+    pid_in(&home, "child");
+    worker.signal("TERM");
+    std::fs::write(home.path().join("go"), "").unwrap();
+    assert_eq!(worker.exit_code(), 0);
+    assert_eq!(home.run_view(&id)["output"], json!({"text": "finished"}));
+}
+
+#[test]
+fn only_the_kinds_asked_for_are_taken() {
+    let home = Home::new();
+    let _server = home.serve();
+    let arguments =
+        ["work", "--json", "--queue", "q", "--kind", "b", "--kind", "c", "--exec", "cat"];
+    let _worker = Process::start(home.tenure(&arguments));
+    let other = home.submit(&["a", "--queue", "q"]);
+    let ids = ["b", "c"].map(|kind| home.submit(&[kind, "--queue", "q"]));
+    for id in &ids {
+        assert_eq!(home.ended(id)["state"], "succeeded");
+    }
+    assert_eq!(home.run_view(&other)["state"], "queued");
+}
