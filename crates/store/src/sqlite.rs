@@ -104,10 +104,19 @@ impl SqliteStore {
 }
 
 /// One name per file, so that a second opener is recognised however it spells the path.
+///
+/// The file itself is not opened for this: closing it again would drop the locks that this process
+/// may already hold on it.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    opening::create_private(path)?;
-    path.canonicalize().map_err(|error| {
-        let what = format!("{} cannot be found", path.display());
+    opening::create_folder(path)?;
+    let resolved = path.canonicalize().or_else(|_| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize()?;
+        let name = path.file_name().ok_or(std::io::ErrorKind::InvalidFilename)?;
+        Ok(folder.join(name))
+    });
+    resolved.map_err(|error: std::io::Error| {
+        let what = format!("{} is not the path of a file", path.display());
         Failure::new(FailureKind::Closed, what).because(error)
     })
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::{Connection, OptionalExtension, ToSql};
 use tokio::sync::Semaphore;
-use verdict::{Closed, Scope, State, TaskId, Time};
+use verdict::{Closed, Scope, State, Subject, TaskId, Time};
 
 use super::rows::{self, API_KEY, Columns, ENTRY, REFUSED, id_bytes};
 use super::{Shared, opening, reads, trouble};
@@ -21,8 +21,9 @@ const INTEGRITY_MAX: usize = 100;
 
 #[derive(Clone)]
 pub struct SqliteBrowse {
-    shared: Arc<Shared>,
     pool: Arc<Pool>,
+    /// After the pool, so that its connections are closed before the file is unlocked.
+    shared: Arc<Shared>,
 }
 
 struct Pool {
@@ -36,7 +37,7 @@ impl SqliteBrowse {
     pub(super) fn open(shared: Arc<Shared>) -> Result<Self, Failure> {
         let first = opening::connect_reader(&shared.path, &shared.options)?;
         let pool = Pool { permits: Semaphore::new(READERS_MAX), idle: Mutex::new(vec![first]) };
-        Ok(Self { shared, pool: Arc::new(pool) })
+        Ok(Self { pool: Arc::new(pool), shared })
     }
 
     /// Reads in one snapshot, on a thread that may wait for the disk.
@@ -99,7 +100,8 @@ fn found(connection: &Connection, row: i64) -> Read<Found> {
 }
 
 fn find(connection: &Connection, key: &TaskKey) -> Read<Option<Found>> {
-    row_in_scope(connection, key)?.map(|row| found(connection, row)).transpose()
+    let found = row_in_scope(connection, key)?.map(|row| found(connection, row)).transpose()?;
+    Ok(found.filter(|found| found.subject != Subject::Absent))
 }
 
 /// The tasks that a list of row numbers names.
@@ -110,7 +112,9 @@ fn found_all(
 ) -> Read<Vec<Found>> {
     let mut statement = connection.prepare_cached(sql)?;
     let numbers: Read<Vec<i64>> = statement.query_map(parameters, |row| row.get(0))?.collect();
-    numbers?.into_iter().map(|row| found(connection, row)).collect()
+    let found = numbers?.into_iter().map(|row| found(connection, row));
+    // A task that is neither live nor done is reported by the integrity check.
+    found.filter(|found| !matches!(found, Ok(found) if found.subject == Subject::Absent)).collect()
 }
 
 fn list(connection: &Connection, scope: &Scope, filter: &Filter) -> Read<Vec<Found>> {
@@ -204,7 +208,10 @@ fn everything(connection: &Connection, after: Option<TaskId>, limit: usize) -> R
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     found_all(
         connection,
-        "SELECT row FROM inputs WHERE ?1 IS NULL OR id > ?1 ORDER BY id LIMIT ?2",
+        "SELECT i.row FROM inputs i WHERE (?1 IS NULL OR i.id > ?1)
+            AND (EXISTS (SELECT 1 FROM live l WHERE l.row = i.row)
+                OR EXISTS (SELECT 1 FROM done d WHERE d.row = i.row))
+         ORDER BY i.id LIMIT ?2",
         &[&after, &limit],
     )
 }
@@ -213,8 +220,46 @@ fn integrity(connection: &Connection) -> Read<Vec<String>> {
     let sql = format!("PRAGMA integrity_check({INTEGRITY_MAX})");
     let mut statement = connection.prepare(&sql)?;
     let lines: Read<Vec<String>> = statement.query_map([], |row| row.get(0))?.collect();
-    Ok(lines?.into_iter().filter(|line| line != "ok").collect())
+    let mut lines: Vec<String> = lines?.into_iter().filter(|line| line != "ok").collect();
+    for (what, sql) in STRAYS {
+        let count: i64 = connection.query_row(sql, [], |row| row.get(0))?;
+        if count > 0 {
+            lines.push(format!("{count} {what}"));
+        }
+    }
+    Ok(lines)
 }
+
+/// Rows that do not belong together, which no look at a single task would show.
+const STRAYS: [(&str, &str); 7] = [
+    (
+        "submitted tasks are neither live nor done",
+        "SELECT count(*) FROM inputs i WHERE NOT EXISTS (SELECT 1 FROM live WHERE row = i.row)
+            AND NOT EXISTS (SELECT 1 FROM done WHERE row = i.row)",
+    ),
+    ("tasks are both live and done", "SELECT count(*) FROM live JOIN done USING (row)"),
+    (
+        "live tasks were never submitted under their id",
+        "SELECT count(*) FROM live l
+         WHERE NOT EXISTS (SELECT 1 FROM inputs i WHERE i.row = l.row AND i.id = l.id)",
+    ),
+    (
+        "ended tasks were never submitted",
+        "SELECT count(*) FROM done d WHERE NOT EXISTS (SELECT 1 FROM inputs WHERE row = d.row)",
+    ),
+    (
+        "history entries belong to no task",
+        "SELECT count(*) FROM history h WHERE NOT EXISTS (SELECT 1 FROM inputs WHERE row = h.task)",
+    ),
+    (
+        "attempts belong to no task",
+        "SELECT count(*) FROM attempts a WHERE NOT EXISTS (SELECT 1 FROM inputs WHERE row = a.task)",
+    ),
+    (
+        "tasks wait in a lane that does not exist",
+        "SELECT count(*) FROM inputs i WHERE NOT EXISTS (SELECT 1 FROM lanes WHERE lane = i.lane)",
+    ),
+];
 
 impl Browse for SqliteBrowse {
     async fn find(&self, key: &TaskKey) -> Result<Option<Found>, Failure> {

@@ -119,9 +119,13 @@ impl KeyBook {
         Ok(dropped)
     }
 
-    /// A batch that cleared a slice was rolled back: the slice is looked through again.
-    pub(super) fn uncleared(&mut self) {
-        self.cleared = None;
+    /// The hour up to which clearing has come, to be put back when a batch is rolled back.
+    pub(super) fn cleared(&self) -> Option<i64> {
+        self.cleared
+    }
+
+    pub(super) fn restore_cleared(&mut self, cleared: Option<i64>) {
+        self.cleared = cleared;
     }
 }
 

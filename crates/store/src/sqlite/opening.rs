@@ -40,6 +40,7 @@ pub(super) struct Header {
 /// pages of the log would not be durable.
 pub(super) fn prepare(path: &Path, options: &Options) -> Result<Header, Failure> {
     assert!(rusqlite::version_number() >= SQLITE_MIN, "the bundled SQLite is too old");
+    create_private(path)?;
     let mut connection = connect(path, options)?;
     refuse_foreign(&connection, path)?;
     migrate(&mut connection, path)?;
@@ -85,12 +86,20 @@ fn open_with(path: &Path, flags: OpenFlags, options: &Options) -> Result<Connect
     Ok(connection)
 }
 
+pub(super) fn create_folder(path: &Path) -> Result<(), Failure> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    created.map_err(|error| {
+        let what = format!("the folder {} cannot be made", folder.display());
+        Failure::new(FailureKind::Closed, what).because(error)
+    })
+}
+
 /// Payloads are other people's secrets: nobody else on the machine reads the file.
-pub(super) fn create_private(path: &Path) -> Result<(), Failure> {
+fn create_private(path: &Path) -> Result<(), Failure> {
     let create = || -> std::io::Result<()> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        }
         let file = OpenOptions::new()
             .read(true)
             .write(true)

@@ -35,6 +35,7 @@ pub(super) struct Memory {
 struct Mark {
     lanes: usize,
     next_row: i64,
+    keys_cleared: Option<i64>,
 }
 
 enum Undo {
@@ -57,14 +58,18 @@ impl Memory {
         let next_row =
             connection
                 .query_row("SELECT coalesce(max(row), 0) + 1 FROM inputs", [], |row| row.get(0))?;
-        let mark = Mark { lanes: order.lane_count(), next_row };
         let keys = KeyBook::rebuild(connection)?;
+        let mark = Mark { lanes: order.lane_count(), next_row, keys_cleared: keys.cleared() };
         Ok(Self { order, keys, next_row, undo: Vec::new(), mark })
     }
 
     pub(super) fn begin(&mut self) {
         self.undo.clear();
-        self.mark = Mark { lanes: self.order.lane_count(), next_row: self.next_row };
+        self.mark = Mark {
+            lanes: self.order.lane_count(),
+            next_row: self.next_row,
+            keys_cleared: self.keys.cleared(),
+        };
     }
 
     pub(super) fn rollback(&mut self) {
@@ -78,7 +83,7 @@ impl Memory {
                 Undo::KeyDropped { hash, row } => self.keys.insert(hash, row),
             }
         }
-        self.keys.uncleared();
+        self.keys.restore_cleared(self.mark.keys_cleared);
         self.order.truncate_lanes(self.mark.lanes);
         self.next_row = self.mark.next_row;
     }

@@ -1,0 +1,183 @@
+//! Replaying a task's history, and comparing the outcome with what is stored.
+
+use verdict::request::Outcome;
+use verdict::{
+    Closed, Done, End, Event, Moment, Next, Phase, RULES_VERSION, Request, Seen, Subject, Task,
+    Time,
+};
+
+use super::Dossier;
+use crate::row::{Entry, Renewals};
+
+/// What a history says.
+pub(super) struct Replayed {
+    subject: Subject,
+    closed: Vec<Closed>,
+    wrong: Vec<String>,
+}
+
+/// Folds the whole history, or says at which entry it stops making sense.
+pub(super) fn replay(dossier: &Dossier) -> Result<Replayed, String> {
+    let mut replayed = Replayed { subject: Subject::Absent, closed: Vec::new(), wrong: Vec::new() };
+    let mut latest: Option<(Time, u32)> = None;
+    for (entry, n) in dossier.history.iter().zip(1..) {
+        if entry.n != n {
+            return Err(format!("history entry {} stands where entry {n} belongs", entry.n));
+        }
+        if latest.is_some_and(|(at, epoch)| entry.at < at || entry.epoch < epoch) {
+            replayed.wrong.push(format!("history entry {n} is older than the one before it"));
+        }
+        latest = Some((entry.at, entry.epoch));
+        replayed.step(entry)?;
+    }
+    Ok(replayed)
+}
+
+impl Replayed {
+    fn step(&mut self, entry: &Entry) -> Result<(), String> {
+        if let (Subject::Live(task), Some(loaded)) = (&mut self.subject, &entry.loaded)
+            && !renew(task, loaded)
+        {
+            self.wrong.push(format!("history entry {} forgets what was known before it", entry.n));
+        }
+        let mut subject = self.subject.clone();
+        self.decide_again(entry);
+        for event in &entry.events {
+            if !fits(&subject, event) {
+                return Err(format!("history entry {} does not fit the state before it", entry.n));
+            }
+            subject = subject.settle(std::slice::from_ref(event), entry.at);
+        }
+        self.subject =
+            std::mem::replace(&mut self.subject, Subject::Absent).settle(&entry.events, entry.at);
+        self.closed.extend(entry.events.iter().filter_map(|event| match event {
+            Event::AttemptClosed { closed, .. } => Some((**closed).clone()),
+            _ => None,
+        }));
+        Ok(())
+    }
+
+    fn decide_again(&mut self, entry: &Entry) {
+        if entry.rules != RULES_VERSION {
+            return;
+        }
+        let request = with_payloads(entry);
+        let at = Moment { now: entry.at, epoch: entry.epoch };
+        let verdict = verdict::decide(Seen::of(&self.subject), &request, at);
+        if verdict.events != entry.events {
+            self.wrong.push(format!("the rules decide history entry {} differently", entry.n));
+        }
+    }
+}
+
+/// A report may be stored without its payloads; no rule looks at them, so the recorded ones will do.
+fn with_payloads(entry: &Entry) -> Request {
+    let mut request = entry.request.clone();
+    let Request::Report(report) = &mut request else { return request };
+    for event in &entry.events {
+        let Event::AttemptClosed { closed, next } = event else { continue };
+        report.claims.clone_from(&closed.claims);
+        match (&mut report.outcome, next) {
+            (Outcome::Succeeded { output } | Outcome::Cancelled { output }, Next::End(end)) => {
+                output.clone_from(&end.output);
+            }
+            _ => {}
+        }
+    }
+    request
+}
+
+/// Puts what renewals changed into the task; `false` when that would be a step back.
+fn renew(task: &mut Task, loaded: &Renewals) -> bool {
+    let forward = loaded.claim_version >= task.claim_version
+        && loaded.revision >= task.revision
+        && loaded.decided_at >= task.decided_at;
+    task.claim_version = loaded.claim_version;
+    task.revision = loaded.revision;
+    task.decided_at = loaded.decided_at;
+    if let Phase::Running(lease) = &mut task.phase {
+        lease.heartbeat_at = loaded.heartbeat_at.unwrap_or(lease.heartbeat_at);
+        lease.expires_at = loaded.expires_at.unwrap_or(lease.expires_at);
+        lease.heard = loaded.heard;
+    }
+    forward
+}
+
+/// Whether an event can happen to a task as it is. The fold itself takes that for granted.
+fn fits(subject: &Subject, event: &Event) -> bool {
+    let ends_well = |end: &End| end.state.is_terminal();
+    match (subject, event) {
+        (Subject::Absent, Event::Submitted(_)) => true,
+        (Subject::Absent | Subject::Done(_), _) | (_, Event::Submitted(_)) => false,
+        (Subject::Live(task), Event::Granted { .. }) => task.lease().is_none(),
+        (Subject::Live(task), Event::Started | Event::Renewed { .. } | Event::Extended { .. }) => {
+            task.lease().is_some()
+        }
+        (Subject::Live(_), Event::CancelRequested { .. }) => true,
+        (Subject::Live(task), Event::CancelSignalled) => task.cancel.is_some(),
+        (Subject::Live(task), Event::AttemptClosed { next, .. }) => {
+            task.lease().is_some()
+                && match next {
+                    Next::Retry { .. } => true,
+                    Next::End(end) => ends_well(end),
+                }
+        }
+        (Subject::Live(_), Event::Ended(end)) => ends_well(end),
+    }
+}
+
+/// Where the stored task and its attempts differ from the history.
+pub(super) fn compare(dossier: &Dossier, replayed: &Replayed) -> Vec<String> {
+    let mut wrong = replayed.wrong.clone();
+    match (&dossier.found.subject, &replayed.subject) {
+        (Subject::Live(stored), Subject::Live(folded)) => {
+            wrong.extend(compare_live(stored, folded))
+        }
+        (Subject::Done(stored), Subject::Done(folded)) => {
+            wrong.extend(compare_done(stored, folded))
+        }
+        (stored, folded) => {
+            let name = |subject: &Subject| subject.state().map_or("absent", |state| state.name());
+            let (stored, folded) = (name(stored), name(folded));
+            wrong.push(format!("it is stored as {stored} and its history says {folded}"));
+        }
+    }
+    if dossier.attempts != replayed.closed {
+        wrong.push("its attempts are not those of its history".to_owned());
+    }
+    wrong
+}
+
+macro_rules! differing {
+    ($stored:expr, $folded:expr; $($field:ident)*) => {{
+        let (stored, folded) = ($stored, $folded);
+        let mut names: Vec<&'static str> = Vec::new();
+        $(if stored.$field != folded.$field {
+            names.push(stringify!($field));
+        })*
+        names
+    }};
+}
+
+fn compare_live(stored: &Task, folded: &Task) -> Option<String> {
+    let mut folded = folded.clone();
+    let forward = renew(&mut folded, &Renewals::of(stored));
+    if let (Phase::Running(folded), Phase::Running(stored)) = (&mut folded.phase, &stored.phase) {
+        folded.progress.clone_from(&stored.progress);
+    }
+    let mut names = differing!(stored, &folded; scope kind queue priority policy created_at
+        started_at attempt failures lost undelivered cancel phase entries chain);
+    if !forward {
+        names.push("revision");
+    }
+    differs(&names)
+}
+
+fn compare_done(stored: &Done, folded: &Done) -> Option<String> {
+    differs(&differing!(stored, folded; scope kind queue priority created_at started_at
+        completed_at attempt failures lost claim_version cancel end entries record))
+}
+
+fn differs(names: &[&str]) -> Option<String> {
+    (!names.is_empty()).then(|| format!("it differs from its history in {}", names.join(", ")))
+}

@@ -1,0 +1,264 @@
+//! A disk that forgets what was not synced when its power is cut.
+//!
+//! Files are in memory, twice: as programs see them, and as they would be found after a power cut.
+//! A sync makes the second equal to the first. At a cut each write since the last sync is lost, kept
+//! or torn at a sector, by the seed; from then on every operation fails until the power is back.
+//! The same disk can be full, or fail to sync.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+
+const SECTOR: usize = 512;
+
+#[derive(Default)]
+struct Image {
+    current: Vec<u8>,
+    durable: Vec<u8>,
+    unsynced: Vec<Op>,
+}
+
+enum Op {
+    Write { at: usize, bytes: Vec<u8> },
+    Truncate(usize),
+}
+
+impl Op {
+    fn apply(&self, file: &mut Vec<u8>) {
+        match self {
+            Op::Write { at, bytes } => {
+                let end = at + bytes.len();
+                if file.len() < end {
+                    file.resize(end, 0);
+                }
+                file[*at..end].copy_from_slice(bytes);
+            }
+            Op::Truncate(size) => file.resize(*size, 0),
+        }
+    }
+}
+
+/// What the disk does when asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The power is out.
+    Dead,
+    Full,
+    SyncFailed,
+}
+
+struct State {
+    files: HashMap<String, Image>,
+    operations: u64,
+    cut_at: Option<u64>,
+    is_off: bool,
+    is_full: bool,
+    syncs_fail: bool,
+    /// Handles from before the last restart stay dead.
+    life: u64,
+    seed: u64,
+}
+
+pub(crate) struct Disk(Mutex<State>);
+
+impl Disk {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Mutex::new(State {
+            files: HashMap::new(),
+            operations: 0,
+            cut_at: None,
+            is_off: false,
+            is_full: false,
+            syncs_fail: false,
+            life: 0,
+            seed,
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// The power goes out at the `count`-th operation from now.
+    pub(crate) fn cut_after(&self, count: u64) {
+        let mut state = self.state();
+        state.cut_at = Some(state.operations + count);
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        self.state().is_off
+    }
+
+    /// The power is back, with what survived.
+    pub(crate) fn restart(&self) {
+        let mut state = self.state();
+        state.cut_at = None;
+        if !state.is_off {
+            state.lose_power();
+        }
+        state.is_off = false;
+        state.life += 1;
+    }
+
+    pub(crate) fn fill(&self) {
+        self.state().is_full = true;
+    }
+
+    pub(crate) fn make_room(&self) {
+        self.state().is_full = false;
+    }
+
+    pub(crate) fn fail_syncs(&self) {
+        self.state().syncs_fail = true;
+    }
+
+    pub(crate) fn heal(&self) {
+        self.state().syncs_fail = false;
+    }
+
+    pub(crate) fn random(&self, below: u64) -> u64 {
+        self.state().random(below)
+    }
+
+    pub(crate) fn life(&self) -> u64 {
+        self.state().life
+    }
+
+    pub(crate) fn open(&self, name: &str) {
+        self.state().files.entry(name.to_owned()).or_default();
+    }
+
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        self.state().files.contains_key(name)
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Trouble> {
+        let mut state = self.state();
+        state.tick()?;
+        state.files.remove(name);
+        Ok(())
+    }
+
+    pub(crate) fn size(&self, name: &str, life: u64) -> Result<usize, Trouble> {
+        Ok(self.state().file(name, life)?.current.len())
+    }
+
+    /// How many bytes there were to read.
+    pub(crate) fn read(
+        &self,
+        name: &str,
+        life: u64,
+        at: usize,
+        to: &mut [u8],
+    ) -> Result<usize, Trouble> {
+        let mut state = self.state();
+        let file = &state.file(name, life)?.current;
+        let from = file.get(at..).unwrap_or_default();
+        let count = from.len().min(to.len());
+        to[..count].copy_from_slice(&from[..count]);
+        to[count..].fill(0);
+        Ok(count)
+    }
+
+    pub(crate) fn write(
+        &self,
+        name: &str,
+        life: u64,
+        at: usize,
+        bytes: &[u8],
+    ) -> Result<(), Trouble> {
+        let mut state = self.state();
+        state.tick()?;
+        let is_full = state.is_full;
+        let file = state.file(name, life)?;
+        if is_full && file.current.len() < at + bytes.len() {
+            return Err(Trouble::Full);
+        }
+        file.change(Op::Write { at, bytes: bytes.to_vec() });
+        Ok(())
+    }
+
+    pub(crate) fn truncate(&self, name: &str, life: u64, size: usize) -> Result<(), Trouble> {
+        let mut state = self.state();
+        state.tick()?;
+        state.file(name, life)?.change(Op::Truncate(size));
+        Ok(())
+    }
+
+    pub(crate) fn sync(&self, name: &str, life: u64) -> Result<(), Trouble> {
+        let mut state = self.state();
+        state.tick()?;
+        if state.syncs_fail {
+            return Err(Trouble::SyncFailed);
+        }
+        let Image { durable, unsynced, .. } = state.file(name, life)?;
+        unsynced.drain(..).for_each(|op| op.apply(durable));
+        Ok(())
+    }
+}
+
+impl Image {
+    fn change(&mut self, op: Op) {
+        op.apply(&mut self.current);
+        self.unsynced.push(op);
+    }
+}
+
+impl State {
+    fn file(&mut self, name: &str, life: u64) -> Result<&mut Image, Trouble> {
+        if self.is_off || self.life != life {
+            return Err(Trouble::Dead);
+        }
+        Ok(self.files.entry(name.to_owned()).or_default())
+    }
+
+    fn tick(&mut self) -> Result<(), Trouble> {
+        self.operations += 1;
+        if self.cut_at == Some(self.operations) && !self.is_off {
+            self.lose_power();
+        }
+        if self.is_off { Err(Trouble::Dead) } else { Ok(()) }
+    }
+
+    fn lose_power(&mut self) {
+        self.is_off = true;
+        let mut files = std::mem::take(&mut self.files);
+        // In order of name, so that one seed means one outcome.
+        let mut names: Vec<&String> = files.keys().collect();
+        names.sort();
+        let fates: HashMap<String, Vec<u64>> = names
+            .into_iter()
+            .map(|name| {
+                let fates = files[name].unsynced.iter().map(|_| self.random(3)).collect();
+                (name.clone(), fates)
+            })
+            .collect();
+        for (name, file) in &mut files {
+            for (op, fate) in file.unsynced.drain(..).zip(&fates[name]) {
+                survive(op, *fate, &mut file.durable);
+            }
+            file.current.clone_from(&file.durable);
+        }
+        self.files = files;
+    }
+
+    /// Splitmix: small, seeded, and good enough to choose.
+    fn random(&mut self, below: u64) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.seed;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % below
+    }
+}
+
+/// What becomes of an operation that was not synced: lost, kept, or torn in the middle.
+fn survive(op: Op, fate: u64, durable: &mut Vec<u8>) {
+    match (fate, op) {
+        (0, _) => {}
+        (1, Op::Write { at, mut bytes }) => {
+            bytes.truncate(bytes.len() / 2 / SECTOR * SECTOR);
+            Op::Write { at, bytes }.apply(durable);
+        }
+        (_, op) => op.apply(durable),
+    }
+}
