@@ -45,7 +45,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
         port_flag: "--listen",
         store: store_path(arguments.store.as_deref())?,
         ahead: if arguments.accept_clock { Ahead::Accept } else { Ahead::Refuse },
-        key: if arguments.new_key { KeyWish::Another } else { KeyWish::OneIfNone },
+        key: key_wish(&arguments)?,
     })
     .await?;
     if arguments.write_profile
@@ -54,11 +54,23 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
         let profile = Profile { url: server.ready.url.clone(), api_key: key.clone() };
         profile.write(&Profile::path()?)?;
     }
+    tracing::info!(url = server.ready.url, store = server.ready.store, "serving");
     match format {
         Format::Json => output::json_line(&server.ready)?,
         Format::People => announce(&server.ready)?,
     }
     server.until_told().await
+}
+
+fn key_wish(arguments: &Arguments) -> Result<KeyWish, Complaint> {
+    if arguments.new_key {
+        return Ok(KeyWish::Another);
+    }
+    if arguments.write_profile {
+        let remembered = Profile::read(&Profile::path()?)?;
+        return Ok(KeyWish::OneUnlessKnown(remembered.map(|profile| profile.api_key)));
+    }
+    Ok(KeyWish::OneIfNone)
 }
 
 fn announce(ready: &Ready) -> Result<(), Complaint> {
@@ -105,6 +117,7 @@ pub(crate) struct Ready {
 pub(crate) struct Server {
     pub(crate) ready: Ready,
     serving: coordinator::Server<SqliteStore>,
+    signals: Signals,
 }
 
 impl Server {
@@ -112,6 +125,8 @@ impl Server {
         if !wishes.listen.ip().is_loopback() {
             return Err(not_loopback(wishes.listen));
         }
+        // Before anybody can know that there is a server to be stopped.
+        let signals = Signals::listen()?;
         let options =
             Options { ahead: wishes.ahead, ..Options::new(Arc::new(SystemClock::start())) };
         let store = SqliteStore::open(&wishes.store, options).map_err(|f| store_trouble(&f))?;
@@ -127,22 +142,22 @@ impl Server {
             api_key,
             store: format!("sqlite:{}", path.display()),
         };
-        Ok(Server { ready, serving })
+        Ok(Server { ready, serving, signals })
     }
 
     /// Serves until SIGINT or SIGTERM, then drains; a second signal does not wait for that. A store that cannot
     /// be trusted any more ends the process, so that a supervisor starts it again from disk.
     pub(crate) async fn until_told(self) -> Ended {
-        let mut signals = Signals::listen()?;
+        let Server { serving, mut signals, .. } = self;
         let ended = tokio::select! {
             () = signals.next() => {
-                output::note("draining; once more to stop at once");
+                say_draining();
                 tokio::select! {
-                    ended = self.serving.shutdown() => ended,
+                    ended = serving.shutdown() => ended,
                     () = signals.next() => return Ok(Exit::Interrupted),
                 }
             }
-            ended = self.serving.wait() => ended,
+            ended = serving.wait() => ended,
         };
         match ended {
             coordinator::Ended::Drained => Ok(Exit::Done),
@@ -153,6 +168,13 @@ impl Server {
             }
         }
     }
+}
+
+fn say_draining() {
+    if std::io::stderr().is_terminal() {
+        output::note("draining; once more to stop at once");
+    }
+    tracing::info!("draining: no new work, what is in hand is finished");
 }
 
 struct Signals {

@@ -69,6 +69,8 @@ const POLL_MS: u64 = 10_000;
 pub(crate) async fn run(client: Client, arguments: Arguments) -> Ended {
     for _ in 0..arguments.tasks {
         let envelope = lease(&client, &arguments).await?;
+        start(&client, &arguments, &envelope).await?;
+        // Told only now: a worker that dies before its first call never had the task, and the tour wants it lost.
         tell(&Told::Granted { envelope: Box::new(envelope.clone()) })?;
         let answer = attempt(&client, &arguments, &envelope).await?;
         tell(&Told::Answered { answer })?;
@@ -96,17 +98,22 @@ async fn lease(client: &Client, arguments: &Arguments) -> Result<Envelope, Compl
     }
 }
 
+async fn start(
+    client: &Client,
+    arguments: &Arguments,
+    envelope: &Envelope,
+) -> Result<(), Complaint> {
+    let started =
+        Started { attempt: envelope.attempt, worker_id: arguments.name.clone(), started_at: None };
+    let call = client.started(&envelope.task_id, &envelope.task_token, &started);
+    call.await.map(drop).map_err(server::complaint)
+}
+
 async fn attempt(
     client: &Client,
     arguments: &Arguments,
     envelope: &Envelope,
 ) -> Result<Answer, Complaint> {
-    let started =
-        Started { attempt: envelope.attempt, worker_id: arguments.name.clone(), started_at: None };
-    client
-        .started(&envelope.task_id, &envelope.task_token, &started)
-        .await
-        .map_err(server::complaint)?;
     let report = match arguments.manner {
         Manner::Finish => report(envelope, &arguments.name, Outcome::Succeeded),
         Manner::Fail => report(envelope, &arguments.name, Outcome::Failed),

@@ -46,9 +46,9 @@ fn every_ending_has_its_exit_code() {
     let id = home.submit(&["k", "--queue", "none"]);
     assert_eq!(home.run(&["runs", "cancel", &id]).code, 0);
     assert_eq!(home.run(&["runs", "watch", &id]).code, 12);
-    let again = home.run(&["runs", "cancel", &id]);
-    assert_eq!(again.code, 4, "{again:?}");
-    assert!(again.stderr.contains("[run_already_terminal]"), "{again:?}");
+    let failed = home.json(&["runs", "list", "--json", "--state", "failed"]);
+    let too_late = home.run(&["runs", "cancel", failed[0]["runId"].as_str().unwrap()]);
+    too_late.complains(4, "run_already_terminal", "ended", "runs show");
 }
 
 #[test]
