@@ -18,7 +18,9 @@ async fn answered(status: u16, error: &str) -> (Vec<WorkerEvent>, usize) {
     let coordinator = Coordinator::start().await;
     coordinator.once("/reports", Reply::Each(item_refusal(status, error)));
     let running = Running::start(echo(worker(&coordinator)).concurrency(1));
-    coordinator.offer([envelope(1), envelope(2)]);
+    coordinator.offer([envelope(1)]);
+    running.events.until("the answer", |events| !events.is_empty()).await;
+    coordinator.offer([envelope(2)]);
     running.until_committed(1).await;
     let events = running.events.all();
     running.end().await.unwrap();
