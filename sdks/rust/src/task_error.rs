@@ -5,7 +5,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use wire::limits::{MESSAGE_BYTES_MAX, STACK_TRACE_BYTES_MAX};
+use wire::limits::{MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX, STACK_TRACE_BYTES_MAX};
 use wire::requests::ReportedError;
 use wire::{ErrorCategory, Json};
 
@@ -109,9 +109,11 @@ impl TaskError {
         self
     }
 
-    /// How far a cancelled task had come; what has no JSON form is left out.
+    /// How far a cancelled task had come; what has no JSON form, or too large a one, is left out: the
+    /// report that the task has stopped must not fail on it.
     pub fn with_partial_progress(mut self, progress: &impl Serialize) -> TaskError {
-        self.partial_progress = Json::from_value(progress).ok();
+        let progress = Json::from_value(progress).ok();
+        self.partial_progress = progress.filter(|json| json.text().len() <= PAYLOAD_BYTES_MAX);
         self
     }
 
@@ -213,5 +215,14 @@ mod tests {
         assert_eq!(shortened("aé", 3), "aé");
         let error = TaskError::user_code("é".repeat(MESSAGE_BYTES_MAX));
         assert!(error.reported().message.len() <= MESSAGE_BYTES_MAX);
+    }
+
+    #[test]
+    fn partial_progress_is_left_out_where_it_would_fail_the_report() {
+        // S4-35: it is optional, the report is not.
+        let small = TaskError::cancelled().with_partial_progress(&"half");
+        assert_eq!(small.partial_progress().unwrap().text(), "\"half\"");
+        let large = TaskError::cancelled().with_partial_progress(&"x".repeat(PAYLOAD_BYTES_MAX));
+        assert_eq!(large.partial_progress(), None);
     }
 }

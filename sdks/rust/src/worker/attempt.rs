@@ -112,17 +112,20 @@ impl Attempt {
         };
         let token = &self.envelope.task_token;
         let answer = self.shop.client.started(&self.envelope.task_id, token, &started).await;
-        let refusal = match answer {
+        match answer {
             Ok(ack) if ack.verdict == Verdict::Committed => return true,
-            Ok(ack) => return self.lost(format!("started was answered {}", ack.verdict)),
-            Err(error) => error,
-        };
+            Ok(ack) => self.lost(format!("started was answered {}", ack.verdict)),
+            Err(refusal) => self.not_started(&refusal),
+        }
+        false
+    }
+
+    fn not_started(&self, refusal: &Error) {
         match refusal.verdict() {
             Some(Verdict::Rejected) => {
-                self.shop.events.emit(rejected(Some(self.envelope.task_id.clone()), &refusal));
-                false
+                self.shop.events.emit(rejected(Some(self.envelope.task_id.clone()), refusal));
             }
-            Some(_) => self.lost(reason(&refusal)),
+            Some(_) => self.lost(reason(refusal)),
             None => self.unanswered(refusal.to_string()),
         }
     }
@@ -232,8 +235,8 @@ impl Attempt {
         match delivery {
             Some(Delivery::Answered(answer)) => self.accept_answer(outcome, answer),
             Some(Delivery::Refused { code, message }) => self.reject(code, message),
-            Some(Delivery::Unanswered(why)) => drop(self.unanswered(why)),
-            None => drop(self.unanswered("the worker ended first".to_owned())),
+            Some(Delivery::Unanswered(why)) => self.unanswered(why),
+            None => self.unanswered("the worker ended first".to_owned()),
         }
     }
 
@@ -245,7 +248,7 @@ impl Attempt {
                 attempt: self.envelope.attempt,
                 outcome,
             }),
-            Some(Verdict::Cancelled) => drop(self.lost(why)),
+            Some(Verdict::Cancelled) => self.lost(why),
             Some(Verdict::Rejected) | None => self.reject(why, answer.message.unwrap_or_default()),
         }
     }
@@ -255,16 +258,14 @@ impl Attempt {
         self.shop.events.emit(WorkerEvent::Rejected { task_id, code, message });
     }
 
-    fn lost(&self, why: String) -> bool {
+    fn lost(&self, why: String) {
         let (task_id, attempt) = (self.envelope.task_id.clone(), self.envelope.attempt);
         self.shop.events.emit(WorkerEvent::Cancelled { task_id, attempt, why });
-        false
     }
 
-    fn unanswered(&self, why: String) -> bool {
+    fn unanswered(&self, why: String) {
         let (task_id, attempt) = (self.envelope.task_id.clone(), self.envelope.attempt);
         self.shop.events.emit(WorkerEvent::Unanswered { task_id, attempt, why });
-        false
     }
 
     fn loss(&self) -> String {
