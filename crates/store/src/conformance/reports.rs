@@ -88,6 +88,10 @@ pub async fn remembers_refused_reports<F: Fixture>(driver: &mut Driver<F>) {
     assert!(row.digest.is_some());
     assert_eq!(row.at, driver.now());
     assert_eq!(driver.load(&key).await, before);
+    // A worker that repeats itself does not fill the table: the first refusal of a kind stands.
+    driver.wait(verdict::Span::from_secs(1));
+    driver.about(&key, report(&late, failed())).await;
+    assert_eq!(driver.browse().refused(&key).await.expect("browsing works"), refused);
 }
 
 /// Texts of any length and any characters come back as they were, from every table they are in.

@@ -205,6 +205,17 @@ impl<'w> MemoryBatch<'w> {
         self.mine.specs.insert(id, spec);
     }
 
+    /// The first refusal of its kind under a lease; later ones say nothing new, however many come.
+    fn save_refused(&mut self, shared: &Shared, refused: Refused) {
+        let same = |row: &Refused| {
+            (&row.task, row.lease, row.call, row.code)
+                == (&refused.task, refused.lease, refused.call, refused.code)
+        };
+        if !shared.tables.refused.iter().chain(&self.mine.refused).any(same) {
+            self.mine.refused.push(refused);
+        }
+    }
+
     /// Nobody may have come in between, lock or no lock.
     fn check_bases(&self, shared: &Shared) -> Result<(), Failure> {
         for (id, base) in &self.bases {
@@ -262,7 +273,7 @@ impl Batch for MemoryBatch<'_> {
     async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
         self.with(|batch, shared| {
             changes.into_iter().try_for_each(|change| batch.save_one(shared, change))?;
-            batch.mine.refused.extend(refused);
+            refused.into_iter().for_each(|refused| batch.save_refused(shared, refused));
             Ok(())
         })
     }

@@ -1,5 +1,6 @@
 //! The SQLite engine passes the suite that the reference engine passes.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use store::ManualClock;
@@ -15,14 +16,17 @@ impl Sqlite {
     pub(crate) fn new() -> Self {
         Self { folder: TempDir::new().expect("a folder for the database") }
     }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("tenure.db")
+    }
 }
 
 impl Fixture for Sqlite {
     type Store = SqliteStore;
 
     async fn open(&mut self, clock: Arc<ManualClock>) -> SqliteStore {
-        let path = self.folder.path().join("tenure.db");
-        SqliteStore::open(path, Options::new(clock)).expect("the database opens")
+        SqliteStore::open(self.path(), Options::new(clock)).expect("the database opens")
     }
 }
 

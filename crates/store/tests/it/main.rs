@@ -1,5 +1,6 @@
 //! Integration tests of the store, one binary.
 
 mod conformance;
+mod differential;
 mod memory;
 mod sqlite;

@@ -1,0 +1,80 @@
+//! Everything a store shows, in a form that two stores can be compared by.
+
+use store::conformance::{Driver, Fixture};
+use store::{
+    Batch, Browse, Entry, Found, Loaded, QueueDepth, Refused, Store, TaskKey, Want, Writer,
+};
+use verdict::{Closed, Scope, Span, TaskId, Time};
+
+use super::asks::id;
+
+const PAGE: usize = 1000;
+
+/// What is cheap enough to compare after every batch: where every live task stands in every order.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Brief {
+    queues: Vec<QueueDepth>,
+    ready: Vec<Vec<TaskId>>,
+    due: Vec<TaskId>,
+    running: Vec<TaskId>,
+}
+
+pub(crate) async fn brief<F: Fixture>(driver: &mut Driver<F>) -> Brief {
+    let queues = driver.browse().queues(None).await.unwrap();
+    let wants = ["acme", "other"].map(|tenant| Want {
+        scope: Scope::new(tenant, "main"),
+        queues: vec!["images".into(), "letters".into(), "mails".into()],
+        kinds: None,
+        max: PAGE,
+    });
+    let now = driver.store().now();
+    let mut batch = driver.writer().begin().await.unwrap();
+    let ready = batch.ready(&wants, now).await.unwrap();
+    let ready = ready.iter().map(|want| want.iter().map(|ready| ready.task.id).collect()).collect();
+    let due = batch.due(now, PAGE).await.unwrap().iter().map(|task| task.id).collect();
+    let running = batch.running(None, PAGE).await.unwrap().iter().map(|task| task.id).collect();
+    Brief { queues, ready, due, running }
+}
+
+/// When to wake, by a writer that has just looked.
+pub(crate) async fn wakes<F: Fixture>(driver: &mut Driver<F>) -> (Option<Time>, Option<Span>) {
+    let mut batch = driver.writer().begin().await.unwrap();
+    batch.now().await.unwrap();
+    batch.commit().await.unwrap();
+    (driver.writer().next_wake().await.unwrap(), driver.writer().shortest_lease())
+}
+
+/// One task with all its rows, as readers and as writers see it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Rows {
+    found: Option<Found>,
+    loaded: Vec<Loaded>,
+    history: Vec<Entry>,
+    attempts: Vec<Closed>,
+    closed: Vec<Option<Closed>>,
+    refused: Vec<Refused>,
+}
+
+pub(crate) async fn rows<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> Rows {
+    let browse = driver.browse();
+    let found = browse.find(key).await.unwrap();
+    let history = browse.history(key, 0, PAGE).await.unwrap();
+    let attempts = browse.attempts(key).await.unwrap();
+    let refused = browse.refused(key).await.unwrap();
+    let leases: Vec<_> = attempts.iter().map(|closed| (closed.task, closed.lease)).collect();
+    let mut batch = driver.writer().begin().await.unwrap();
+    let loaded = batch.load(std::slice::from_ref(key)).await.unwrap();
+    let closed = batch.closed(&leases).await.unwrap();
+    drop(batch);
+    Rows { found, loaded, history, attempts, closed, refused }
+}
+
+/// Every row of every task.
+pub(crate) async fn whole<F: Fixture>(driver: &mut Driver<F>) -> Vec<Rows> {
+    let mut all = Vec::new();
+    for found in driver.browse().everything(None, PAGE).await.unwrap() {
+        let scope = found.subject.scope().expect("what is found has a scope").clone();
+        all.push(rows(driver, &TaskKey { scope, id: id(&found.subject) }).await);
+    }
+    all
+}
