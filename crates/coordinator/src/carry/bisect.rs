@@ -172,9 +172,17 @@ fn on_failure(failure: Failure, conflicts: &mut usize) -> Course {
         }
         FailureKind::Full | FailureKind::Unavailable => {
             tracing::warn!(error = %chain(&failure), "the store refused a batch");
-            Course::Answer(Trouble::Unavailable(failure.what))
+            Course::Answer(Trouble::Unavailable(in_words(failure)))
         }
         FailureKind::Closed | FailureKind::Fatal => Course::Stop(chain(&failure)),
+    }
+}
+
+/// What a caller may know: what was being done, and the one cause that somebody can remove.
+fn in_words(failure: Failure) -> String {
+    match failure.kind {
+        FailureKind::Full => format!("{}: the disk is full", failure.what),
+        _ => failure.what,
     }
 }
 
