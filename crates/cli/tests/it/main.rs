@@ -1,6 +1,9 @@
 //! The built binary, as people and scripts use it.
 
+mod crash;
 mod errors;
+mod full_disk;
+mod guide;
 mod help;
 mod home;
 mod runs;

@@ -1,0 +1,225 @@
+//! The disk is full: clear refusals, nothing lost, and service goes on when there is room again.
+//!
+//! The disk is a small one in memory, mounted in a mount namespace of the test's own. It needs no rights
+//! of the machine's administrator where users may make namespaces, and it is gone with the processes.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tenure::{Client, Retries};
+use wire::requests::{Completed, LeaseRequest, SubmitRun};
+use wire::{Code, Json, Outcome, State, Verdict};
+
+use crate::home::{Home, Process, Ran};
+
+const DISK_BYTES: usize = 16 << 20;
+/// What is deleted when room is needed: most of the disk, because a log is folded into the database before
+/// it is cut, so that for a moment both need their room.
+const BALLAST_BYTES: usize = 12 << 20;
+/// A few dozen of these fill the disk.
+const INPUT_BYTES: usize = 64 << 10;
+/// Far more than fit.
+const SUBMISSIONS_MAX: usize = 4 * DISK_BYTES / INPUT_BYTES;
+
+/// A disk that only processes in its namespace see.
+struct SmallDisk {
+    keeper: Process,
+    mounted_at: PathBuf,
+    by: Rights,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Rights {
+    /// A namespace of users too, in which anybody may mount.
+    Anybody,
+    Administrator,
+}
+
+impl Rights {
+    fn unshare(self) -> &'static [&'static str] {
+        match self {
+            Rights::Anybody => &["--user", "--map-root-user", "--mount"],
+            Rights::Administrator => &["--mount"],
+        }
+    }
+
+    fn enter(self) -> &'static [&'static str] {
+        match self {
+            Rights::Anybody => &["--user", "--preserve-credentials", "--mount"],
+            Rights::Administrator => &["--mount"],
+        }
+    }
+}
+
+impl SmallDisk {
+    fn mount(home: &Home) -> SmallDisk {
+        let mounted_at = home.path().join("disk");
+        fs::create_dir(&mounted_at).unwrap();
+        let by = [Rights::Anybody, Rights::Administrator].into_iter().find(|by| is_possible(*by));
+        let by = by.expect(
+            "this test mounts a small disk and may not: allow user namespaces \
+             (sysctl kernel.unprivileged_userns_clone=1) or run it as root",
+        );
+        let mount = r#"mount -t tmpfs -o "size=$1" tmpfs "$2" && echo '"mounted"' && exec cat"#;
+        let mut command = Command::new("unshare");
+        command.args(by.unshare()).args(["sh", "-c", mount, "sh"]);
+        command.arg(DISK_BYTES.to_string()).arg(&mounted_at).stdin(Stdio::piped());
+        let mut keeper = Process::start(command);
+        assert_eq!(keeper.line(), "mounted");
+        SmallDisk { keeper, mounted_at, by }
+    }
+
+    /// The path by which processes outside reach a file on the disk.
+    fn file(&self, name: &str) -> PathBuf {
+        let inside = self.mounted_at.strip_prefix("/").unwrap().join(name);
+        Path::new("/proc").join(self.keeper.child.id().to_string()).join("root").join(inside)
+    }
+
+    /// A command of the binary that sees the disk.
+    fn tenure(&self, home: &Home, arguments: &[&str]) -> Command {
+        let plain = home.tenure(arguments);
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.keeper.child.id().to_string()]).args(self.by.enter());
+        command.arg(plain.get_program()).args(plain.get_args()).stdin(Stdio::null());
+        for (name, value) in plain.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
+    fn store(&self) -> String {
+        format!("sqlite:{}", self.mounted_at.join("tenure.db").display())
+    }
+
+    fn lay_ballast(&self) {
+        let mut ballast = fs::File::create(self.file("ballast")).unwrap();
+        ballast.write_all(&vec![0; BALLAST_BYTES]).unwrap();
+    }
+
+    fn drop_ballast(&self) {
+        fs::remove_file(self.file("ballast")).unwrap();
+    }
+}
+
+fn is_possible(by: Rights) -> bool {
+    let tried =
+        Command::new("unshare").args(by.unshare()).arg("true").stderr(Stdio::null()).status();
+    tried.is_ok_and(|status| status.success())
+}
+
+fn big_run() -> SubmitRun {
+    SubmitRun {
+        kind: "heavy".to_owned(),
+        queue: "disk".to_owned(),
+        input: Json::from_text(format!("\"{}\"", "x".repeat(INPUT_BYTES))).unwrap(),
+        ..SubmitRun::default()
+    }
+}
+
+/// Submits until the disk takes no more; the keys and runs that were acknowledged, and the key that was not.
+async fn fill(client: &Client) -> (Vec<(String, String)>, String) {
+    let mut acknowledged = Vec::new();
+    for n in 0..SUBMISSIONS_MAX {
+        let key = format!("fill-{n}");
+        match client.submit(big_run(), Some(&key)).await {
+            Ok(accepted) => acknowledged.push((key, accepted.run_id)),
+            Err(error) => {
+                // A refusal with a name, not a broken connection and not a guess.
+                assert_eq!(
+                    (error.status(), error.code()),
+                    (Some(503), Some(Code::Unavailable)),
+                    "{error}"
+                );
+                let message = &error.problem().unwrap().message;
+                assert!(message.contains("full"), "`{message}` says what is wrong");
+                return (acknowledged, key);
+            }
+        }
+    }
+    panic!("{SUBMISSIONS_MAX} submissions of {INPUT_BYTES} bytes fit on {DISK_BYTES}");
+}
+
+async fn all_are_there(client: &Client, acknowledged: &[(String, String)]) {
+    for (key, id) in acknowledged {
+        let run = client.run(id).await.unwrap_or_else(|error| panic!("{key}: {error}"));
+        assert_eq!(run.input.unwrap().text().len(), INPUT_BYTES + 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_room() {
+    let home = Home::new();
+    let disk = SmallDisk::mount(&home);
+    let store = disk.store();
+    let serve = ["serve", "--json", "--listen", "127.0.0.1:0", "--store", &store];
+    let mut server = Process::start(disk.tenure(&home, &serve));
+    let ready = server.line();
+    let text = |name: &str| ready[name].as_str().unwrap();
+    let client = Client::new(text("url"), text("apiKey")).unwrap().with_retries(Retries::NONE);
+    disk.lay_ballast();
+
+    let (mut acknowledged, refused) = fill(&client).await;
+    assert!(!acknowledged.is_empty());
+    // S2-104: a refusal is a refusal. Reads go on, and find what was acknowledged and nothing else.
+    assert!(client.submit(big_run(), Some(&refused)).await.is_err(), "there is still no room");
+    all_are_there(&client, &acknowledged).await;
+    let waiting = client.queues().await.unwrap().queues.pop().unwrap();
+    assert_eq!(waiting.ready, acknowledged.len() as u64);
+
+    disk.drop_ballast();
+    // The same server takes the very call it refused.
+    let accepted = client.submit(big_run(), Some(&refused)).await.expect("there is room again");
+    assert_eq!(accepted.replayed, None, "nothing of the refused call was kept");
+    acknowledged.push((refused, accepted.run_id));
+    assert!(server.child.try_wait().unwrap().is_none(), "the server never went away");
+    work_off(&client, acknowledged.len()).await;
+    all_are_there(&client, &acknowledged).await;
+
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), 0);
+    let verify = disk.tenure(&home, &["verify", "--json", "--store", &store]).output().unwrap();
+    let ran = Ran::of(verify);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let found: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(
+        (&found["findings"], &found["tasks"]),
+        (&Value::Array(Vec::new()), &acknowledged.len().into())
+    );
+}
+
+/// Every run that was accepted can be done.
+async fn work_off(client: &Client, runs: usize) {
+    let poll = LeaseRequest {
+        worker_id: "w".to_owned(),
+        queues: vec!["disk".to_owned()],
+        max: 8,
+        ..LeaseRequest::default()
+    };
+    let mut done = 0;
+    while done < runs {
+        let leases = client.lease(&poll).await.unwrap().leases;
+        assert!(!leases.is_empty(), "{done} of {runs} runs are done and no more is ready");
+        for lease in leases {
+            let report = Completed {
+                attempt: lease.attempt,
+                worker_id: "w".to_owned(),
+                outcome: Outcome::Succeeded,
+                completed_at: None,
+                output: None,
+                error: None,
+                metrics: None,
+                cancelled_during_phase: None,
+                partial_progress: None,
+            };
+            let ack = client.completed(&lease.task_id, &lease.task_token, &report).await.unwrap();
+            assert_eq!((ack.verdict, ack.state), (Verdict::Committed, State::Succeeded));
+            done += 1;
+        }
+    }
+}

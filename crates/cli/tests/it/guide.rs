@@ -1,0 +1,83 @@
+//! The guide for people who know only curl, followed to the letter.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::home::{Home, Process};
+
+const GUIDE: &str = include_str!("../../../../docs/guide/worker-in-any-language.md");
+
+/// Printed after each block, so that answers can be told apart.
+const END_OF_BLOCK: &str = "@@ end of block @@";
+
+/// The shell blocks, in order.
+fn blocks() -> Vec<&'static str> {
+    let fenced = GUIDE.split("\n```sh\n").skip(1);
+    fenced.map(|rest| rest.split_once("\n```").expect("a block has an end").0).collect()
+}
+
+/// Starts a coordinator as the guide says, and takes the two lines to paste.
+fn start(home: &Home) -> (Process, String) {
+    let mut dev = Process::start(home.tenure(&["dev", "--port", "0"]));
+    let mut greeting = String::new();
+    while !greeting.contains("Ctrl-C") {
+        greeting.push_str(&dev.text_line());
+    }
+    let lines = greeting.lines().filter(|line| line.trim_start().starts_with("export "));
+    let pasted: Vec<&str> = lines.collect();
+    assert_eq!(pasted.len(), 2, "the guide promises two lines to paste: {greeting}");
+    (dev, pasted.join("\n"))
+}
+
+/// Runs blocks in one shell that knows what was pasted and nothing else; the answer of each.
+fn follow(home: &Home, pasted: &str, blocks: &[&str]) -> Vec<Value> {
+    let mut script = format!("{pasted}\n");
+    for block in blocks {
+        script.push_str(&format!("{block}\necho; echo '{END_OF_BLOCK}'\n"));
+    }
+    let mut shell = Command::new("bash");
+    shell.args(["-eu", "-c", &script]).current_dir(home.path()).stdin(Stdio::null()).env_clear();
+    shell.env("PATH", std::env::var_os("PATH").unwrap());
+    let ran = shell.output().expect("bash and curl are what the guide asks for");
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success() && stderr.is_empty(), "{stderr}");
+    let stdout = String::from_utf8(ran.stdout).unwrap();
+    let answers = stdout.split(END_OF_BLOCK).take(blocks.len());
+    answers
+        .map(|text| serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}")))
+        .collect()
+}
+
+#[test]
+fn somebody_with_curl_alone_finishes_a_task_by_the_guide() {
+    let home = Home::new();
+    let (_dev, pasted) = start(&home);
+    let blocks = blocks();
+    let [submit, lease, started, heartbeat, report, look] = blocks[..] else {
+        panic!("the guide has {} blocks: each has its own check here", blocks.len());
+    };
+    // Both calls that the guide says may be sent again are sent again.
+    let script = [submit, submit, lease, started, heartbeat, report, report, look];
+    let answers = follow(&home, &pasted, &script);
+    let [first, second, leases, started, heartbeat, report, again, run] = &answers[..] else {
+        panic!("every block has one answer: {answers:?}");
+    };
+
+    assert_eq!((&first["state"], &first["runId"]), (&"queued".into(), &second["runId"]));
+    let lease = &leases["leases"][0];
+    assert_eq!((&lease["input"]["name"], &lease["attempt"]), (&"Ada".into(), &1.into()));
+    for member in ["taskToken", "leaseExpiresAt", "heartbeatIntervalMs", "fence"] {
+        assert!(!lease[member].is_null(), "{member} in {lease}");
+    }
+    assert_eq!(started["verdict"], "COMMITTED");
+    assert_eq!(
+        (&heartbeat["verdict"], &heartbeat["shouldCancel"]),
+        (&"COMMITTED".into(), &false.into())
+    );
+    // S3-11, S3-62: one verdict, and the same again for the same report.
+    assert_eq!((&report["verdict"], &report["replayed"]), (&"COMMITTED".into(), &false.into()));
+    assert_eq!((&again["verdict"], &again["replayed"]), (&"COMMITTED".into(), &true.into()));
+    assert_eq!((&run["runId"], &run["state"]), (&first["runId"], &"succeeded".into()));
+    assert_eq!(run["output"]["text"], "Hello, Ada");
+}
