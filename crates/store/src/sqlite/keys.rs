@@ -8,6 +8,7 @@
 //! are dropped, the others move forward to the current hour.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use verdict::decide::submit::KEY_WINDOW;
@@ -50,10 +51,9 @@ impl KeyBook {
     }
 
     pub(super) fn insert(&mut self, hash: u64, row: i64) {
-        if self.rows.contains_key(&hash) {
-            self.more.entry(hash).or_default().push(row);
-        } else {
-            self.rows.insert(hash, row);
+        match self.rows.entry(hash) {
+            Entry::Vacant(first) => drop(first.insert(row)),
+            Entry::Occupied(_) => self.more.entry(hash).or_default().push(row),
         }
     }
 

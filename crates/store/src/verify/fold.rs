@@ -77,11 +77,10 @@ fn with_payloads(entry: &Entry) -> Request {
     for event in &entry.events {
         let Event::AttemptClosed { closed, next } = event else { continue };
         report.claims.clone_from(&closed.claims);
-        match (&mut report.outcome, next) {
-            (Outcome::Succeeded { output } | Outcome::Cancelled { output }, Next::End(end)) => {
-                output.clone_from(&end.output);
-            }
-            _ => {}
+        if let Outcome::Succeeded { output } | Outcome::Cancelled { output } = &mut report.outcome
+            && let Next::End(end) = next
+        {
+            output.clone_from(&end.output);
         }
     }
     request

@@ -1,7 +1,14 @@
 //! What only the SQLite engine promises: files, locks, commits and the loss of power.
 
+#![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
+
 mod basics;
+mod codec;
 mod disk;
+mod keys;
+mod opening;
 mod play;
 mod power;
+mod tables;
+mod tampering;
 mod vfs;

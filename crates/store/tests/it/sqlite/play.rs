@@ -13,7 +13,7 @@ use verdict::request::{
     Caller, Cancel, Grant, Heartbeat, Manner, Outcome, Report, Started, Submit,
 };
 use verdict::{
-    Answer, Digest, Event, Fault, Json, LeaseId, Moment, Name, Policy, Request, Scope, Seen,
+    Answer, Digest, Event, Fault, Json, LeaseId, Moment, Name, Policy, Request, Scope, Seen, Span,
     Subject, TaskId, Verdict,
 };
 
@@ -55,6 +55,13 @@ impl Play {
         Self::open_with(path, options(&clock), clock).await.unwrap()
     }
 
+    /// Opens when this much time has passed since tests begin.
+    pub(crate) async fn open_at(path: &Path, passed: Span) -> Self {
+        let clock = Arc::new(ManualClock::default());
+        clock.advance(passed);
+        Self::open_with(path, options(&clock), clock).await.unwrap()
+    }
+
     pub(crate) async fn open_with(
         path: &Path,
         options: Options,
@@ -75,18 +82,20 @@ impl Play {
         policy: Policy,
         spec: Spec,
     ) -> Step<Verdict> {
-        let submit = Submit {
-            id: TaskId::from_u128(id),
-            scope: Scope::default(),
-            kind: "resize".into(),
-            queue: "images".into(),
-            priority: 0,
-            policy,
-            run_at: None,
-            input: Digest::of(&[spec.input.as_str().as_bytes()]),
-            fingerprint: spec.fingerprint,
-        };
+        let submit = submission(id, policy, &spec);
         self.carry(id, Request::Submit(submit), Some(spec)).await
+    }
+
+    /// Submits without having loaded, as somebody would who believes the id to be new.
+    pub(crate) async fn submit_again(&mut self, id: u128, key: &str) -> Step<()> {
+        let mut batch = self.writer.begin().await?;
+        let at = Moment { now: batch.now().await?, epoch: 1 };
+        let spec = spec(Some(key));
+        let request = Request::Submit(submission(id, Policy::default(), &spec));
+        let (_, change) = decide(&Subject::Absent, None, &request, at, Some(spec));
+        batch.save(change.into_iter().collect(), vec![]).await?;
+        batch.commit().await?;
+        Ok(())
     }
 
     /// Grants the first ready task to a worker.
@@ -215,6 +224,20 @@ pub(crate) fn decide(
         entries: is_history.then_some(entry).into_iter().collect(),
     };
     (verdict, Some(change))
+}
+
+fn submission(id: u128, policy: Policy, spec: &Spec) -> Submit {
+    Submit {
+        id: TaskId::from_u128(id),
+        scope: Scope::default(),
+        kind: "resize".into(),
+        queue: "images".into(),
+        priority: 0,
+        policy,
+        run_at: None,
+        input: Digest::of(&[spec.input.as_str().as_bytes()]),
+        fingerprint: spec.fingerprint,
+    }
 }
 
 pub(crate) fn key(id: u128) -> TaskKey {

@@ -1,0 +1,227 @@
+//! Every decision reads back as it was written.
+
+use proptest::prelude::*;
+use store::codec::abridge::{self, Payloads};
+use store::codec::{Stored, Unreadable};
+use store::{Entry, Renewals, Resources};
+use verdict::event::Submitted;
+use verdict::request::{
+    Caller, Cancel, Extend, Grant, Heartbeat, Manner, Outcome, Report, Started, Submit, Undelivered,
+};
+use verdict::{
+    AttemptOutcome, CancelRequest, Category, Closed, Digest, End, Event, Fault, Fence, Json,
+    LeaseId, Next, Policy, Progress, Reason, Request, Scope, Span, State, TaskId, Text, Time,
+};
+
+fn reads_back<T: Stored + PartialEq + std::fmt::Debug>(value: &T) {
+    let text = value.write();
+    assert_eq!(&T::read(&text).unwrap(), value, "{text}");
+}
+
+fn policy() -> Policy {
+    Policy {
+        attempt_limit: Some(Span::from_millis(u64::MAX)),
+        deadline: Some(Time::from_millis(i64::MAX)),
+        seed: Some(u64::MAX),
+        ..Policy::default()
+    }
+}
+
+fn caller() -> Caller {
+    Caller { worker: "w".into(), attempt: 2, lease: LeaseId::from_u128(5), epoch: 3 }
+}
+
+fn fault(category: Category) -> Fault {
+    Fault {
+        category,
+        message: "said \"no\"\n".into(),
+        stack_trace: Some(Text::from("line\n".repeat(50))),
+        retryable: Some(false),
+    }
+}
+
+fn closed(outcome: AttemptOutcome, reason: Option<Reason>) -> Closed {
+    Closed {
+        task: TaskId::from_u128(u128::MAX),
+        attempt: 1,
+        lease: LeaseId::from_u128(9),
+        fence: Fence::from_u64(u64::MAX),
+        owner: "w".into(),
+        granted_at: Time::from_millis(-1),
+        started_at: Some(Time::from_millis(0)),
+        closed_at: Time::from_millis(7),
+        outcome,
+        reason,
+        fault: Some(fault(Category::Timeout)),
+        report: Some(Digest::of(&[b"report"])),
+        claims: Some(Json::from(format!("{{\"logs\":\"{}\"}}", "l".repeat(300)))),
+    }
+}
+
+fn end(state: State, reason: Option<Reason>) -> End {
+    let output = Some(Json::from(format!("[{}1]", "0,".repeat(200))));
+    End { state, reason, output, fault: Some(fault(Category::UserCode)) }
+}
+
+fn requests() -> Vec<Request> {
+    let submit = Submit {
+        id: TaskId::from_u128(1),
+        scope: Scope::new("acme", "main"),
+        kind: "k".into(),
+        queue: "q".into(),
+        priority: i32::MIN,
+        policy: policy(),
+        run_at: Some(Time::from_millis(4)),
+        input: Digest::of(&[b"in"]),
+        fingerprint: Digest::of(&[b"all"]),
+    };
+    let progress = Some(Progress { percent: Some(50), message: Some("half".into()) });
+    let report = |outcome| {
+        let claims = closed(AttemptOutcome::Failed, None).claims;
+        let digest = Digest::of(&[b"report"]);
+        Request::Report(Report { caller: caller(), outcome, digest, claims })
+    };
+    let output = end(State::Succeeded, None).output;
+    vec![
+        Request::Submit(submit.clone()),
+        Request::Submit(Submit { policy: Policy::default(), run_at: None, ..submit }),
+        Request::Grant(Grant {
+            lease: LeaseId::from_u128(2),
+            owner: "w".into(),
+            poll: Some("p".into()),
+        }),
+        Request::Started(Started { caller: caller() }),
+        Request::Heartbeat(Heartbeat { caller: caller(), progress }),
+        report(Outcome::Succeeded { output: output.clone() }),
+        report(Outcome::Failed(fault(Category::DataQuality))),
+        report(Outcome::Cancelled { output }),
+        report(Outcome::Succeeded { output: None }),
+        Request::Cancel(Cancel { reason: Some("why".into()), manner: Manner::Ask }),
+        Request::Cancel(Cancel { reason: None, manner: Manner::Force }),
+        Request::Sweep,
+        Request::Undelivered(Undelivered { lease: LeaseId::from_u128(2) }),
+        Request::Extend(Extend { deaf_since: Time::from_millis(1), gap: Span::from_millis(2) }),
+    ]
+}
+
+fn events() -> Vec<Event> {
+    let submitted = Submitted {
+        id: TaskId::from_u128(1),
+        scope: Scope::default(),
+        kind: "k".into(),
+        queue: "q".into(),
+        priority: 3,
+        policy: policy(),
+        due: Time::from_millis(1),
+        input: Digest::of(&[b"in"]),
+    };
+    let expires_at = Time::from_millis(99);
+    let mut events = vec![
+        Event::Submitted(Box::new(submitted)),
+        Event::Granted {
+            lease: LeaseId::from_u128(1),
+            owner: "w".into(),
+            poll: None,
+            fence: Fence::new(1, 1),
+            expires_at,
+        },
+        Event::Started,
+        Event::Renewed { expires_at, progress: Some(Progress { percent: None, message: None }) },
+        Event::Extended { expires_at, signalled_at: Some(Time::from_millis(5)) },
+        Event::CancelRequested { reason: Some("why".into()) },
+        Event::CancelSignalled,
+    ];
+    for outcome in AttemptOutcome::ALL {
+        for reason in Reason::ALL {
+            let closed = Box::new(closed(outcome, Some(reason)));
+            events.push(Event::AttemptClosed { closed, next: Next::Retry { due: expires_at } });
+        }
+    }
+    for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
+        events.push(Event::Ended(end(state, None)));
+        let closed = Box::new(closed(AttemptOutcome::Succeeded, None));
+        let next = Next::End(end(state, Some(Reason::CancelForced)));
+        events.push(Event::AttemptClosed { closed, next });
+    }
+    events
+}
+
+#[test]
+fn every_request_and_event_reads_back() {
+    // S2-114: a record is only worth what can be read of it again.
+    requests().iter().for_each(reads_back);
+    events().iter().for_each(reads_back);
+    reads_back(&events());
+}
+
+#[test]
+fn every_column_reads_back() {
+    reads_back(&policy());
+    Category::ALL.into_iter().for_each(|category| reads_back(&fault(category)));
+    reads_back(&CancelRequest {
+        requested_at: Time::from_millis(1),
+        reason: None,
+        signalled_at: Some(Time::from_millis(2)),
+    });
+    reads_back(&Progress { percent: Some(100), message: Some("all".into()) });
+    reads_back(&Resources { memory_bytes: Some(u64::MAX), ..Resources::default() });
+    reads_back(&Renewals {
+        claim_version: u32::MAX,
+        revision: 1,
+        decided_at: Time::from_millis(3),
+        heartbeat_at: None,
+        expires_at: Some(Time::from_millis(4)),
+        heard: true,
+    });
+}
+
+#[test]
+fn what_we_did_not_write_is_not_read() {
+    let read: Result<Policy, Unreadable> = Policy::read("{\"lease\":true}");
+    assert_eq!(read.unwrap_err().to_string(), "a stored policy cannot be read");
+    assert!(Request::read("{\"sweeping\":{}}").is_err());
+    assert!(Event::read("{\"ended\":{\"state\":\"finished\"}}").is_err());
+}
+
+fn entry(request: Request, events: Vec<Event>) -> Entry {
+    Entry { n: 1, at: Time::from_millis(1), epoch: 1, rules: 1, request, loaded: None, events }
+}
+
+#[test]
+fn payloads_are_stored_once_and_come_back_with_the_entry() {
+    let attempt = closed(AttemptOutcome::Failed, None);
+    let mut ended = end(State::Succeeded, None);
+    ended.fault.clone_from(&attempt.fault);
+    let event =
+        Event::AttemptClosed { closed: Box::new(attempt.clone()), next: Next::End(ended.clone()) };
+    for request in requests() {
+        let mut whole = entry(request, vec![event.clone()]);
+        if let Request::Report(report) = &mut whole.request
+            && let Outcome::Failed(fault) = &mut report.outcome
+        {
+            *fault = attempt.fault.clone().unwrap();
+        }
+        let short = abridge::abridge(&whole);
+        assert!(!short.events.write().contains("0,0,0"), "no output in the history");
+        assert!(!short.events.write().contains("llll"), "no claims in the history");
+        let attempts = [attempt.clone()];
+        let payloads = Payloads { attempts: &attempts, end: Some(&ended) };
+        assert_eq!(abridge::restore(short.clone(), payloads), whole);
+        let changed = End { output: Some("[]".into()), ..ended.clone() };
+        let payloads = Payloads { attempts: &attempts, end: Some(&changed) };
+        assert_ne!(abridge::restore(short, payloads), whole, "another output is not taken for it");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_reads_back(message in ".*", trace in ".{0,200}", retryable: Option<bool>) {
+        let fault = Fault {
+            category: Category::UserCode,
+            message: message.into(),
+            stack_trace: Some(trace.into()),
+            retryable,
+        };
+        prop_assert_eq!(Fault::read(&fault.write()).unwrap(), fault);
+    }
+}

@@ -1,0 +1,152 @@
+//! Who may open a file, and which files are opened at all.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use store::sqlite::SqliteStore;
+use store::{Ahead, Browse, Clock, Failure, FailureKind, ManualClock, Store};
+use verdict::Span;
+
+use super::play::{Play, key, options};
+
+/// Set for the second process of the test below: the file it must not get.
+const SECOND_OPENER: &str = "TENURE_TEST_SECOND_OPENER";
+
+fn open(path: &Path) -> Result<SqliteStore, Failure> {
+    SqliteStore::open(path, options(&Arc::new(ManualClock::default())))
+}
+
+fn refusal(path: &Path) -> String {
+    let failure = open(path).map(drop).expect_err("this file is not to be opened");
+    assert_eq!(failure.kind, FailureKind::Closed);
+    failure.to_string()
+}
+
+#[test]
+fn a_second_opener_is_refused_with_the_owners_process() {
+    // S2-111: two coordinators on one file could both decide; only one may open it.
+    if let Ok(path) = std::env::var(SECOND_OPENER) {
+        println!("{}", refusal(Path::new(&path)));
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenure.db");
+    let first = open(&path).unwrap();
+    let pid = format!("already open in process {}", std::process::id());
+    assert!(refusal(&path).contains(&pid), "in the same process");
+
+    let crooked = folder.path().join(".").join("tenure.db");
+    assert!(refusal(&crooked).contains(&pid), "by another spelling of the path");
+
+    let me = std::env::current_exe().unwrap();
+    let test = "sqlite::opening::a_second_opener_is_refused_with_the_owners_process";
+    let second = Command::new(me)
+        .args(["--exact", test, "--nocapture"])
+        .env(SECOND_OPENER, &path)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&second.stdout).into_owned();
+    assert!(second.status.success() && said.contains(&pid), "in another process: {said}");
+
+    drop(first);
+    open(&path).expect("the file is free again");
+}
+
+#[tokio::test]
+async fn there_is_one_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let play = Play::open(&folder.path().join("tenure.db")).await;
+    let second = play.store.writer().await.map(drop).unwrap_err();
+    assert_eq!(second.kind, FailureKind::Closed);
+    let store = play.store.clone();
+    drop(play);
+    store.writer().await.expect("the writer is free again");
+}
+
+#[tokio::test]
+async fn nobody_else_reads_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep").join("tenure.db");
+    let mut play = Play::open(&path).await;
+    play.submit(1).await.unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(&path.with_file_name("tenure.db-wal")), 0o600);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+}
+
+#[test]
+fn a_database_of_a_newer_tenure_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenure.db");
+    drop(open(&path).unwrap());
+    let raw = Connection::open(&path).unwrap();
+    raw.execute(
+        "INSERT INTO refinery_schema_history (version, name, applied_on, checksum)
+         VALUES (99, 'later', '2030-01-01T00:00:00Z', '1')",
+        [],
+    )
+    .unwrap();
+    drop(raw);
+    let said = refusal(&path);
+    assert!(said.contains("format 99") && said.contains("newer Tenure"), "{said}");
+}
+
+#[test]
+fn a_database_of_another_program_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other.db");
+    let raw = Connection::open(&path).unwrap();
+    raw.execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
+    drop(raw);
+    assert!(refusal(&path).contains("another program"));
+    let raw = Connection::open(&path).unwrap();
+    let tables: i64 =
+        raw.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).unwrap();
+    assert_eq!(tables, 1, "and it is left as it was");
+
+    let path = folder.path().join("letter.txt");
+    std::fs::write(&path, "Dear reader, this is not a database at all. ".repeat(100)).unwrap();
+    assert!(refusal(&path).contains("not a database"));
+}
+
+#[tokio::test]
+async fn a_clock_far_behind_the_store_is_refused_unless_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenure.db");
+    let mut play = Play::open(&path).await;
+    play.clock.advance(Span::from_secs(2 * 60 * 60));
+    play.submit(1).await.unwrap();
+    let written = play.store.now();
+    drop(play);
+
+    assert!(refusal(&path).contains("--accept-clock"));
+    let clock = Arc::new(ManualClock::default());
+    let accepting = store::sqlite::Options { ahead: Ahead::Accept, ..options(&clock) };
+    let store = SqliteStore::open(&path, accepting).unwrap();
+    assert!(clock.wall() < written && store.now() >= written, "time never runs backwards");
+    assert!(store.browse().find(&key(1)).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn opening_leaves_no_log_behind() {
+    // What is shown after opening is in the file itself, not only in a log that was just read.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenure.db");
+    let mut play = Play::open(&path).await;
+    play.submit(1).await.unwrap();
+    // A copy of the files as a crash would leave them.
+    let copy = folder.path().join("copy.db");
+    for suffix in ["", "-wal"] {
+        let from = folder.path().join(format!("tenure.db{suffix}"));
+        std::fs::copy(from, folder.path().join(format!("copy.db{suffix}"))).unwrap();
+    }
+    let log = folder.path().join("copy.db-wal");
+    assert!(std::fs::metadata(&log).unwrap().len() > 0, "the log has something to recover");
+    let store = open(&copy).unwrap();
+    assert_eq!(std::fs::metadata(&log).map_or(0, |log| log.len()), 0);
+    assert!(store.browse().find(&key(1)).await.unwrap().is_some());
+}

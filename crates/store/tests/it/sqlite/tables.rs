@@ -1,0 +1,140 @@
+//! What the database itself refuses, whoever asks.
+
+use rusqlite::Connection;
+use store::{Batch, Browse, Change, FailureKind, Refused, Store, Writer};
+use verdict::{Digest, Stamp, Subject};
+
+use super::play::{Play, key};
+
+/// A store with one ended task and one that waits, and a connection beside it.
+async fn ended_and_waiting(path: &std::path::Path) -> (Play, Connection) {
+    let mut play = Play::open(path).await;
+    play.submit(1).await.unwrap();
+    let ready = play.grant().await.unwrap().unwrap();
+    play.succeed(&ready, "1").await.unwrap();
+    play.submit(2).await.unwrap();
+    refuse(&mut play, &ready).await;
+    let raw = Connection::open(path).unwrap();
+    (play, raw)
+}
+
+async fn refuse(play: &mut Play, ready: &store::Ready) {
+    let lease = ready.task.lease().unwrap();
+    let refused = Refused {
+        task: key(1),
+        lease: lease.id,
+        attempt: 1,
+        worker: lease.owner.clone(),
+        call: "report",
+        code: "conflicting_report",
+        stamp: Stamp::Rejected,
+        digest: Some(Digest::of(&[b"other"])),
+        at: play.store.now(),
+    };
+    let mut batch = play.writer.begin().await.unwrap();
+    batch.save(vec![], vec![refused.clone()]).await.unwrap();
+    batch.save(vec![], vec![refused]).await.unwrap();
+    batch.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_has_ended_cannot_be_changed_or_deleted() {
+    // S2-41, S2-111: terminal is immutable, by the table and not by discipline.
+    let folder = tempfile::tempdir().unwrap();
+    let (_play, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
+    for table in ["done", "attempts", "history", "refused", "inputs"] {
+        let rows: i64 =
+            raw.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
+        assert!(rows > 0, "{table} has rows to protect");
+        let column = if matches!(table, "done" | "inputs") { "row" } else { "task" };
+        for sql in
+            [format!("UPDATE {table} SET {column} = {column}"), format!("DELETE FROM {table}")]
+        {
+            let error = raw.execute(&sql, []).unwrap_err();
+            let said = error.to_string();
+            assert!(said.contains("once") || said.contains("never"), "{sql}: {said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_ended_task_never_lives_again() {
+    // S2-41: there is no way back from done to live, under the old row or a new one.
+    let folder = tempfile::tempdir().unwrap();
+    let (_play, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
+    let columns = "lane, priority, state, revision, due, lease_ms, attempt, failures, lost, \
+        undelivered, claim_version, decided_at, entries, chain";
+    for (row, id) in [("1", "i.id"), ("7", "i.id"), ("1", "randomblob(16)")] {
+        let sql = format!(
+            "INSERT INTO live (row, id, {columns}) SELECT {row}, {id}, i.lane, 0, 'queued', 1, 0, 0,
+             0, 0, 0, 0, 0, 0, 0, zeroblob(32) FROM inputs i WHERE i.row = 1"
+        );
+        assert!(raw.execute(&sql, []).is_err(), "row {row}, id {id}");
+    }
+    let sql = "UPDATE live SET state = 'succeeded'";
+    assert!(raw.execute(sql, []).is_err(), "a live row has no end");
+    assert!(
+        raw.execute("UPDATE live SET state = 'running'", []).is_err(),
+        "nor a lease from nowhere"
+    );
+    assert!(raw.execute("UPDATE live SET row = row + 1", []).is_err(), "nor another name");
+}
+
+#[tokio::test]
+async fn refusals_of_one_kind_are_kept_once() {
+    // R-9: kept outside the state machine, and bounded however often a worker repeats itself.
+    let folder = tempfile::tempdir().unwrap();
+    let (play, _raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
+    let refused = play.store.browse().refused(&key(1)).await.unwrap();
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].code, "conflicting_report");
+}
+
+#[tokio::test]
+async fn a_failed_save_takes_the_whole_batch_back() {
+    // W-4: nothing of a batch that failed is there, in the tables or in the order.
+    let folder = tempfile::tempdir().unwrap();
+    let (mut play, _raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
+    let mut batch = play.writer.begin().await.unwrap();
+    let now = batch.now().await.unwrap();
+    let ready = batch.ready(&[super::play::want(1)], now).await.unwrap().remove(0).remove(0);
+    let mut good = ready.task.clone();
+    good.revision += 1;
+    let change = |before, after| Change {
+        before: Some(before),
+        after: Subject::Live(after),
+        spec: None,
+        closed: vec![],
+        entries: vec![],
+    };
+    let stale = change(ready.task.revision + 7, ready.task.clone());
+    let failure = batch
+        .save(vec![change(ready.task.revision, good), stale], vec![])
+        .await
+        .expect_err("a stale revision is refused");
+    assert_eq!(failure.kind, FailureKind::Conflict(ready.task.id));
+    assert!(batch.commit().await.is_err(), "the batch is over");
+
+    let again = play.grant().await.unwrap().expect("the task is where it was");
+    assert_eq!(again.task.id, ready.task.id);
+    assert_eq!(again.task.revision, ready.task.revision + 1);
+}
+
+#[tokio::test]
+async fn a_batch_without_changes_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenure.db");
+    let (mut play, _raw) = ended_and_waiting(&path).await;
+    let log = path.with_file_name("tenure.db-wal");
+    let written = || std::fs::metadata(&log).unwrap().len();
+    let before = written();
+    let mut batch = play.writer.begin().await.unwrap();
+    batch.load(&[key(1), key(2)]).await.unwrap();
+    batch.commit().await.unwrap();
+    assert_eq!(written(), before);
+    play.clock.advance(verdict::Span::from_secs(1));
+    let mut batch = play.writer.begin().await.unwrap();
+    batch.pulse();
+    batch.commit().await.unwrap();
+    assert!(written() > before, "a pulse moves the clock");
+}

@@ -1,0 +1,151 @@
+//! Whoever changes a row behind the store's back is found out.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use store::sqlite::SqliteStore;
+use store::verify::{Report, verify};
+use store::{ManualClock, Store};
+use verdict::request::{Manner, Outcome};
+use verdict::{Category, Fault, Policy, Span};
+
+use super::play::{Play, options, spec};
+
+/// A store with tasks in every state, reached in many ways.
+async fn populate(path: &Path) {
+    let mut play = Play::open(path).await;
+    play.submit(1).await.unwrap();
+    let ready = play.grant().await.unwrap().unwrap();
+    play.started(&ready).await.unwrap();
+    play.clock.advance(Span::from_secs(10));
+    play.heartbeat(&ready).await.unwrap();
+    play.succeed(&ready, &format!("\"{}\"", "o".repeat(300))).await.unwrap();
+
+    let once = Policy { failures_max: 2, ..Policy::default() };
+    play.submit_with(2, once, spec(Some("k"))).await.unwrap();
+    let fault = Fault {
+        category: Category::UserCode,
+        message: "no".into(),
+        stack_trace: Some("at line 1\n".repeat(30).into()),
+        retryable: None,
+    };
+    for _ in 0..2 {
+        let ready = play.grant().await.unwrap().unwrap();
+        play.fail(&ready, fault.clone()).await.unwrap();
+        play.clock.advance(Span::from_secs(600));
+    }
+
+    play.submit(3).await.unwrap();
+    play.grant().await.unwrap().unwrap();
+    play.cancel(3, Manner::Force).await.unwrap();
+
+    play.submit(4).await.unwrap();
+    let ready = play.grant().await.unwrap().unwrap();
+    play.started(&ready).await.unwrap();
+    play.cancel(4, Manner::Ask).await.unwrap();
+    play.heartbeat(&ready).await.unwrap();
+    play.report(&ready, Outcome::Cancelled { output: None }).await.unwrap();
+
+    play.submit(5).await.unwrap();
+    let ready = play.grant().await.unwrap().unwrap();
+    play.heartbeat(&ready).await.unwrap();
+    play.clock.advance(Span::from_secs(600));
+    play.sweep(5).await.unwrap();
+    let ready = play.grant().await.unwrap().unwrap();
+    play.heartbeat(&ready).await.unwrap();
+    play.submit(6).await.unwrap();
+}
+
+async fn verified(path: &Path) -> Report {
+    let accepting = store::sqlite::Options {
+        ahead: store::Ahead::Accept,
+        ..options(&Arc::new(ManualClock::default()))
+    };
+    let store = SqliteStore::open(path, accepting).unwrap();
+    verify(store.browse()).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_honest_store_has_no_findings() {
+    // S2-114: every ended task has a record that anybody can compute again.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenure.db");
+    populate(&path).await;
+    let report = verified(&path).await;
+    assert_eq!(report.findings, []);
+    assert_eq!((report.tasks, report.attempts), (6, 6));
+    assert!(report.entries > 15);
+}
+
+/// The ways to lie, each with a word that the finding must contain.
+const TAMPERINGS: [(&str, &str); 30] = [
+    ("UPDATE done SET state = 'failed' WHERE row = 1", "history"),
+    ("UPDATE done SET output = '2' WHERE row = 1", "record"),
+    ("UPDATE done SET reason = 'CANCEL_TIMEOUT' WHERE row = 3", "history"),
+    ("UPDATE done SET completed_at = completed_at + 1 WHERE row = 1", "completed_at"),
+    ("UPDATE done SET started_at = NULL WHERE row = 1", "started_at"),
+    ("UPDATE done SET record = zeroblob(32) WHERE row = 2", "record"),
+    ("UPDATE done SET attempt = 5 WHERE row = 1", "attempts"),
+    ("UPDATE done SET entries = 9 WHERE row = 1", "entries"),
+    ("UPDATE done SET fault = NULL WHERE row = 2", "end"),
+    ("UPDATE done SET cancel = NULL WHERE row = 3", "cancel"),
+    ("DELETE FROM done WHERE row = 1", "neither live nor done"),
+    ("DELETE FROM live WHERE row = 6", "neither live nor done"),
+    ("UPDATE live SET revision = 1 WHERE row = 5", "revision"),
+    ("UPDATE live SET attempt = 1 WHERE row = 5", "attempt"),
+    ("UPDATE live SET owner = 'mallory' WHERE row = 5", "phase"),
+    ("UPDATE live SET fence = 1 WHERE row = 5", "fence"),
+    ("UPDATE live SET due = due + 1 WHERE row = 6", "phase"),
+    ("UPDATE live SET chain = zeroblob(32) WHERE row = 6", "record"),
+    ("UPDATE live SET lost = 0 WHERE row = 5", "lost"),
+    ("UPDATE attempts SET outcome = 'SUCCEEDED' WHERE task = 3", "attempts"),
+    ("UPDATE attempts SET claims = '{}' WHERE task = 1", "attempts"),
+    ("UPDATE attempts SET owner = 'mallory' WHERE task = 2 AND attempt = 1", "record"),
+    ("DELETE FROM attempts WHERE task = 2 AND attempt = 1", "attempt 2 stands where attempt 1"),
+    ("DELETE FROM history WHERE task = 2 AND n = 2", "entry 3 stands where entry 2"),
+    ("DELETE FROM history WHERE task = 1 AND n = 4", "history says running"),
+    ("UPDATE history SET at = at - 5000 WHERE task = 2 AND n = 3", "older"),
+    (
+        "UPDATE history SET request = '{\"cancel\":{\"manner\":\"force\"}}' WHERE task = 2 AND n = 3",
+        "decide",
+    ),
+    ("UPDATE history SET events = '[\"started\"]' WHERE task = 2 AND n = 4", "fit"),
+    ("UPDATE history SET events = 'gibberish' WHERE task = 2 AND n = 4", "cannot be read"),
+    ("UPDATE inputs SET input = '{\"width\":1}' WHERE row = 1", "input"),
+];
+
+#[tokio::test]
+async fn every_tampering_is_found() {
+    // S2-111, S2-114: a row that was changed by other means than a decision contradicts another row.
+    let folder = tempfile::tempdir().unwrap();
+    let original = folder.path().join("tenure.db");
+    populate(&original).await;
+    for (n, (sql, word)) in TAMPERINGS.into_iter().enumerate() {
+        let path = copy(&original, &format!("copy{n}.db"));
+        tamper(&path, sql);
+        let report = verified(&path).await;
+        let said: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+        assert!(said.iter().any(|line| line.contains(word)), "{sql}: {said:?}");
+    }
+}
+
+fn copy(original: &Path, name: &str) -> PathBuf {
+    let path = original.with_file_name(name);
+    std::fs::copy(original, &path).unwrap();
+    path
+}
+
+/// Changes a row as somebody with the file in hand would, triggers or no triggers.
+fn tamper(path: &Path, sql: &str) {
+    let raw = Connection::open(path).unwrap();
+    let mut statement =
+        raw.prepare("SELECT name FROM sqlite_master WHERE type = 'trigger'").unwrap();
+    let triggers: Vec<String> =
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    for trigger in triggers {
+        raw.execute_batch(&format!("DROP TRIGGER {trigger}")).unwrap();
+    }
+    let changed = raw.execute(sql, []).unwrap();
+    assert!(changed > 0, "{sql} changes something");
+}
