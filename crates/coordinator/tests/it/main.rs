@@ -4,3 +4,4 @@ mod carry;
 mod faults;
 mod faulty;
 mod harness;
+mod http;

@@ -1,0 +1,16 @@
+//! The HTTP door over a real loopback socket, on both engines.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic in a test is its report")]
+
+mod answers;
+mod batches;
+mod cancels;
+mod delivery;
+mod hostile_input;
+mod hostile_transport;
+mod principals;
+mod reads;
+mod serving;
+mod site;
+mod submits;
+mod tokens;

@@ -1,0 +1,157 @@
+//! Long polls: when they wake, what a repeated one gets, and what happens when nobody takes the answer.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Request;
+use coordinator::admit::{ApiKeys, Keyring, NewKey, Role};
+use coordinator::http::{BodyPatience, Door, router};
+use coordinator::{Coordinator, Host, Options, SeededEntropy};
+use serde_json::{Value, json};
+use store::memory::{ManualClock, MemoryStore};
+use store::sqlite::SqliteStore;
+use store::{Store, Writer};
+use tokio::io::AsyncWriteExt;
+use tower::ServiceExt;
+use verdict::Scope;
+
+use super::site::{Site, both};
+
+const LONG_POLL: &str = r#"{"workerId":"w1","queues":["q"],"max":10,"waitMs":30000}"#;
+
+/// Waits until so many workers are waiting; every look is a request, so nothing sleeps.
+async fn polls_waiting(site: &Site, count: usize) {
+    let line = format!("tenure_polls_waiting {count}\n");
+    while !site.get("/metrics").await.body.as_str().unwrap().contains(&line) {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn raw_poll(site: &Site) -> tokio::net::TcpStream {
+    let mut stream = site.connect().await;
+    let head = format!(
+        "POST /v1/leases HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{LONG_POLL}",
+        site.key,
+        LONG_POLL.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn a_waiting_poll_wakes_when_work_comes() {
+    for site in both().await {
+        let body: Value = serde_json::from_str(LONG_POLL).unwrap();
+        let poll = site.post("/v1/leases", &site.key, body);
+        let submit = async {
+            polls_waiting(&site, 1).await;
+            site.submit(json!({})).await
+        };
+        let (polled, run) = tokio::join!(poll, submit);
+        let leases = polled.leases();
+        assert_eq!(leases.len(), 1);
+        assert_eq!(leases[0].run, run);
+    }
+}
+
+#[tokio::test]
+async fn a_poll_takes_only_its_queues_and_kinds() {
+    for site in both().await {
+        site.submit(json!({"queue": "other"})).await;
+        site.submit(json!({"kind": "paint"})).await;
+        let run = site.submit(json!({"kind": "resize"})).await;
+        let body = json!({"workerId": "w1", "queues": ["q"], "kinds": ["resize"], "max": 10});
+        let leases = site.post("/v1/leases", &site.key, body).await.leases();
+        assert_eq!(leases.iter().map(|lease| &lease.run).collect::<Vec<_>>(), [&run]);
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_poll_gets_the_same_leases() {
+    for site in both().await {
+        site.submit(json!({})).await;
+        site.submit(json!({})).await;
+        let body = json!({"workerId": "w1", "queues": ["q"], "max": 1, "pollId": "p1"});
+        let first = site.post("/v1/leases", &site.key, body.clone()).await.leases();
+        let again = site.post("/v1/leases", &site.key, body.clone()).await.leases();
+        assert_eq!(first.len(), 1);
+        assert_eq!(first[0].envelope["leaseId"], again[0].envelope["leaseId"]);
+        assert_eq!((again.len(), again[0].attempt()), (1, 1));
+        let mut next = body;
+        next["pollId"] = json!("p2");
+        let other = site.post("/v1/leases", &site.key, next).await.leases();
+        assert_ne!(other[0].run, first[0].run);
+        site.succeed(&again[0]).await.has("verdict", "COMMITTED");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_hangs_up_while_waiting_takes_nothing() {
+    for site in both().await {
+        let stream = raw_poll(&site).await;
+        polls_waiting(&site, 1).await;
+        drop(stream);
+        let run = site.submit(json!({})).await;
+        // Whether the hang-up was noticed before the grant or after it, the work is there at once.
+        let lease = loop {
+            match site.poll("w2").await.pop() {
+                Some(lease) => break lease.by("w2"),
+                None => tokio::task::yield_now().await,
+            }
+        };
+        assert_eq!(lease.run, run);
+        site.succeed(&lease).await.has("verdict", "COMMITTED");
+        assert_eq!(site.run(&run).await["lost"], 0);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_nobody_reads_releases_its_leases() {
+    let clock = Arc::new(ManualClock::default());
+    hang_up_before_delivery(MemoryStore::new(clock.clone())).await;
+    let folder = tempfile::tempdir().unwrap();
+    let options = store::sqlite::Options::new(clock);
+    hang_up_before_delivery(SqliteStore::open(folder.path().join("t.db"), options).unwrap()).await;
+}
+
+/// The connection breaks between the grant and the first byte of its answer.
+async fn hang_up_before_delivery<S: Store>(store: S) {
+    let key = NewKey::generate(&mut SeededEntropy::new(1), Scope::default(), &Role::ALL);
+    let mut writer = store.writer().await.unwrap();
+    writer.put_api_key(&key.row(store.now())).await.unwrap();
+    drop(writer);
+    let keys = ApiKeys::load(&store).await.unwrap();
+    let options = Options { host: Host::Task, entropy: Box::new(SeededEntropy::new(2)) };
+    let coordinator = Coordinator::start(store, options).await.unwrap();
+    let keyring = Keyring::from_bytes([3; 32]);
+    let door = Door::new(coordinator, keyring, keys, "http://x".into(), BodyPatience::default());
+    let routes = router(door);
+    let ask = |method: &str, path: &str, body: &str| {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", format!("Bearer {}", key.text()))
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_owned()))
+            .unwrap();
+        let routes = routes.clone();
+        async move { routes.oneshot(request).await.unwrap() }
+    };
+    let submitted = ask("POST", "/v1/runs", r#"{"kind":"k","queue":"q"}"#).await;
+    assert_eq!(submitted.status(), 201);
+    let poll = r#"{"workerId":"w1","queues":["q"],"max":1}"#;
+    let unread = ask("POST", "/v1/leases", poll).await;
+    assert_eq!(unread.status(), 200);
+    drop(unread);
+
+    let next = ask("POST", "/v1/leases", poll).await;
+    let bytes = axum::body::to_bytes(next.into_body(), usize::MAX).await.unwrap();
+    let leases: Value = serde_json::from_slice(&bytes).unwrap();
+    // A new attempt, at once, and neither a failure nor a loss.
+    assert_eq!(leases["leases"][0]["attempt"], 2);
+    let run = leases["leases"][0]["runId"].as_str().unwrap();
+    let history = ask("GET", &format!("/v1/runs/{run}/history"), "").await;
+    let bytes = axum::body::to_bytes(history.into_body(), usize::MAX).await.unwrap();
+    assert!(String::from_utf8_lossy(&bytes).contains("\"outcome\":\"UNDELIVERED\""));
+}

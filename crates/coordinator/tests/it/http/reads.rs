@@ -1,0 +1,260 @@
+//! Looking at runs: one, many, their history, their record, the queues, the process.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::site::{Site, both, read_until_closed, seconds};
+
+fn ids(list: &Value) -> Vec<String> {
+    let runs = list["runs"].as_array().unwrap();
+    runs.iter().map(|run| run["runId"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_run_shows_everything_about_itself() {
+    for site in both().await {
+        let more = json!({
+            "goal": "thumbnails", "labels": {"team": "a"}, "priority": 3, "maxAttempts": 5,
+            "assetId": "asset", "taskKey": "key", "input": [1],
+        });
+        let id = site.submit(more).await;
+        let run = site.run(&id).await;
+        assert_eq!(run["goal"], "thumbnails");
+        assert_eq!(
+            (&run["priority"], &run["maxAttempts"], &run["attempt"]),
+            (&json!(3), &json!(5), &json!(0))
+        );
+        assert_eq!((&run["labels"], &run["input"]), (&json!({"team": "a"}), &json!([1])));
+        let lease = site.lease("w1").await;
+        // S4-44: the last heartbeat is kept with the lease.
+        site.pass(seconds(1)).await;
+        site.heartbeat(&lease).await.ok();
+        let run = site.run(&id).await;
+        assert_eq!((&run["state"], &run["lease"]["owner"]), (&json!("running"), &json!("w1")));
+        assert!(run["lease"]["heartbeatAt"].as_str() > run["lease"]["acquiredAt"].as_str());
+        site.succeed(&lease).await.ok();
+        let run = site.run(&id).await;
+        assert_eq!((&run["state"], &run["maxAttempts"]), (&json!("succeeded"), &json!(5)));
+        assert!(run.get("lease").is_none() && run["completedAt"].is_string());
+    }
+}
+
+#[tokio::test]
+async fn waiting_for_a_run_ends_with_the_run() {
+    for site in both().await {
+        let lease = site.leased(json!({})).await;
+        let path = format!("/v1/runs/{}?waitMs=30000", lease.run);
+        let (waited, _) = tokio::join!(site.get(&path), site.succeed(&lease));
+        waited.has("state", "succeeded");
+        // An ended run and a missing one are not waited for.
+        site.get(&path).await.has("state", "succeeded");
+        let missing = "/v1/runs/run_00000000000000000000000000?waitMs=30000";
+        site.get(missing).await.problem(404, "run_not_found");
+        site.get(&format!("/v1/runs/{}?waitMs=30001", lease.run))
+            .await
+            .problem(400, "invalid_argument");
+    }
+}
+
+#[tokio::test]
+async fn runs_are_listed_newest_first_in_pages() {
+    for site in both().await {
+        let mut all = Vec::new();
+        for _ in 0..5 {
+            all.insert(0, site.submit(json!({})).await);
+        }
+        let first = site.get("/v1/runs?limit=2").await.ok();
+        let cursor = first["nextCursor"].as_str().unwrap();
+        let second = site.get(&format!("/v1/runs?limit=2&cursor={cursor}")).await.ok();
+        let next = second["nextCursor"].as_str().unwrap();
+        let last = site.get(&format!("/v1/runs?limit=2&cursor={next}")).await.ok();
+        assert_eq!([ids(&first), ids(&second), ids(&last)].concat(), all);
+        assert!(last.get("nextCursor").is_none());
+    }
+}
+
+#[tokio::test]
+async fn cursors_are_ours_and_of_this_tenant() {
+    for site in both().await {
+        // X14
+        site.submit(json!({})).await;
+        site.submit(json!({})).await;
+        let cursor = site.get("/v1/runs?limit=1").await.text("nextCursor");
+        let mut changed = cursor.clone().into_bytes();
+        changed[3] = if changed[3] == b'A' { b'B' } else { b'A' };
+        let changed = String::from_utf8(changed).unwrap();
+        for (cursor, key) in [(&changed, &site.key), (&cursor, &site.foreign_key)] {
+            let got = site.get_as(&format!("/v1/runs?cursor={cursor}"), key).await;
+            got.problem(400, "invalid_argument").has("field", "cursor");
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_are_filtered() {
+    for site in both().await {
+        let labelled = site.submit(json!({"labels": {"team": "a"}})).await;
+        let elsewhere = site.submit(json!({"queue": "other"})).await;
+        let painted = site.submit(json!({"kind": "paint"})).await;
+        site.cancel(&painted, json!({})).await.ok();
+        for (query, expected) in [
+            ("label=team=a", &labelled),
+            ("queue=other", &elsewhere),
+            ("kind=paint", &painted),
+            ("state=cancelled", &painted),
+        ] {
+            let list = site.get(&format!("/v1/runs?{query}")).await.ok();
+            assert_eq!(ids(&list), [expected.as_str()], "{query}");
+        }
+    }
+}
+
+async fn two_attempts(site: &Site) -> String {
+    let lease = site.leased(json!({"retry": {"baseMs": 0, "capMs": 0}})).await;
+    site.started(&lease).await.ok();
+    site.fail(&lease).await.ok();
+    let lease = site.lease("w2").await.by("w2");
+    let report = json!({
+        "outcome": "SUCCEEDED", "output": 7, "completedAt": "2026-03-01T12:00:00Z",
+        "metrics": {"cpuTimeMs": 5},
+    });
+    site.complete(&lease, report).await.ok();
+    lease.run
+}
+
+#[tokio::test]
+async fn history_tells_every_decision_in_order() {
+    for site in both().await {
+        let run = two_attempts(&site).await;
+        let history = site.get(&format!("/v1/runs/{run}/history")).await.ok();
+        let entries = history["entries"].as_array().unwrap();
+        let told: Vec<_> = entries
+            .iter()
+            .map(|entry| (entry["kind"].as_str().unwrap(), entry["attempt"].as_u64()))
+            .collect();
+        let expected = [
+            ("submitted", None),
+            ("granted", Some(1)),
+            ("started", Some(1)),
+            ("attempt_closed", Some(1)),
+            ("granted", Some(2)),
+            ("attempt_closed", Some(2)),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(entries[3]["detail"]["outcome"], "FAILED");
+        assert_eq!(entries[5]["detail"]["state"], "succeeded");
+        assert_eq!(history["nextAfter"], 6);
+        let rest = site.get(&format!("/v1/runs/{run}/history?after=4&limit=1")).await.ok();
+        assert_eq!(rest["entries"], json!([entries[4]]));
+        // An ended run has nothing more to wait for.
+        let none = site.get(&format!("/v1/runs/{run}/history?after=6&waitMs=30000")).await.ok();
+        assert_eq!((&none["entries"], &none["nextAfter"]), (&json!([]), &json!(6)));
+    }
+}
+
+#[tokio::test]
+async fn history_waits_for_news() {
+    for site in both().await {
+        let lease = site.leased(json!({})).await;
+        let path = format!("/v1/runs/{}/history?after=2&waitMs=30000", lease.run);
+        let (news, _) = tokio::join!(site.get(&path), site.started(&lease));
+        assert_eq!(news.ok()["entries"][0]["kind"], "started");
+    }
+}
+
+#[tokio::test]
+async fn history_streams_as_events_until_the_end() {
+    for site in both().await {
+        let lease = site.leased(json!({})).await;
+        let mut stream = site.connect().await;
+        let request = format!(
+            "GET /v1/runs/{}/history HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
+             accept: text/event-stream\r\nlast-event-id: 1\r\nconnection: close\r\n\r\n",
+            lease.run, site.key
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut seen = String::new();
+        while !seen.contains("event: granted") {
+            let mut part = [0; 4096];
+            let count = stream.read(&mut part).await.unwrap();
+            assert!(count > 0, "closed early: {seen}");
+            seen.push_str(&String::from_utf8_lossy(&part[..count]));
+        }
+        assert!(
+            seen.contains("content-type: text/event-stream") && !seen.contains("event: submitted")
+        );
+        site.succeed(&lease).await.ok();
+        // The stream ends by itself with the run.
+        seen.push_str(&read_until_closed(&mut stream).await);
+        assert!(seen.contains("event: attempt_closed") && seen.contains("id: 3"), "{seen}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_is_the_provenance_of_an_ended_run() {
+    for site in both().await {
+        // W-4, S2-47: what went in, what came out, every attempt, and one digest over all.
+        let waiting = site.submit(json!({"queue": "other"})).await;
+        site.get(&format!("/v1/runs/{waiting}/record")).await.problem(404, "not_found");
+        let run = two_attempts(&site).await;
+        let record = site.get(&format!("/v1/runs/{run}/record")).await.ok();
+        let attempts = record["attempts"].as_array().unwrap();
+        assert_eq!((&record["state"], attempts.len()), (&json!("succeeded"), 2));
+        assert_eq!(
+            (&attempts[0]["outcome"], &attempts[0]["category"]),
+            (&json!("FAILED"), &json!("USER_CODE"))
+        );
+        assert_eq!(
+            (&attempts[1]["outcome"], &attempts[1]["owner"]),
+            (&json!("SUCCEEDED"), &json!("w2"))
+        );
+        // R-31, S4-29: the worker's own time and measures are claims, kept beside ours.
+        let claims =
+            json!({"completedAt": "2026-03-01T12:00:00.000Z", "metrics": {"cpuTimeMs": 5}});
+        assert_eq!(attempts[1]["claims"], claims);
+        for member in ["inputDigest", "outputDigest", "digest"] {
+            assert_eq!(record[member].as_str().unwrap().len(), 64, "{member}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn queues_tell_what_waits_and_runs() {
+    for site in both().await {
+        site.submit(json!({})).await;
+        site.lease("w1").await;
+        site.submit(json!({})).await;
+        site.submit(json!({"runAt": "2099-01-01T00:00:00Z"})).await;
+        let queues = site.get("/v1/queues").await.ok();
+        let queue = &queues["queues"][0];
+        assert_eq!(queue["queue"], "q");
+        assert_eq!(
+            (&queue["ready"], &queue["delayed"], &queue["running"]),
+            (&json!(1), &json!(1), &json!(1))
+        );
+        assert!(queue["oldestReadyAt"].is_string());
+    }
+}
+
+#[tokio::test]
+async fn health_metrics_and_description_are_open() {
+    for site in both().await {
+        site.submit(json!({"queue": "secret-queue"})).await;
+        let open = |path| site.send(site.request("GET", path));
+        assert_eq!(open("/livez").await.body, json!("ok\n"));
+        let ready = open("/readyz").await;
+        assert_eq!((ready.status, &ready.body["ready"]), (200, &json!(true)));
+        open("/version").await.has("api", "v1");
+        assert!(open("/openapi.json").await.body["paths"]["/v1/runs"].is_object());
+        let metrics = open("/metrics").await;
+        let text = metrics.body.as_str().unwrap();
+        for line in [
+            "tenure_tasks_submitted_total 1\n",
+            "tenure_tasks_ready 1\n",
+            "tenure_tasks_running 0\n",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+        assert!(text.ends_with("# EOF\n") && !text.contains("secret-queue"));
+    }
+}

@@ -1,0 +1,107 @@
+//! Starting and stopping a server.
+
+use std::sync::Arc;
+
+use coordinator::admit::{NewKey, Role};
+use coordinator::{Ended, SeededEntropy, ServeError, ServeOptions, serve};
+use serde_json::{Value, json};
+use store::SystemClock;
+use store::memory::{ManualClock, MemoryStore};
+use store::sqlite::SqliteStore;
+use verdict::Scope;
+
+fn memory() -> MemoryStore {
+    MemoryStore::new(Arc::new(ManualClock::default()))
+}
+
+fn key() -> NewKey {
+    NewKey::generate(&mut SeededEntropy::new(5), Scope::default(), &Role::ALL)
+}
+
+#[tokio::test]
+async fn only_loopback_is_served_in_the_clear() {
+    let folder = tempfile::tempdir().unwrap();
+    for address in ["0.0.0.0:0", "192.0.2.1:7400", "[::]:0"] {
+        let options = ServeOptions::new(address.parse().unwrap(), folder.path().join("key"));
+        let refused = serve(memory(), options).await.err().expect("refused");
+        assert!(matches!(refused, ServeError::NotLoopback(_)));
+        assert!(refused.to_string().contains("loopback"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_taken_port_and_a_weak_key_are_told() {
+    // X11
+    let folder = tempfile::tempdir().unwrap();
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = taken.local_addr().unwrap();
+    let options = ServeOptions::new(address, folder.path().join("key"));
+    let refused = serve(memory(), options).await.err().expect("refused");
+    assert!(matches!(refused, ServeError::Listen { .. }), "{refused}");
+    let weak = folder.path().join("weak");
+    std::fs::write(&weak, "secret").unwrap();
+    let options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), weak);
+    let refused = serve(memory(), options).await.err().expect("refused");
+    assert!(matches!(refused, ServeError::Keyring(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn shutting_down_answers_who_waits_and_refuses_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), folder.path().join("key"));
+    let key = key();
+    options.new_keys = vec![key.clone()];
+    let server = serve(memory(), options).await.unwrap();
+    let base = format!("http://{}", server.local_addr());
+    let client = reqwest::Client::new();
+    let body = json!({"workerId": "w1", "queues": ["q"], "max": 1, "waitMs": 30_000});
+    let poll = client.post(format!("{base}/v1/leases")).bearer_auth(key.text()).json(&body);
+    let waiting = tokio::spawn(poll.send());
+    loop {
+        let metrics = client.get(format!("{base}/metrics")).send().await.unwrap();
+        if metrics.text().await.unwrap().contains("tenure_polls_waiting 1\n") {
+            break;
+        }
+    }
+    assert_eq!(server.shutdown().await, Ended::Drained);
+    let answer: Value = waiting.await.unwrap().unwrap().json().await.unwrap();
+    assert_eq!(answer["leases"], json!([]));
+    assert!(client.get(format!("{base}/livez")).send().await.is_err());
+}
+
+#[tokio::test]
+async fn keys_runs_and_tokens_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = key();
+    let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+    let mut lease = Value::Null;
+    for life in 0..2 {
+        let options = store::sqlite::Options::new(Arc::new(SystemClock::start()));
+        let store = SqliteStore::open(folder.path().join("t.db"), options).unwrap();
+        let mut options =
+            ServeOptions::new("127.0.0.1:0".parse().unwrap(), folder.path().join("key"));
+        if life == 0 {
+            options.new_keys = vec![key.clone()];
+        }
+        let server = serve(store, options).await.unwrap();
+        let base = format!("http://{}", server.local_addr());
+        let post = |path: &str, bearer: &str, body: Value| {
+            client.post(format!("{base}{path}")).bearer_auth(bearer).json(&body).send()
+        };
+        if life == 0 {
+            let run = json!({"kind": "k", "queue": "q"});
+            assert_eq!(post("/v1/runs", key.text(), run).await.unwrap().status(), 201);
+            let poll = json!({"workerId": "w1", "queues": ["q"], "max": 1});
+            let leases = post("/v1/leases", key.text(), poll).await.unwrap();
+            lease = leases.json::<Value>().await.unwrap()["leases"][0].clone();
+        } else {
+            // The worker that leased before the restart reports after it.
+            let path = format!("/v1/tasks/{}/completed", lease["taskId"].as_str().unwrap());
+            let report = json!({"attempt": 1, "workerId": "w1", "outcome": "SUCCEEDED"});
+            let token = lease["taskToken"].as_str().unwrap();
+            let ack: Value = post(&path, token, report).await.unwrap().json().await.unwrap();
+            assert_eq!(ack["verdict"], "COMMITTED");
+        }
+        assert_eq!(server.shutdown().await, Ended::Drained);
+    }
+}

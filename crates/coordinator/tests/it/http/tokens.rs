@@ -1,0 +1,223 @@
+//! Tokens that are not right for the call they come with.
+
+use coordinator::admit::{TokenScope, token};
+use serde_json::json;
+use store::Store as _;
+use store::clock::Clock as _;
+use verdict::{LeaseId, Scope, Span, TaskId};
+
+use super::site::{Lease, Site, both, seconds};
+
+/// What the site's own token for a lease says.
+fn scope_of(lease: &Lease) -> TokenScope {
+    let text = |member: &str| lease.envelope[member].as_str().unwrap();
+    TokenScope {
+        scope: Scope::default(),
+        task: TaskId::parse(text("taskId")).unwrap(),
+        attempt: lease.attempt() as u32,
+        lease: LeaseId::parse(text("leaseId")).unwrap(),
+        epoch: (lease.envelope["fence"].as_u64().unwrap() >> 32) as u32,
+    }
+}
+
+/// A token that the coordinator itself would have signed.
+fn signed(site: &Site, scope: &TokenScope) -> String {
+    let now = store::memory::MemoryStore::new(site.clock.clone()).now();
+    assert_eq!(now, site.clock.wall());
+    token::issue(&site.keyring, scope, token::LIFE_DEFAULT, now).token
+}
+
+#[tokio::test]
+async fn a_token_is_good_for_its_task_and_attempt_only() {
+    for site in both().await {
+        // S4-6, S4-7, S4-11, X05: path, body and token must name the same task and attempt.
+        let mine = site.leased(json!({})).await;
+        let other = site.leased(json!({})).await;
+        let before = (site.run(&mine.run).await, site.run(&other.run).await);
+        for call in ["started", "heartbeat", "completed"] {
+            let body = mine.said(if call == "completed" {
+                json!({"outcome": "SUCCEEDED"})
+            } else {
+                json!({})
+            });
+            let path = |task: &str| format!("/v1/tasks/{task}/{call}");
+            let swapped = site.post(&path(&mine.task), &other.token, body.clone()).await;
+            swapped.problem(401, "invalid_token").has("verdict", "REJECTED");
+            let run_spelling = site.post(&path(&mine.run), &mine.token, body.clone()).await;
+            run_spelling.problem(401, "invalid_token").has("verdict", "REJECTED");
+            let mut later = body.clone();
+            later["attempt"] = json!(2);
+            let got = site.post(&path(&mine.task), &mine.token, later).await;
+            got.problem(401, "invalid_token").has("verdict", "REJECTED");
+            let api_key = site.post(&path(&mine.task), &site.key, body.clone()).await;
+            api_key.problem(401, "invalid_token").has("verdict", "REJECTED");
+            let nobody = site.send(site.request("POST", &path(&mine.task)).json(&body)).await;
+            nobody.problem(401, "invalid_token").has("verdict", "REJECTED");
+        }
+        assert_eq!((site.run(&mine.run).await, site.run(&other.run).await), before);
+    }
+}
+
+#[tokio::test]
+async fn every_flipped_bit_of_a_token_is_refused() {
+    for site in both().await {
+        // X06: over the wire too; one per byte here, every bit in the verifier's own test.
+        let lease = site.leased(json!({})).await;
+        let before = site.run(&lease.run).await;
+        for at in 0..lease.token.len() {
+            let mut bytes = lease.token.clone().into_bytes();
+            bytes[at] ^= 1;
+            let text = String::from_utf8(bytes).unwrap();
+            if text.bytes().all(|byte| byte.is_ascii_graphic()) {
+                let forged = Lease { token: text, ..lease.clone() };
+                site.heartbeat(&forged).await.problem(401, "invalid_token");
+            }
+        }
+        assert_eq!(site.run(&lease.run).await, before);
+    }
+}
+
+#[tokio::test]
+async fn unsigned_and_odd_tokens_are_refused() {
+    for site in both().await {
+        // X01, X02, X03: no algorithm but ours, no token at all, a megabyte of it.
+        let lease = site.leased(json!({})).await;
+        let payload = lease.token.split('.').nth(1).unwrap();
+        let forgeries = [
+            // {"alg":"none"}, {"alg":"None","typ":"task+jwt"}, {"alg":"HS256","kid":"../x"}
+            format!("eyJhbGciOiJub25lIn0.{payload}."),
+            format!("eyJhbGciOiJOb25lIiwidHlwIjoidGFzaytqd3QifQ.{payload}."),
+            format!("eyJhbGciOiJIUzI1NiIsImtpZCI6Ii4uL3gifQ.{payload}.AAAA"),
+            "garbage".to_owned(),
+            "..".to_owned(),
+            "x".repeat(5000),
+            format!("{}=", lease.token),
+        ];
+        for token in forgeries {
+            let forged = Lease { token, ..lease.clone() };
+            let got = site.succeed(&forged).await;
+            got.problem(401, "invalid_token").has("verdict", "REJECTED");
+        }
+        assert_eq!(site.state(&lease.run).await, "running");
+    }
+}
+
+#[tokio::test]
+async fn two_authorization_headers_are_none() {
+    for site in both().await {
+        // X01: who reads which would differ.
+        let lease = site.leased(json!({})).await;
+        let path = format!("/v1/tasks/{}/heartbeat", lease.task);
+        let twice = site.request("POST", &path).bearer_auth(&lease.token).bearer_auth(&lease.token);
+        site.send(twice.json(&lease.said(json!({})))).await.problem(401, "invalid_token");
+        let twice = site.request("GET", "/v1/runs").bearer_auth(&site.key).bearer_auth(&site.key);
+        site.send(twice).await.problem(401, "unauthenticated");
+    }
+}
+
+#[tokio::test]
+async fn an_expired_token_says_so() {
+    for site in both().await {
+        // S4-8: authentic, but its hour is over. The store's clock decides, not the machine's.
+        let lease =
+            site.leased(json!({"leaseMs": 86_400_000, "heartbeatIntervalMs": 600_000})).await;
+        site.clock.advance(seconds(3600));
+        let got = site.heartbeat(&lease).await;
+        got.problem(401, "token_expired").has("verdict", "REJECTED");
+    }
+}
+
+#[tokio::test]
+async fn heartbeats_bring_a_fresh_token_before_the_old_one_ends() {
+    for site in both().await {
+        // R-29, S4-12: same scope, later end; not before half of the life is over.
+        let lease =
+            site.leased(json!({"leaseMs": 86_400_000, "heartbeatIntervalMs": 600_000})).await;
+        assert!(site.heartbeat(&lease).await.ok().get("taskToken").is_none());
+        site.clock.advance(seconds(1801));
+        let ack = site.heartbeat(&lease).await;
+        let fresh = Lease { token: ack.text("taskToken"), ..lease.clone() };
+        ack.text("tokenExpiresAt");
+        site.clock.advance(seconds(1800));
+        site.heartbeat(&lease).await.problem(401, "token_expired");
+        site.succeed(&fresh).await.has("verdict", "COMMITTED");
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_lengthens_the_token_up_to_the_maximum() {
+    for site in both().await {
+        // S4-9, S4-12, R-29
+        let now = site.clock.wall();
+        let deadline = wire::Time::from_ms(now.plus(Span::from_secs(100_000)).millis());
+        let lease = site.leased(json!({"deadline": deadline})).await;
+        let expires: wire::Time =
+            lease.envelope["tokenExpiresAt"].as_str().unwrap().parse().unwrap();
+        assert_eq!(expires.as_ms(), now.plus(token::LIFE_MAX).millis());
+        assert_eq!(lease.envelope["deadline"], deadline.to_string());
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_task_is_not_found() {
+    for site in both().await {
+        // S3-33: a token of ours for a task that the store does not have.
+        let lease = site.leased(json!({})).await;
+        let absent = TokenScope { task: TaskId::from_u128(7), ..scope_of(&lease) };
+        let ghost = Lease { token: signed(&site, &absent), task: absent.task.to_string(), ..lease };
+        for got in
+            [site.started(&ghost).await, site.heartbeat(&ghost).await, site.succeed(&ghost).await]
+        {
+            got.problem(404, "task_not_found").has("verdict", "REJECTED");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_tenants_token_finds_nothing() {
+    for site in both().await {
+        // X05, X13: the right task id in the wrong tenant is an unknown task.
+        let lease = site.leased(json!({})).await;
+        let foreign = TokenScope { scope: Scope::new("other", "default"), ..scope_of(&lease) };
+        let before = site.run(&lease.run).await;
+        let thief = Lease { token: signed(&site, &foreign), ..lease.clone() };
+        site.succeed(&thief).await.problem(404, "task_not_found").has("verdict", "REJECTED");
+        assert_eq!(site.run(&lease.run).await, before);
+    }
+}
+
+#[tokio::test]
+async fn a_lease_that_was_never_granted_is_unknown() {
+    for site in both().await {
+        // S3-34, R-8: REJECTED, because it was never true.
+        let lease = site.leased(json!({})).await;
+        let made_up = TokenScope { lease: LeaseId::from_u128(9), ..scope_of(&lease) };
+        let forged = Lease { token: signed(&site, &made_up), ..lease.clone() };
+        let before = site.run(&lease.run).await;
+        for got in [
+            site.started(&forged).await,
+            site.heartbeat(&forged).await,
+            site.succeed(&forged).await,
+        ] {
+            got.problem(422, "unknown_lease").has("verdict", "REJECTED");
+        }
+        // An attempt that was never granted is a lie too, although its code is attempt_mismatch.
+        let ahead = TokenScope { attempt: 5, ..scope_of(&lease) };
+        let mut forged = Lease { token: signed(&site, &ahead), ..lease.clone() };
+        forged.envelope["attempt"] = json!(5);
+        let got = site.succeed(&forged).await;
+        got.problem(409, "attempt_mismatch").has("verdict", "REJECTED").has("expectedAttempt", 1);
+        assert_eq!(site.run(&lease.run).await, before);
+    }
+}
+
+#[tokio::test]
+async fn a_lease_of_an_earlier_life_of_the_store_has_no_authority() {
+    for site in both().await {
+        // S3-24: a lease this store does not know, from an epoch before it, is lost and not a lie.
+        let lease = site.leased(json!({})).await;
+        let old = TokenScope { lease: LeaseId::from_u128(9), epoch: 0, ..scope_of(&lease) };
+        let forged = Lease { token: signed(&site, &old), ..lease.clone() };
+        site.succeed(&forged).await.problem(410, "task_expired").has("verdict", "CANCELLED");
+    }
+}
