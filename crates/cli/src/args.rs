@@ -8,25 +8,28 @@ use crate::{dev, runs, serve, submit, tour, verify, work};
 const TEMPLATE: &str = "{about}\n\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
 const FIRST_STEPS: &str = "\
-The first five minutes:
-  tenure dev                                             start a server here and remember its key
-  tenure work --queue demo --exec cat                    in a second terminal: any program is a worker
-  tenure submit hello --queue demo --input '{\"n\":1}' --wait    in a third one: submit, wait, read the output
+The first five minutes, in three terminals:
+  tenure dev                                          start a server and remember its key
+  tenure work --queue demo --exec cat                 any program is a worker
+  tenure submit hi --queue demo --input 1 --wait      submit, wait, read the output
 
-Or lean back: `tenure tour` shows a worker die, its lease run out and its late report being refused.";
+Or lean back: `tenure tour` kills a worker and shows its late report being refused.";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0 done   1 failed   2 usage   3 not found   4 conflict or precondition   5 not authenticated or allowed
-  6 server unreachable   7 stopped before the work in hand was done   130 interrupted
-  When waiting for a run: 0 succeeded   10 failed   11 halted   12 cancelled   124 timed out
+  0 done               4 conflict, precondition        7 stopped before the work was done
+  1 failed             5 not authenticated, allowed  130 interrupted
+  2 usage              6 server unreachable
+  3 not found
+  When waiting for a run:
+  0 succeeded  10 failed  11 halted  12 cancelled  124 timed out
 
-Which server, which key: --url and --key, else TENURE_URL and TENURE_API_KEY, else what `tenure dev` remembered.
-Data goes to stdout, everything else to stderr. NO_COLOR is honoured.";
+Server and key: --url and --key, else TENURE_URL and TENURE_API_KEY, else what `tenure dev`
+remembered. Data goes to stdout, everything else to stderr. NO_COLOR is honoured.";
 
 /// Work that must be done and recorded exactly once, by workers that need not be trusted.
 #[derive(Debug, Parser)]
-#[command(name = "tenure", version, about, before_help = FIRST_STEPS, after_help = EXIT_CODES)]
+#[command(name = "tenure", version, before_help = FIRST_STEPS, after_help = EXIT_CODES)]
 #[command(help_template = TEMPLATE)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -37,8 +40,9 @@ pub(crate) struct Arguments {
 
 /// Flags that every command takes.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Everywhere")]
 pub(crate) struct Everywhere {
-    /// The server's address [default: what `tenure dev` remembered, else http://127.0.0.1:7400]
+    /// The server's address [default: what `tenure dev` remembered]
     #[arg(long, global = true, env = "TENURE_URL", value_name = "URL", hide_env = true)]
     pub(crate) url: Option<String>,
     /// The API key [default: the one `tenure dev` remembered]

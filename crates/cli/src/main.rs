@@ -62,7 +62,7 @@ fn execute(command: Command, format: Format, everywhere: &Everywhere) -> Ended {
 async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended {
     let connect = || server::connect(everywhere);
     match command {
-        Command::Tour(arguments) => tour::run(arguments).await,
+        Command::Tour(arguments) => tour::run(format, arguments).await,
         Command::Dev(arguments) => dev::run(format, arguments).await,
         Command::Serve(arguments) => serve::run(format, arguments).await,
         Command::Submit(arguments) => submit::run(connect()?, format, *arguments).await,

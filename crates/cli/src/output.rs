@@ -97,10 +97,10 @@ pub(crate) fn state_cell(state: State) -> Cell {
     }
 }
 
-/// Prints a table without the white space a table leaves at the ends of its lines.
+/// Prints a table without the white space a table leaves at both ends of its lines.
 pub(crate) fn print_table(table: &Table) -> Result<(), Complaint> {
     for row in table.lines() {
-        line(row.trim_end())?;
+        line(row.strip_prefix(' ').unwrap_or(&row).trim_end())?;
     }
     Ok(())
 }
@@ -108,6 +108,11 @@ pub(crate) fn print_table(table: &Table) -> Result<(), Complaint> {
 /// Whether stdout takes colour: a terminal, and nobody said NO_COLOR.
 pub(crate) fn colours() -> bool {
     anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+}
+
+/// `1 attempt`, `2 attempts`.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
 /// What to type to start this program again: as it was typed this time, if that was a path.

@@ -80,10 +80,10 @@ async fn whole_history(
     }
 }
 
-/// When each retry was due, as it was decided.
-pub(crate) async fn retries_due(client: &Client, id: &str) -> Result<Vec<wire::Time>, Complaint> {
+/// How long each retry had to wait, as it was decided.
+pub(crate) async fn retry_pauses(client: &Client, id: &str) -> Result<Vec<i64>, Complaint> {
     let entries = whole_history(client, id).await?;
-    Ok(entries.iter().filter_map(entry::retry_due).collect())
+    Ok(entries.iter().filter_map(entry::pause_ms).collect())
 }
 
 /// As many entries as one answer may hold.

@@ -286,20 +286,23 @@ pub(crate) fn store_path(given: Option<&str>) -> Result<PathBuf, Complaint> {
     Ok(PathBuf::from(path))
 }
 
-/// A store's trouble as the store says it: a sentence, and after a semicolon the remedy.
+/// A store's trouble. What keeps it closed it says itself: a sentence, and after a semicolon the remedy.
 pub(crate) fn store_trouble(failure: &Failure) -> Complaint {
-    let (exit, code) = match failure.kind {
-        FailureKind::Closed => (Exit::Conflict, "store_closed"),
-        FailureKind::Full => (Exit::Failed, "store_full"),
-        FailureKind::Unavailable => (Exit::Failed, "store_unavailable"),
-        FailureKind::Conflict(_) | FailureKind::Invalid | FailureKind::Fatal => {
-            (Exit::Failed, "store_failed")
+    let cause = failure.source.as_ref().map(|source| format!(": {source}")).unwrap_or_default();
+    let what = &failure.what;
+    match (failure.kind, what.split_once("; ")) {
+        (FailureKind::Closed, Some((sentence, remedy))) => {
+            Complaint::new(Exit::Conflict, "store_closed", sentence).hint(remedy)
         }
-    };
-    match failure.what.split_once("; ") {
-        Some((sentence, remedy)) => Complaint::new(exit, code, sentence).hint(remedy),
-        None => Complaint::new(exit, code, failure.what.clone()).hint(
-            "give another file with --store sqlite:PATH, or look at this one with `tenure verify`",
-        ),
+        (FailureKind::Closed, None) => {
+            Complaint::new(Exit::Conflict, "store_closed", format!("{what}{cause}"))
+                .hint("give another file with --store sqlite:PATH")
+        }
+        (FailureKind::Full, _) => {
+            let sentence = format!("there is no room left where the store lies ({what})");
+            Complaint::new(Exit::Failed, "store_full", sentence).hint("make room and try again")
+        }
+        _ => Complaint::new(Exit::Failed, "store_failed", format!("the store failed: {what}{cause}"))
+            .hint("try again; if it stays, restore a backup or give another file with --store sqlite:PATH"),
     }
 }

@@ -193,8 +193,7 @@ pub(crate) fn ending(run: &Run) -> String {
     let took = run.completed_at.map(|at| span::between(run.created_at, at)).unwrap_or_default();
     let attempts = match run.attempt {
         0 => "no attempt".to_owned(),
-        1 => "1 attempt".to_owned(),
-        n => format!("{n} attempts"),
+        n => output::count(n.into(), "attempt"),
     };
     let why = match (&run.error, run.state) {
         (Some(error), State::Failed | State::Halted | State::Cancelled) => {

@@ -62,14 +62,13 @@ fn print(path: &std::path::Path, report: &Report) -> Result<(), Complaint> {
     }
     let (style, found) = match report.findings.len() {
         0 => (GOOD, "no findings".to_owned()),
-        1 => (BAD, "1 finding".to_owned()),
-        n => (BAD, format!("{n} findings")),
+        n => (BAD, output::count(n as u64, "finding")),
     };
     output::line(format_args!(
-        "{style}{found}{style:#} in {} tasks, {} attempts and {} decisions of {}",
-        report.tasks,
-        report.attempts,
-        report.entries,
+        "{style}{found}{style:#} in {}, {} and {} of {}",
+        output::count(report.tasks, "task"),
+        output::count(report.attempts, "attempt"),
+        output::count(report.entries, "decision"),
         path.display()
     ))
 }

@@ -8,6 +8,7 @@ mod group;
 mod mapping;
 mod program;
 mod progress;
+mod telling;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -17,31 +18,38 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
-use tenure::{Client, Ctx, Stop, TaskError, TaskResult, Worker, WorkerEvent};
+use tenure::{Client, Ctx, Stop, TaskError, TaskResult, Worker};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::OnceCell;
 use wire::requests::Completed;
 use wire::{ErrorCategory, Json, Outcome};
 
 use crate::exit::{Complaint, Ended, Exit};
-use crate::output::{self, BAD, FAINT, Format, GOOD, WARN};
+use crate::output::{self, BAD, Format};
 use crate::{server, span};
 use program::{Finished, Listener, Stdout};
 use progress::Line;
 
 const PROTOCOL: &str = "\
 How a program takes part:
-  stdin    the input, as JSON
-  stdout   the output: valid JSON as it is, other text as {\"text\": …}, at most 256 KiB
-  stderr   shown here; its end becomes the message of a failure
-  fd 3     progress: lines `progress 40 halfway` or `message reading`
-  env      TENURE_TASK_ID TENURE_RUN_ID TENURE_KIND TENURE_QUEUE TENURE_ATTEMPT TENURE_FENCE TENURE_LEASE_ID
-           TENURE_DEADLINE TENURE_WORKER_ID TENURE_PROGRESS_FD TRACEPARENT
-  exit     0 succeeded; 65, 66 DATA_QUALITY; 64, 67, 72, 77, 78, 126, 127 CONFIGURATION;
-           68, 69, 71, 73 to 76, 129 to 159, or death by a signal INFRASTRUCTURE; 124 TIMEOUT; all else USER_CODE
+  stdin   the input, as JSON
+  stdout  the output: valid JSON as it is, other text as {\"text\": …}, at most 256 KiB
+  stderr  shown here; its end becomes the message of a failure
+  fd 3    progress: lines `progress 40 halfway` or `message reading`
+  env     TENURE_TASK_ID, _RUN_ID, _KIND, _QUEUE, _ATTEMPT, _FENCE, _LEASE_ID, _DEADLINE,
+          _WORKER_ID, _PROGRESS_FD, and TRACEPARENT
 
-A cancel sends SIGTERM to everything the program started, and SIGKILL shortly before the run's grace is over.
-A lost lease leaves it less than a second. What the program leaves running when it exits is killed.";
+Exit codes of a program:
+  0                             SUCCEEDED
+  65 66                         FAILED, DATA_QUALITY: the input is at fault
+  64 67 72 77 78 126 127        FAILED, CONFIGURATION: a setting, or the program is not there
+  68 69 71 73-76 129-159        FAILED, INFRASTRUCTURE: the surroundings; also death by a signal
+  124                           FAILED, TIMEOUT
+  all others                    FAILED, USER_CODE
+
+A cancel sends SIGTERM to everything the program started, and SIGKILL shortly before the run's
+grace is over. A lost lease leaves it less than a second. What a program leaves running when it
+exits is killed.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = PROTOCOL)]
@@ -85,7 +93,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         .name(&name)
         .concurrency(usize::from(arguments.concurrency))
         .drain(arguments.drain)
-        .on_event(observer(format, Arc::clone(&cut)));
+        .on_event(telling::observer(format, Arc::clone(&cut)));
     for queue in &arguments.queues {
         worker = worker.queue(queue);
     }
@@ -316,81 +324,6 @@ fn acceptable(output: Option<Json>) -> Result<Option<Json>, String> {
     match wire::parse::<Completed>(&body) {
         Ok(_) => Ok(report.output),
         Err(fault) => Err(format!("the program's output cannot be recorded: {fault}")),
-    }
-}
-
-/// Tells the operator what became of each attempt.
-fn observer(format: Format, cut: Arc<AtomicBool>) -> impl Fn(&WorkerEvent) + Send + Sync + 'static {
-    move |event| {
-        if matches!(event, WorkerEvent::Abandoned { .. }) {
-            cut.store(true, Ordering::SeqCst);
-        }
-        match format {
-            Format::People => output::note(sentence(event)),
-            // A reader that went away is no reason to drop work.
-            Format::Json => drop(output::json_line(&members(event))),
-        }
-    }
-}
-
-fn run_of(task_id: &str) -> String {
-    task_id.replacen("task_", "run_", 1)
-}
-
-fn sentence(event: &WorkerEvent) -> String {
-    match event {
-        WorkerEvent::Committed { task_id, attempt, outcome } => {
-            let style = if *outcome == Outcome::Succeeded { GOOD } else { BAD };
-            format!(
-                "{} attempt {attempt}: {style}{outcome}{style:#} {FAINT}COMMITTED{FAINT:#}",
-                run_of(task_id)
-            )
-        }
-        WorkerEvent::Cancelled { task_id, attempt, why } => {
-            format!(
-                "{} attempt {attempt}: {WARN}authority lost{WARN:#}, result discarded: {why}",
-                run_of(task_id)
-            )
-        }
-        WorkerEvent::Rejected { code, message, .. } => {
-            format!("{BAD}rejected{BAD:#}: {message} [{code}]")
-        }
-        WorkerEvent::Unanswered { task_id, attempt, why } => {
-            format!("{} attempt {attempt}: {WARN}no answer{WARN:#}: {why}", run_of(task_id))
-        }
-        WorkerEvent::Abandoned { task_id, attempt } => {
-            format!(
-                "{} attempt {attempt}: {WARN}stopped before it was done{WARN:#}",
-                run_of(task_id)
-            )
-        }
-        WorkerEvent::Unreachable { why } => format!("{WARN}still asking{WARN:#}: {why}"),
-        other => format!("{other:?}"),
-    }
-}
-
-fn members(event: &WorkerEvent) -> serde_json::Value {
-    use serde_json::json;
-    match event {
-        WorkerEvent::Committed { task_id, attempt, outcome } => {
-            json!({"event": "committed", "verdict": "COMMITTED", "runId": run_of(task_id), "taskId": task_id,
-                   "attempt": attempt, "outcome": outcome})
-        }
-        WorkerEvent::Cancelled { task_id, attempt, why } => {
-            json!({"event": "cancelled", "verdict": "CANCELLED", "runId": run_of(task_id), "taskId": task_id,
-                   "attempt": attempt, "message": why})
-        }
-        WorkerEvent::Rejected { task_id, code, message } => {
-            json!({"event": "rejected", "verdict": "REJECTED", "taskId": task_id, "error": code, "message": message})
-        }
-        WorkerEvent::Unanswered { task_id, attempt, why } => {
-            json!({"event": "unanswered", "taskId": task_id, "attempt": attempt, "message": why})
-        }
-        WorkerEvent::Abandoned { task_id, attempt } => {
-            json!({"event": "abandoned", "taskId": task_id, "attempt": attempt})
-        }
-        WorkerEvent::Unreachable { why } => json!({"event": "unreachable", "message": why}),
-        other => json!({"event": "other", "message": format!("{other:?}")}),
     }
 }
 

@@ -29,8 +29,36 @@ pub(crate) fn line(entry: &HistoryEntry) -> String {
     .to_owned()
 }
 
-/// The members of a detail that fit on a line, as `name value`.
+/// What matters for a reader; `--json` has all of it. Kinds this version does not know are spelled out.
 fn details(entry: &HistoryEntry) -> String {
+    let of = |name: &str| member(entry, name);
+    let parts = match entry.kind.as_str() {
+        "submitted" => [of("kind"), of("queue").map(|queue| format!("on {queue}")), None, None],
+        "granted" => [
+            of("owner").map(|owner| format!("to {owner}")),
+            of("fence").map(|fence| format!("fence {fence}")),
+            None,
+            None,
+        ],
+        "attempt_closed" => {
+            [of("outcome"), of("category").or(of("reason")), of("message"), next(entry)]
+        }
+        "cancel_requested" => [of("cancelReason"), None, None, None],
+        "ended" => [of("state"), of("reason"), of("cancelReason"), None],
+        _ => [Some(everything(entry)), None, None, None],
+    };
+    parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+fn next(entry: &HistoryEntry) -> Option<String> {
+    match pause_ms(entry) {
+        Some(pause) => Some(format!("again in {}", span::spell_ms(pause))),
+        None => member(entry, "state").map(|state| format!("the run is {state}")),
+    }
+}
+
+/// The members of a detail that fit on a line, as `name value`.
+fn everything(entry: &HistoryEntry) -> String {
     let members: serde_json::Map<String, Value> = entry.detail.read().unwrap_or_default();
     let spelled: Vec<String> = members
         .iter()
@@ -54,7 +82,8 @@ pub(crate) fn member(entry: &HistoryEntry, name: &str) -> Option<String> {
     members.get(name).and_then(scalar)
 }
 
-/// When the next attempt may begin, if the entry decided so.
-pub(crate) fn retry_due(entry: &HistoryEntry) -> Option<wire::Time> {
-    member(entry, "nextAttemptAt")?.parse().ok()
+/// How long the next attempt has to wait, if the entry decided so.
+pub(crate) fn pause_ms(entry: &HistoryEntry) -> Option<i64> {
+    let due: wire::Time = member(entry, "nextAttemptAt")?.parse().ok()?;
+    Some(due.as_ms() - entry.at.as_ms())
 }

@@ -1,4 +1,4 @@
-//! The stage of the tour: a real server and real workers, each a process of its own, and the words for people.
+//! The stage of the tour: a real server and real workers, each a process of its own.
 //!
 //! Every process ends with the tour, also when it is interrupted. What does not come within [`PATIENCE`] never comes.
 
@@ -15,7 +15,6 @@ use wire::answers::Envelope;
 
 use super::worker::{Answer, Manner, Told};
 use crate::exit::{Complaint, Exit};
-use crate::output::{self, BOLD, FAINT};
 use crate::profile::Connection;
 use crate::server;
 
@@ -23,9 +22,6 @@ use crate::server;
 const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(crate) const QUEUE: &str = "tour";
-
-/// Wide enough for the longest word in front of a line.
-const WORD_WIDTH: usize = 10;
 
 pub(crate) struct Stage {
     pub(crate) client: Client,
@@ -183,12 +179,4 @@ pub(crate) fn unexpected(what: impl std::fmt::Display) -> Complaint {
 /// An expectation of the tour that did not hold ends it.
 pub(crate) fn expect(holds: bool, what: impl std::fmt::Display) -> Result<(), Complaint> {
     if holds { Ok(()) } else { Err(unexpected(what)) }
-}
-
-pub(crate) fn act(number: u32, title: &str) -> Result<(), Complaint> {
-    output::line(format_args!("\n{BOLD}{number}  {title}{BOLD:#}"))
-}
-
-pub(crate) fn tell(word: &str, text: impl std::fmt::Display) -> Result<(), Complaint> {
-    output::line(format_args!("   {FAINT}{word:<WORD_WIDTH$}{FAINT:#} {text}"))
 }

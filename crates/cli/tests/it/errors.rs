@@ -1,3 +1,5 @@
+//! What goes wrong before anything is decided: each time one sentence, one remedy, one exit code.
+
 use std::net::TcpListener;
 
 use crate::home::Home;

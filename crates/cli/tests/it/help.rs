@@ -1,3 +1,5 @@
+//! What the program says of itself.
+
 use crate::home::Home;
 
 const COMMANDS: [&str; 8] = ["tour", "dev", "serve", "submit", "runs", "queues", "work", "verify"];
@@ -59,4 +61,16 @@ fn the_exit_codes_in_the_help_are_all_there_are() {
 fn the_version_is_one_line() {
     let ran = Home::new().run(&["--version"]);
     assert_eq!(ran.stdout, format!("tenure {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn colour_is_for_terminals_and_for_those_who_insist() {
+    let home = Home::new();
+    let stderr = |name: &str, value: &str| {
+        let output = home.tenure(&["queues"]).env(name, value).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(stderr("CLICOLOR_FORCE", "1").contains('\u{1b}'));
+    assert!(!stderr("NO_COLOR", "1").contains('\u{1b}'));
+    assert!(!stderr("TERM", "xterm").contains('\u{1b}'));
 }

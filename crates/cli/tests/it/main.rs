@@ -1,5 +1,7 @@
 //! The built binary, as people and scripts use it.
 
+#![expect(clippy::unwrap_used, reason = "a panic in a test is its report, in its helpers too")]
+
 mod crash;
 mod errors;
 mod full_disk;

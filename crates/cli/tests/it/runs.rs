@@ -1,3 +1,5 @@
+//! Submitting, looking, following and cancelling, as scripts and people do it.
+
 use serde_json::Value;
 
 use crate::home::{Home, Process};

@@ -1,3 +1,5 @@
+//! `dev` and `serve`: keys, profile, logs, restarts.
+
 use std::os::unix::fs::PermissionsExt;
 
 use crate::home::{Home, Process};

@@ -1,3 +1,5 @@
+//! The tour, whole: it checks its own expectations, and these tests check that it does.
+
 use crate::home::Home;
 
 #[test]
@@ -25,7 +27,11 @@ fn the_tour_keeps_every_promise() {
 #[test]
 fn the_tour_leaves_no_process_and_no_profile_behind() {
     let home = Home::new();
-    assert_eq!(home.run(&["tour", "--folder", "data"]).code, 0);
+    let ran = home.run(&["tour", "--json", "--folder", "data"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let steps =
+        ran.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    assert_eq!(steps.last().unwrap()["step"], "verified");
     assert!(!home.profile().exists(), "the tour does not touch what `dev` remembered");
     let data = home.path().join("data/tenure.db");
     let ran = home.run(&["verify", "--store", data.to_str().unwrap()]);

@@ -1,3 +1,5 @@
+//! `verify` on sound and on tampered stores.
+
 use crate::home::{Home, Process};
 
 fn worked_store() -> Home {

@@ -1,3 +1,5 @@
+//! Programs as workers: what they are told, what their ends mean, and that nothing of them survives its authority.
+
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -226,4 +228,21 @@ fn only_the_kinds_asked_for_are_taken() {
         assert_eq!(home.ended(id)["state"], "succeeded");
     }
     assert_eq!(home.run_view(&other)["state"], "queued");
+}
+
+#[test]
+fn work_cut_off_by_the_end_of_the_worker_is_told_by_the_exit_code() {
+    let home = Home::new();
+    let _server = home.serve();
+    let arguments =
+        ["work", "--json", "--queue", "q", "--drain", "0s", "--exec", "sh", "--", "-c", DEAF];
+    let mut worker = Process::start(home.tenure(&arguments));
+    let id = home.submit(&["k", "--queue", "q"]);
+    let (child, grandchild) = (pid_in(&home, "child"), pid_in(&home, "grandchild"));
+    worker.signal("TERM");
+    let code = worker.exit_code();
+    wait_until("the child's end", || is_gone(&child));
+    wait_until("the grandchild's end", || is_gone(&grandchild));
+    let run = home.run_view(&id);
+    assert!(code == 7 || run["state"] == json!("retry"), "exit code {code}, {run}");
 }
