@@ -39,7 +39,7 @@ use store::Store;
 
 pub use body::BodyPatience;
 pub use declined::Declined;
-pub use door::Door;
+pub use door::{Door, Patience};
 
 /// Every route, ready to be served.
 pub fn router<S: Store>(door: Door<S>) -> Router {

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey};
 use crate::coordinator::{Coordinator, Ended, Options};
-use crate::http::{BodyPatience, Door, router};
+use crate::http::{Door, Patience, router};
 
 /// How long requests in flight may take to finish when the server stops.
 const DRAIN_WITHIN: Duration = Duration::from_secs(10);
@@ -60,7 +60,7 @@ pub struct Limits {
     pub head_within: Duration,
     /// How long no byte may move in either direction. Longer than any long poll.
     pub idle: Duration,
-    pub body: BodyPatience,
+    pub patience: Patience,
     pub connections: usize,
     /// All local processes share one address, so that a limit per peer means nothing on loopback:
     /// it is the limit of all.
@@ -72,7 +72,7 @@ impl Default for Limits {
         Self {
             head_within: Duration::from_secs(10),
             idle: Duration::from_secs(60),
-            body: BodyPatience::default(),
+            patience: Patience::default(),
             connections: 4096,
             connections_per_peer: 4096,
         }
@@ -127,7 +127,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     let coordinator = Coordinator::start(store, coordinator).await?;
     let callback_base_url = callback_base_url.unwrap_or_else(|| format!("http://{local_addr}"));
     let door =
-        Door::new(coordinator.clone(), keyring, keys.clone(), callback_base_url, limits.body);
+        Door::new(coordinator.clone(), keyring, keys.clone(), callback_base_url, limits.patience);
     let (closing, cutting) = (CancellationToken::new(), CancellationToken::new());
     let connections = TaskTracker::new();
     let accepting = tokio::spawn(accept::accept(accept::Listening {

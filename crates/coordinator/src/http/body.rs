@@ -54,7 +54,7 @@ impl<S: Store, const MAX: usize> FromRequest<Door<S>> for JsonBody<MAX> {
         let (parts, body) = request.into_parts();
         check_encoding(&parts.headers)?;
         check_length(&parts.headers, MAX)?;
-        let bytes = read(body, MAX, door.inner.body_patience).await?;
+        let bytes = read(body, MAX, door.inner.patience.body).await?;
         if !bytes.is_empty() {
             check_type(&parts.headers)?;
         }

@@ -98,14 +98,20 @@ impl From<FieldError> for Declined {
 
 impl From<Trouble> for Declined {
     fn from(trouble: Trouble) -> Self {
-        let code = match &trouble {
-            Trouble::Overloaded => Code::Overloaded,
-            Trouble::ShuttingDown => Code::ShuttingDown,
-            Trouble::Unavailable(_) => Code::Unavailable,
-            Trouble::Unknown => Code::UnknownOutcome,
-            Trouble::Defect => Code::Internal,
-        };
-        Self::new(code, trouble.to_string())
+        match &trouble {
+            Trouble::Overloaded => Self::new(Code::Overloaded, trouble.to_string()),
+            Trouble::ShuttingDown => Self::new(Code::ShuttingDown, trouble.to_string()),
+            // The store's own words are for the operator's log.
+            Trouble::Unavailable(why) => {
+                tracing::warn!(%why, "the store refused a request");
+                Self::new(
+                    Code::Unavailable,
+                    "the store could not take the request; nothing happened",
+                )
+            }
+            Trouble::Unknown => Self::new(Code::UnknownOutcome, trouble.to_string()),
+            Trouble::Defect => Self::new(Code::Internal, trouble.to_string()),
+        }
     }
 }
 

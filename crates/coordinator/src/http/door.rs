@@ -13,9 +13,26 @@ use super::translate::time;
 use crate::admit::{ApiKeys, Keyring};
 use crate::coordinator::Coordinator;
 
-/// How long a request may wait for its answer beyond what it asked to wait. A batch takes
-/// milliseconds; after this the store is stuck and the client is better told so.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long to wait for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For an answer, beyond what the request asked to wait. A batch takes milliseconds; after this
+    /// the store is stuck and the client is better told so.
+    pub answer: Duration,
+    /// For one round of the carrier, before it is said to be stuck.
+    pub progress: Duration,
+    pub body: BodyPatience,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            answer: Duration::from_secs(10),
+            progress: Duration::from_secs(5),
+            body: BodyPatience::default(),
+        }
+    }
+}
 
 /// Shared by all requests; cheap to clone.
 pub struct Door<S: Store> {
@@ -28,7 +45,7 @@ pub(crate) struct Inner {
     pub(crate) keys: ApiKeys,
     /// Where workers call back: from configuration, never from what a request says (X18).
     pub(crate) callback_base_url: String,
-    pub(crate) body_patience: BodyPatience,
+    pub(crate) patience: Patience,
     process: u32,
     requests: AtomicU64,
 }
@@ -45,15 +62,15 @@ impl<S: Store> Door<S> {
         keyring: Keyring,
         keys: ApiKeys,
         callback_base_url: String,
-        body_patience: BodyPatience,
+        patience: Patience,
     ) -> Self {
         let mut process = [0; 4];
         getrandom::fill(&mut process).expect("the operating system always has randomness");
         let inner = Inner {
             keyring,
             keys,
-            callback_base_url,
-            body_patience,
+            callback_base_url: callback_base_url.trim_end_matches('/').to_owned(),
+            patience,
             process: u32::from_be_bytes(process),
             requests: AtomicU64::new(0),
         };
@@ -72,7 +89,17 @@ impl<S: Store> Door<S> {
 
     /// Waits for a decision. One that does not come in time may still happen.
     pub(super) async fn decided<T>(&self, asked: impl Future<Output = T>) -> Result<T, Declined> {
-        tokio::time::timeout(ANSWER_WITHIN, asked).await.map_err(|_| {
+        self.decided_after(Duration::ZERO, asked).await
+    }
+
+    /// The same for a request that asked to wait itself.
+    pub(super) async fn decided_after<T>(
+        &self,
+        wait: Duration,
+        asked: impl Future<Output = T>,
+    ) -> Result<T, Declined> {
+        let patience = self.inner.patience.answer + wait;
+        tokio::time::timeout(patience, asked).await.map_err(|_| {
             Declined::new(Code::UnknownOutcome, "no decision came in time; asking again is safe")
         })
     }
@@ -83,7 +110,7 @@ impl<S: Store> Door<S> {
         wait: Duration,
         reading: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Declined> {
-        match tokio::time::timeout(ANSWER_WITHIN + wait, reading).await {
+        match tokio::time::timeout(self.inner.patience.answer + wait, reading).await {
             Ok(read) => read.map_err(Declined::from),
             Err(_) => Err(Declined::new(Code::Unavailable, "the store did not answer in time")),
         }

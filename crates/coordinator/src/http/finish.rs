@@ -119,3 +119,45 @@ pub(super) async fn nothing_here() -> Declined {
 pub(super) async fn wrong_method() -> Declined {
     Declined::new(Code::MethodNotAllowed, "this path does not take that method; see /openapi.json")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use axum::Router;
+    use axum::body::{Body, to_bytes};
+    use axum::routing::get;
+    use store::memory::{ManualClock, MemoryStore};
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::admit::{ApiKeys, Keyring};
+    use crate::coordinator::{Coordinator, Host, Options};
+    use crate::http::Patience;
+    use crate::ids::SeededEntropy;
+
+    async fn defect() -> &'static str {
+        panic!("a defect with a secret in it")
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_a_route_is_an_answer() {
+        let store = MemoryStore::new(Arc::new(ManualClock::default()));
+        let options = Options { host: Host::Task, entropy: Box::new(SeededEntropy::new(1)) };
+        let coordinator = Coordinator::start(store, options).await.unwrap();
+        let keyring = Keyring::from_bytes([1; 32]);
+        let keys = ApiKeys::default();
+        let door = Door::new(coordinator, keyring, keys, String::new(), Patience::default());
+        let routes = Router::new()
+            .route("/v1/tasks/{task}/defect", get(defect))
+            .layer(axum::middleware::from_fn_with_state(door, finish::<MemoryStore>));
+        let request = Request::get("/v1/tasks/x/defect").body(Body::empty()).unwrap();
+        let response = routes.oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 500);
+        let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let problem: wire::answers::Problem = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(problem.error, "internal");
+        assert_eq!(problem.verdict, Some(wire::Verdict::Rejected));
+        assert!(!problem.message.contains("secret"));
+    }
+}

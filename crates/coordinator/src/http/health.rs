@@ -1,7 +1,5 @@
 //! `/livez`, `/readyz` and `/version`: open to everybody, say nothing about anybody's work.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,9 +9,6 @@ use wire::answers::{Ready, ReadyCheck, Version};
 
 use super::door::Door;
 
-/// A batch takes milliseconds: a carrier that has not moved for this long is stuck.
-const PROGRESS_WITHIN: Duration = Duration::from_secs(5);
-
 /// The process runs and answers. Restart it if this fails.
 pub(super) async fn livez() -> &'static str {
     "ok\n"
@@ -21,11 +16,12 @@ pub(super) async fn livez() -> &'static str {
 
 /// Work goes through: an empty batch went round. Send no traffic if this fails.
 pub(super) async fn readyz<S: Store>(State(door): State<Door<S>>) -> Response {
-    let progress = tokio::time::timeout(PROGRESS_WITHIN, door.coordinator.is_progressing()).await;
+    let patience = door.inner.patience.progress;
+    let progress = tokio::time::timeout(patience, door.coordinator.is_progressing()).await;
     let detail = match progress {
         Ok(Ok(())) => None,
         Ok(Err(trouble)) => Some(trouble.to_string()),
-        Err(_) => Some(format!("no batch went through within {PROGRESS_WITHIN:?}")),
+        Err(_) => Some(format!("no batch went through within {patience:?}")),
     };
     let ready = detail.is_none();
     let checks = vec![ReadyCheck { name: "progress".into(), ok: ready, detail }];

@@ -24,8 +24,10 @@ pub(super) async fn lease<S: Store>(
     principal: WorkerPrincipal,
     JsonBody(body): JsonBody<API_BYTES_MAX>,
 ) -> Result<Response, Declined> {
-    let poll = poll(principal.scope(), wire::parse(&body)?);
-    let granted = door.coordinator.lease(poll).await?;
+    let request: LeaseRequest = wire::parse(&body)?;
+    let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
+    let asked = door.coordinator.lease(poll(principal.scope(), request, wait));
+    let granted = door.decided_after(wait, asked).await??;
     let leases = granted.iter().map(|granted| envelope(&door, granted)).collect();
     let answer = Leases { leases, server_time: door.server_time() };
     if granted.is_empty() {
@@ -35,8 +37,8 @@ pub(super) async fn lease<S: Store>(
     Ok(Delivery::new(door.coordinator.clone(), granted, bytes).into_response())
 }
 
-fn poll(scope: &Scope, request: LeaseRequest) -> Poll {
-    let LeaseRequest { worker_id, queues, kinds, max, wait_ms, poll_id } = request;
+fn poll(scope: &Scope, request: LeaseRequest, wait: Duration) -> Poll {
+    let LeaseRequest { worker_id, queues, kinds, max, wait_ms: _, poll_id } = request;
     let names = |texts: Vec<String>| texts.into_iter().map(Name::from).collect();
     Poll {
         scope: scope.clone(),
@@ -44,7 +46,7 @@ fn poll(scope: &Scope, request: LeaseRequest) -> Poll {
         queues: names(queues),
         kinds: kinds.map(names),
         max: max as usize,
-        until: Instant::now() + Duration::from_millis(wait_ms.unwrap_or(0)),
+        until: Instant::now() + wait,
         poll: poll_id.map(Name::from),
     }
 }

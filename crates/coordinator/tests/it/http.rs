@@ -14,3 +14,4 @@ mod serving;
 mod site;
 mod submits;
 mod tokens;
+mod troubles;

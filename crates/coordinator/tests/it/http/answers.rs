@@ -74,7 +74,7 @@ async fn defaults_are_those_of_the_contract() {
 #[tokio::test]
 async fn the_same_report_again_gets_the_stored_answer() {
     for site in both().await {
-        // R-5, S3-12, S3-62: times and metrics do not make another report, nor does spelling.
+        // R-5, S3-12, S3-62, X08: times and metrics do not make another report, nor does spelling.
         let lease = site.leased(json!({})).await;
         let report = json!({"outcome": "SUCCEEDED", "output": {"a": 1, "b": 2}});
         site.complete(&lease, report).await.has("replayed", false);
@@ -177,7 +177,7 @@ async fn an_expired_lease_is_gone() {
 #[tokio::test]
 async fn another_worker_does_not_own_the_lease() {
     for site in both().await {
-        // a repeated start by the same worker is acknowledged, by another it is REJECTED.
+        // R-30, X09: a repeated start by the same worker is acknowledged, by another it is REJECTED.
         let lease = site.leased(json!({})).await;
         site.started(&lease).await.ok();
         site.started(&lease).await.has("acknowledged", true);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::Request;
 use coordinator::admit::{ApiKeys, Keyring, NewKey, Role};
-use coordinator::http::{BodyPatience, Door, router};
+use coordinator::http::{Door, Patience, router};
 use coordinator::{Coordinator, Host, Options, SeededEntropy};
 use serde_json::{Value, json};
 use store::memory::{ManualClock, MemoryStore};
@@ -125,7 +125,7 @@ async fn hang_up_before_delivery<S: Store>(store: S) {
     let options = Options { host: Host::Task, entropy: Box::new(SeededEntropy::new(2)) };
     let coordinator = Coordinator::start(store, options).await.unwrap();
     let keyring = Keyring::from_bytes([3; 32]);
-    let door = Door::new(coordinator, keyring, keys, "http://x".into(), BodyPatience::default());
+    let door = Door::new(coordinator, keyring, keys, "http://x".into(), Patience::default());
     let routes = router(door);
     let ask = |method: &str, path: &str, body: &str| {
         let request = Request::builder()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coordinator::http::BodyPatience;
+use coordinator::http::{BodyPatience, Patience};
 use coordinator::server::Limits;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
@@ -200,7 +200,12 @@ async fn broken_and_smuggled_heads_are_refused_and_closed() {
                 "POST /v1/runs HTTP/1.1\r\nhost: x\r\n{auth}transfer-encoding: chunked, x\r\n\r\n{body}"
             ),
         ];
-        for head in heads {
+        // Length and chunks together: read as chunks, answered once, closed; the rest is never a request.
+        let both = format!(
+            "POST /v1/runs HTTP/1.1\r\nhost: x\r\n{auth}content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n\
+             0\r\n\r\nPOST /v1/runs HTTP/1.1\r\nhost: x\r\n{auth}{length}\r\n{body}"
+        );
+        for head in heads.into_iter().chain([both]) {
             let answer = site.raw(head.as_bytes()).await;
             assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{head:?}: {answer}");
             assert_eq!(answer.matches("HTTP/1.1 ").count().max(1), 1, "{head:?}: {answer}");
@@ -237,7 +242,8 @@ async fn a_silent_connection_is_cut() {
 #[tokio::test]
 async fn a_slow_body_is_told_and_cut() {
     let body = BodyPatience { grace: Duration::from_millis(100), bytes_per_second: 1024 };
-    for site in both_with(Limits { body, ..Limits::default() }).await {
+    let patience = Patience { body, ..Patience::default() };
+    for site in both_with(Limits { patience, ..Limits::default() }).await {
         // X21
         let head = format!(
             "POST /v1/runs HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\

@@ -11,7 +11,7 @@ enum Wants {
     Task,
 }
 
-const ROUTES: [(&str, &str, Wants); 12] = [
+const ROUTES: [(&str, &str, Wants); 13] = [
     ("POST", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000", Wants::Client),
@@ -23,6 +23,7 @@ const ROUTES: [(&str, &str, Wants); 12] = [
     ("POST", "/v1/reports", Wants::Worker),
     ("POST", "/v1/heartbeats", Wants::Worker),
     ("POST", "/v1/tasks/task_00000000000000000000000000/started", Wants::Task),
+    ("POST", "/v1/tasks/task_00000000000000000000000000/heartbeat", Wants::Task),
     ("POST", "/v1/tasks/task_00000000000000000000000000/completed", Wants::Task),
 ];
 
@@ -80,6 +81,29 @@ async fn every_route_takes_exactly_its_principal() {
             }
         }
         assert_eq!(site.state(&lease.run).await, "running");
+    }
+}
+
+#[tokio::test]
+async fn every_described_route_is_served_and_guarded() {
+    for site in both().await {
+        // X10, X13: made from the description, so that a new route cannot be forgotten.
+        let open = ["/livez", "/readyz", "/version", "/metrics", "/openapi.json"];
+        let document = site.get("/openapi.json").await.ok();
+        let mut guarded = 0;
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            for method in methods.as_object().unwrap().keys() {
+                let concrete = path.replace("{runId}", "run_x").replace("{taskId}", "task_x");
+                let got = ask(&site, &method.to_uppercase(), &concrete, None).await;
+                if open.contains(&path.as_str()) {
+                    assert_eq!(got.status, 200, "{path}");
+                } else {
+                    assert_eq!(got.status, 401, "{method} {path}: {got:?}");
+                    guarded += 1;
+                }
+            }
+        }
+        assert_eq!(guarded, ROUTES.len());
     }
 }
 

@@ -70,6 +70,41 @@ async fn shutting_down_answers_who_waits_and_refuses_the_rest() {
 }
 
 #[tokio::test]
+async fn a_draining_coordinator_refuses_new_work_and_takes_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), folder.path().join("key"));
+    let key = key();
+    options.new_keys = vec![key.clone()];
+    options.callback_base_url = Some("https://tenure.example/base/".into());
+    let server = serve(memory(), options).await.unwrap();
+    let base = format!("http://{}", server.local_addr());
+    let client = reqwest::Client::new();
+    let post = |path: &str, bearer: &str, body: Value| {
+        let request = client.post(format!("{base}{path}")).bearer_auth(bearer).json(&body);
+        async move {
+            let response = request.send().await.unwrap();
+            (response.status().as_u16(), response.json::<Value>().await.unwrap())
+        }
+    };
+    let run = json!({"kind": "k", "queue": "q"});
+    assert_eq!(post("/v1/runs", key.text(), run.clone()).await.0, 201);
+    let poll = json!({"workerId": "w1", "queues": ["q"], "max": 1});
+    let lease = post("/v1/leases", key.text(), poll.clone()).await.1["leases"][0].clone();
+    // S4-5: what the operator configured.
+    assert_eq!(lease["callbackBaseUrl"], "https://tenure.example/base");
+    server.coordinator().drain();
+    for (path, body) in [("/v1/runs", run), ("/v1/leases", poll)] {
+        let (status, problem) = post(path, key.text(), body).await;
+        assert_eq!((status, &problem["error"]), (503, &json!("shutting_down")), "{path}");
+    }
+    let path = format!("/v1/tasks/{}/completed", lease["taskId"].as_str().unwrap());
+    let report = json!({"attempt": 1, "workerId": "w1", "outcome": "SUCCEEDED"});
+    let (status, ack) = post(&path, lease["taskToken"].as_str().unwrap(), report).await;
+    assert_eq!((status, &ack["verdict"]), (200, &json!("COMMITTED")));
+    assert_eq!(server.shutdown().await, Ended::Drained);
+}
+
+#[tokio::test]
 async fn keys_runs_and_tokens_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let key = key();

@@ -16,6 +16,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use verdict::{Scope, Span};
 
+use crate::faulty::{Faults, FaultyStore};
+
 /// Long enough that a test which waits for it has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -62,6 +64,15 @@ async fn sqlite(limits: Limits) -> Site {
     };
     let store = SqliteStore::open(folder.path().join("tenure.db"), options).unwrap();
     Site::start("sqlite", store, clock, limits, folder).await
+}
+
+/// A site whose store fails when told to.
+pub(crate) async fn faulty(limits: Limits) -> (Site, Arc<Faults>) {
+    let clock = Arc::new(ManualClock::default());
+    let store = FaultyStore::over(MemoryStore::new(clock.clone()));
+    let faults = store.faults.clone();
+    let folder = tempfile::tempdir().unwrap();
+    (Site::start("faulty", store, clock, limits, folder).await, faults)
 }
 
 impl Drop for Site {

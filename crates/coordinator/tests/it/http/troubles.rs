@@ -1,0 +1,88 @@
+//! When the store or the coordinator cannot: 503 without a verdict, which alone may be repeated.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use coordinator::http::Patience;
+use coordinator::server::Limits;
+use serde_json::json;
+use store::FailureKind;
+
+use super::site::{Got, faulty, run};
+
+/// Nothing was decided: no verdict, and a word about when to come back.
+#[track_caller]
+fn undecided(got: &Got, code: &str) {
+    got.problem(503, code);
+    assert!(got.body.get("verdict").is_none(), "{got:?}");
+    assert_eq!(got.headers["retry-after"], "1");
+    assert_eq!(got.body["retryAfterMs"], 1000);
+}
+
+#[tokio::test]
+async fn a_store_that_refuses_is_unavailable_and_nothing_happened() {
+    // the row "control plane unavailable" for all three calls, then as if nothing had been.
+    let (site, faults) = faulty(Limits::default()).await;
+    let lease = site.leased(json!({})).await;
+    let before = site.run(&lease.run).await;
+    for call in ["started", "heartbeat", "completed"] {
+        let body = match call {
+            "completed" => lease.said(json!({"outcome": "SUCCEEDED"})),
+            _ => lease.said(json!({})),
+        };
+        faults.fail_call(0, FailureKind::Full);
+        let got = site.call(&lease, call, body.clone()).await;
+        undecided(&got, "unavailable");
+        assert!(
+            !got.body.to_string().contains("today"),
+            "the store's own words stay inside: {got:?}"
+        );
+        faults.heal();
+        assert_eq!(site.run(&lease.run).await, before);
+    }
+    site.succeed(&lease).await.has("verdict", "COMMITTED");
+}
+
+#[tokio::test]
+async fn a_commit_nobody_knows_about_is_unknown() {
+    // The answer says that asking again is safe; the coordinator takes nothing more.
+    let (site, faults) = faulty(Limits::default()).await;
+    let lease = site.leased(json!({})).await;
+    faults.commit_unknown.store(true, Ordering::SeqCst);
+    undecided(&site.succeed(&lease).await, "unknown_outcome");
+    undecided(&site.heartbeat(&lease).await, "shutting_down");
+    assert_eq!(site.get("/readyz").await.status, 503);
+    assert_eq!(site.get("/livez").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_stored_fails_alone() {
+    let (site, faults) = faulty(Limits::default()).await;
+    faults.refuses_poison.store(true, Ordering::SeqCst);
+    let runs = json!({"runs": [run(json!({})), run(json!({"kind": "poison"})), run(json!({}))]});
+    let results = site.post("/v1/runs", &site.key, runs).await.ok();
+    assert_eq!(results["results"][0]["state"], "queued");
+    assert_eq!(results["results"][1]["error"], "internal");
+    assert_eq!(results["results"][2]["state"], "queued");
+    let got = site.post("/v1/runs", &site.key, run(json!({"kind": "poison"}))).await;
+    got.problem(500, "internal");
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_is_told_within_the_deadline() {
+    let patience = Patience {
+        answer: Duration::from_millis(100),
+        progress: Duration::from_millis(100),
+        ..Patience::default()
+    };
+    let (site, faults) = faulty(Limits { patience, ..Limits::default() }).await;
+    faults.is_held.store(true, Ordering::SeqCst);
+    undecided(&site.post("/v1/runs", &site.key, run(json!({}))).await, "unknown_outcome");
+    let ready = site.get("/readyz").await;
+    assert_eq!((ready.status, &ready.body["ready"]), (503, &json!(false)));
+    faults.is_held.store(false, Ordering::SeqCst);
+    faults.released.notify_waiters();
+    assert_eq!(site.get("/readyz").await.status, 200);
+    // It did happen, as the answer said it might.
+    assert_eq!(site.get("/v1/runs").await.ok()["runs"].as_array().unwrap().len(), 1);
+}
