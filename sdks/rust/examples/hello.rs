@@ -1,4 +1,4 @@
-//! The smallest worker: `tenure submit --queue default --kind hello --input '"Ada"'` gives it work.
+//! The smallest worker: `tenure submit hello --queue default --input '"Ada"'` gives it work.
 
 use tenure::{Ctx, Worker};
 

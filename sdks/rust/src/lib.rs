@@ -32,6 +32,7 @@
 
 mod client;
 mod error;
+mod payload;
 mod task_error;
 pub mod testing;
 mod transport;

@@ -5,9 +5,11 @@
 use std::fmt;
 
 use serde::Serialize;
-use wire::limits::{MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX, STACK_TRACE_BYTES_MAX};
+use wire::limits::{MESSAGE_BYTES_MAX, STACK_TRACE_BYTES_MAX};
 use wire::requests::ReportedError;
 use wire::{ErrorCategory, Json};
+
+use crate::payload::recordable;
 
 /// What a task returns.
 pub type TaskResult<T> = Result<T, TaskError>;
@@ -109,11 +111,10 @@ impl TaskError {
         self
     }
 
-    /// How far a cancelled task had come; what has no JSON form, or too large a one, is left out: the
-    /// report that the task has stopped must not fail on it.
+    /// How far a cancelled task had come; what the coordinator would not take is left out: the report
+    /// that the task has stopped must not fail on it.
     pub fn with_partial_progress(mut self, progress: &impl Serialize) -> TaskError {
-        let progress = Json::from_value(progress).ok();
-        self.partial_progress = progress.filter(|json| json.text().len() <= PAYLOAD_BYTES_MAX);
+        self.partial_progress = recordable(progress).ok();
         self
     }
 
@@ -222,7 +223,7 @@ mod tests {
         // S4-35: it is optional, the report is not.
         let small = TaskError::cancelled().with_partial_progress(&"half");
         assert_eq!(small.partial_progress().unwrap().text(), "\"half\"");
-        let large = TaskError::cancelled().with_partial_progress(&"x".repeat(PAYLOAD_BYTES_MAX));
+        let large = TaskError::cancelled().with_partial_progress(&u64::MAX);
         assert_eq!(large.partial_progress(), None);
     }
 }

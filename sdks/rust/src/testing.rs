@@ -45,7 +45,7 @@ where
 /// A context with this input, for functions that take one.
 pub fn context<In: Serialize + ?Sized>(input: &In) -> TaskResult<Ctx> {
     let envelope = Arc::new(envelope(write(&input)?));
-    Ok(Ctx::new(envelope, Arc::new(Standing::new(String::new()))))
+    Ok(Ctx::new(envelope, Arc::new(Standing::new(String::new())), "inline"))
 }
 
 /// Asks the task of a context to stop, as a cancelled run would.

@@ -162,7 +162,8 @@ impl Attempt {
         if self.standing.is_lost() {
             return None;
         }
-        let ctx = Ctx::new(Arc::clone(&self.envelope), Arc::clone(&self.standing));
+        let (envelope, standing) = (Arc::clone(&self.envelope), Arc::clone(&self.standing));
+        let ctx = Ctx::new(envelope, standing, &self.shop.worker_id);
         let Some(task) = self.shop.tasks.of(&self.envelope.kind) else {
             let kind = &self.envelope.kind;
             return Some(Err(TaskError::config(format!("this worker has no task `{kind}`"))));

@@ -17,11 +17,17 @@ use crate::task_error::{TaskError, TaskResult, shortened};
 pub struct Ctx {
     envelope: Arc<Envelope>,
     standing: Arc<Standing>,
+    worker_id: Arc<str>,
 }
 
 impl Ctx {
-    pub(crate) fn new(envelope: Arc<Envelope>, standing: Arc<Standing>) -> Ctx {
-        Ctx { envelope, standing }
+    pub(crate) fn new(envelope: Arc<Envelope>, standing: Arc<Standing>, worker_id: &str) -> Ctx {
+        Ctx { envelope, standing, worker_id: worker_id.into() }
+    }
+
+    /// The owner of the lease: this start of this worker.
+    pub fn worker_id(&self) -> &str {
+        &self.worker_id
     }
 
     pub fn run_id(&self) -> &str {

@@ -8,9 +8,9 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::Json;
-use wire::limits::PAYLOAD_BYTES_MAX;
 
 use super::ctx::Ctx;
+use crate::payload::recordable;
 use crate::task_error::{TaskError, TaskResult};
 
 pub(crate) type Task = Arc<dyn Fn(Ctx) -> BoxFuture<'static, TaskResult<Json>> + Send + Sync>;
@@ -71,15 +71,5 @@ pub(crate) fn read<I: DeserializeOwned>(input: &Json) -> TaskResult<I> {
 }
 
 pub(crate) fn write<O: Serialize>(output: &O) -> TaskResult<Json> {
-    let output = Json::from_value(output)
-        .map_err(|why| TaskError::permanent(format!("the output has no JSON form: {why}")))?;
-    let bytes = output.text().len();
-    if bytes > PAYLOAD_BYTES_MAX {
-        // The coordinator would refuse the report, and the attempt would count as lost.
-        return Err(TaskError::permanent(format!(
-            "the output has {bytes} bytes, more than the {PAYLOAD_BYTES_MAX} allowed; store it \
-             elsewhere and return a reference"
-        )));
-    }
-    Ok(output)
+    recordable(output).map_err(|why| TaskError::permanent(format!("the output {why}")))
 }

@@ -138,7 +138,9 @@ async fn a_task_sees_its_attempt() {
     let coordinator = Coordinator::start().await;
     let work = |ctx: Ctx, _: Value| async move {
         let deadline = ctx.deadline().map(|deadline| deadline.to_string());
-        Ok(json!([ctx.run_id(), ctx.task_id(), ctx.attempt(), ctx.fence(), ctx.kind(), deadline]))
+        let owner = ctx.worker_id().split('-').next().unwrap().to_owned();
+        let ids = [ctx.run_id(), ctx.task_id(), ctx.lease_id(), ctx.kind(), &owner];
+        Ok(json!([ids, ctx.attempt(), ctx.fence(), deadline]))
     };
     let running = Running::start(worker(&coordinator).any_task(work));
     let deadline = "2026-03-01T12:05:00.000Z";
@@ -146,7 +148,8 @@ async fn a_task_sees_its_attempt() {
     running.until_committed(1).await;
     running.end().await.unwrap();
     let seen = &coordinator.reports()[0]["output"];
-    assert_eq!(*seen, json!(["run_1", "task_1", 2, 4_294_967_297_u64, "other", deadline]));
+    let ids = ["run_1", "task_1", "lease_1", "other", "tester"];
+    assert_eq!(*seen, json!([ids, 2, 4_294_967_297_u64, deadline]));
     // A worker with a task for any kind asks for every kind.
     assert_eq!(coordinator.to("/leases")[0].json().get("kinds"), None);
 }

@@ -1,0 +1,53 @@
+//! What of a task's own the coordinator will take: found out here, because a report that is refused as a
+//! whole would cost the attempt.
+
+use serde::Serialize;
+use wire::limits::PAYLOAD_BYTES_MAX;
+use wire::requests::Completed;
+use wire::{Json, Outcome};
+
+/// The value as JSON that a report may carry, or why it may not.
+pub(crate) fn recordable(value: &impl Serialize) -> Result<Json, String> {
+    let json = Json::from_value(value).map_err(|why| format!("has no JSON form: {why}"))?;
+    let bytes = json.text().len();
+    if bytes > PAYLOAD_BYTES_MAX {
+        return Err(format!(
+            "has {bytes} bytes, more than the {PAYLOAD_BYTES_MAX} allowed; store it elsewhere and \
+             return a reference"
+        ));
+    }
+    let body = serde_json::to_vec(&report_with(json.clone()))
+        .map_err(|why| format!("has no JSON form: {why}"))?;
+    match wire::parse::<Completed>(&body) {
+        Ok(_) => Ok(json),
+        Err(fault) => Err(format!("cannot be recorded: {fault}")),
+    }
+}
+
+fn report_with(output: Json) -> Completed {
+    Completed {
+        attempt: 1,
+        worker_id: "worker".to_owned(),
+        outcome: Outcome::Succeeded,
+        completed_at: None,
+        output: Some(output),
+        error: None,
+        metrics: None,
+        cancelled_during_phase: None,
+        partial_progress: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_coordinator_would_refuse_is_refused_here() {
+        assert_eq!(recordable(&vec![1, 2]).unwrap().text(), "[1,2]");
+        assert!(recordable(&u64::MAX).unwrap_err().contains("cannot be recorded"));
+        let deep = (0..40).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
+        assert!(recordable(&deep).unwrap_err().contains("nested"));
+        assert!(recordable(&"x".repeat(PAYLOAD_BYTES_MAX)).unwrap_err().contains("reference"));
+    }
+}
