@@ -9,7 +9,7 @@ mod phoenix;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use wire::answers::{Envelope, Record};
+use wire::answers::{AttemptView, Envelope, Leases, Record};
 use wire::requests::{Heartbeat, LeaseRequest, ListRuns};
 use wire::{AttemptOutcome, Code, State, Verdict};
 
@@ -40,45 +40,49 @@ async fn f01_f03_killed_again_and_again_it_forgets_nothing_it_acknowledged() {
     }
     load.enough.cancel();
     clients.join_all().await;
-    // S2-43, S2-56, S2-100, S2-103: every accepted run ends, also those whose worker died or whose grant
-    // was lost with a dying server (G1).
+    // S2-43, S2-56, S2-100, S2-103: every accepted run is handed out until it ends, also one whose worker
+    // died or whose grant was lost with a dying server (G1).
     load.ledger.all_committed().await;
     load.over.cancel();
     workers.join_all().await;
 
-    // S2-104, S2-106, W-20: what is asked from here on can only come from the disk.
+    // S3-53, S3-62: lost answers were asked for again and were the recorded ones; else nothing was tested.
+    let totals = load.ledger.totals();
+    assert!(totals.replayed > 0 && totals.unknown > 0, "{totals:?}");
+
+    // S2-104, S2-105, S2-106, W-20: whatever was told or granted was on the disk first. What is asked from
+    // here on can only come from there.
     tokio::task::block_in_place(|| server.kill_and_restart());
     late_reports_are_told_that_authority_is_lost(&load).await;
     everything_acknowledged_is_there(&load).await;
     nothing_else_is_there(&load).await;
     let found = tokio::task::block_in_place(|| server.bury_and_verify());
     assert_eq!(found["findings"], serde_json::json!([]));
-    assert_eq!(found["tasks"], load.ledger.totals().submitted);
-    println!("{KILLS} kills, {:?}", load.ledger.totals());
+    assert_eq!(found["tasks"], totals.submitted);
+    let abandoned = load.ledger.abandoned().len();
+    println!("{KILLS} kills, {abandoned} workers lost, {totals:?}");
 }
 
-/// F06, A3: the workers that fell silent come back with a result, each after another has won.
+/// The workers that fell silent come back with a result, each after another has won.
 async fn late_reports_are_told_that_authority_is_lost(load: &Load) {
     for lease in load.ledger.abandoned() {
-        let winner = load.client.run(&lease.run_id).await.unwrap();
-        let owner = winner_of(&load.client.record(&lease.run_id).await.unwrap()).owner.clone();
-        assert!(winner.attempt > lease.attempt, "S0-48: another attempt took over from {owner}");
-        let report = load::succeeded(&owner_of(load, &lease).await, &lease, r#"{"by":"nobody"}"#);
+        let record = load.client.record(&lease.run_id).await.unwrap();
+        // F06, S0-48: another worker took over when the lease had run out.
+        assert!(winner_of(&record).attempt > lease.attempt);
+        let report = load::succeeded(owner_of(&record, &lease), &lease, r#"{"by":"nobody"}"#);
         let late = load.client.completed(&lease.task_id, &lease.task_token, &report).await;
-        // S3-11: a report gets exactly one of three answers, and this one is CANCELLED.
+        // A3, S3-11: a report gets exactly one of three answers, and this one is CANCELLED.
         let refused = late.expect_err("the lease was lost");
         assert_eq!(refused.verdict(), Some(Verdict::Cancelled), "{refused}");
     }
 }
 
-/// Who held a lease, by the record of its run.
-async fn owner_of(load: &Load, lease: &Envelope) -> String {
-    let record = load.client.record(&lease.run_id).await.unwrap();
+fn owner_of<'r>(record: &'r Record, lease: &Envelope) -> &'r str {
     let attempt = record.attempts.iter().find(|attempt| attempt.lease_id == lease.lease_id);
-    attempt.expect("a lease that ended is an attempt of the record").owner.clone()
+    &attempt.expect("a lease that ended is an attempt of the record").owner
 }
 
-fn winner_of(record: &Record) -> &wire::answers::AttemptView {
+fn winner_of(record: &Record) -> &AttemptView {
     record.attempts.last().expect("a run that succeeded had an attempt")
 }
 
@@ -95,7 +99,8 @@ async fn check_runs(load: Load, runs: Vec<(String, String)>) -> usize {
     let mut lost = 0;
     for (key, id) in runs {
         let run = load.client.run(&id).await.expect("C1: an acknowledged submission is there");
-        // S2-44: completion is recorded once, with the output of the report that was COMMITTED.
+        // S2-44, S0-46, S0-47: completion is recorded once, with the output of the report that was COMMITTED,
+        // and whoever sees the claim released sees that output. S2-111: no late report changed it.
         assert_eq!(run.state, State::Succeeded);
         assert_eq!(run.output.as_ref().map(wire::Json::text), load.ledger.output(&id).as_deref());
         let input = run.input.expect("the run was asked for whole");
@@ -106,21 +111,26 @@ async fn check_runs(load: Load, runs: Vec<(String, String)>) -> usize {
     lost
 }
 
-/// S2-114, W-5: every ended run has its record, whole, although the server died around its commit.
+/// Returns how many attempts were lost with their worker.
 fn check_record(record: &Record) -> usize {
+    // S2-114, W-5: every ended run has its record, whole, although the server died around its commit.
     assert_eq!(record.state, State::Succeeded);
     assert_eq!(winner_of(record).outcome, AttemptOutcome::Succeeded);
+    // S2-113: in the order of time, whichever server wrote it down.
+    let started = record.started_at.expect("the winner said that it began");
+    assert!(record.created_at <= started && started <= record.completed_at);
     let successes = record.attempts.iter().filter(|a| a.outcome == AttemptOutcome::Succeeded);
     assert_eq!(successes.count(), 1);
+    // S2-112: attempts and fences only grow (A2).
     let numbers: Vec<u32> = record.attempts.iter().map(|attempt| attempt.attempt).collect();
     assert_eq!(numbers, (1..=numbers.len() as u32).collect::<Vec<_>>());
     let fences: Vec<u64> = record.attempts.iter().map(|attempt| attempt.fence).collect();
-    assert!(fences.is_sorted_by(|older, newer| older < newer), "A2: {fences:?}");
+    assert!(fences.is_sorted_by(|older, newer| older < newer), "{fences:?}");
     record.attempts.iter().filter(|a| a.outcome == AttemptOutcome::Lost).count()
 }
 
-/// C2: no submission, repeated or not, left a second run.
 async fn nothing_else_is_there(load: &Load) {
+    // C2, S2-115: no submission, repeated or not, left a second run.
     let mut filters = ListRuns { queue: Some(QUEUE.to_owned()), ..ListRuns::default() };
     let mut listed = 0;
     loop {
@@ -146,9 +156,11 @@ async fn f11_asked_to_stop_under_load_it_drains_and_keeps_every_lease() {
     let mut server = Phoenix::start(&home, &mut chance);
     let load = Load::on(&server, seed);
     let held = hold(&load, HELD).await;
-    let clients = load.clients(CLIENTS);
+    let waiting = tokio::spawn(wait_for_work_on(load.clone(), "nothing"));
+    let (clients, workers) = (load.clients(CLIENTS), load.workers(WORKERS));
 
-    load.ledger.further(chance.below(ACKNOWLEDGEMENTS_BETWEEN_KILLS) as usize).await;
+    let enough = ACKNOWLEDGEMENTS_BETWEEN_KILLS + chance.below(ACKNOWLEDGEMENTS_BETWEEN_KILLS);
+    load.ledger.further(enough as usize).await;
     server.terminate();
     // Whoever is answered while it drains keeps its lease; whoever is not asks again after the restart.
     let beats: JoinSet<Option<Verdict>> =
@@ -157,6 +169,7 @@ async fn f11_asked_to_stop_under_load_it_drains_and_keeps_every_lease() {
     assert_eq!(code, 0);
     let refused = beats.join_all().await.into_iter().flatten().find(|v| *v != Verdict::Committed);
     assert_eq!(refused, None);
+    assert_eq!(waiting.await.unwrap().unwrap().leases.len(), 0, "a poll is answered, not cut off");
 
     tokio::task::block_in_place(|| server.rise());
     load.enough.cancel();
@@ -168,9 +181,10 @@ async fn f11_asked_to_stop_under_load_it_drains_and_keeps_every_lease() {
         let record = load.client.record(&lease.run_id).await.unwrap();
         assert_eq!(record.attempts.len(), 1);
     }
-    for (key, id) in load.ledger.runs() {
-        assert_eq!(load.client.run(&id).await.unwrap().run_id, id, "{key} was acknowledged");
-    }
+    load.ledger.all_committed().await;
+    load.over.cancel();
+    workers.join_all().await;
+    everything_acknowledged_is_there(&load).await;
     nothing_else_is_there(&load).await;
     let found = tokio::task::block_in_place(|| server.bury_and_verify());
     assert_eq!(found["findings"], serde_json::json!([]));
@@ -189,6 +203,10 @@ async fn hold(load: &Load, count: u32) -> Vec<Envelope> {
         load.started("holder", lease).await;
     }
     leases
+}
+
+async fn wait_for_work_on(load: Load, queue: &'static str) -> Result<Leases, tenure::Error> {
+    load.client.lease(&LeaseRequest { queues: vec![queue.to_owned()], ..rival() }).await
 }
 
 /// The verdict on one heartbeat; none when nothing was decided.

@@ -81,3 +81,22 @@ fn somebody_with_curl_alone_finishes_a_task_by_the_guide() {
     assert_eq!((&run["runId"], &run["state"]), (&first["runId"], &"succeeded".into()));
     assert_eq!(run["output"]["text"], "Hello, Ada");
 }
+
+#[test]
+fn a_failure_is_reported_as_the_guide_shows() {
+    let home = Home::new();
+    let (_dev, pasted) = start(&home);
+    let shown = GUIDE.split_once("\n```json\n").unwrap().1.split_once("\n```").unwrap().0;
+    std::fs::write(home.path().join("failure.json"), shown).unwrap();
+    let blocks = blocks();
+    let (head, _output) = blocks[4].rsplit_once("-d").expect("the report has a body");
+    let report = format!("{head}-d @failure.json");
+    let answers = follow(&home, &pasted, &[blocks[0], blocks[1], blocks[2], &report, blocks[5]]);
+    // A failure is a report like any other, and its category says that it is tried again.
+    let (answer, run) = (&answers[3], &answers[4]);
+    assert_eq!(
+        (&answer["verdict"], &answer["finalState"]),
+        (&"COMMITTED".into(), &"FAILED".into())
+    );
+    assert_eq!((&answer["state"], &run["state"]), (&"retry".into(), &"retry".into()));
+}

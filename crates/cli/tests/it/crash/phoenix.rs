@@ -83,7 +83,9 @@ impl<'h> Phoenix<'h> {
 }
 
 fn serve(home: &Home, listen: &str) -> std::process::Command {
-    home.tenure(&["serve", "--json", "--listen", listen])
+    let mut command = home.tenure(&["serve", "--json", "--listen", listen]);
+    command.env("RUST_LOG", "warn");
+    command
 }
 
 fn free_address(chance: &mut Chance) -> String {
