@@ -77,16 +77,18 @@ pub(crate) fn json_line<T: Serialize + ?Sized>(value: &T) -> Result<(), Complain
     line(serde_json::to_string(value).expect("answers have string keys and no failing serializer"))
 }
 
-/// A table without rulers: readable in any terminal, and by `awk`.
+/// A table without rulers: readable in any terminal, and by `awk`. Cells are never folded, because people copy ids.
 pub(crate) fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_content_arrangement(ContentArrangement::Disabled);
     if !colours() {
         table.force_no_tty();
-        table.set_content_arrangement(ContentArrangement::Disabled);
     }
     table.set_header(heads.iter().map(|head| Cell::new(head).fg(Color::DarkGrey)));
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
     table
 }
 
@@ -97,10 +99,10 @@ pub(crate) fn state_cell(state: State) -> Cell {
     }
 }
 
-/// Prints a table without the white space a table leaves at both ends of its lines.
+/// Prints a table without the white space a table leaves at the ends of its lines.
 pub(crate) fn print_table(table: &Table) -> Result<(), Complaint> {
     for row in table.lines() {
-        line(row.strip_prefix(' ').unwrap_or(&row).trim_end())?;
+        line(row.trim_end())?;
     }
     Ok(())
 }

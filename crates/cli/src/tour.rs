@@ -30,7 +30,9 @@ pub(crate) struct Arguments {
 }
 
 /// The shortest lease there is: a dead worker is noticed after two seconds.
-const LEASE_MS: u64 = *wire::limits::LEASE_MS.start();
+const SHORT_LEASE_MS: u64 = *wire::limits::LEASE_MS.start();
+/// Where no lease should run out, a slow disk must not make it.
+const LONG_LEASE_MS: u64 = 20_000;
 const HEARTBEAT_MS: u64 = *wire::limits::HEARTBEAT_INTERVAL_MS.start();
 const GRACE_MS: u64 = 1_000;
 const RETRY_BASE_MS: u64 = 200;
@@ -78,7 +80,7 @@ impl Tour {
 
     async fn a_worker_dies(&self) -> Result<(), Complaint> {
         self.say.act("A worker dies. Its late report is refused; one result counts.")?;
-        let id = self.submit("resize").await?;
+        let id = self.submit("resize", SHORT_LEASE_MS).await?;
         let mut alice = self.stage.worker("alice", Manner::Hold, 1)?;
         let first = alice.granted().await?;
         self.leased(&alice, first.attempt, first.fence)?;
@@ -87,7 +89,10 @@ impl Tour {
 
         self.say.tell(
             "silence",
-            format_args!("nobody else may have it for {}", span::spell_ms(LEASE_MS.cast_signed())),
+            format_args!(
+                "nobody else may have it for {}",
+                span::spell_ms(SHORT_LEASE_MS.cast_signed())
+            ),
         )?;
         let mut bob = self.stage.worker("bob", Manner::Finish, 1)?;
         let second = bob.granted().await?;
@@ -143,7 +148,7 @@ impl Tour {
 
     /// The pauses that were decided.
     async fn three_failures(&self) -> Result<Vec<i64>, Complaint> {
-        let id = self.submit(&format!("flaky, seed {SEED}")).await?;
+        let id = self.submit(&format!("flaky, seed {SEED}"), LONG_LEASE_MS).await?;
         let mut carol = self.stage.worker("carol", Manner::Fail, 3)?;
         let mut states = Vec::new();
         let mut pauses = Vec::new();
@@ -168,7 +173,7 @@ impl Tour {
 
     async fn a_cancel_is_honoured(&self) -> Result<(), Complaint> {
         self.say.act("A cancel that is honoured.")?;
-        let id = self.submit("long").await?;
+        let id = self.submit("long", LONG_LEASE_MS).await?;
         let mut dave = self.stage.worker("dave", Manner::Obey, 1)?;
         self.cancel_held(&id, &mut dave).await?;
         let answer = dave.answered().await?;
@@ -181,7 +186,7 @@ impl Tour {
 
     async fn a_cancel_is_ignored(&self) -> Result<(), Complaint> {
         self.say.act("A cancel that is ignored, until the grace is over.")?;
-        let id = self.submit("deaf").await?;
+        let id = self.submit("deaf", LONG_LEASE_MS).await?;
         let mut erin = self.stage.worker("erin", Manner::Hold, 1)?;
         self.cancel_held(&id, &mut erin).await?;
         let run = self.ended(&id).await?;
@@ -226,12 +231,12 @@ impl Tour {
         ))
     }
 
-    async fn submit(&self, what: &str) -> Result<String, Complaint> {
+    async fn submit(&self, what: &str, lease_ms: u64) -> Result<String, Complaint> {
         let kind = what.split(',').next().unwrap_or(what);
         let request = SubmitRun {
             kind: kind.to_owned(),
             queue: stage::QUEUE.to_owned(),
-            lease_ms: Some(LEASE_MS),
+            lease_ms: Some(lease_ms),
             heartbeat_interval_ms: Some(HEARTBEAT_MS),
             cancel_grace_ms: Some(GRACE_MS),
             seed: Some(SEED),
@@ -287,7 +292,7 @@ impl Tour {
                 "terminal 2: a worker that takes its time",
             ),
             step(
-                format!("{me} submit nap --queue demo --lease-ms {LEASE_MS}"),
+                format!("{me} submit nap --queue demo --lease-ms {SHORT_LEASE_MS}"),
                 "terminal 3: something to do",
             ),
             step(

@@ -3,7 +3,7 @@
 use comfy_table::Cell;
 use tenure::Client;
 use wire::State;
-use wire::answers::Run;
+use wire::answers::{Run, RunError};
 use wire::requests::ListRuns;
 
 use crate::exit::{Complaint, Ended, Exit};
@@ -41,7 +41,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         return Ok(Exit::Done);
     }
     if runs.is_empty() {
-        output::note("no runs; `tenure submit KIND --queue QUEUE` makes one");
+        output::note("no such runs; `tenure submit KIND --queue QUEUE` makes one");
         return Ok(Exit::Done);
     }
     print(&runs)?;
@@ -111,16 +111,22 @@ fn what(run: &Run) -> String {
             .map(|at| format!("again in {}", span::between(run.server_time, at)))
             .unwrap_or_default(),
         (State::Succeeded, _) | (_, None) => String::new(),
-        (_, Some(error)) => short(&super::reason(error)),
+        (_, Some(error)) => short(error),
     }
 }
 
-/// A table cell, not a page.
-const WHAT_CHARS_MAX: usize = 60;
+/// A table cell, not a page: `runs show` has the rest.
+const WHAT_CHARS_MAX: usize = 40;
 
-fn short(text: &str) -> String {
+fn short(error: &RunError) -> String {
+    // That a failure was the last one allowed shows in the state; what kind of failure it was does not.
+    let word = match (error.reason.as_str(), error.category) {
+        ("ATTEMPTS_EXHAUSTED" | "NOT_RETRYABLE", Some(category)) => category.as_str(),
+        (reason, _) => reason,
+    };
+    let text = format!("{word}: {}", error.message.lines().next().unwrap_or_default());
     if text.chars().count() <= WHAT_CHARS_MAX {
-        return text.to_owned();
+        return text;
     }
     let cut: String = text.chars().take(WHAT_CHARS_MAX - 1).collect();
     format!("{cut}…")

@@ -29,9 +29,9 @@ fn the_tour_leaves_no_process_and_no_profile_behind() {
     let home = Home::new();
     let ran = home.run(&["tour", "--json", "--folder", "data"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    let steps =
+    let mut steps =
         ran.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    assert_eq!(steps.last().unwrap()["step"], "verified");
+    assert_eq!(steps.next_back().unwrap()["step"], "verified");
     assert!(!home.profile().exists(), "the tour does not touch what `dev` remembered");
     let data = home.path().join("data/tenure.db");
     let ran = home.run(&["verify", "--store", data.to_str().unwrap()]);

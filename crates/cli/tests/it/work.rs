@@ -110,7 +110,7 @@ fn progress_is_visible_while_the_program_runs() {
         &home,
         "echo progress 40 halfway >&3; while [ ! -e go ]; do sleep 0.05; done; echo done",
     );
-    let id = home.submit(&["k", "--queue", "q", "--lease-ms", "2000", "--heartbeat-ms", "500"]);
+    let id = home.submit(&["k", "--queue", "q", "--lease-ms", "20000", "--heartbeat-ms", "500"]);
     let run = home.until(&id, "progress", |run| run["lease"]["progressPct"] == json!(40.0));
     assert_eq!(run["lease"]["message"], "halfway");
     let table = home.run(&["runs", "list"]).stdout;
@@ -149,7 +149,7 @@ fn a_cancel_ends_the_whole_group_even_if_it_ignores_sigterm() {
         "--queue",
         "q",
         "--lease-ms",
-        "2000",
+        "20000",
         "--heartbeat-ms",
         "500",
         "--cancel-grace-ms",
@@ -167,12 +167,27 @@ fn a_cancel_ends_the_whole_group_even_if_it_ignores_sigterm() {
 }
 
 #[test]
+fn a_program_that_tidies_up_and_exits_with_0_after_a_cancel_was_cancelled() {
+    // S4-23, S4-43, S4-54: a graceful stop is reported CANCELLED, whatever the program prints on its way out.
+    let home = Home::new();
+    let _server = home.serve();
+    let script =
+        "trap 'echo half done; exit 0' TERM; echo $$ > child; while :; do sleep 0.05; done";
+    let _worker = worker(&home, script);
+    let id = home.submit(&["k", "--queue", "q", "--lease-ms", "20000", "--heartbeat-ms", "500"]);
+    pid_in(&home, "child");
+    assert_eq!(home.run(&["runs", "cancel", &id]).code, 0);
+    let run = home.ended(&id);
+    assert_eq!((&run["state"], &run["output"]), (&json!("cancelled"), &Value::Null), "{run}");
+}
+
+#[test]
 fn a_lost_lease_ends_the_whole_group_and_reports_nothing() {
     // S3-28, S3-29, S3-30, S4-25: authority is lost; the work is stopped, its result discarded, nothing reported.
     let home = Home::new();
     let _server = home.serve();
     let mut worker = worker(&home, DEAF);
-    let id = home.submit(&["k", "--queue", "q", "--lease-ms", "2000", "--heartbeat-ms", "500"]);
+    let id = home.submit(&["k", "--queue", "q", "--lease-ms", "20000", "--heartbeat-ms", "500"]);
     let (child, grandchild) = (pid_in(&home, "child"), pid_in(&home, "grandchild"));
     assert_eq!(home.run(&["runs", "cancel", &id, "--force"]).code, 0);
     let event = worker.line();
