@@ -24,6 +24,16 @@ fn an_outage_of_ours_costs_no_honest_worker_its_lease() {
 }
 
 #[test]
+fn a_heartbeat_after_an_extension_shortens_nothing() {
+    let (mut world, caller) = World::running();
+    world.extend(START, secs(300));
+    let extended = world.lease().expires_at;
+    // a renewal never shortens, and the worker is told the lease's real end.
+    assert_eq!(world.beat(&caller), Answer::Alive { expires_at: extended, cancel: None });
+    assert_eq!(world.lease().expires_at, extended);
+}
+
+#[test]
 fn a_lease_that_had_run_out_before_stays_lost() {
     let (mut world, _) = World::running();
     let end = world.lease().expires_at;

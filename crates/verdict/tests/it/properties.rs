@@ -59,8 +59,10 @@ fn step() -> impl Strategy<Value = (i64, Ask)> {
 fn policy() -> impl Strategy<Value = Policy> {
     let limit = proptest::option::of((30..400_u64).prop_map(Span::from_secs));
     let deadline = proptest::option::of((0..900_u64).prop_map(|after| START.plus(secs(after))));
-    (1..5_u32, 1..5_u32, limit, deadline, proptest::option::of(any::<u64>())).prop_map(
-        |(failures_max, lost_max, attempt_limit, deadline, seed)| Policy {
+    let grace = (1..200_u64).prop_map(Span::from_secs);
+    (1..5_u32, 1..5_u32, limit, deadline, proptest::option::of(any::<u64>()), grace).prop_map(
+        |(failures_max, lost_max, attempt_limit, deadline, seed, cancel_grace)| Policy {
+            cancel_grace,
             failures_max,
             lost_max,
             attempt_limit,
@@ -212,7 +214,22 @@ fn check_life(life: &Life) {
         assert!(task.cancel.is_none() || open, "a cancelled task waits for nobody");
         assert!(open == task.claimable_at().is_none());
         assert!(!open || task.wakes_at().is_some());
+        check_wake(&life.world.subject, task.wakes_at(), task.decided_at, life.world.epoch);
     }
+}
+
+/// A sweep changes something from the instant the task names, and not before: neither is a sweep
+/// made in vain for ever, nor does one come late.
+fn check_wake(subject: &Subject, wakes_at: Option<Time>, decided_at: Time, epoch: u32) {
+    let Some(wakes_at) = wakes_at else { return };
+    let swept = |now| {
+        let at = verdict::Moment { now, epoch };
+        verdict::decide(verdict::Seen::of(subject), &Request::Sweep, at).answer == Answer::Done
+    };
+    // S3-48, S2-100: what time takes back, it takes back on time.
+    assert!(swept(wakes_at.max(decided_at)));
+    let before = Time::from_millis(wakes_at.millis() - 1);
+    assert!(before < decided_at || !swept(before));
 }
 
 proptest! {
