@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::coordinator::{API_KEY, Coordinator, Reply, envelope, envelope_with, problem, quick};
-use crate::log::Log;
+use crate::log::{Log, PATIENCE};
 
 /// A worker running beside the test.
 pub(crate) struct Running {
@@ -40,7 +40,8 @@ impl Running {
     }
 
     pub(crate) async fn ended_by_itself(self) -> Result<(), Error> {
-        self.ended.await.unwrap()
+        let ended = tokio::time::timeout(PATIENCE, self.ended).await;
+        ended.expect("a worker that was refused goes on").unwrap()
     }
 
     pub(crate) async fn until(&self, what: &str, is_it: impl Fn(&WorkerEvent) -> bool) {
