@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use verdict::Scope;
 
 use super::hex;
+use crate::ids::{Entropy, OsEntropy};
 
 pub(super) type HmacSha256 = Hmac<Sha256>;
 
@@ -123,7 +124,7 @@ fn is_guessable(key: &[u8; KEY_BYTES]) -> bool {
 /// makers agree on one.
 fn create(path: &Path) -> io::Result<()> {
     let mut bytes = [0; KEY_BYTES + KID_BYTES];
-    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    OsEntropy.fill(&mut bytes);
     let (key, suffix) = bytes.split_at(KEY_BYTES);
     let draft = path.with_extension(format!("{}.new", hex(suffix)));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;

@@ -104,7 +104,7 @@ fn too_large(max: usize) -> Declined {
 }
 
 async fn read(mut body: Body, max: usize, patience: BodyPatience) -> Result<Bytes, Declined> {
-    let started = Instant::now();
+    let started = tokio::time::Instant::now();
     let mut bytes = BytesMut::new();
     loop {
         let deadline = patience.deadline(started, bytes.len());

@@ -12,6 +12,7 @@ use super::declined::Declined;
 use super::translate::time;
 use crate::admit::{ApiKeys, Keyring};
 use crate::coordinator::Coordinator;
+use crate::ids::{Entropy, OsEntropy};
 
 /// How long to wait for what.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +66,7 @@ impl<S: Store> Door<S> {
         patience: Patience,
     ) -> Self {
         let mut process = [0; 4];
-        getrandom::fill(&mut process).expect("the operating system always has randomness");
+        OsEntropy.fill(&mut process);
         let inner = Inner {
             keyring,
             keys,

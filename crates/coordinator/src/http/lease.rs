@@ -6,7 +6,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use store::{Resources, Spec, Store};
-use tokio::time::Instant;
 use verdict::{Name, Scope, Task, Text};
 use wire::answers::{Envelope, Leases};
 use wire::requests::LeaseRequest;
@@ -46,7 +45,7 @@ fn poll(scope: &Scope, request: LeaseRequest, wait: Duration) -> Poll {
         queues: names(queues),
         kinds: kinds.map(names),
         max: max as usize,
-        until: Instant::now() + wait,
+        until: tokio::time::Instant::now() + wait,
         poll: poll_id.map(Name::from),
     }
 }

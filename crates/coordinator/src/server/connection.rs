@@ -135,7 +135,7 @@ impl Watch {
         Self {
             head_within,
             idle,
-            began: Instant::now(),
+            began: tokio::time::Instant::now(),
             moved_ms: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
             is_http2: AtomicBool::new(false),
@@ -165,7 +165,7 @@ impl Watch {
         }
         let mut head = self.head();
         if head.is_none() {
-            *head = Some(Instant::now());
+            *head = Some(tokio::time::Instant::now());
             self.head_began.notify_one();
         }
     }
@@ -181,7 +181,7 @@ impl Watch {
     async fn overdue(&self) {
         loop {
             let deadline = self.deadline();
-            if deadline <= Instant::now() {
+            if deadline <= tokio::time::Instant::now() {
                 return;
             }
             tokio::select! {

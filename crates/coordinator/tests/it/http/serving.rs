@@ -105,6 +105,28 @@ async fn a_draining_coordinator_refuses_new_work_and_takes_reports() {
 }
 
 #[tokio::test]
+async fn a_followed_history_ends_when_the_server_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), folder.path().join("key"));
+    let key = key();
+    options.new_keys = vec![key.clone()];
+    let server = serve(memory(), options).await.unwrap();
+    let base = format!("http://{}", server.local_addr());
+    let client = reqwest::Client::new();
+    let run = json!({"kind": "k", "queue": "q"});
+    let accepted = client.post(format!("{base}/v1/runs")).bearer_auth(key.text()).json(&run);
+    let accepted: Value = accepted.send().await.unwrap().json().await.unwrap();
+    let path = format!("{base}/v1/runs/{}/history", accepted["runId"].as_str().unwrap());
+    let follow = client.get(path).bearer_auth(key.text()).header("accept", "text/event-stream");
+    let mut stream = follow.send().await.unwrap();
+    let first = stream.chunk().await.unwrap().unwrap();
+    assert!(String::from_utf8_lossy(&first).contains("event: submitted"));
+    let (ended, rest) = tokio::join!(server.shutdown(), stream.chunk());
+    assert_eq!(ended, Ended::Drained);
+    assert_eq!(rest.unwrap(), None, "the stream ends whole, it is not cut");
+}
+
+#[tokio::test]
 async fn keys_runs_and_tokens_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let key = key();
