@@ -15,6 +15,18 @@ const PATIENCE: Retries = Retries {
     longest_pause: std::time::Duration::from_secs(1),
 };
 
+/// Who waits for a run also waits for a server that is being restarted.
+const LONG_PATIENCE: Retries = Retries {
+    times: 10,
+    first_pause: std::time::Duration::from_millis(100),
+    longest_pause: std::time::Duration::from_secs(5),
+};
+
+/// The same client, for commands that wait anyway.
+pub(crate) fn patient(client: Client) -> Client {
+    client.with_retries(LONG_PATIENCE)
+}
+
 pub(crate) fn connect(everywhere: &Everywhere) -> Result<Client, Complaint> {
     let connection = Connection::choose(everywhere.url.as_deref(), everywhere.key.as_deref())?;
     client(&connection)

@@ -90,6 +90,7 @@ pub(crate) async fn run(client: tenure::Client, format: Format, arguments: Argum
     if format == Format::People {
         output::note(format_args!("waiting for {}", accepted.run_id));
     }
+    let client = server::patient(client);
     let ended = client.wait(&accepted.run_id, timeout).await.map_err(server::complaint)?;
     report(format, &ended)
 }

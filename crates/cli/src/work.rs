@@ -20,7 +20,6 @@ use std::time::Duration;
 use serde::de::IgnoredAny;
 use tenure::{Client, Ctx, Stop, TaskError, TaskResult, Worker};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::OnceCell;
 use wire::requests::Completed;
 use wire::{ErrorCategory, Json, Outcome};
 
@@ -80,12 +79,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
     // Asked before the first poll, so that a wrong address is an error here and not a worker that waits.
     client.version().await.map_err(server::complaint)?;
-    let program = Arc::new(Program {
-        exec: arguments.exec,
-        args: arguments.args,
-        client: client.clone(),
-        worker_id: OnceCell::new(),
-    });
+    let program = Arc::new(Program { exec: arguments.exec, args: arguments.args });
     program.warn_if_missing();
     let name = arguments.name.unwrap_or_else(|| default_name(&program.exec));
     let cut = Arc::new(AtomicBool::new(false));
@@ -159,9 +153,6 @@ fn default_name(exec: &str) -> String {
 struct Program {
     exec: String,
     args: Vec<String>,
-    client: Client,
-    /// The worker's full id, which the coordinator knows and the first task tells.
-    worker_id: OnceCell<String>,
 }
 
 impl Program {
@@ -184,7 +175,7 @@ impl Program {
     }
 
     async fn attempt(&self, ctx: Ctx) -> TaskResult<Option<Json>> {
-        let command = self.command(&ctx).await;
+        let command = self.command(&ctx);
         let input = ctx.input().text().to_owned();
         let finished =
             program::execute(command, input, listener(&ctx), grace_when_stopped(&ctx)).await;
@@ -192,21 +183,13 @@ impl Program {
         judge(&ctx, finished)
     }
 
-    async fn command(&self, ctx: &Ctx) -> Command {
+    fn command(&self, ctx: &Ctx) -> Command {
         let mut command = Command::new(&self.exec);
         command.args(&self.args);
         // The worker's key opens more than one task: the program has no use for it.
         command.env_remove("TENURE_API_KEY");
-        command.envs(facts(ctx, &self.worker_id(ctx).await));
+        command.envs(facts(ctx));
         command
-    }
-
-    async fn worker_id(&self, ctx: &Ctx) -> String {
-        let ask = || async {
-            let run = self.client.run(ctx.run_id()).await.ok();
-            run.and_then(|run| run.lease).map(|lease| lease.owner).ok_or(())
-        };
-        self.worker_id.get_or_try_init(ask).await.cloned().unwrap_or_default()
     }
 
     fn not_started(&self, error: &std::io::Error) -> TaskError {
@@ -217,7 +200,7 @@ impl Program {
 }
 
 /// What the program is told about its attempt.
-fn facts(ctx: &Ctx, worker_id: &str) -> BTreeMap<&'static str, String> {
+fn facts(ctx: &Ctx) -> BTreeMap<&'static str, String> {
     let mut facts = BTreeMap::from([
         ("TENURE_TASK_ID", ctx.task_id().to_owned()),
         ("TENURE_RUN_ID", ctx.run_id().to_owned()),
@@ -227,7 +210,7 @@ fn facts(ctx: &Ctx, worker_id: &str) -> BTreeMap<&'static str, String> {
         ("TENURE_FENCE", ctx.fence().to_string()),
         ("TENURE_LEASE_ID", ctx.lease_id().to_owned()),
         ("TENURE_DEADLINE", ctx.deadline().map(|at| at.to_string()).unwrap_or_default()),
-        ("TENURE_WORKER_ID", worker_id.to_owned()),
+        ("TENURE_WORKER_ID", ctx.worker_id().to_owned()),
         ("TENURE_PROGRESS_FD", group::PROGRESS_FD.to_string()),
     ]);
     if let Some(traceparent) = &ctx.envelope().traceparent {

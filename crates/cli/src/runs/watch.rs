@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
+    // The first look fails fast: a wrong address or run is not worth waiting for.
+    client.run(&arguments.id).await.map_err(server::complaint)?;
+    let client = server::patient(client);
     let until = arguments.timeout.map(|timeout| Instant::now() + timeout);
     let mut query = HistoryQuery { limit: Some(super::PAGE), ..HistoryQuery::default() };
     loop {

@@ -90,3 +90,20 @@ fn files_of_the_server_are_for_its_owner_only() {
         assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", entry.path().display());
     }
 }
+
+#[test]
+fn who_waits_for_a_run_waits_for_a_restarted_server_too() {
+    let home = Home::new();
+    let mut dev = Process::start(home.tenure(&["dev", "--json", "--port", "0"]));
+    let url = dev.line()["url"].as_str().unwrap().to_owned();
+    let id = home.submit(&["k", "--queue", "q"]);
+    let mut watch = Process::start(home.tenure(&["runs", "watch", "--json", &id]));
+    watch.line();
+    dev.signal("TERM");
+    assert_eq!(dev.exit_code(), 0, "a waiting client does not keep the server from ending");
+    let port = url.rsplit(':').next().unwrap();
+    let mut dev = Process::start(home.tenure(&["dev", "--json", "--port", port]));
+    dev.line();
+    assert_eq!(home.run(&["runs", "cancel", &id]).code, 0);
+    assert_eq!(watch.exit_code(), 12);
+}
