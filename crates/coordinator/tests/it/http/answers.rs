@@ -8,7 +8,12 @@ use super::site::{both, seconds};
 async fn an_attempt_goes_from_lease_to_committed() {
     for site in both().await {
         // S4-1, S4-2, S4-3, S4-4, S4-5: three calls per task, at the base URL of the envelope.
-        let run = site.submit(json!({"input": {"w": 80}, "assetId": "a1", "taskKey": "k1"})).await;
+        let resources = json!({"memoryBytes": 1 << 20, "cpuMillicores": 500, "timeoutMs": 60_000});
+        let more = json!({
+            "input": {"w": 80}, "assetId": "a1", "taskKey": "k1", "resources": resources,
+            "deadline": "2099-01-01T00:00:00.000Z",
+        });
+        let run = site.submit(more).await;
         let lease = site.lease("w1").await;
         assert_eq!(lease.envelope["callbackBaseUrl"], format!("http://{}", site.address));
         // S4-69: identity.
@@ -17,6 +22,9 @@ async fn an_attempt_goes_from_lease_to_committed() {
             assert!(lease.envelope[*member].is_string(), "{member}");
         }
         assert_eq!((lease.attempt(), lease.run.as_str()), (1, run.as_str()));
+        // S4-70: work.
+        assert_eq!(lease.envelope["resources"], resources);
+        assert_eq!(lease.envelope["deadline"], "2099-01-01T00:00:00.000Z");
         // S4-71, S4-13, S4-14, S4-72: callback and timing, in camelCase.
         assert!(
             lease.envelope["taskToken"].is_string() && lease.envelope["tokenExpiresAt"].is_string()
@@ -34,7 +42,9 @@ async fn an_attempt_goes_from_lease_to_committed() {
         ack.text("serverTime");
         // S4-19, S4-20, S4-21
         let beat = lease.said(json!({"progressPct": 40.4, "message": "half"}));
-        let ack = site.call(&lease, "heartbeat", beat).await;
+        let ack = site.call(&lease, "heartbeat", beat.clone()).await;
+        // S3-61: once more changes nothing but the time.
+        site.call(&lease, "heartbeat", beat).await.has("acknowledged", true);
         ack.has("acknowledged", true).has("shouldCancel", false).has("verdict", "COMMITTED");
         assert_eq!(site.run(&run).await["lease"]["progressPct"], 40.0);
 
@@ -90,6 +100,20 @@ async fn the_same_report_again_gets_the_stored_answer() {
 }
 
 #[tokio::test]
+async fn the_same_failure_again_counts_once() {
+    for site in both().await {
+        // S3-63, S3-60, R-5: also after the next attempt has begun.
+        let lease = site.leased(json!({"retry": {"baseMs": 0, "capMs": 0}})).await;
+        site.fail(&lease).await.has("replayed", false).has("state", "retry");
+        site.fail(&lease).await.has("replayed", true).has("finalState", "FAILED");
+        let second = site.lease("w2").await;
+        let late = site.fail(&lease).await;
+        late.has("replayed", true).has("finalState", "FAILED").has("state", "running");
+        assert_eq!((second.attempt(), &site.run(&lease.run).await["failures"]), (2, &json!(1)));
+    }
+}
+
+#[tokio::test]
 async fn another_report_for_a_reported_lease_is_rejected() {
     for site in both().await {
         // S3-36, S3-32, R-5: conflicting_report, and nothing changes.
@@ -105,7 +129,8 @@ async fn another_report_for_a_reported_lease_is_rejected() {
 #[tokio::test]
 async fn a_superseded_attempt_learns_409_and_never_401() {
     for site in both().await {
-        // R-28, S4-32, S4-65, S4-66, S4-67, S4-68, S3-20, S3-23, R-9: token of attempt 1 after attempt 2.
+        // R-28, S4-32, S4-65, S4-66, S4-67, S4-68, S3-20, S3-21, S3-23, S4-33, R-9, S3-64: the token
+        // of attempt 1 after attempt 2; its late results change nothing.
         let first = site.leased(json!({})).await;
         site.started(&first).await.ok();
         site.pass(seconds(3)).await;
@@ -161,7 +186,7 @@ async fn started_after_its_own_report_is_already_completed() {
 #[tokio::test]
 async fn an_expired_lease_is_gone() {
     for site in both().await {
-        // S3-22, S4-24, S4-25, R-2, R-8: known but no longer current.
+        // S3-22, S3-48, S3-49, S3-66, S4-24, S4-25, R-2, R-8: known but no longer current.
         let lease = site.leased(json!({})).await;
         site.started(&lease).await.ok();
         site.pass(seconds(3)).await;

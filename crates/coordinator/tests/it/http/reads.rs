@@ -193,7 +193,7 @@ async fn history_streams_as_events_until_the_end() {
 #[tokio::test]
 async fn a_record_is_the_provenance_of_an_ended_run() {
     for site in both().await {
-        // W-4, S2-47: what went in, what came out, every attempt, and one digest over all.
+        // S2-44: what went in, what came out, every attempt, and one digest over all.
         let waiting = site.submit(json!({"queue": "other"})).await;
         site.get(&format!("/v1/runs/{waiting}/record")).await.problem(404, "not_found");
         let run = two_attempts(&site).await;
@@ -214,6 +214,35 @@ async fn a_record_is_the_provenance_of_an_ended_run() {
         assert_eq!(attempts[1]["claims"], claims);
         for member in ["inputDigest", "outputDigest", "digest"] {
             assert_eq!(record[member].as_str().unwrap().len(), 64, "{member}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn runs_that_did_not_succeed_have_records_too() {
+    for site in both().await {
+        // W-4, S2-114: failed, cancelled before its first attempt, and revoked in the middle of one.
+        let failed = site.leased(json!({"maxAttempts": 1})).await;
+        site.fail(&failed).await.ok();
+        let waiting = site.submit(json!({})).await;
+        site.cancel(&waiting, json!({})).await.ok();
+        let revoked = site.leased(json!({})).await;
+        site.cancel(&revoked.run, json!({"force": true})).await.ok();
+        let rows = [
+            (failed.run.as_str(), "failed", "ATTEMPTS_EXHAUSTED", vec!["FAILED"]),
+            (waiting.as_str(), "cancelled", "CANCEL_REQUESTED", vec![]),
+            (revoked.run.as_str(), "cancelled", "CANCEL_FORCED", vec!["REVOKED"]),
+        ];
+        for (run, state, reason, outcomes) in rows {
+            let record = site.get(&format!("/v1/runs/{run}/record")).await.ok();
+            assert_eq!(
+                (&record["state"], &record["error"]["reason"]),
+                (&json!(state), &json!(reason))
+            );
+            let attempts = record["attempts"].as_array().unwrap();
+            let found: Vec<_> =
+                attempts.iter().map(|one| one["outcome"].as_str().unwrap()).collect();
+            assert_eq!(found, outcomes, "{run}");
         }
     }
 }
