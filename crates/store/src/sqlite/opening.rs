@@ -5,6 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use refinery::{Migration, Runner};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use verdict::Time;
 
@@ -19,6 +20,10 @@ const SQLITE_MIN: i32 = 3_051_003;
 
 /// Where the log is folded back: large enough to make stalls rare, small enough to recover fast.
 const CHECKPOINT_PAGES: i64 = 16_000;
+
+/// The writer's page cache: the tails of all tables and the rows in flight, and room for a batch, so
+/// that no page is written before its commit.
+const CACHE_KIB: i64 = 64 * 1024;
 
 /// How long to wait for a lock that another program (a shell, a backup) holds on the file.
 const BUSY_MS: u64 = 5_000;
@@ -58,6 +63,7 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Fail
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", options.durability.pragma())?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
         connection.pragma_update(None, "mmap_size", 0)
     };
     configure().map_err(|error| unreadable(path, error))?;
@@ -81,7 +87,13 @@ fn open_with(path: &Path, flags: OpenFlags, options: &Options) -> Result<Connect
     };
     let connection = opened.map_err(|error| unreadable(path, error))?;
     let timeout = std::time::Duration::from_millis(BUSY_MS);
-    connection.busy_timeout(timeout).map_err(trouble::while_doing("opening the store"))?;
+    // Plans do not depend on values here. Without this, each new value makes SQLite plan again,
+    // which costs more than the statements themselves.
+    let stable = DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG;
+    connection
+        .busy_timeout(timeout)
+        .and_then(|()| connection.set_db_config(stable, true))
+        .map_err(trouble::while_doing("opening the store"))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
 }
