@@ -162,6 +162,7 @@ impl Server {
         match ended {
             coordinator::Ended::Drained => Ok(Exit::Done),
             coordinator::Ended::Fatal(why) => {
+                tracing::error!(why, "the store failed; this process ends to be started again");
                 let sentence = format!("the store failed and must be opened again: {why}");
                 Err(Complaint::new(Exit::Failed, "store_fatal", sentence)
                     .hint("start the server again; it recovers from what is on disk"))
