@@ -153,7 +153,7 @@ impl<S: Store> Carrier<S> {
             self.polls.answer_all_empty();
         }
         self.carry(arrivals.groups).await?;
-        self.polls.answer_overdue(Instant::now());
+        self.polls.answer_overdue(tokio::time::Instant::now());
         // A nudge asks for a round trip and nothing more; its asker may have left.
         for nudge in arrivals.nudges {
             let _ = nudge.send(());
@@ -206,7 +206,7 @@ impl<S: Store> Carrier<S> {
 
     /// The earliest of: time changes a task, a poll is over, hearing must be checked.
     async fn next_wake(&mut self) -> Instant {
-        let here = Instant::now();
+        let here = tokio::time::Instant::now();
         let rested = self.rest_until.take_if(|until| *until <= here).is_some();
         if self.more_due && (rested || self.rest_until.is_none()) {
             return here;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use store::{Failure, Store, TaskKey};
 use tokio::sync::{oneshot, watch as channel};
-use verdict::request::{Cancel, Heartbeat, Report, Started, Undelivered};
+use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::{LeaseId, Request, TaskId, Time};
 
 use crate::carry::Carrier;
@@ -151,13 +151,7 @@ impl<S: Store> Coordinator<S> {
     /// Gives back grants whose answer could not be handed over. Best effort: the lease's own end
     /// does the same, later.
     pub fn release(&self, grants: Vec<(TaskKey, LeaseId)>) {
-        let items = grants.into_iter().map(|(key, lease)| Item::About {
-            key,
-            request: Request::Undelivered(Undelivered { lease }),
-        });
-        if let Err(trouble) = self.intake.tell(items.collect()) {
-            tracing::debug!(%trouble, "undelivered grants are left to expire");
-        }
+        self.intake.hand_back(grants.into_iter());
     }
 
     async fn about(&self, key: TaskKey, request: Request) -> Reply {

@@ -4,9 +4,10 @@
 //! is overloaded it refuses new work long before it refuses a heartbeat or a report, because those
 //! release load. Nothing waits here by a timer: a batch is what was waiting when the last one ended.
 
+use store::TaskKey;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
-use verdict::Request;
+use verdict::{LeaseId, Request};
 
 use crate::item::{Granted, Group, Item, Poll, Reply, Trouble, WaitingPoll};
 
@@ -81,13 +82,26 @@ impl Intake {
     pub(crate) async fn poll(&self, poll: Poll) -> Result<Vec<Granted>, Trouble> {
         let (reply, granted) = oneshot::channel();
         self.send(&self.new_work, Arrival::Poll(WaitingPoll { poll, reply }))?;
-        granted.await.unwrap_or(Err(Trouble::ShuttingDown))
+        let mut taker = Taker { intake: self, granted };
+        (&mut taker.granted).await.unwrap_or(Err(Trouble::ShuttingDown))
     }
 
     /// Sends without waiting for an answer; used for what must not be forgotten but has no caller.
-    pub(crate) fn tell(&self, items: Vec<Item>) -> Result<(), Trouble> {
+    fn tell(&self, items: Vec<Item>) -> Result<(), Trouble> {
         let (reply, _) = oneshot::channel();
         self.send(&self.leased, Arrival::Group(Group { items, reply }))
+    }
+
+    /// Gives back grants whose answer could not be handed over. Best effort: the lease's own end
+    /// does the same, later.
+    pub(crate) fn hand_back(&self, grants: impl Iterator<Item = (TaskKey, LeaseId)>) {
+        let items: Vec<Item> = grants.map(|(key, lease)| Item::undelivered(key, lease)).collect();
+        if items.is_empty() {
+            return;
+        }
+        if let Err(trouble) = self.tell(items) {
+            tracing::debug!(%trouble, "undelivered grants are left to expire");
+        }
     }
 
     /// Waits until the carrier has gone round once.
@@ -116,6 +130,22 @@ impl Intake {
             TrySendError::Full(_) => Trouble::Overloaded,
             TrySendError::Closed(_) => Trouble::ShuttingDown,
         })
+    }
+}
+
+/// A caller that waits for grants. If it leaves after they were sent and before it took them, they
+/// are handed back instead of being left to run out.
+struct Taker<'a> {
+    intake: &'a Intake,
+    granted: oneshot::Receiver<Result<Vec<Granted>, Trouble>>,
+}
+
+impl Drop for Taker<'_> {
+    fn drop(&mut self) {
+        self.granted.close();
+        if let Ok(Ok(granted)) = self.granted.try_recv() {
+            self.intake.hand_back(granted.iter().map(|it| (it.key(), it.lease())));
+        }
     }
 }
 

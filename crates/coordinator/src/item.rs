@@ -3,6 +3,7 @@
 use store::{Ready, Spec, TaskKey};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use verdict::request::Undelivered;
 use verdict::{Answer, LeaseId, Name, Policy, Request, Scope, Task, Time};
 
 /// A task somebody wants done. Its id is given when it is decided, so that age is acceptance order.
@@ -29,6 +30,11 @@ pub(crate) enum Item {
 }
 
 impl Item {
+    /// A grant nobody received.
+    pub(crate) fn undelivered(key: TaskKey, lease: LeaseId) -> Self {
+        Item::About { key, request: Request::Undelivered(Undelivered { lease }) }
+    }
+
     /// The lease a call quotes, by which its closed attempt is found.
     pub(crate) fn quoted_lease(&self) -> Option<LeaseId> {
         match self {

@@ -9,8 +9,18 @@ use prometheus_client::registry::Registry;
 use verdict::{Answer, Event, Next, Refusal, Stamp};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct Labelled {
-    pub label: &'static str,
+pub struct OutcomeLabel {
+    pub outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StateLabel {
+    pub state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CategoryLabel {
+    pub category: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -25,11 +35,11 @@ pub struct Metrics {
     pub granted: Counter,
     pub renewed: Counter,
     /// Attempts closed, by outcome.
-    pub attempts: Family<Labelled, Counter>,
+    pub attempts: Family<OutcomeLabel, Counter>,
     /// Tasks ended, by state.
-    pub ended: Family<Labelled, Counter>,
+    pub ended: Family<StateLabel, Counter>,
     /// Retries scheduled, by error category or LOST.
-    pub retries: Family<Labelled, Counter>,
+    pub retries: Family<CategoryLabel, Counter>,
     /// Answers to calls under a lease: duplicates and late reports are the refused ones.
     pub verdicts: Family<VerdictLabels, Counter>,
     pub cancel_signals: Counter,
@@ -99,19 +109,19 @@ impl Metrics {
     }
 
     fn count_closed(&self, closed: &verdict::Closed, next: &Next) {
-        self.attempts.get_or_create(&Labelled { label: closed.outcome.name() }).inc();
+        self.attempts.get_or_create(&OutcomeLabel { outcome: closed.outcome.name() }).inc();
         match next {
             Next::Retry { .. } => {
                 let category = closed.fault.as_ref().map(|fault| fault.category.name());
-                let label = category.unwrap_or(closed.outcome.name());
-                self.retries.get_or_create(&Labelled { label }).inc();
+                let category = category.unwrap_or(closed.outcome.name());
+                self.retries.get_or_create(&CategoryLabel { category }).inc();
             }
             Next::End(end) => self.count_end(end),
         }
     }
 
     fn count_end(&self, end: &verdict::End) {
-        self.ended.get_or_create(&Labelled { label: end.state.name() }).inc();
+        self.ended.get_or_create(&StateLabel { state: end.state.name() }).inc();
         if end.reason == Some(verdict::Reason::CancelTimeout) {
             self.cancel_timeouts.inc();
         }

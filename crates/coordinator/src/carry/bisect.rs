@@ -8,13 +8,10 @@
 use std::ops::Range;
 
 use store::{CommitFailure, Failure, FailureKind, Store, Writer};
-use tokio::time::Instant;
-use verdict::Request;
-use verdict::request::Undelivered;
 
 use super::batch::{self, Aborted, Carried, Extras};
 use super::{Carrier, Fatal, REST};
-use crate::item::{Granted, Group, Item, Reply, Trouble};
+use crate::item::{Group, Item, Reply, Trouble};
 
 /// How often a batch is decided again because another writer was first.
 const CONFLICTS_MAX: usize = 16;
@@ -71,7 +68,7 @@ impl<S: Store> Carrier<S> {
                     }
                     Course::Answer(trouble) => {
                         self.metrics.failures.inc();
-                        self.rest_until = Some(Instant::now() + REST);
+                        self.rest_until = Some(tokio::time::Instant::now() + REST);
                         replies[range].fill(Err(trouble));
                     }
                     Course::Stop(why) => return Err((replies, Fatal(why))),
@@ -86,7 +83,7 @@ impl<S: Store> Carrier<S> {
         let pulse = self.hearing.wants_pulse(self.writer.shortest_lease(), self.store.now());
         let extras = if extras { Extras::SweepAndGrant { pulse } } else { Extras::None };
         let epoch = self.store.opened().epoch;
-        let begun = Instant::now();
+        let begun = tokio::time::Instant::now();
         let batch = self.writer.begin().await?;
         let carried = batch::carry(batch, &mut self.ids, epoch, items, &self.polls, extras).await?;
         if carried.is_written {
@@ -103,19 +100,14 @@ impl<S: Store> Carrier<S> {
             self.swept_at = carried.now;
             self.more_due = carried.more_due;
             let unclaimed = self.polls.answer(carried.grants);
-            self.unclaimed.extend(unclaimed.iter().map(hand_back));
+            self.unclaimed
+                .extend(unclaimed.iter().map(|it| Item::undelivered(it.key(), it.lease())));
         }
         carried.events.iter().for_each(|event| self.metrics.count_event(event));
         self.watch.changed(carried.changed.into_iter());
         let answers = carried.answers.into_iter();
         answers.inspect(|answered| self.metrics.count_answer(&answered.answer)).map(Ok).collect()
     }
-}
-
-fn hand_back(granted: &Granted) -> Item {
-    let lease = granted.lease();
-    let request = Request::Undelivered(Undelivered { lease });
-    Item::About { key: granted.key(), request }
 }
 
 fn fill(replies: &mut [Reply], range: Range<usize>, answered: Vec<Reply>) {
@@ -135,7 +127,7 @@ fn halve<S: Store>(
         0 => {
             tracing::error!("a sweep or grant cannot be carried out; trying again later");
             carrier.metrics.failures.inc();
-            carrier.rest_until = Some(Instant::now() + REST);
+            carrier.rest_until = Some(tokio::time::Instant::now() + REST);
         }
         // Alone, but the extras were with it: once more without them.
         1 if had_extras => ranges.push(range),

@@ -280,3 +280,18 @@ async fn dropping_every_handle_ends_the_carrier_and_frees_the_store() {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test]
+async fn a_poll_that_leaves_with_its_answer_on_the_way_hands_the_grant_back() {
+    // DESIGN 14, F54: sent but never taken; the next poll has it without waiting for the lease.
+    let world = world().await;
+    let coordinator = &world.coordinator;
+    let mut leaving = Box::pin(coordinator.lease(patient("leaving")));
+    assert!(futures_util::poll!(&mut leaving).is_pending());
+    world.submit(submission("k")).await;
+    // The answer is in the channel now; nobody has looked at it.
+    drop(leaving);
+    world.round().await;
+    let granted = world.lease_one("next").await;
+    assert_eq!((granted.task.attempt, granted.task.lost), (2, 0));
+}
