@@ -2,7 +2,8 @@
 
 use rusqlite::Connection;
 use store::{Batch, Browse, Change, FailureKind, Refused, Store, Writer};
-use verdict::{Digest, Stamp, Subject};
+use verdict::request::Grant;
+use verdict::{Digest, LeaseId, Moment, Request, Stamp, Subject};
 
 use super::play::{Play, key};
 
@@ -98,20 +99,18 @@ async fn a_failed_save_takes_the_whole_batch_back() {
     let mut batch = play.writer.begin().await.unwrap();
     let now = batch.now().await.unwrap();
     let ready = batch.ready(&[super::play::want(1)], now).await.unwrap().remove(0).remove(0);
-    let mut good = ready.task.clone();
-    good.revision += 1;
-    let change = |before, after| Change {
-        before: Some(before),
-        after: Subject::Live(after),
+    let grant = Grant { lease: LeaseId::from_u128(99), owner: "w".into(), poll: None };
+    let (before, at) = (Subject::Live(ready.task.clone()), Moment { now, epoch: 1 });
+    let (_, granted) = super::play::decide(&before, None, &Request::Grant(grant), at, None);
+    let stale = Change {
+        before: Some(ready.task.revision + 7),
+        after: before,
         spec: None,
         closed: vec![],
         entries: vec![],
     };
-    let stale = change(ready.task.revision + 7, ready.task.clone());
-    let failure = batch
-        .save(vec![change(ready.task.revision, good), stale], vec![])
-        .await
-        .expect_err("a stale revision is refused");
+    let changes = vec![granted.expect("a ready task is granted"), stale];
+    let failure = batch.save(changes, vec![]).await.expect_err("a stale revision is refused");
     assert_eq!(failure.kind, FailureKind::Conflict(ready.task.id));
     assert!(batch.commit().await.is_err(), "the batch is over");
 
