@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     /// The port to listen on, on this machine only; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = 7400)]
     port: u16,
-    /// Where to keep everything [default: sqlite: with a file in the state directory]
+    /// Where to keep everything [default: tenure.db in the state directory]
     #[arg(long, value_name = "sqlite:PATH")]
     store: Option<String>,
     /// Go on from the stored time although it is far ahead of this machine's clock

@@ -8,7 +8,7 @@ use std::io;
 
 use wire::State;
 
-/// What the exit code says. `HELP` in `args` lists the same for people.
+/// What the exit code says. `EXIT_CODES` in `args` lists the same for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done,

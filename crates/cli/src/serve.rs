@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// Where to listen; only addresses of this machine itself
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
     listen: SocketAddr,
-    /// Where to keep everything [default: sqlite: with a file in the state directory]
+    /// Where to keep everything [default: tenure.db in the state directory]
     #[arg(long, value_name = "sqlite:PATH")]
     store: Option<String>,
     /// Remember address and key for the other commands, as `tenure dev` does
