@@ -118,7 +118,8 @@ fn found_all(
 }
 
 fn list(connection: &Connection, scope: &Scope, filter: &Filter) -> Read<Vec<Found>> {
-    let before = filter.before.map(id_bytes);
+    // Without a place to start from, one above every id: so the index is always entered at a place.
+    let before = filter.before.map_or(vec![0xff; 17], |id| id_bytes(id).to_vec());
     let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
     let queue = filter.queue.as_ref().map(|name| name.as_str());
     let kind = filter.kind.as_ref().map(|name| name.as_str());
@@ -134,17 +135,17 @@ fn list(connection: &Connection, scope: &Scope, filter: &Filter) -> Read<Vec<Fou
 /// Newest first. A filter by state reads only the table that state is in.
 fn list_statement(state: Option<State>) -> String {
     let states = match state {
-        None => "",
+        // Every statement takes the same parameters.
+        None => "AND ?8 IS NULL",
         Some(state) if state.is_terminal() => "JOIN done s ON s.row = i.row AND s.state = ?8",
         Some(_) => "JOIN live s ON s.row = i.row AND s.state = ?8",
     };
     format!(
         "SELECT i.row FROM inputs i JOIN lanes n ON n.lane = i.lane {states}
-         WHERE (?1 IS NULL OR i.id < ?1) AND n.tenant = ?2 AND n.workspace = ?3
+         WHERE i.id < ?1 AND n.tenant = ?2 AND n.workspace = ?3
            AND (?4 IS NULL OR n.queue = ?4) AND (?5 IS NULL OR n.kind = ?5)
            AND (?6 IS NULL OR EXISTS
                 (SELECT 1 FROM json_each(i.labels) j WHERE j.key = ?6 AND j.value = ?7))
-           AND (?8 IS NULL OR ?8 IS NOT NULL)
          ORDER BY i.id DESC LIMIT ?9"
     )
 }
@@ -204,11 +205,11 @@ fn api_keys(connection: &Connection) -> Read<Vec<ApiKey>> {
 }
 
 fn everything(connection: &Connection, after: Option<TaskId>, limit: usize) -> Read<Vec<Found>> {
-    let after = after.map(id_bytes);
+    let after = after.map_or(Vec::new(), |id| id_bytes(id).to_vec());
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     found_all(
         connection,
-        "SELECT i.row FROM inputs i WHERE (?1 IS NULL OR i.id > ?1)
+        "SELECT i.row FROM inputs i WHERE i.id > ?1
             AND (EXISTS (SELECT 1 FROM live l WHERE l.row = i.row)
                 OR EXISTS (SELECT 1 FROM done d WHERE d.row = i.row))
          ORDER BY i.id LIMIT ?2",

@@ -234,7 +234,7 @@ impl Order {
         self.leases.first_key_value().map(|(length, _)| *length)
     }
 
-    /// The heads of a want's lanes, merged: what is asked for, as often as `keep` accepts.
+    /// The heads of a want's lanes, merged by priority and age, without those already taken.
     pub(super) fn pick(&self, want: &Want, taken: &HashSet<TaskId>) -> Vec<TaskId> {
         let mut lanes: Vec<_> =
             self.wanted_lanes(want).map(|lane| lane.ready.iter().peekable()).collect();
