@@ -91,9 +91,11 @@ fn compare_many<A: Fixture, B: Fixture>(
 }
 
 /// Runs one sequence on both engines.
+#[expect(clippy::print_stdout, reason = "whatever panics, the last seed printed repeats it")]
 fn compare<A: Fixture, B: Fixture>(seed: u64, a: A, b: B, coverage: &mut Coverage) {
     println!("seed {seed}");
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().build().expect("a plain runtime can be made");
     runtime.block_on(async {
         let mut a = Driver::start(a, Between::Nothing).await;
         let mut b = Driver::start(b, Between::Nothing).await;
@@ -154,20 +156,20 @@ async fn batch<F: Fixture>(
 ) -> Vec<Said> {
     let opened = driver.store().opened();
     if hand == Hand::Another && opened.writers > 1 {
-        let mut other = driver.store().writer().await.unwrap();
+        let mut other = driver.store().writer().await.expect("there is a second one");
         return carry_all(&mut other, opened.epoch, asks, fate).await;
     }
     carry_all(driver.writer(), opened.epoch, asks, fate).await
 }
 
 async fn carry_all<W: Writer>(writer: &mut W, epoch: u32, asks: &[Ask], fate: Fate) -> Vec<Said> {
-    let mut batch = writer.begin().await.unwrap();
+    let mut batch = writer.begin().await.expect("a batch can be begun");
     let mut said = Vec::new();
     for ask in asks {
-        said.push(carry(&mut batch, epoch, ask.clone()).await.unwrap());
+        said.push(carry(&mut batch, epoch, ask.clone()).await.expect("the store takes it"));
     }
     if fate == Fate::Commit {
-        batch.commit().await.unwrap();
+        batch.commit().await.expect("the batch commits");
     }
     said
 }
@@ -186,6 +188,6 @@ impl Fixture for Relaxed {
 
     async fn open(&mut self, clock: std::sync::Arc<ManualClock>) -> SqliteStore {
         let options = Options { durability: Durability::Relaxed, ..Options::new(clock) };
-        SqliteStore::open(self.0.path(), options).unwrap()
+        SqliteStore::open(self.0.path(), options).expect("the database opens")
     }
 }

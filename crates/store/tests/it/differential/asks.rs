@@ -61,7 +61,7 @@ impl Generator {
 
     fn submit(&mut self, dice: &mut Dice, now: Time) -> Ask {
         let id = TaskId::from_u128(self.number());
-        let mut submission = Submission::new(id, &scope(dice), *dice.pick::<&str>(&QUEUES));
+        let mut submission = Submission::new(id, &scope(dice), dice.pick::<&str>(&QUEUES));
         let submit = &mut submission.submit;
         submit.kind = (*dice.pick(&KINDS)).into();
         submit.priority = *dice.pick(&PRIORITIES);

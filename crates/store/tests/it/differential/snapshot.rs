@@ -20,7 +20,7 @@ pub(crate) struct Brief {
 }
 
 pub(crate) async fn brief<F: Fixture>(driver: &mut Driver<F>) -> Brief {
-    let queues = driver.browse().queues(None).await.unwrap();
+    let queues = driver.browse().queues(None).await.expect("the store answers");
     let wants = ["acme", "other"].map(|tenant| Want {
         scope: Scope::new(tenant, "main"),
         queues: vec!["images".into(), "letters".into(), "mails".into()],
@@ -28,20 +28,30 @@ pub(crate) async fn brief<F: Fixture>(driver: &mut Driver<F>) -> Brief {
         max: PAGE,
     });
     let now = driver.store().now();
-    let mut batch = driver.writer().begin().await.unwrap();
-    let ready = batch.ready(&wants, now).await.unwrap();
+    let mut batch = driver.writer().begin().await.expect("the store answers");
+    let ready = batch.ready(&wants, now).await.expect("the store answers");
     let ready = ready.iter().map(|want| want.iter().map(|ready| ready.task.id).collect()).collect();
-    let due = batch.due(now, PAGE).await.unwrap().iter().map(|task| task.id).collect();
-    let running = batch.running(None, PAGE).await.unwrap().iter().map(|task| task.id).collect();
+    let due =
+        batch.due(now, PAGE).await.expect("the store answers").iter().map(|task| task.id).collect();
+    let running = batch
+        .running(None, PAGE)
+        .await
+        .expect("the store answers")
+        .iter()
+        .map(|task| task.id)
+        .collect();
     Brief { queues, ready, due, running }
 }
 
 /// When to wake, by a writer that has just looked.
 pub(crate) async fn wakes<F: Fixture>(driver: &mut Driver<F>) -> (Option<Time>, Option<Span>) {
-    let mut batch = driver.writer().begin().await.unwrap();
-    batch.now().await.unwrap();
-    batch.commit().await.unwrap();
-    (driver.writer().next_wake().await.unwrap(), driver.writer().shortest_lease())
+    let mut batch = driver.writer().begin().await.expect("the store answers");
+    batch.now().await.expect("the store answers");
+    batch.commit().await.expect("the store answers");
+    (
+        driver.writer().next_wake().await.expect("the store answers"),
+        driver.writer().shortest_lease(),
+    )
 }
 
 /// One task with all its rows, as readers and as writers see it.
@@ -57,14 +67,14 @@ pub(crate) struct Rows {
 
 pub(crate) async fn rows<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> Rows {
     let browse = driver.browse();
-    let found = browse.find(key).await.unwrap();
-    let history = browse.history(key, 0, PAGE).await.unwrap();
-    let attempts = browse.attempts(key).await.unwrap();
-    let refused = browse.refused(key).await.unwrap();
+    let found = browse.find(key).await.expect("the store answers");
+    let history = browse.history(key, 0, PAGE).await.expect("the store answers");
+    let attempts = browse.attempts(key).await.expect("the store answers");
+    let refused = browse.refused(key).await.expect("the store answers");
     let leases: Vec<_> = attempts.iter().map(|closed| (closed.task, closed.lease)).collect();
-    let mut batch = driver.writer().begin().await.unwrap();
-    let loaded = batch.load(std::slice::from_ref(key)).await.unwrap();
-    let closed = batch.closed(&leases).await.unwrap();
+    let mut batch = driver.writer().begin().await.expect("the store answers");
+    let loaded = batch.load(std::slice::from_ref(key)).await.expect("the store answers");
+    let closed = batch.closed(&leases).await.expect("the store answers");
     drop(batch);
     Rows { found, loaded, history, attempts, closed, refused }
 }
@@ -72,7 +82,7 @@ pub(crate) async fn rows<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> R
 /// Every row of every task.
 pub(crate) async fn whole<F: Fixture>(driver: &mut Driver<F>) -> Vec<Rows> {
     let mut all = Vec::new();
-    for found in driver.browse().everything(None, PAGE).await.unwrap() {
+    for found in driver.browse().everything(None, PAGE).await.expect("the store answers") {
         let scope = found.subject.scope().expect("what is found has a scope").clone();
         all.push(rows(driver, &TaskKey { scope, id: id(&found.subject) }).await);
     }
