@@ -15,6 +15,7 @@ mod completed;
 mod declined;
 mod delivery;
 mod door;
+mod errors;
 mod finish;
 mod health;
 mod heartbeat;
@@ -61,6 +62,7 @@ pub fn router<S: Store>(door: Door<S>) -> Router {
         .route("/version", get(health::version))
         .route("/metrics", get(metrics::metrics::<S>))
         .route("/openapi.json", get(openapi::openapi))
+        .route("/errors/{page}", get(errors::explain))
         .fallback(finish::nothing_here)
         .method_not_allowed_fallback(finish::wrong_method)
         .layer(axum::middleware::from_fn_with_state(door.clone(), finish::finish::<S>))

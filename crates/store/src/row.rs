@@ -105,6 +105,8 @@ impl Renewals {
 }
 
 /// A call under a lease that was refused: kept outside the state machine, changes nothing.
+/// Stores keep the first of its kind per task, lease, call and code, so that a stubborn caller
+/// cannot fill them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub task: TaskKey,

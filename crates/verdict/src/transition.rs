@@ -14,7 +14,7 @@
 //! | running          | cancelled | lease ran out with a cancel pending  | Sweeper   |
 //! | queued, retry    | failed    | deadline                             | Sweeper   |
 //! | queued, retry    | cancelled | cancel requested                     | Canceller |
-//! | running          | cancelled | forced, or started after the request | Canceller |
+//! | running          | cancelled | forced, or before the worker began   | Canceller |
 //! | running          | failed    | cancel grace ran out                 | Canceller |
 //!
 //! Whatever is not listed does not exist. An owner is a type that only its own module can make, and

@@ -121,7 +121,26 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = crate::Json, required = false)]
     pub input: Option<Json>,
+    /// Calls under a lease of this run that were refused: late, conflicting, or not their caller's.
+    /// They changed nothing. Only when a single run is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub refused: Vec<RefusedCall>,
     pub server_time: Time,
+}
+
+/// A call under a lease that did not count. One is kept per lease, call and code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedCall {
+    pub attempt: u32,
+    pub worker_id: String,
+    /// `started`, `heartbeat` or `report`.
+    pub call: String,
+    /// The code it was answered with.
+    pub error: String,
+    pub verdict: Verdict,
+    pub at: Time,
 }
 
 /// Why a run or an attempt did not succeed.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::answers::Problem;
-use crate::{Time, Verdict};
+use crate::{Time, Verdict, pages};
 
 /// Why a request was not granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,9 +124,19 @@ impl Code {
         self.as_str().replace('_', "-")
     }
 
-    /// The `type` member of a problem: an address that explains it.
+    /// The `type` member of a problem: where the server that sent it explains it.
     pub fn type_uri(self) -> String {
-        format!("{}/blob/main/docs/errors/{}.md", env!("CARGO_PKG_REPOSITORY"), self.page())
+        format!("/errors/{}", self.page())
+    }
+
+    /// The code whose page has this name.
+    pub fn of_page(page: &str) -> Option<Code> {
+        Code::ALL.iter().copied().find(|code| code.page() == page)
+    }
+
+    /// The page about this code, in Markdown: what happened, why, and what to do next.
+    pub const fn explanation(self) -> &'static str {
+        pages::explanation(self)
     }
 }
 
@@ -252,7 +262,7 @@ mod tests {
         assert_eq!(json["status"], 409);
         assert_eq!(json["verdict"], "CANCELLED");
         assert_eq!(json["state"], "CANCELLED");
-        assert!(json["type"].as_str().unwrap().ends_with("docs/errors/task-already-terminal.md"));
+        assert!(json["type"] == "/errors/task-already-terminal");
     }
 
     #[test]

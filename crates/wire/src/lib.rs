@@ -17,6 +17,7 @@ mod json;
 pub mod limits;
 pub mod names;
 mod openapi;
+mod pages;
 mod parse;
 pub mod requests;
 mod time;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use wire::answers::HistoryEntry;
 
-use crate::output::{BAD, BUSY, FAINT, GOOD, WARN};
+use crate::output::{BUSY, FAINT, GOOD, WARN};
 use crate::span;
 
 /// Wide enough for the longest kind of entry.
@@ -13,7 +13,6 @@ pub(crate) fn line(entry: &HistoryEntry) -> String {
     let style = match entry.kind.as_str() {
         "granted" | "started" => BUSY,
         "ended" => GOOD,
-        "refused" => BAD,
         "cancel_requested" | "cancel_signalled" | "extended" => WARN,
         _ => anstyle::Style::new(),
     };

@@ -15,7 +15,7 @@ pub(crate) async fn run(client: Client, format: Format, id: &str) -> Ended {
         return Ok(Exit::Done);
     }
     let history = super::whole_history(&client, id).await?;
-    print(&run, &Timeline::of(&history))?;
+    print(&run, &Timeline::of(&history, &run.refused))?;
     Ok(Exit::Done)
 }
 

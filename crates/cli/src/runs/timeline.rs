@@ -1,9 +1,9 @@
 //! A run's attempts over time, one line each: number, owner, outcome, a bar, the reason.
 //!
-//! Built from the history, which knows open and closed attempts alike and also the calls that were refused.
+//! Built from the history, which knows open and closed attempts alike, and from the calls that were refused.
 
 use wire::Time;
-use wire::answers::HistoryEntry;
+use wire::answers::{HistoryEntry, RefusedCall};
 
 use super::entry::member;
 use crate::output::{BAD, BUSY, FAINT, GOOD, WARN};
@@ -23,23 +23,15 @@ pub(crate) struct Stretch {
     pub(crate) reason: String,
 }
 
-/// A call under a lease that no longer counted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Late {
-    pub(crate) attempt: u32,
-    pub(crate) at: Time,
-    pub(crate) text: String,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Timeline {
     pub(crate) stretches: Vec<Stretch>,
-    pub(crate) refused: Vec<Late>,
+    pub(crate) refused: Vec<RefusedCall>,
 }
 
 impl Timeline {
-    pub(crate) fn of(entries: &[HistoryEntry]) -> Timeline {
-        let mut timeline = Timeline::default();
+    pub(crate) fn of(entries: &[HistoryEntry], refused: &[RefusedCall]) -> Timeline {
+        let mut timeline = Timeline { stretches: Vec::new(), refused: refused.to_vec() };
         for entry in entries {
             timeline.take(entry);
         }
@@ -57,11 +49,6 @@ impl Timeline {
                 reason: String::new(),
             }),
             "attempt_closed" => self.close(entry),
-            "refused" => self.refused.push(Late {
-                attempt: entry.attempt.unwrap_or_default(),
-                at: entry.at,
-                text: refusal(entry),
-            }),
             _ => {}
         }
     }
@@ -92,7 +79,7 @@ impl Timeline {
         let head = format!("{FAINT}  #  {:<owner$}  {:<11}  {scale}{FAINT:#}", "worker", "outcome");
         let mut lines = vec![head];
         lines.extend(self.stretches.iter().map(|stretch| stretch.line(owner, from, to)));
-        lines.extend(self.refused.iter().map(Late::line));
+        lines.extend(self.refused.iter().map(refusal));
         lines
     }
 }
@@ -116,22 +103,12 @@ impl Stretch {
     }
 }
 
-impl Late {
-    fn line(&self) -> String {
-        format!(
-            "{:>3}  {FAINT}{}{FAINT:#}  {BAD}refused{BAD:#} {}",
-            self.attempt,
-            span::clock_time(self.at),
-            self.text
-        )
-    }
-}
-
-fn refusal(entry: &HistoryEntry) -> String {
-    let call = member(entry, "call").unwrap_or_else(|| "call".to_owned());
-    let worker = member(entry, "worker").map(|w| format!(" of {w}")).unwrap_or_default();
-    let code = member(entry, "code").map(|c| format!(": {c}")).unwrap_or_default();
-    format!("the late {call}{worker}{code}")
+fn refusal(call: &RefusedCall) -> String {
+    let RefusedCall { attempt, worker_id, call, error, verdict, at } = call;
+    let at = span::clock_time(*at);
+    format!(
+        "{attempt:>3}  {worker_id}  {BAD}{verdict}{BAD:#}  its {call} at {at} was refused: {error}"
+    )
 }
 
 /// At least one mark, however short the attempt.
@@ -163,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_takeover_reads_from_left_to_right() {
-        let timeline = Timeline::of(&[
+        let entries = [
             entry(2, 0, "granted", 1, r#"{"owner":"alice"}"#),
             entry(
                 3,
@@ -174,14 +151,16 @@ mod tests {
             ),
             entry(4, 2000, "granted", 2, r#"{"owner":"bob"}"#),
             entry(5, 4000, "attempt_closed", 2, r#"{"outcome":"SUCCEEDED"}"#),
-            entry(
-                6,
-                4000,
-                "refused",
-                1,
-                r#"{"call":"report","worker":"alice","code":"task_expired"}"#,
-            ),
-        ]);
+        ];
+        let late = RefusedCall {
+            attempt: 1,
+            worker_id: "alice".to_owned(),
+            call: "report".to_owned(),
+            error: "task_expired".to_owned(),
+            verdict: wire::Verdict::Cancelled,
+            at: Time::from_ms(4000),
+        };
+        let timeline = Timeline::of(&entries, &[late]);
         let lines = timeline.lines(Time::from_ms(0), Time::from_ms(4000));
         let plain: Vec<String> =
             lines.iter().map(|l| anstream::adapter::strip_str(l).to_string()).collect();
@@ -198,7 +177,8 @@ mod tests {
             format!("  2  bob     SUCCEEDED    {}{}    2.0 s", " ".repeat(16), "━".repeat(16))
         );
         assert!(
-            plain[3].ends_with("refused the late report of alice: task_expired"),
+            plain[3].starts_with("  1  alice  CANCELLED  its report at")
+                && plain[3].ends_with("was refused: task_expired"),
             "{}",
             plain[3]
         );

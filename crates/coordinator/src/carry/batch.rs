@@ -86,9 +86,8 @@ pub(super) async fn carry<B: Batch>(
         }
     }
     save(&mut batch, &mut work, &mut carried).await?;
-    if carried.is_written {
-        batch.commit().await.map_err(Aborted::Commit)?;
-    }
+    // Also when nothing was written: the store then knows what was looked at, at no cost.
+    batch.commit().await.map_err(Aborted::Commit)?;
     carried.events = work.events;
     Ok(carried)
 }

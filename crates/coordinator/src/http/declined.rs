@@ -6,7 +6,7 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use store::Failure;
-use verdict::{Refusal, Stamp};
+use verdict::Refusal;
 use wire::answers::Problem;
 use wire::{Code, FieldError};
 
@@ -125,11 +125,7 @@ impl From<Failure> for Declined {
 
 impl From<Refusal> for Declined {
     fn from(refusal: Refusal) -> Self {
-        let verdict = match refusal.stamp() {
-            Stamp::Committed => wire::Verdict::Committed,
-            Stamp::Cancelled => wire::Verdict::Cancelled,
-            Stamp::Rejected => wire::Verdict::Rejected,
-        };
+        let verdict = translate::stamp(refusal.stamp());
         Self { verdict: Some(verdict), ..quote(refusal) }
     }
 }

@@ -1,12 +1,12 @@
 //! A run as people see it: the task, what it was submitted with, and how it ended.
 
-use store::{Browse, Failure, Found, Spec, Store, TaskKey};
+use store::{Browse, Failure, Found, Refused, Spec, Store, TaskKey};
 use verdict::event::Submitted;
 use verdict::{CancelRequest, Done, End, Event, Fault, Phase, Subject, Task, Text};
-use wire::answers::{Lease, Run, RunError};
+use wire::answers::{Lease, RefusedCall, Run, RunError};
 
 use super::door::Door;
-use super::translate::{category, json, state, time};
+use super::translate::{category, json, stamp, state, time};
 
 /// Reads what a run was submitted with from its first history entry: an ended task keeps no policy.
 pub(super) async fn submitted<S: Store>(
@@ -29,6 +29,19 @@ pub(super) fn view(found: &Found, submitted: Option<&Submitted>, now: wire::Time
         Subject::Done(done) => ended(done, now),
     };
     Some(with_submission(with_spec(run, &found.spec), submitted))
+}
+
+/// What was refused under the run's leases.
+pub(super) fn refused_calls(refused: Vec<Refused>) -> Vec<RefusedCall> {
+    let view = |refused: Refused| RefusedCall {
+        attempt: refused.attempt,
+        worker_id: refused.worker.to_string(),
+        call: refused.call.to_owned(),
+        error: refused.code.to_owned(),
+        verdict: stamp(refused.stamp),
+        at: time(refused.at),
+    };
+    refused.into_iter().map(view).collect()
 }
 
 fn live(task: &Task, now: wire::Time) -> Run {
@@ -65,6 +78,7 @@ fn live(task: &Task, now: wire::Time) -> Run {
         cancel_reason: cancel_reason(task.cancel.as_ref()),
         lease: task.lease().map(|lease| lease_view(task, lease)),
         input: None,
+        refused: Vec::new(),
         server_time: now,
     }
 }
@@ -115,6 +129,7 @@ fn ended(done: &Done, now: wire::Time) -> Run {
         cancel_reason: cancel_reason(done.cancel.as_ref()),
         lease: None,
         input: None,
+        refused: Vec::new(),
         server_time: now,
     }
 }

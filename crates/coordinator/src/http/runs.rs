@@ -14,7 +14,7 @@ use wire::requests::{ListRuns, WaitMs};
 use super::caller::RunPath;
 use super::declined::Declined;
 use super::door::Door;
-use super::run_view::{submitted, view};
+use super::run_view::{refused_calls, submitted, view};
 use super::translate::{query, state_filter};
 use crate::admit::{ClientPrincipal, Cursors};
 
@@ -46,10 +46,9 @@ async fn find<S: Store>(
             None => browse.find(key).await?,
         };
     }
-    match found {
-        None => Ok(None),
-        Some(found) => run(door, key, &found).await,
-    }
+    let Some(found) = found else { return Ok(None) };
+    let refused = refused_calls(browse.refused(key).await?);
+    Ok(run(door, key, &found).await?.map(|run| Run { refused, ..run }))
 }
 
 fn is_settled(found: Option<&Found>) -> bool {

@@ -31,6 +31,14 @@ pub(super) fn state(state: verdict::State) -> wire::State {
     }
 }
 
+pub(super) fn stamp(stamp: verdict::Stamp) -> wire::Verdict {
+    match stamp {
+        verdict::Stamp::Committed => wire::Verdict::Committed,
+        verdict::Stamp::Cancelled => wire::Verdict::Cancelled,
+        verdict::Stamp::Rejected => wire::Verdict::Rejected,
+    }
+}
+
 pub(super) fn state_filter(state: wire::State) -> verdict::State {
     match state {
         wire::State::Queued => verdict::State::Queued,

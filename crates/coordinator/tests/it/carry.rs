@@ -295,3 +295,29 @@ async fn a_poll_that_leaves_with_its_answer_on_the_way_hands_the_grant_back() {
     let granted = world.lease_one("next").await;
     assert_eq!((granted.task.attempt, granted.task.lost), (2, 0));
 }
+
+#[tokio::test]
+async fn a_task_nobody_polls_for_does_not_hide_the_next_deadline() {
+    // DESIGN 6 "Time": sweeps wake at the earliest due instant. Real time, real file: a ready task
+    // that waits for a worker is no reason to oversleep another task's deadline.
+    let folder = tempfile::tempdir().unwrap();
+    let clock = std::sync::Arc::new(store::SystemClock::start());
+    let options = store::sqlite::Options::new(clock);
+    let store = store::SqliteStore::open(folder.path().join("t.db"), options).unwrap();
+    let coordinator =
+        coordinator::Coordinator::start(store, coordinator::Options::default()).await.unwrap();
+    accepted(&coordinator.submit(vec![submission("waits for a worker")]).await[0]);
+    coordinator
+        .lease(coordinator::Poll { queues: vec!["other".into()], ..poll("w") })
+        .await
+        .unwrap();
+    let mut hurried = submission("hurried");
+    hurried.policy.deadline = Some(coordinator.now().plus(Span::from_millis(300)));
+    let (task, _) = accepted(&coordinator.submit(vec![hurried]).await[0]);
+    let look = async || {
+        let found = coordinator.browse().find(&key(task)).await?;
+        Ok(found.filter(|found| found.subject.state() == Some(State::Failed)))
+    };
+    let ended = coordinator.watch_until(task, crate::harness::PATIENCE, look).await.unwrap();
+    assert!(ended.is_some(), "the deadline was swept when it came");
+}

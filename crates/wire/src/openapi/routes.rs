@@ -306,6 +306,18 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         method: HttpMethod::Get,
+        path: "/errors/{page}",
+        id: "explainError",
+        tag: "server",
+        summary: "What an error code means and what to do about it",
+        caller: Caller::Anyone,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "The page, in Markdown.", Body::Text)],
+        codes: &[Code::NotFound],
+    },
+    Route {
+        method: HttpMethod::Get,
         path: "/version",
         id: "version",
         tag: "server",

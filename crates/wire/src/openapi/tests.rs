@@ -128,6 +128,11 @@ fn lease() -> Value {
     })
 }
 
+fn refused_call() -> Value {
+    json!({"attempt": 1, "workerId": "w", "call": "report", "error": "task_expired",
+        "verdict": "CANCELLED", "at": AT})
+}
+
 fn run() -> Value {
     json!({
         "runId": "r", "taskId": "t", "tenantId": "default", "workspaceId": "default", "kind": "k",
@@ -135,7 +140,7 @@ fn run() -> Value {
         "priority": 0, "output": [], "error": run_error(), "labels": {}, "goal": "g", "taskKey": "t",
         "assetId": "a", "createdAt": AT, "startedAt": AT, "completedAt": AT, "runAt": AT,
         "nextAttemptAt": AT, "deadline": AT, "cancelRequestedAt": AT, "cancelReason": "c",
-        "lease": lease(), "input": {}, "serverTime": AT,
+        "lease": lease(), "input": {}, "refused": [refused_call()], "serverTime": AT,
     })
 }
 
@@ -244,6 +249,7 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::SubmitResults>("SubmitResults", results);
     shapes.check_open::<answers::SubmitResult>("SubmitResult", submit_result());
     shapes.check_open::<answers::Run>("Run", run());
+    shapes.check_open::<answers::RefusedCall>("RefusedCall", refused_call());
     shapes.check_open::<answers::RunError>("RunError", run_error());
     shapes.check_open::<answers::Lease>("Lease", lease());
     shapes.check_open::<answers::RunList>("RunList", json!({"runs": [run()], "nextCursor": "c"}));
@@ -324,6 +330,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/livez", "get"),
         ("/metrics", "get"),
         ("/openapi.json", "get"),
+        ("/errors/{page}", "get"),
         ("/readyz", "get"),
         ("/v1/heartbeats", "post"),
         ("/v1/leases", "post"),

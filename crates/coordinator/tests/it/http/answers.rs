@@ -145,6 +145,16 @@ async fn a_superseded_attempt_learns_409_and_never_401() {
         }
         assert_eq!(site.run(&first.run).await, before);
         site.succeed(&second).await.has("verdict", "COMMITTED");
+        let shown = site.get(&format!("/v1/runs/{}", first.run)).await.ok();
+        let refused = shown["refused"].as_array().unwrap();
+        let calls: Vec<_> = refused.iter().map(|call| call["call"].as_str().unwrap()).collect();
+        assert_eq!(calls.len(), 3, "{calls:?}");
+        for call in refused {
+            assert_eq!(
+                (&call["error"], &call["verdict"]),
+                (&json!("attempt_mismatch"), &json!("CANCELLED"))
+            );
+        }
     }
 }
 

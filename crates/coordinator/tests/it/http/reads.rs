@@ -287,3 +287,18 @@ async fn health_metrics_and_description_are_open() {
         assert!(text.ends_with("# EOF\n") && !text.contains("secret-queue"));
     }
 }
+
+#[tokio::test]
+async fn every_problem_names_a_page_that_the_server_itself_has() {
+    for site in both().await {
+        let problem = site.send(site.request("GET", "/v1/runs")).await;
+        let page = problem.problem(401, "unauthenticated").text("type");
+        assert_eq!(page, "/errors/unauthenticated");
+        for code in wire::Code::ALL {
+            let page = site.send(site.request("GET", &code.type_uri())).await;
+            assert_eq!((page.status, page.kind.as_str()), (200, "text/markdown; charset=utf-8"));
+            assert!(page.body.as_str().unwrap().contains(code.as_str()), "{code}");
+        }
+        site.send(site.request("GET", "/errors/nonsense")).await.problem(404, "not_found");
+    }
+}

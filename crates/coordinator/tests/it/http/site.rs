@@ -214,7 +214,10 @@ impl Site {
     /// A run's condition, without the time of asking.
     pub(crate) async fn run(&self, id: &str) -> Value {
         let mut run = self.get(&format!("/v1/runs/{id}")).await.ok();
-        run.as_object_mut().unwrap().remove("serverTime");
+        // A refusal leaves the run as it was; that it happened is remembered beside it.
+        for beside in ["serverTime", "refused"] {
+            run.as_object_mut().unwrap().remove(beside);
+        }
         run
     }
 

@@ -1,0 +1,44 @@
+//! The pages of `docs/errors`, so that a server can hand them out itself.
+
+use crate::Code;
+
+macro_rules! page {
+    ($name:literal) => {
+        include_str!(concat!("../../../docs/errors/", $name, ".md"))
+    };
+}
+
+#[rustfmt::skip]
+pub(crate) const fn explanation(code: Code) -> &'static str {
+    match code {
+        Code::InvalidArgument => page!("invalid-argument"),
+        Code::Unauthenticated => page!("unauthenticated"),
+        Code::InvalidToken => page!("invalid-token"),
+        Code::TokenExpired => page!("token-expired"),
+        Code::Forbidden => page!("forbidden"),
+        Code::TaskNotFound => page!("task-not-found"),
+        Code::RunNotFound => page!("run-not-found"),
+        Code::NotFound => page!("not-found"),
+        Code::MethodNotAllowed => page!("method-not-allowed"),
+        Code::RequestTimeout => page!("request-timeout"),
+        Code::AttemptMismatch => page!("attempt-mismatch"),
+        Code::TaskAlreadyTerminal => page!("task-already-terminal"),
+        Code::AttemptAlreadyCompleted => page!("attempt-already-completed"),
+        Code::ConflictingReport => page!("conflicting-report"),
+        Code::WorkerMismatch => page!("worker-mismatch"),
+        Code::RunAlreadyTerminal => page!("run-already-terminal"),
+        Code::TaskExpired => page!("task-expired"),
+        Code::BodyTooLarge => page!("body-too-large"),
+        Code::UriTooLong => page!("uri-too-long"),
+        Code::UnsupportedMediaType => page!("unsupported-media-type"),
+        Code::UnknownLease => page!("unknown-lease"),
+        Code::IdempotencyKeyReused => page!("idempotency-key-reused"),
+        Code::TooManyRequests => page!("too-many-requests"),
+        Code::HeadersTooLarge => page!("headers-too-large"),
+        Code::Internal => page!("internal"),
+        Code::Overloaded => page!("overloaded"),
+        Code::Unavailable => page!("unavailable"),
+        Code::UnknownOutcome => page!("unknown-outcome"),
+        Code::ShuttingDown => page!("shutting-down"),
+    }
+}
