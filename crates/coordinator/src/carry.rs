@@ -23,7 +23,7 @@ mod working;
 use std::time::Duration;
 
 use store::{Failure, Store, Writer};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch as channel};
 use tokio::time::Instant;
 use verdict::Time;
 
@@ -32,7 +32,7 @@ use self::polls::Polls;
 use crate::coordinator::Ended;
 use crate::ids::Ids;
 use crate::intake::{Arrival, Outlet};
-use crate::item::{Group, Item};
+use crate::item::{Group, Item, Shortage};
 use crate::metrics::Metrics;
 use crate::watch::Watch;
 
@@ -60,6 +60,8 @@ pub(crate) struct Carrier<S: Store> {
     unclaimed: Vec<Item>,
     /// Until when not to start a batch that nobody asked for.
     rest_until: Option<Instant>,
+    /// Why the store refused the last batch that wanted to write; `None` since one was written.
+    shortage: channel::Sender<Option<Shortage>>,
     /// More was due than one batch takes.
     more_due: bool,
     /// The time of the last batch: what was due by then has been looked at.
@@ -87,6 +89,7 @@ impl<S: Store> Carrier<S> {
         outlet: Outlet,
         watch: Watch,
         metrics: Metrics,
+        shortage: channel::Sender<Option<Shortage>>,
     ) -> Self {
         let now = store.now();
         Self {
@@ -100,6 +103,7 @@ impl<S: Store> Carrier<S> {
             hearing: Hearing::new(now),
             unclaimed: Vec::new(),
             rest_until: None,
+            shortage,
             more_due: true,
             swept_at: now,
         }
@@ -148,11 +152,14 @@ impl<S: Store> Carrier<S> {
     }
 
     async fn turn(&mut self, arrivals: Arrivals) -> Result<(), Fatal> {
-        self.notice_deafness().await?;
+        let deaf = self.notice_deafness().await?;
         if self.outlet.draining.is_cancelled() {
             self.polls.answer_all_empty();
         }
-        self.carry(arrivals.groups).await?;
+        match deaf {
+            None => self.carry(arrivals.groups).await?,
+            Some(shortage) => self.refuse(arrivals.groups, shortage),
+        }
         self.polls.answer_overdue(tokio::time::Instant::now());
         // A nudge asks for a round trip and nothing more; its asker may have left.
         for nudge in arrivals.nudges {

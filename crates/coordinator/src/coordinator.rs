@@ -17,7 +17,7 @@ use verdict::{LeaseId, Request, TaskId, Time};
 use crate::carry::Carrier;
 use crate::ids::{Entropy, Ids, OsEntropy};
 use crate::intake::{self, Intake};
-use crate::item::{Granted, Item, Poll, Reply, Submission, Trouble};
+use crate::item::{Granted, Item, Poll, Reply, Shortage, Submission, Trouble};
 use crate::metrics::Metrics;
 use crate::watch::Watch;
 
@@ -49,6 +49,7 @@ pub struct Coordinator<S: Store> {
     registry: Arc<Registry>,
     ready: Arc<AtomicBool>,
     ended: channel::Receiver<Option<Ended>>,
+    shortage: channel::Receiver<Option<Shortage>>,
 }
 
 impl<S: Store> Clone for Coordinator<S> {
@@ -61,6 +62,7 @@ impl<S: Store> Clone for Coordinator<S> {
             registry: self.registry.clone(),
             ready: self.ready.clone(),
             ended: self.ended.clone(),
+            shortage: self.shortage.clone(),
         }
     }
 }
@@ -83,6 +85,7 @@ impl<S: Store> Coordinator<S> {
         metrics.starts.inc();
         let (intake, outlet) = intake::lanes();
         let (end, ended) = channel::channel(None);
+        let (short, shortage) = channel::channel(None);
         let coordinator = Self {
             store: store.clone(),
             intake,
@@ -91,6 +94,7 @@ impl<S: Store> Coordinator<S> {
             registry: Arc::new(registry),
             ready: Arc::new(AtomicBool::new(false)),
             ended,
+            shortage,
         };
         let writer = store.writer().await?;
         let carrier = Carrier::new(
@@ -100,6 +104,7 @@ impl<S: Store> Coordinator<S> {
             outlet,
             coordinator.watch.clone(),
             coordinator.metrics.clone(),
+            short,
         );
         let (recovered, recovery) = oneshot::channel();
         host(options.host, carrier, recovered, end);
@@ -206,15 +211,19 @@ impl<S: Store> Coordinator<S> {
         &self.registry
     }
 
-    /// Proves progress: an empty batch went through the carrier.
+    /// Proves progress: a batch went through the carrier, and the store takes what is written.
     pub async fn is_progressing(&self) -> Result<(), Trouble> {
         if self.ended.borrow().is_some() || self.intake.is_draining() {
             return Err(Trouble::ShuttingDown);
         }
         if !self.ready.load(Ordering::SeqCst) {
-            return Err(Trouble::Unavailable("leases are still being recovered".into()));
+            return Err(Trouble::Unavailable(Shortage::Start));
         }
-        self.intake.nudge().await
+        self.intake.nudge().await?;
+        match *self.shortage.borrow() {
+            Some(shortage) => Err(Trouble::Unavailable(shortage)),
+            None => Ok(()),
+        }
     }
 
     /// Refuses new work, answers waiting polls empty, and keeps taking reports and heartbeats.

@@ -1,6 +1,6 @@
 //! What travels through the intake: a request with its scope and the way back to its caller.
 
-use store::{Ready, Spec, TaskKey};
+use store::{Failure, FailureKind, Ready, Spec, TaskKey};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use verdict::request::Undelivered;
@@ -72,14 +72,40 @@ pub enum Trouble {
     #[error("the coordinator is shutting down; try again in a moment")]
     ShuttingDown,
     /// Definite: nothing happened.
-    #[error("the store could not take the request: {0}")]
-    Unavailable(String),
+    #[error("the store could not take the request because {0}; nothing happened")]
+    Unavailable(Shortage),
     /// The commit's outcome is not known. Asking again with the same key or report is safe.
     #[error("the outcome is unknown because the store failed while committing")]
     Unknown,
     /// This request alone broke an assertion or could not be stored; nothing of it happened.
     #[error("the request could not be carried out because of a defect")]
     Defect,
+}
+
+/// What the store lacks, in words that anybody may read. Details are for the operator's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Shortage {
+    #[error("its disk is full")]
+    Room,
+    #[error("it did not answer as it should")]
+    Answer,
+    #[error("others keep changing the task")]
+    Turn,
+    #[error("leases from before the start are still being recovered")]
+    Start,
+}
+
+impl Shortage {
+    pub(crate) fn of(failure: &Failure) -> Self {
+        match failure.kind {
+            FailureKind::Full => Shortage::Room,
+            FailureKind::Conflict(_) => Shortage::Turn,
+            FailureKind::Invalid
+            | FailureKind::Closed
+            | FailureKind::Unavailable
+            | FailureKind::Fatal => Shortage::Answer,
+        }
+    }
 }
 
 /// A worker waiting for work.

@@ -234,7 +234,7 @@ async fn f09_stopped_for_longer_than_a_lease_it_costs_no_honest_worker_its_lease
     let lease = load.lease("holder", None, 1).await.pop().unwrap();
     load.started("holder", &lease).await;
 
-    server.signal("STOP");
+    server.freeze().await;
     // Silence is the fault: a call that nobody answers for two leases.
     let asked = tokio::time::timeout(2 * LEASE, load.client.version()).await;
     assert!(asked.is_err(), "a stopped server answers nobody");

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tenure::{Client, Retries};
-use wire::requests::{Completed, LeaseRequest, SubmitRun};
+use tenure::{Client, Error, Retries};
+use wire::answers::{Envelope, HeartbeatAck};
+use wire::requests::{Completed, Heartbeat, LeaseRequest, SubmitRun};
 use wire::{Code, Json, Outcome, State, Verdict};
 
 use crate::home::{Home, Process, Ran};
@@ -107,6 +108,23 @@ impl SmallDisk {
     }
 }
 
+/// A server whose store is on the disk, and a client that repeats nothing by itself.
+fn serve(home: &Home, disk: &SmallDisk) -> (Process, Client) {
+    let store = disk.store();
+    let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--store", &store];
+    let mut command = disk.tenure(home, &arguments);
+    command.stderr(fs::File::create(log(home)).unwrap());
+    let mut server = Process::start(command);
+    let ready = server.line();
+    let text = |name: &str| ready[name].as_str().unwrap();
+    let client = Client::new(text("url"), text("apiKey")).unwrap();
+    (server, client.with_retries(Retries::NONE))
+}
+
+fn log(home: &Home) -> PathBuf {
+    home.path().join("log")
+}
+
 fn is_possible(by: Rights) -> bool {
     let tried =
         Command::new("unshare").args(by.unshare()).arg("true").stderr(Stdio::null()).status();
@@ -133,6 +151,7 @@ async fn fill(client: &Client) -> (Vec<(String, String)>, String) {
                 // A definite refusal, not a broken connection and not a guess: the call may be repeated.
                 assert_eq!(error.code(), Some(Code::Unavailable), "{error}");
                 assert!(error.may_repeat() && error.status() == Some(503), "{error}");
+                assert!(error.to_string().contains("its disk is full"), "{error}");
                 return (acknowledged, key);
             }
         }
@@ -151,15 +170,7 @@ async fn all_are_there(client: &Client, acknowledged: &[(String, String)]) {
 async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_room() {
     let home = Home::new();
     let disk = SmallDisk::mount(&home);
-    let store = disk.store();
-    let serve = ["serve", "--json", "--listen", "127.0.0.1:0", "--store", &store];
-    let log = home.path().join("log");
-    let mut command = disk.tenure(&home, &serve);
-    command.stderr(fs::File::create(&log).unwrap());
-    let mut server = Process::start(command);
-    let ready = server.line();
-    let text = |name: &str| ready[name].as_str().unwrap();
-    let client = Client::new(text("url"), text("apiKey")).unwrap().with_retries(Retries::NONE);
+    let (mut server, client) = serve(&home, &disk);
     disk.lay_ballast();
 
     let (mut acknowledged, refused) = fill(&client).await;
@@ -168,7 +179,7 @@ async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_ro
     assert!(client.submit(big_run(), Some(&refused)).await.is_err(), "there is still no room");
     all_are_there(&client, &acknowledged).await;
     // Whoever can make room is told what is wrong.
-    assert!(fs::read_to_string(&log).unwrap().contains("the disk is full"));
+    assert!(fs::read_to_string(log(&home)).unwrap().contains("disk is full"));
     let waiting = client.queues().await.unwrap().queues.pop().unwrap();
     assert_eq!(waiting.ready, acknowledged.len() as u64);
 
@@ -183,7 +194,8 @@ async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_ro
 
     server.signal("TERM");
     assert_eq!(server.exit_code(), 0);
-    let verify = disk.tenure(&home, &["verify", "--json", "--store", &store]).output().unwrap();
+    let verify =
+        disk.tenure(&home, &["verify", "--json", "--store", &disk.store()]).output().unwrap();
     let ran = Ran::of(verify);
     assert_eq!(ran.code, 0, "{ran:?}");
     let found: Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -222,4 +234,63 @@ async fn work_off(client: &Client, runs: usize) {
             done += 1;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_is_full_for_longer_than_a_lease_costs_no_honest_worker_its_lease() {
+    let home = Home::new();
+    let disk = SmallDisk::mount(&home);
+    let (_server, client) = serve(&home, &disk);
+    disk.lay_ballast();
+    let run = SubmitRun { queue: "short".to_owned(), lease_ms: Some(2_000), ..big_run() };
+    client.submit(run, None).await.unwrap();
+    let lease = client.lease(&poll("holder", 0)).await.unwrap().leases.pop().unwrap();
+    fill(&client).await;
+
+    // Heartbeats are small: some still fit. From the first that does not, the worker is not heard.
+    let mut expires_at = lease.lease_expires_at;
+    while let Ok(ack) = beat(&client, &lease).await {
+        expires_at = ack.lease_expires_at;
+    }
+    assert!(!client.ready().await.unwrap().ready, "not even a heartbeat fits: readiness tells");
+    loop {
+        // A rival asks all the while; its wait is also the pause between two looks at the time.
+        let rival = client.lease(&poll("rival", 250)).await;
+        assert_eq!(
+            rival.map_or(0, |granted| granted.leases.len()),
+            0,
+            "the lease is not for others"
+        );
+        let refused = beat(&client, &lease).await.expect_err("there is no room");
+        assert_eq!(refused.code(), Some(Code::Unavailable), "{refused}");
+        if refused.problem().unwrap().server_time.as_ms() > expires_at.as_ms() + 2_000 {
+            break;
+        }
+    }
+    disk.drop_ballast();
+    // A8: the rival comes first and gets nothing; the outage was the server's and not the worker's.
+    assert_eq!(client.lease(&poll("rival", 0)).await.unwrap().leases.len(), 0);
+    assert_eq!(beat(&client, &lease).await.unwrap().verdict, Verdict::Committed);
+    // S0-48: and yet a worker that falls silent while it could be heard is replaced.
+    let next = client.lease(&poll("rival", 30_000)).await.unwrap().leases.pop().unwrap();
+    assert_eq!(next.attempt, lease.attempt + 1);
+}
+
+fn poll(worker: &str, wait_ms: u64) -> LeaseRequest {
+    LeaseRequest {
+        worker_id: worker.to_owned(),
+        queues: vec!["short".to_owned()],
+        max: 1,
+        wait_ms: Some(wait_ms),
+        ..LeaseRequest::default()
+    }
+}
+
+async fn beat(client: &Client, lease: &Envelope) -> Result<HeartbeatAck, Error> {
+    let body = Heartbeat {
+        attempt: lease.attempt,
+        worker_id: "holder".to_owned(),
+        ..Heartbeat::default()
+    };
+    client.heartbeat(&lease.task_id, &lease.task_token, &body).await
 }

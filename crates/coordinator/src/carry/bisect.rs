@@ -11,7 +11,7 @@ use store::{CommitFailure, Failure, FailureKind, Store, Writer};
 
 use super::batch::{self, Aborted, Carried, Extras};
 use super::{Carrier, Fatal, REST};
-use crate::item::{Group, Item, Reply, Trouble};
+use crate::item::{Group, Item, Reply, Shortage, Trouble};
 
 /// How often a batch is decided again because another writer was first.
 const CONFLICTS_MAX: usize = 16;
@@ -20,7 +20,7 @@ const CONFLICTS_MAX: usize = 16;
 enum Course {
     Again,
     Halve,
-    Answer(Trouble),
+    Answer(Shortage),
     Stop(String),
 }
 
@@ -49,6 +49,23 @@ impl<S: Store> Carrier<S> {
         outcome
     }
 
+    /// Answers everybody with the store's trouble, without asking it again.
+    pub(super) fn refuse(&mut self, groups: Vec<Group>, shortage: Shortage) {
+        self.run_short(shortage);
+        // Left to the end of their leases, as after any batch that was refused.
+        self.unclaimed.clear();
+        for group in groups {
+            // A caller that hung up has nobody to tell.
+            drop(group.reply.send(vec![Err(Trouble::Unavailable(shortage)); group.items.len()]));
+        }
+    }
+
+    fn run_short(&mut self, shortage: Shortage) {
+        self.metrics.failures.inc();
+        self.rest_until = Some(tokio::time::Instant::now() + REST);
+        self.shortage.send_replace(Some(shortage));
+    }
+
     async fn carry_items(&mut self, items: &[Item]) -> Result<Vec<Reply>, (Vec<Reply>, Fatal)> {
         let mut replies: Vec<Reply> = vec![Err(Trouble::Unknown); items.len()];
         let mut ranges: Vec<Range<usize>> = std::iter::once(0..items.len()).collect();
@@ -66,10 +83,10 @@ impl<S: Store> Carrier<S> {
                         self.more_due |= had_extras;
                         halve(range, had_extras, &mut ranges, &mut replies, self);
                     }
-                    Course::Answer(trouble) => {
-                        self.metrics.failures.inc();
-                        self.rest_until = Some(tokio::time::Instant::now() + REST);
-                        replies[range].fill(Err(trouble));
+                    Course::Answer(shortage) => {
+                        self.hearing.refused();
+                        self.run_short(shortage);
+                        replies[range].fill(Err(Trouble::Unavailable(shortage)));
                     }
                     Course::Stop(why) => return Err((replies, Fatal(why))),
                 },
@@ -80,7 +97,9 @@ impl<S: Store> Carrier<S> {
 
     async fn attempt(&mut self, items: &[Item], extras: bool) -> Result<Vec<Reply>, Aborted> {
         self.polls.forget_gone();
-        let pulse = self.hearing.wants_pulse(self.writer.shortest_lease(), self.store.now());
+        // A store that refused is asked to write again, so that readiness returns by itself.
+        let pulse = self.shortage.borrow().is_some()
+            || self.hearing.wants_pulse(self.writer.shortest_lease(), self.store.now());
         let extras = if extras { Extras::SweepAndGrant { pulse } } else { Extras::None };
         let epoch = self.store.opened().epoch;
         let begun = tokio::time::Instant::now();
@@ -90,6 +109,7 @@ impl<S: Store> Carrier<S> {
             self.metrics.commit_seconds.observe(begun.elapsed().as_secs_f64());
             self.metrics.batch_items.observe(items.len() as f64);
             self.hearing.written_at = carried.now;
+            self.shortage.send_if_modified(|shortage| shortage.take().is_some());
         }
         Ok(self.conclude(carried, extras))
     }
@@ -146,7 +166,7 @@ fn halve<S: Store>(
 
 fn course(aborted: Aborted, conflicts: &mut usize) -> Course {
     match aborted {
-        Aborted::Held => again(conflicts, "the task is busy"),
+        Aborted::Held => again(conflicts),
         Aborted::Defect => Course::Halve,
         Aborted::Failed(failure) | Aborted::Commit(CommitFailure::RolledBack(failure)) => {
             on_failure(failure, conflicts)
@@ -157,34 +177,22 @@ fn course(aborted: Aborted, conflicts: &mut usize) -> Course {
 
 fn on_failure(failure: Failure, conflicts: &mut usize) -> Course {
     match failure.kind {
-        FailureKind::Conflict(_) => again(conflicts, "another writer keeps changing the task"),
+        FailureKind::Conflict(_) => again(conflicts),
         FailureKind::Invalid => {
             tracing::warn!(error = %chain(&failure), "the store cannot take a batch");
             Course::Halve
         }
         FailureKind::Full | FailureKind::Unavailable => {
             tracing::warn!(error = %chain(&failure), "the store refused a batch");
-            Course::Answer(Trouble::Unavailable(in_words(failure)))
+            Course::Answer(Shortage::of(&failure))
         }
         FailureKind::Closed | FailureKind::Fatal => Course::Stop(chain(&failure)),
     }
 }
 
-/// What a caller may know: what was being done, and the one cause that somebody can remove.
-fn in_words(failure: Failure) -> String {
-    match failure.kind {
-        FailureKind::Full => format!("{}: the disk is full", failure.what),
-        _ => failure.what,
-    }
-}
-
-fn again(conflicts: &mut usize, why: &str) -> Course {
+fn again(conflicts: &mut usize) -> Course {
     *conflicts += 1;
-    if *conflicts <= CONFLICTS_MAX {
-        Course::Again
-    } else {
-        Course::Answer(Trouble::Unavailable(why.into()))
-    }
+    if *conflicts <= CONFLICTS_MAX { Course::Again } else { Course::Answer(Shortage::Turn) }
 }
 
 /// A failure with everything behind it, on one line.

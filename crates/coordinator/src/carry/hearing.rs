@@ -1,7 +1,8 @@
 //! Could the coordinator have heard a heartbeat?
 //!
 //! Lease time runs only while it could. A process that was stopped, a disk that hung for half a
-//! minute, a restart: all are gaps of ours, and no honest worker may lose its lease for them. While
+//! minute or was full, a restart: all are gaps of ours, and no honest worker may lose its lease for
+//! them. A heartbeat that cannot be recorded was not heard, however promptly it was refused. While
 //! leases are alive the carrier wakes often enough to see a gap that matters, and writes a pulse
 //! when nothing else was written, so that a later start knows how long it was deaf. A crash loop
 //! cannot keep a dead worker's lease for ever: every pulse is time that counts.
@@ -12,6 +13,7 @@ use verdict::{Moment, Request, Span, Time};
 
 use super::working::Working;
 use super::{Carrier, Fatal};
+use crate::item::Shortage;
 
 /// The shortest and longest time between two looks while leases are alive. Half of the shortest
 /// gap that can matter to a two-second lease, and seldom enough to be no load.
@@ -22,15 +24,27 @@ const PERIOD_MAX: Span = Span::from_secs(5);
 const SLICE: usize = 512;
 
 pub(super) struct Hearing {
-    /// When the carrier last went round.
+    /// When the carrier last went round and the store took what came of it.
     heard_at: Time,
+    /// The same before this round, in case the store refuses.
+    heard_before: Time,
     /// When something was last committed.
     pub(super) written_at: Time,
 }
 
 impl Hearing {
     pub(super) fn new(now: Time) -> Self {
-        Self { heard_at: now, written_at: now }
+        Self { heard_at: now, heard_before: now, written_at: now }
+    }
+
+    fn begin_round(&mut self, now: Time) {
+        self.heard_before = self.heard_at;
+        self.heard_at = now;
+    }
+
+    /// The store refused a batch of this round, so that the round does not count.
+    pub(super) fn refused(&mut self) {
+        self.heard_at = self.heard_before;
     }
 
     /// How long to sleep at most, given the shortest lease that is alive.
@@ -53,20 +67,26 @@ impl Hearing {
 }
 
 impl<S: Store> Carrier<S> {
-    /// Gives leases back the time of a stall, before anything is decided after it.
-    pub(super) async fn notice_deafness(&mut self) -> Result<(), Fatal> {
+    /// Gives leases back the time of a stall, before anything is decided after it. As long as the
+    /// store does not take that, nothing can be decided, and the shortage is everybody's answer.
+    pub(super) async fn notice_deafness(&mut self) -> Result<Option<Shortage>, Fatal> {
         let now = self.store.now();
         let gap = self.hearing.gap(self.writer.shortest_lease(), now);
         if let Some(since) = gap {
-            tracing::warn!(millis = now.since(since).millis(), "stalled; leases are extended");
             if let Err(failure) = self.give_back(since).await {
                 // The gap is still open: the next round tries again before it decides anything.
                 tracing::warn!(error = %failure, "leases could not be extended after a stall");
-                return if failure.is_retryable() { Ok(()) } else { Err(Fatal(failure.what)) };
+                return if failure.is_retryable() {
+                    Ok(Some(Shortage::of(&failure)))
+                } else {
+                    Err(Fatal(failure.what))
+                };
             }
+            tracing::warn!(millis = now.since(since).millis(), "stalled; leases are extended");
+            self.hearing.heard_at = now;
         }
-        self.hearing.heard_at = self.store.now();
-        Ok(())
+        self.hearing.begin_round(self.store.now());
+        Ok(None)
     }
 
     /// Extends every lease that was alive at `since` by the time since then, in one commit: a crash

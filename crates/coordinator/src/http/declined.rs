@@ -101,14 +101,7 @@ impl From<Trouble> for Declined {
         match &trouble {
             Trouble::Overloaded => Self::new(Code::Overloaded, trouble.to_string()),
             Trouble::ShuttingDown => Self::new(Code::ShuttingDown, trouble.to_string()),
-            // The store's own words are for the operator's log.
-            Trouble::Unavailable(why) => {
-                tracing::warn!(%why, "the store refused a request");
-                Self::new(
-                    Code::Unavailable,
-                    "the store could not take the request; nothing happened",
-                )
-            }
+            Trouble::Unavailable(_) => Self::new(Code::Unavailable, trouble.to_string()),
             Trouble::Unknown => Self::new(Code::UnknownOutcome, trouble.to_string()),
             Trouble::Defect => Self::new(Code::Internal, trouble.to_string()),
         }

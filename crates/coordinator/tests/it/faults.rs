@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use coordinator::{Ended, Reply, Trouble};
+use coordinator::{Ended, Reply, Shortage, Trouble};
 use store::memory::{ManualClock, MemoryStore};
 use store::{Browse, FailureKind, Filter};
 use verdict::{Answer, Scope, State, Subject};
@@ -55,9 +55,13 @@ async fn a_full_disk_is_a_clear_answer_and_service_goes_on_when_space_returns() 
     let (world, store) = faulty_world().await;
     store.faults.fail_call(0, FailureKind::Full);
     let refused = world.coordinator.submit(vec![submission("k")]).await;
-    assert!(matches!(&refused[0], Err(Trouble::Unavailable(why)) if why.contains("today")));
+    assert_eq!(refused[0], Err(Trouble::Unavailable(Shortage::Room)));
     assert!(all_tasks(&store).await.is_empty());
+    store.faults.fail_every_write(FailureKind::Full);
+    let unready = world.coordinator.is_progressing().await;
+    assert_eq!(unready, Err(Trouble::Unavailable(Shortage::Room)), "readiness tells");
     store.faults.heal();
+    world.round().await;
     world.submit(submission("k")).await;
     assert_eq!(all_tasks(&store).await.len(), 1);
 }

@@ -18,6 +18,8 @@ pub(crate) struct Faults {
     calls: AtomicUsize,
     /// The call that fails with this kind.
     nth: Mutex<Option<(usize, FailureKind)>>,
+    /// Commits that write something fail with this kind.
+    every_write: Mutex<Option<FailureKind>>,
     /// Saving a task of the kind `poison` is refused as invalid.
     pub(crate) refuses_poison: AtomicBool,
     /// The next commit succeeds, but says that it does not know.
@@ -33,8 +35,14 @@ impl Faults {
         *self.nth.lock().expect("not poisoned") = Some((nth, kind));
     }
 
+    /// From now on no commit goes through.
+    pub(crate) fn fail_every_write(&self, kind: FailureKind) {
+        *self.every_write.lock().expect("not poisoned") = Some(kind);
+    }
+
     pub(crate) fn heal(&self) {
         *self.nth.lock().expect("not poisoned") = None;
+        *self.every_write.lock().expect("not poisoned") = None;
     }
 
     /// Whether the chosen call has been reached.
@@ -183,6 +191,9 @@ impl Batch for FaultyBatch<'_> {
             released.await;
         }
         faults.call("commit").map_err(CommitFailure::RolledBack)?;
+        if let Some(kind) = *faults.every_write.lock().expect("not poisoned") {
+            return Err(CommitFailure::RolledBack(Failure::new(kind, "no write today")));
+        }
         inner.commit().await?;
         if faults.commit_unknown.swap(false, Ordering::SeqCst) {
             let failure = Failure::new(FailureKind::Fatal, "the disk said nothing");

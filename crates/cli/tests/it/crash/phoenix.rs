@@ -58,6 +58,24 @@ impl<'h> Phoenix<'h> {
         self.process.signal(name);
     }
 
+    /// Stops it where it stands, and returns when not one of its threads runs any more.
+    pub(crate) async fn freeze(&self) {
+        self.process.signal("STOP");
+        while !self.is_frozen() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn is_frozen(&self) -> bool {
+        let threads = format!("/proc/{}/task", self.process.child.id());
+        let threads = std::fs::read_dir(threads).expect("the server lives");
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The name may hold anything, so the state is what follows its last parenthesis.
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        })
+    }
+
     /// Asks it to stop; it may still be talking when this returns.
     pub(crate) fn terminate(&self) {
         self.presence.send_replace(Presence::Down);
