@@ -38,10 +38,8 @@ impl Item {
     /// The lease a call quotes, by which its closed attempt is found.
     pub(crate) fn quoted_lease(&self) -> Option<LeaseId> {
         match self {
-            Item::About { request: Request::Started(started), .. } => Some(started.caller.lease),
-            Item::About { request: Request::Heartbeat(beat), .. } => Some(beat.caller.lease),
-            Item::About { request: Request::Report(report), .. } => Some(report.caller.lease),
-            Item::About { .. } | Item::Submit(_) => None,
+            Item::About { request, .. } => request.caller().map(|caller| caller.lease),
+            Item::Submit(_) => None,
         }
     }
 }

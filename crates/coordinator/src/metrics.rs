@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use verdict::{Answer, Event, Next, Refusal, Stamp};
+use verdict::{Answer, Event, Next, Stamp};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OutcomeLabel {
@@ -133,7 +133,7 @@ impl Metrics {
             Answer::Acknowledged | Answer::Alive { .. } => ("COMMITTED", "ok"),
             Answer::Committed { replayed: true, .. } => ("COMMITTED", "replayed"),
             Answer::Committed { .. } => ("COMMITTED", "ok"),
-            Answer::Refused(refusal) => (stamp_name(refusal.stamp()), refusal_name(refusal)),
+            Answer::Refused(refusal) => (stamp_name(refusal.stamp()), refusal.name()),
             Answer::Accepted { .. }
             | Answer::Granted
             | Answer::CancelAccepted { .. }
@@ -149,21 +149,5 @@ fn stamp_name(stamp: Stamp) -> &'static str {
         Stamp::Committed => "COMMITTED",
         Stamp::Cancelled => "CANCELLED",
         Stamp::Rejected => "REJECTED",
-    }
-}
-
-/// The stable name of a refusal: what metrics, the audit and the wire call it.
-pub fn refusal_name(refusal: &Refusal) -> &'static str {
-    match refusal {
-        Refusal::TaskNotFound => "task_not_found",
-        Refusal::UnknownLease => "unknown_lease",
-        Refusal::WorkerMismatch => "worker_mismatch",
-        Refusal::ConflictingReport { .. } => "conflicting_report",
-        Refusal::AttemptSuperseded { .. } | Refusal::AttemptUnknown { .. } => "attempt_mismatch",
-        Refusal::TaskAlreadyTerminal { .. } => "task_already_terminal",
-        Refusal::AttemptAlreadyCompleted { .. } => "attempt_already_completed",
-        Refusal::TaskExpired { .. } => "task_expired",
-        Refusal::KeyReused { .. } => "idempotency_key_reused",
-        Refusal::RunAlreadyTerminal { .. } => "run_already_terminal",
     }
 }

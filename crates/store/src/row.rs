@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use verdict::{
-    Closed, Digest, Event, Json, LeaseId, Name, Request, Scope, Stamp, Subject, Task, TaskId, Text,
-    Time,
+    Closed, Digest, Event, Json, LeaseId, Name, Refusal, Request, Scope, Stamp, Subject, Task,
+    TaskId, Text, Time,
 };
 
 /// A task is never named without its scope.
@@ -114,12 +114,40 @@ pub struct Refused {
     pub attempt: u32,
     pub worker: Name,
     /// `started`, `heartbeat` or `report`.
-    pub call: &'static str,
+    pub call: Name,
     /// The refusal's stable name.
-    pub code: &'static str,
+    pub code: Name,
     pub stamp: Stamp,
     pub digest: Option<Digest>,
     pub at: Time,
+}
+
+impl Refused {
+    /// What to remember of a refusal. Nothing of a request that no worker made, and nothing about
+    /// unknown tasks: there is no task to remember it with.
+    pub fn of(key: &TaskKey, request: &Request, refusal: &Refusal, at: Time) -> Option<Self> {
+        let caller = request.caller()?;
+        let (call, digest) = match request {
+            Request::Started(_) => ("started", None),
+            Request::Heartbeat(_) => ("heartbeat", None),
+            Request::Report(report) => ("report", Some(report.digest)),
+            _ => return None,
+        };
+        if *refusal == Refusal::TaskNotFound {
+            return None;
+        }
+        Some(Self {
+            task: key.clone(),
+            lease: caller.lease,
+            attempt: caller.attempt,
+            worker: caller.worker.clone(),
+            call: Name::from(call),
+            code: Name::from(refusal.name()),
+            stamp: refusal.stamp(),
+            digest,
+            at,
+        })
+    }
 }
 
 /// What a poll is looking for.

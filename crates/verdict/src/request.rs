@@ -20,6 +20,23 @@ pub enum Request {
     Extend(Extend),
 }
 
+impl Request {
+    /// Whom a call under a lease claims to come from; `None` for every other request.
+    pub fn caller(&self) -> Option<&Caller> {
+        match self {
+            Request::Started(started) => Some(&started.caller),
+            Request::Heartbeat(heartbeat) => Some(&heartbeat.caller),
+            Request::Report(report) => Some(&report.caller),
+            Request::Submit(_)
+            | Request::Grant(_)
+            | Request::Cancel(_)
+            | Request::Sweep
+            | Request::Undelivered(_)
+            | Request::Extend(_) => None,
+        }
+    }
+}
+
 /// A new task. The payload itself stays outside; its digest is part of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submit {

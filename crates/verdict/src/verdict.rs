@@ -146,6 +146,24 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Its stable name: what the wire, the metrics and the memory of refused calls say.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Refusal::TaskNotFound => "task_not_found",
+            Refusal::UnknownLease => "unknown_lease",
+            Refusal::WorkerMismatch => "worker_mismatch",
+            Refusal::ConflictingReport { .. } => "conflicting_report",
+            Refusal::AttemptSuperseded { .. } | Refusal::AttemptUnknown { .. } => {
+                "attempt_mismatch"
+            }
+            Refusal::TaskAlreadyTerminal { .. } => "task_already_terminal",
+            Refusal::AttemptAlreadyCompleted { .. } => "attempt_already_completed",
+            Refusal::TaskExpired { .. } => "task_expired",
+            Refusal::KeyReused { .. } => "idempotency_key_reused",
+            Refusal::RunAlreadyTerminal { .. } => "run_already_terminal",
+        }
+    }
+
     /// The verdict this refusal carries to a worker (CONTRACT, report answers).
     pub fn stamp(&self) -> Stamp {
         match self {

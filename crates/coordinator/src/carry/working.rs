@@ -7,11 +7,9 @@ use std::collections::HashMap;
 
 use store::{Change, Entry, Held, Key, Refused, Renewals, Spec, TaskKey};
 use verdict::{
-    Answer, Closed, Event, Holder, LeaseId, Moment, RULES_VERSION, Refusal, Request, Seen, Subject,
-    Task, TaskId, decide,
+    Answer, Closed, Event, Holder, LeaseId, Moment, RULES_VERSION, Request, Seen, Subject, Task,
+    TaskId, decide,
 };
-
-use crate::metrics::refusal_name;
 
 #[derive(Default)]
 pub(super) struct Working {
@@ -110,11 +108,11 @@ impl Working {
     pub(super) fn decide(&mut self, key: &TaskKey, request: &Request, at: Moment) -> Answer {
         let slot = self.slots.get(key).expect("every task of a batch is loaded first");
         let at = slot.subject.dated(at);
-        let closed = quoted(request).and_then(|lease| self.closed.get(&(key.id, lease)));
+        let closed = request.caller().and_then(|caller| self.closed.get(&(key.id, caller.lease)));
         let seen = Seen { subject: &slot.subject, closed, holder: None };
         let verdict = decide(seen, request, at);
         if let Answer::Refused(refusal) = &verdict.answer {
-            self.refused.extend(refused(key, request, refusal, at));
+            self.refused.extend(Refused::of(key, request, refusal, at.now));
         }
         if !verdict.events.is_empty() {
             self.settle(key, request, verdict.events, at);
@@ -176,48 +174,4 @@ fn entries(subject: &Subject) -> u32 {
         Subject::Done(done) => done.entries,
         Subject::Absent => unreachable!("a settled task exists"),
     }
-}
-
-fn quoted(request: &Request) -> Option<LeaseId> {
-    caller(request).map(|caller| caller.lease)
-}
-
-fn caller(request: &Request) -> Option<&verdict::request::Caller> {
-    match request {
-        Request::Started(started) => Some(&started.caller),
-        Request::Heartbeat(heartbeat) => Some(&heartbeat.caller),
-        Request::Report(report) => Some(&report.caller),
-        Request::Submit(_)
-        | Request::Grant(_)
-        | Request::Cancel(_)
-        | Request::Sweep
-        | Request::Undelivered(_)
-        | Request::Extend(_) => None,
-    }
-}
-
-/// A refused call under a lease is remembered beside the state machine. Unknown tasks are
-/// not: there is nothing to remember them with.
-fn refused(key: &TaskKey, request: &Request, refusal: &Refusal, at: Moment) -> Option<Refused> {
-    let caller = caller(request)?;
-    if *refusal == Refusal::TaskNotFound {
-        return None;
-    }
-    let (call, digest) = match request {
-        Request::Started(_) => ("started", None),
-        Request::Heartbeat(_) => ("heartbeat", None),
-        Request::Report(report) => ("report", Some(report.digest)),
-        _ => return None,
-    };
-    Some(Refused {
-        task: key.clone(),
-        lease: caller.lease,
-        attempt: caller.attempt,
-        worker: caller.worker.clone(),
-        call,
-        code: refusal_name(refusal),
-        stamp: refusal.stamp(),
-        digest,
-        at: at.now,
-    })
 }

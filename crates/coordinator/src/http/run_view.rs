@@ -36,8 +36,8 @@ pub(super) fn refused_calls(refused: Vec<Refused>) -> Vec<RefusedCall> {
     let view = |refused: Refused| RefusedCall {
         attempt: refused.attempt,
         worker_id: refused.worker.to_string(),
-        call: refused.call.to_owned(),
-        error: refused.code.to_owned(),
+        call: refused.call.to_string(),
+        error: refused.code.to_string(),
         verdict: stamp(refused.stamp),
         at: time(refused.at),
     };

@@ -75,18 +75,19 @@ async fn a_dead_workers_task_is_taken_over_and_its_late_report_is_cancelled() {
     world.started(&dead).await;
     world.pass(Span::from_millis(1_999)).await;
     assert!(world.lease("heir").await.is_empty(), "R-2: not before its end");
+    // S4-47: found when it happens, which is sooner than half a heartbeat interval.
     world.pass(Span::from_millis(1)).await;
     let heir = world.lease_one("heir").await;
     assert_eq!((heir.task.attempt, heir.task.lost), (2, 1));
     let fences = [&dead, &heir].map(|granted| granted.task.lease().unwrap().fence);
-    assert!(fences[0] < fences[1], "A2: the fence only grows");
+    assert!(fences[0] < fences[1], "A2, W-32: a receiver can refuse the older fence");
     let late = world.succeed(&dead).await;
     let superseded = Refusal::AttemptSuperseded { expected: 2, received: 1 };
     assert_eq!(late, Answer::Refused(superseded));
     assert!(matches!(world.succeed(&heir).await, Answer::Committed { .. }));
     let refused = world.coordinator.browse().refused(&key(task)).await.unwrap();
     assert_eq!(refused.len(), 1);
-    assert_eq!(refused[0].code, "attempt_mismatch");
+    assert_eq!(refused[0].code.as_str(), "attempt_mismatch");
 }
 
 #[tokio::test]

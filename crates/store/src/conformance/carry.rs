@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use verdict::request::{Caller, Grant, Submit};
+use verdict::request::{Grant, Submit};
 use verdict::{
-    Answer, Closed, Digest, Event, Holder, LeaseId, Moment, Name, RULES_VERSION, Refusal, Request,
-    Scope, Seen, Subject, TaskId, Time, decide,
+    Answer, Closed, Digest, Event, Holder, LeaseId, Moment, Name, RULES_VERSION, Request, Scope,
+    Seen, Subject, TaskId, decide,
 };
 
 use super::driver::key_of;
@@ -151,7 +151,7 @@ async fn about<B: Batch>(
         Loaded::Held => return Ok(Said::Held),
         Loaded::Subject(subject) => subject,
     };
-    let closed = match caller_of(request) {
+    let closed = match request.caller() {
         Some(caller) => batch.closed(&[(key.id, caller.lease)]).await?.pop().flatten(),
         None => None,
     };
@@ -245,7 +245,7 @@ async fn settle<B: Batch>(
     let seen = Seen { closed: closed.as_ref(), ..Seen::of(&subject) };
     let verdict = decide(seen, request, at);
     let refused = match &verdict.answer {
-        Answer::Refused(refusal) => refused(key, request, refusal, at.now),
+        Answer::Refused(refusal) => Refused::of(key, request, refusal, at.now),
         _ => None,
     };
     let events = verdict.events;
@@ -286,53 +286,5 @@ fn entries(subject: &Subject) -> u32 {
         Subject::Live(task) => task.entries,
         Subject::Done(done) => done.entries,
         Subject::Absent => unreachable!("no task disappears"),
-    }
-}
-
-pub fn caller_of(request: &Request) -> Option<&Caller> {
-    match request {
-        Request::Started(started) => Some(&started.caller),
-        Request::Heartbeat(heartbeat) => Some(&heartbeat.caller),
-        Request::Report(report) => Some(&report.caller),
-        _ => None,
-    }
-}
-
-fn refused(key: &TaskKey, request: &Request, refusal: &Refusal, at: Time) -> Option<Refused> {
-    let caller = caller_of(request)?;
-    let (call, digest) = match request {
-        Request::Started(_) => ("started", None),
-        Request::Heartbeat(_) => ("heartbeat", None),
-        Request::Report(report) => ("report", Some(report.digest)),
-        _ => return None,
-    };
-    if *refusal == Refusal::TaskNotFound {
-        return None;
-    }
-    Some(Refused {
-        task: key.clone(),
-        lease: caller.lease,
-        attempt: caller.attempt,
-        worker: caller.worker.clone(),
-        call,
-        code: code(refusal),
-        stamp: refusal.stamp(),
-        digest,
-        at,
-    })
-}
-
-fn code(refusal: &Refusal) -> &'static str {
-    match refusal {
-        Refusal::TaskNotFound => "task_not_found",
-        Refusal::UnknownLease => "unknown_lease",
-        Refusal::WorkerMismatch => "worker_mismatch",
-        Refusal::ConflictingReport { .. } => "conflicting_report",
-        Refusal::AttemptSuperseded { .. } | Refusal::AttemptUnknown { .. } => "attempt_mismatch",
-        Refusal::TaskAlreadyTerminal { .. } => "task_already_terminal",
-        Refusal::AttemptAlreadyCompleted { .. } => "attempt_already_completed",
-        Refusal::TaskExpired { .. } => "task_expired",
-        Refusal::KeyReused { .. } => "idempotency_key_reused",
-        Refusal::RunAlreadyTerminal { .. } => "run_already_terminal",
     }
 }

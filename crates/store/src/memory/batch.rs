@@ -208,8 +208,8 @@ impl<'w> MemoryBatch<'w> {
     /// The first refusal of its kind under a lease; later ones say nothing new, however many come.
     fn save_refused(&mut self, shared: &Shared, refused: Refused) {
         let same = |row: &Refused| {
-            (&row.task, row.lease, row.call, row.code)
-                == (&refused.task, refused.lease, refused.call, refused.code)
+            (&row.task, row.lease, &row.call, &row.code)
+                == (&refused.task, refused.lease, &refused.call, &refused.code)
         };
         if !shared.tables.refused.iter().chain(&self.mine.refused).any(same) {
             self.mine.refused.push(refused);

@@ -316,8 +316,8 @@ pub(super) fn refused(task: &TaskKey, columns: &mut Columns<'_>) -> Read<Refused
         lease: columns.sixteen().map(LeaseId::from_u128)?,
         attempt: columns.take()?,
         worker: columns.name()?,
-        call: known(columns, &CALLS)?,
-        code: known(columns, &CODES)?,
+        call: columns.name()?,
+        code: columns.name()?,
         stamp: {
             let name: String = columns.take()?;
             stamp(&name).ok_or_else(|| columns.strange("stamp"))?
@@ -325,29 +325,6 @@ pub(super) fn refused(task: &TaskKey, columns: &mut Columns<'_>) -> Read<Refused
         digest: columns.optional_digest()?,
         at: columns.time()?,
     })
-}
-
-const CALLS: [&str; 3] = ["started", "heartbeat", "report"];
-
-/// The codes that calls under a lease can be refused with.
-const CODES: [&str; 11] = [
-    "task_not_found",
-    "unknown_lease",
-    "worker_mismatch",
-    "conflicting_report",
-    "attempt_mismatch",
-    "attempt_superseded",
-    "attempt_unknown",
-    "task_already_terminal",
-    "attempt_already_completed",
-    "task_expired",
-    "run_already_terminal",
-];
-
-/// The static name equal to a stored one. A name of a later version is shown as `other`.
-fn known(columns: &mut Columns<'_>, names: &[&'static str]) -> Read<&'static str> {
-    let name: String = columns.take()?;
-    Ok(names.iter().find(|known| **known == name).copied().unwrap_or("other"))
 }
 
 pub(super) const fn stamp_name(stamp: Stamp) -> &'static str {

@@ -253,8 +253,8 @@ pub(super) fn refused(connection: &Connection, row: i64, refused: &Refused) -> W
         .execute(params![
             row,
             refused.lease.as_u128().to_be_bytes(),
-            refused.call,
-            refused.code,
+            refused.call.as_str(),
+            refused.code.as_str(),
             refused.attempt,
             refused.worker.as_str(),
             stamp_name(refused.stamp),

@@ -78,7 +78,8 @@ fn a_grant_nobody_received_is_not_a_lost_worker() {
         world.grant_when_due("ann");
         world.now = world.lease().expires_at;
         world.sweep();
-        // It waits longer and longer instead of spinning.
+        // W-18: no heartbeat ever came, and the lease still ends, counted from its grant. The task
+        // waits longer and longer instead of spinning.
         if round < UNDELIVERED_MAX {
             assert!(world.due() > world.now);
             assert_eq!((world.task().lost, world.task().undelivered), (0, round));

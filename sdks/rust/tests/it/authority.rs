@@ -138,7 +138,7 @@ type Stubborn = std::pin::Pin<Box<dyn Future<Output = tenure::TaskResult<Value>>
 
 #[tokio::test]
 async fn a_heartbeat_that_finds_the_lease_gone_stops_the_task_and_discards_its_result() {
-    // S4-25, S4-42: 410 aborts at once. W-15: the answer to a heartbeat is not swallowed.
+    // S0-44, S0-45: a failed renewal ends all changes and the work. S4-25, S4-42: 410 aborts at once. W-15: the answer to a heartbeat is not swallowed.
     // S3-28, S3-29, S3-31, S3-42, S3-43, S3-44, S3-45: the task is told, its result is discarded.
     for (status, error) in [(410, "task_expired"), (409, "attempt_mismatch")] {
         let coordinator = Coordinator::start().await;

@@ -129,7 +129,7 @@ async fn another_report_for_a_reported_lease_is_rejected() {
 #[tokio::test]
 async fn a_superseded_attempt_learns_409_and_never_401() {
     for site in both().await {
-        // R-28, S4-32, S4-65, S4-66, S4-67, S4-68, S3-20, S3-21, S3-23, S4-33, R-9, S3-64: the token
+        // W-14: as it should be. R-28, S4-32, S4-65, S4-66, S4-67, S4-68, S3-20, S3-21, S3-23, S4-33, R-9, S3-64: the token
         // of attempt 1 after attempt 2; its late results change nothing.
         let first = site.leased(json!({})).await;
         site.started(&first).await.ok();

@@ -40,6 +40,32 @@ async fn a_run_shows_everything_about_itself() {
 }
 
 #[tokio::test]
+async fn a_lease_is_a_claim_record_kept_apart_from_what_was_submitted() {
+    for site in both().await {
+        let lease = site.leased(json!({})).await;
+        site.heartbeat(&lease).await.ok();
+        let run = site.run(&lease.run).await;
+        let claim = run["lease"].as_object().unwrap();
+        // S0-29: the record has the members that the described schema requires.
+        let document = site.get("/openapi.json").await.ok();
+        let required = document["components"]["schemas"]["Lease"]["required"].as_array().unwrap();
+        for member in required {
+            assert!(claim.contains_key(member.as_str().unwrap()), "{member} in {claim:?}");
+        }
+        // S0-31: the resource it claims. S0-32: its owner. S0-33, S0-34: absolute times in UTC.
+        assert_eq!((&run["taskId"], &claim["owner"]), (&json!(lease.task), &json!("w1")));
+        for time in ["expiresAt", "heartbeatAt"] {
+            assert!(claim[time].as_str().unwrap().ends_with('Z'), "{time} in {claim:?}");
+        }
+        // S0-35: the compare-and-swap key has grown with the acquisition and the renewal.
+        assert_eq!(claim["claimVersion"], 2);
+        // S0-28: apart from the task's own facts, and gone with the attempt.
+        site.succeed(&lease).await.ok();
+        assert!(site.run(&lease.run).await.get("lease").is_none());
+    }
+}
+
+#[tokio::test]
 async fn waiting_for_a_run_ends_with_the_run() {
     for site in both().await {
         let lease = site.leased(json!({})).await;

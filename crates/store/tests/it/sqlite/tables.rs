@@ -26,8 +26,8 @@ async fn refuse(play: &mut Play, ready: &store::Ready) {
         lease: lease.id,
         attempt: 1,
         worker: lease.owner.clone(),
-        call: "report",
-        code: "conflicting_report",
+        call: "report".into(),
+        code: "conflicting_report".into(),
         stamp: Stamp::Rejected,
         digest: Some(Digest::of(&[b"other"])),
         at: play.store.now(),
@@ -88,7 +88,7 @@ async fn refusals_of_one_kind_are_kept_once() {
     let (play, _raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
     let refused = play.store.browse().refused(&key(1)).await.unwrap();
     assert_eq!(refused.len(), 1);
-    assert_eq!(refused[0].code, "conflicting_report");
+    assert_eq!(refused[0].code.as_str(), "conflicting_report");
 }
 
 #[tokio::test]
