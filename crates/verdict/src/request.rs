@@ -74,6 +74,8 @@ pub struct Caller {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     pub caller: Caller,
+    /// When the worker says it began, by its own clock. Kept, and decides nothing.
+    pub claimed_at: Option<Time>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

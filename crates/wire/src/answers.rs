@@ -430,6 +430,10 @@ pub struct AttemptView {
     pub report_digest: Option<String>,
     #[serde(default)]
     pub claims: AttemptClaims,
+    /// How far the worker's clock was from the coordinator's at its report, if more than 5 minutes;
+    /// ahead is positive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_skew_ms: Option<i64>,
 }
 
 /// What the worker said by its own clock and its own measure; nothing was decided by it.

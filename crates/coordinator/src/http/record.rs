@@ -8,13 +8,13 @@ use store::{Browse, Failure, Store, TaskKey};
 use verdict::event::Submitted;
 use verdict::{Closed, Digest, Done, Event, Subject, record as provenance};
 use wire::Code;
-use wire::answers::{AttemptView, Record};
+use wire::answers::{AttemptClaims, AttemptView, Record};
 
 use super::caller::RunPath;
 use super::declined::Declined;
 use super::door::Door;
 use super::run_view::{run_error, submitted};
-use super::translate::{attempt_outcome, category, state, time};
+use super::translate::{attempt_outcome, category, instant, skew, state, time};
 use crate::admit::ClientPrincipal;
 
 pub(super) async fn record<S: Store>(
@@ -87,6 +87,8 @@ fn view(submitted: &Submitted, attempts: &[Closed], done: &Done) -> Record {
 
 fn attempt(closed: &Closed) -> AttemptView {
     let claims = closed.claims.as_ref();
+    let claims: AttemptClaims =
+        claims.and_then(|claims| serde_json::from_str(claims.as_str()).ok()).unwrap_or_default();
     AttemptView {
         attempt: closed.attempt,
         lease_id: closed.lease.to_string(),
@@ -99,8 +101,7 @@ fn attempt(closed: &Closed) -> AttemptView {
         started_at: closed.started_at.map(time),
         ended_at: time(closed.closed_at),
         report_digest: closed.report.map(|digest| digest.to_string()),
-        claims: claims
-            .and_then(|claims| serde_json::from_str(claims.as_str()).ok())
-            .unwrap_or_default(),
+        clock_skew_ms: claims.completed_at.and_then(|at| skew(instant(at), closed.closed_at)),
+        claims,
     }
 }

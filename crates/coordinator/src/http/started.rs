@@ -12,7 +12,7 @@ use super::caller::caller;
 use super::declined::Declined;
 use super::door::Door;
 use super::submit::unexpected;
-use super::translate::time;
+use super::translate::{instant, time};
 use crate::admit::TaskPrincipal;
 
 pub(super) async fn started<S: Store>(
@@ -21,10 +21,10 @@ pub(super) async fn started<S: Store>(
     Path(task): Path<String>,
     JsonBody(body): JsonBody<HEARTBEAT_BYTES_MAX>,
 ) -> Result<Json<StartedAck>, Declined> {
-    // The worker's own time decides nothing and the lease row has no place for it.
-    let Started { attempt, worker_id, started_at: _ } = wire::parse(&body)?;
+    let Started { attempt, worker_id, started_at } = wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, attempt, &worker_id)?;
-    let asked = door.coordinator.started(key, request::Started { caller });
+    let claimed_at = started_at.map(instant);
+    let asked = door.coordinator.started(key, request::Started { caller, claimed_at });
     let answered = door.decided(asked).await??;
     match answered.answer {
         Answer::Acknowledged => Ok(Json(StartedAck {

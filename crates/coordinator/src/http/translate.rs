@@ -6,10 +6,13 @@
 use axum::extract::Query;
 use axum::http::Uri;
 use serde::de::DeserializeOwned;
-use verdict::Time;
+use verdict::{Span, Time};
 use wire::{Check, Code};
 
 use super::declined::Declined;
+
+/// Clocks of honest machines are closer than this; beyond it somebody should look.
+const SKEW_TOLERATED: Span = Span::from_secs(5 * 60);
 
 pub(super) fn time(time: Time) -> wire::Time {
     wire::Time::from_ms(time.millis())
@@ -103,4 +106,11 @@ pub(super) fn query<T: DeserializeOwned + Check>(uri: &Uri) -> Result<T, Decline
     })?;
     query.check()?;
     Ok(query)
+}
+
+/// How far a worker's clock was from ours, if that is more than anybody should overlook: ahead is
+/// positive.
+pub(super) fn skew(claimed: Time, at: Time) -> Option<i64> {
+    let apart = claimed.millis().saturating_sub(at.millis());
+    (apart.unsigned_abs() > SKEW_TOLERATED.millis()).then_some(apart)
 }

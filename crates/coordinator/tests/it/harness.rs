@@ -73,7 +73,7 @@ impl<S: Store> World<S> {
     }
 
     pub(crate) async fn started(&self, granted: &Granted) -> Answer {
-        let started = Started { caller: caller(granted) };
+        let started = Started { caller: caller(granted), claimed_at: None };
         self.coordinator.started(granted.key(), started).await.expect("the store works").answer
     }
 

@@ -85,6 +85,8 @@ struct CallerForm {
 struct StartedForm {
     #[serde(with = "CallerForm")]
     caller: Caller,
+    #[serde(with = "counted::opt", default, skip_serializing_if = "Option::is_none")]
+    claimed_at: Option<Time>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -36,7 +36,7 @@ pub async fn takes_over_after_a_loss<F: Fixture>(driver: &mut Driver<F>) {
     let scope = Scope::default();
     let key = driver.add(&scope, "images").await;
     let first = caller(&driver.lease(&scope, "images", 1).await[0]);
-    driver.about(&key, Request::Started(Started { caller: first.clone() })).await;
+    driver.about(&key, Request::Started(Started { caller: first.clone(), claimed_at: None })).await;
     driver.wait(Span::from_millis(89_999));
     assert_eq!(driver.sweep().await, []);
     driver.wait(Span::from_millis(1));

@@ -122,7 +122,7 @@ impl World {
     }
 
     pub(crate) fn start(&mut self, caller: &Caller) -> Answer {
-        self.ask(Request::Started(Started { caller: caller.clone() }))
+        self.ask(Request::Started(Started { caller: caller.clone(), claimed_at: None }))
     }
 
     pub(crate) fn beat(&mut self, caller: &Caller) -> Answer {
@@ -221,7 +221,7 @@ pub(crate) fn beat(caller: &Caller) -> Request {
 }
 
 pub(crate) fn start(caller: &Caller) -> Request {
-    Request::Started(Started { caller: caller.clone() })
+    Request::Started(Started { caller: caller.clone(), claimed_at: None })
 }
 
 pub(crate) fn report(caller: &Caller, outcome: Outcome) -> Request {

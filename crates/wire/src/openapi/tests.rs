@@ -183,7 +183,7 @@ fn attempt_view() -> Value {
     json!({
         "attempt": 1, "leaseId": "l", "fence": 1, "owner": "w", "outcome": "LOST",
         "reason": "HEARTBEAT_TIMEOUT", "category": "TIMEOUT", "grantedAt": AT, "startedAt": AT,
-        "endedAt": AT, "reportDigest": "d", "claims": claims(),
+        "endedAt": AT, "reportDigest": "d", "claims": claims(), "clockSkewMs": 400000,
     })
 }
 

@@ -3,10 +3,11 @@
 use serde_json::{Map, Value, json};
 use store::Entry;
 use verdict::event::Submitted;
-use verdict::{Closed, End, Event, Next, Reason, Text};
+use verdict::request::Started;
+use verdict::{Closed, End, Event, Next, Reason, Request, Text};
 use wire::answers::HistoryEntry;
 
-use super::super::translate::time;
+use super::super::translate::{skew, time};
 
 /// A decision may have several events, such as a cancel request and the end it brings at once. It is
 /// named by the last, and its detail has the members of all.
@@ -18,6 +19,7 @@ pub(super) fn entry(entry: &Entry, attempt: u32) -> HistoryEntry {
             detail.extend(members.into_iter().filter(|(_, value)| !value.is_null()));
         }
     }
+    detail.extend(claims(entry));
     HistoryEntry {
         n: u64::from(entry.n),
         at: time(entry.at),
@@ -25,6 +27,18 @@ pub(super) fn entry(entry: &Entry, attempt: u32) -> HistoryEntry {
         attempt: (attempt > 0).then_some(attempt),
         detail: wire::Json::from_value(&detail).expect("a tree of JSON is JSON"),
     }
+}
+
+/// What a worker said of the time, and how far off it was if that is far.
+fn claims(entry: &Entry) -> Map<String, Value> {
+    let mut claims = Map::new();
+    if let Request::Started(Started { claimed_at: Some(claimed_at), .. }) = &entry.request {
+        claims.insert("workerStartedAt".to_owned(), json!(time(*claimed_at)));
+        if let Some(skew) = skew(*claimed_at, entry.at) {
+            claims.insert("clockSkewMs".to_owned(), json!(skew));
+        }
+    }
+    claims
 }
 
 fn members(event: &Event) -> Value {

@@ -328,3 +328,32 @@ async fn every_problem_names_a_page_that_the_server_itself_has() {
         site.send(site.request("GET", "/errors/nonsense")).await.problem(404, "not_found");
     }
 }
+
+#[tokio::test]
+async fn what_a_worker_says_of_the_time_is_kept_and_decides_nothing() {
+    for site in both().await {
+        // R-31, S2-113, F64: a clock a year ahead and one in 1970 move no lease, no order, no retry.
+        let lease = site.leased(json!({})).await;
+        let path = format!("/v1/tasks/{}", lease.task);
+        let body = |more: Value| {
+            let mut body = json!({"attempt": 1, "workerId": "w1"});
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            body
+        };
+        let ahead = body(json!({"startedAt": "2099-01-01T00:00:00Z"}));
+        site.post(&format!("{path}/started"), &lease.token, ahead).await.ok();
+        let behind = body(json!({"outcome": "SUCCEEDED", "completedAt": "1970-01-01T00:00:00Z"}));
+        site.post(&format!("{path}/completed"), &lease.token, behind).await.ok();
+        let run = site.run(&lease.run).await;
+        let times = ["createdAt", "startedAt", "completedAt"].map(|it| run[it].as_str().unwrap());
+        assert!(times.is_sorted(), "{times:?}");
+        let history = site.get(&format!("/v1/runs/{}/history", lease.run)).await.ok();
+        let started = &history["entries"][2]["detail"];
+        assert_eq!(started["workerStartedAt"], "2099-01-01T00:00:00.000Z");
+        assert!(started["clockSkewMs"].as_i64().unwrap() > 0, "{started}");
+        let record = site.get(&format!("/v1/runs/{}/record", lease.run)).await.ok();
+        let attempt = &record["attempts"][0];
+        assert_eq!(attempt["claims"]["completedAt"], "1970-01-01T00:00:00.000Z");
+        assert!(attempt["clockSkewMs"].as_i64().unwrap() < 0, "{attempt}");
+    }
+}

@@ -95,7 +95,7 @@ impl Generator {
         let (key, caller) = dice.recent(&self.callers)?.clone();
         let caller = disturbed(dice, caller);
         let request = match dice.below(7) {
-            0 => Request::Started(Started { caller }),
+            0 => Request::Started(Started { caller, claimed_at: None }),
             1..4 => Request::Heartbeat(Heartbeat { caller, progress: progress(dice) }),
             _ => report(dice, caller),
         };

@@ -122,7 +122,8 @@ impl Play {
 
     pub(crate) async fn started(&mut self, ready: &Ready) -> Step<Verdict> {
         let id = ready.task.id.as_u128();
-        self.carry(id, Request::Started(Started { caller: caller(ready) }), None).await
+        self.carry(id, Request::Started(Started { caller: caller(ready), claimed_at: None }), None)
+            .await
     }
 
     pub(crate) async fn heartbeat(&mut self, ready: &Ready) -> Step<Verdict> {
