@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{dev, runs, serve, submit, tour, verify, work};
+use crate::{backup, dev, restore, runs, serve, submit, tour, verify, work};
 
 /// What it is, how to begin, what there is, how it ends.
 const TEMPLATE: &str = "{about}\n\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
@@ -79,6 +79,10 @@ pub(crate) enum Command {
     Work(work::Arguments),
     /// Check a store offline: fold its history and compare with its tables
     Verify(verify::Arguments),
+    /// Copy a store to a file while its server goes on
+    Backup(backup::Arguments),
+    /// Make a backup the store; leases and tokens from before are void
+    Restore(restore::Arguments),
     /// A worker for the tour that says what it was granted and answered
     #[command(hide = true)]
     TourWorker(tour::worker::Arguments),

@@ -1,15 +1,17 @@
 //! The `tenure` binary: what people type.
 //!
-//! Every command talks HTTP through the Rust client; only `serve`, `dev` and `verify` touch the coordinator and
-//! the store themselves. Data goes to stdout, everything else to stderr, and the exit code means something
+//! Every command talks HTTP through the Rust client; only `serve`, `dev`, `verify`, `backup` and `restore`
+//! touch the coordinator and the store themselves. Data goes to stdout, everything else to stderr, and the exit code means something
 //! ([`exit::Exit`]).
 
 mod args;
+mod backup;
 mod dev;
 mod exit;
 mod output;
 mod profile;
 mod queues;
+mod restore;
 mod runs;
 mod serve;
 mod server;
@@ -70,6 +72,8 @@ async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended
         Command::Queues => queues::run(connect()?, format).await,
         Command::Work(arguments) => work::run(connect()?, format, arguments).await,
         Command::Verify(arguments) => verify::run(format, arguments).await,
+        Command::Backup(arguments) => backup::run(format, &arguments),
+        Command::Restore(arguments) => restore::run(format, &arguments),
         Command::TourWorker(arguments) => tour::worker::run(connect()?, arguments).await,
     }
 }

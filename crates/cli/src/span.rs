@@ -53,6 +53,19 @@ pub(crate) fn spell_ms(ms: i64) -> String {
     }
 }
 
+/// `840 B`, `12.3 KiB`, `4.0 MiB`.
+pub(crate) fn spell_bytes(bytes: u64) -> String {
+    let mut scaled = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if scaled < 1024.0 {
+            let places = usize::from(unit != "B");
+            return format!("{scaled:.places$} {unit}");
+        }
+        scaled /= 1024.0;
+    }
+    format!("{scaled:.1} TiB")
+}
+
 /// From one instant to another.
 pub(crate) fn between(from: Time, to: Time) -> String {
     spell_ms(to.as_ms() - from.as_ms())
@@ -86,6 +99,12 @@ mod tests {
         );
         assert!(parse_instant("10m").unwrap() > parse_instant("9m").unwrap());
         assert!(parse_instant("tomorrow").unwrap_err().contains("10m"));
+    }
+
+    #[test]
+    fn sizes_are_spelled_in_one_unit() {
+        let spelled = [840, 12_595, 4 << 20, 3 << 41].map(spell_bytes);
+        assert_eq!(spelled, ["840 B", "12.3 KiB", "4.0 MiB", "6.0 TiB"]);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 8] = ["tour", "dev", "serve", "submit", "runs", "queues", "work", "verify"];
+const COMMANDS: [&str; 10] =
+    ["tour", "dev", "serve", "submit", "runs", "queues", "work", "verify", "backup", "restore"];
 
 #[test]
 fn without_arguments_the_first_five_minutes_are_shown() {

@@ -8,6 +8,7 @@ mod full_disk;
 mod guide;
 mod help;
 mod home;
+mod operate_backup;
 mod runs;
 mod serving;
 mod tour;

@@ -217,7 +217,7 @@ fn everything(connection: &Connection, after: Option<TaskId>, limit: usize) -> R
     )
 }
 
-fn integrity(connection: &Connection) -> Read<Vec<String>> {
+pub(super) fn integrity(connection: &Connection) -> Read<Vec<String>> {
     let sql = format!("PRAGMA integrity_check({INTEGRITY_MAX})");
     let mut statement = connection.prepare(&sql)?;
     let lines: Read<Vec<String>> = statement.query_map([], |row| row.get(0))?.collect();

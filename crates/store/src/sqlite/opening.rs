@@ -13,7 +13,7 @@ use super::{Durability, Options, trouble};
 use crate::failure::{Failure, FailureKind};
 
 /// "TNRE", in the file's header: says that the file is ours before any table is read.
-const APPLICATION_ID: i64 = 0x544e_5245;
+pub(super) const APPLICATION_ID: i64 = 0x544e_5245;
 
 /// Below this, SQLite could lose commits when a checkpoint met a restarting log.
 const SQLITE_MIN: i32 = 3_051_003;
@@ -80,7 +80,11 @@ pub(super) fn connect_reader(path: &Path, options: &Options) -> Result<Connectio
     Ok(connection)
 }
 
-fn open_with(path: &Path, flags: OpenFlags, options: &Options) -> Result<Connection, Failure> {
+pub(super) fn open_with(
+    path: &Path,
+    flags: OpenFlags,
+    options: &Options,
+) -> Result<Connection, Failure> {
     let opened = match &options.vfs {
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.as_str()),
         None => Connection::open_with_flags(path, flags),
@@ -128,7 +132,7 @@ fn create_private(path: &Path) -> Result<(), Failure> {
     })
 }
 
-fn refuse_foreign(connection: &Connection, path: &Path) -> Result<(), Failure> {
+pub(super) fn refuse_foreign(connection: &Connection, path: &Path) -> Result<(), Failure> {
     let read = || -> rusqlite::Result<(i64, i64, Option<i64>)> {
         let id = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
         let tables =
@@ -203,14 +207,14 @@ fn checkpoint(connection: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-fn header(connection: &Connection) -> rusqlite::Result<Header> {
+pub(super) fn header(connection: &Connection) -> rusqlite::Result<Header> {
     connection.query_row("SELECT epoch, clock FROM meta", [], |row| {
         let clock: Option<i64> = row.get(1)?;
         Ok(Header { epoch: row.get(0)?, last_commit_at: clock.map(Time::from_millis) })
     })
 }
 
-fn unreadable(path: &Path, error: rusqlite::Error) -> Failure {
+pub(super) fn unreadable(path: &Path, error: rusqlite::Error) -> Failure {
     let what = match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase) => {
             format!("{} is not a database; give Tenure a file of its own", path.display())
