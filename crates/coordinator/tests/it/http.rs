@@ -10,6 +10,7 @@ mod hostile_input;
 mod hostile_transport;
 mod principals;
 mod reads;
+mod scenarios;
 mod serving;
 mod site;
 mod submits;

@@ -1,0 +1,125 @@
+//! Replays `protocol/scenarios`: stories in a form that any language can read.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use verdict::Span;
+
+use super::site::{Got, Lease, Site, both};
+
+#[tokio::test]
+async fn every_scenario_of_the_protocol_holds_on_both_engines() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocol/scenarios");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 14, "{files:?}");
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let scenario: Value = serde_json::from_str(&text).unwrap();
+        for site in both().await {
+            let mut story = Story::new(&site);
+            for (number, step) in scenario["steps"].as_array().unwrap().iter().enumerate() {
+                story.place = format!("{}, step {}: {step}", file.display(), number + 1);
+                story.play(step).await;
+            }
+        }
+    }
+}
+
+struct Story<'s> {
+    site: &'s Site,
+    runs: HashMap<String, String>,
+    leases: HashMap<String, Lease>,
+    place: String,
+}
+
+impl<'s> Story<'s> {
+    fn new(site: &'s Site) -> Self {
+        Self { site, runs: HashMap::new(), leases: HashMap::new(), place: String::new() }
+    }
+
+    async fn play(&mut self, step: &Value) {
+        match step["do"].as_str().unwrap() {
+            "pass" => {
+                let span = Span::from_millis(step["ms"].as_u64().unwrap());
+                self.site.pass(span).await;
+            }
+            "submit" => self.submit(step).await,
+            "lease" => self.lease(step).await,
+            "cancel" => {
+                let got = self.site.cancel(self.run(step), step["send"].clone()).await;
+                self.expect(step, &got);
+            }
+            "show" => {
+                let got = self.site.get(&format!("/v1/runs/{}", self.run(step))).await;
+                self.expect(step, &got);
+            }
+            call => {
+                let lease = &self.leases[step["lease"].as_str().unwrap()];
+                let got = self.site.call(lease, call, lease.said(step["send"].clone())).await;
+                self.expect(step, &got);
+            }
+        }
+    }
+
+    fn run(&self, step: &Value) -> &str {
+        &self.runs[step["run"].as_str().unwrap()]
+    }
+
+    async fn submit(&mut self, step: &Value) {
+        let mut body = step["send"].clone();
+        let members = body.as_object_mut().unwrap();
+        if let Some(millis) = members.remove("deadlineInMs") {
+            let now = store::Clock::wall(self.site.clock.as_ref()).millis();
+            let deadline = wire::Time::from_ms(now + millis.as_i64().unwrap());
+            members.insert("deadline".to_owned(), json!(deadline));
+        }
+        let mut request = self.site.request("POST", "/v1/runs").bearer_auth(&self.site.key);
+        if let Some(key) = step["key"].as_str() {
+            request = request.header("idempotency-key", key);
+        }
+        let got = self.site.send(request.json(&body)).await;
+        self.expect(step, &got);
+        if let Some(name) = step["as"].as_str() {
+            self.runs.insert(name.to_owned(), got.text("runId"));
+        }
+    }
+
+    async fn lease(&mut self, step: &Value) {
+        let got = self.site.post("/v1/leases", &self.site.key, step["send"].clone()).await;
+        let mut leases = got.leases();
+        let Some(name) = step["as"].as_str() else {
+            assert_eq!(step["expect"]["leases"], leases.len(), "{}", self.place);
+            return;
+        };
+        assert_eq!(leases.len(), 1, "{}", self.place);
+        let lease = leases.remove(0);
+        for (member, value) in step["expect"].as_object().unwrap() {
+            match member.as_str() {
+                "run" => {
+                    assert_eq!(lease.run, self.runs[value.as_str().unwrap()], "{}", self.place)
+                }
+                member => assert_eq!(&lease.envelope[member], value, "{}", self.place),
+            }
+        }
+        let worker = step["send"]["workerId"].as_str().unwrap();
+        self.leases.insert(name.to_owned(), lease.by(worker));
+    }
+
+    #[track_caller]
+    fn expect(&self, step: &Value, got: &Got) {
+        for (member, value) in step["expect"].as_object().unwrap() {
+            let value = match value.as_str().and_then(|text| text.strip_prefix('$')) {
+                Some(name) => json!(self.runs[name]),
+                None => value.clone(),
+            };
+            let found = match member.as_str() {
+                "status" => json!(got.status),
+                member => got.body[member].clone(),
+            };
+            assert_eq!(found, value, "{member} at {}: {got:?}", self.place);
+        }
+    }
+}
