@@ -100,6 +100,7 @@ fn pid_of(child: &std::process::Child) -> Pid {
     Pid::from_raw(raw).expect("a started process has an id above 0")
 }
 
+#[expect(unsafe_code, reason = "what happens between fork and exec cannot be said otherwise")]
 fn spawn(mut command: Command) -> io::Result<(std::process::Child, File)> {
     // Made first: whatever descriptor 3 was before, it is taken now, so that none of the pipes std makes for
     // itself between fork and exec can be the one that is replaced below.
@@ -135,6 +136,7 @@ fn die_with_parent(_parent: Pid) -> io::Result<()> {
 }
 
 /// Makes the pipe descriptor 3 of the program.
+#[expect(unsafe_code, reason = "descriptor 3 has no owner yet in the forked child")]
 fn place(writer: &PipeWriter) -> io::Result<()> {
     if writer.as_raw_fd() == PROGRESS_FD {
         return Ok(rustix::io::fcntl_setfd(writer, FdFlags::empty())?);

@@ -3,6 +3,8 @@
 //! The only unsafe code of the store's tests. SQLite calls these functions with pointers it got from
 //! `open`, one thread at a time per file, and never after `close`.
 
+#![expect(unsafe_code, reason = "a file system for SQLite is a table of C functions")]
+
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 
