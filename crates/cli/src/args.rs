@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{backup, dev, restore, runs, serve, submit, tour, verify, work};
+use crate::{backup, bench, dev, explain, restore, runs, serve, submit, tour, verify, work};
 
 /// What it is, how to begin, what there is, how it ends.
 const TEMPLATE: &str = "{about}\n\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
@@ -73,6 +73,8 @@ pub(crate) enum Command {
     /// Look at runs and cancel them
     #[command(subcommand)]
     Runs(runs::Verb),
+    /// Say why a run is not running, or not ended
+    Explain(explain::Arguments),
     /// Show what waits and runs, queue by queue
     Queues,
     /// Work off a queue with any program
@@ -83,6 +85,8 @@ pub(crate) enum Command {
     Backup(backup::Arguments),
     /// Make a backup the store; leases and tokens from before are void
     Restore(restore::Arguments),
+    /// Measure how fast Tenure is on this machine
+    Bench(bench::Arguments),
     /// A worker for the tour that says what it was granted and answered
     #[command(hide = true)]
     TourWorker(tour::worker::Arguments),

@@ -6,8 +6,10 @@
 
 mod args;
 mod backup;
+mod bench;
 mod dev;
 mod exit;
+mod explain;
 mod output;
 mod profile;
 mod queues;
@@ -69,8 +71,10 @@ async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended
         Command::Serve(arguments) => serve::run(format, arguments).await,
         Command::Submit(arguments) => submit::run(connect()?, format, *arguments).await,
         Command::Runs(verb) => runs::run(connect()?, format, verb).await,
+        Command::Explain(arguments) => explain::run(connect()?, format, arguments).await,
         Command::Queues => queues::run(connect()?, format).await,
         Command::Work(arguments) => work::run(connect()?, format, arguments).await,
+        Command::Bench(arguments) => bench::run(format, everywhere, arguments).await,
         Command::Verify(arguments) => verify::run(format, arguments).await,
         Command::Backup(arguments) => backup::run(format, &arguments),
         Command::Restore(arguments) => restore::run(format, &arguments),

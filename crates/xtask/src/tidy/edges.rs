@@ -35,11 +35,17 @@ const MEMBERS: &[Member] = &[
         may_know: &["verdict", "store", "wire"],
         outside: None,
     },
+    Member {
+        folder: "crates/bench",
+        dependency: "bench",
+        may_know: &["verdict", "store", "coordinator"],
+        outside: None,
+    },
     Member { folder: "sdks/rust", dependency: "tenure", may_know: &["wire"], outside: None },
     Member {
         folder: "crates/cli",
         dependency: "cli",
-        may_know: &["wire", "tenure", "coordinator", "store"],
+        may_know: &["wire", "tenure", "coordinator", "store", "bench"],
         outside: None,
     },
     Member { folder: "crates/xtask", dependency: "xtask", may_know: &["wire"], outside: None },

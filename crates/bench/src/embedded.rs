@@ -1,0 +1,136 @@
+//! The load's doors into the engine alone: the same rules, rows and commits, and no HTTP.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coordinator::{Coordinator, Granted, Poll, Reply, Submission};
+use store::sqlite::{Options, SqliteStore};
+use store::{Spec, SystemClock};
+use verdict::request::{Caller, Outcome, Report};
+use verdict::{Answer, Digest, Json, Policy, Scope, Span};
+
+use crate::door::{self, Door, Entrance, KIND, Stamped, WAIT_MS, WORKER};
+use crate::trouble::Trouble;
+
+const QUEUE: &str = "bench";
+const OUTPUT: &str = r#"{"ok":true}"#;
+
+#[derive(Clone)]
+pub(crate) struct Embedded {
+    coordinator: Coordinator<SqliteStore>,
+}
+
+impl Embedded {
+    pub(crate) async fn start(store: &Path) -> Result<Self, Trouble> {
+        let options = Options::new(Arc::new(SystemClock::start()));
+        let store = SqliteStore::open(store, options).map_err(|failure| refused(&failure))?;
+        let coordinator = Coordinator::start(store, coordinator::Options::default()).await;
+        Ok(Self { coordinator: coordinator.map_err(|failure| refused(&failure))? })
+    }
+
+    pub(crate) async fn stop(self) {
+        self.coordinator.stop().await;
+    }
+}
+
+fn refused(why: &dyn std::fmt::Display) -> Trouble {
+    Trouble::Engine(why.to_string())
+}
+
+impl Entrance for Embedded {
+    type Door = Embedded;
+
+    async fn open(&self) -> Result<Embedded, Trouble> {
+        Ok(self.clone())
+    }
+}
+
+impl Stamped for Granted {
+    fn submitted_micros(&self) -> u64 {
+        door::submitted_micros(self.spec.input.as_str())
+    }
+}
+
+/// What a client's run becomes, with the defaults of the wire.
+fn submission() -> Submission {
+    let input = door::input();
+    let fingerprint = Digest::of(&[input.as_bytes()]);
+    let spec = Spec {
+        input: Json::from(input),
+        goal: None,
+        task_key: None,
+        asset_id: None,
+        resources: None,
+        labels: Default::default(),
+        traceparent: None,
+        key: None,
+        fingerprint,
+    };
+    let policy = Policy {
+        lease: Span::from_secs(90),
+        heartbeat_every: Span::from_secs(30),
+        cancel_grace: Span::from_secs(30),
+        failures_max: 3,
+        lost_max: 3,
+        retry_base: Span::from_secs(5),
+        retry_cap: Span::from_secs(300),
+        attempt_limit: None,
+        deadline: None,
+        seed: None,
+    };
+    let (kind, queue) = (KIND.into(), QUEUE.into());
+    Submission { scope: Scope::default(), kind, queue, priority: 0, policy, run_at: None, spec }
+}
+
+fn report(granted: &Granted) -> Report {
+    let lease = granted.task.lease().expect("a granted task has a lease");
+    Report {
+        caller: Caller {
+            worker: WORKER.into(),
+            attempt: granted.task.attempt,
+            lease: lease.id,
+            epoch: lease.fence.epoch(),
+        },
+        outcome: Outcome::Succeeded { output: Some(Json::from(OUTPUT.to_owned())) },
+        digest: Digest::of(&[OUTPUT.as_bytes()]),
+        claims: None,
+    }
+}
+
+fn check(replies: Vec<Reply>) -> Result<(), Trouble> {
+    for reply in replies {
+        match reply {
+            Ok(answered) if !matches!(answered.answer, Answer::Refused(_)) => {}
+            Ok(answered) => return Err(Trouble::Engine(format!("{:?}", answered.answer))),
+            Err(trouble) => return Err(refused(&trouble)),
+        }
+    }
+    Ok(())
+}
+
+impl Door for Embedded {
+    type Leased = Granted;
+
+    async fn submit(&mut self, count: usize) -> Result<(), Trouble> {
+        check(self.coordinator.submit((0..count).map(|_| submission()).collect()).await)
+    }
+
+    async fn lease(&mut self, max: usize) -> Result<Vec<Granted>, Trouble> {
+        let poll = Poll {
+            scope: Scope::default(),
+            worker: WORKER.into(),
+            queues: vec![QUEUE.into()],
+            kinds: None,
+            max,
+            until: tokio::time::Instant::now() + Duration::from_millis(WAIT_MS),
+            poll: None,
+        };
+        self.coordinator.lease(poll).await.map_err(|trouble| refused(&trouble))
+    }
+
+    async fn complete(&mut self, leased: &[Granted]) -> Result<(), Trouble> {
+        let reports = leased.iter().map(|granted| (granted.key(), report(granted)));
+        check(self.coordinator.reports(reports.collect()).await)
+    }
+}

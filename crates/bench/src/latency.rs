@@ -1,0 +1,58 @@
+//! How long one task takes when nothing else is going on.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use tokio::sync::mpsc;
+
+use crate::door::{Door, Entrance, Stamped, micros_now};
+use crate::measurement::{Measurement, Mode};
+use crate::remote::Remote;
+use crate::trouble::Trouble;
+
+/// There is one task at a time.
+const STARTS_WAITING_MAX: usize = 16;
+
+/// Between two tasks, so that each meets an idle server.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// From the submission's first byte until the waiting worker has the task in hand, and until the
+/// waiting client has the result.
+pub(crate) async fn idle(remote: &Remote, span: Duration) -> Result<Vec<Measurement>, Trouble> {
+    let remote = remote.with(Mode::Single, "idle");
+    let (started, mut starts) = mpsc::channel(STARTS_WAITING_MAX);
+    let worker = tokio::spawn(work(remote.clone(), started));
+    let mut client = remote.open().await?;
+    let (mut until_started, mut until_result) = (Vec::new(), Vec::new());
+    let end = Instant::now() + span;
+    while Instant::now() < end {
+        let begun = micros_now();
+        let run = client.submit_one().await?;
+        let path = format!("/v1/runs/{run}?waitMs=10000");
+        client.connection.get(&path, &remote.key).await?;
+        until_result.push(micros_now() - begun);
+        until_started.extend(starts.recv().await);
+        tokio::time::sleep(PAUSE).await;
+    }
+    worker.abort();
+    let row = |name: &str, micros| Measurement {
+        concurrency: Some(1),
+        ..Measurement::named(name).with_latencies(micros)
+    };
+    Ok(vec![row("submit to started", until_started), row("submit to result", until_result)])
+}
+
+async fn work(remote: Remote, started: mpsc::Sender<u64>) -> Result<(), Trouble> {
+    let mut door = remote.open().await?;
+    loop {
+        let leased = door.lease(1).await?;
+        for task in &leased {
+            // A measurement that has ended needs no more.
+            let _ = started.send(micros_now() - task.submitted_micros()).await;
+        }
+        if !leased.is_empty() {
+            door.complete(&leased).await?;
+        }
+    }
+}

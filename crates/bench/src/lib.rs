@@ -1,0 +1,27 @@
+//! How fast Tenure is on this machine, beside what its engine and its transport could do alone.
+//!
+//! Whole lifecycles are counted: submitted, leased, completed, each step acknowledged after it was
+//! synced to disk. The load is a closed loop: a fixed number of lifecycles is in flight, and one
+//! that ends begins the next. What is compared runs alternately, each time on a new, empty store,
+//! because a shared machine is never the same for two minutes.
+//!
+//! Nothing is asserted here: numbers are reported, and people judge them.
+
+mod backlog;
+mod door;
+mod embedded;
+mod http;
+mod latency;
+mod load;
+mod long;
+mod measurement;
+mod plan;
+mod process;
+mod remote;
+mod server;
+mod transport;
+mod trouble;
+
+pub use measurement::{Measurement, Mode};
+pub use plan::{Extent, Options, Target, run};
+pub use trouble::Trouble;

@@ -1,0 +1,226 @@
+//! The closed loop: a fixed number of lifecycles in flight, and one that ends begins the next.
+//!
+//! In mode `single` each lifecycle has a caller of its own that makes three calls. In mode `batch`
+//! callers share calls the way the SDKs do: whatever waits for a step goes with the next call, and
+//! nothing waits for a batch to fill.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+
+use crate::door::{Door, Entrance, Stamped, micros_now};
+use crate::measurement::Mode;
+use crate::process::Usage;
+use crate::trouble::Trouble;
+
+/// Before this, caches are cold and the loop is not in step.
+const WARM_UP: Duration = Duration::from_millis(400);
+
+/// Items of one call; what the contract allows.
+const SUBMIT_MAX: usize = 1_000;
+const LEASE_MAX: usize = 256;
+
+/// Answered polls that wait for their report: each holds lifecycles of the loop, which are few.
+const GRANTS_WAITING_MAX: usize = 1_024;
+
+/// Lifecycles in flight for which one caller per step is enough: with more, the next call is made
+/// up while the last one is being committed.
+const LIFECYCLES_PER_CALLER: usize = 64;
+
+/// What was seen between two moments of a steady load.
+pub(crate) struct Observed {
+    pub(crate) lifecycles: u64,
+    pub(crate) elapsed: Duration,
+    pub(crate) latencies: Vec<u64>,
+    pub(crate) server: Option<Usage>,
+    pub(crate) own: Usage,
+}
+
+impl Observed {
+    pub(crate) fn per_second(&self) -> f64 {
+        self.lifecycles as f64 / self.elapsed.as_secs_f64()
+    }
+}
+
+/// Counts what ends.
+#[derive(Clone, Default)]
+pub(crate) struct Tally {
+    count: Arc<AtomicU64>,
+    latencies: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Tally {
+    pub(crate) fn ended<L: Stamped>(&self, leased: &[L]) {
+        let now = micros_now();
+        self.count.fetch_add(leased.len() as u64, Ordering::Relaxed);
+        let spent = leased.iter().map(|task| now.saturating_sub(task.submitted_micros()));
+        self.latencies.lock().expect("nobody panics while noting").extend(spent);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn take_latencies(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.latencies.lock().expect("nobody panics while noting"))
+    }
+}
+
+pub(crate) type Loops = JoinSet<Result<(), Trouble>>;
+
+/// Drives the load for a while and observes its middle.
+pub(crate) async fn observe<E: Entrance>(
+    entrance: &E,
+    mode: Mode,
+    concurrency: usize,
+    span: Duration,
+    server: Option<u32>,
+) -> Result<Observed, Trouble> {
+    let tally = Tally::default();
+    let mut loops = match mode {
+        Mode::Single => single(entrance, concurrency, &tally).await?,
+        Mode::Batch => batch(entrance, concurrency, &tally).await?,
+    };
+    undisturbed(&mut loops, WARM_UP).await?;
+    tally.take_latencies();
+    let (count, began) = (tally.count(), Instant::now());
+    let (server_before, own_before) = (server.map(Usage::of), Usage::own());
+    undisturbed(&mut loops, span).await?;
+    let observed = Observed {
+        lifecycles: tally.count() - count,
+        elapsed: began.elapsed(),
+        latencies: tally.take_latencies(),
+        server: server.map(Usage::of).zip(server_before).map(|(now, then)| now.since(&then)),
+        own: Usage::own().since(&own_before),
+    };
+    loops.shutdown().await;
+    Ok(observed)
+}
+
+/// Lets the loops go on; one that ends has failed.
+async fn undisturbed(loops: &mut Loops, span: Duration) -> Result<(), Trouble> {
+    let ended = tokio::time::timeout(span, loops.join_next()).await;
+    match ended {
+        Ok(Some(Ok(result))) => result,
+        Ok(Some(Err(panic))) => Err(Trouble::Engine(panic.to_string())),
+        Ok(None) | Err(_) => Ok(()),
+    }
+}
+
+async fn single<E: Entrance>(
+    entrance: &E,
+    concurrency: usize,
+    tally: &Tally,
+) -> Result<Loops, Trouble> {
+    let mut loops = JoinSet::new();
+    for _ in 0..concurrency {
+        let (mut door, tally) = (entrance.open().await?, tally.clone());
+        loops.spawn(async move {
+            loop {
+                door.submit(1).await?;
+                // Not necessarily the task this caller submitted; there is one for everybody.
+                let leased = door.lease(1).await?;
+                door.complete(&leased).await?;
+                tally.ended(&leased);
+            }
+        });
+    }
+    Ok(loops)
+}
+
+/// Lifecycles that may begin.
+#[derive(Default)]
+struct Tickets {
+    free: Mutex<usize>,
+    freed: Notify,
+}
+
+impl Tickets {
+    fn give(&self, count: usize) {
+        *self.free.lock().expect("nobody panics while counting") += count;
+        self.freed.notify_one();
+    }
+
+    /// All there are, up to `max`, and at least one.
+    async fn take(&self, max: usize) -> usize {
+        loop {
+            {
+                let mut free = self.free.lock().expect("nobody panics while counting");
+                let taken = (*free).min(max);
+                *free -= taken;
+                if taken > 0 {
+                    return taken;
+                }
+            }
+            self.freed.notified().await;
+        }
+    }
+}
+
+async fn batch<E: Entrance>(
+    entrance: &E,
+    concurrency: usize,
+    tally: &Tally,
+) -> Result<Loops, Trouble> {
+    let mut loops = JoinSet::new();
+    let tickets = Arc::new(Tickets::default());
+    let callers = (concurrency / LIFECYCLES_PER_CALLER).clamp(1, 4);
+    let share = concurrency.div_ceil(callers);
+    for _ in 0..callers {
+        let (leased, to_report) = mpsc::channel(GRANTS_WAITING_MAX);
+        loops.spawn(submitter(entrance.open().await?, tickets.clone(), share));
+        loops.spawn(poller(entrance.open().await?, leased, share));
+        loops.spawn(reporter(entrance.open().await?, to_report, tickets.clone(), tally.clone()));
+        tickets.give(share);
+    }
+    Ok(loops)
+}
+
+async fn submitter<D: Door>(
+    mut door: D,
+    tickets: Arc<Tickets>,
+    share: usize,
+) -> Result<(), Trouble> {
+    loop {
+        let count = tickets.take(share.min(SUBMIT_MAX)).await;
+        door.submit(count).await?;
+    }
+}
+
+async fn poller<D: Door>(
+    mut door: D,
+    to_report: mpsc::Sender<Vec<D::Leased>>,
+    share: usize,
+) -> Result<(), Trouble> {
+    loop {
+        let leased = door.lease(share.min(LEASE_MAX)).await?;
+        if to_report.send(leased).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+async fn reporter<D: Door>(
+    mut door: D,
+    mut leased: mpsc::Receiver<Vec<D::Leased>>,
+    tickets: Arc<Tickets>,
+    tally: Tally,
+) -> Result<(), Trouble> {
+    while let Some(mut ended) = leased.recv().await {
+        while let Ok(more) = leased.try_recv() {
+            ended.extend(more);
+        }
+        if ended.is_empty() {
+            continue;
+        }
+        door.complete(&ended).await?;
+        tally.ended(&ended);
+        tickets.give(ended.len());
+    }
+    Ok(())
+}

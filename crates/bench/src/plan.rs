@@ -1,0 +1,202 @@
+//! What is measured, in which order.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::embedded::Embedded;
+use crate::load::{self, Observed};
+use crate::measurement::{Measurement, Mode, median};
+use crate::process::rss_mib;
+use crate::remote::Remote;
+use crate::server::{Scratch, Server, address};
+use crate::trouble::Trouble;
+use crate::{backlog, latency, long, transport};
+
+const CONCURRENCIES: [usize; 4] = [1, 16, 64, 256];
+
+/// Where the figures are promised; compared often enough for a median.
+const PROMISED: usize = 256;
+const PAIRS: usize = 5;
+
+/// Tasks for bulk submit and drain, for each second of a measurement.
+const BACKLOG_PER_SECOND: f64 = 40_000.0;
+const BACKLOG_MIN: usize = 4_000;
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long each single measurement lasts.
+    pub span: Duration,
+    pub target: Target,
+    /// What is started as `program serve`.
+    pub program: PathBuf,
+    pub extent: Extent,
+}
+
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// Servers of our own, on new stores in this folder: it says which disk is measured.
+    Own { folder: PathBuf },
+    /// A server that runs already. Nothing is known of its process, and its store is not empty.
+    Running { url: String, key: String },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Within three minutes.
+    Usual,
+    /// Also with a hundred thousand and a million tasks.
+    Long,
+}
+
+/// Measures, saying what is going on and how far it is (0 to 1).
+pub async fn run(
+    options: &Options,
+    mut progress: impl FnMut(&str, f64),
+) -> Result<Vec<Measurement>, Trouble> {
+    match &options.target {
+        Target::Own { folder } => {
+            let scratch = Scratch::new(folder)?;
+            let mut rows = own(options, &scratch, &mut progress).await?;
+            if options.extent == Extent::Long {
+                rows.extend(long::measure(options, &scratch, |what| progress(what, 1.0)).await?);
+            }
+            Ok(rows)
+        }
+        Target::Running { url, key } => {
+            let (address, key) = (address(url)?, key.clone());
+            let queue = format!("bench-{}", std::process::id());
+            running(options, &Remote { address, key, queue, mode: Mode::Single }, progress).await
+        }
+    }
+}
+
+fn backlog_size(span: Duration) -> usize {
+    ((span.as_secs_f64() * BACKLOG_PER_SECOND) as usize).max(BACKLOG_MIN)
+}
+
+async fn own(
+    options: &Options,
+    scratch: &Scratch,
+    progress: &mut impl FnMut(&str, f64),
+) -> Result<Vec<Measurement>, Trouble> {
+    let mut rows = Vec::new();
+    let mut done = 0.0;
+    let total = (2 * (CONCURRENCIES.len() - 1 + PAIRS) + CONCURRENCIES.len() + 2) as f64;
+    for concurrency in CONCURRENCIES {
+        progress(&format!("transport alone, {concurrency} at once"), done / total);
+        rows.push(transport::ceiling(concurrency, options.span / 2).await?);
+        done += 1.0;
+    }
+    progress("one task at a time", done / total);
+    let server = Server::start(&options.program, &scratch.store()?, None).await?;
+    rows.extend(latency::idle(&server.remote, options.span).await?);
+    server.kill().await?;
+    done += 1.0;
+    for mode in [Mode::Single, Mode::Batch] {
+        for concurrency in CONCURRENCIES {
+            let mut pairs = Vec::new();
+            for _ in 0..if concurrency == PROMISED { PAIRS } else { 1 } {
+                progress(&format!("{mode:?}, {concurrency} at once"), done / total);
+                pairs.push(pair(options, scratch, mode, concurrency).await?);
+                done += 1.0;
+            }
+            rows.extend(compared(mode, concurrency, pairs));
+        }
+    }
+    progress("bulk submit and drain", done / total);
+    let server = Server::start(&options.program, &scratch.store()?, None).await?;
+    let remote = server.remote.with(Mode::Batch, "backlog");
+    rows.extend(fill_and_drain(options, &remote, Some(server.pid)).await?);
+    server.kill().await?;
+    Ok(rows)
+}
+
+async fn fill_and_drain(
+    options: &Options,
+    remote: &Remote,
+    server: Option<u32>,
+) -> Result<[Measurement; 2], Trouble> {
+    let count = backlog_size(options.span);
+    let filled = backlog::fill(remote, count, server).await?;
+    Ok([filled, backlog::drain(remote, count, server).await?])
+}
+
+async fn running(
+    options: &Options,
+    remote: &Remote,
+    mut progress: impl FnMut(&str, f64),
+) -> Result<Vec<Measurement>, Trouble> {
+    progress("one task at a time", 0.0);
+    let mut rows = latency::idle(remote, options.span).await?;
+    let queue = remote.queue.clone();
+    for mode in [Mode::Single, Mode::Batch] {
+        for concurrency in CONCURRENCIES {
+            progress(&format!("{mode:?}, {concurrency} at once"), rows.len() as f64 / 12.0);
+            let remote = remote.with(mode, &queue);
+            let seen = load::observe(&remote, mode, concurrency, options.span, None).await?;
+            rows.push(row_of("lifecycles", mode, concurrency, &seen, None));
+        }
+    }
+    let backlog = remote.with(Mode::Batch, &format!("{queue}-backlog"));
+    rows.extend(fill_and_drain(options, &backlog, None).await?);
+    Ok(rows)
+}
+
+/// The server, then the engine alone, each on a store of its own.
+struct Pair {
+    served: Observed,
+    rss_mib: Option<f64>,
+    engine: Observed,
+}
+
+async fn pair(
+    options: &Options,
+    scratch: &Scratch,
+    mode: Mode,
+    concurrency: usize,
+) -> Result<Pair, Trouble> {
+    let server = Server::start(&options.program, &scratch.store()?, None).await?;
+    let remote = server.remote.with(mode, "bench");
+    let pid = Some(server.pid);
+    let served = load::observe(&remote, mode, concurrency, options.span, pid).await?;
+    let rss_mib = rss_mib(server.pid);
+    server.kill().await?;
+    let engine = Embedded::start(&scratch.store()?).await?;
+    let alone = load::observe(&engine, mode, concurrency, options.span, None).await?;
+    engine.stop().await;
+    Ok(Pair { served, rss_mib, engine: alone })
+}
+
+/// Two rows: the server with its ceiling, and the engine alone.
+fn compared(mode: Mode, concurrency: usize, mut pairs: Vec<Pair>) -> [Measurement; 2] {
+    let ceiling = median(pairs.iter().map(|pair| pair.engine.per_second()).collect());
+    pairs.sort_by(|a, b| a.served.per_second().total_cmp(&b.served.per_second()));
+    let middle = &pairs[pairs.len() / 2];
+    let served = row_of("lifecycles", mode, concurrency, &middle.served, middle.rss_mib);
+    let served = Measurement { ceiling_per_second: ceiling, ..served };
+    let alone = row_of("engine alone", mode, concurrency, &middle.engine, None);
+    [served, Measurement { lifecycles_per_second: ceiling, ..alone }]
+}
+
+/// The engine alone has no process of its own: what the measurement used is what it used.
+pub(crate) fn row_of(
+    name: &str,
+    mode: Mode,
+    concurrency: usize,
+    seen: &Observed,
+    rss_mib: Option<f64>,
+) -> Measurement {
+    let each = seen.lifecycles.max(1) as f64;
+    let is_alone = name == "engine alone";
+    let used = seen.server.or(is_alone.then_some(seen.own));
+    Measurement {
+        concurrency: Some(concurrency),
+        mode: Some(mode),
+        lifecycles_per_second: Some(seen.per_second()),
+        cpu_micros_per_lifecycle: used.map(|used| used.cpu_micros / each),
+        bytes_per_lifecycle: used.map(|used| used.written_bytes / each),
+        rss_mib,
+        client_micros_per_lifecycle: (!is_alone).then_some(seen.own.cpu_micros / each),
+        ..Measurement::named(name).with_latencies(seen.latencies.clone())
+    }
+}

@@ -1,0 +1,153 @@
+//! The load's doors over HTTP.
+
+use std::net::SocketAddr;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::door::{self, Door, Entrance, KIND, Stamped, WAIT_MS, WORKER};
+use crate::http::Connection;
+use crate::measurement::Mode;
+use crate::trouble::Trouble;
+
+/// A server to be measured.
+#[derive(Clone)]
+pub(crate) struct Remote {
+    pub(crate) address: SocketAddr,
+    pub(crate) key: String,
+    pub(crate) queue: String,
+    pub(crate) mode: Mode,
+}
+
+impl Remote {
+    pub(crate) fn with(&self, mode: Mode, queue: &str) -> Self {
+        Self { mode, queue: queue.to_owned(), ..self.clone() }
+    }
+}
+
+impl Entrance for Remote {
+    type Door = RemoteDoor;
+
+    async fn open(&self) -> Result<RemoteDoor, Trouble> {
+        let connection = Connection::open(self.address).await?;
+        Ok(RemoteDoor { connection, remote: self.clone() })
+    }
+}
+
+pub(crate) struct RemoteDoor {
+    pub(crate) connection: Connection,
+    pub(crate) remote: Remote,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Leased {
+    task_id: String,
+    task_token: String,
+    attempt: u32,
+    input: Box<RawValue>,
+}
+
+impl Stamped for Leased {
+    fn submitted_micros(&self) -> u64 {
+        door::submitted_micros(self.input.get())
+    }
+}
+
+#[derive(Deserialize)]
+struct Leases {
+    leases: Vec<Leased>,
+}
+
+/// What a batch says of its items: enough to notice one that was refused.
+#[derive(Deserialize)]
+struct Item {
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Items {
+    #[serde(alias = "answers")]
+    results: Vec<Item>,
+}
+
+impl RemoteDoor {
+    fn run(&self) -> String {
+        let (queue, input) = (&self.remote.queue, door::input());
+        format!(r#"{{"kind":"{KIND}","queue":"{queue}","input":{input}}}"#)
+    }
+
+    /// Submits one run and says which it became.
+    pub(crate) async fn submit_one(&mut self) -> Result<String, Trouble> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Accepted {
+            run_id: String,
+        }
+        let run = self.run();
+        let body = self.connection.post("/v1/runs", &self.remote.key, &run).await?;
+        Ok(serde_json::from_slice::<Accepted>(body)?.run_id)
+    }
+
+    async fn complete_one(&mut self, leased: &Leased) -> Result<(), Trouble> {
+        let path = format!("/v1/tasks/{}/completed", leased.task_id);
+        let body = format!("{{{}}}", report(leased));
+        self.connection.post(&path, &leased.task_token, &body).await.map(drop)
+    }
+
+    async fn complete_all(&mut self, leased: &[Leased]) -> Result<(), Trouble> {
+        let reports: Vec<String> = leased
+            .iter()
+            .map(|leased| {
+                let (task, token) = (&leased.task_id, &leased.task_token);
+                format!(r#"{{"taskId":"{task}","taskToken":"{token}",{}}}"#, report(leased))
+            })
+            .collect();
+        let body = format!(r#"{{"reports":[{}]}}"#, reports.join(","));
+        check_items(self.connection.post("/v1/reports", &self.remote.key, &body).await?)
+    }
+}
+
+fn report(leased: &Leased) -> String {
+    let attempt = leased.attempt;
+    format!(
+        r#""attempt":{attempt},"workerId":"{WORKER}","outcome":"SUCCEEDED","output":{{"ok":true}}"#
+    )
+}
+
+fn check_items(body: &[u8]) -> Result<(), Trouble> {
+    let items: Items = serde_json::from_slice(body)?;
+    match items.results.into_iter().find_map(|item| item.error) {
+        Some(error) => Err(Trouble::Answer { status: 200, body: error }),
+        None => Ok(()),
+    }
+}
+
+impl Door for RemoteDoor {
+    type Leased = Leased;
+
+    async fn submit(&mut self, count: usize) -> Result<(), Trouble> {
+        if self.remote.mode == Mode::Single {
+            return self.submit_one().await.map(drop);
+        }
+        let runs: Vec<String> = (0..count).map(|_| self.run()).collect();
+        let body = format!(r#"{{"runs":[{}]}}"#, runs.join(","));
+        check_items(self.connection.post("/v1/runs", &self.remote.key, &body).await?)
+    }
+
+    async fn lease(&mut self, max: usize) -> Result<Vec<Leased>, Trouble> {
+        let queue = &self.remote.queue;
+        let body = format!(
+            r#"{{"workerId":"{WORKER}","queues":["{queue}"],"max":{max},"waitMs":{WAIT_MS}}}"#
+        );
+        let answer = self.connection.post("/v1/leases", &self.remote.key, &body).await?;
+        Ok(serde_json::from_slice::<Leases>(answer)?.leases)
+    }
+
+    async fn complete(&mut self, leased: &[Leased]) -> Result<(), Trouble> {
+        match (self.remote.mode, leased) {
+            (Mode::Single, [leased]) => self.complete_one(leased).await,
+            _ => self.complete_all(leased).await,
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Why a measurement has no result.
+
+use std::io;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    #[error("the connection to the server broke")]
+    Connection(#[from] io::Error),
+    #[error("the server could not be started: {0}")]
+    Start(String),
+    #[error("the server answered {status}: {body}")]
+    Answer { status: u16, body: String },
+    #[error("the server's answer could not be read")]
+    Unreadable(#[from] serde_json::Error),
+    #[error("the engine refused: {0}")]
+    Engine(String),
+}

@@ -1,0 +1,146 @@
+//! `tenure bench`: how fast Tenure is on this machine, in a table for people or in JSON.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bench::{Extent, Measurement, Mode, Options, Target};
+use comfy_table::{Cell, CellAlignment};
+
+use crate::args::Everywhere;
+use crate::exit::{Complaint, Ended, Exit};
+use crate::output::{self, FAINT, Format};
+
+/// Characters of the longest bar.
+const BAR_WIDTH: f64 = 24.0;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// How long each single measurement lasts; the whole takes about fifty times as long
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
+    seconds: f64,
+    /// The folder for stores that are thrown away: it says which disk is measured [default: the
+    /// folder for temporary files]
+    #[arg(long, value_name = "FOLDER")]
+    store: Option<PathBuf>,
+    /// Also with 100,000 and 1,000,000 tasks queued, and with 1,000,000 done; takes several minutes
+    #[arg(long)]
+    long: bool,
+}
+
+pub(crate) async fn run(format: Format, everywhere: &Everywhere, arguments: Arguments) -> Ended {
+    let options = options(everywhere, &arguments)?;
+    let is_watched = std::io::stderr().is_terminal();
+    let rows = bench::run(&options, |what, share| {
+        if is_watched {
+            show_progress(what, share);
+        }
+    })
+    .await;
+    if is_watched {
+        clear_progress();
+    }
+    let rows = rows.map_err(|trouble| {
+        let cause = std::error::Error::source(&trouble);
+        let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+        Complaint::new(Exit::Failed, "not_measured", format!("{trouble}{cause}"))
+            .hint("see that the folder of --store can be written to, and try again")
+    })?;
+    match format {
+        Format::Json => output::json(&rows)?,
+        Format::People => print(&rows)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn options(everywhere: &Everywhere, arguments: &Arguments) -> Result<Options, Complaint> {
+    if !(0.01..=600.0).contains(&arguments.seconds) {
+        let sentence = "--seconds must be between 0.01 and 600";
+        return Err(Complaint::usage("bad_seconds", sentence));
+    }
+    let program = std::env::current_exe().map_err(|error| {
+        let sentence = format!("this program does not know where it lies: {error}");
+        Complaint::new(Exit::Failed, "no_program", sentence)
+    })?;
+    let target = match (&everywhere.url, &everywhere.key) {
+        (Some(url), Some(key)) => Target::Running { url: url.clone(), key: key.clone() },
+        (Some(_), None) => {
+            let sentence = "a server that runs already needs its key";
+            return Err(Complaint::usage("no_key", sentence).hint("give it with --key"));
+        }
+        (None, _) => {
+            Target::Own { folder: arguments.store.clone().unwrap_or_else(std::env::temp_dir) }
+        }
+    };
+    let extent = if arguments.long { Extent::Long } else { Extent::Usual };
+    Ok(Options { span: Duration::from_secs_f64(arguments.seconds), target, program, extent })
+}
+
+fn show_progress(what: &str, share: f64) {
+    let filled = (share.clamp(0.0, 1.0) * BAR_WIDTH) as usize;
+    let rest = BAR_WIDTH as usize - filled;
+    let (bar, rest) = ("█".repeat(filled), "░".repeat(rest));
+    // Only a picture: nobody misses one that could not be drawn.
+    let _ = write!(anstream::stderr().lock(), "\r\x1b[K{FAINT}{bar}{rest}{FAINT:#} {what}");
+}
+
+fn clear_progress() {
+    let _ = write!(anstream::stderr().lock(), "\r\x1b[K");
+}
+
+fn print(rows: &[Measurement]) -> Result<(), Complaint> {
+    let most = rows.iter().filter_map(|row| row.lifecycles_per_second).fold(1.0, f64::max);
+    let heads = [
+        "MEASUREMENT",
+        "MODE",
+        "AT ONCE",
+        "PER SECOND",
+        "OF CEILING",
+        "P50 ms",
+        "P99 ms",
+        "CPU µs",
+        "CLIENT µs",
+        "BYTES",
+        "MiB",
+        "",
+    ];
+    let mut table = output::table(&heads);
+    for row in rows {
+        table.add_row(cells(row, most));
+    }
+    for column in table.column_iter_mut().skip(2).take(9) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    output::print_table(&table)?;
+    output::line(format_args!(
+        "{FAINT}CPU and bytes are the server's, for each lifecycle; client and server share this machine's cores.{FAINT:#}"
+    ))
+}
+
+fn cells(row: &Measurement, most: f64) -> Vec<Cell> {
+    let number = |value: Option<f64>, digits: usize| {
+        value.map(|value| format!("{value:.digits$}")).unwrap_or_default()
+    };
+    let share = row.lifecycles_per_second.zip(row.ceiling_per_second);
+    let share = share.map(|(served, ceiling)| format!("{:.0} %", served / ceiling * 100.0));
+    let mode = match row.mode {
+        Some(Mode::Single) => "single",
+        Some(Mode::Batch) => "batch",
+        None => "",
+    };
+    let bar = row.lifecycles_per_second.map_or(0.0, |rate| rate / most * BAR_WIDTH);
+    vec![
+        Cell::new(&row.name),
+        Cell::new(mode),
+        Cell::new(row.concurrency.map(|count| count.to_string()).unwrap_or_default()),
+        Cell::new(number(row.lifecycles_per_second, 0)),
+        Cell::new(share.unwrap_or_default()),
+        Cell::new(number(row.p50_ms, 2)),
+        Cell::new(number(row.p99_ms, 2)),
+        Cell::new(number(row.cpu_micros_per_lifecycle, 1)),
+        Cell::new(number(row.client_micros_per_lifecycle, 1)),
+        Cell::new(number(row.bytes_per_lifecycle, 0)),
+        Cell::new(number(row.rss_mib, 0)),
+        Cell::new("▇".repeat(bar.ceil() as usize)),
+    ]
+}
