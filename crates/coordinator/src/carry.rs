@@ -207,6 +207,7 @@ impl<S: Store> Carrier<S> {
                 self.polls.add(poll);
             }
             Arrival::Nudge(nudge) => arrivals.nudges.push(nudge),
+            Arrival::Polling(asked) => self.polls.tell_count(asked),
             Arrival::Close => arrivals.close = true,
         }
     }

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use store::{Failure, Store, TaskKey};
 use tokio::sync::{oneshot, watch as channel};
 use verdict::request::{Cancel, Heartbeat, Report, Started};
-use verdict::{LeaseId, Request, TaskId, Time};
+use verdict::{LeaseId, Name, Request, Scope, TaskId, Time};
 
 use crate::carry::Carrier;
 use crate::ids::{Entropy, Ids, OsEntropy};
@@ -224,6 +224,11 @@ impl<S: Store> Coordinator<S> {
             Some(shortage) => Err(Trouble::Unavailable(shortage)),
             None => Ok(()),
         }
+    }
+
+    /// How many workers wait at this moment for tasks of this queue and kind.
+    pub async fn polling(&self, scope: Scope, queue: Name, kind: Name) -> Result<usize, Trouble> {
+        self.intake.polling(scope, queue, kind).await
     }
 
     /// Refuses new work, answers waiting polls empty, and keeps taking reports and heartbeats.

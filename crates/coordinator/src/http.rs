@@ -16,6 +16,7 @@ mod declined;
 mod delivery;
 mod door;
 mod errors;
+mod explain;
 mod finish;
 mod health;
 mod heartbeat;
@@ -50,6 +51,7 @@ pub fn router<S: Store>(door: Door<S>) -> Router {
         .route("/v1/runs/{run}/cancel", post(cancel::cancel::<S>))
         .route("/v1/runs/{run}/history", get(history::history::<S>))
         .route("/v1/runs/{run}/record", get(record::record::<S>))
+        .route("/v1/runs/{run}/explain", get(explain::explain::<S>))
         .route("/v1/queues", get(queues::queues::<S>))
         .route("/v1/leases", post(lease::lease::<S>))
         .route("/v1/tasks/{task}/started", post(started::started::<S>))

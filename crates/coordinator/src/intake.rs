@@ -7,7 +7,7 @@
 use store::TaskKey;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
-use verdict::{LeaseId, Request};
+use verdict::{LeaseId, Name, Request, Scope};
 
 use crate::item::{Granted, Group, Item, Poll, Reply, Trouble, WaitingPoll};
 
@@ -25,8 +25,19 @@ pub(crate) enum Arrival {
     Poll(WaitingPoll),
     /// Answered when the batch it arrived in is through: proof that the carrier moves.
     Nudge(oneshot::Sender<()>),
+    /// Answered with how many polls want such a task now.
+    Polling(Polling),
     /// Nothing will come after this.
     Close,
+}
+
+/// The question whether anybody would take a task.
+#[derive(Debug)]
+pub(crate) struct Polling {
+    pub(crate) scope: Scope,
+    pub(crate) queue: Name,
+    pub(crate) kind: Name,
+    pub(crate) reply: oneshot::Sender<usize>,
 }
 
 /// The sending side, shared by all callers.
@@ -109,6 +120,18 @@ impl Intake {
         let (reply, moved) = oneshot::channel();
         self.send(&self.leased, Arrival::Nudge(reply))?;
         moved.await.map_err(|_| Trouble::ShuttingDown)
+    }
+
+    /// How many polls are waiting that want tasks of this scope, queue and kind.
+    pub(crate) async fn polling(
+        &self,
+        scope: Scope,
+        queue: Name,
+        kind: Name,
+    ) -> Result<usize, Trouble> {
+        let (reply, count) = oneshot::channel();
+        self.send(&self.leased, Arrival::Polling(Polling { scope, queue, kind, reply }))?;
+        count.await.map_err(|_| Trouble::ShuttingDown)
     }
 
     /// Tells the carrier to end after what is already waiting.

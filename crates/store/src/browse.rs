@@ -36,6 +36,14 @@ pub trait Browse: Clone + Send + Sync + 'static {
         scope: Option<&Scope>,
     ) -> impl Future<Output = Result<Vec<QueueDepth>, Failure>> + Send;
 
+    /// How many tasks of the same queue would be leased before this one, which is waiting: ready
+    /// and more urgent, or as urgent and older. Counts to `limit` at most.
+    fn ahead(
+        &self,
+        key: &TaskKey,
+        limit: usize,
+    ) -> impl Future<Output = Result<usize, Failure>> + Send;
+
     fn api_keys(&self) -> impl Future<Output = Result<Vec<ApiKey>, Failure>> + Send;
 
     /// All tasks of all scopes in order of id, for `verify`.

@@ -16,6 +16,7 @@ pub mod attempt;
 pub mod decide;
 pub mod done;
 pub mod event;
+pub mod explain;
 pub mod id;
 pub mod policy;
 pub mod record;

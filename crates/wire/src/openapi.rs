@@ -202,6 +202,8 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<answers::HeartbeatAnswers>(&mut all);
     add::<answers::History>(&mut all);
     add::<answers::Record>(&mut all);
+    add::<answers::Explanation>(&mut all);
+    add::<answers::Gate>(&mut all);
     add::<answers::Queues>(&mut all);
     add::<answers::Ready>(&mut all);
     add::<answers::Version>(&mut all);

@@ -11,8 +11,9 @@ use reqwest::header::HeaderValue;
 use serde::Serialize;
 use tokio::time::Instant;
 use wire::answers::{
-    CancelAccepted, CompletedAck, HeartbeatAck, HeartbeatAnswers, History, Leases, Queues, Ready,
-    Record, ReportAnswers, Run, RunAccepted, RunList, StartedAck, SubmitResults, Version,
+    CancelAccepted, CompletedAck, Explanation, HeartbeatAck, HeartbeatAnswers, History, Leases,
+    Queues, Ready, Record, ReportAnswers, Run, RunAccepted, RunList, StartedAck, SubmitResults,
+    Version,
 };
 use wire::requests::{
     CancelRun, Completed, Heartbeat, Heartbeats, HistoryQuery, LeaseRequest, ListRuns, Reports,
@@ -168,6 +169,11 @@ impl Client {
     /// The provenance of an ended run.
     pub async fn record(&self, run_id: &str) -> Result<Record, Error> {
         self.transport.ask(&self.get(&["v1", "runs", run_id, "record"], &())?).await
+    }
+
+    /// Why a run is not running, or not ended.
+    pub async fn explain(&self, run_id: &str) -> Result<Explanation, Error> {
+        self.transport.ask(&self.get(&["v1", "runs", run_id, "explain"], &())?).await
     }
 
     /// What waits and runs, per queue.

@@ -2,8 +2,10 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 10] =
-    ["tour", "dev", "serve", "submit", "runs", "queues", "work", "verify", "backup", "restore"];
+const COMMANDS: [&str; 11] = [
+    "tour", "dev", "serve", "submit", "runs", "queues", "work", "verify", "backup", "restore",
+    "explain",
+];
 
 #[test]
 fn without_arguments_the_first_five_minutes_are_shown() {

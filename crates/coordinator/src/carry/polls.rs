@@ -4,6 +4,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use store::{PollRef, Want};
 use tokio::time::Instant;
 
+use crate::intake::Polling;
 use crate::item::{Granted, Trouble, WaitingPoll};
 
 /// Workers that may wait at once. Each is an open connection; more than this is a misconfiguration.
@@ -45,6 +46,18 @@ impl Polls {
         if let Some(twin) = twin {
             self.remove(twin).into_iter().for_each(|poll| answer(poll, Ok(Vec::new())));
         }
+    }
+
+    /// Says how many workers wait for such a task; who asked may have left.
+    pub(super) fn tell_count(&self, asked: Polling) {
+        let Polling { scope, queue, kind, reply } = asked;
+        let wants = |WaitingPoll { poll, reply }: &&WaitingPoll| {
+            !reply.is_closed()
+                && poll.scope == scope
+                && poll.queues.contains(&queue)
+                && poll.kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind))
+        };
+        let _ = reply.send(self.waiting.iter().filter(wants).count());
     }
 
     /// Forgets polls whose worker has hung up.

@@ -6,6 +6,7 @@ mod answers;
 mod batches;
 mod cancels;
 mod delivery;
+mod explains;
 mod hostile_input;
 mod hostile_transport;
 mod principals;

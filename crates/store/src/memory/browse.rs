@@ -1,10 +1,11 @@
 //! Reading committed state. Each call holds the tables for its whole length: one snapshot.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
-use verdict::{Closed, Name, Scope, Task, TaskId, Time};
+use verdict::{Closed, Name, Scope, Subject, Task, TaskId, Time};
 
 use super::lock;
 use super::tables::{Shared, Tables};
@@ -79,6 +80,23 @@ impl Browse for MemoryBrowse {
                 count(&mut depths, task, now);
             }
             depths.into_values().collect()
+        }))
+    }
+
+    async fn ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+        let now = self.reading.now();
+        Ok(self.read(|tables| {
+            let Some(Subject::Live(mine)) = tables.find(key).map(|_| tables.found(key.id).subject)
+            else {
+                return 0;
+            };
+            let place = |task: &Task| (Reverse(task.priority), task.id);
+            let is_ahead = |task: &&Task| {
+                (&task.scope, &task.queue) == (&mine.scope, &mine.queue)
+                    && task.claimable_at().is_some_and(|due| due.has_come(now))
+                    && place(task) < place(&mine)
+            };
+            tables.live.values().filter(is_ahead).take(limit).count()
         }))
     }
 

@@ -198,6 +198,22 @@ fn queues(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec
     depths.collect()
 }
 
+fn ahead(connection: &Connection, key: &TaskKey, now: Time, limit: usize) -> Read<usize> {
+    let Some(row) = row_in_scope(connection, key)? else { return Ok(0) };
+    let mut statement = connection.prepare_cached(
+        "SELECT count(*) FROM (
+            SELECT 1 FROM live mine JOIN lanes n ON n.lane = mine.lane
+            JOIN lanes o ON (o.tenant, o.workspace, o.queue) = (n.tenant, n.workspace, n.queue)
+            JOIN live l ON l.lane = o.lane
+            WHERE mine.row = ?1 AND l.due <= ?2
+              AND (l.priority > mine.priority OR (l.priority = mine.priority AND l.id < mine.id))
+            LIMIT ?3)",
+    )?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let count: i64 = statement.query_row((row, now.millis(), limit), |row| row.get(0))?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
 fn api_keys(connection: &Connection) -> Read<Vec<ApiKey>> {
     let sql = reads::select(API_KEY, "api_keys ORDER BY id");
     let mut statement = connection.prepare_cached(&sql)?;
@@ -301,6 +317,12 @@ impl Browse for SqliteBrowse {
     async fn queues(&self, scope: Option<&Scope>) -> Result<Vec<QueueDepth>, Failure> {
         let (scope, now) = (scope.cloned(), self.shared.reading.now());
         self.read("counting queues", move |connection| queues(connection, scope.as_ref(), now))
+            .await
+    }
+
+    async fn ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+        let (key, now) = (key.clone(), self.shared.reading.now());
+        self.read("counting what is ahead", move |connection| ahead(connection, &key, now, limit))
             .await
     }
 

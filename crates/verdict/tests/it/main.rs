@@ -2,6 +2,7 @@
 
 mod backoff;
 mod cancel;
+mod explain;
 mod extend;
 mod grant;
 mod heartbeat;

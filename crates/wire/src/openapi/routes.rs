@@ -171,6 +171,18 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         method: HttpMethod::Get,
+        path: "/v1/runs/{runId}/explain",
+        id: "explainRun",
+        tag: "runs",
+        summary: "Why a run is not running, or not ended: what holds it and what would change that",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "Every gate, the most pressing first.", Body::Json("Explanation"))],
+        codes: with_key_codes![RunNotFound],
+    },
+    Route {
+        method: HttpMethod::Get,
         path: "/v1/queues",
         id: "listQueues",
         tag: "runs",

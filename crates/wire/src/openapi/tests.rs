@@ -277,6 +277,12 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::History>("History", history);
     shapes.check_open::<answers::HistoryEntry>("HistoryEntry", history_entry());
     shapes.check_open::<answers::Record>("Record", record());
+    let gate = json!({"gate": "ready", "now": "n", "change": "c", "at": AT});
+    shapes.check_open::<answers::Gate>("Gate", gate.clone());
+    shapes.check_open::<answers::Explanation>(
+        "Explanation",
+        json!({"runId": "r", "taskId": "t", "state": "queued", "gates": [gate], "serverTime": AT}),
+    );
     shapes.check_open::<answers::AttemptView>("AttemptView", attempt_view());
     shapes.check_open::<answers::AttemptClaims>("AttemptClaims", claims());
     shapes.check_open::<answers::Queues>("Queues", json!({"queues": [queue_view()]}));
@@ -341,6 +347,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/runs/{runId}/cancel", "post"),
         ("/v1/runs/{runId}/history", "get"),
         ("/v1/runs/{runId}/record", "get"),
+        ("/v1/runs/{runId}/explain", "get"),
         ("/v1/tasks/{taskId}/completed", "post"),
         ("/v1/tasks/{taskId}/heartbeat", "post"),
         ("/v1/tasks/{taskId}/started", "post"),

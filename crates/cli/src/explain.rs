@@ -1,0 +1,49 @@
+//! `tenure explain`: why is this run not running, or not ended?
+
+use tenure::Client;
+use wire::answers::{Explanation, Gate};
+
+use crate::exit::{Complaint, Ended, Exit};
+use crate::output::{self, BOLD, FAINT, Format};
+use crate::{server, span};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The run's id
+    #[arg(value_name = "RUN")]
+    id: String,
+}
+
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
+    let answer = client.explain(&arguments.id).await.map_err(server::complaint)?;
+    match format {
+        Format::Json => output::json(&answer)?,
+        Format::People => print(&answer)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn print(answer: &Explanation) -> Result<(), Complaint> {
+    let style = output::style_of(answer.state);
+    let Explanation { run_id, state, .. } = answer;
+    output::line(format_args!("{BOLD}{run_id}{BOLD:#}  {style}{state}{style:#}"))?;
+    for gate in &answer.gates {
+        print_gate(gate, answer.server_time)?;
+    }
+    Ok(())
+}
+
+fn print_gate(gate: &Gate, now: wire::Time) -> Result<(), Complaint> {
+    output::line(format_args!("{BOLD}{:<14}{BOLD:#} {}", gate.gate, gate.now))?;
+    if let Some(change) = &gate.change {
+        output::line(format_args!("{FAINT}{:>14}{FAINT:#} {change}", "changes with"))?;
+    }
+    if let Some(at) = gate.at {
+        let left = match at > now {
+            true => format!("in {}", span::between(now, at)),
+            false => "now".to_owned(),
+        };
+        output::line(format_args!("{FAINT}{:>14}{FAINT:#} {left} ({at})", "at the latest"))?;
+    }
+    Ok(())
+}

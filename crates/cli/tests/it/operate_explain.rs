@@ -1,0 +1,24 @@
+//! `tenure explain`, as a person reads it.
+
+use crate::home::Home;
+
+#[test]
+fn it_names_what_holds_a_run_and_what_would_change_it() {
+    let home = Home::new();
+    let _server = home.serve();
+    let id = home.submit(&["resize", "--queue", "images", "--deadline", "2h"]);
+    let ran = home.run(&["explain", &id]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for words in ["queued", "no_worker", "no worker asks for `resize` on `images`", "changes with"]
+    {
+        assert!(ran.stdout.contains(words), "{words} in {}", ran.stdout);
+    }
+    assert!(
+        ran.stdout.contains("deadline") && ran.stdout.contains("at the latest in 1"),
+        "{ran:?}"
+    );
+    let answer = home.json(&["explain", "--json", &id]);
+    assert_eq!(answer["gates"][0]["gate"], "no_worker");
+    let missing = home.run(&["explain", "run_00000000000000000000000000"]);
+    missing.complains(3, "run_not_found", "run", "runs list");
+}

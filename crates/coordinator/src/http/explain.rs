@@ -1,0 +1,178 @@
+//! `GET /v1/runs/{runId}/explain`: what the rules say of a task, with what only the coordinator
+//! knows: whether anybody asks for it, and how many stand before it.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use store::{Browse, Failure, Found, Store, TaskKey};
+use verdict::explain::{Gate as Rule, explain as gates_of};
+use verdict::{Moment, Progress, Reason, Subject, Task, Time};
+use wire::answers::{Explanation, Gate};
+
+use super::caller::RunPath;
+use super::declined::Declined;
+use super::door::Door;
+use super::translate::{state, time};
+use crate::admit::ClientPrincipal;
+
+/// More than this is a number that nobody waits out by counting.
+const AHEAD_MAX: usize = 10_000;
+
+pub(super) async fn explain<S: Store>(
+    State(door): State<Door<S>>,
+    principal: ClientPrincipal,
+    RunPath(run): RunPath,
+) -> Result<Json<Explanation>, Declined> {
+    let key = TaskKey { scope: principal.scope().clone(), id: run };
+    let found = door.read(Duration::ZERO, door.coordinator.browse().find(&key)).await?;
+    let Found { subject, .. } = found.ok_or_else(Declined::run_not_found)?;
+    let now = door.coordinator.now();
+    let moment = Moment { now, epoch: door.coordinator.store().opened().epoch };
+    let mut gates = Vec::new();
+    for rule in gates_of(&subject, subject.dated(moment)) {
+        match (&rule, &subject) {
+            (Rule::Ready { since }, Subject::Live(task)) => {
+                gates.extend(ready(&door, &key, task, *since).await?);
+            }
+            _ => gates.push(spell(rule)),
+        }
+    }
+    Ok(Json(Explanation {
+        run_id: run.run_name(),
+        task_id: run.to_string(),
+        state: subject.state().map(state).ok_or_else(Declined::run_not_found)?,
+        gates,
+        server_time: time(now),
+    }))
+}
+
+/// The rules would let it go: is there anybody to take it, and who is first?
+async fn ready<S: Store>(
+    door: &Door<S>,
+    key: &TaskKey,
+    task: &Task,
+    since: Time,
+) -> Result<Vec<Gate>, Declined> {
+    let Task { scope, queue, kind, .. } = task;
+    let asked = door.coordinator.polling(scope.clone(), queue.clone(), kind.clone());
+    let waiting = door.decided(asked).await??;
+    let browse = door.coordinator.browse();
+    let (ahead, running) = door
+        .read(Duration::ZERO, async {
+            let ahead = browse.ahead(key, AHEAD_MAX).await?;
+            Ok::<_, Failure>((ahead, running_beside(browse, task).await?))
+        })
+        .await?;
+    let since = time(since);
+    let mut gates = Vec::new();
+    if waiting == 0 {
+        gates.push(gate(
+            "no_worker",
+            format!(
+                "ready since {since}, but no worker asks for `{kind}` on `{queue}` at this moment; \
+                 tasks running on that queue: {running}"
+            ),
+            format!("a worker that polls `{queue}`, or one that finishes and polls again"),
+            None,
+        ));
+    }
+    if ahead > 0 {
+        let least = if ahead == AHEAD_MAX { "at least " } else { "" };
+        gates.push(gate(
+            "ahead",
+            format!("ready since {since}; tasks of `{queue}` before it: {least}{ahead}"),
+            "their leases, for they are more urgent or older; more workers shorten the wait"
+                .to_owned(),
+            None,
+        ));
+    }
+    if gates.is_empty() {
+        let now = format!("ready since {since}; workers waiting for it: {waiting}, none before it");
+        gates.push(gate("ready", now, "the next commit, which grants it".to_owned(), None));
+    }
+    Ok(gates)
+}
+
+async fn running_beside<B: Browse>(browse: &B, task: &Task) -> Result<u64, Failure> {
+    let depths = browse.queues(Some(&task.scope)).await?;
+    Ok(depths.iter().find(|depth| depth.queue == task.queue).map_or(0, |depth| depth.running))
+}
+
+fn gate(name: &str, now: String, change: String, at: Option<Time>) -> Gate {
+    Gate { gate: name.to_owned(), now, change: Some(change), at: at.map(time) }
+}
+
+/// A table, one row for each gate: its name, its value now, what changes it, and when.
+fn spell(rule: Rule) -> Gate {
+    let (name, now, change, at) = match rule {
+        Rule::RunAt { due } => {
+            ("run_at", format!("was submitted for {}", time(due)), "its time", Some(due))
+        }
+        Rule::Backoff { due, failures, failures_max, lost, undelivered } => {
+            let now = format!(
+                "waits before the next attempt; failed: {failures} of at most {failures_max}, \
+                 lost: {lost}, never answered: {undelivered}"
+            );
+            ("backoff", now, "the end of the wait", Some(due))
+        }
+        Rule::Ready { since } => {
+            ("ready", format!("ready since {}", time(since)), "a worker that asks for it", None)
+        }
+        Rule::Leased { owner, attempt, heard_at, until, progress } => {
+            let (heard_at, progress) = (time(heard_at), spell_progress(progress.as_ref()));
+            let now =
+                format!("attempt {attempt} is with {owner}, last heard at {heard_at}{progress}");
+            ("leased", now, "its report; without another heartbeat the lease ends", Some(until))
+        }
+        Rule::Unheard { owner, granted_at, until, undelivered, undelivered_max } => {
+            let now = format!(
+                "granted to {owner} at {}, who has not made a call yet; grants that were never \
+                 answered before: {undelivered} of at most {undelivered_max}",
+                time(granted_at)
+            );
+            let change = "the worker's first call; without one the grant is taken back";
+            ("unheard", now, change, Some(until))
+        }
+        Rule::Restored { owner, until } => {
+            let now = format!("{owner} had it when the store was restored and may not report now");
+            ("restored", now, "the end of that lease; then it is given out again", Some(until))
+        }
+        Rule::CancelUntold { requested_at, until } => {
+            let asked = time(requested_at);
+            let now = format!("its end was asked for at {asked}; the worker was not told yet");
+            let change = "the worker's next heartbeat, which tells it; without one the lease ends";
+            ("cancel_untold", now, change, Some(until))
+        }
+        Rule::CancelTold { told_at, until } => {
+            let now = format!("its worker was told to stop at {}", time(told_at));
+            let change = "the worker's report; else it is taken away when the grace is over";
+            ("cancel_told", now, change, Some(until))
+        }
+        Rule::AttemptLimit { at } => {
+            let change = "its report; else the attempt fails as ATTEMPT_TIMEOUT";
+            ("attempt_limit", "this attempt has a limit".to_owned(), change, Some(at))
+        }
+        Rule::Deadline { at } => {
+            let now = format!("has a deadline at {}", time(at));
+            let change = "its end; else it fails as DEADLINE_EXCEEDED";
+            ("deadline", now, change, Some(at))
+        }
+        Rule::Ended { state, reason, attempt, at } => return ended(state, reason, attempt, at),
+    };
+    gate(name, now, change.to_owned(), at)
+}
+
+/// Nothing changes it any more.
+fn ended(state: verdict::State, reason: Option<Reason>, attempt: u32, at: Time) -> Gate {
+    let why = reason.map(|reason| format!(" ({})", reason.name())).unwrap_or_default();
+    let now = format!("{}{why} with attempt {attempt} at {}", state.name(), time(at));
+    Gate { gate: "ended".to_owned(), now, change: None, at: None }
+}
+
+fn spell_progress(progress: Option<&Progress>) -> String {
+    let Some(Progress { percent, message }) = progress else { return String::new() };
+    let percent = percent.map(|percent| format!(", {percent} %"));
+    let message = message.as_ref().map(|message| format!(", {message}"));
+    [percent, message].into_iter().flatten().collect()
+}

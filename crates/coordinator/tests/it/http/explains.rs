@@ -1,0 +1,155 @@
+//! Why a run is not running, or not ended: what holds it, over HTTP.
+
+use serde_json::{Value, json};
+
+use super::site::{Site, both, run, seconds};
+
+async fn gates(site: &Site, run: &str) -> Vec<Value> {
+    let answer = site.get(&format!("/v1/runs/{run}/explain")).await.ok();
+    assert_eq!(answer["runId"], run);
+    answer["gates"].as_array().unwrap().clone()
+}
+
+fn names(gates: &[Value]) -> Vec<&str> {
+    gates.iter().map(|gate| gate["gate"].as_str().unwrap()).collect()
+}
+
+async fn metrics(site: &Site) -> String {
+    site.get("/metrics").await.body.as_str().unwrap().to_owned()
+}
+
+#[track_caller]
+fn says(gate: &Value, words: &[&str]) {
+    let now = gate["now"].as_str().unwrap();
+    for word in words {
+        assert!(now.contains(word), "{word} in {gate}");
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_its_time_says_when() {
+    for site in both().await {
+        let now = site.get("/v1/runs/run_00000000000000000000000000").await.text("serverTime");
+        let at: wire::Time = now.parse().unwrap();
+        let after = |ms: i64| wire::Time::from_ms(at.as_ms() + ms).to_string();
+        let due = after(60_000);
+        let id = site.submit(json!({"runAt": due, "deadline": after(90_000)})).await;
+        let found = gates(&site, &id).await;
+        assert_eq!(names(&found), ["run_at", "deadline"]);
+        assert_eq!(found[0]["at"], due);
+        assert!(found[1]["change"].as_str().unwrap().contains("DEADLINE_EXCEEDED"), "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_asks_for_says_so_even_if_others_poll_the_queue() {
+    for site in both().await {
+        let other = json!({"workerId": "w9", "queues": ["q"], "kinds": ["other"], "max": 1, "waitMs": 20000});
+        let elsewhere = json!({"workerId": "w8", "queues": ["p"], "max": 1, "waitMs": 20000});
+        let looks = async {
+            while !metrics(&site).await.contains("tenure_polls_waiting 2") {
+                tokio::task::yield_now().await;
+            }
+            let id = site.submit(json!({})).await;
+            let found = gates(&site, &id).await;
+            // Both polls are answered and the test ends.
+            site.submit(json!({"kind": "other"})).await;
+            site.submit(json!({"queue": "p"})).await;
+            found
+        };
+        let (found, kind, queue) = tokio::join!(
+            looks,
+            site.post("/v1/leases", &site.key, other),
+            site.post("/v1/leases", &site.key, elsewhere),
+        );
+        assert_eq!((kind.leases().len(), queue.leases().len()), (1, 1));
+        assert_eq!(names(&found), ["no_worker"]);
+        says(&found[0], &["resize", "`q`", "running on that queue: 0"]);
+        assert!(found[0].get("at").is_none(), "time alone changes nothing");
+    }
+}
+
+#[tokio::test]
+async fn what_stands_behind_others_counts_them() {
+    for site in both().await {
+        site.submit(json!({"priority": 5, "kind": "other"})).await;
+        site.submit(json!({})).await;
+        let third = site.submit(json!({})).await;
+        site.submit(json!({})).await;
+        site.submit(json!({"priority": -1})).await;
+        site.submit(json!({"queue": "another", "priority": 9})).await;
+        site.post("/v1/runs", &site.foreign_key, run(json!({"priority": 9}))).await.ok();
+        let found = gates(&site, &third).await;
+        // more urgent first, then older; other queues and other tenants do not count.
+        assert_eq!(names(&found), ["no_worker", "ahead"]);
+        says(&found[1], &["before it: 2"]);
+    }
+}
+
+#[tokio::test]
+async fn a_grant_is_unheard_until_its_worker_speaks_and_leased_after() {
+    for site in both().await {
+        let lease = site.leased(json!({})).await;
+        let found = gates(&site, &lease.run).await;
+        assert_eq!(names(&found), ["unheard"]);
+        says(&found[0], &["w1", "0 of at most 10"]);
+        let progress = lease.said(json!({"progressPct": 40, "message": "half way"}));
+        site.call(&lease, "heartbeat", progress).await.ok();
+        let found = gates(&site, &lease.run).await;
+        assert_eq!(names(&found), ["leased"]);
+        says(&found[0], &["attempt 1 is with w1", "40 %", "half way"]);
+        assert_eq!(found[0]["at"], site.run(&lease.run).await["lease"]["expiresAt"]);
+    }
+}
+
+#[tokio::test]
+async fn a_failed_attempt_waits_for_its_backoff() {
+    for site in both().await {
+        let lease = site.leased(json!({})).await;
+        site.fail(&lease).await.ok();
+        let found = gates(&site, &lease.run).await;
+        assert_eq!(names(&found), ["backoff"]);
+        says(&found[0], &["failed: 1 of at most 3"]);
+        assert_eq!(found[0]["at"], site.run(&lease.run).await["nextAttemptAt"]);
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_is_untold_then_told() {
+    for site in both().await {
+        let lease = site.leased(json!({"leaseMs": 60000, "cancelGraceMs": 5000})).await;
+        site.started(&lease).await.ok();
+        site.cancel(&lease.run, json!({})).await.ok();
+        assert_eq!(names(&gates(&site, &lease.run).await), ["cancel_untold", "leased"]);
+        site.pass(seconds(1)).await;
+        site.heartbeat(&lease).await.has("shouldCancel", true);
+        let found = gates(&site, &lease.run).await;
+        assert_eq!(names(&found), ["cancel_told", "leased"]);
+        assert!(found[0]["at"].as_str() < found[1]["at"].as_str(), "the grace ends first");
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_with_a_limit_says_when_it_is_over() {
+    for site in both().await {
+        let lease = site.leased(json!({"resources": {"timeoutMs": 5000}})).await;
+        let found = gates(&site, &lease.run).await;
+        assert_eq!(names(&found), ["unheard", "attempt_limit"]);
+        assert!(found[1]["at"].is_string(), "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_ended_run_says_how_and_nothing_would_change_it() {
+    for site in both().await {
+        let lease = site.leased(json!({})).await;
+        site.succeed(&lease).await.ok();
+        let found = gates(&site, &lease.run).await;
+        assert_eq!(names(&found), ["ended"]);
+        says(&found[0], &["succeeded with attempt 1"]);
+        assert!(found[0].get("change").is_none() && found[0].get("at").is_none());
+        let id = site.submit(json!({})).await;
+        site.cancel(&id, json!({})).await.ok();
+        says(&gates(&site, &id).await[0], &["cancelled (CANCEL_REQUESTED) with attempt 0"]);
+    }
+}
