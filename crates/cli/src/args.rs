@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{backup, bench, dev, explain, restore, runs, serve, submit, tour, verify, work};
+use crate::{
+    backup, bench, dev, doctor, explain, restore, runs, serve, submit, tour, verify, work,
+};
 
 /// What it is, how to begin, what there is, how it ends.
 const TEMPLATE: &str = "{about}\n\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
@@ -85,6 +87,8 @@ pub(crate) enum Command {
     Backup(backup::Arguments),
     /// Make a backup the store; leases and tokens from before are void
     Restore(restore::Arguments),
+    /// Check profile, server, key, clock, files and room, with remedies
+    Doctor(doctor::Arguments),
     /// Measure how fast Tenure is on this machine
     Bench(bench::Arguments),
     /// A worker for the tour that says what it was granted and answered

@@ -2,9 +2,9 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "tour", "dev", "serve", "submit", "runs", "queues", "work", "verify", "backup", "restore",
-    "explain",
+    "explain", "doctor",
 ];
 
 #[test]

@@ -1,0 +1,87 @@
+//! `tenure doctor`: is everything here as it should be? One line per check, with a remedy where not.
+//!
+//! It changes nothing. What it cannot look at, such as the store of a server on another machine, it
+//! says so and goes on.
+
+mod machine;
+mod reach;
+
+use serde::Serialize;
+
+use crate::args::Everywhere;
+use crate::exit::{Complaint, Ended, Exit};
+use crate::output::{self, BAD, BOLD, Format, GOOD, WARN};
+use crate::serve;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The store to look at [default: the one `tenure dev` and `tenure serve` use]
+    #[arg(long, value_name = "sqlite:PATH")]
+    store: Option<String>,
+}
+
+/// How a check went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Grade {
+    Ok,
+    /// It works, but not as it should, or it could not be looked at.
+    Warn,
+    Fail,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Check {
+    check: &'static str,
+    grade: Grade,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Check {
+    fn ok(check: &'static str, found: impl Into<String>) -> Check {
+        Check { check, grade: Grade::Ok, found: found.into(), remedy: None }
+    }
+
+    fn warn(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
+        Check { check, grade: Grade::Warn, found: found.into(), remedy: Some(remedy.into()) }
+    }
+
+    fn fail(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
+        Check { grade: Grade::Fail, ..Check::warn(check, found, remedy) }
+    }
+
+    fn trouble(check: &'static str, complaint: Complaint) -> Check {
+        let remedy = complaint.hint.unwrap_or_else(|| "see the sentence before".to_owned());
+        Check::fail(check, complaint.sentence, remedy)
+    }
+}
+
+pub(crate) async fn run(format: Format, everywhere: &Everywhere, arguments: Arguments) -> Ended {
+    let store = serve::store_path(arguments.store.as_deref())?;
+    let mut checks = reach::checks(everywhere).await;
+    checks.extend(machine::checks(&store));
+    match format {
+        Format::Json => output::json(&checks)?,
+        Format::People => print(&checks)?,
+    }
+    let failed = checks.iter().any(|check| check.grade == Grade::Fail);
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+fn print(checks: &[Check]) -> Result<(), Complaint> {
+    for Check { check, grade, found, remedy } in checks {
+        let (style, word) = match grade {
+            Grade::Ok => (GOOD, "ok"),
+            Grade::Warn => (WARN, "warn"),
+            Grade::Fail => (BAD, "fail"),
+        };
+        output::line(format_args!("{style}{word:<4}{style:#}  {check:<11}  {found}"))?;
+        if let Some(remedy) = remedy {
+            output::line(format_args!("{:<19}{BOLD}->{BOLD:#} {remedy}", ""))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! This machine: the store's files and who may read them, room on the disk, open files.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rustix::fs::{Access, access, statvfs};
+use rustix::process::{Resource, getrlimit};
+
+use super::Check;
+use crate::span;
+
+/// A store that grows by a day's work should not reach the end of its disk during that day.
+const ROOM_WARN: u64 = 1 << 30;
+
+/// Below this the log of the store may not be folded back any more.
+const ROOM_FAIL: u64 = 128 << 20;
+
+/// Every waiting worker and client is an open file of the server.
+const FILES_WARN: u64 = 4_096;
+
+/// The store, its log, the listener and a few callers: less does not serve anybody.
+const FILES_FAIL: u64 = 256;
+
+/// The permission bits of group and others.
+const OTHERS: u32 = 0o077;
+
+pub(super) fn checks(store: &Path) -> Vec<Check> {
+    let mut checks = vec![];
+    if store.exists() {
+        checks.push(private("store", store));
+        checks.push(signing_key(&store.with_extension("key")));
+    } else {
+        let found = format!("there is none at {}", store.display());
+        let remedy = "nothing, if the server runs elsewhere; else say where with --store";
+        checks.push(Check::warn("store", found, remedy));
+    }
+    let folder = store.ancestors().skip(1).find(|folder| folder.is_dir());
+    let folder = folder.unwrap_or(Path::new("."));
+    checks.push(writable(folder));
+    checks.push(room(folder));
+    checks.push(files(getrlimit(Resource::Nofile).current));
+    checks
+}
+
+fn signing_key(path: &Path) -> Check {
+    if path.exists() {
+        return private("signing key", path);
+    }
+    let found = format!("there is none at {}", path.display());
+    let remedy = "restore it, or the next start makes one and running attempts start again";
+    Check::warn("signing key", found, remedy)
+}
+
+fn private(check: &'static str, path: &Path) -> Check {
+    let shown = path.display();
+    match fs::metadata(path).map(|meta| meta.permissions().mode() & 0o777) {
+        Err(error) => Check::fail(
+            check,
+            format!("{shown} cannot be looked at: {error}"),
+            "be the user that runs the server",
+        ),
+        Ok(mode) if mode & OTHERS == 0 => Check::ok(check, format!("{shown}, mode {mode:o}")),
+        Ok(mode) => {
+            let found = format!("{shown} may be read by others (mode {mode:o})");
+            Check::fail(check, found, format!("chmod 600 {shown}"))
+        }
+    }
+}
+
+fn writable(folder: &Path) -> Check {
+    let shown = folder.display();
+    match access(folder, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => Check::ok("folder", format!("{shown} may be written")),
+        Err(error) => Check::fail(
+            "folder",
+            format!("{shown} may not be written: {error}"),
+            "be the user that runs the server, or give it the folder",
+        ),
+    }
+}
+
+fn room(folder: &Path) -> Check {
+    match statvfs(folder) {
+        Err(error) => {
+            Check::warn("disk", format!("how full it is cannot be told: {error}"), "look with `df`")
+        }
+        Ok(disk) => grade_room(disk.f_bavail.saturating_mul(disk.f_frsize)),
+    }
+}
+
+fn grade_room(free: u64) -> Check {
+    let found = format!("{} free", span::spell_bytes(free));
+    let remedy = "make room; a full disk refuses new work and every report until there is some";
+    match free {
+        ..ROOM_FAIL => Check::fail("disk", found, remedy),
+        ROOM_FAIL..ROOM_WARN => Check::warn("disk", found, remedy),
+        _ => Check::ok("disk", found),
+    }
+}
+
+/// No limit is the best one.
+fn files(limit: Option<u64>) -> Check {
+    let Some(limit) = limit else { return Check::ok("open files", "no limit") };
+    let found = format!("at most {limit}");
+    let remedy = "raise it with `ulimit -n 65536`, or LimitNOFILE= in the unit";
+    match limit {
+        ..FILES_FAIL => Check::fail("open files", found, remedy),
+        FILES_FAIL..FILES_WARN => Check::warn("open files", found, remedy),
+        _ => Check::ok("open files", found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Grade;
+    use super::*;
+
+    #[test]
+    fn little_room_warns_and_less_fails() {
+        let grades = [100 << 20, 500 << 20, 2 << 30].map(|free| grade_room(free).grade);
+        assert_eq!(grades, [Grade::Fail, Grade::Warn, Grade::Ok]);
+    }
+
+    #[test]
+    fn few_open_files_warn_and_fewer_fail() {
+        let grades = [Some(64), Some(1024), Some(65_536), None].map(|limit| files(limit).grade);
+        assert_eq!(grades, [Grade::Fail, Grade::Warn, Grade::Ok, Grade::Ok]);
+    }
+}

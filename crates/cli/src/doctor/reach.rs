@@ -1,0 +1,135 @@
+//! The way to the server: profile, address, readiness, version, key, clock.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use tenure::{Client, Error};
+use wire::Code;
+
+use super::Check;
+use crate::args::Everywhere;
+use crate::profile::{Connection, Profile};
+use crate::{server, span};
+
+/// Beyond this, times that people compare are confusing.
+const APART_WARN_MS: u64 = 5_000;
+
+/// Beyond this, deadlines and `--delay` computed here mean something else there.
+const APART_FAIL_MS: u64 = 5 * 60 * 1000;
+
+/// No run has this id, so that asking for it says only whether the key counts, and what time it is.
+const NO_RUN: &str = "run_00000000000000000000000000";
+
+pub(super) async fn checks(everywhere: &Everywhere) -> Vec<Check> {
+    let mut checks = vec![profile()];
+    let chosen = Connection::choose(everywhere.url.as_deref(), everywhere.key.as_deref());
+    match chosen.and_then(|connection| Ok((server::client(&connection)?, connection))) {
+        Ok((client, connection)) => checks.extend(answers(&client, &connection.url).await),
+        Err(complaint) => checks.push(Check::trouble("server", complaint)),
+    }
+    checks
+}
+
+fn profile() -> Check {
+    let path = match Profile::path() {
+        Ok(path) => path,
+        Err(complaint) => return Check::trouble("profile", complaint),
+    };
+    let shown = path.display();
+    match Profile::read(&path) {
+        Err(complaint) => Check::trouble("profile", complaint),
+        Ok(None) => {
+            Check::ok("profile", "none; address and key come from flags or the environment")
+        }
+        Ok(Some(_)) => {
+            let mode = fs::metadata(&path).map_or(0, |meta| meta.permissions().mode() & 0o777);
+            if mode & 0o077 == 0 {
+                return Check::ok("profile", format!("{shown}, for its owner only"));
+            }
+            let found = format!("{shown} holds a key and has mode {mode:o}");
+            Check::fail("profile", found, format!("chmod 600 {shown}, and rotate the key"))
+        }
+    }
+}
+
+async fn answers(client: &Client, url: &str) -> Vec<Check> {
+    let version = match client.version().await {
+        Ok(version) => version.version,
+        Err(error) => return vec![Check::trouble("server", server::complaint(error))],
+    };
+    let mut checks = vec![Check::ok("server", format!("{url} answers"))];
+    checks.push(ready(client).await);
+    checks.push(same_version(&version));
+    checks.extend(key_and_clock(client).await);
+    checks
+}
+
+async fn ready(client: &Client) -> Check {
+    match client.ready().await {
+        Ok(ready) if ready.ready => Check::ok("ready", "work goes through"),
+        Ok(ready) => {
+            let why: Vec<String> = ready.checks.into_iter().filter_map(|c| c.detail).collect();
+            let remedy = "see the server's log; a full disk and a hanging disk look like this";
+            Check::fail("ready", format!("no work goes through: {}", why.join("; ")), remedy)
+        }
+        Err(error) => Check::trouble("ready", server::complaint(error)),
+    }
+}
+
+fn same_version(theirs: &str) -> Check {
+    let ours = env!("CARGO_PKG_VERSION");
+    if theirs == ours {
+        return Check::ok("version", format!("{ours} here and there"));
+    }
+    let remedy = "use the same version; what one knows the other may refuse";
+    Check::warn("version", format!("{ours} here, {theirs} there"), remedy)
+}
+
+async fn key_and_clock(client: &Client) -> Vec<Check> {
+    let problem = match client.run(NO_RUN).await {
+        Err(Error::Refused(problem)) => problem,
+        Err(error) => return vec![Check::trouble("key", server::complaint(error))],
+        Ok(_) => return vec![Check::ok("key", "accepted")],
+    };
+    let clock = clock(problem.server_time.as_ms() - span::now().as_ms());
+    let key = match problem.code() {
+        Some(Code::RunNotFound) => Check::ok("key", "accepted, and may look at runs"),
+        // A worker's key is a good key; it only may not do this.
+        Some(Code::Forbidden) => Check::ok("key", "accepted, though not for looking at runs"),
+        _ => Check::trouble("key", server::complaint(Error::Refused(problem))),
+    };
+    vec![key, clock]
+}
+
+fn clock(apart_ms: i64) -> Check {
+    let spelled = span::spell_ms(apart_ms.saturating_abs());
+    let found = match apart_ms {
+        0.. => format!("the server's is {spelled} ahead"),
+        _ => format!("the server's is {spelled} behind"),
+    };
+    let remedy = "let both machines follow a time server";
+    match apart_ms.unsigned_abs() {
+        ..APART_WARN_MS => Check::ok("clock", found),
+        APART_WARN_MS..APART_FAIL_MS => Check::warn("clock", found, remedy),
+        _ => Check::fail("clock", found, remedy),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Grade;
+    use super::*;
+
+    #[test]
+    fn clocks_far_apart_are_told_in_both_directions() {
+        let grades = [0, -4_999, 6_000, -299_000, 301_000].map(|apart| clock(apart).grade);
+        assert_eq!(grades, [Grade::Ok, Grade::Ok, Grade::Warn, Grade::Warn, Grade::Fail]);
+        assert!(clock(-6_000).found.contains("behind") && clock(6_000).found.contains("ahead"));
+    }
+
+    #[test]
+    fn another_version_is_a_warning() {
+        assert_eq!(same_version(env!("CARGO_PKG_VERSION")).grade, Grade::Ok);
+        assert_eq!(same_version("99.0.0").grade, Grade::Warn);
+    }
+}

@@ -1,0 +1,77 @@
+//! `tenure doctor` on a sound installation, and on each thing that can be wrong with one.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::home::Home;
+
+fn examine(home: &Home) -> (i32, Value) {
+    let ran = home.run(&["doctor", "--json"]);
+    (ran.code, serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {ran:?}")))
+}
+
+fn grade(checks: &Value, name: &str) -> String {
+    let found = checks.as_array().unwrap().iter().find(|check| check["check"] == name);
+    found.unwrap_or_else(|| panic!("{name} in {checks}"))["grade"].as_str().unwrap().to_owned()
+}
+
+fn open_to_all(path: &Path) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
+}
+
+#[test]
+fn a_sound_installation_passes_every_check() {
+    let home = Home::new();
+    let _server = home.serve();
+    let (code, checks) = examine(&home);
+    assert_eq!(code, 0, "{checks}");
+    for name in ["profile", "server", "ready", "version", "key", "clock", "store", "signing key"] {
+        assert_eq!(grade(&checks, name), "ok", "{checks}");
+    }
+    for name in ["folder", "disk", "open files"] {
+        assert_ne!(grade(&checks, name), "fail", "{checks}");
+    }
+    let ran = home.run(&["doctor"]);
+    assert!(ran.stdout.lines().any(|line| line.starts_with("ok    server")), "{ran:?}");
+}
+
+#[test]
+fn files_that_others_may_read_fail_with_the_command_that_helps() {
+    let home = Home::new();
+    let _server = home.serve();
+    open_to_all(&home.store());
+    open_to_all(&home.store().with_extension("key"));
+    open_to_all(&home.profile());
+    let (code, checks) = examine(&home);
+    assert_eq!(code, 1, "{checks}");
+    for name in ["store", "signing key", "profile"] {
+        assert_eq!(grade(&checks, name), "fail", "{checks}");
+    }
+    assert!(home.run(&["doctor"]).stdout.contains("-> chmod 600"));
+}
+
+#[test]
+fn a_server_that_does_not_answer_and_a_key_it_does_not_know_fail() {
+    let home = Home::new();
+    let server = home.serve();
+    let mut command = home.tenure(&["doctor", "--json"]);
+    let output = command.env("TENURE_API_KEY", "tnr_wrong").output().unwrap();
+    let checks: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), grade(&checks, "key").as_str()), (Some(1), "fail"));
+    drop(server);
+    let (code, checks) = examine(&home);
+    assert_eq!((code, grade(&checks, "server").as_str()), (1, "fail"));
+    assert_eq!(grade(&checks, "store"), "ok", "what can be looked at is looked at");
+}
+
+#[test]
+fn without_a_store_here_the_server_may_be_elsewhere() {
+    let home = Home::new();
+    let _server = home.serve();
+    let ran = home.run(&["doctor", "--store", "elsewhere/tenure.db"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("warn  store"), "{ran:?}");
+    assert!(!home.path().join("elsewhere").exists(), "nothing is made");
+}
