@@ -1,6 +1,7 @@
 //! What goes into a store and comes out of it, beside the rules' own types.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use verdict::{
     Closed, Digest, Event, Json, LeaseId, Name, Refusal, Request, Scope, Stamp, Subject, Task,
@@ -8,10 +9,17 @@ use verdict::{
 };
 
 /// A task is never named without its scope.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskKey {
     pub scope: Scope,
     pub id: TaskId,
+}
+
+/// Ids are unique across scopes, so that the id alone spreads keys; equality still asks for both.
+impl Hash for TaskKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
+    }
 }
 
 /// What a task was submitted with that no rule looks at. Written once.

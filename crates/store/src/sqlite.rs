@@ -10,12 +10,14 @@
 pub mod backup;
 mod batch;
 mod browse;
+mod fresh;
 mod keys;
 mod lock;
 mod opening;
 mod order;
 mod reads;
 mod rows;
+mod running;
 mod trouble;
 mod writer;
 mod writes;

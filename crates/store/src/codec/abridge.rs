@@ -4,8 +4,10 @@
 //! back ([`restore`]) where the digest still matches, so nobody outside notices; where it does not,
 //! the digest itself is shown, and `verify` reports the difference.
 
+use std::borrow::Cow;
+
 use verdict::event::{Event, Next};
-use verdict::request::{Outcome, Request};
+use verdict::request::{Outcome, Report, Request};
 use verdict::{Closed, Digest, End, Fault, Json, Text};
 
 use crate::row::Entry;
@@ -22,7 +24,10 @@ pub struct Payloads<'a> {
 
 /// The entry as it is stored.
 #[must_use]
-pub fn abridge(entry: &Entry) -> Entry {
+pub fn abridge(entry: &Entry) -> Cow<'_, Entry> {
+    if !has_long_texts(entry) {
+        return Cow::Borrowed(entry);
+    }
     let mut entry = entry.clone();
     if let Request::Report(report) = &mut entry.request {
         shorten_json(&mut report.claims);
@@ -43,7 +48,43 @@ pub fn abridge(entry: &Entry) -> Entry {
             _ => {}
         }
     }
-    entry
+    Cow::Owned(entry)
+}
+
+/// Most entries are short, and are stored as they are.
+fn has_long_texts(entry: &Entry) -> bool {
+    entry.events.iter().any(|event| match event {
+        Event::AttemptClosed { closed, next } => {
+            is_long(closed.claims.as_ref())
+                || has_long_trace(closed.fault.as_ref())
+                || matches!(next, Next::End(end) if has_long_end(end))
+        }
+        Event::Ended(end) => has_long_end(end),
+        _ => false,
+    }) || matches!(&entry.request, Request::Report(report) if has_long_report(report))
+}
+
+fn has_long_report(report: &Report) -> bool {
+    is_long(report.claims.as_ref())
+        || match &report.outcome {
+            Outcome::Succeeded { output } | Outcome::Cancelled { output } => {
+                is_long(output.as_ref())
+            }
+            Outcome::Failed(fault) => has_long_trace(Some(fault)),
+        }
+}
+
+fn has_long_end(end: &End) -> bool {
+    is_long(end.output.as_ref()) || has_long_trace(end.fault.as_ref())
+}
+
+fn is_long(json: Option<&Json>) -> bool {
+    json.is_some_and(|json| json.as_str().len() > KEPT_MAX)
+}
+
+fn has_long_trace(fault: Option<&Fault>) -> bool {
+    let trace = fault.and_then(|fault| fault.stack_trace.as_ref());
+    trace.is_some_and(|trace| trace.as_str().len() > KEPT_MAX)
 }
 
 /// The entry as it was saved, as far as the other tables still say the same.

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use verdict::{Closed, LeaseId, Subject, Task, TaskId, Time};
 
+use super::fresh::{Fresh, FreshTasks};
 use super::order::Marks;
 use super::rows::LiveRow;
 use super::writer::SqliteWriter;
@@ -21,6 +22,8 @@ pub struct SqliteBatch<'w> {
     writer: &'w mut SqliteWriter,
     /// Where tasks that this batch has read or saved are, in the table and in the order.
     known: HashMap<TaskId, Known>,
+    /// Tasks that this batch created, not yet in `live`.
+    fresh: FreshTasks,
     now: Option<Time>,
     state: State,
     writes: Writes,
@@ -30,6 +33,8 @@ struct Known {
     row: i64,
     /// `None` once the task has ended.
     marks: Option<Marks>,
+    /// How long its history is.
+    entries: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,8 +59,8 @@ impl<'w> SqliteBatch<'w> {
             .and_then(|mut begin| begin.execute([]))
             .map_err(trouble::while_doing("beginning a batch"))?;
         writer.memory.begin();
-        let (known, now) = (HashMap::new(), None);
-        Ok(Self { writer, known, now, state: State::Open, writes: Writes::None })
+        let (known, fresh, now) = (HashMap::new(), FreshTasks::default(), None);
+        Ok(Self { writer, known, fresh, now, state: State::Open, writes: Writes::None })
     }
 
     /// Runs one step; the first failure rolls the whole batch back.
@@ -92,20 +97,39 @@ impl<'w> SqliteBatch<'w> {
     }
 
     fn row_of(&self, id: TaskId) -> rusqlite::Result<Option<i64>> {
-        match self.known.get(&id) {
-            Some(known) => Ok(Some(known.row)),
-            None => reads::row_of(&self.writer.connection, id),
+        match (self.known.get(&id), self.writer.memory.running.get(id)) {
+            (Some(known), _) => Ok(Some(known.row)),
+            (None, Some(live)) => Ok(Some(live.row)),
+            (None, None) => reads::row_of(&self.writer.connection, id),
         }
     }
 
     fn live(&mut self, id: TaskId) -> rusqlite::Result<Option<LiveRow>> {
-        let Some(row) = self.row_of(id)? else { return Ok(None) };
-        let live = reads::live(&self.writer.connection, row)?;
-        if let Some(live) = &live {
-            let marks = Marks::of(&live.task, live.lane);
-            self.known.insert(id, Known { row, marks: Some(marks) });
+        if let Some(fresh) = self.fresh.get(id) {
+            return Ok(Some(fresh.live.clone()));
+        }
+        let live = match self.writer.memory.running.get(id) {
+            Some(live) => Some(live.clone()),
+            None => self.stored(id)?,
+        };
+        if let Some(LiveRow { row, lane, task }) = &live {
+            let (row, marks, entries) = (*row, Some(Marks::of(task, *lane)), task.entries);
+            self.known.insert(id, Known { row, marks, entries });
         }
         Ok(live)
+    }
+
+    fn stored(&mut self, id: TaskId) -> rusqlite::Result<Option<LiveRow>> {
+        let Some(row) = self.row_of(id)? else { return Ok(None) };
+        let live = reads::live(&self.writer.connection, row)?;
+        live.iter().for_each(|live| self.writer.memory.running.keep(live));
+        Ok(live)
+    }
+
+    /// Whether a lease is the task's present one, which therefore has no closed attempt.
+    fn is_held(&self, id: TaskId, lease: LeaseId) -> bool {
+        let live = self.writer.memory.running.get(id);
+        live.and_then(|live| live.task.lease()).is_some_and(|held| held.id == lease)
     }
 
     /// A live task that memory knows about must be in the table.
@@ -127,6 +151,9 @@ impl<'w> SqliteBatch<'w> {
     }
 
     fn ready_row(&mut self, id: TaskId) -> Result<Ready, Trouble> {
+        if let Some(Fresh { live, spec }) = self.fresh.get(id) {
+            return Ok(Ready { task: live.task.clone(), spec: spec.clone() });
+        }
         let live = self.expect_live(id)?;
         let spec = reads::spec(&self.writer.connection, live.row)?;
         Ok(Ready { task: live.task, spec })
@@ -172,8 +199,10 @@ impl<'w> SqliteBatch<'w> {
             .map_err(|error| conflict_if_known(error, task.id))?;
         let marks = match after {
             Subject::Live(live) => {
-                writes::live_insert(connection, row, lane, live)?;
-                Some(Marks::of(live, lane))
+                let live = LiveRow { row, lane, task: live.clone() };
+                let marks = Marks::of(&live.task, lane);
+                self.fresh.add(Fresh { live, spec: spec.clone() });
+                Some(marks)
             }
             Subject::Done(done) => {
                 writes::done_insert(connection, row, done)?;
@@ -187,7 +216,7 @@ impl<'w> SqliteBatch<'w> {
         }
         self.writer.memory.next_row += 1;
         self.writer.memory.moved(None, marks.clone());
-        self.known.insert(task.id, Known { row, marks });
+        self.known.insert(task.id, Known { row, marks, entries: 0 });
         Ok(())
     }
 
@@ -204,28 +233,58 @@ impl<'w> SqliteBatch<'w> {
             self.live(id)?;
         }
         let Some(known) = self.known.get(&id) else { return Err(conflict(id)) };
-        let (row, connection) = (known.row, &self.writer.connection);
+        let (row, entries) = (known.row, known.entries);
         let marks = match after {
             Subject::Live(task) => {
-                guard(writes::live_update(connection, row, before, task)?, id)?;
+                self.change(row, before, task)?;
                 Some(self.writer.marks(task))
             }
             Subject::Done(done) => {
-                guard(writes::live_delete(connection, row, before)?, id)?;
-                writes::done_insert(connection, row, done)?;
+                self.end(row, before, id)?;
+                writes::done_insert(&self.writer.connection, row, done)?;
                 None
             }
             Subject::Absent => None,
         };
-        let earlier = self.known.insert(id, Known { row, marks: marks.clone() });
+        let earlier = self.known.insert(id, Known { row, marks: marks.clone(), entries });
         self.writer.memory.moved(earlier.and_then(|known| known.marks), marks);
+        Ok(())
+    }
+
+    /// A task of this very batch is changed where it waits to be written.
+    fn change(&mut self, row: i64, before: u32, task: &Task) -> Result<(), Trouble> {
+        if let Some(fresh) = self.fresh.get_mut(task.id) {
+            guard(usize::from(fresh.live.task.revision == before), task.id)?;
+            fresh.live.task = task.clone();
+            return Ok(());
+        }
+        guard(writes::live_update(&self.writer.connection, row, before, task)?, task.id)?;
+        let lane = self.writer.marks(task).lane;
+        self.writer.memory.running.keep(&LiveRow { row, lane, task: task.clone() });
+        Ok(())
+    }
+
+    fn end(&mut self, row: i64, before: u32, id: TaskId) -> Result<(), Trouble> {
+        if let Some(fresh) = self.fresh.remove(id) {
+            return guard(usize::from(fresh.live.task.revision == before), id);
+        }
+        self.writer.memory.running.forget(id);
+        guard(writes::live_delete(&self.writer.connection, row, before)?, id)
+    }
+
+    /// Writes what this batch created, in its final form and in order of arrival.
+    fn write_fresh(&mut self) -> Result<(), Trouble> {
+        for Fresh { live, .. } in self.fresh.take() {
+            writes::live_insert(&self.writer.connection, live.row, live.lane, &live.task)?;
+            self.writer.memory.running.keep(&live);
+        }
         Ok(())
     }
 
     fn save_rows(&mut self, change: &Change) -> Result<(), Trouble> {
         let id = named(&change.after)?.id;
-        let row = self.known.get(&id).expect("the task was saved just now").row;
-        let connection = &self.writer.connection;
+        let known = self.known.get_mut(&id).expect("the task was saved just now");
+        let (row, connection) = (known.row, &self.writer.connection);
         for closed in &change.closed {
             if closed.task != id {
                 return Err(invalid("an attempt of another task"));
@@ -233,9 +292,11 @@ impl<'w> SqliteBatch<'w> {
             writes::attempt(connection, row, closed)?;
         }
         for entry in &change.entries {
-            if writes::entry(connection, row, entry)? == 0 {
+            known.entries += 1;
+            if entry.n != known.entries {
                 return Err(invalid("a history entry out of order"));
             }
+            writes::entry(connection, row, entry)?;
         }
         Ok(())
     }
@@ -254,6 +315,7 @@ impl<'w> SqliteBatch<'w> {
         let writes = self.writes;
         self.step("finishing a batch", |batch| {
             if writes == Writes::Some {
+                batch.write_fresh()?;
                 writes::clock(&batch.writer.connection, now)?;
                 batch.writer.memory.clear_keys(&batch.writer.connection, now)?;
             }
@@ -295,9 +357,14 @@ impl Batch for SqliteBatch<'_> {
         leases: &[(TaskId, LeaseId)],
     ) -> Result<Vec<Option<Closed>>, Failure> {
         self.step("loading closed attempts", |batch| {
-            let find = |(id, lease): &(TaskId, LeaseId)| match batch.row_of(*id)? {
-                Some(row) => Ok(reads::attempt(&batch.writer.connection, *id, row, *lease)?),
-                None => Ok(None),
+            let find = |(id, lease): &(TaskId, LeaseId)| {
+                if batch.is_held(*id, *lease) {
+                    return Ok(None);
+                }
+                match batch.row_of(*id)? {
+                    Some(row) => Ok(reads::attempt(&batch.writer.connection, *id, row, *lease)?),
+                    None => Ok(None),
+                }
             };
             leases.iter().map(find).collect()
         })

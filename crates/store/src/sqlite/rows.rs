@@ -124,6 +124,7 @@ pub(super) const TASK: &str = "l.row, l.lane, l.id, n.tenant, n.workspace, n.kin
     l.expires_at, l.attempt_at, l.heard, l.progress";
 
 /// A live task with where it is stored.
+#[derive(Clone)]
 pub(super) struct LiveRow {
     pub(super) row: i64,
     pub(super) lane: LaneId,

@@ -9,6 +9,7 @@ use super::batch::SqliteBatch;
 use super::keys::KeyBook;
 use super::order::{LaneId, Marks, Order};
 use super::rows::{self, Columns, MARKS};
+use super::running::RunningTasks;
 use super::{Shared, opening, reads, trouble, writes};
 use crate::failure::{Failure, FailureKind};
 use crate::row::ApiKey;
@@ -25,6 +26,7 @@ pub struct SqliteWriter {
 pub(super) struct Memory {
     pub(super) order: Order,
     pub(super) keys: KeyBook,
+    pub(super) running: RunningTasks,
     pub(super) next_row: i64,
     undo: Vec<Undo>,
     mark: Mark,
@@ -60,7 +62,8 @@ impl Memory {
                 .query_row("SELECT coalesce(max(row), 0) + 1 FROM inputs", [], |row| row.get(0))?;
         let keys = KeyBook::rebuild(connection)?;
         let mark = Mark { lanes: order.lane_count(), next_row, keys_cleared: keys.cleared() };
-        Ok(Self { order, keys, next_row, undo: Vec::new(), mark })
+        let running = RunningTasks::default();
+        Ok(Self { order, keys, running, next_row, undo: Vec::new(), mark })
     }
 
     pub(super) fn begin(&mut self) {
@@ -73,6 +76,7 @@ impl Memory {
     }
 
     pub(super) fn rollback(&mut self) {
+        self.running.clear();
         for step in std::mem::take(&mut self.undo).into_iter().rev() {
             match step {
                 Undo::Moved { before, after } => {

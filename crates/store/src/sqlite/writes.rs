@@ -221,14 +221,12 @@ pub(super) fn attempt(connection: &Connection, row: i64, closed: &Closed) -> Wri
     Ok(())
 }
 
-/// How many rows were written: none when the entry does not follow the last one.
-pub(super) fn entry(connection: &Connection, row: i64, entry: &Entry) -> Written<usize> {
+pub(super) fn entry(connection: &Connection, row: i64, entry: &Entry) -> Written<()> {
     let entry = abridge::abridge(entry);
     connection
         .prepare_cached(
             "INSERT INTO history (task, n, at, epoch, rules, request, loaded, events)
-             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
-             WHERE ?2 = 1 + coalesce((SELECT max(n) FROM history WHERE task = ?1), 0)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
         .execute(params![
             row,
@@ -239,7 +237,8 @@ pub(super) fn entry(connection: &Connection, row: i64, entry: &Entry) -> Written
             entry.request.write(),
             written(entry.loaded.as_ref()),
             entry.events.write(),
-        ])
+        ])?;
+    Ok(())
 }
 
 /// The first refusal of its kind under a lease; later ones say nothing new.

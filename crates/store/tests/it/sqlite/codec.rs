@@ -202,7 +202,7 @@ fn payloads_are_stored_once_and_come_back_with_the_entry() {
         {
             *fault = attempt.fault.clone().unwrap();
         }
-        let short = abridge::abridge(&whole);
+        let short = abridge::abridge(&whole).into_owned();
         assert!(!short.events.write().contains("0,0,0"), "no output in the history");
         assert!(!short.events.write().contains("llll"), "no claims in the history");
         let attempts = [attempt.clone()];

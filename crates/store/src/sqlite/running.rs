@@ -1,0 +1,42 @@
+//! Running tasks, as the table `live` has them: nearly every call is about one of them.
+//!
+//! Kept with each save, and forgotten altogether when a batch is rolled back, so that it never says
+//! more than the database. A task that is missing here is read from the table.
+
+use std::collections::HashMap;
+
+use verdict::TaskId;
+
+use super::rows::LiveRow;
+
+/// More tasks than one machine's workers hold; each takes half a kibibyte.
+const KEPT_MAX: usize = 32_768;
+
+#[derive(Default)]
+pub(super) struct RunningTasks {
+    tasks: HashMap<TaskId, LiveRow>,
+}
+
+impl RunningTasks {
+    pub(super) fn get(&self, id: TaskId) -> Option<&LiveRow> {
+        self.tasks.get(&id)
+    }
+
+    /// Remembers the task if it runs, and forgets it if it does not.
+    pub(super) fn keep(&mut self, live: &LiveRow) {
+        let id = live.task.id;
+        if live.task.lease().is_none() {
+            self.tasks.remove(&id);
+        } else if self.tasks.len() < KEPT_MAX || self.tasks.contains_key(&id) {
+            self.tasks.insert(id, live.clone());
+        }
+    }
+
+    pub(super) fn forget(&mut self, id: TaskId) {
+        self.tasks.remove(&id);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.tasks.clear();
+    }
+}
