@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    backup, bench, dev, doctor, explain, restore, runs, serve, submit, tour, verify, work,
+    backup, bench, completions, dev, doctor, explain, restore, runs, serve, submit, tour, verify,
+    work,
 };
 
 /// What it is, how to begin, what there is, how it ends.
@@ -89,6 +90,10 @@ pub(crate) enum Command {
     Restore(restore::Arguments),
     /// Check profile, server, key, clock, files and room, with remedies
     Doctor(doctor::Arguments),
+    /// Print completions for a shell
+    Completions(completions::Arguments),
+    /// Write manual pages
+    Man(completions::ManArguments),
     /// Measure how fast Tenure is on this machine
     Bench(bench::Arguments),
     /// A worker for the tour that says what it was granted and answered

@@ -7,6 +7,7 @@
 mod args;
 mod backup;
 mod bench;
+mod completions;
 mod dev;
 mod doctor;
 mod exit;
@@ -85,6 +86,8 @@ async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended
         Command::Backup(arguments) => backup::run(format, &arguments),
         Command::Restore(arguments) => restore::run(format, &arguments),
         Command::Doctor(arguments) => doctor::run(format, everywhere, arguments).await,
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => completions::man(format, &arguments),
         Command::TourWorker(arguments) => tour::worker::run(connect()?, arguments).await,
     }
 }

@@ -2,9 +2,21 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 12] = [
-    "tour", "dev", "serve", "submit", "runs", "queues", "work", "verify", "backup", "restore",
-    "explain", "doctor",
+const COMMANDS: [&str; 14] = [
+    "tour",
+    "dev",
+    "serve",
+    "submit",
+    "runs",
+    "queues",
+    "work",
+    "verify",
+    "backup",
+    "restore",
+    "explain",
+    "doctor",
+    "completions",
+    "man",
 ];
 
 #[test]

@@ -1,0 +1,118 @@
+//! What is installed beside the binary: completions, manual pages, the unit, the dashboard.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::home::{Home, Process};
+
+fn deployed(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[test]
+fn every_shell_is_told_every_command() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = home.run(&["completions", shell]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        for command in ["backup", "explain", "doctor"] {
+            assert!(ran.stdout.contains(command), "{command} for {shell}");
+        }
+    }
+    let script = home.run(&["completions", "bash"]).stdout;
+    std::fs::write(home.path().join("script"), script).unwrap();
+    let checked = std::process::Command::new("bash")
+        .args(["-n", "script"])
+        .current_dir(home.path())
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+#[test]
+fn there_is_a_page_for_the_program_and_for_each_command() {
+    let home = Home::new();
+    assert_eq!(home.run(&["man", "pages/man1"]).code, 0);
+    let page = |name: &str| -> PathBuf { home.path().join("pages/man1").join(name) };
+    for name in ["tenure.1", "tenure-backup.1", "tenure-runs-cancel.1"] {
+        let text = std::fs::read_to_string(page(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(text.contains(".TH "), "{name} is a manual page");
+    }
+}
+
+/// Names as a scraper stores them: counters end in `_total`, histograms have three series.
+fn exposed(home: &Home) -> BTreeSet<String> {
+    let profile: Value = serde_json::from_slice(&std::fs::read(home.profile()).unwrap()).unwrap();
+    let address = profile["url"].as_str().unwrap().strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    kinds
+        .map(|(name, kind)| match kind {
+            "counter" => format!("{name}_total"),
+            "histogram" => format!("{name}_bucket"),
+            _ => name.to_owned(),
+        })
+        .collect()
+}
+
+fn metrics_in(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    words.filter(|word| word.starts_with("tenure_")).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_dashboard_shows_exactly_what_the_server_exposes() {
+    let home = Home::new();
+    let _server = home.serve();
+    // A failure, a retry and an end, so that every counter with labels has one.
+    let _worker =
+        Process::start(home.tenure(&["work", "--json", "--queue", "q", "--exec", "false"]));
+    let id = home.submit(&["k", "--queue", "q", "--max-attempts", "2", "--retry-base-ms", "1"]);
+    home.ended(&id);
+    let dashboard: Value = serde_json::from_str(&deployed("grafana/tenure.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let expressions = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let shown: BTreeSet<String> =
+        expressions.flat_map(|target| metrics_in(target["expr"].as_str().unwrap())).collect();
+    assert_eq!(shown, exposed(&home));
+}
+
+#[test]
+fn the_unit_starts_the_server_with_flags_it_knows_and_waits_for_its_drain() {
+    let unit = deployed("systemd/tenure.service");
+    let start =
+        unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/tenure ")).unwrap();
+    let home = Home::new();
+    let store = format!("sqlite:{}", home.path().join("tenure.db").display());
+    let arguments: Vec<&str> = start
+        .split(' ')
+        .map(|argument| match argument {
+            "127.0.0.1:7400" => "127.0.0.1:0",
+            "sqlite:/var/lib/tenure/tenure.db" => &store,
+            other => other,
+        })
+        .chain(["--json"])
+        .collect();
+    let mut server = Process::start(home.tenure(&arguments));
+    assert!(server.line()["url"].is_string());
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), 0);
+    for setting in [
+        "Type=exec",
+        "DynamicUser=yes",
+        "StateDirectory=tenure",
+        "ProtectSystem=strict",
+        "TimeoutStopSec=30s",
+    ] {
+        assert!(unit.lines().any(|line| line == setting), "{setting}");
+    }
+}
