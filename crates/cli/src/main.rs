@@ -7,6 +7,7 @@
 mod args;
 mod backup;
 mod bench;
+mod bulk;
 mod completions;
 mod dev;
 mod doctor;

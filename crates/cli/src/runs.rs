@@ -24,7 +24,7 @@ pub(crate) enum Verb {
     Show(Id),
     /// Follow a run until it ends; the exit code tells how it ended
     Watch(watch::Arguments),
-    /// Ask a run to stop
+    /// Ask a run to stop, or many by queue, kind, state or label
     Cancel(cancel::Arguments),
     /// Print every decision about a run, in order
     History(Id),

@@ -1,8 +1,9 @@
-//! `tenure runs cancel`.
+//! `tenure runs cancel`: one run by its id, or many by what they have in common.
 
 use tenure::{Client, Force};
 use wire::State;
 
+use crate::bulk::{self, Common, Manner};
 use crate::exit::{Ended, Exit};
 use crate::output::{self, Format};
 use crate::server;
@@ -10,8 +11,12 @@ use crate::server;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The run's id
-    #[arg(value_name = "RUN")]
-    id: String,
+    #[arg(value_name = "RUN", required_unless_present = "common", conflicts_with = "common")]
+    id: Option<String>,
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    manner: Manner,
     /// Told to the worker
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -22,10 +27,21 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
     let force = if arguments.force { Force::Revoke } else { Force::Ask };
-    let accepted = client
-        .cancel(&arguments.id, arguments.reason.as_deref(), force)
-        .await
-        .map_err(server::complaint)?;
+    let Arguments { id, common, manner, reason, .. } = arguments;
+    match id {
+        Some(id) => one(client, format, &id, reason.as_deref(), force).await,
+        None => bulk::cancel(client, format, common, manner, reason, force).await,
+    }
+}
+
+async fn one(
+    client: Client,
+    format: Format,
+    id: &str,
+    reason: Option<&str>,
+    force: Force,
+) -> Ended {
+    let accepted = client.cancel(id, reason, force).await.map_err(server::complaint)?;
     match (format, accepted.state) {
         (Format::Json, _) => output::json(&accepted)?,
         (Format::People, State::Running) => {

@@ -9,6 +9,7 @@ mod guide;
 mod help;
 mod home;
 mod operate_backup;
+mod operate_bulk;
 mod operate_deploy;
 mod operate_doctor;
 mod operate_explain;
