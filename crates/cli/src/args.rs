@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    backup, bench, completions, dev, doctor, explain, restore, runs, serve, submit, tour, verify,
-    work,
+    audit, backup, bench, completions, dev, doctor, explain, keys, restore, runs, serve, submit,
+    tour, verify, work,
 };
 
 /// What it is, how to begin, what there is, how it ends.
@@ -80,6 +80,11 @@ pub(crate) enum Command {
     Explain(explain::Arguments),
     /// Show what waits and runs, queue by queue
     Queues,
+    /// Make, list, rotate and revoke API keys
+    #[command(subcommand)]
+    Keys(keys::Verb),
+    /// Show who administered what, and who was refused
+    Audit(audit::Arguments),
     /// Work off a queue with any program
     Work(work::Arguments),
     /// Check a store offline: fold its history and compare with its tables

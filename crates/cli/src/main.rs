@@ -5,6 +5,7 @@
 //! ([`exit::Exit`]).
 
 mod args;
+mod audit;
 mod backup;
 mod bench;
 mod bulk;
@@ -13,6 +14,7 @@ mod dev;
 mod doctor;
 mod exit;
 mod explain;
+mod keys;
 mod output;
 mod profile;
 mod queues;
@@ -81,6 +83,8 @@ async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended
         Command::Runs(verb) => runs::run(connect()?, format, verb).await,
         Command::Explain(arguments) => explain::run(connect()?, format, arguments).await,
         Command::Queues => queues::run(connect()?, format).await,
+        Command::Keys(verb) => keys::run(connect()?, format, verb).await,
+        Command::Audit(arguments) => audit::run(connect()?, format, arguments).await,
         Command::Work(arguments) => work::run(connect()?, format, arguments).await,
         Command::Bench(arguments) => bench::run(format, everywhere, arguments).await,
         Command::Verify(arguments) => verify::run(format, arguments).await,

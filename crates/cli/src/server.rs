@@ -87,6 +87,10 @@ fn remedy(code: Code) -> Option<&'static str> {
         }
         Code::Forbidden => "use a key with the role this needs",
         Code::RunNotFound | Code::TaskNotFound => "`tenure runs list` shows the runs there are",
+        Code::KeyNotFound => "`tenure keys list` shows the keys there are",
+        Code::LastAdminKey => {
+            "make another with `tenure keys create --role admin`, or rotate this one with --overlap 0s"
+        }
         Code::IdempotencyKeyReused => "use another --idempotency-key, or submit the same run again",
         Code::RunAlreadyTerminal => "`tenure runs show` tells how it ended",
         Code::TooManyRequests | Code::Overloaded | Code::Unavailable | Code::ShuttingDown => {

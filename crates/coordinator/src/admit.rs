@@ -5,14 +5,19 @@
 //! verifies its credential. Nothing here says whether a call is granted: a token proves that we
 //! issued it, and the row says whether it still counts.
 
+pub(crate) mod administer;
 pub mod api_key;
 mod cursor;
 pub mod keyring;
+mod known;
+pub(crate) mod refusals;
 pub mod token;
 
-pub use api_key::{AdminPrincipal, ApiKeys, ClientPrincipal, NewKey, Role, WorkerPrincipal};
+pub use api_key::{AdminPrincipal, ClientPrincipal, NewKey, Role, WorkerPrincipal};
 pub(crate) use cursor::Cursors;
 pub use keyring::{Keyring, KeyringError};
+pub use known::ApiKeys;
+pub(crate) use known::KeyRefused;
 pub use token::{TaskPrincipal, TokenRefused, TokenScope};
 
 /// Compares secrets in a time that does not depend on where they differ.

@@ -14,6 +14,7 @@
 //! Answers leave after the commit is durable, never before. Between two batches nothing is kept
 //! but what may be lost: waiting polls.
 
+mod administer;
 mod batch;
 mod bisect;
 mod hearing;
@@ -73,6 +74,7 @@ pub(crate) struct Carrier<S: Store> {
 struct Arrivals {
     groups: Vec<Group>,
     items: usize,
+    acts: Vec<administer::Act>,
     nudges: Vec<oneshot::Sender<()>>,
     close: bool,
 }
@@ -160,6 +162,7 @@ impl<S: Store> Carrier<S> {
             None => self.carry(arrivals.groups).await?,
             Some(shortage) => self.refuse(arrivals.groups, shortage),
         }
+        self.administer(arrivals.acts).await?;
         self.polls.answer_overdue(tokio::time::Instant::now());
         // A nudge asks for a round trip and nothing more; its asker may have left.
         for nudge in arrivals.nudges {
@@ -205,6 +208,10 @@ impl<S: Store> Carrier<S> {
             Arrival::Poll(poll) => {
                 arrivals.items += 1;
                 self.polls.add(poll);
+            }
+            Arrival::Administer { act, reply } => {
+                arrivals.items += 1;
+                arrivals.acts.push(administer::Act { act, reply });
             }
             Arrival::Nudge(nudge) => arrivals.nudges.push(nudge),
             Arrival::Polling(asked) => self.polls.tell_count(asked),

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use store::{Failure, Store, TaskKey};
+use store::{Administration, Failure, Store, TaskKey};
 use tokio::sync::{oneshot, watch as channel};
 use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::{LeaseId, Name, Request, Scope, TaskId, Time};
@@ -151,6 +151,11 @@ impl<S: Store> Coordinator<S> {
 
     pub async fn cancel(&self, key: TaskKey, cancel: Cancel) -> Reply {
         self.about(key, Request::Cancel(cancel)).await
+    }
+
+    /// Writes an administrative act with its record. Goes through the carrier, which has the writer.
+    pub async fn administer(&self, act: Administration) -> Result<(), Trouble> {
+        self.intake.administer(act).await
     }
 
     /// Gives back grants whose answer could not be handed over. Best effort: the lease's own end

@@ -8,6 +8,7 @@
 //! token's signature, then the body's shape, then the token against path and body, and the rules do
 //! the rest.
 
+mod audit;
 mod body;
 mod caller;
 mod cancel;
@@ -22,6 +23,7 @@ mod health;
 mod heartbeat;
 mod heartbeats;
 mod history;
+mod keys;
 mod lease;
 mod metrics;
 mod openapi;
@@ -59,6 +61,10 @@ pub fn router<S: Store>(door: Door<S>) -> Router {
         .route("/v1/tasks/{task}/completed", post(completed::completed::<S>))
         .route("/v1/reports", post(reports::reports::<S>))
         .route("/v1/heartbeats", post(heartbeats::heartbeats::<S>))
+        .route("/v1/keys", post(keys::create::<S>).get(keys::list::<S>))
+        .route("/v1/keys/{key}/rotate", post(keys::rotate::<S>))
+        .route("/v1/keys/{key}/revoke", post(keys::revoke::<S>))
+        .route("/v1/audit", get(audit::audit::<S>))
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz::<S>))
         .route("/version", get(health::version))

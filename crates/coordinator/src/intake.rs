@@ -4,7 +4,7 @@
 //! is overloaded it refuses new work long before it refuses a heartbeat or a report, because those
 //! release load. Nothing waits here by a timer: a batch is what was waiting when the last one ended.
 
-use store::TaskKey;
+use store::{Administration, TaskKey};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use verdict::{LeaseId, Name, Request, Scope};
@@ -23,6 +23,11 @@ const LEASED_WAITING_MAX: usize = 16_384;
 pub(crate) enum Arrival {
     Group(Group),
     Poll(WaitingPoll),
+    /// Written in a transaction of its own, between two batches.
+    Administer {
+        act: Administration,
+        reply: oneshot::Sender<Result<(), Trouble>>,
+    },
     /// Answered when the batch it arrived in is through: proof that the carrier moves.
     Nudge(oneshot::Sender<()>),
     /// Answered with how many polls want such a task now.
@@ -95,6 +100,14 @@ impl Intake {
         self.send(&self.new_work, Arrival::Poll(WaitingPoll { poll, reply }))?;
         let mut taker = Taker { intake: self, granted };
         (&mut taker.granted).await.unwrap_or(Err(Trouble::ShuttingDown))
+    }
+
+    /// Answers when the act is durable.
+    pub(crate) async fn administer(&self, act: Administration) -> Result<(), Trouble> {
+        let (reply, written) = oneshot::channel();
+        self.send(&self.new_work, Arrival::Administer { act, reply })?;
+        // A carrier that stopped without answering may have committed.
+        written.await.unwrap_or(Err(Trouble::Unknown))
     }
 
     /// Sends without waiting for an answer; used for what must not be forgotten but has no caller.

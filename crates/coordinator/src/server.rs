@@ -12,12 +12,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use store::{Failure, Store, Writer};
+use store::{CommitFailure, Failure, Store, Writer};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::admit::administer;
 use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey};
 use crate::coordinator::{Coordinator, Ended, Options};
 use crate::http::{Door, Patience, router};
@@ -146,11 +147,15 @@ async fn remember<S: Store>(store: &S, new_keys: &[NewKey]) -> Result<(), Failur
     if new_keys.is_empty() {
         return Ok(());
     }
+    let now = store.now();
+    let keys = new_keys.iter().map(|key| key.row(now)).collect();
     let mut writer = store.writer().await?;
-    for key in new_keys {
-        writer.put_api_key(&key.row(store.now())).await?;
-    }
-    Ok(())
+    let (CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure)) =
+        match writer.administer(&administer::founding(keys, now)).await {
+            Ok(()) => return Ok(()),
+            Err(failed) => failed,
+        };
+    Err(failure)
 }
 
 impl<S: Store> Server<S> {

@@ -4,8 +4,9 @@ use std::future::Future;
 
 use verdict::{Closed, Scope, TaskId};
 
+use crate::administration::{ApiKey, AuditFilter, Audited};
 use crate::failure::Failure;
-use crate::row::{ApiKey, Entry, Filter, Found, QueueDepth, Refused, TaskKey};
+use crate::row::{Entry, Filter, Found, QueueDepth, Refused, TaskKey};
 
 pub trait Browse: Clone + Send + Sync + 'static {
     fn find(&self, key: &TaskKey) -> impl Future<Output = Result<Option<Found>, Failure>> + Send;
@@ -45,6 +46,12 @@ pub trait Browse: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<usize, Failure>> + Send;
 
     fn api_keys(&self) -> impl Future<Output = Result<Vec<ApiKey>, Failure>> + Send;
+
+    /// What was administered and refused, newest first, at most `filter.limit`.
+    fn audit(
+        &self,
+        filter: &AuditFilter,
+    ) -> impl Future<Output = Result<Vec<Audited>, Failure>> + Send;
 
     /// All tasks of all scopes in order of id, for `verify`.
     fn everything(

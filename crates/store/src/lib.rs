@@ -4,6 +4,7 @@
 //! is the suite that both must pass. Rules live in `verdict`; this crate only keeps their results,
 //! selects by two numbers they give (`claimable_at`, `wakes_at`) and guards revisions.
 
+pub mod administration;
 pub mod browse;
 pub mod clock;
 pub mod codec;
@@ -15,12 +16,13 @@ pub mod seam;
 pub mod sqlite;
 pub mod verify;
 
+pub use administration::{Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret};
 pub use browse::Browse;
 pub use clock::{Ahead, Clock, Reading, SystemClock};
 pub use failure::{CommitFailure, Failure, FailureKind};
 pub use memory::{ManualClock, MemoryStore, Writers};
 pub use row::{
-    ApiKey, Change, Entry, Filter, Found, Held, Key, PollRef, QueueDepth, Ready, Refused, Renewals,
+    Change, Entry, Filter, Found, Held, Key, PollRef, QueueDepth, Ready, Refused, Renewals,
     Resources, Spec, TaskKey, Want,
 };
 pub use seam::{Batch, Loaded, Opened, Store, Writer};

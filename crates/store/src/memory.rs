@@ -23,9 +23,9 @@ pub use self::batch::MemoryBatch;
 pub use self::browse::MemoryBrowse;
 pub use self::manual_clock::ManualClock;
 use self::tables::Shared;
+use crate::administration::Administration;
 use crate::clock::{Ahead, Clock, Reading};
-use crate::failure::{Failure, FailureKind};
-use crate::row::ApiKey;
+use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::seam::{Opened, Store, Writer};
 
 /// How many writers may work at once.
@@ -161,11 +161,10 @@ impl Writer for MemoryWriter {
         running.map(|task| task.policy.lease).min()
     }
 
-    async fn put_api_key(&mut self, key: &ApiKey) -> Result<(), Failure> {
+    async fn administer(&mut self, act: &Administration) -> Result<(), CommitFailure> {
         let mut shared = lock(&self.shared);
-        shared.check_life(self.life)?;
-        shared.tables.api_keys.insert(key.id.clone(), key.clone());
-        Ok(())
+        let written = shared.check_life(self.life).and_then(|()| shared.tables.administer(act));
+        written.map_err(CommitFailure::RolledBack)
     }
 }
 

@@ -183,17 +183,6 @@ pub struct Ready {
     pub spec: Spec,
 }
 
-/// A key that opens the HTTP interface. Only its digest is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiKey {
-    /// The public part, by which it is found and named.
-    pub id: Name,
-    pub scope: Scope,
-    pub roles: Vec<Name>,
-    pub digest: Digest,
-    pub created_at: Time,
-}
-
 /// How full a queue is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueDepth {

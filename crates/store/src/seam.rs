@@ -15,9 +15,10 @@ use std::future::Future;
 
 use verdict::{Closed, LeaseId, Subject, Task, TaskId, Time};
 
+use crate::administration::Administration;
 use crate::browse::Browse;
 use crate::failure::{CommitFailure, Failure};
-use crate::row::{ApiKey, Change, Held, Key, PollRef, Ready, Refused, TaskKey, Want};
+use crate::row::{Change, Held, Key, PollRef, Ready, Refused, TaskKey, Want};
 
 pub trait Store: Clone + Send + Sync + 'static {
     type Writer: Writer;
@@ -60,8 +61,12 @@ pub trait Writer: Send + 'static {
     /// The shortest lease among running tasks: how long a stall may last before it counts.
     fn shortest_lease(&self) -> Option<verdict::Span>;
 
-    /// Remembers an API key. Administration, so outside of batches.
-    fn put_api_key(&mut self, key: &ApiKey) -> impl Future<Output = Result<(), Failure>> + Send;
+    /// Writes one administrative act with its record, in a transaction of its own: administration is
+    /// rare and shares nothing with batches. A key may not change its scope, nor come back once revoked.
+    fn administer(
+        &mut self,
+        act: &Administration,
+    ) -> impl Future<Output = Result<(), CommitFailure>> + Send;
 }
 
 /// One transaction. Dropping it without [`Batch::commit`] rolls it back.

@@ -53,7 +53,7 @@ pub trait Check {
     fn repair(&mut self) {}
 }
 
-type Checked = Result<(), FieldError>;
+pub(crate) type Checked = Result<(), FieldError>;
 
 impl Check for SubmitRun {
     fn check(&self) -> Checked {
@@ -201,11 +201,11 @@ pub fn idempotency_key(field: &str, key: Option<&str>) -> Checked {
     }
 }
 
-fn refuse(field: &str, message: impl Into<String>) -> Checked {
+pub(crate) fn refuse(field: &str, message: impl Into<String>) -> Checked {
     Err(FieldError::new(field, message))
 }
 
-fn within<T: PartialOrd + fmt::Display>(
+pub(crate) fn within<T: PartialOrd + fmt::Display>(
     field: &str,
     value: Option<T>,
     range: RangeInclusive<T>,
@@ -230,11 +230,11 @@ fn name(field: &str, value: &str) -> Checked {
     )
 }
 
-fn optional_name(field: &str, value: Option<&str>) -> Checked {
+pub(crate) fn optional_name(field: &str, value: Option<&str>) -> Checked {
     value.map_or(Ok(()), |value| name(field, value))
 }
 
-fn names(field: &str, values: &[String], max: usize) -> Checked {
+pub(crate) fn names(field: &str, values: &[String], max: usize) -> Checked {
     if values.is_empty() || values.len() > max {
         return refuse(field, format!("must have 1 to {max} entries, but has {}", values.len()));
     }
@@ -244,7 +244,7 @@ fn names(field: &str, values: &[String], max: usize) -> Checked {
     Ok(())
 }
 
-fn text(field: &str, value: Option<&str>) -> Checked {
+pub(crate) fn text(field: &str, value: Option<&str>) -> Checked {
     match value {
         Some(value) if value.len() > MESSAGE_BYTES_MAX => refuse(
             field,

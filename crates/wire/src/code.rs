@@ -40,6 +40,10 @@ pub enum Code {
     Unavailable,
     UnknownOutcome,
     ShuttingDown,
+    KeyNotFound,
+    KeyNotUsable,
+    LastAdminKey,
+    TooManyKeys,
 }
 
 /// The lost authority and the invalid call; where nothing was decided there is no verdict. Codes that
@@ -81,6 +85,10 @@ const fn row(code: Code) -> Row {
         Code::Unavailable             => ("unavailable",               503, None,      "The store refused; nothing was changed"),
         Code::UnknownOutcome          => ("unknown_outcome",           503, None,      "It is unknown whether this took effect"),
         Code::ShuttingDown            => ("shutting_down",             503, None,      "The coordinator is shutting down"),
+        Code::KeyNotFound             => ("key_not_found",             404, None,      "There is no such API key"),
+        Code::KeyNotUsable            => ("key_not_usable",            409, None,      "The API key is revoked or has expired"),
+        Code::LastAdminKey            => ("last_admin_key",            409, None,      "The last administrator key cannot be revoked"),
+        Code::TooManyKeys             => ("too_many_keys",             409, None,      "The tenant has too many API keys"),
     }
 }
 
@@ -93,7 +101,7 @@ impl Code {
         Code::WorkerMismatch, Code::RunAlreadyTerminal, Code::TaskExpired, Code::BodyTooLarge, Code::UriTooLong,
         Code::UnsupportedMediaType, Code::UnknownLease, Code::IdempotencyKeyReused, Code::TooManyRequests,
         Code::HeadersTooLarge, Code::Internal, Code::Overloaded, Code::Unavailable, Code::UnknownOutcome,
-        Code::ShuttingDown,
+        Code::ShuttingDown, Code::KeyNotFound, Code::KeyNotUsable, Code::LastAdminKey, Code::TooManyKeys,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -243,7 +251,15 @@ mod tests {
 
     #[test]
     fn a_worker_may_retry_exactly_where_there_is_no_verdict() {
-        let client_only = [Code::RunNotFound, Code::RunAlreadyTerminal, Code::IdempotencyKeyReused];
+        let client_only = [
+            Code::RunNotFound,
+            Code::RunAlreadyTerminal,
+            Code::IdempotencyKeyReused,
+            Code::KeyNotFound,
+            Code::KeyNotUsable,
+            Code::LastAdminKey,
+            Code::TooManyKeys,
+        ];
         for code in Code::ALL.iter().filter(|code| !client_only.contains(code)) {
             assert_eq!(code.worker_may_retry(), code.verdict().is_none(), "{code}");
             assert!(!code.worker_may_retry() || matches!(code.status(), 429 | 503), "{code}");

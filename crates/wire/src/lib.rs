@@ -10,6 +10,7 @@
 //! - `verdict` is the coordinator's answer, `outcome` the worker's word, `state` the task's condition.
 //! - Every instant is a [`Time`]; opaque JSON ([`Json`]) keeps the bytes it came with.
 
+pub mod admin;
 pub mod answers;
 mod check;
 mod code;
@@ -29,4 +30,4 @@ pub use json::Json;
 pub use openapi::openapi_json;
 pub use parse::{BatchItem, Body, Submit, parse, parse_batch, parse_submit};
 pub use time::{Time, TimeError};
-pub use words::{AttemptOutcome, ErrorCategory, Outcome, State, UnknownWord, Verdict};
+pub use words::{AttemptOutcome, ErrorCategory, Outcome, Role, State, UnknownWord, Verdict};

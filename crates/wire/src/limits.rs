@@ -61,6 +61,13 @@ pub const PAGE_ITEMS_DEFAULT: u32 = 100;
 /// Cursors are ours; anything longer is not one.
 pub const CURSOR_BYTES_MAX: usize = 512;
 
+/// Enough for any split of work between workers; more is what separate keys are for.
+pub const QUEUES_PER_KEY_MAX: usize = 256;
+/// How long the old secret of a rotated key may still count: a month to reach every machine.
+pub const KEY_OVERLAP_MS: RangeInclusive<u64> = 0..=30 * 86_400_000;
+/// A day to hand out the new one.
+pub const KEY_OVERLAP_MS_DEFAULT: u64 = 86_400_000;
+
 /// A third of the lease, as the worker contract advises, unless a long lease would make that too slow.
 pub const fn heartbeat_interval_ms_default(lease_ms: u64) -> u64 {
     let third = lease_ms / 3;

@@ -15,7 +15,7 @@ use utoipa::openapi::{
     ResponseBuilder, Schema, path::ParameterIn,
 };
 
-use crate::{Code, answers, requests};
+use crate::{Code, admin, answers, requests};
 use routes::{Body, ROUTES, Route};
 
 const JSON: &str = "application/json";
@@ -207,6 +207,12 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<answers::Queues>(&mut all);
     add::<answers::Ready>(&mut all);
     add::<answers::Version>(&mut all);
+    add::<admin::CreateKey>(&mut all);
+    add::<admin::RotateKey>(&mut all);
+    add::<admin::NewKey>(&mut all);
+    add::<admin::Key>(&mut all);
+    add::<admin::Keys>(&mut all);
+    add::<admin::AuditLog>(&mut all);
     add::<answers::Problem>(&mut all);
     all
 }

@@ -40,5 +40,9 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::Unavailable => page!("unavailable"),
         Code::UnknownOutcome => page!("unknown-outcome"),
         Code::ShuttingDown => page!("shutting-down"),
+        Code::KeyNotFound => page!("key-not-found"),
+        Code::KeyNotUsable => page!("key-not-usable"),
+        Code::LastAdminKey => page!("last-admin-key"),
+        Code::TooManyKeys => page!("too-many-keys"),
     }
 }

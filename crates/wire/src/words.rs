@@ -167,6 +167,18 @@ vocabulary! {
     }
 }
 
+vocabulary! {
+    /// What an API key may be used for.
+    Role {
+        /// Submits, reads and cancels runs.
+        Client = "client",
+        /// Leases tasks and reports on them.
+        Worker = "worker",
+        /// Administers keys and reads the audit.
+        Admin = "admin",
+    }
+}
+
 impl State {
     /// A terminal state never changes again.
     pub const fn is_terminal(self) -> bool {

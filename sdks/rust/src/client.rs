@@ -3,6 +3,8 @@
 //! Submissions always carry an idempotency key, made up here when the caller gives none: that is what
 //! makes repeating them after a lost answer safe.
 
+mod admin;
+
 use std::sync::Arc;
 use std::time::Duration;
 

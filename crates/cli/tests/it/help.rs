@@ -2,13 +2,15 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 16] = [
     "tour",
     "dev",
     "serve",
     "submit",
     "runs",
     "queues",
+    "keys",
+    "audit",
     "work",
     "verify",
     "backup",
@@ -39,7 +41,8 @@ fn without_arguments_the_first_five_minutes_are_shown() {
 fn every_command_and_flag_says_what_it_does_in_one_line() {
     let home = Home::new();
     let verbs = ["list", "show", "watch", "cancel", "history", "record"];
-    let nested = verbs.iter().map(|verb| vec!["runs", verb, "-h"]);
+    let keys = ["create", "list", "rotate", "revoke"].map(|verb| vec!["keys", verb, "-h"]);
+    let nested = verbs.iter().map(|verb| vec!["runs", verb, "-h"]).chain(keys);
     for arguments in COMMANDS.iter().map(|command| vec![*command, "-h"]).chain(nested) {
         let ran = home.tenure(&arguments).env("COLUMNS", "200").output().unwrap();
         assert!(ran.status.success());

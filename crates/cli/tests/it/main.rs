@@ -8,6 +8,7 @@ mod full_disk;
 mod guide;
 mod help;
 mod home;
+mod keys;
 mod operate_backup;
 mod operate_bulk;
 mod operate_deploy;

@@ -3,13 +3,12 @@
 //! The checksum only tells a typing mistake, and a scanner for leaked secrets, what a key looks like.
 //! A key has a scope and a set of roles; each role is a principal type of its own.
 
-use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
-use store::{ApiKey, Browse, Failure, Store};
+use store::ApiKey;
 use verdict::{Digest, Name, Scope, Time};
 
-use super::{hex, is_same};
+use super::hex;
 use crate::ids::Entropy;
 
 const PREFIX: &str = "tnr";
@@ -27,7 +26,7 @@ pub enum Role {
     Client,
     /// Leases tasks and reports on them.
     Worker,
-    /// Administers.
+    /// Administers keys and reads the audit.
     Admin,
 }
 
@@ -49,23 +48,21 @@ pub struct NewKey {
     pub id: Name,
     pub scope: Scope,
     pub roles: Vec<Role>,
-    text: String,
-    digest: Digest,
+    secret: NewSecret,
 }
 
 impl NewKey {
     pub fn generate(entropy: &mut dyn Entropy, scope: Scope, roles: &[Role]) -> Self {
-        let mut bytes = [0; ID_BYTES + SECRET_BYTES];
-        entropy.fill(&mut bytes);
-        let (id, secret) = (hex(&bytes[..ID_BYTES]), hex(&bytes[ID_BYTES..]));
-        let text = format!("{PREFIX}_{id}_{secret}_{}", checksum(&id, &secret));
-        let digest = digest(&id, &secret);
-        Self { id: id.into(), scope, roles: roles.to_vec(), text, digest }
+        let mut id = [0; ID_BYTES];
+        entropy.fill(&mut id);
+        let id = Name::from(hex(&id));
+        let secret = NewSecret::generate(entropy, &id);
+        Self { id, scope, roles: roles.to_vec(), secret }
     }
 
     /// What the holder sends. Shown to people once, kept nowhere.
     pub fn text(&self) -> &str {
-        &self.text
+        self.secret.text()
     }
 
     /// What the store keeps.
@@ -74,8 +71,13 @@ impl NewKey {
             id: self.id.clone(),
             scope: self.scope.clone(),
             roles: self.roles.iter().map(|role| role.name().into()).collect(),
-            digest: self.digest,
+            digest: self.secret.digest,
             created_at,
+            name: None,
+            queues: None,
+            expires_at: None,
+            revoked_at: None,
+            previous: None,
         }
     }
 }
@@ -86,47 +88,38 @@ impl std::fmt::Debug for NewKey {
     }
 }
 
+/// A secret for a key, new or rotated.
+#[derive(Clone)]
+pub(crate) struct NewSecret {
+    text: String,
+    pub(super) digest: Digest,
+}
+
+impl NewSecret {
+    pub(crate) fn generate(entropy: &mut dyn Entropy, id: &Name) -> Self {
+        let mut secret = [0; SECRET_BYTES];
+        entropy.fill(&mut secret);
+        let (id, secret) = (id.as_str(), hex(&secret));
+        let text = format!("{PREFIX}_{id}_{secret}_{}", checksum(id, &secret));
+        Self { text, digest: digest(id, &secret) }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 fn checksum(id: &str, secret: &str) -> String {
     let digest = Digest::of(&[b"tenure api key checksum", id.as_bytes(), secret.as_bytes()]);
     hex(&digest.bytes()[..CHECKSUM_BYTES])
 }
 
-fn digest(id: &str, secret: &str) -> Digest {
+pub(super) fn digest(id: &str, secret: &str) -> Digest {
     Digest::of(&[b"tenure api key", id.as_bytes(), secret.as_bytes()])
 }
 
-/// All keys, in memory, so that no request waits for the store to learn who asks.
-#[derive(Clone, Default)]
-pub struct ApiKeys {
-    by_id: Arc<RwLock<HashMap<String, ApiKey>>>,
-}
-
-impl ApiKeys {
-    pub async fn load<S: Store>(store: &S) -> Result<Self, Failure> {
-        let keys = Self::default();
-        keys.reload(store).await?;
-        Ok(keys)
-    }
-
-    /// Reads the keys again: new ones count from now on, removed ones no longer.
-    pub async fn reload<S: Store>(&self, store: &S) -> Result<(), Failure> {
-        let rows = store.browse().api_keys().await?;
-        let by_id = rows.into_iter().map(|key| (key.id.as_str().to_owned(), key)).collect();
-        *self.by_id.write().expect("no code panics while it holds the keys") = by_id;
-        Ok(())
-    }
-
-    /// The key that was sent, if it is one of ours.
-    pub(crate) fn find(&self, text: &str) -> Option<Verified> {
-        let (id, secret) = parts(text)?;
-        let by_id = self.by_id.read().expect("no code panics while it holds the keys");
-        let key = by_id.get(id)?;
-        is_same(digest(id, secret).bytes(), key.digest.bytes())
-            .then(|| Verified { key: key.clone() })
-    }
-}
-
-fn parts(text: &str) -> Option<(&str, &str)> {
+/// Id and secret of a text that could be a key of ours.
+pub(super) fn parts(text: &str) -> Option<(&str, &str)> {
     if text.len() != TEXT_BYTES {
         return None;
     }
@@ -137,20 +130,25 @@ fn parts(text: &str) -> Option<(&str, &str)> {
 }
 
 /// A key whose secret was right. Its roles say what it may become.
+#[derive(Debug)]
 pub(crate) struct Verified {
-    key: ApiKey,
+    pub(super) key: Arc<ApiKey>,
 }
 
 impl Verified {
-    fn has(&self, role: Role) -> bool {
-        self.key.roles.iter().any(|name| name.as_str() == role.name())
+    pub(crate) fn key(&self) -> &ApiKey {
+        &self.key
     }
+}
+
+pub(super) fn has_role(key: &ApiKey, role: Role) -> bool {
+    key.roles.iter().any(|name| name.as_str() == role.name())
 }
 
 /// A principal that only a verified key with the right role becomes.
 pub(crate) trait Principal: Sized {
     const ROLE: Role;
-    fn admit(verified: Verified) -> Option<Self>;
+    fn admit(verified: &Verified) -> Option<Self>;
 }
 
 macro_rules! principal {
@@ -158,26 +156,25 @@ macro_rules! principal {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $name {
-            scope: Scope,
-            key: Name,
+            key: Arc<ApiKey>,
         }
 
         impl $name {
             pub fn scope(&self) -> &Scope {
-                &self.scope
+                &self.key.scope
             }
 
             /// The public part of the key that was used.
             pub fn key(&self) -> &Name {
-                &self.key
+                &self.key.id
             }
         }
 
         impl Principal for $name {
             const ROLE: Role = $role;
 
-            fn admit(verified: Verified) -> Option<Self> {
-                verified.has($role).then(|| Self { scope: verified.key.scope, key: verified.key.id })
+            fn admit(verified: &Verified) -> Option<Self> {
+                has_role(&verified.key, $role).then(|| Self { key: verified.key.clone() })
             }
         }
     };
@@ -194,19 +191,27 @@ principal!(
     Role::Worker
 );
 principal!(
-    /// May administer its scope.
+    /// May administer what it reaches.
     AdminPrincipal,
     Role::Admin
 );
 
+impl WorkerPrincipal {
+    /// Whether the key is good for this queue.
+    pub fn may_lease_from(&self, queue: &str) -> bool {
+        let queues = self.key.queues.as_ref();
+        queues.is_none_or(|queues| queues.iter().any(|name| name.as_str() == queue))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admit::ApiKeys;
     use crate::ids::SeededEntropy;
 
     fn keys(new: &[&NewKey]) -> ApiKeys {
-        let rows = new.iter().map(|key| (key.id.as_str().to_owned(), key.row(Time::default())));
-        ApiKeys { by_id: Arc::new(RwLock::new(rows.collect())) }
+        ApiKeys::of(new.iter().map(|key| key.row(Time::default())))
     }
 
     #[test]
@@ -214,10 +219,10 @@ mod tests {
         // X10: a client key is no worker key, whatever it says.
         let new = NewKey::generate(&mut SeededEntropy::new(1), Scope::default(), &[Role::Client]);
         let keys = keys(&[&new]);
-        let find = || keys.find(new.text()).unwrap();
-        assert!(ClientPrincipal::admit(find()).is_some());
-        assert!(WorkerPrincipal::admit(find()).is_none());
-        assert!(AdminPrincipal::admit(find()).is_none());
+        let found = keys.find(new.text(), Time::default()).unwrap();
+        assert!(ClientPrincipal::admit(&found).is_some());
+        assert!(WorkerPrincipal::admit(&found).is_none());
+        assert!(AdminPrincipal::admit(&found).is_none());
     }
 
     #[test]
@@ -231,13 +236,14 @@ mod tests {
         for at in 0..new.text().len() {
             let mut bytes = new.text().as_bytes().to_vec();
             bytes[at] ^= 1;
-            assert!(keys.find(&String::from_utf8(bytes).unwrap()).is_none(), "character {at}");
-            assert!(keys.find(&new.text()[..at]).is_none());
+            let changed = String::from_utf8(bytes).unwrap();
+            assert!(keys.find(&changed, Time::default()).is_err(), "character {at}");
+            assert!(keys.find(&new.text()[..at], Time::default()).is_err());
         }
         let (id, _) = parts(new.text()).unwrap();
         let (_, secret) = parts(other.text()).unwrap();
         let mixed = format!("{PREFIX}_{id}_{secret}_{}", checksum(id, secret));
-        assert!(keys.find(&mixed).is_none(), "another key's secret");
+        assert!(keys.find(&mixed, Time::default()).is_err(), "another key's secret");
     }
 
     #[test]

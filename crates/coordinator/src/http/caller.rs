@@ -13,7 +13,9 @@ use super::declined::Declined;
 use super::door::Door;
 use crate::admit::api_key::Principal;
 use crate::admit::token;
-use crate::admit::{AdminPrincipal, ClientPrincipal, TaskPrincipal, TokenRefused, WorkerPrincipal};
+use crate::admit::{
+    AdminPrincipal, ClientPrincipal, KeyRefused, TaskPrincipal, TokenRefused, WorkerPrincipal,
+};
 
 /// The one bearer credential of a request. Two headers are none: who reads which would differ.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -27,14 +29,14 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 fn admit<S: Store, P: Principal>(parts: &Parts, door: &Door<S>) -> Result<P, Declined> {
-    let verified = bearer(&parts.headers).and_then(|text| door.inner.keys.find(text));
-    let verified = verified.ok_or_else(|| {
-        let message = "send a known API key as `Authorization: Bearer tnr_…`";
-        Declined::new(Code::Unauthenticated, message)
-    })?;
-    P::admit(verified).ok_or_else(|| {
+    let now = door.coordinator.now();
+    let text = bearer(&parts.headers).ok_or(KeyRefused::Unknown);
+    let verified = text.and_then(|text| door.inner.keys.find(text, now));
+    let verified = verified.map_err(|why| Declined::new(Code::Unauthenticated, why.to_string()))?;
+    P::admit(&verified).ok_or_else(|| {
         let message = format!("this needs an API key with the role {}", P::ROLE.name());
-        Declined::new(Code::Forbidden, message)
+        let key = verified.key();
+        Declined::new(Code::Forbidden, message).by(&key.id, &key.scope)
     })
 }
 

@@ -6,7 +6,7 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use store::Failure;
-use verdict::Refusal;
+use verdict::{Name, Refusal, Scope};
 use wire::answers::Problem;
 use wire::{Code, FieldError};
 
@@ -25,6 +25,8 @@ pub struct Declined {
     pub(crate) state: Option<wire::State>,
     pub(crate) attempts: Option<Attempts>,
     pub(crate) field: Option<String>,
+    /// The key that asked, where one was recognised: for the operator's record, not for the answer.
+    pub(crate) by: Option<(Name, Scope)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +44,13 @@ impl Declined {
             state: None,
             attempts: None,
             field: None,
+            by: None,
         }
+    }
+
+    #[must_use]
+    pub(crate) fn by(self, key: &Name, scope: &Scope) -> Self {
+        Self { by: Some((key.clone(), scope.clone())), ..self }
     }
 
     /// A run that does not exist, or is another tenant's: the same words for both (X13).
@@ -65,7 +73,7 @@ impl Declined {
 
     pub(crate) fn problem(self, request_id: String, server_time: wire::Time) -> Problem {
         let retry_after_ms = self.is_retryable().then_some(RETRY_AFTER_MS);
-        let Self { code, message, verdict: _, state, attempts, field } = self;
+        let Self { code, message, verdict: _, state, attempts, field, by: _ } = self;
         Problem {
             request_id: Some(request_id),
             state: state.map(|state| state.as_str().to_uppercase()),

@@ -1,15 +1,19 @@
 //! What every route needs, and how long a route may wait.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use store::{Failure, Store};
 use wire::Code;
 
 use super::body::BodyPatience;
 use super::declined::Declined;
 use super::translate::time;
+use crate::admit::refusals::Refusals;
 use crate::admit::{ApiKeys, Keyring};
 use crate::coordinator::Coordinator;
 use crate::ids::{Entropy, OsEntropy};
@@ -35,6 +39,19 @@ impl Default for Patience {
     }
 }
 
+/// A request's name, known before it is answered, so that records can quote it.
+#[derive(Clone, Debug)]
+pub(super) struct RequestId(pub(super) String);
+
+impl<S: Store> FromRequestParts<Door<S>> for RequestId {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door<S>) -> Result<Self, Infallible> {
+        let known = parts.extensions.get::<RequestId>().cloned();
+        Ok(known.unwrap_or_else(|| RequestId(door.request_id())))
+    }
+}
+
 /// Shared by all requests; cheap to clone.
 pub struct Door<S: Store> {
     pub(crate) coordinator: Coordinator<S>,
@@ -44,6 +61,7 @@ pub struct Door<S: Store> {
 pub(crate) struct Inner {
     pub(crate) keyring: Keyring,
     pub(crate) keys: ApiKeys,
+    pub(crate) refusals: Refusals,
     /// Where workers call back: from configuration, never from what a request says (X18).
     pub(crate) callback_base_url: String,
     pub(crate) patience: Patience,
@@ -70,6 +88,7 @@ impl<S: Store> Door<S> {
         let inner = Inner {
             keyring,
             keys,
+            refusals: Refusals::default(),
             callback_base_url: callback_base_url.trim_end_matches('/').to_owned(),
             patience,
             process: u32::from_be_bytes(process),

@@ -6,15 +6,16 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
 };
-use axum::http::{HeaderValue, Uri};
+use axum::http::{HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use store::Store;
 use wire::Code;
 
+use super::audit::note_refusal;
 use super::declined::Declined;
-use super::door::Door;
+use super::door::{Door, RequestId};
 
 /// Every path and query of ours fits into a few hundred bytes.
 const URI_BYTES_MAX: usize = 4 * 1024;
@@ -31,10 +32,12 @@ enum Audience {
 
 pub(super) async fn finish<S: Store>(
     State(door): State<Door<S>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    let audience = audience(&request);
+    let asked = Asked::of(&request);
+    let request_id = door.request_id();
+    request.extensions_mut().insert(RequestId(request_id.clone()));
     let response = match check_spelling(request.uri()) {
         Err(declined) => declined.into_response(),
         Ok(()) => {
@@ -46,19 +49,36 @@ pub(super) async fn finish<S: Store>(
             })
         }
     };
-    let request_id = door.request_id();
-    let mut response = explain(&door, response, audience, &request_id);
+    let mut response = explain(&door, response, &asked, &request_id);
     let id = HeaderValue::from_str(&request_id).expect("request ids are hexadecimal");
     response.headers_mut().insert(REQUEST_ID, id);
     response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }
 
-fn audience(request: &Request) -> Audience {
-    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    match path {
-        Some(path) if path.starts_with("/v1/tasks/") => Audience::WorkerUnderLease,
-        Some(_) | None => Audience::Anybody,
+/// What a request asked for, for its answer and for the record.
+struct Asked {
+    method: Method,
+    path: Option<MatchedPath>,
+}
+
+impl Asked {
+    fn of(request: &Request) -> Self {
+        let path = request.extensions().get::<MatchedPath>().cloned();
+        Self { method: request.method().clone(), path }
+    }
+
+    fn audience(&self) -> Audience {
+        match self.path.as_ref().map(MatchedPath::as_str) {
+            Some(path) if path.starts_with("/v1/tasks/") => Audience::WorkerUnderLease,
+            Some(_) | None => Audience::Anybody,
+        }
+    }
+
+    /// The route and not the path: what a caller made up is not repeated.
+    fn route(&self) -> String {
+        let path = self.path.as_ref().map_or("", MatchedPath::as_str);
+        format!("{} {path}", self.method)
     }
 }
 
@@ -84,11 +104,12 @@ fn check_spelling(uri: &Uri) -> Result<(), Declined> {
 fn explain<S: Store>(
     door: &Door<S>,
     mut response: Response,
-    audience: Audience,
+    asked: &Asked,
     request_id: &str,
 ) -> Response {
     let Some(declined) = response.extensions_mut().remove::<Declined>() else { return response };
-    let verdict = match audience {
+    note_refusal(door, &declined, || asked.route(), request_id);
+    let verdict = match asked.audience() {
         Audience::WorkerUnderLease => declined.worker_verdict(),
         Audience::Anybody => None,
     };

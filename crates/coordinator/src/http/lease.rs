@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use store::{Resources, Spec, Store};
 use verdict::{Name, Scope, Task, Text};
+use wire::Code;
 use wire::answers::{Envelope, Leases};
 use wire::requests::LeaseRequest;
 
@@ -24,9 +25,18 @@ pub(super) async fn lease<S: Store>(
     JsonBody(body): JsonBody<API_BYTES_MAX>,
 ) -> Result<Response, Declined> {
     let request: LeaseRequest = wire::parse(&body)?;
+    check_queues(&principal, &request)?;
     let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
     let asked = door.coordinator.lease(poll(principal.scope(), request, wait));
     let granted = door.decided_after(wait, asked).await??;
+    if !door.inner.keys.is_usable(principal.key().as_str(), door.coordinator.now()) {
+        // The key ended while its poll waited: what it was given goes to somebody else, at once.
+        door.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
+        return Err(Declined::new(
+            Code::Unauthenticated,
+            "the API key ended while this call waited",
+        ));
+    }
     let leases = granted.iter().map(|granted| envelope(&door, granted)).collect();
     let answer = Leases { leases, server_time: door.server_time() };
     if granted.is_empty() {
@@ -34,6 +44,18 @@ pub(super) async fn lease<S: Store>(
     }
     let bytes = serde_json::to_vec(&answer).expect("an envelope is plain JSON");
     Ok(Delivery::new(door.coordinator.clone(), granted, bytes).into_response())
+}
+
+/// A worker's key may be good for some queues only.
+fn check_queues(principal: &WorkerPrincipal, request: &LeaseRequest) -> Result<(), Declined> {
+    match request.queues.iter().find(|queue| !principal.may_lease_from(queue)) {
+        None => Ok(()),
+        Some(queue) => {
+            let message = format!("this API key may not lease from the queue {queue}");
+            let declined = Declined::new(Code::Forbidden, message);
+            Err(declined.by(principal.key(), principal.scope()))
+        }
+    }
 }
 
 fn poll(scope: &Scope, request: LeaseRequest, wait: Duration) -> Poll {

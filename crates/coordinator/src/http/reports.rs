@@ -102,7 +102,7 @@ fn committed(task_id: &str, ack: CompletedAck) -> ReportAnswer {
 
 fn refused(task_id: &str, declined: Declined) -> ReportAnswer {
     let verdict = declined.worker_verdict();
-    let Declined { code, message, verdict: _, state, attempts, field } = declined;
+    let Declined { code, message, verdict: _, state, attempts, field, by: _ } = declined;
     let (expected_attempt, received_attempt) = split(attempts);
     ReportAnswer {
         task_id: task_id.to_owned(),

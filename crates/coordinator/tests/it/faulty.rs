@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use store::memory::{MemoryBrowse, MemoryStore};
 use store::{
-    ApiKey, Batch, Change, CommitFailure, Failure, FailureKind, Held, Key, Loaded, Opened, PollRef,
-    Ready, Refused, Store, TaskKey, Want, Writer,
+    Administration, Batch, Change, CommitFailure, Failure, FailureKind, Held, Key, Loaded, Opened,
+    PollRef, Ready, Refused, Store, TaskKey, Want, Writer,
 };
 use tokio::sync::Notify;
 use verdict::{Closed, LeaseId, Span, Subject, Task, TaskId, Time};
@@ -119,8 +119,11 @@ impl Writer for FaultyWriter {
         self.inner.shortest_lease()
     }
 
-    async fn put_api_key(&mut self, key: &ApiKey) -> Result<(), Failure> {
-        self.inner.put_api_key(key).await
+    async fn administer(&mut self, act: &Administration) -> Result<(), CommitFailure> {
+        if let Some(kind) = *self.faults.every_write.lock().expect("not poisoned") {
+            return Err(CommitFailure::RolledBack(Failure::new(kind, "no writing today")));
+        }
+        self.inner.administer(act).await
     }
 }
 

@@ -3,12 +3,14 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic in a test is its report")]
 
 mod answers;
+mod audit;
 mod batches;
 mod cancels;
 mod delivery;
 mod explains;
 mod hostile_input;
 mod hostile_transport;
+mod keys;
 mod principals;
 mod reads;
 mod scenarios;

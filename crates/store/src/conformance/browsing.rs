@@ -1,13 +1,12 @@
 //! Reading beside the writers.
 
-use verdict::{Digest, Scope, Span, State, TaskId};
+use verdict::{Scope, Span, State, TaskId};
 
 use super::driver::{Driver, caller, key_of};
 use super::fixture::Fixture;
 use super::reports::{report, succeeded};
 use crate::browse::Browse;
-use crate::row::{ApiKey, Filter, Found, QueueDepth};
-use crate::seam::Writer;
+use crate::row::{Filter, Found, QueueDepth};
 
 fn ids(found: &[Found]) -> Vec<TaskId> {
     found
@@ -161,17 +160,4 @@ pub async fn walks_everything_for_verification<F: Fixture>(driver: &mut Driver<F
     }
     assert_eq!(seen, made);
     assert!(driver.browse().integrity().await.expect("browsing works").is_empty());
-}
-
-pub async fn keeps_api_keys<F: Fixture>(driver: &mut Driver<F>) {
-    let key = ApiKey {
-        id: "k1".into(),
-        scope: Scope::new("acme", "main"),
-        roles: vec!["client".into(), "worker".into()],
-        digest: Digest::of(&[b"secret"]),
-        created_at: driver.now(),
-    };
-    driver.writer().put_api_key(&key).await.expect("the key is kept");
-    driver.pause().await;
-    assert_eq!(driver.browse().api_keys().await.expect("browsing works"), [key]);
 }

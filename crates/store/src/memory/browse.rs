@@ -9,10 +9,11 @@ use verdict::{Closed, Name, Scope, Subject, Task, TaskId, Time};
 
 use super::lock;
 use super::tables::{Shared, Tables};
+use crate::administration::{ApiKey, AuditFilter, Audited};
 use crate::browse::Browse;
 use crate::clock::Reading;
 use crate::failure::Failure;
-use crate::row::{ApiKey, Entry, Filter, Found, QueueDepth, Refused, TaskKey};
+use crate::row::{Entry, Filter, Found, QueueDepth, Refused, TaskKey};
 
 #[derive(Clone)]
 pub struct MemoryBrowse {
@@ -102,6 +103,20 @@ impl Browse for MemoryBrowse {
 
     async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
         Ok(self.read(|tables| tables.api_keys.values().cloned().collect()))
+    }
+
+    async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
+        Ok(self.read(|tables| {
+            let numbered =
+                tables.audit.iter().enumerate().rev().map(|(i, audit)| (i as u64 + 1, audit));
+            let wanted = numbered.filter(|(n, audit)| {
+                filter.before.is_none_or(|before| *n < before)
+                    && filter.tenant.as_ref().is_none_or(|tenant| *tenant == audit.scope.tenant)
+                    && filter.workspace.as_ref().is_none_or(|it| *it == audit.scope.workspace)
+            });
+            let page = wanted.take(filter.limit);
+            page.map(|(n, audit)| Audited { n, audit: audit.clone() }).collect()
+        }))
     }
 
     async fn everything(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Found>, Failure> {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use verdict::{Closed, Done, Name, Subject, Task, TaskId, Time};
 
+use crate::administration::{Administration, ApiKey, Audit};
 use crate::failure::{Failure, FailureKind};
-use crate::row::{ApiKey, Entry, Found, Held, Key, Refused, Spec, TaskKey};
+use crate::row::{Entry, Found, Held, Key, Refused, Spec, TaskKey};
 
 /// Everything the store remembers. A batch keeps what it saved in a second, small set of tables.
 #[derive(Default)]
@@ -19,6 +20,7 @@ pub(super) struct Tables {
     pub(super) keys: BTreeMap<Key, Held>,
     pub(super) refused: Vec<Refused>,
     pub(super) api_keys: BTreeMap<Name, ApiKey>,
+    pub(super) audit: Vec<Audit>,
     pub(super) last_commit_at: Option<Time>,
 }
 
@@ -31,6 +33,21 @@ impl Tables {
     /// The task, if it is of this scope.
     pub(super) fn find(&self, key: &TaskKey) -> Option<Subject> {
         self.subject(key.id).filter(|subject| subject.scope() == Some(&key.scope))
+    }
+
+    /// All of it or nothing: keys keep their scope, and what is revoked stays so.
+    pub(super) fn administer(&mut self, act: &Administration) -> Result<(), Failure> {
+        for key in &act.keys {
+            let Some(known) = self.api_keys.get(&key.id) else { continue };
+            let revived = known.revoked_at.is_some() && known.revoked_at != key.revoked_at;
+            if known.scope != key.scope || revived {
+                let what = "a key that changes its scope or comes back from revocation";
+                return Err(Failure::new(FailureKind::Invalid, what));
+            }
+        }
+        self.api_keys.extend(act.keys.iter().map(|key| (key.id.clone(), key.clone())));
+        self.audit.extend(act.audit.iter().cloned());
+        Ok(())
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -6,12 +6,13 @@ use rusqlite::{Connection, OptionalExtension, ToSql};
 use tokio::sync::Semaphore;
 use verdict::{Closed, Scope, State, Subject, TaskId, Time};
 
-use super::rows::{self, API_KEY, Columns, ENTRY, REFUSED, id_bytes};
-use super::{Shared, opening, reads, trouble};
+use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
+use super::{Shared, administration, opening, reads, trouble};
+use crate::administration::{ApiKey, AuditFilter, Audited};
 use crate::browse::Browse;
 use crate::codec::abridge::{self, Payloads};
 use crate::failure::{Failure, FailureKind};
-use crate::row::{ApiKey, Entry, Filter, Found, QueueDepth, Refused, TaskKey};
+use crate::row::{Entry, Filter, Found, QueueDepth, Refused, TaskKey};
 
 /// How many reads run at once; more would only take the writer's share of the disk.
 const READERS_MAX: usize = 4;
@@ -214,12 +215,6 @@ fn ahead(connection: &Connection, key: &TaskKey, now: Time, limit: usize) -> Rea
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
-fn api_keys(connection: &Connection) -> Read<Vec<ApiKey>> {
-    let sql = reads::select(API_KEY, "api_keys ORDER BY id");
-    let mut statement = connection.prepare_cached(&sql)?;
-    statement.query_map([], |row| rows::api_key(&mut Columns::of(row)))?.collect()
-}
-
 fn everything(connection: &Connection, after: Option<TaskId>, limit: usize) -> Read<Vec<Found>> {
     let after = after.map_or(Vec::new(), |id| id_bytes(id).to_vec());
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -327,7 +322,13 @@ impl Browse for SqliteBrowse {
     }
 
     async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
-        self.read("reading API keys", api_keys).await
+        self.read("reading API keys", administration::api_keys).await
+    }
+
+    async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
+        let filter = filter.clone();
+        self.read("reading the audit", move |connection| administration::audit(connection, &filter))
+            .await
     }
 
     async fn everything(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Found>, Failure> {

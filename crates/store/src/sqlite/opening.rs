@@ -31,8 +31,10 @@ const BUSY_MS: u64 = 5_000;
 /// More statements than the engine has.
 const STATEMENTS_MAX: usize = 64;
 
-const MIGRATIONS: [(&str, &str); 1] =
-    [("V1__tasks", include_str!("../../migrations/V1__tasks.sql"))];
+const MIGRATIONS: [(&str, &str); 2] = [
+    ("V1__tasks", include_str!("../../migrations/V1__tasks.sql")),
+    ("V2__administration", include_str!("../../migrations/V2__administration.sql")),
+];
 
 /// What the database says of itself.
 #[derive(Clone, Copy, Debug)]

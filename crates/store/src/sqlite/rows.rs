@@ -9,7 +9,7 @@ use verdict::{
 
 use super::order::{LaneId, Marks};
 use crate::codec::Stored;
-use crate::row::{ApiKey, Entry, PollRef, Refused, Spec, TaskKey};
+use crate::row::{Entry, PollRef, Refused, Spec, TaskKey};
 
 /// Reads a row's columns one after the other, in the order of the lists below.
 pub(super) struct Columns<'a> {
@@ -34,7 +34,7 @@ impl<'a> Columns<'a> {
         self.unreadable(Type::Text, format!("not a {what}"))
     }
 
-    fn unreadable(
+    pub(super) fn unreadable(
         &self,
         kind: Type,
         error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -46,11 +46,11 @@ impl<'a> Columns<'a> {
         Ok(Name::from(self.take::<String>()?))
     }
 
-    fn optional_name(&mut self) -> Read<Option<Name>> {
+    pub(super) fn optional_name(&mut self) -> Read<Option<Name>> {
         Ok(self.take::<Option<String>>()?.map(Name::from))
     }
 
-    fn optional_text(&mut self) -> Read<Option<Text>> {
+    pub(super) fn optional_text(&mut self) -> Read<Option<Text>> {
         Ok(self.take::<Option<String>>()?.map(Text::from))
     }
 
@@ -58,11 +58,11 @@ impl<'a> Columns<'a> {
         Ok(self.take::<Option<String>>()?.map(Json::from))
     }
 
-    fn time(&mut self) -> Read<Time> {
+    pub(super) fn time(&mut self) -> Read<Time> {
         self.take().map(Time::from_millis)
     }
 
-    fn optional_time(&mut self) -> Read<Option<Time>> {
+    pub(super) fn optional_time(&mut self) -> Read<Option<Time>> {
         Ok(self.take::<Option<i64>>()?.map(Time::from_millis))
     }
 
@@ -340,23 +340,6 @@ fn stamp(name: &str) -> Option<Stamp> {
     [Stamp::Committed, Stamp::Cancelled, Stamp::Rejected]
         .into_iter()
         .find(|stamp| stamp_name(*stamp) == name)
-}
-
-pub(super) const API_KEY: &str = "id, tenant, workspace, roles, digest, created_at";
-
-pub(super) fn api_key(columns: &mut Columns<'_>) -> Read<ApiKey> {
-    Ok(ApiKey {
-        id: columns.name()?,
-        scope: columns.scope()?,
-        roles: {
-            let roles: String = columns.take()?;
-            let names = serde_json::from_str::<Vec<String>>(&roles);
-            let names = names.map_err(|error| columns.unreadable(Type::Text, error))?;
-            names.into_iter().map(Name::from).collect()
-        },
-        digest: columns.digest()?,
-        created_at: columns.time()?,
-    })
 }
 
 /// A list of parameters of mixed types.

@@ -10,9 +10,9 @@ use super::keys::KeyBook;
 use super::order::{LaneId, Marks, Order};
 use super::rows::{self, Columns, MARKS};
 use super::running::RunningTasks;
-use super::{Shared, opening, reads, trouble, writes};
-use crate::failure::{Failure, FailureKind};
-use crate::row::ApiKey;
+use super::{Shared, administration, opening, reads, trouble, writes};
+use crate::administration::Administration;
+use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::seam::Writer;
 
 pub struct SqliteWriter {
@@ -156,17 +156,6 @@ impl SqliteWriter {
     fn check_health(&self) -> Result<(), Failure> {
         self.shared.check_health()
     }
-
-    fn write_api_key(&mut self, key: &ApiKey) -> Result<(), Failure> {
-        self.check_health()?;
-        let written = writes::api_key(&self.connection, key);
-        written.map_err(|error| {
-            if !trouble::commit_left_nothing(&error) {
-                self.shared.poison();
-            }
-            trouble::while_doing("saving an API key")(error)
-        })
-    }
 }
 
 impl Writer for SqliteWriter {
@@ -186,8 +175,9 @@ impl Writer for SqliteWriter {
         self.memory.order.shortest_lease()
     }
 
-    async fn put_api_key(&mut self, key: &ApiKey) -> Result<(), Failure> {
-        self.write_api_key(key)
+    async fn administer(&mut self, act: &Administration) -> Result<(), CommitFailure> {
+        self.check_health().map_err(CommitFailure::RolledBack)?;
+        administration::write(self, act)
     }
 }
 

@@ -6,7 +6,7 @@ use verdict::{Closed, Done, Phase, Task};
 use super::order::LaneId;
 use super::rows::{id_bytes, millis, stamp_name, text, written};
 use crate::codec::{Stored, abridge};
-use crate::row::{ApiKey, Entry, Refused, Spec};
+use crate::row::{Entry, Refused, Spec};
 
 type Written<T> = rusqlite::Result<T>;
 
@@ -259,27 +259,6 @@ pub(super) fn refused(connection: &Connection, row: i64, refused: &Refused) -> W
             stamp_name(refused.stamp),
             refused.digest.as_ref().map(|digest| digest.bytes()),
             refused.at.millis(),
-        ])?;
-    Ok(())
-}
-
-pub(super) fn api_key(connection: &Connection, key: &ApiKey) -> Written<()> {
-    let roles: Vec<&str> = key.roles.iter().map(|role| role.as_str()).collect();
-    connection
-        .prepare_cached(
-            "INSERT INTO api_keys (id, tenant, workspace, roles, digest, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-             ON CONFLICT (id) DO UPDATE SET tenant = excluded.tenant,
-                workspace = excluded.workspace, roles = excluded.roles, digest = excluded.digest,
-                created_at = excluded.created_at",
-        )?
-        .execute(params![
-            key.id.as_str(),
-            key.scope.tenant.as_str(),
-            key.scope.workspace.as_str(),
-            serde_json::to_string(&roles).expect("roles are text"),
-            key.digest.bytes(),
-            key.created_at.millis(),
         ])?;
     Ok(())
 }

@@ -6,6 +6,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use super::{Caller, HttpMethod, text_parameter};
 use crate::Code;
+use crate::admin::AuditQuery;
 use crate::requests::{HistoryQuery, ListRuns, WaitMs};
 
 pub(super) struct Route {
@@ -264,6 +265,72 @@ pub(super) const ROUTES: &[Route] = &[
         body: Some(Body::Json("Heartbeats")),
         answers: &[(200, "One answer per heartbeat, in order.", Body::Json("HeartbeatAnswers"))],
         codes: with_key_codes![BodyTooLarge, UnsupportedMediaType, UnknownOutcome],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/keys",
+        id: "createKey",
+        tag: "administration",
+        summary: "Make an API key; its secret is shown this once",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::Json("CreateKey")),
+        answers: &[(201, "The key was made and opens the interface now.", Body::Json("NewKey"))],
+        codes: with_key_codes![BodyTooLarge, UnsupportedMediaType, UnknownOutcome, TooManyKeys],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/keys",
+        id: "listKeys",
+        tag: "administration",
+        summary: "List API keys, never their secrets",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "The keys this key may administer.", Body::Json("Keys"))],
+        codes: with_key_codes![],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/keys/{keyId}/rotate",
+        id: "rotateKey",
+        tag: "administration",
+        summary: "Give an API key a new secret; the old one counts until the overlap ends",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::JsonOrEmpty("RotateKey")),
+        answers: &[(200, "The new secret, shown this once.", Body::Json("NewKey"))],
+        codes: with_key_codes![
+            BodyTooLarge,
+            UnsupportedMediaType,
+            UnknownOutcome,
+            KeyNotFound,
+            KeyNotUsable
+        ],
+    },
+    Route {
+        method: HttpMethod::Post,
+        path: "/v1/keys/{keyId}/revoke",
+        id: "revokeKey",
+        tag: "administration",
+        summary: "Make an API key useless, at once and for ever",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "The key is revoked, now or since before.", Body::Json("Key"))],
+        codes: with_key_codes![UnknownOutcome, KeyNotFound, LastAdminKey],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/audit",
+        id: "listAudit",
+        tag: "administration",
+        summary: "What was administered and refused, newest first",
+        caller: Caller::ApiKey,
+        parameters: query::<AuditQuery>,
+        body: None,
+        answers: &[(200, "A page of the audit.", Body::Json("AuditLog"))],
+        codes: with_key_codes![],
     },
     Route {
         method: HttpMethod::Get,

@@ -233,7 +233,7 @@ fn every_schema_has_exactly_the_members_of_its_struct() {
     shapes.check_strict::<requests::Heartbeats>("Heartbeats", heartbeats);
     shapes.check_strict::<requests::HeartbeatItem>("HeartbeatItem", in_batch(heartbeat()));
     check_answers(&mut shapes);
-    let vocabularies = ["Verdict", "Outcome", "AttemptOutcome", "ErrorCategory", "State"];
+    let vocabularies = ["Verdict", "Outcome", "AttemptOutcome", "ErrorCategory", "State", "Role"];
     let plain = ["Time", "Json"];
     let named: BTreeSet<String> = names_of(&shapes.schemas)
         .into_iter()
@@ -292,6 +292,26 @@ fn check_answers(shapes: &mut Shapes) {
     shapes.check_open::<answers::Ready>("Ready", json!({"ready": true, "checks": [check]}));
     shapes.check_open::<answers::Version>("Version", json!({"version": "0.1.0", "api": "v1"}));
     shapes.check_open::<answers::Problem>("Problem", problem_sample());
+    check_administration(shapes);
+}
+
+fn check_administration(shapes: &mut Shapes) {
+    let create = json!({"name": "n", "roles": ["worker"], "tenantId": "t", "workspaceId": "w",
+        "queues": ["q"], "expiresAt": AT});
+    shapes.check_strict::<admin::CreateKey>("CreateKey", create);
+    shapes.check_strict::<admin::RotateKey>("RotateKey", json!({"overlapMs": 1}));
+    let key = json!({"keyId": "k", "name": "n", "roles": ["worker"], "tenantId": "t",
+        "workspaceId": "w", "queues": ["q"], "createdAt": AT, "expiresAt": AT, "revokedAt": AT,
+        "previousSecretUntil": AT});
+    shapes.check_open::<admin::Key>("Key", key.clone());
+    shapes.check_open::<admin::Keys>("Keys", json!({"keys": [key.clone()]}));
+    let entry = json!({"n": 1, "at": AT, "tenantId": "t", "workspaceId": "w", "actor": "k",
+        "action": "refused", "object": "o", "error": "e", "times": 2, "beforeDigest": "b",
+        "afterDigest": "a", "requestId": "r"});
+    shapes.check_open::<admin::AuditEntry>("AuditEntry", entry.clone());
+    let log = json!({"entries": [entry], "nextBefore": 1});
+    shapes.check_open::<admin::AuditLog>("AuditLog", log);
+    shapes.check_open::<admin::NewKey>("NewKey", json!({"key": key, "secret": "s"}));
 }
 
 #[test]
@@ -338,7 +358,11 @@ fn the_routes_are_those_of_the_interface() {
         ("/openapi.json", "get"),
         ("/errors/{page}", "get"),
         ("/readyz", "get"),
+        ("/v1/audit", "get"),
         ("/v1/heartbeats", "post"),
+        ("/v1/keys", "get post"),
+        ("/v1/keys/{keyId}/revoke", "post"),
+        ("/v1/keys/{keyId}/rotate", "post"),
         ("/v1/leases", "post"),
         ("/v1/queues", "get"),
         ("/v1/reports", "post"),
@@ -426,6 +450,8 @@ fn the_bounds_in_the_document_are_those_that_are_enforced() {
     {
         assert_eq!(items(shape, member), Some(BATCH_ITEMS_MAX as u64));
     }
+    assert_eq!(bounds("RotateKey", "overlapMs"), of(0, *KEY_OVERLAP_MS.end()));
+    assert_eq!(items("CreateKey", "queues"), Some(QUEUES_PER_KEY_MAX as u64));
     let kind = &document["components"]["schemas"]["SubmitRun"]["properties"]["kind"];
     assert_eq!(kind["maxLength"].as_u64(), Some(NAME_BYTES_MAX as u64));
 }

@@ -10,7 +10,7 @@ use coordinator::{Coordinator, Host, Options, SeededEntropy};
 use serde_json::{Value, json};
 use store::memory::{ManualClock, MemoryStore};
 use store::sqlite::SqliteStore;
-use store::{Store, Writer};
+use store::{Administration, Store, Writer};
 use tokio::io::AsyncWriteExt;
 use tower::ServiceExt;
 use verdict::Scope;
@@ -119,7 +119,8 @@ async fn an_answer_nobody_reads_releases_its_leases() {
 async fn hang_up_before_delivery<S: Store>(store: S) {
     let key = NewKey::generate(&mut SeededEntropy::new(1), Scope::default(), &Role::ALL);
     let mut writer = store.writer().await.unwrap();
-    writer.put_api_key(&key.row(store.now())).await.unwrap();
+    let act = Administration { keys: vec![key.row(store.now())], ..Administration::default() };
+    writer.administer(&act).await.unwrap();
     drop(writer);
     let keys = ApiKeys::load(&store).await.unwrap();
     let options = Options { host: Host::Task, entropy: Box::new(SeededEntropy::new(2)) };

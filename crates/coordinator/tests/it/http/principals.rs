@@ -8,10 +8,11 @@ use super::site::{Site, both};
 enum Wants {
     Client,
     Worker,
+    Admin,
     Task,
 }
 
-const ROUTES: [(&str, &str, Wants); 14] = [
+const ROUTES: [(&str, &str, Wants); 19] = [
     ("POST", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000", Wants::Client),
@@ -23,6 +24,11 @@ const ROUTES: [(&str, &str, Wants); 14] = [
     ("POST", "/v1/leases", Wants::Worker),
     ("POST", "/v1/reports", Wants::Worker),
     ("POST", "/v1/heartbeats", Wants::Worker),
+    ("POST", "/v1/keys", Wants::Admin),
+    ("GET", "/v1/keys", Wants::Admin),
+    ("GET", "/v1/audit", Wants::Admin),
+    ("POST", "/v1/keys/0000000000000000/rotate", Wants::Admin),
+    ("POST", "/v1/keys/0000000000000000/revoke", Wants::Admin),
     ("POST", "/v1/tasks/task_00000000000000000000000000/started", Wants::Task),
     ("POST", "/v1/tasks/task_00000000000000000000000000/heartbeat", Wants::Task),
     ("POST", "/v1/tasks/task_00000000000000000000000000/completed", Wants::Task),
@@ -55,7 +61,7 @@ async fn every_route_takes_exactly_its_principal() {
                     wants if wants == is => {
                         assert!(got.status != 401 && got.status != 403, "{path}");
                     }
-                    Wants::Client | Wants::Worker => {
+                    Wants::Client | Wants::Worker | Wants::Admin => {
                         got.problem(403, "forbidden");
                     }
                 }
@@ -72,8 +78,11 @@ async fn every_route_takes_exactly_its_principal() {
                     // The right class of credential: the body is looked at, and is no JSON.
                     token.problem(400, "invalid_argument").has("verdict", "REJECTED");
                 }
-                Wants::Client | Wants::Worker => {
-                    admin.problem(403, "forbidden");
+                Wants::Client | Wants::Worker | Wants::Admin => {
+                    match wants {
+                        Wants::Admin => assert!(![401, 403].contains(&admin.status), "{path}"),
+                        _ => drop(admin.problem(403, "forbidden")),
+                    }
                     for got in [token, nobody, garbage] {
                         got.problem(401, "unauthenticated");
                         assert_eq!(got.headers["www-authenticate"], "Bearer");
@@ -94,7 +103,10 @@ async fn every_described_route_is_served_and_guarded() {
         let mut guarded = 0;
         for (path, methods) in document["paths"].as_object().unwrap() {
             for method in methods.as_object().unwrap().keys() {
-                let concrete = path.replace("{runId}", "run_x").replace("{taskId}", "task_x");
+                let concrete = path
+                    .replace("{runId}", "run_x")
+                    .replace("{taskId}", "task_x")
+                    .replace("{keyId}", "k");
                 let concrete = concrete.replace("{page}", "task-expired");
                 let got = ask(&site, &method.to_uppercase(), &concrete, None).await;
                 if open.contains(&path.as_str()) {

@@ -1,0 +1,155 @@
+//! `tenure keys …`: who may use the server, as what, and until when.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use comfy_table::Cell;
+use tenure::Client;
+use wire::Role;
+use wire::admin::{CreateKey, Key, NewKey, RotateKey};
+
+use crate::exit::{Complaint, Ended, Exit};
+use crate::output::{self, BOLD, FAINT, Format};
+use crate::{server, span};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Make an API key and print it, this once
+    Create(Create),
+    /// List the API keys there are, never their secrets
+    List,
+    /// Give an API key a new secret and print it, this once
+    Rotate(Rotate),
+    /// Make an API key useless, at once and for ever
+    Revoke(Id),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Create {
+    /// What the key may do: client, worker or admin; repeat it for more than one
+    #[arg(long = "role", value_name = "ROLE", required = true)]
+    roles: Vec<Role>,
+    /// What people will call the key
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The tenant it belongs to [default: the one of the key in use]
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    /// The workspace it belongs to [default: the one of the key in use]
+    #[arg(long, value_name = "WORKSPACE")]
+    workspace: Option<String>,
+    /// The only queue a worker may lease from; repeat it for more than one [default: every queue]
+    #[arg(long = "queue", value_name = "QUEUE")]
+    queues: Vec<String>,
+    /// After how long the key ends, as in 90d or 12h [default: never]
+    #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+    expires_in: Option<Duration>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rotate {
+    #[command(flatten)]
+    id: Id,
+    /// How long the old secret still counts; 0s ends it at once
+    #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = span::parse)]
+    overlap: Duration,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Id {
+    /// The key's id: its second part, or the first column of `tenure keys list`
+    #[arg(value_name = "KEY")]
+    id: String,
+}
+
+pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> Ended {
+    match verb {
+        Verb::Create(create) => {
+            let made = client.create_key(&wanted(create)).await.map_err(server::complaint)?;
+            show_new(format, &made)?;
+        }
+        Verb::List => {
+            let keys = client.keys().await.map_err(server::complaint)?.keys;
+            show_all(format, &keys)?;
+        }
+        Verb::Rotate(Rotate { id: Id { id }, overlap }) => {
+            let how = RotateKey { overlap_ms: Some(millis(overlap)) };
+            let made = client.rotate_key(&id, &how).await.map_err(server::complaint)?;
+            show_new(format, &made)?;
+        }
+        Verb::Revoke(Id { id }) => {
+            let key = client.revoke_key(&id).await.map_err(server::complaint)?;
+            match format {
+                Format::Json => output::json(&key)?,
+                Format::People => output::line(format_args!("{} is revoked", key.key_id))?,
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn wanted(create: Create) -> CreateKey {
+    let Create { roles, name, tenant, workspace, queues, expires_in } = create;
+    let expires_at = expires_in.map(span::from_now);
+    let queues = Some(queues).filter(|queues| !queues.is_empty());
+    CreateKey { name, roles, tenant_id: tenant, workspace_id: workspace, queues, expires_at }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn show_new(format: Format, made: &NewKey) -> Result<(), Complaint> {
+    if format == Format::Json {
+        return output::json(made);
+    }
+    let key = &made.key;
+    output::line(&made.secret)?;
+    output::note(format_args!(
+        "{BOLD}{}{BOLD:#} may act as {} in {}/{}{}.",
+        key.key_id,
+        roles(key),
+        key.tenant_id,
+        key.workspace_id,
+        key.queues.as_ref().map_or(String::new(), |it| format!(", queues {}", it.join(", ")))
+    ));
+    output::note("It is shown this once: keep it.");
+    if let Some(until) = key.previous_secret_until {
+        output::note(format_args!("{FAINT}The secret before counts until {until}.{FAINT:#}"));
+    }
+    Ok(())
+}
+
+fn show_all(format: Format, keys: &[Key]) -> Result<(), Complaint> {
+    if format == Format::Json {
+        return output::json(keys);
+    }
+    let heads = ["KEY", "NAME", "ROLES", "SCOPE", "QUEUES", "AGE", "CONDITION"];
+    let mut table = output::table(&heads);
+    for key in keys {
+        table.add_row([
+            Cell::new(&key.key_id),
+            Cell::new(key.name.as_deref().unwrap_or("-")),
+            Cell::new(roles(key)),
+            Cell::new(format!("{}/{}", key.tenant_id, key.workspace_id)),
+            Cell::new(key.queues.as_ref().map_or("all".to_owned(), |queues| queues.join(","))),
+            Cell::new(span::between(key.created_at, span::now())),
+            Cell::new(condition(key)),
+        ]);
+    }
+    output::print_table(&table)
+}
+
+fn roles(key: &Key) -> String {
+    key.roles.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(",")
+}
+
+fn condition(key: &Key) -> String {
+    let now = span::now();
+    match (key.revoked_at, key.expires_at) {
+        (Some(_), _) => "revoked".to_owned(),
+        (None, Some(at)) if at <= now => "expired".to_owned(),
+        (None, Some(at)) => format!("until {at}"),
+        (None, None) => "good".to_owned(),
+    }
+}

@@ -1,0 +1,53 @@
+//! Keys and the audit, as an administrator types them.
+
+use crate::home::Home;
+
+#[test]
+fn a_key_is_made_listed_rotated_and_revoked() {
+    let home = Home::new();
+    let _server = home.serve();
+    let made = home.run(&["keys", "create", "--role", "worker", "--queue", "mail", "--name", "m1"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    // stdout is the key and nothing else, so that a script can keep it.
+    let secret = made.stdout.trim();
+    assert!(secret.starts_with("tnr_") && !secret.contains(char::is_whitespace), "{made:?}");
+    assert!(made.stderr.contains("shown this once"), "{made:?}");
+    let id = secret.split('_').nth(1).unwrap();
+    let listed = home.run(&["keys", "list"]);
+    let row = listed.stdout.lines().find(|line| line.starts_with(id)).unwrap();
+    for cell in ["m1", "worker", "default/default", "mail", "good"] {
+        assert!(row.contains(cell), "{cell} in {row}");
+    }
+    assert!(!listed.stdout.contains(secret.split('_').nth(2).unwrap()));
+    let queues = ["queues", "--key", secret];
+    home.run(&queues).complains(5, "forbidden", "role client", "key with the role");
+    let rotated = home.json(&["keys", "rotate", "--json", id, "--overlap", "0s"]);
+    assert_eq!(rotated["key"]["keyId"], id);
+    home.run(&queues).complains(5, "unauthenticated", "Bearer", "--key");
+    let renewed = ["queues", "--key", rotated["secret"].as_str().unwrap()];
+    home.run(&renewed).complains(5, "forbidden", "role client", "key with the role");
+    assert_eq!(home.run(&["keys", "revoke", id]).stdout, format!("{id} is revoked\n"));
+    home.run(&renewed).complains(5, "unauthenticated", "revoked", "--key");
+    home.run(&["keys", "revoke", "none"]).complains(3, "key_not_found", "no API key", "keys list");
+    let keys = home.json(&["keys", "list", "--json"]);
+    let mine = keys.as_array().unwrap().iter().find(|key| key["keyId"] != id).unwrap();
+    let mine = mine["keyId"].as_str().unwrap();
+    let last = home.run(&["keys", "revoke", mine]);
+    last.complains(4, "last_admin_key", "last usable admin", "keys create --role admin");
+}
+
+#[test]
+fn the_audit_tells_who_did_what() {
+    let home = Home::new();
+    let _server = home.serve();
+    let made = home.json(&["keys", "create", "--json", "--role", "client"]);
+    let id = made["key"]["keyId"].as_str().unwrap();
+    home.run(&["keys", "revoke", id]);
+    let log = home.json(&["audit", "--json"]);
+    let entries = log["entries"].as_array().unwrap();
+    let told: Vec<_> = entries.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
+    assert_eq!(told, ["key.revoked", "key.created", "key.created"]);
+    let people = home.run(&["audit", "--limit", "1"]);
+    assert!(people.stdout.contains("key.revoked") && people.stdout.contains(id), "{people:?}");
+    assert!(people.stderr.contains("--before"), "{people:?}");
+}

@@ -1,0 +1,210 @@
+//! Who may change which key, and the change itself: decided on what is known, written with its record
+//! through the carrier, and in force before anybody is told.
+//!
+//! An administrator of the scope default/default reaches everything. Others reach their tenant; in the
+//! tenant `default` only their own workspace, or they could make themselves a key of default/default.
+
+use std::sync::Arc;
+
+use store::{Administration, ApiKey, Audit, AuditFilter, PreviousSecret, Store};
+use verdict::{Name, Scope, Span, Text, Time};
+
+use super::api_key::{AdminPrincipal, NewSecret, Role, has_role};
+use super::known::{ApiKeys, usable};
+use crate::coordinator::Coordinator;
+use crate::item::Trouble;
+
+/// Keys kept for one tenant, revoked ones included: all of them are in memory.
+const KEYS_PER_TENANT_MAX: usize = 10_000;
+
+/// Who made a key that no key made.
+const SERVER: &str = "server";
+
+const CREATED: &str = "key.created";
+const ROTATED: &str = "key.rotated";
+const REVOKED: &str = "key.revoked";
+
+/// Why a key was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum KeyDeclined {
+    #[error("this key may not administer that tenant or workspace")]
+    OutOfReach,
+    #[error("there is no API key with this id")]
+    NotFound,
+    #[error("this API key is revoked or has expired; make a new one")]
+    NotUsable,
+    #[error("this is the last usable admin key of default/default; make another one first")]
+    LastAdmin,
+    #[error("a tenant has at most {KEYS_PER_TENANT_MAX} keys, revoked ones included")]
+    TooMany,
+    /// The caller's own key ended while the call waited for its turn.
+    #[error("the API key of this call no longer counts")]
+    CallerGone,
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
+}
+
+/// What an administrator may touch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    Everything,
+    Tenant(Name),
+    Workspace(Scope),
+}
+
+impl Reach {
+    fn of(scope: &Scope) -> Self {
+        let root = Scope::default();
+        if *scope == root {
+            Reach::Everything
+        } else if scope.tenant == root.tenant {
+            Reach::Workspace(scope.clone())
+        } else {
+            Reach::Tenant(scope.tenant.clone())
+        }
+    }
+
+    pub(crate) fn includes(&self, scope: &Scope) -> bool {
+        match self {
+            Reach::Everything => true,
+            Reach::Tenant(tenant) => *tenant == scope.tenant,
+            Reach::Workspace(mine) => mine == scope,
+        }
+    }
+
+    pub(crate) fn audit(&self, before: Option<u64>, limit: usize) -> AuditFilter {
+        let (tenant, workspace) = match self {
+            Reach::Everything => (None, None),
+            Reach::Tenant(tenant) => (Some(tenant.clone()), None),
+            Reach::Workspace(scope) => (Some(scope.tenant.clone()), Some(scope.workspace.clone())),
+        };
+        AuditFilter { tenant, workspace, before, limit }
+    }
+}
+
+impl AdminPrincipal {
+    pub(crate) fn reach(&self) -> Reach {
+        Reach::of(self.scope())
+    }
+}
+
+/// What is wished about a key.
+pub(crate) enum Wish {
+    Create(Box<ApiKey>),
+    Rotate { id: Name, secret: NewSecret, overlap: Span },
+    Revoke { id: Name },
+}
+
+/// A decision: the row as it will be, and what the record calls it. `None` when it is so already.
+type Decided = (ApiKey, Option<&'static str>);
+
+/// Decides on the keys as they are. Pure, so that every refusal can be tested without a server.
+fn decide(
+    keys: &[Arc<ApiKey>],
+    reach: &Reach,
+    wish: Wish,
+    now: Time,
+) -> Result<Decided, KeyDeclined> {
+    let find = |id: &Name| {
+        let known = keys.iter().find(|key| key.id == *id && reach.includes(&key.scope));
+        known.ok_or(KeyDeclined::NotFound)
+    };
+    match wish {
+        Wish::Create(key) => create(keys, reach, *key),
+        Wish::Rotate { id, secret, overlap } => rotate(find(&id)?, &secret, overlap, now),
+        Wish::Revoke { id } => revoke(keys, find(&id)?, now),
+    }
+}
+
+fn create(keys: &[Arc<ApiKey>], reach: &Reach, key: ApiKey) -> Result<Decided, KeyDeclined> {
+    if !reach.includes(&key.scope) {
+        return Err(KeyDeclined::OutOfReach);
+    }
+    let kept = keys.iter().filter(|known| known.scope.tenant == key.scope.tenant).count();
+    if kept >= KEYS_PER_TENANT_MAX {
+        return Err(KeyDeclined::TooMany);
+    }
+    Ok((key, Some(CREATED)))
+}
+
+fn rotate(
+    key: &ApiKey,
+    secret: &NewSecret,
+    overlap: Span,
+    now: Time,
+) -> Result<Decided, KeyDeclined> {
+    usable(key, now).map_err(|_| KeyDeclined::NotUsable)?;
+    let until = now.plus(overlap);
+    let previous = (overlap > Span::ZERO).then_some(PreviousSecret { digest: key.digest, until });
+    Ok((ApiKey { digest: secret.digest, previous, ..key.clone() }, Some(ROTATED)))
+}
+
+fn revoke(keys: &[Arc<ApiKey>], key: &ApiKey, now: Time) -> Result<Decided, KeyDeclined> {
+    if key.revoked_at.is_some() {
+        return Ok((key.clone(), None));
+    }
+    let is_root = |key: &ApiKey| {
+        key.scope == Scope::default() && has_role(key, Role::Admin) && usable(key, now).is_ok()
+    };
+    let others = keys.iter().filter(|other| other.id != key.id);
+    if is_root(key) && !others.into_iter().any(|other| is_root(other)) {
+        return Err(KeyDeclined::LastAdmin);
+    }
+    Ok((ApiKey { revoked_at: Some(now), previous: None, ..key.clone() }, Some(REVOKED)))
+}
+
+/// Carries out a wish. Once begun it goes through even if its caller leaves, so that memory and store
+/// cannot part ways.
+pub(crate) async fn change<S: Store>(
+    keys: &ApiKeys,
+    coordinator: &Coordinator<S>,
+    admin: &AdminPrincipal,
+    request: Name,
+    wish: Wish,
+) -> Result<Arc<ApiKey>, KeyDeclined> {
+    let (keys, coordinator, admin) = (keys.clone(), coordinator.clone(), admin.clone());
+    let changing = tokio::spawn(async move {
+        let _turn = keys.changing.lock().await;
+        let now = coordinator.now();
+        if !keys.is_usable(admin.key().as_str(), now) {
+            return Err(KeyDeclined::CallerGone);
+        }
+        let (key, action) = decide(&keys.all(), &admin.reach(), wish, now)?;
+        let before = keys.get(key.id.as_str());
+        let Some(action) = action else { return Ok(Arc::new(key)) };
+        let audit = Audit {
+            request: Some(request),
+            before: before.map(|before| before.fingerprint()),
+            ..record(admin.key().clone(), action, &key, now)
+        };
+        let act = Administration { keys: vec![key.clone()], audit: vec![audit] };
+        coordinator.administer(act).await?;
+        Ok(keys.put(key))
+    });
+    // Only a defect ends the task early; what became of the change is not known then.
+    changing.await.unwrap_or(Err(KeyDeclined::Trouble(Trouble::Unknown)))
+}
+
+fn record(actor: Name, action: &str, key: &ApiKey, at: Time) -> Audit {
+    Audit {
+        at,
+        scope: key.scope.clone(),
+        actor,
+        action: action.into(),
+        object: Text::from(key.id.as_str()),
+        code: None,
+        times: 1,
+        before: None,
+        after: Some(key.fingerprint()),
+        request: None,
+    }
+}
+
+/// The first keys of a store, which nobody could have asked for with a key.
+pub(crate) fn founding(keys: Vec<ApiKey>, now: Time) -> Administration {
+    let audit = keys.iter().map(|key| record(SERVER.into(), CREATED, key, now)).collect();
+    Administration { keys, audit }
+}
+
+#[cfg(test)]
+mod tests;

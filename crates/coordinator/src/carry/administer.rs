@@ -1,0 +1,40 @@
+//! Administration rides with the carrier, because the carrier has the store's writer.
+
+use store::{Administration, CommitFailure, FailureKind, Store, Writer};
+use tokio::sync::oneshot;
+
+use super::{Carrier, Fatal};
+use crate::item::{Shortage, Trouble};
+
+/// An act that waits to be written, with the way back to who asked.
+pub(super) struct Act {
+    pub(super) act: Administration,
+    pub(super) reply: oneshot::Sender<Result<(), Trouble>>,
+}
+
+impl<S: Store> Carrier<S> {
+    /// One transaction each: acts are rare, and none may fail because of another.
+    pub(super) async fn administer(&mut self, acts: Vec<Act>) -> Result<(), Fatal> {
+        for Act { act, reply } in acts {
+            let (answer, end) = match self.writer.administer(&act).await {
+                Ok(()) => (Ok(()), Ok(())),
+                Err(CommitFailure::RolledBack(failure)) => {
+                    tracing::error!(error = &failure as &dyn std::error::Error, "not written");
+                    self.metrics.failures.inc();
+                    let trouble = match failure.kind {
+                        FailureKind::Invalid => Trouble::Defect,
+                        _ => Trouble::Unavailable(Shortage::of(&failure)),
+                    };
+                    (Err(trouble), Ok(()))
+                }
+                Err(CommitFailure::Unknown(failure)) => {
+                    (Err(Trouble::Unknown), Err(Fatal(failure.to_string())))
+                }
+            };
+            // Who hung up is not told; what was asked is done all the same.
+            let _ = reply.send(answer);
+            end?;
+        }
+        Ok(())
+    }
+}

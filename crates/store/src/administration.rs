@@ -1,0 +1,112 @@
+//! Rows of administration: the keys that open the HTTP interface, and who changed what.
+//!
+//! Both stand outside the state machine of tasks. A change of a key and the record of it are written
+//! in one transaction ([`crate::seam::Writer::administer`]); records are only ever added.
+
+use verdict::{Digest, Name, Scope, Text, Time};
+
+/// A key that opens the HTTP interface. Only digests of its secrets are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKey {
+    /// The public part, by which it is found and named.
+    pub id: Name,
+    pub scope: Scope,
+    pub roles: Vec<Name>,
+    pub digest: Digest,
+    pub created_at: Time,
+    /// What people call it.
+    pub name: Option<Text>,
+    /// The queues a worker may lease from; `None` means every queue.
+    pub queues: Option<Vec<Name>>,
+    pub expires_at: Option<Time>,
+    pub revoked_at: Option<Time>,
+    /// The secret before the last rotation, while it still counts.
+    pub previous: Option<PreviousSecret>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreviousSecret {
+    pub digest: Digest,
+    pub until: Time,
+}
+
+impl ApiKey {
+    /// Over everything the row says, so that a record shows whether it was changed since.
+    pub fn fingerprint(&self) -> Digest {
+        let Self { id, scope, roles, digest, created_at, .. } = self;
+        let times = [Some(*created_at), self.expires_at, self.revoked_at];
+        let mut fields: Vec<Vec<u8>> = vec![
+            id.as_str().into(),
+            scope.tenant.as_str().into(),
+            scope.workspace.as_str().into(),
+            list(Some(roles)),
+            digest.bytes().to_vec(),
+            self.name.as_ref().map_or(Vec::new(), |name| name.as_str().into()),
+            list(self.queues.as_ref()),
+        ];
+        fields.extend(times.map(instant));
+        let previous = self.previous;
+        fields.push(previous.map_or(Vec::new(), |previous| previous.digest.bytes().to_vec()));
+        fields.push(instant(previous.map(|previous| previous.until)));
+        Digest::of(&fields.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    }
+}
+
+fn list(names: Option<&Vec<Name>>) -> Vec<u8> {
+    // Names hold no line breaks, and an empty list is not the same as none.
+    names.map_or(Vec::new(), |names| {
+        names.iter().flat_map(|name| [name.as_str().as_bytes(), b"\n"].concat()).collect()
+    })
+}
+
+fn instant(time: Option<Time>) -> Vec<u8> {
+    time.map_or(Vec::new(), |time| time.millis().to_be_bytes().to_vec())
+}
+
+/// Something that was administered, or refused to somebody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audit {
+    pub at: Time,
+    /// Whose affair it is: the scope of what was changed, or of who was refused.
+    pub scope: Scope,
+    /// The public part of the key that asked, or a word for who has none.
+    pub actor: Name,
+    pub action: Name,
+    /// What it was done to, or which route was refused.
+    pub object: Text,
+    /// Why it was refused; `None` when it was done.
+    pub code: Option<Name>,
+    /// How many events like this one the row stands for.
+    pub times: u32,
+    pub before: Option<Digest>,
+    pub after: Option<Digest>,
+    pub request: Option<Name>,
+}
+
+/// A record with its place in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audited {
+    /// From 1, without gaps.
+    pub n: u64,
+    pub audit: Audit,
+}
+
+/// What one administrative act writes, all of it or nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Administration {
+    /// Rows as they are from now on; a key is found by its id.
+    pub keys: Vec<ApiKey>,
+    pub audit: Vec<Audit>,
+}
+
+/// Which records to show, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Only this tenant's affairs; `None` for everybody's.
+    pub tenant: Option<Name>,
+    /// And of that, only this workspace's; `None` for all of them.
+    pub workspace: Option<Name>,
+    /// Only records before this one.
+    pub before: Option<u64>,
+    pub limit: usize,
+}

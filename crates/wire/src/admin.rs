@@ -1,0 +1,184 @@
+//! Administration on the wire: API keys and the audit. What may be asked and what is answered stand
+//! together here, because only administrators meet them.
+
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::check::{Check, Checked, FieldError, names, optional_name, refuse, text, within};
+use crate::limits::{INTEGER_MAX, KEY_OVERLAP_MS, PAGE_ITEMS, QUEUES_PER_KEY_MAX};
+use crate::parse::Body;
+use crate::{Role, Time};
+
+/// `POST /v1/keys`: a key for a program or a person.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateKey {
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[schema(min_items = 1, max_items = 3)]
+    pub roles: Vec<Role>,
+    /// The calling key's own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub tenant_id: Option<String>,
+    /// The calling key's own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub workspace_id: Option<String>,
+    /// The only queues to lease from, for a key with the role worker; every queue when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1, max_items = 256)]
+    pub queues: Option<Vec<String>>,
+    /// Useless from this instant on; never when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
+}
+
+impl Body for CreateKey {}
+
+impl Check for CreateKey {
+    fn check(&self) -> Checked {
+        text("name", self.name.as_deref())?;
+        roles(&self.roles)?;
+        optional_name("tenantId", self.tenant_id.as_deref())?;
+        optional_name("workspaceId", self.workspace_id.as_deref())?;
+        let Some(queues) = &self.queues else { return Ok(()) };
+        if !self.roles.contains(&Role::Worker) {
+            return refuse("queues", "limits what a worker leases; this key has no role worker");
+        }
+        names("queues", queues, QUEUES_PER_KEY_MAX)
+    }
+}
+
+fn roles(roles: &[Role]) -> Result<(), FieldError> {
+    let is_repeated = (1..roles.len()).any(|at| roles[..at].contains(&roles[at]));
+    if roles.is_empty() || is_repeated {
+        return refuse(
+            "roles",
+            "names each of client, worker and admin at most once, and at least one",
+        );
+    }
+    Ok(())
+}
+
+/// `POST /v1/keys/{keyId}/rotate`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RotateKey {
+    /// How long the old secret still counts; a day when absent, 0 to end it at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 2592000000u64)]
+    pub overlap_ms: Option<u64>,
+}
+
+impl Body for RotateKey {
+    fn from_empty() -> Option<RotateKey> {
+        Some(RotateKey::default())
+    }
+}
+
+impl Check for RotateKey {
+    fn check(&self) -> Checked {
+        within("overlapMs", self.overlap_ms, KEY_OVERLAP_MS)
+    }
+}
+
+/// A key, without its secret: nobody but its holder has that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Key {
+    /// The public part: the second of the four parts of the key.
+    pub key_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub roles: Vec<Role>,
+    pub tenant_id: String,
+    pub workspace_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Vec<String>>,
+    pub created_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<Time>,
+    /// Until when the secret before the last rotation still counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_secret_until: Option<Time>,
+}
+
+/// A key that was just made or rotated: the only time its secret is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewKey {
+    pub key: Key,
+    /// What its holder sends as `Authorization: Bearer …`.
+    pub secret: String,
+}
+
+/// The keys that the calling key may administer, by id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Keys {
+    pub keys: Vec<Key>,
+}
+
+/// `GET /v1/audit?…`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AuditQuery {
+    /// Only entries before this one: the `nextBefore` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+}
+
+impl Check for AuditQuery {
+    fn check(&self) -> Checked {
+        within("before", self.before, 1..=INTEGER_MAX)?;
+        within("limit", self.limit.map(u64::from), PAGE_ITEMS)
+    }
+}
+
+/// A page of the audit, newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditLog {
+    pub entries: Vec<AuditEntry>,
+    /// Absent on the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_before: Option<u64>,
+}
+
+/// Something that was administered, or refused to somebody.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditEntry {
+    pub n: u64,
+    pub at: Time,
+    /// Whose affair it is: the scope of the key that was changed, or of the one that was refused.
+    pub tenant_id: String,
+    pub workspace_id: String,
+    /// The id of the key that asked; `server` for the first key of a store, `anonymous` without one.
+    pub actor: String,
+    /// `key.created`, `key.rotated`, `key.revoked`, `signing.rotated` or `refused`.
+    pub action: String,
+    /// The id of the key that was changed, or the route that was refused.
+    pub object: String,
+    /// Why it was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How many refusals this entry stands for; 1 otherwise.
+    pub times: u32,
+    /// Over the key as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before_digest: Option<String>,
+    /// Over the key as it became.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}

@@ -1,0 +1,39 @@
+//! Administration: API keys and the audit. Needs a key with the role admin.
+
+use wire::admin::{AuditLog, AuditQuery, CreateKey, Key, Keys, NewKey, RotateKey};
+
+use super::Client;
+use crate::Error;
+use crate::transport::Retries;
+
+impl Client {
+    /// Makes a key. Tried once: repeating it after a lost answer would leave a key that nobody knows.
+    pub async fn create_key(&self, wanted: &CreateKey) -> Result<NewKey, Error> {
+        self.once().ask(&self.post(&["v1", "keys"], wanted)?).await
+    }
+
+    /// The keys that this client's key may administer; never their secrets.
+    pub async fn keys(&self) -> Result<Keys, Error> {
+        self.transport.ask(&self.get(&["v1", "keys"], &())?).await
+    }
+
+    /// Gives a key a new secret. Tried once: repeating it would end the overlap of the secret in use.
+    pub async fn rotate_key(&self, key_id: &str, how: &RotateKey) -> Result<NewKey, Error> {
+        self.once().ask(&self.post(&["v1", "keys", key_id, "rotate"], how)?).await
+    }
+
+    /// Makes a key useless, at once and for ever.
+    pub async fn revoke_key(&self, key_id: &str) -> Result<Key, Error> {
+        let no_members = serde_json::Map::new();
+        self.transport.ask(&self.post(&["v1", "keys", key_id, "revoke"], &no_members)?).await
+    }
+
+    /// What was administered and refused, newest first.
+    pub async fn audit(&self, query: &AuditQuery) -> Result<AuditLog, Error> {
+        self.transport.ask(&self.get(&["v1", "audit"], query)?).await
+    }
+
+    fn once(&self) -> crate::transport::Transport {
+        self.transport.clone().with_retries(Retries::NONE)
+    }
+}
