@@ -3,9 +3,11 @@
 //!
 //! The mirrors in [`forms`] are the stored format; the rules' own types never derive it, so a change
 //! of a rule cannot change a stored row by accident, and a new field does not compile until somebody
-//! has decided how it is stored. [`abridge`] keeps payloads from being stored twice.
+//! has decided how it is stored. [`abridge`] keeps payloads from being stored twice, and [`brief`] what
+//! was asked.
 
 pub mod abridge;
+pub(crate) mod brief;
 mod forms;
 mod leaves;
 

@@ -158,7 +158,7 @@ fn history(connection: &Connection, key: &TaskKey, after: u32, limit: usize) -> 
     let mut statement = connection.prepare_cached(&sql)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let entries: Read<Vec<Entry>> = statement
-        .query_map((row, after, limit), |row| rows::entry(&mut Columns::of(row)))?
+        .query_map((row, after, limit), |row| rows::entry(key.id, &mut Columns::of(row)))?
         .collect();
     let attempts = reads::attempts(connection, key.id, row)?;
     let done = reads::done(connection, row)?;

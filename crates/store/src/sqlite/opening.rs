@@ -47,12 +47,24 @@ pub(super) struct Header {
 /// pages of the log would not be durable.
 pub(super) fn prepare(path: &Path, options: &Options) -> Result<Header, Failure> {
     assert!(rusqlite::version_number() >= SQLITE_MIN, "the bundled SQLite is too old");
+    stop_counting_memory();
     create_private(path)?;
     let mut connection = connect(path, options)?;
     refuse_foreign(&connection, path)?;
     migrate(&mut connection, path)?;
     checkpoint(&connection)?;
     header(&connection).map_err(trouble::while_doing("reading the store's header"))
+}
+
+/// SQLite counts its memory under a lock of the whole process, at every value it handles; nobody reads
+/// the count. It can be told so before its first connection; later it goes on counting.
+#[expect(unsafe_code, reason = "the library offers this switch nowhere else")]
+fn stop_counting_memory() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: this option takes one int; once a connection was opened the call is refused.
+        let _ = unsafe { rusqlite::ffi::sqlite3_config(rusqlite::ffi::SQLITE_CONFIG_MEMSTATUS, 0) };
+    });
 }
 
 /// A connection that may write.

@@ -8,7 +8,7 @@ use verdict::{
 };
 
 use super::order::{LaneId, Marks};
-use crate::codec::Stored;
+use crate::codec::{Stored, brief};
 use crate::row::{Entry, PollRef, Refused, Spec, TaskKey};
 
 /// Reads a row's columns one after the other, in the order of the lists below.
@@ -296,16 +296,15 @@ pub(super) fn closed(task: TaskId, columns: &mut Columns<'_>) -> Read<Closed> {
 
 pub(super) const ENTRY: &str = "h.n, h.at, h.epoch, h.rules, h.request, h.loaded, h.events";
 
-pub(super) fn entry(columns: &mut Columns<'_>) -> Read<Entry> {
-    Ok(Entry {
-        n: columns.take()?,
-        at: columns.time()?,
-        epoch: columns.take()?,
-        rules: columns.take()?,
-        request: columns.stored()?,
-        loaded: columns.optional_stored()?,
-        events: columns.stored()?,
-    })
+pub(super) fn entry(task: TaskId, columns: &mut Columns<'_>) -> Read<Entry> {
+    let (n, at) = (columns.take()?, columns.time()?);
+    let (epoch, rules) = (columns.take()?, columns.take()?);
+    let request = columns.stored()?;
+    let loaded = columns.optional_stored()?;
+    let events: String = columns.take()?;
+    let events = brief::read(task, &request, &events);
+    let events = events.map_err(|error| columns.unreadable(Type::Text, error))?;
+    Ok(Entry { n, at, epoch, rules, request, loaded, events })
 }
 
 pub(super) const REFUSED: &str = "r.lease, r.attempt, r.worker, r.call, r.code, r.stamp, \

@@ -5,7 +5,7 @@ use verdict::{Closed, Done, Phase, Task};
 
 use super::order::LaneId;
 use super::rows::{id_bytes, millis, stamp_name, text, written};
-use crate::codec::{Stored, abridge};
+use crate::codec::{Stored, abridge, brief};
 use crate::row::{Entry, Refused, Spec};
 
 type Written<T> = rusqlite::Result<T>;
@@ -236,7 +236,7 @@ pub(super) fn entry(connection: &Connection, row: i64, entry: &Entry) -> Written
             entry.rules,
             entry.request.write(),
             written(entry.loaded.as_ref()),
-            entry.events.write(),
+            brief::write(&entry.request, &entry.events),
         ])?;
     Ok(())
 }
