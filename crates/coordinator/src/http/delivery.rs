@@ -4,6 +4,7 @@
 //! as undelivered, so that the next poll gets the work without waiting for a lease to run out.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::Body;
@@ -19,14 +20,18 @@ use crate::coordinator::Coordinator;
 use crate::item::Granted;
 
 pub(super) struct Delivery<S: Store> {
-    coordinator: Coordinator<S>,
+    coordinator: Arc<Coordinator<S>>,
     grants: Vec<(TaskKey, LeaseId)>,
     /// `None` once the connection has asked for it.
     answer: Option<Bytes>,
 }
 
 impl<S: Store> Delivery<S> {
-    pub(super) fn new(coordinator: Coordinator<S>, granted: Vec<Granted>, answer: Vec<u8>) -> Self {
+    pub(super) fn new(
+        coordinator: Arc<Coordinator<S>>,
+        granted: Vec<Granted>,
+        answer: Vec<u8>,
+    ) -> Self {
         let grants = granted.iter().map(|granted| (granted.key(), granted.lease())).collect();
         Self { coordinator, grants, answer: Some(answer.into()) }
     }

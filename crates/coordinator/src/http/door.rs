@@ -54,7 +54,8 @@ impl<S: Store> FromRequestParts<Door<S>> for RequestId {
 
 /// Shared by all requests; cheap to clone.
 pub struct Door<S: Store> {
-    pub(crate) coordinator: Coordinator<S>,
+    /// Shared, because every route clones its door several times.
+    pub(crate) coordinator: Arc<Coordinator<S>>,
     pub(crate) inner: Arc<Inner>,
 }
 
@@ -94,7 +95,7 @@ impl<S: Store> Door<S> {
             process: u32::from_be_bytes(process),
             requests: AtomicU64::new(0),
         };
-        Self { coordinator, inner: Arc::new(inner) }
+        Self { coordinator: Arc::new(coordinator), inner: Arc::new(inner) }
     }
 
     /// A name for a request, unique among the processes of an installation.
