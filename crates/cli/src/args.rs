@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    audit, backup, bench, completions, dev, doctor, explain, keys, restore, runs, serve, submit,
-    tour, verify, work,
+    audit, backup, bench, completions, dev, doctor, explain, keys, restore, retention, runs, serve,
+    submit, tour, verify, work,
 };
 
 /// What it is, how to begin, what there is, how it ends.
@@ -93,6 +93,8 @@ pub(crate) enum Command {
     Backup(backup::Arguments),
     /// Make a backup the store; leases and tokens from before are void
     Restore(restore::Arguments),
+    /// Forget runs that ended long ago, while no server runs
+    Prune(retention::Arguments),
     /// Check profile, server, key, clock, files and room, with remedies
     Doctor(doctor::Arguments),
     /// Print completions for a shell

@@ -19,6 +19,7 @@ mod output;
 mod profile;
 mod queues;
 mod restore;
+mod retention;
 mod runs;
 mod serve;
 mod server;
@@ -93,6 +94,7 @@ async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended
         Command::Doctor(arguments) => doctor::run(format, everywhere, arguments).await,
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => completions::man(format, &arguments),
+        Command::Prune(arguments) => retention::run(format, &arguments),
         Command::TourWorker(arguments) => tour::worker::run(connect()?, arguments).await,
     }
 }

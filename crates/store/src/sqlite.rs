@@ -17,6 +17,7 @@ mod lock;
 mod opening;
 mod order;
 mod reads;
+pub mod retention;
 mod rows;
 mod running;
 mod trouble;

@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "tour",
     "dev",
     "serve",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 16] = [
     "doctor",
     "completions",
     "man",
+    "prune",
 ];
 
 #[test]

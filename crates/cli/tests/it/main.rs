@@ -14,6 +14,7 @@ mod operate_bulk;
 mod operate_deploy;
 mod operate_doctor;
 mod operate_explain;
+mod operate_prune;
 mod runs;
 mod serving;
 mod tour;

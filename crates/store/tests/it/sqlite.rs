@@ -9,6 +9,7 @@ mod keys;
 mod opening;
 mod play;
 mod power;
+mod retention;
 mod tables;
 mod tampering;
 mod vfs;

@@ -1,0 +1,76 @@
+//! `tenure prune`: forget runs that ended long ago, on a store nobody serves from.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+use store::sqlite::retention::{self, AGE_MIN, Mode, Pruned, Rule};
+
+use crate::backup::{at_text, options};
+use crate::exit::{Complaint, Ended, Exit};
+use crate::output::{self, Format};
+use crate::{serve, span};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Forget what ended longer ago than this; at least 24h
+    #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+    older_than: Duration,
+    /// Keep the latest N ends, however old they are
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    keep: u64,
+    /// Say how many would go, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// The store [default: the one `tenure dev` and `tenure serve` use]
+    #[arg(long, value_name = "sqlite:PATH")]
+    store: Option<String>,
+}
+
+pub(crate) fn run(format: Format, arguments: &Arguments) -> Ended {
+    let age_ms = u64::try_from(arguments.older_than.as_millis()).unwrap_or(u64::MAX);
+    if age_ms < AGE_MIN.millis() {
+        let sentence = "what ended less than a day ago may still be asked about";
+        return Err(Complaint::usage("too_young", sentence).hint("give --older-than 24h or more"));
+    }
+    let store = serve::store_path(arguments.store.as_deref())?;
+    if !store.exists() {
+        let sentence = format!("there is no store at {}", store.display());
+        return Err(Complaint::new(Exit::NotFound, "store_missing", sentence)
+            .hint("say where it is with --store sqlite:PATH"));
+    }
+    let rule = Rule::of_millis(age_ms, arguments.keep);
+    let mode = if arguments.dry_run { Mode::Count } else { Mode::Remove };
+    let pruned = retention::prune(&store, rule, mode, &options())
+        .map_err(|failure| serve::store_trouble(&failure))?;
+    match format {
+        Format::Json => output::json(&members(&pruned, mode))?,
+        Format::People => print(&store, &pruned, mode)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn members(pruned: &Pruned, mode: Mode) -> serde_json::Value {
+    json!({
+        "dryRun": mode == Mode::Count,
+        "forgotten": pruned.tasks,
+        "left": pruned.left,
+        "endedBefore": at_text(pruned.before.millis()),
+    })
+}
+
+fn print(store: &Path, pruned: &Pruned, mode: Mode) -> Result<(), Complaint> {
+    let many = output::count(pruned.tasks, "run");
+    let before = at_text(pruned.before.millis());
+    let left = output::count(pruned.left, "ended run");
+    let verb = match mode {
+        Mode::Count => "would forget",
+        Mode::Remove => "forgot",
+    };
+    output::line(format_args!("{verb} {many} that ended before {before}; {left} stay"))?;
+    if mode == Mode::Remove && pruned.tasks > 0 {
+        let shown = store.display();
+        output::note(format_args!("{shown} keeps its size; the room in it is used again"));
+    }
+    Ok(())
+}
