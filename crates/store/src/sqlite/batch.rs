@@ -112,11 +112,14 @@ impl<'w> SqliteBatch<'w> {
             Some(live) => Some(live.clone()),
             None => self.stored(id)?,
         };
-        if let Some(LiveRow { row, lane, task }) = &live {
-            let (row, marks, entries) = (*row, Some(Marks::of(task, *lane)), task.entries);
-            self.known.insert(id, Known { row, marks, entries });
-        }
+        live.iter().for_each(|live| self.note(id, live));
         Ok(live)
+    }
+
+    /// Remembers where a task was found.
+    fn note(&mut self, id: TaskId, live: &LiveRow) {
+        let marks = Some(Marks::of(&live.task, live.lane));
+        self.known.insert(id, Known { row: live.row, marks, entries: live.task.entries });
     }
 
     fn stored(&mut self, id: TaskId) -> rusqlite::Result<Option<LiveRow>> {
@@ -134,8 +137,7 @@ impl<'w> SqliteBatch<'w> {
 
     /// A live task that memory knows about must be in the table.
     fn expect_live(&mut self, id: TaskId) -> Result<LiveRow, Trouble> {
-        let missing = || Failure::new(FailureKind::Fatal, format!("{id} is ordered but not live"));
-        Ok(self.live(id)?.ok_or_else(missing)?)
+        Ok(self.live(id)?.ok_or_else(|| not_live(id))?)
     }
 
     fn load_one(&mut self, key: &TaskKey) -> Result<Loaded, Trouble> {
@@ -154,8 +156,9 @@ impl<'w> SqliteBatch<'w> {
         if let Some(Fresh { live, spec }) = self.fresh.get(id) {
             return Ok(Ready { task: live.task.clone(), spec: spec.clone() });
         }
-        let live = self.expect_live(id)?;
-        let spec = reads::spec(&self.writer.connection, live.row)?;
+        let found = reads::ready(&self.writer.connection, id)?;
+        let (live, spec) = found.ok_or_else(|| not_live(id))?;
+        self.note(id, &live);
         Ok(Ready { task: live.task, spec })
     }
 
@@ -476,6 +479,10 @@ fn guard(rows: usize, id: TaskId) -> Result<(), Trouble> {
 
 fn conflict(id: TaskId) -> Trouble {
     Failure::new(FailureKind::Conflict(id), "another writer changed the task first").into()
+}
+
+fn not_live(id: TaskId) -> Failure {
+    Failure::new(FailureKind::Fatal, format!("{id} is ordered but not live"))
 }
 
 fn invalid(what: &str) -> Trouble {

@@ -1,5 +1,7 @@
 //! Reading single tasks, inside a batch and beside it.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, OptionalExtension};
 use verdict::{Closed, Done, LeaseId, Subject, TaskId};
 
@@ -25,6 +27,25 @@ pub(super) fn live(connection: &Connection, row: i64) -> Read<Option<LiveRow>> {
     connection
         .prepare_cached(&sql)?
         .query_row([row], |row| rows::live_row(&mut Columns::of(row)))
+        .optional()
+}
+
+/// A live task by its id, with what it was submitted with: one search instead of three, for queues
+/// that are worked off.
+pub(super) fn ready(connection: &Connection, id: TaskId) -> Read<Option<(LiveRow, Spec)>> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let columns = format!("{TASK}, {SPEC}");
+        select(
+            &columns,
+            "inputs i JOIN live l ON l.row = i.row JOIN lanes n ON n.lane = l.lane WHERE i.id = ?1",
+        )
+    });
+    connection
+        .prepare_cached(&SQL)?
+        .query_row([id_bytes(id)], |row| {
+            let mut columns = Columns::of(row);
+            Ok((rows::live_row(&mut columns)?, rows::spec(&mut columns)?))
+        })
         .optional()
 }
 
