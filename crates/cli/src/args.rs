@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    audit, backup, bench, completions, dev, doctor, explain, keys, restore, retention, runs, serve,
-    submit, tour, verify, work,
+    audit, backup, bench, completions, config, dev, doctor, explain, keys, restore, retention,
+    runs, serve, submit, tour, verify, work,
 };
 
 /// What it is, how to begin, what there is, how it ends.
@@ -28,7 +28,8 @@ Exit codes:
   0 succeeded  10 failed  11 halted  12 cancelled  124 timed out
 
 Server and key: --url and --key, else TENURE_URL and TENURE_API_KEY, else what `tenure dev`
-remembered. Data goes to stdout, everything else to stderr. NO_COLOR is honoured.";
+remembered. Store: --store, else TENURE_STORE, else the state directory. Data goes to stdout,
+everything else to stderr. NO_COLOR is honoured.";
 
 /// Work that must be done and recorded exactly once, by workers that need not be trusted.
 #[derive(Debug, Parser)]
@@ -97,6 +98,8 @@ pub(crate) enum Command {
     Prune(retention::Arguments),
     /// Check profile, server, key, clock, files and room, with remedies
     Doctor(doctor::Arguments),
+    /// Show the settings that count here, and where each comes from
+    Config(config::Arguments),
     /// Print completions for a shell
     Completions(completions::Arguments),
     /// Write manual pages

@@ -10,6 +10,7 @@ mod backup;
 mod bench;
 mod bulk;
 mod completions;
+mod config;
 mod dev;
 mod doctor;
 mod exit;
@@ -95,6 +96,7 @@ async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => completions::man(format, &arguments),
         Command::Prune(arguments) => retention::run(format, &arguments),
+        Command::Config(arguments) => config::run(format, everywhere, &arguments),
         Command::TourWorker(arguments) => tour::worker::run(connect()?, arguments).await,
     }
 }

@@ -276,9 +276,17 @@ pub(crate) fn log(loudness: Loudness) {
     };
 }
 
-/// Where the store lies: `sqlite:PATH`, a plain path, or the default.
+/// Says where the store lies, for every command that works on one and got no flag.
+pub(crate) const STORE_VARIABLE: &str = "TENURE_STORE";
+
+pub(crate) fn store_of_environment() -> Option<String> {
+    std::env::var(STORE_VARIABLE).ok().filter(|value| !value.is_empty())
+}
+
+/// Where the store lies: `sqlite:PATH` or a plain path from the flag, else from the environment, else the default.
 pub(crate) fn store_path(given: Option<&str>) -> Result<PathBuf, Complaint> {
-    let Some(given) = given else { return profile::default_store() };
+    let environment = store_of_environment();
+    let Some(given) = given.or(environment.as_deref()) else { return profile::default_store() };
     let path = given.strip_prefix("sqlite:").unwrap_or(given);
     if path.is_empty() || path.contains("://") {
         let sentence = format!("`{given}` is not a store this version knows");

@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "tour",
     "dev",
     "serve",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 17] = [
     "completions",
     "man",
     "prune",
+    "config",
 ];
 
 #[test]

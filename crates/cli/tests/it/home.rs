@@ -36,7 +36,14 @@ impl Home {
     pub(crate) fn tenure(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
         command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
-        for name in ["TENURE_URL", "TENURE_API_KEY", "RUST_LOG", "NO_COLOR", "CLICOLOR_FORCE"] {
+        for name in [
+            "TENURE_URL",
+            "TENURE_API_KEY",
+            "TENURE_STORE",
+            "RUST_LOG",
+            "NO_COLOR",
+            "CLICOLOR_FORCE",
+        ] {
             command.env_remove(name);
         }
         command.env("HOME", self.path());

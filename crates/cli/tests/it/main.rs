@@ -11,6 +11,7 @@ mod home;
 mod keys;
 mod operate_backup;
 mod operate_bulk;
+mod operate_config;
 mod operate_deploy;
 mod operate_doctor;
 mod operate_explain;

@@ -1,0 +1,70 @@
+//! `tenure config`: flags, then the environment, then the profile, then the default.
+
+use serde_json::Value;
+
+use crate::home::Home;
+
+fn setting<'a>(settings: &'a Value, name: &str) -> (&'a str, &'a str) {
+    let found = settings.as_array().unwrap().iter().find(|found| found["setting"] == name);
+    let found = found.unwrap_or_else(|| panic!("{name} in {settings}"));
+    (found["value"].as_str().unwrap_or("none"), found["origin"].as_str().unwrap())
+}
+
+fn config(home: &Home, environment: &[(&str, &str)], flags: &[&str]) -> Value {
+    let arguments: Vec<&str> = ["config", "--json"].iter().chain(flags).copied().collect();
+    let output = home.tenure(&arguments).envs(environment.iter().copied()).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"))
+}
+
+#[test]
+fn each_setting_names_where_it_comes_from() {
+    let home = Home::new();
+    let bare = config(&home, &[], &[]);
+    assert_eq!(setting(&bare, "url"), ("http://127.0.0.1:7400", "the default"));
+    assert_eq!(setting(&bare, "key").0, "none");
+    assert_eq!(setting(&bare, "store").1, "the default");
+
+    let _server = home.serve();
+    let remembered = config(&home, &[], &[]);
+    assert!(setting(&remembered, "url").1.starts_with("the profile "), "{remembered}");
+    assert!(setting(&remembered, "key").1.starts_with("the profile "), "{remembered}");
+
+    let environment = [
+        ("TENURE_URL", "http://127.0.0.1:9"),
+        ("TENURE_API_KEY", "tnr_abc_secret_check"),
+        ("TENURE_STORE", "sqlite:from-environment.db"),
+    ];
+    let told = config(&home, &environment, &[]);
+    assert_eq!(setting(&told, "url"), ("http://127.0.0.1:9", "the variable TENURE_URL"));
+    assert_eq!(setting(&told, "key"), ("tnr_abc_…", "the variable TENURE_API_KEY"));
+    let store = ("sqlite:from-environment.db", "the variable TENURE_STORE");
+    assert_eq!(setting(&told, "store"), store);
+    assert_eq!(setting(&told, "signing key").0, "from-environment.key");
+
+    let flags = ["--url", "http://127.0.0.1:8", "--key", "tnr_x_y_z", "--store", "mine.db"];
+    let typed = config(&home, &environment, &flags);
+    assert_eq!(setting(&typed, "url"), ("http://127.0.0.1:8", "the flag --url"));
+    assert_eq!(setting(&typed, "key"), ("tnr_x_…", "the flag --key"));
+    assert_eq!(setting(&typed, "store"), ("sqlite:mine.db", "the flag --store"));
+}
+
+#[test]
+fn a_key_for_one_server_is_none_for_another_and_no_secret_is_shown() {
+    let home = Home::new();
+    let _server = home.serve();
+    let elsewhere = config(&home, &[], &["--url", "http://127.0.0.1:9"]);
+    assert_eq!(setting(&elsewhere, "key").0, "none", "the profile's key is not for it");
+    let profile: Value = serde_json::from_slice(&std::fs::read(home.profile()).unwrap()).unwrap();
+    let secret = profile["apiKey"].as_str().unwrap();
+    let shown = home.run(&["config"]).stdout;
+    assert!(shown.contains("tnr_") && !shown.contains(secret), "{shown}");
+}
+
+#[test]
+fn the_variable_says_where_the_store_lies_for_every_command() {
+    let home = Home::new();
+    let mut command = home.tenure(&["verify"]);
+    let output = command.env("TENURE_STORE", "sqlite:from-environment.db").output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("from-environment.db"), "{output:?}");
+}
