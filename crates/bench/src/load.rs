@@ -19,7 +19,7 @@ use crate::process::Usage;
 use crate::trouble::Trouble;
 
 /// Before this, caches are cold and the loop is not in step.
-const WARM_UP: Duration = Duration::from_millis(400);
+const WARM_UP_MAX: Duration = Duration::from_millis(400);
 
 /// Items of one call; what the contract allows.
 const SUBMIT_MAX: usize = 1_000;
@@ -86,7 +86,7 @@ pub(crate) async fn observe<E: Entrance>(
         Mode::Single => single(entrance, concurrency, &tally).await?,
         Mode::Batch => batch(entrance, concurrency, &tally).await?,
     };
-    undisturbed(&mut loops, WARM_UP).await?;
+    undisturbed(&mut loops, WARM_UP_MAX.min(span)).await?;
     tally.take_latencies();
     let (count, began) = (tally.count(), Instant::now());
     let (server_before, own_before) = (server.map(Usage::of), Usage::own());

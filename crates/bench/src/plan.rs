@@ -18,6 +18,9 @@ const CONCURRENCIES: [usize; 4] = [1, 16, 64, 256];
 const PROMISED: usize = 256;
 const PAIRS: usize = 5;
 
+/// Below this a measurement is a trial, of which one is enough.
+const COMPARABLE: Duration = Duration::from_millis(500);
+
 /// Tasks for bulk submit and drain, for each second of a measurement.
 const BACKLOG_PER_SECOND: f64 = 40_000.0;
 const BACKLOG_MIN: usize = 4_000;
@@ -70,6 +73,10 @@ pub async fn run(
     }
 }
 
+fn pair_count(concurrency: usize, span: Duration) -> usize {
+    if concurrency == PROMISED && span >= COMPARABLE { PAIRS } else { 1 }
+}
+
 fn backlog_size(span: Duration) -> usize {
     ((span.as_secs_f64() * BACKLOG_PER_SECOND) as usize).max(BACKLOG_MIN)
 }
@@ -95,7 +102,7 @@ async fn own(
     for mode in [Mode::Single, Mode::Batch] {
         for concurrency in CONCURRENCIES {
             let mut pairs = Vec::new();
-            for _ in 0..if concurrency == PROMISED { PAIRS } else { 1 } {
+            for _ in 0..pair_count(concurrency, options.span) {
                 progress(&format!("{mode:?}, {concurrency} at once"), done / total);
                 pairs.push(pair(options, scratch, mode, concurrency).await?);
                 done += 1.0;

@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "tour",
     "dev",
     "serve",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 18] = [
     "audit",
     "work",
     "verify",
+    "bench",
     "backup",
     "restore",
     "explain",
