@@ -6,7 +6,7 @@ use clap::Subcommand;
 use comfy_table::Cell;
 use tenure::Client;
 use wire::Role;
-use wire::admin::{CreateKey, Key, NewKey, RotateKey};
+use wire::admin::{CreateKey, Key, NewKey, RotateKey, RotateSigning, SigningRotated};
 
 use crate::exit::{Complaint, Ended, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
@@ -22,6 +22,8 @@ pub(crate) enum Verb {
     Rotate(Rotate),
     /// Make an API key useless, at once and for ever
     Revoke(Id),
+    /// Sign task tokens with a new key; work in flight goes on
+    RotateSigning(RotateSigningKeys),
 }
 
 #[derive(Debug, clap::Args)]
@@ -56,6 +58,13 @@ pub(crate) struct Rotate {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct RotateSigningKeys {
+    /// A signing key has leaked: refuse every token signed before, at the price of running attempts
+    #[arg(long)]
+    emergency: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct Id {
     /// The key's id: its second part, or the first column of `tenure keys list`
     #[arg(value_name = "KEY")]
@@ -84,8 +93,25 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> Ended {
                 Format::People => output::line(format_args!("{} is revoked", key.key_id))?,
             }
         }
+        Verb::RotateSigning(RotateSigningKeys { emergency }) => {
+            let how = RotateSigning { emergency: Some(emergency) };
+            let rotated = client.rotate_signing(&how).await.map_err(server::complaint)?;
+            show_rotated(format, &rotated)?;
+        }
     }
     Ok(Exit::Done)
+}
+
+fn show_rotated(format: Format, rotated: &SigningRotated) -> Result<(), Complaint> {
+    if format == Format::Json {
+        return output::json(rotated);
+    }
+    output::line(format_args!("task tokens are signed with {} from now on", rotated.kid))?;
+    match rotated.previous_until {
+        Some(until) => output::note(format_args!("tokens signed before count until {until}")),
+        None => output::note("tokens signed before are refused; their attempts start again"),
+    }
+    Ok(())
 }
 
 fn wanted(create: Create) -> CreateKey {

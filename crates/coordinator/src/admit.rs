@@ -15,7 +15,7 @@ pub mod token;
 
 pub use api_key::{AdminPrincipal, ClientPrincipal, NewKey, Role, WorkerPrincipal};
 pub(crate) use cursor::Cursors;
-pub use keyring::{Keyring, KeyringError};
+pub use keyring::{Keyring, KeyringError, Rotation};
 pub use known::ApiKeys;
 pub(crate) use known::KeyRefused;
 pub use token::{TaskPrincipal, TokenRefused, TokenScope};

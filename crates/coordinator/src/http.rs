@@ -32,6 +32,7 @@ mod record;
 mod reports;
 mod run_view;
 mod runs;
+mod signing;
 mod started;
 mod submission;
 mod submit;
@@ -64,6 +65,7 @@ pub fn router<S: Store>(door: Door<S>) -> Router {
         .route("/v1/keys", post(keys::create::<S>).get(keys::list::<S>))
         .route("/v1/keys/{key}/rotate", post(keys::rotate::<S>))
         .route("/v1/keys/{key}/revoke", post(keys::revoke::<S>))
+        .route("/v1/signing-keys/rotate", post(signing::rotate::<S>))
         .route("/v1/audit", get(audit::audit::<S>))
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz::<S>))

@@ -182,3 +182,35 @@ pub struct AuditEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
+
+/// `POST /v1/signing-keys/rotate`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RotateSigning {
+    /// A key has leaked: every task token signed before is refused at once. Running attempts are lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emergency: Option<bool>,
+}
+
+impl Body for RotateSigning {
+    fn from_empty() -> Option<RotateSigning> {
+        Some(RotateSigning::default())
+    }
+}
+
+impl Check for RotateSigning {
+    fn check(&self) -> Checked {
+        Ok(())
+    }
+}
+
+/// Task tokens are signed with a new key from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SigningRotated {
+    /// The public name of the new key.
+    pub kid: String,
+    /// Until when tokens signed before still count; absent after an emergency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_until: Option<Time>,
+}

@@ -213,6 +213,8 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<admin::Key>(&mut all);
     add::<admin::Keys>(&mut all);
     add::<admin::AuditLog>(&mut all);
+    add::<admin::RotateSigning>(&mut all);
+    add::<admin::SigningRotated>(&mut all);
     add::<answers::Problem>(&mut all);
     all
 }

@@ -44,7 +44,8 @@ fn without_arguments_the_first_five_minutes_are_shown() {
 fn every_command_and_flag_says_what_it_does_in_one_line() {
     let home = Home::new();
     let verbs = ["list", "show", "watch", "cancel", "history", "record"];
-    let keys = ["create", "list", "rotate", "revoke"].map(|verb| vec!["keys", verb, "-h"]);
+    let keys = ["create", "list", "rotate", "revoke", "rotate-signing"]
+        .map(|verb| vec!["keys", verb, "-h"]);
     let nested = verbs.iter().map(|verb| vec!["runs", verb, "-h"]).chain(keys);
     for arguments in COMMANDS.iter().map(|command| vec![*command, "-h"]).chain(nested) {
         let ran = home.tenure(&arguments).env("COLUMNS", "200").output().unwrap();

@@ -51,3 +51,16 @@ fn the_audit_tells_who_did_what() {
     assert!(people.stdout.contains("key.revoked") && people.stdout.contains(id), "{people:?}");
     assert!(people.stderr.contains("--before"), "{people:?}");
 }
+
+#[test]
+fn signing_keys_are_rotated_while_the_server_runs() {
+    // X07
+    let home = Home::new();
+    let _server = home.serve();
+    let gentle = home.run(&["keys", "rotate-signing"]);
+    assert_eq!(gentle.code, 0, "{gentle:?}");
+    assert!(gentle.stderr.contains("count until"), "{gentle:?}");
+    let hard = home.json(&["keys", "rotate-signing", "--json", "--emergency"]);
+    assert!(hard["kid"].is_string() && hard.get("previousUntil").is_none(), "{hard}");
+    assert!(!gentle.stdout.contains(hard["kid"].as_str().unwrap()));
+}

@@ -23,6 +23,7 @@ const SERVER: &str = "server";
 const CREATED: &str = "key.created";
 const ROTATED: &str = "key.rotated";
 const REVOKED: &str = "key.revoked";
+const SIGNING_ROTATED: &str = "signing.rotated";
 
 /// Why a key was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -198,6 +199,28 @@ fn record(actor: Name, action: &str, key: &ApiKey, at: Time) -> Audit {
         after: Some(key.fingerprint()),
         request: None,
     }
+}
+
+/// A rotation of the signing keys, recorded before it happens: it can fail, but never go unseen.
+pub(crate) fn signing_rotation(
+    admin: &AdminPrincipal,
+    kid: &str,
+    request: Name,
+    now: Time,
+) -> Administration {
+    let audit = Audit {
+        at: now,
+        scope: admin.scope().clone(),
+        actor: admin.key().clone(),
+        action: SIGNING_ROTATED.into(),
+        object: kid.into(),
+        code: None,
+        times: 1,
+        before: None,
+        after: None,
+        request: Some(request),
+    };
+    Administration { keys: Vec::new(), audit: vec![audit] }
 }
 
 /// The first keys of a store, which nobody could have asked for with a key.

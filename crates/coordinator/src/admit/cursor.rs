@@ -3,9 +3,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::Mac;
-use verdict::{Scope, TaskId};
+use verdict::{Scope, TaskId, Time};
 
-use super::keyring::{Keyring, mac};
+use super::keyring::{Keyring, SigningKey, mac};
 
 const PURPOSE: &str = "cursor";
 const ID_BYTES: usize = 16;
@@ -16,12 +16,13 @@ const TAG_BYTES: usize = 16;
 pub(crate) struct Cursors<'a> {
     pub(crate) keyring: &'a Keyring,
     pub(crate) scope: &'a Scope,
+    pub(crate) now: Time,
 }
 
 impl Cursors<'_> {
     pub(crate) fn write(&self, last: TaskId) -> String {
         let id = last.as_u128().to_be_bytes();
-        let tag = self.mac(&id).finalize().into_bytes();
+        let tag = self.mac(&self.keyring.current(), &id).finalize().into_bytes();
         URL_SAFE_NO_PAD.encode([&id, &tag[..TAG_BYTES]].concat())
     }
 
@@ -31,12 +32,13 @@ impl Cursors<'_> {
         if tag.len() != TAG_BYTES {
             return None;
         }
-        self.mac(id).verify_truncated_left(tag).ok()?;
+        let mut keys = self.keyring.accepted(self.now).into_iter();
+        keys.find(|key| self.mac(key, id).verify_truncated_left(tag).is_ok())?;
         Some(TaskId::from_u128(u128::from_be_bytes(*id)))
     }
 
-    fn mac(&self, id: &[u8]) -> super::keyring::HmacSha256 {
-        mac(&self.keyring.derive(PURPOSE, self.scope)).chain_update(id)
+    fn mac(&self, key: &SigningKey, id: &[u8]) -> super::keyring::HmacSha256 {
+        mac(&key.derive(PURPOSE, self.scope)).chain_update(id)
     }
 }
 
@@ -49,11 +51,12 @@ mod tests {
         // X14: tampered or foreign cursors are none.
         let keyring = Keyring::from_bytes([5; 32]);
         let (mine, theirs) = (Scope::default(), Scope::new("other", "default"));
-        let cursors = Cursors { keyring: &keyring, scope: &mine };
+        let now = Time::default();
+        let cursors = Cursors { keyring: &keyring, scope: &mine, now };
         let last = TaskId::from_u128(77);
         let text = cursors.write(last);
         assert_eq!(cursors.read(&text), Some(last));
-        assert_eq!(Cursors { keyring: &keyring, scope: &theirs }.read(&text), None);
+        assert_eq!(Cursors { keyring: &keyring, scope: &theirs, now }.read(&text), None);
         for at in 0..text.len() {
             for bit in 0..7 {
                 let mut bytes = text.clone().into_bytes();

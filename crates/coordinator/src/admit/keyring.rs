@@ -1,5 +1,9 @@
-//! The master key: 32 random bytes in a file of the operator's, from which every other key is
-//! derived. It never leaves this module.
+//! The signing keys: each 32 random bytes, in a file of the operator's, from which every other key is
+//! derived. They never leave this module.
+//!
+//! The first key signs. Older ones still count until their end, which a rotation sets so far ahead that
+//! no token in flight outlives its key; an emergency rotation drops them at once. A token that names an
+//! unknown key makes the file be read again before it is refused: another process may have rotated.
 //!
 //! There is no built-in key and no way to go without one: a missing file is filled with fresh
 //! randomness, and a file that others can read, or that somebody typed, is refused.
@@ -8,10 +12,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
 
 use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use verdict::Scope;
+use verdict::{Scope, Span, Time};
 
 use super::hex;
 use crate::ids::{Entropy, OsEntropy};
@@ -24,13 +30,56 @@ const KEY_BYTES: usize = 32;
 /// Enough to tell keys apart in a header; not a secret.
 const KID_BYTES: usize = 8;
 
+/// Rotations within one overlap. Beyond that somebody is in a hurry, and the oldest key goes first.
+const KEYS_MAX: usize = 8;
+
+/// Longer files are not ours.
+const FILE_BYTES_MAX: u64 = 16 * 1024;
+
+/// How often an unknown key may make the file be read: an attacker can name a new one in every call.
+const RELOAD_EVERY: Span = Span::from_secs(1);
+
 /// The permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
+/// One key. Its name is public, its bytes are not.
 #[derive(Clone)]
-pub struct Keyring {
+pub(crate) struct SigningKey {
     kid: String,
     master: [u8; KEY_BYTES],
+    /// From this instant on nothing it signed counts; `None` for the one in use.
+    not_after: Option<Time>,
+}
+
+/// The keys there are, as everybody in this process sees them. Cheap to clone.
+#[derive(Clone)]
+pub struct Keyring {
+    path: Option<PathBuf>,
+    ring: Arc<RwLock<Ring>>,
+}
+
+struct Ring {
+    /// The one in use first, then the older ones.
+    keys: Vec<Arc<SigningKey>>,
+    read_at: Option<Time>,
+}
+
+/// What becomes of the keys before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rotation {
+    /// They count for this long, so that work in flight goes on.
+    Overlap(Span),
+    /// A key has leaked: nothing that was signed before counts.
+    Emergency,
+}
+
+/// How a key stands in the file once there has been more than one.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Line {
+    key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_after_ms: Option<i64>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +95,10 @@ pub enum KeyringError {
          restore it, or remove it to get a new key"
     )]
     Length { path: PathBuf, found: usize },
+    #[error("the key file {path} is neither one key nor a list of keys; restore it from a backup")]
+    Format { path: PathBuf },
+    #[error("the keys are not in a file, so they cannot be rotated")]
+    NoFile,
     #[error("the key file {path} may be read by others (mode {mode:o}); run `chmod 600 {path}`")]
     Readable { path: PathBuf, mode: u32 },
     #[error(
@@ -55,37 +108,111 @@ pub enum KeyringError {
 }
 
 impl Keyring {
-    /// Reads the key of `path`, or makes one there.
+    /// Reads the keys of `path`, or makes one there.
     pub fn open(path: &Path) -> Result<Self, KeyringError> {
         let failed = |source| KeyringError::Io { path: path.to_owned(), source };
         if !path.try_exists().map_err(failed)? {
             create(path).map_err(failed)?;
         }
-        let mut file = File::open(path).map_err(failed)?;
-        let mode = file.metadata().map_err(failed)?.mode() & 0o777;
-        if mode & OTHERS != 0 {
-            return Err(KeyringError::Readable { path: path.to_owned(), mode });
-        }
-        let mut bytes = Vec::new();
-        // One byte more than a key is enough to know that it is none.
-        (&mut file).take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-        let found = bytes.len();
-        let master = <[u8; KEY_BYTES]>::try_from(bytes)
-            .map_err(|_| KeyringError::Length { path: path.to_owned(), found })?;
-        if is_guessable(&master) {
-            return Err(KeyringError::Guessable { path: path.to_owned() });
-        }
-        Ok(Self::from_bytes(master))
+        let ring = Ring { keys: read(path)?, read_at: None };
+        Ok(Self { path: Some(path.to_owned()), ring: Arc::new(RwLock::new(ring)) })
     }
 
+    /// One key that is in no file.
     pub fn from_bytes(master: [u8; KEY_BYTES]) -> Self {
-        let digest = Sha256::new().chain_update(b"tenure kid").chain_update(master).finalize();
-        Self { kid: hex(&digest[..KID_BYTES]), master }
+        let keys = vec![Arc::new(SigningKey::new(master, None))];
+        Self { path: None, ring: Arc::new(RwLock::new(Ring { keys, read_at: None })) }
     }
 
     /// The public name of the key in use.
-    pub fn kid(&self) -> &str {
+    pub fn kid(&self) -> String {
+        self.current().kid.clone()
+    }
+
+    pub(super) fn current(&self) -> Arc<SigningKey> {
+        let ring = self.ring.read().expect("no code panics while it holds the keys");
+        ring.keys.first().expect("a ring is never empty").clone()
+    }
+
+    /// Every key whose signatures count now.
+    pub(super) fn accepted(&self, now: Time) -> Vec<Arc<SigningKey>> {
+        let ring = self.ring.read().expect("no code panics while it holds the keys");
+        ring.keys.iter().filter(|key| key.counts(now)).cloned().collect()
+    }
+
+    /// The key a signature names, if it counts. An unknown one is looked for in the file first.
+    pub(super) fn find(
+        &self,
+        is_named: impl Fn(&SigningKey) -> bool,
+        now: Time,
+    ) -> Option<Arc<SigningKey>> {
+        let known = |ring: &Ring| ring.keys.iter().find(|key| is_named(key)).cloned();
+        let found = known(&self.ring.read().expect("no code panics while it holds the keys"));
+        let found = found.or_else(|| {
+            self.reload_if_due(now);
+            known(&self.ring.read().expect("no code panics while it holds the keys"))
+        });
+        found.filter(|key| key.counts(now))
+    }
+
+    fn reload_if_due(&self, now: Time) {
+        let mut ring = self.ring.write().expect("no code panics while it holds the keys");
+        let is_due = ring.read_at.is_none_or(|at| now.since(at) >= RELOAD_EVERY);
+        let Some(path) = self.path.as_ref().filter(|_| is_due) else { return };
+        ring.read_at = Some(now);
+        match read(path) {
+            Ok(keys) => ring.keys = keys,
+            Err(error) => tracing::error!(%error, "the signing keys cannot be read again"),
+        }
+    }
+
+    /// Reads the file again: what it says counts from now on.
+    pub fn reload(&self) -> Result<(), KeyringError> {
+        let path = self.path.as_ref().ok_or(KeyringError::NoFile)?;
+        let keys = read(path)?;
+        self.ring.write().expect("no code panics while it holds the keys").keys = keys;
+        Ok(())
+    }
+
+    /// Makes a new key, writes the file, and signs with the new key from then on.
+    pub fn rotate(
+        &self,
+        entropy: &mut dyn Entropy,
+        rotation: Rotation,
+        now: Time,
+    ) -> Result<(), KeyringError> {
+        let path = self.path.as_ref().ok_or(KeyringError::NoFile)?;
+        let mut master = [0; KEY_BYTES];
+        entropy.fill(&mut master);
+        let mut ring = self.ring.write().expect("no code panics while it holds the keys");
+        let mut keys = vec![Arc::new(SigningKey::new(master, None))];
+        if let Rotation::Overlap(overlap) = rotation {
+            let end = now.plus(overlap);
+            let older = ring.keys.iter().filter(|key| key.counts(now));
+            keys.extend(older.map(|key| {
+                let not_after = Some(key.not_after.map_or(end, |before| before.min(end)));
+                Arc::new(SigningKey { not_after, ..SigningKey::clone(key) })
+            }));
+        }
+        keys.truncate(KEYS_MAX);
+        write(path, &keys).map_err(|source| KeyringError::Io { path: path.clone(), source })?;
+        ring.keys = keys;
+        Ok(())
+    }
+}
+
+impl SigningKey {
+    fn new(master: [u8; KEY_BYTES], not_after: Option<Time>) -> Self {
+        let digest = Sha256::new().chain_update(b"tenure kid").chain_update(master).finalize();
+        Self { kid: hex(&digest[..KID_BYTES]), master, not_after }
+    }
+
+    pub(super) fn kid(&self) -> &str {
         &self.kid
+    }
+
+    fn counts(&self, now: Time) -> bool {
+        self.not_after.is_none_or(|end| !end.has_come(now))
     }
 
     /// A key of its own for each purpose and scope: what is moved to another tenant fails in
@@ -104,10 +231,79 @@ impl Keyring {
     }
 }
 
+impl std::fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SigningKey({})", self.kid)
+    }
+}
+
 impl std::fmt::Debug for Keyring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Keyring({})", self.kid)
+        write!(f, "Keyring({})", self.kid())
     }
+}
+
+/// The keys of a file: 32 bytes as they are, or a list with the ends of the older ones.
+fn read(path: &Path) -> Result<Vec<Arc<SigningKey>>, KeyringError> {
+    let failed = |source| KeyringError::Io { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
+    if mode & OTHERS != 0 {
+        return Err(KeyringError::Readable { path: path.to_owned(), mode });
+    }
+    let mut bytes = Vec::new();
+    (&mut file).take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
+    let keys = match bytes.strip_prefix(b"[") {
+        None => vec![(one_key(path, &bytes)?, None)],
+        Some(_) => listed(path, &bytes)?,
+    };
+    if keys.iter().any(|(master, _)| is_guessable(master)) {
+        return Err(KeyringError::Guessable { path: path.to_owned() });
+    }
+    Ok(keys.into_iter().map(|(master, end)| Arc::new(SigningKey::new(master, end))).collect())
+}
+
+type Found = ([u8; KEY_BYTES], Option<Time>);
+
+fn one_key(path: &Path, bytes: &[u8]) -> Result<[u8; KEY_BYTES], KeyringError> {
+    let length = |_| KeyringError::Length { path: path.to_owned(), found: bytes.len() };
+    <[u8; KEY_BYTES]>::try_from(bytes).map_err(length)
+}
+
+fn listed(path: &Path, bytes: &[u8]) -> Result<Vec<Found>, KeyringError> {
+    // A single key may begin with any byte.
+    if let Ok(master) = <[u8; KEY_BYTES]>::try_from(bytes) {
+        return Ok(vec![(master, None)]);
+    }
+    let format = || KeyringError::Format { path: path.to_owned() };
+    let lines: Vec<Line> = serde_json::from_slice(bytes).map_err(|_| format())?;
+    let keys: Option<Vec<Found>> = lines
+        .iter()
+        .map(|line| {
+            let key = verdict::Digest::parse(&line.key)?;
+            Some((*key.bytes(), line.not_after_ms.map(Time::from_millis)))
+        })
+        .collect();
+    keys.filter(|keys| !keys.is_empty()).ok_or_else(format)
+}
+
+/// Beside its place first, so that a reader finds the old file or the new one and never half of one.
+fn write(path: &Path, keys: &[Arc<SigningKey>]) -> io::Result<()> {
+    let lines: Vec<Line> = keys
+        .iter()
+        .map(|key| Line { key: hex(&key.master), not_after_ms: key.not_after.map(Time::millis) })
+        .collect();
+    let text = serde_json::to_vec_pretty(&lines).expect("keys are text and numbers");
+    let draft = path.with_extension(format!("{}.new", keys[0].kid));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    let written = file.write_all(&text).and_then(|()| file.sync_all());
+    if let Err(error) = written.and_then(|()| fs::rename(&draft, path)) {
+        // The error says what matters; a draft that stays is only clutter.
+        let _ = fs::remove_file(&draft);
+        return Err(error);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 pub(super) fn mac(key: &[u8; KEY_BYTES]) -> HmacSha256 {
@@ -178,14 +374,90 @@ mod tests {
         assert!(Keyring::open(&path).is_ok());
     }
 
+    const OVERLAP: Span = Span::from_secs(7230);
+
+    fn time(seconds: u64) -> Time {
+        Time::default().plus(Span::from_secs(seconds))
+    }
+
+    fn file() -> (tempfile::TempDir, PathBuf, Keyring) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let ring = Keyring::open(&path).unwrap();
+        (folder, path, ring)
+    }
+
+    fn accepts(ring: &Keyring, kid: &str, now: Time) -> bool {
+        ring.find(|key| key.kid() == kid, now).is_some()
+    }
+
+    #[test]
+    fn a_key_is_accepted_exactly_inside_its_window() {
+        // X07: current, previous, retired; the file says the same after a restart.
+        let (folder, path, ring) = file();
+        let first = ring.kid();
+        let mut entropy = crate::ids::SeededEntropy::new(1);
+        ring.rotate(&mut entropy, Rotation::Overlap(OVERLAP), time(100)).unwrap();
+        let second = ring.kid();
+        assert_ne!(first, second);
+        for ring in [ring.clone(), Keyring::open(&path).unwrap()] {
+            assert_eq!(ring.kid(), second);
+            for (now, expected) in [(100, true), (7329, true), (7330, false), (9999, false)] {
+                assert_eq!(accepts(&ring, &first, time(now)), expected, "at {now}");
+                assert!(accepts(&ring, &second, time(now)));
+            }
+        }
+        // Another rotation lengthens nobody's life, and forgets who is retired.
+        ring.rotate(&mut entropy, Rotation::Overlap(OVERLAP), time(7000)).unwrap();
+        assert!(accepts(&ring, &first, time(7329)) && !accepts(&ring, &first, time(7330)));
+        ring.rotate(&mut entropy, Rotation::Overlap(OVERLAP), time(8000)).unwrap();
+        assert_eq!(ring.accepted(time(8000)).len(), 3);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left behind");
+    }
+
+    #[test]
+    fn an_emergency_leaves_nothing_of_before() {
+        // X07
+        let (_folder, path, ring) = file();
+        let first = ring.kid();
+        let mut entropy = crate::ids::SeededEntropy::new(2);
+        ring.rotate(&mut entropy, Rotation::Overlap(OVERLAP), time(1)).unwrap();
+        let second = ring.kid();
+        ring.rotate(&mut entropy, Rotation::Emergency, time(2)).unwrap();
+        for ring in [ring, Keyring::open(&path).unwrap()] {
+            assert!(!accepts(&ring, &first, time(2)) && !accepts(&ring, &second, time(2)));
+            assert_eq!(ring.accepted(time(2)).len(), 1);
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_looked_for_in_the_file_once_in_a_while() {
+        // X07: another process rotated; naming made-up keys does not read the disk in every call.
+        let (_folder, path, ring) = file();
+        let other = Keyring::open(&path).unwrap();
+        let mut entropy = crate::ids::SeededEntropy::new(3);
+        assert!(!accepts(&ring, "made up", time(10)));
+        other.rotate(&mut entropy, Rotation::Overlap(OVERLAP), time(10)).unwrap();
+        let new = other.kid();
+        assert!(!accepts(&ring, &new, time(10)), "it has just looked");
+        assert!(accepts(&ring, &new, time(11)));
+        assert_eq!(ring.kid(), new, "and signs with it from now on");
+        // A file that broke keeps the keys that are known.
+        fs::write(&path, "[{\"key\":1}]").unwrap();
+        assert!(!accepts(&ring, "made up", time(20)));
+        assert!(accepts(&ring, &new, time(20)));
+        assert!(matches!(ring.reload(), Err(KeyringError::Format { .. })));
+    }
+
     #[test]
     fn purposes_and_scopes_have_keys_of_their_own() {
         let ring = Keyring::from_bytes([9; 32]);
         let scopes = [Scope::new("a", "bc"), Scope::new("ab", "c"), Scope::default()];
         let mut keys: Vec<[u8; 32]> = Vec::new();
         for scope in &scopes {
-            keys.push(ring.derive("task-token", scope));
-            keys.push(ring.derive("cursor", scope));
+            keys.push(ring.current().derive("task-token", scope));
+            keys.push(ring.current().derive("cursor", scope));
         }
         let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
         assert_eq!(distinct.len(), keys.len());

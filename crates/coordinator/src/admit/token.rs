@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use verdict::{LeaseId, Name, Scope, Span, TaskId, Time};
 
 use super::hex;
-use super::keyring::{Keyring, mac};
+use super::keyring::{Keyring, SigningKey, mac};
 
 /// Longer text cannot be a token of ours: with the longest names it stays below 900 bytes.
 const TOKEN_BYTES_MAX: usize = 1024;
@@ -25,7 +25,7 @@ pub const LIFE_DEFAULT: Span = Span::from_secs(3600);
 pub const LIFE_MAX: Span = Span::from_secs(7200);
 
 /// Two coordinators' clocks may differ by this much.
-const LEEWAY: Span = Span::from_secs(30);
+pub(crate) const LEEWAY: Span = Span::from_secs(30);
 
 const ISSUER: &str = "tenure";
 const AUDIENCE: &str = "tenure-tasks";
@@ -128,19 +128,20 @@ pub fn issue(keyring: &Keyring, token: &TokenScope, life: Span, now: Time) -> Is
 }
 
 fn sign(keyring: &Keyring, scope: &Scope, payload: &[u8]) -> String {
-    let signed = format!("{}.{}", header(keyring), BASE64.encode(payload));
-    let key = keyring.derive(PURPOSE, scope);
+    let signing = keyring.current();
+    let signed = format!("{}.{}", header(&signing), BASE64.encode(payload));
+    let key = signing.derive(PURPOSE, scope);
     let signature = mac(&key).chain_update(signed.as_bytes()).finalize().into_bytes();
     format!("{signed}.{}", BASE64.encode(signature))
 }
 
-fn header(keyring: &Keyring) -> String {
-    BASE64.encode(format!(r#"{{"alg":"HS256","kid":"{}","typ":"task+jwt"}}"#, keyring.kid()))
+fn header(key: &SigningKey) -> String {
+    BASE64.encode(format!(r#"{{"alg":"HS256","kid":"{}","typ":"task+jwt"}}"#, key.kid()))
 }
 
 /// Accepts exactly the tokens that [`issue`] made, until their end by the store's clock.
 pub fn verify(keyring: &Keyring, text: &str, now: Time) -> Result<TaskPrincipal, TokenRefused> {
-    let claims = authentic(keyring, text).ok_or(TokenRefused::Invalid)?;
+    let claims = authentic(keyring, text, now).ok_or(TokenRefused::Invalid)?;
     let token = token_scope(&claims).ok_or(TokenRefused::Invalid)?;
     let (issued_at, expires_at) = (instant(claims.iat), instant(claims.exp));
     let soonest = now.plus(LEEWAY);
@@ -158,21 +159,19 @@ pub fn verify(keyring: &Keyring, text: &str, now: Time) -> Result<TaskPrincipal,
 }
 
 /// The claims of a token with the right form and a right signature.
-fn authentic(keyring: &Keyring, text: &str) -> Option<Claims> {
+fn authentic(keyring: &Keyring, text: &str, now: Time) -> Option<Claims> {
     if text.len() > TOKEN_BYTES_MAX {
         return None;
     }
     let (signed, signature) = text.rsplit_once('.')?;
     let (found_header, payload) = signed.split_once('.')?;
-    if found_header != header(keyring) {
-        return None;
-    }
+    let signing = keyring.find(|key| header(key) == found_header, now)?;
     let payload = BASE64.decode(payload).ok()?;
     let claims = read_claims(&payload)?;
     // Read before it is trusted, only to find the key; nothing is done with it until verified.
     let scope = Scope::new(claims.ten.as_str(), claims.ws.as_str());
     let signature = BASE64.decode(signature).ok()?;
-    let key = keyring.derive(PURPOSE, &scope);
+    let key = signing.derive(PURPOSE, &scope);
     mac(&key).chain_update(signed.as_bytes()).verify_slice(&signature).ok()?;
     Some(claims)
 }

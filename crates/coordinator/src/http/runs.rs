@@ -70,7 +70,7 @@ pub(super) async fn list<S: Store>(
     uri: Uri,
 ) -> Result<Json<RunList>, Declined> {
     let scope = principal.scope();
-    let cursors = Cursors { keyring: &door.inner.keyring, scope };
+    let cursors = Cursors { keyring: &door.inner.keyring, scope, now: door.coordinator.now() };
     let filter = filter(&cursors, query(&uri)?)?;
     let limit = filter.limit;
     // One more than asked tells whether there is a next page.

@@ -15,6 +15,7 @@ mod principals;
 mod reads;
 mod scenarios;
 mod serving;
+mod signing;
 mod site;
 mod submits;
 mod tokens;

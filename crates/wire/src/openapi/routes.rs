@@ -321,6 +321,18 @@ pub(super) const ROUTES: &[Route] = &[
         codes: with_key_codes![UnknownOutcome, KeyNotFound, LastAdminKey],
     },
     Route {
+        method: HttpMethod::Post,
+        path: "/v1/signing-keys/rotate",
+        id: "rotateSigning",
+        tag: "administration",
+        summary: "Sign task tokens with a new key; older tokens count until their end",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: Some(Body::JsonOrEmpty("RotateSigning")),
+        answers: &[(200, "The new key signs.", Body::Json("SigningRotated"))],
+        codes: with_key_codes![BodyTooLarge, UnsupportedMediaType, UnknownOutcome],
+    },
+    Route {
         method: HttpMethod::Get,
         path: "/v1/audit",
         id: "listAudit",

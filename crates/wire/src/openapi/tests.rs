@@ -311,6 +311,9 @@ fn check_administration(shapes: &mut Shapes) {
     shapes.check_open::<admin::AuditEntry>("AuditEntry", entry.clone());
     let log = json!({"entries": [entry], "nextBefore": 1});
     shapes.check_open::<admin::AuditLog>("AuditLog", log);
+    shapes.check_strict::<admin::RotateSigning>("RotateSigning", json!({"emergency": true}));
+    let rotated = json!({"kid": "k", "previousUntil": AT});
+    shapes.check_open::<admin::SigningRotated>("SigningRotated", rotated);
     shapes.check_open::<admin::NewKey>("NewKey", json!({"key": key, "secret": "s"}));
 }
 
@@ -372,6 +375,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/runs/{runId}/history", "get"),
         ("/v1/runs/{runId}/record", "get"),
         ("/v1/runs/{runId}/explain", "get"),
+        ("/v1/signing-keys/rotate", "post"),
         ("/v1/tasks/{taskId}/completed", "post"),
         ("/v1/tasks/{taskId}/heartbeat", "post"),
         ("/v1/tasks/{taskId}/started", "post"),

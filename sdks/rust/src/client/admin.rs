@@ -1,6 +1,8 @@
 //! Administration: API keys and the audit. Needs a key with the role admin.
 
-use wire::admin::{AuditLog, AuditQuery, CreateKey, Key, Keys, NewKey, RotateKey};
+use wire::admin::{
+    AuditLog, AuditQuery, CreateKey, Key, Keys, NewKey, RotateKey, RotateSigning, SigningRotated,
+};
 
 use super::Client;
 use crate::Error;
@@ -31,6 +33,11 @@ impl Client {
     /// What was administered and refused, newest first.
     pub async fn audit(&self, query: &AuditQuery) -> Result<AuditLog, Error> {
         self.transport.ask(&self.get(&["v1", "audit"], query)?).await
+    }
+
+    /// Signs task tokens with a new key from now on.
+    pub async fn rotate_signing(&self, how: &RotateSigning) -> Result<SigningRotated, Error> {
+        self.once().ask(&self.post(&["v1", "signing-keys", "rotate"], how)?).await
     }
 
     fn once(&self) -> crate::transport::Transport {

@@ -145,7 +145,7 @@ fn the_header_is_compared_and_never_obeyed() {
         let head = BASE64.encode(&header);
         let unsigned = format!("{head}.{}.", parts[1]);
         assert_eq!(refused(&unsigned), TokenRefused::Invalid, "{header}");
-        let key = ring().derive(PURPOSE, &scope().scope);
+        let key = ring().current().derive(PURPOSE, &scope().scope);
         let text = format!("{head}.{}", parts[1]);
         let tag = mac(&key).chain_update(text.as_bytes()).finalize().into_bytes();
         let resigned = format!("{text}.{}", BASE64.encode(tag));

@@ -12,7 +12,7 @@ enum Wants {
     Task,
 }
 
-const ROUTES: [(&str, &str, Wants); 19] = [
+const ROUTES: [(&str, &str, Wants); 20] = [
     ("POST", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs", Wants::Client),
     ("GET", "/v1/runs/run_00000000000000000000000000", Wants::Client),
@@ -27,6 +27,7 @@ const ROUTES: [(&str, &str, Wants); 19] = [
     ("POST", "/v1/keys", Wants::Admin),
     ("GET", "/v1/keys", Wants::Admin),
     ("GET", "/v1/audit", Wants::Admin),
+    ("POST", "/v1/signing-keys/rotate", Wants::Admin),
     ("POST", "/v1/keys/0000000000000000/rotate", Wants::Admin),
     ("POST", "/v1/keys/0000000000000000/revoke", Wants::Admin),
     ("POST", "/v1/tasks/task_00000000000000000000000000/started", Wants::Task),
@@ -118,6 +119,42 @@ async fn every_described_route_is_served_and_guarded() {
             }
         }
         assert_eq!(guarded, ROUTES.len());
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_ended_opens_no_route() {
+    for site in both().await {
+        // X12: revoked, expired and rotated away, with every role there is, on every route.
+        let mut ended = Vec::new();
+        for end in ["revoke", "rotate", "expire"] {
+            let at = site.get("/v1/runs/run_x").await.text("serverTime");
+            let at: wire::Time = serde_json::from_value(json!(at)).unwrap();
+            let at = wire::Time::from_ms(at.as_ms() + 1000);
+            let mut wanted = json!({"roles": ["client", "worker", "admin"]});
+            if end == "expire" {
+                wanted["expiresAt"] = serde_json::to_value(at).unwrap();
+            }
+            let made = site.post("/v1/keys", &site.admin_key, wanted).await;
+            let id = made.body["key"]["keyId"].as_str().unwrap();
+            if end != "expire" {
+                let how = if end == "rotate" { json!({"overlapMs": 0}) } else { json!({}) };
+                site.post(&format!("/v1/keys/{id}/{end}"), &site.admin_key, how).await.ok();
+            }
+            ended.push(made.text("secret"));
+        }
+        site.clock.advance(super::site::seconds(1));
+        for (method, path, wants) in ROUTES {
+            for secret in &ended {
+                let got = ask(&site, method, path, Some(secret)).await;
+                match wants {
+                    Wants::Task => got.problem(401, "invalid_token"),
+                    Wants::Client | Wants::Worker | Wants::Admin => {
+                        got.problem(401, "unauthenticated")
+                    }
+                };
+            }
+        }
     }
 }
 

@@ -1,0 +1,52 @@
+//! `POST /v1/signing-keys/rotate`: new keys for task tokens, while work goes on.
+
+use axum::Json;
+use axum::extract::State;
+use store::Store;
+use verdict::Span;
+use wire::Code;
+use wire::admin::{RotateSigning, SigningRotated};
+
+use super::body::{API_BYTES_MAX, JsonBody};
+use super::declined::Declined;
+use super::door::{Door, RequestId};
+use super::translate::time;
+use crate::admit::administer::{Reach, signing_rotation};
+use crate::admit::{AdminPrincipal, KeyringError, Rotation, token};
+use crate::ids::OsEntropy;
+
+/// The longest token that was signed a moment ago, and the clocks that judge it, fit into this.
+const OVERLAP: Span = Span::from_millis(token::LIFE_MAX.millis() + token::LEEWAY.millis());
+
+pub(super) async fn rotate<S: Store>(
+    State(door): State<Door<S>>,
+    principal: AdminPrincipal,
+    RequestId(request): RequestId,
+    JsonBody(body): JsonBody<API_BYTES_MAX>,
+) -> Result<Json<SigningRotated>, Declined> {
+    let RotateSigning { emergency } = wire::parse(&body)?;
+    if principal.reach() != Reach::Everything {
+        let message =
+            "all tenants share the signing keys: this needs an admin key of default/default";
+        let declined = Declined::new(Code::Forbidden, message);
+        return Err(declined.by(principal.key(), principal.scope()));
+    }
+    let rotation = match emergency {
+        Some(true) => Rotation::Emergency,
+        Some(false) | None => Rotation::Overlap(OVERLAP),
+    };
+    let (keyring, now) = (&door.inner.keyring, door.coordinator.now());
+    let act = signing_rotation(&principal, &keyring.kid(), request.into(), now);
+    door.decided(door.coordinator.administer(act)).await??;
+    keyring.rotate(&mut OsEntropy, rotation, now).map_err(not_rotated)?;
+    let previous_until = match rotation {
+        Rotation::Overlap(overlap) => Some(time(now.plus(overlap))),
+        Rotation::Emergency => None,
+    };
+    Ok(Json(SigningRotated { kid: keyring.kid(), previous_until }))
+}
+
+fn not_rotated(error: KeyringError) -> Declined {
+    tracing::error!(error = &error as &dyn std::error::Error, "the signing keys were not rotated");
+    Declined::new(Code::Unavailable, "the key file could not be written; the keys are as before")
+}
