@@ -252,7 +252,6 @@ async fn a_disk_that_is_full_for_longer_than_a_lease_costs_no_honest_worker_its_
     while let Ok(ack) = beat(&client, &lease).await {
         expires_at = ack.lease_expires_at;
     }
-    assert!(!client.ready().await.unwrap().ready, "not even a heartbeat fits: readiness tells");
     loop {
         // A rival asks all the while; its wait is also the pause between two looks at the time.
         let rival = client.lease(&poll("rival", 250)).await;

@@ -28,13 +28,16 @@ pub(super) struct Hearing {
     heard_at: Time,
     /// The same before this round, in case the store refuses.
     heard_before: Time,
+    /// Since when the store has refused what workers said. A small write that still fits does not
+    /// end this; only giving the time back does.
+    refused_since: Option<Time>,
     /// When something was last committed.
     pub(super) written_at: Time,
 }
 
 impl Hearing {
     pub(super) fn new(now: Time) -> Self {
-        Self { heard_at: now, heard_before: now, written_at: now }
+        Self { heard_at: now, heard_before: now, refused_since: None, written_at: now }
     }
 
     fn begin_round(&mut self, now: Time) {
@@ -45,6 +48,7 @@ impl Hearing {
     /// The store refused a batch of this round, so that the round does not count.
     pub(super) fn refused(&mut self) {
         self.heard_at = self.heard_before;
+        self.refused_since.get_or_insert(self.heard_before);
     }
 
     /// How long to sleep at most, given the shortest lease that is alive.
@@ -60,6 +64,9 @@ impl Hearing {
     /// Since when nobody could be heard, if that was long enough to matter: more than a quarter of
     /// the shortest lease beyond the time the carrier sleeps anyway.
     fn gap(&self, shortest: Option<Span>, now: Time) -> Option<Time> {
+        if self.refused_since.is_some() && shortest.is_some() {
+            return self.refused_since;
+        }
         let period = self.period(shortest)?.millis();
         let tolerated = Span::from_millis(period.saturating_add(shortest?.millis() / 4));
         (now.since(self.heard_at) > tolerated).then_some(self.heard_at)
@@ -85,6 +92,7 @@ impl<S: Store> Carrier<S> {
             tracing::warn!(millis = now.since(since).millis(), "stalled; leases are extended");
             self.hearing.heard_at = now;
         }
+        self.hearing.refused_since = None;
         self.hearing.begin_round(self.store.now());
         Ok(None)
     }
