@@ -8,7 +8,7 @@ use coordinator::{Coordinator, Granted, Poll, Reply, Submission};
 use store::sqlite::{Options, SqliteStore};
 use store::{Spec, SystemClock};
 use verdict::request::{Caller, Outcome, Report};
-use verdict::{Answer, Digest, Json, Policy, Scope, Span};
+use verdict::{Answer, Digest, Json, Policy, Scope};
 
 use crate::door::{self, Door, Entrance, KIND, Stamped, WAIT_MS, WORKER};
 use crate::trouble::Trouble;
@@ -67,20 +67,16 @@ fn submission() -> Submission {
         key: None,
         fingerprint,
     };
-    let policy = Policy {
-        lease: Span::from_secs(90),
-        heartbeat_every: Span::from_secs(30),
-        cancel_grace: Span::from_secs(30),
-        failures_max: 3,
-        lost_max: 3,
-        retry_base: Span::from_secs(5),
-        retry_cap: Span::from_secs(300),
-        attempt_limit: None,
-        deadline: None,
-        seed: None,
-    };
     let (kind, queue) = (KIND.into(), QUEUE.into());
-    Submission { scope: Scope::default(), kind, queue, priority: 0, policy, run_at: None, spec }
+    Submission {
+        scope: Scope::default(),
+        kind,
+        queue,
+        priority: 0,
+        policy: Policy::default(),
+        run_at: None,
+        spec,
+    }
 }
 
 fn report(granted: &Granted) -> Report {
