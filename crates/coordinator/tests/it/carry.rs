@@ -307,13 +307,13 @@ async fn a_task_nobody_polls_for_does_not_hide_the_next_deadline() {
     let store = store::SqliteStore::open(folder.path().join("t.db"), options).unwrap();
     let coordinator =
         coordinator::Coordinator::start(store, coordinator::Options::default()).await.unwrap();
-    accepted(&coordinator.submit(vec![submission("waits for a worker")]).await[0]);
-    coordinator
-        .lease(coordinator::Poll { queues: vec!["other".into()], ..poll("w") })
-        .await
-        .unwrap();
+    let in_millis = |millis| Some(coordinator.now().plus(Span::from_millis(millis)));
+    // It becomes ready in a round that has nothing to write, and nobody wants it.
+    let mut delayed = submission("waits for a worker");
+    delayed.run_at = in_millis(150);
     let mut hurried = submission("hurried");
-    hurried.policy.deadline = Some(coordinator.now().plus(Span::from_millis(300)));
+    hurried.policy.deadline = in_millis(500);
+    accepted(&coordinator.submit(vec![delayed]).await[0]);
     let (task, _) = accepted(&coordinator.submit(vec![hurried]).await[0]);
     let look = async || {
         let found = coordinator.browse().find(&key(task)).await?;

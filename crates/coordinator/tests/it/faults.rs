@@ -9,7 +9,7 @@ use store::{Browse, FailureKind, Filter};
 use verdict::{Answer, Scope, State, Subject};
 
 use crate::faulty::FaultyStore;
-use crate::harness::{World, accepted, keyed, report_of, start, submission, succeeded};
+use crate::harness::{World, accepted, caller, keyed, report_of, start, submission, succeeded};
 
 async fn faulty_world() -> (World<FaultyStore>, FaultyStore) {
     let clock = Arc::new(ManualClock::default());
@@ -162,4 +162,27 @@ async fn until_ok(mut ask: impl AsyncFnMut() -> Reply) -> (verdict::TaskId, bool
             return accepted(&reply);
         }
     }
+}
+
+#[tokio::test]
+async fn time_in_which_a_worker_was_refused_is_given_back_though_pulses_fitted() {
+    // A8, F19: for most of a lease no heartbeat can be recorded, while a commit without changes
+    // still fits. That was the store's fault; the lease goes on for as long again.
+    let (world, store) = faulty_world().await;
+    world.submit(submission("k")).await;
+    let granted = world.lease_one("w").await;
+    world.started(&granted).await;
+    store.faults.is_nearly_full.store(true, Ordering::SeqCst);
+    for _ in 0..4 {
+        world.clock.advance(verdict::Span::from_millis(400));
+        let beat = verdict::request::Heartbeat { caller: caller(&granted), progress: None };
+        let refused = world.coordinator.heartbeat(granted.key(), beat).await;
+        assert_eq!(refused, Err(Trouble::Unavailable(Shortage::Room)));
+        // A round without requests, in which a pulse may be written.
+        let _ = world.coordinator.is_progressing().await;
+    }
+    store.faults.is_nearly_full.store(false, Ordering::SeqCst);
+    world.round().await;
+    world.pass(verdict::Span::from_secs(1)).await;
+    assert!(matches!(world.heartbeat(&granted).await, Answer::Alive { .. }));
 }

@@ -22,6 +22,8 @@ pub(crate) struct Faults {
     every_write: Mutex<Option<FailureKind>>,
     /// Saving a task of the kind `poison` is refused as invalid.
     pub(crate) refuses_poison: AtomicBool,
+    /// Nothing that is decided fits on the disk; a commit without changes still does.
+    pub(crate) is_nearly_full: AtomicBool,
     /// The next commit succeeds, but says that it does not know.
     pub(crate) commit_unknown: AtomicBool,
     /// Commits wait here while set.
@@ -164,6 +166,9 @@ impl Batch for FaultyBatch<'_> {
         };
         if self.faults.refuses_poison.load(Ordering::SeqCst) && changes.iter().any(poisons) {
             return Err(Failure::new(FailureKind::Invalid, "poison cannot be stored"));
+        }
+        if self.faults.is_nearly_full.load(Ordering::SeqCst) {
+            return Err(Failure::new(FailureKind::Full, "no room for a decision"));
         }
         self.inner.save(changes, refused).await
     }
