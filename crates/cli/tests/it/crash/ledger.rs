@@ -27,6 +27,8 @@ struct Told {
     /// Leases whose worker fell silent after it had begun.
     abandoned: Vec<Envelope>,
     abandoned_runs: BTreeSet<String>,
+    /// Leases whose worker came back after their time.
+    overslept: BTreeSet<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,6 +76,17 @@ impl Ledger {
             told.abandoned.push(envelope.clone());
         }
         is_first
+    }
+
+    pub(crate) fn overslept(&self, envelope: &Envelope) {
+        self.told.lock().unwrap().overslept.insert(envelope.lease_id.clone());
+    }
+
+    /// Leases that may have been lost: their worker was silent or late.
+    pub(crate) fn losable(&self) -> BTreeSet<String> {
+        let told = self.told.lock().unwrap();
+        let abandoned = told.abandoned.iter().map(|lease| lease.lease_id.clone());
+        abandoned.chain(told.overslept.iter().cloned()).collect()
     }
 
     pub(crate) fn totals(&self) -> Totals {

@@ -1,13 +1,15 @@
 //! Clients and workers that know only HTTP: they repeat what was not answered, and note what was.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure::{Client, Error};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use wire::answers::Envelope;
-use wire::requests::{Completed, LeaseRequest, Started, SubmitRun};
+use wire::requests::{Completed, HistoryQuery, LeaseRequest, Started, SubmitRun};
 use wire::{Json, Outcome, State, Verdict};
 
 use super::chance::Chance;
@@ -27,11 +29,14 @@ const ONE_IN: u64 = 25;
 const LEASE_MS: u64 = 5_000;
 /// Takeover from a dead worker follows after this.
 const SHORT_LEASE_MS: u64 = 3_000;
+/// Longer than any test: who holds this is never late, however slow the machine.
+const LONG_LEASE_MS: u64 = 300_000;
 const POLL_MS: u64 = 500;
 
 /// What a run asks of its first worker.
 const LIVE: &str = r#"{"worker":"lives"}"#;
 const DIE: &str = r#"{"worker":"dies"}"#;
+const HOLD: &str = r#"{"worker":"holds"}"#;
 
 /// Whether a worker names its polls, so that a lost answer can be asked for again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,10 +126,11 @@ impl Load {
                 return;
             }
             let poll = (polls == Polls::Named).then(|| format!("{worker}-{n}"));
+            let asked = Instant::now();
             let leases = self.lease(&worker, poll, LEASES).await;
             let mut tasks: JoinSet<()> = leases
                 .into_iter()
-                .map(|lease| self.clone().execute(worker.clone(), lease))
+                .map(|lease| self.clone().execute(worker.clone(), lease, asked))
                 .collect();
             while let Some(ended) = tasks.join_next().await {
                 ended.unwrap();
@@ -150,35 +156,78 @@ impl Load {
         leases.expect("the poll is valid").leases
     }
 
-    async fn execute(self, worker: String, lease: Envelope) {
-        self.started(&worker, &lease).await;
+    async fn execute(self, worker: String, lease: Envelope, asked: Instant) {
+        if !self.started(&worker, &lease, asked).await {
+            return;
+        }
         if lease.input.text() == DIE && self.ledger.abandon(&lease) {
             return;
         }
         let output = format!(r#"{{"by":"{worker}","attempt":{}}}"#, lease.attempt);
-        self.committed(&worker, lease, &output).await;
-        self.room.add_permits(1);
+        if self.committed(&worker, lease, &output, asked).await {
+            self.room.add_permits(1);
+        }
     }
 
-    /// An honest worker is never told that it lost its lease: all outages are the server's own.
-    pub(crate) async fn started(&self, worker: &str, lease: &Envelope) {
+    /// Whether the worker still had its lease.
+    pub(crate) async fn started(&self, worker: &str, lease: &Envelope, asked: Instant) -> bool {
         let body =
             Started { attempt: lease.attempt, worker_id: worker.to_owned(), started_at: None };
         let call = || self.client.started(&lease.task_id, &lease.task_token, &body);
         let ack = self.insist(call).await;
-        assert_eq!(ack.expect("the lease is current").verdict, Verdict::Committed);
+        let Some(ack) = self.unless_overslept(lease, asked, ack).await else { return false };
+        assert_eq!(ack.verdict, Verdict::Committed);
+        true
     }
 
-    pub(crate) async fn committed(&self, worker: &str, lease: Envelope, output: &str) {
+    /// Whether the worker still had its lease.
+    pub(crate) async fn committed(
+        &self,
+        worker: &str,
+        lease: Envelope,
+        output: &str,
+        asked: Instant,
+    ) -> bool {
         let body = succeeded(worker, &lease, output);
         let call = || self.client.completed(&lease.task_id, &lease.task_token, &body);
-        let ack = self.insist(call).await.expect("the lease is current");
+        let ack = self.insist(call).await;
+        let Some(ack) = self.unless_overslept(&lease, asked, ack).await else { return false };
         assert_eq!((ack.verdict, ack.state), (Verdict::Committed, State::Succeeded));
         if ack.replayed {
             self.ledger.replayed();
         }
         self.ledger.committed(lease.run_id, output.to_owned());
+        true
     }
+
+    /// An honest worker that answers in time is never told that it lost its lease: all outages are
+    /// the server's own. In time is what its own clock says, counted from before it asked for work,
+    /// so that a machine which stops this test for seconds proves nothing against the server.
+    async fn unless_overslept<T>(
+        &self,
+        lease: &Envelope,
+        asked: Instant,
+        answer: Result<T, Error>,
+    ) -> Option<T> {
+        let passed = asked.elapsed();
+        match answer {
+            Ok(ack) => Some(ack),
+            Err(error)
+                if error.verdict() == Some(Verdict::Cancelled) && passed >= length_of(lease) =>
+            {
+                self.ledger.overslept(lease);
+                None
+            }
+            Err(error) => {
+                let history = self.client.history(&lease.run_id, &HistoryQuery::default()).await;
+                panic!("{error}, {passed:?} after the poll, with {lease:?}; {history:#?}");
+            }
+        }
+    }
+}
+
+fn length_of(lease: &Envelope) -> Duration {
+    Duration::from_millis(lease.heartbeat_timeout_ms)
 }
 
 pub(crate) fn succeeded(worker: &str, lease: &Envelope, output: &str) -> Completed {
@@ -213,7 +262,16 @@ fn fatal_run() -> SubmitRun {
     run(DIE, SHORT_LEASE_MS)
 }
 
+/// One whose lease is held while the server goes away.
+pub(crate) fn held_run() -> SubmitRun {
+    run(HOLD, LONG_LEASE_MS)
+}
+
 /// What a run was submitted as, for asking again with its key.
 pub(crate) fn as_submitted(input: &str) -> SubmitRun {
-    if input == DIE { fatal_run() } else { harmless_run() }
+    match input {
+        DIE => fatal_run(),
+        HOLD => held_run(),
+        _ => harmless_run(),
+    }
 }
