@@ -242,7 +242,7 @@ async fn a_disk_that_is_full_for_longer_than_a_lease_costs_no_honest_worker_its_
     let disk = SmallDisk::mount(&home);
     let (_server, client) = serve(&home, &disk);
     disk.lay_ballast();
-    let run = SubmitRun { queue: "short".to_owned(), lease_ms: Some(2_000), ..big_run() };
+    let run = SubmitRun { queue: "short".to_owned(), lease_ms: Some(6_000), ..big_run() };
     client.submit(run, None).await.unwrap();
     let lease = client.lease(&poll("holder", 0)).await.unwrap().leases.pop().unwrap();
     fill(&client).await;
@@ -262,7 +262,7 @@ async fn a_disk_that_is_full_for_longer_than_a_lease_costs_no_honest_worker_its_
         );
         let refused = beat(&client, &lease).await.expect_err("there is no room");
         assert_eq!(refused.code(), Some(Code::Unavailable), "{refused}");
-        if refused.problem().unwrap().server_time.as_ms() > expires_at.as_ms() + 2_000 {
+        if refused.problem().unwrap().server_time.as_ms() > expires_at.as_ms() + 1_000 {
             break;
         }
     }

@@ -59,7 +59,7 @@ async fn a_lease_from_before_a_restore_is_cancelled() {
     // 410 with the verdict CANCELLED. The next fence is larger than every one before.
     let home = Home::new();
     let server = home.serve();
-    let id = home.submit(&["k", "--queue", "q", "--lease-ms", "2000", "--heartbeat-ms", "500"]);
+    let id = home.submit(&["k", "--queue", "q", "--lease-ms", "8000", "--heartbeat-ms", "500"]);
     let before = lease(&client(&home)).await;
     start(&client(&home), &before).await;
     let backup = home.json(&["backup", "copy.db", "--json"]);

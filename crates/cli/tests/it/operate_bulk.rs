@@ -51,7 +51,7 @@ fn what_runs_is_asked_to_stop_and_what_waits_ends() {
     let _server = home.serve();
     let worker = ["work", "--json", "--queue", "q", "--exec", "sleep", "--", "600"];
     let _worker = Process::start(home.tenure(&worker));
-    let first = home.submit(&["k", "--queue", "q", "--lease-ms", "2000", "--heartbeat-ms", "500"]);
+    let first = home.submit(&["k", "--queue", "q", "--lease-ms", "20000", "--heartbeat-ms", "500"]);
     home.until(&first, "the start", |run| run["state"] == "running");
     home.submit(&["k", "--queue", "q", "--delay", "1h"]);
     let outcome = home.json(&["runs", "cancel", "--json", "--yes", "--queue", "q"]);

@@ -203,7 +203,7 @@ fn a_killed_worker_takes_its_program_with_it_and_another_takes_over() {
     let home = Home::new();
     let _server = home.serve();
     let first = worker(&home, "echo $$ > child; exec sleep 1000");
-    let id = home.submit(&["k", "--queue", "q", "--lease-ms", "2000"]);
+    let id = home.submit(&["k", "--queue", "q", "--lease-ms", "6000"]);
     let child = pid_in(&home, "child");
     first.signal("KILL");
     wait_until("the program's end", || is_gone(&child));

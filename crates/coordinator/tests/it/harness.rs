@@ -11,7 +11,7 @@ use verdict::request::{Caller, Heartbeat, Outcome, Report, Started};
 use verdict::{Answer, Digest, Json, Name, Policy, Scope, Span, TaskId};
 
 /// Long enough that a test which waits for it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct World<S: Store> {
     pub(crate) coordinator: Coordinator<S>,

@@ -19,7 +19,7 @@ use verdict::{Scope, Span};
 use crate::faulty::{Faults, FaultyStore};
 
 /// Long enough that a test which waits for it has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One coordinator on one engine.
 pub(crate) struct Site {
