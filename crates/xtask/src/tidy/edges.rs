@@ -41,6 +41,13 @@ const MEMBERS: &[Member] = &[
         may_know: &["verdict", "store", "coordinator"],
         outside: None,
     },
+    Member {
+        folder: "crates/historyck",
+        dependency: "historyck",
+        // It judges what the others wrote down: no defect of theirs may be its own.
+        may_know: &[],
+        outside: Some(&["serde", "serde_json", "thiserror"]),
+    },
     Member { folder: "sdks/rust", dependency: "tenure", may_know: &["wire"], outside: None },
     Member {
         folder: "crates/cli",

@@ -1,0 +1,69 @@
+//! What the checker can say: which invariant, about which task, shown by which events, and why.
+
+use crate::event::Task;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub invariant: Invariant,
+    pub task: Option<Task>,
+    /// Places in the list of events that was checked.
+    pub events: Vec<usize>,
+    pub why: String,
+}
+
+macro_rules! invariants {
+    ($($name:ident $says:literal)*) => {
+        /// What always holds. The letters are those of the reliability plan.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Invariant { $($name),* }
+
+        impl Invariant {
+            pub const ALL: &'static [Invariant] = &[$(Invariant::$name),*];
+
+            pub fn id(self) -> &'static str {
+                match self { $(Invariant::$name => stringify!($name)),* }
+            }
+
+            pub fn says(self) -> &'static str {
+                match self { $(Invariant::$name => $says),* }
+            }
+        }
+    };
+}
+
+invariants! {
+    A1 "at most one open lease per task"
+    A2 "the fences of a task grow with every grant"
+    A3 "one winner: a task ends once, and all who were told COMMITTED for it said the same"
+    A4 "a report is committed only for the newest lease, before that lease's end"
+    A5 "the calls about a task can be put in one order that the rules explain"
+    A6 "a lease that ended is never honoured again"
+    A7 "all accepted calls of an attempt come from one worker"
+    A8 "no lease is taken before its end, and time nobody could be heard does not count"
+    A9 "every decision was made on the state that the decision before it left"
+    B1 "only transitions of the published table occur"
+    B2 "what has ended never changes"
+    B3 "attempts are numbered 1, 2, 3, and failures and losses stay within their limits"
+    B4 "the coordinator's time never runs backwards"
+    B5 "a task has exactly one record when it has ended, with the same end, and none before"
+    B6 "no task runs on long after its lease has ended"
+    B7 "after a cancel nothing is granted"
+    B8 "nothing is granted before it is due or after its deadline"
+    B10 "every task that was created is counted, exactly once"
+    C1 "what was acknowledged is there"
+    C2 "nothing is there that nobody asked for"
+    C3 "what was refused had no effect"
+    C4 "the same key and submission get the same run; the same key and another submission get none"
+    C5 "no two runs share a key while it holds"
+    C6 "a repeated report gets its recorded answer"
+    C7 "reads never go back"
+    C8 "what a restart finds is what was durable"
+    G1 "everything that was accepted ends once faults stop"
+    S1 "nobody sees or touches what is another scope's"
+}
+
+impl std::fmt::Display for Invariant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.id())
+    }
+}

@@ -1,0 +1,190 @@
+//! A history taken apart: calls with their answers, decisions by task, and what happened before what.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::event::{
+    Answer, Cause, Decision, Event, Granted, Invoke, Operation, Return, State, What,
+};
+use crate::finding::{Finding, Invariant};
+
+/// Text that can be read but cannot have happened: nothing is concluded from it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    #[error("call {0} is invoked twice")]
+    InvokedTwice(u64),
+    #[error("call {0} returns without having been invoked before")]
+    NotInvoked(u64),
+    #[error("call {0} returns twice")]
+    ReturnedTwice(u64),
+}
+
+/// A call and its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'e> {
+    pub(crate) invoke: &'e Invoke,
+    /// Place of the invocation.
+    pub(crate) begun: usize,
+    /// The answer with its place; `None` if none came.
+    pub(crate) answer: Option<(usize, &'e Return)>,
+}
+
+impl<'e> Call<'e> {
+    /// The answer, if it says that the call was done.
+    pub(crate) fn ok(&self) -> Option<(usize, &'e Return)> {
+        self.answer.filter(|(_, answer)| answer.answer == Answer::Ok)
+    }
+
+    pub(crate) fn refused(&self) -> Option<(usize, &'e Return)> {
+        self.answer.filter(|(_, answer)| answer.answer == Answer::Fail)
+    }
+
+    /// Nobody knows whether it happened.
+    pub(crate) fn is_open(&self) -> bool {
+        self.answer.is_none_or(|(_, answer)| answer.answer == Answer::Info)
+    }
+
+    pub(crate) fn is(&self, op: Operation) -> bool {
+        self.invoke.op == op
+    }
+
+    /// The task it is about: named by the caller, or by the answer to a submission.
+    pub(crate) fn task(&self) -> Option<&'e str> {
+        let told = self.answer.and_then(|(_, answer)| answer.task.as_deref());
+        self.invoke.task.as_deref().or(told)
+    }
+
+    pub(crate) fn grants(&self) -> impl Iterator<Item = &'e Granted> {
+        self.ok().into_iter().flat_map(|(_, answer)| &answer.grants)
+    }
+
+    pub(crate) fn places(&self) -> Vec<usize> {
+        std::iter::once(self.begun).chain(self.answer.map(|(at, _)| at)).collect()
+    }
+}
+
+pub(crate) struct History<'e> {
+    pub(crate) events: &'e [Event],
+    pub(crate) calls: Vec<Call<'e>>,
+    /// In the order of `n`; those without a number where they stand in the history.
+    pub(crate) decisions: BTreeMap<&'e str, Vec<(usize, &'e Decision)>>,
+    /// Places in `calls`.
+    about: BTreeMap<&'e str, Vec<usize>>,
+    /// The same with the lease that the call brought.
+    grants: BTreeMap<&'e str, Vec<(usize, &'e Granted)>>,
+}
+
+impl<'e> History<'e> {
+    pub(crate) fn assemble(events: &'e [Event]) -> Result<History<'e>, Malformed> {
+        let mut calls: BTreeMap<u64, Call<'e>> = BTreeMap::new();
+        let mut decisions: BTreeMap<&str, Vec<(usize, &Decision)>> = BTreeMap::new();
+        for (place, event) in events.iter().enumerate() {
+            match &event.what {
+                What::Invoke(invoke) => {
+                    let call = Call { invoke, begun: place, answer: None };
+                    if calls.insert(invoke.call, call).is_some() {
+                        return Err(Malformed::InvokedTwice(invoke.call));
+                    }
+                }
+                What::Return(answer) => {
+                    let unknown = Malformed::NotInvoked(answer.call);
+                    let call = calls.get_mut(&answer.call).ok_or(unknown)?;
+                    if call.answer.replace((place, answer)).is_some() {
+                        return Err(Malformed::ReturnedTwice(answer.call));
+                    }
+                }
+                What::Decision(decision) => {
+                    decisions.entry(&decision.task).or_default().push((place, decision));
+                }
+                _ => {}
+            }
+        }
+        decisions.values_mut().for_each(|of_task| order(of_task));
+        let calls: Vec<Call<'e>> = calls.into_values().collect();
+        let mut about: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut grants: BTreeMap<&str, Vec<(usize, &Granted)>> = BTreeMap::new();
+        for (index, call) in calls.iter().enumerate() {
+            call.task().into_iter().for_each(|task| about.entry(task).or_default().push(index));
+            for granted in call.grants() {
+                grants.entry(&granted.task).or_default().push((index, granted));
+            }
+        }
+        Ok(History { events, calls, decisions, about, grants })
+    }
+
+    /// Whether the first event was over before the second began.
+    pub(crate) fn precedes(&self, first: usize, second: usize) -> bool {
+        self.events[first].at < self.events[second].at
+    }
+
+    /// Every task that anybody named.
+    pub(crate) fn tasks(&self) -> BTreeSet<&'e str> {
+        let named = self.about.keys().chain(self.grants.keys());
+        self.decisions.keys().chain(named).copied().collect()
+    }
+
+    pub(crate) fn calls_about(&self, task: &str) -> impl Iterator<Item = &Call<'e>> {
+        let places = self.about.get(task).into_iter().flatten();
+        places.map(|place| &self.calls[*place])
+    }
+
+    /// Grants of a task as workers got them, with their call.
+    pub(crate) fn grants_of(&self, task: &str) -> impl Iterator<Item = (&Call<'e>, &'e Granted)> {
+        let places = self.grants.get(task).into_iter().flatten();
+        places.map(|(place, granted)| (&self.calls[*place], *granted))
+    }
+
+    pub(crate) fn decisions_about(&self, task: &str) -> &[(usize, &'e Decision)] {
+        self.decisions.get(task).map_or(&[], Vec::as_slice)
+    }
+
+    /// Everything that was seen of a task's state: by decision, by report and by read.
+    pub(crate) fn last_state(&self, task: &str) -> Option<(usize, State)> {
+        let decided = self.decisions_about(task).last().map(|(at, d)| (*at, d.after));
+        let told = self.calls_about(task).filter_map(|call| {
+            let (at, answer) = call.ok()?;
+            Some((at, answer.state?))
+        });
+        // A terminal state wins: what has ended cannot be live again, and B2 says so where it is.
+        decided.into_iter().chain(told).max_by_key(|(at, state)| (state.is_terminal(), *at))
+    }
+}
+
+/// By number; those without one keep their place behind the decision before them.
+fn order(decisions: &mut [(usize, &Decision)]) {
+    let mut last = 0;
+    let mut keys: BTreeMap<usize, (u32, usize)> = BTreeMap::new();
+    for (place, decision) in decisions.iter() {
+        last = decision.n.unwrap_or(last);
+        keys.insert(*place, (last, *place));
+    }
+    decisions.sort_by_key(|(place, _)| keys.get(place).copied());
+}
+
+/// Closes an attempt, by whatever cause.
+pub(crate) fn closes(decision: &Decision) -> bool {
+    decision.outcome.is_some()
+}
+
+pub(crate) fn is_grant(decision: &Decision) -> bool {
+    decision.cause == Cause::Grant
+}
+
+pub(crate) struct Found<'f> {
+    pub(crate) findings: &'f mut Vec<Finding>,
+    pub(crate) invariant: Invariant,
+}
+
+impl Found<'_> {
+    pub(crate) fn say(&mut self, task: Option<&str>, events: Vec<usize>, why: impl Into<String>) {
+        self.findings.push(Finding {
+            invariant: self.invariant,
+            task: task.map(str::to_owned),
+            events,
+            why: why.into(),
+        });
+    }
+}
+
+pub(crate) fn about(findings: &mut Vec<Finding>, invariant: Invariant) -> Found<'_> {
+    Found { findings, invariant }
+}

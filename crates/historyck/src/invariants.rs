@@ -1,0 +1,49 @@
+//! The invariants, one function each. A function looks at a whole history and says all it finds.
+//!
+//! What is seen from outside (calls and answers) and what coordinators wrote down (decisions) are checked apart,
+//! so that a history of one kind alone is checked as far as it goes.
+
+mod durability;
+mod idempotence;
+mod leases;
+mod lifetime;
+mod liveness;
+mod states;
+
+use crate::finding::{Finding, Invariant};
+use crate::history::History;
+use crate::linearize;
+
+pub(crate) type Check = fn(&History<'_>, &mut Vec<Finding>);
+
+/// Adding an invariant is a row here, a variant in `finding.rs` and a folder of histories.
+pub(crate) const CHECKS: &[(Invariant, Check)] = &[
+    (Invariant::A1, leases::one_open_lease),
+    (Invariant::A2, leases::fences_grow),
+    (Invariant::A3, leases::one_winner),
+    (Invariant::A4, leases::reports_of_the_newest_lease),
+    (Invariant::A5, linearize::check),
+    (Invariant::A6, leases::no_resurrection),
+    (Invariant::A7, leases::one_worker),
+    (Invariant::A8, lifetime::no_early_takeover),
+    (Invariant::A9, states::decided_on_what_was),
+    (Invariant::B1, states::published_transitions),
+    (Invariant::B2, states::ends_are_final),
+    (Invariant::B3, states::attempts_are_counted),
+    (Invariant::B4, states::time_goes_forward),
+    (Invariant::B5, states::one_record),
+    (Invariant::B6, lifetime::no_orphan),
+    (Invariant::B7, states::nothing_after_a_cancel),
+    (Invariant::B8, lifetime::granted_in_time),
+    (Invariant::B10, durability::all_are_counted),
+    (Invariant::C1, durability::acknowledged_is_there),
+    (Invariant::C2, durability::nothing_unasked),
+    (Invariant::C3, durability::refused_has_no_effect),
+    (Invariant::C4, idempotence::one_run_per_key),
+    (Invariant::C5, idempotence::no_shared_keys),
+    (Invariant::C6, idempotence::repeated_reports),
+    (Invariant::C7, durability::reads_go_forward),
+    (Invariant::C8, durability::recovery_finds_what_was),
+    (Invariant::G1, liveness::everything_ends),
+    (Invariant::S1, liveness::scopes_are_apart),
+];

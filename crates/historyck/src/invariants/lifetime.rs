@@ -1,0 +1,156 @@
+//! Time: when a lease may be taken, and when a task may be given.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Cause, DOWN, Decision, Operation, Outcome, Phase, State, What};
+use crate::finding::{Finding, Invariant};
+use crate::history::{Call, Found, History, about, is_grant};
+
+pub(super) fn no_early_takeover(history: &History<'_>, findings: &mut Vec<Finding>) {
+    let mut found = about(findings, Invariant::A8);
+    for task in history.tasks() {
+        by_the_coordinators_clock(history, task, &mut found);
+        by_the_workers_clock(history, task, &mut found);
+    }
+}
+
+/// Time alone closed an attempt because nobody was heard.
+fn is_expiry(decision: &Decision) -> bool {
+    decision.cause == Cause::Sweep
+        && matches!(decision.outcome, Some(Outcome::Lost | Outcome::Undelivered))
+}
+
+fn by_the_coordinators_clock(history: &History<'_>, task: &str, found: &mut Found<'_>) {
+    let mut ends: BTreeMap<u32, (i64, usize)> = BTreeMap::new();
+    let mut note = |attempt: u32, end: i64, place: usize| {
+        let known = ends.entry(attempt).or_insert((end, place));
+        *known = (*known).max((end, place));
+    };
+    for (call, granted) in history.grants_of(task) {
+        if let (Some(end), Some((place, _))) = (granted.expires, call.ok()) {
+            note(granted.attempt, end, place);
+        }
+    }
+    for call in history.calls_about(task) {
+        if let (Some((place, answer)), Some(attempt)) = (call.ok(), call.invoke.attempt)
+            && let Some(end) = answer.expires
+        {
+            note(attempt, end, place);
+        }
+    }
+    for (place, decision) in history.decisions_about(task) {
+        if let (Some(attempt), Some(end), None) =
+            (decision.attempt, decision.expires, decision.outcome)
+        {
+            note(attempt, end, *place);
+        }
+    }
+    for (place, decision) in history.decisions_about(task).iter().filter(|(_, d)| is_expiry(d)) {
+        let end = decision.attempt.and_then(|attempt| ends.get(&attempt));
+        if let Some((end, since)) = end.filter(|(end, _)| decision.now < *end) {
+            let why = format!(
+                "its lease was taken at {}, and had been promised until {end}",
+                decision.now
+            );
+            found.say(Some(task), vec![*since, *place], why);
+        }
+    }
+}
+
+/// Refusals that take a worker's authority although nobody asked for that.
+const LOST: [&str; 2] = ["attempt_mismatch", "task_expired"];
+
+/// A worker that was answered may count on its lease from the moment it asked. Whoever is told earlier that the
+/// lease is lost was robbed, unless somebody ended the task. Time while nobody could be heard does not count.
+fn by_the_workers_clock(history: &History<'_>, task: &str, found: &mut Found<'_>) {
+    let is_asked = |op| move |call: &&Call<'_>| call.is(op) && call.refused().is_none();
+    if history.calls_about(task).any(|call| is_asked(Operation::Cancel)(&call)) {
+        return;
+    }
+    for (grant, granted) in history.grants_of(task) {
+        let Some(lease_ms) = granted.lease_ms else { continue };
+        let is_its = |call: &&Call<'_>| call.invoke.attempt == Some(granted.attempt);
+        let own: Vec<&Call<'_>> = history.calls_about(task).filter(is_its).collect();
+        // Its own report may have closed the attempt.
+        if own.iter().any(is_asked(Operation::Report)) {
+            continue;
+        }
+        for refused in own.iter().filter(|call| is_loss(call)) {
+            let Some((place, _)) = refused.refused() else { continue };
+            let renewals = own.iter().copied().filter(|call| call.is(Operation::Heartbeat));
+            let renewed = renewals.chain([grant]).filter(|call| {
+                call.ok().is_some_and(|(at, _)| history.precedes(at, refused.begun))
+            });
+            let Some(asked) = renewed.map(|call| call.begun).max() else { continue };
+            if let Some(held) = heard_between(history, asked, place).filter(|held| *held < lease_ms)
+            {
+                let why = format!(
+                    "attempt {} was refused after {held} ms in which it could be heard, and its lease is {lease_ms} ms",
+                    granted.attempt
+                );
+                found.say(Some(task), vec![asked, refused.begun, place], why);
+            }
+        }
+    }
+}
+
+fn is_loss(call: &Call<'_>) -> bool {
+    let code = call.refused().and_then(|(_, answer)| answer.code.as_deref());
+    code.is_some_and(|code| LOST.contains(&code))
+}
+
+/// Milliseconds of the shared clock between two events, without those in which nobody could be heard.
+fn heard_between(history: &History<'_>, from: usize, to: usize) -> Option<u64> {
+    let (from, to) = (history.events[from].clock?, history.events[to].clock?);
+    let mut deaf = 0;
+    let mut since: Option<u64> = None;
+    for event in history.events {
+        let What::Fault(fault) = &event.what else { continue };
+        match (fault.fault.as_str() == DOWN, fault.phase) {
+            (true, Phase::Begin) => since = since.or(event.clock),
+            (true, Phase::End) => {
+                if let (Some(begun), Some(ended)) = (since.take(), event.clock) {
+                    deaf += ended.min(to).saturating_sub(begun.max(from));
+                }
+            }
+            (false, _) => {}
+        }
+    }
+    deaf += since.map_or(0, |begun| to.saturating_sub(begun.max(from)));
+    Some(to.saturating_sub(from).saturating_sub(deaf))
+}
+
+pub(super) fn no_orphan(history: &History<'_>, findings: &mut Vec<Finding>) {
+    let mut found = about(findings, Invariant::B6);
+    for (place, event) in history.events.iter().enumerate() {
+        let What::Snapshot(snapshot) = &event.what else { continue };
+        let slack = snapshot.slack_ms.unwrap_or(0);
+        for seen in snapshot.tasks.iter().filter(|seen| seen.state == State::Running) {
+            if let Some(end) = seen.expires.filter(|end| end.saturating_add(slack) < snapshot.now) {
+                let why = format!("it runs at {} under a lease that ended at {end}", snapshot.now);
+                found.say(Some(&seen.task), vec![place], why);
+            }
+        }
+    }
+}
+
+pub(super) fn granted_in_time(history: &History<'_>, findings: &mut Vec<Finding>) {
+    let mut found = about(findings, Invariant::B8);
+    for (task, decisions) in &history.decisions {
+        let (mut due, mut deadline) = (None, None);
+        for (place, decision) in decisions {
+            if is_grant(decision) {
+                if let Some((since, due)) = due.filter(|(_, due)| decision.now < *due) {
+                    let why = format!("granted at {}, and due at {due}", decision.now);
+                    found.say(Some(task), vec![since, *place], why);
+                }
+                if let Some((since, end)) = deadline.filter(|(_, end)| decision.now >= *end) {
+                    let why = format!("granted at {}, and its deadline was {end}", decision.now);
+                    found.say(Some(task), vec![since, *place], why);
+                }
+            }
+            due = decision.due.map(|due| (*place, due)).or(due);
+            deadline = decision.deadline.map(|end| (*place, end)).or(deadline);
+        }
+    }
+}

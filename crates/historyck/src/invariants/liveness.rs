@@ -1,0 +1,48 @@
+//! What was accepted ends, and stays in its own scope.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Operation, What};
+use crate::finding::{Finding, Invariant};
+use crate::history::{History, about};
+
+pub(super) fn everything_ends(history: &History<'_>, findings: &mut Vec<Finding>) {
+    let mut found = about(findings, Invariant::G1);
+    let settled = history.events.iter().position(|event| matches!(event.what, What::Settled(_)));
+    let Some(settled) = settled else { return };
+    for task in history.tasks() {
+        let accepted = history.calls_about(task).any(|call| {
+            let before = call.ok().is_some_and(|(at, _)| history.precedes(at, settled));
+            call.is(Operation::Submit) && before
+        });
+        let has_ended = history.last_state(task).is_some_and(|(_, state)| state.is_terminal());
+        if accepted && !has_ended {
+            let last = history.last_state(task).map(|(at, _)| at);
+            found.say(Some(task), last.into_iter().collect(), "it was accepted and never ended");
+        }
+    }
+}
+
+pub(super) fn scopes_are_apart(history: &History<'_>, findings: &mut Vec<Finding>) {
+    let mut found = about(findings, Invariant::S1);
+    let mut owners: BTreeMap<&str, (&str, usize)> = BTreeMap::new();
+    for call in history.calls.iter().filter(|call| call.is(Operation::Submit)) {
+        if let (Some((place, _)), Some(scope), Some(task)) =
+            (call.ok(), call.invoke.scope.as_deref(), call.task())
+        {
+            owners.entry(task).or_insert((scope, place));
+        }
+    }
+    for call in &history.calls {
+        let (Some((_, _)), Some(scope)) = (call.ok(), call.invoke.scope.as_deref()) else {
+            continue;
+        };
+        let granted = call.grants().map(|granted| granted.task.as_str());
+        for task in call.task().into_iter().chain(granted) {
+            if let Some((owner, place)) = owners.get(task).filter(|(owner, _)| *owner != scope) {
+                let why = format!("it belongs to {owner}, and was served to {scope}");
+                found.say(Some(task), [vec![*place], call.places()].concat(), why);
+            }
+        }
+    }
+}

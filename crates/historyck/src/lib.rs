@@ -1,0 +1,49 @@
+//! Says which promise a history breaks.
+//!
+//! A run of the real system, or of a simulated one, leaves a history: what clients and workers asked and were
+//! answered, what coordinators decided, what was broken meanwhile ([`event`]). [`check`] reads it and returns
+//! every broken invariant with the events that show it. It knows nothing of the code that made the history, so
+//! that no defect can excuse itself.
+//!
+//! What it cannot decide within its budget counts as broken: an unknown is not a proof.
+
+pub mod event;
+mod finding;
+mod history;
+mod invariants;
+mod linearize;
+pub mod recorder;
+mod sequential;
+pub mod text;
+
+pub use self::event::Event;
+pub use self::finding::{Finding, Invariant};
+pub use self::history::Malformed;
+pub use self::recorder::Recorder;
+
+use self::history::History;
+
+/// Everything that is wrong with a history, in the order of the invariants. An error says that it is no history.
+pub fn check(events: &[Event]) -> Result<Vec<Finding>, Malformed> {
+    let history = History::assemble(events)?;
+    let mut findings = Vec::new();
+    for (_, check) in invariants::CHECKS {
+        check(&history, &mut findings);
+    }
+    Ok(findings)
+}
+
+/// A finding with the lines it speaks of, for people.
+pub fn describe(finding: &Finding, events: &[Event]) -> String {
+    let task = finding.task.as_ref().map(|task| format!(" of {task}")).unwrap_or_default();
+    let says = finding.invariant.says();
+    let mut told =
+        format!("{}{task}: {}\n  must hold: {says}", finding.invariant.id(), finding.why);
+    for index in &finding.events {
+        if let Some(event) = events.get(*index) {
+            told.push_str("\n  | ");
+            told.push_str(&text::write(event));
+        }
+    }
+    told
+}

@@ -1,0 +1,211 @@
+//! Is there one order of the calls about a task that the sequential rules explain?
+//!
+//! The search of Wing and Gong with Lowe's memory: take any call that no unexplained call wholly precedes,
+//! apply it, go on; remember every pair of explained calls and state, so that nothing is looked at twice. Tasks
+//! share nothing, so each is searched alone and stays small. A call without an answer may have happened at any
+//! time after it was made, or never. A search that exceeds its budget has no result, and that is a failure.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use crate::event::{Answer, Granted, Operation};
+use crate::finding::{Finding, Invariant};
+use crate::history::{Call, History, about};
+use crate::sequential::{Model, Phase, Step};
+
+/// Pairs of explained calls and state per task: seconds of work, and far beyond what a task's calls need.
+const BUDGET: usize = 400_000;
+
+struct Timed {
+    step: Step,
+    begun: u64,
+    /// `None`: it may be explained at any time, or never.
+    ended: Option<u64>,
+    places: Vec<usize>,
+}
+
+enum Searched {
+    Explained,
+    /// How many calls the best order explains, and which call it cannot go on with.
+    Not {
+        explained: usize,
+        stuck: Vec<usize>,
+    },
+    Unknown,
+}
+
+pub(crate) fn check(history: &History<'_>, findings: &mut Vec<Finding>) {
+    let keys = KeysOfTasks::of(history);
+    for task in history.tasks() {
+        let (calls, first) = calls_about(history, task, &keys);
+        let count = calls.len();
+        let mut found = about(findings, Invariant::A5);
+        match search(&calls, first) {
+            Searched::Explained => {}
+            Searched::Not { explained, stuck } => {
+                let why = format!(
+                    "no order explains its {count} calls; the best explains {explained} and none of these next"
+                );
+                found.say(Some(task), stuck, why);
+            }
+            Searched::Unknown => {
+                let why =
+                    format!("unknown: its {count} calls were not explained within {BUDGET} steps");
+                found.say(Some(task), Vec::new(), why);
+            }
+        }
+    }
+}
+
+/// Submissions that were never told their task, by the task that has their key.
+struct KeysOfTasks<'e> {
+    unanswered: BTreeMap<&'e str, Vec<Call<'e>>>,
+}
+
+type Key<'e> = (Option<&'e str>, &'e str);
+
+impl<'e> KeysOfTasks<'e> {
+    fn of(history: &History<'e>) -> Self {
+        let mut tasks: BTreeMap<Key<'e>, BTreeSet<&str>> = BTreeMap::new();
+        let submits = || history.calls.iter().filter(|call| call.is(Operation::Submit));
+        for call in submits() {
+            if let (Some(key), Some(task)) = (key_of(call), call.task()) {
+                tasks.entry(key).or_default().insert(task);
+            }
+        }
+        for (task, (_, decision)) in
+            history.decisions.iter().flat_map(|(t, all)| all.iter().map(move |d| (t, d)))
+        {
+            if let Some(key) = decision.key.as_deref() {
+                tasks.entry((decision.scope.as_deref(), key)).or_default().insert(task);
+            }
+        }
+        let mut unanswered: BTreeMap<&str, Vec<Call<'e>>> = BTreeMap::new();
+        for call in submits().filter(|call| call.task().is_none()) {
+            // A key that served two tasks says nothing about which of them was meant.
+            let tasks =
+                key_of(call).and_then(|key| tasks.get(&key)).filter(|tasks| tasks.len() == 1);
+            if let Some(task) = tasks.and_then(|tasks| tasks.first()) {
+                unanswered.entry(task).or_default().push(*call);
+            }
+        }
+        Self { unanswered }
+    }
+}
+
+fn key_of<'e>(call: &Call<'e>) -> Option<Key<'e>> {
+    Some((call.invoke.scope.as_deref(), call.invoke.key.as_deref()?))
+}
+
+/// The calls, and how the task stands before the first.
+fn calls_about(history: &History<'_>, task: &str, keys: &KeysOfTasks<'_>) -> (Vec<Timed>, Model) {
+    let unanswered = keys.unanswered.get(task).into_iter().flatten();
+    let calls = history.calls_about(task).chain(unanswered);
+    let mut timed: Vec<Timed> = calls.filter_map(|call| of_call(history, call)).collect();
+    for (call, granted) in history.grants_of(task) {
+        timed.push(of_grant(history, call, granted));
+    }
+    let is_made_here = timed.iter().any(|call| call.step.op == Operation::Submit);
+    let phase = if is_made_here { Phase::Absent } else { Phase::Waiting };
+    (timed, Model { phase, ..Model::default() })
+}
+
+fn of_call(history: &History<'_>, call: &Call<'_>) -> Option<Timed> {
+    let answer = call.answer.map(|(_, answer)| answer);
+    let is_open = call.is_open();
+    let has_effect =
+        matches!(call.invoke.op, Operation::Submit | Operation::Report | Operation::Cancel);
+    if call.is(Operation::Lease) || (is_open && !has_effect) {
+        return None;
+    }
+    let step = Step {
+        op: call.invoke.op,
+        answer: answer.map_or(Answer::Info, |answer| answer.answer),
+        code: answer.and_then(|answer| answer.code.clone()),
+        attempt: call.invoke.attempt.or(answer.and_then(|answer| answer.attempt)),
+        digest: call.invoke.digest.clone(),
+        outcome: call.invoke.outcome,
+        state: answer.and_then(|answer| answer.state),
+        output: answer.and_then(|answer| answer.digest.clone()),
+        is_replayed: answer.is_some_and(|answer| answer.replayed),
+        may_repeat: false,
+        is_forced: call.invoke.force,
+        signals: answer.is_some_and(|answer| answer.cancel),
+    };
+    Some(timed(history, call, step))
+}
+
+fn of_grant(history: &History<'_>, call: &Call<'_>, granted: &Granted) -> Timed {
+    let step = Step {
+        op: Operation::Lease,
+        answer: Answer::Ok,
+        code: None,
+        attempt: Some(granted.attempt),
+        digest: None,
+        outcome: None,
+        state: None,
+        output: None,
+        is_replayed: false,
+        may_repeat: call.invoke.poll.is_some(),
+        is_forced: false,
+        signals: false,
+    };
+    timed(history, call, step)
+}
+
+fn timed(history: &History<'_>, call: &Call<'_>, step: Step) -> Timed {
+    let at = |place: usize| history.events[place].at;
+    let ended = call.answer.filter(|_| !call.is_open()).map(|(place, _)| at(place));
+    Timed { step, begun: at(call.begun), ended, places: call.places() }
+}
+
+/// Which calls are explained, one bit each.
+type Explained = Vec<u64>;
+
+fn search(calls: &[Timed], first: Model) -> Searched {
+    let attempts_max = calls.iter().filter_map(|call| call.step.attempt).max().unwrap_or(0);
+    let nothing: Explained = vec![0; calls.len().div_ceil(64)];
+    let mut seen: HashSet<(Explained, Model)> = HashSet::new();
+    let mut open = vec![(nothing, first)];
+    let mut best: (usize, Vec<usize>) = (0, Vec::new());
+    while let Some((explained, model)) = open.pop() {
+        if !seen.insert((explained.clone(), model.clone())) {
+            continue;
+        }
+        if seen.len() > BUDGET {
+            return Searched::Unknown;
+        }
+        let next = next_calls(calls, &explained);
+        if calls.iter().enumerate().all(|(i, call)| call.ended.is_none() || has(&explained, i)) {
+            return Searched::Explained;
+        }
+        let count = explained.iter().map(|word| word.count_ones() as usize).sum();
+        if count >= best.0 {
+            let required = next.iter().filter(|i| calls[**i].ended.is_some());
+            best = (count, required.flat_map(|i| calls[*i].places.clone()).collect());
+        }
+        open.extend(model.by_itself(attempts_max).into_iter().map(|m| (explained.clone(), m)));
+        for index in next {
+            for after in model.after(&calls[index].step) {
+                open.push((with(&explained, index), after));
+            }
+        }
+    }
+    Searched::Not { explained: best.0, stuck: best.1 }
+}
+
+/// Those that no other unexplained call wholly precedes.
+fn next_calls(calls: &[Timed], explained: &Explained) -> Vec<usize> {
+    let left = || calls.iter().enumerate().filter(|(i, _)| !has(explained, *i));
+    let first_end = left().filter_map(|(_, call)| call.ended).min().unwrap_or(u64::MAX);
+    left().filter(|(_, call)| call.begun <= first_end).map(|(i, _)| i).collect()
+}
+
+fn has(explained: &Explained, index: usize) -> bool {
+    explained[index / 64] & (1 << (index % 64)) != 0
+}
+
+fn with(explained: &Explained, index: usize) -> Explained {
+    let mut explained = explained.clone();
+    explained[index / 64] |= 1 << (index % 64);
+    explained
+}

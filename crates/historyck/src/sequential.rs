@@ -1,0 +1,223 @@
+//! One task as if every call came alone: what each may be answered, and what it changes.
+//!
+//! This is the contract in its smallest form, written down a second time on purpose. Time is not in it: a lease
+//! may lapse and a waiting task may be granted to somebody unseen at any moment, and other invariants say when
+//! that was too early.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Answer, Operation, Outcome, State};
+
+/// How a task stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Model {
+    pub(crate) phase: Phase,
+    pub(crate) attempt: u32,
+    pub(crate) is_cancelled: bool,
+    pub(crate) submitted: Option<String>,
+    /// The report each attempt closed with.
+    pub(crate) reports: BTreeMap<u32, Option<String>>,
+    pub(crate) output: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub(crate) enum Phase {
+    #[default]
+    Absent,
+    Waiting,
+    Running,
+    /// The lease is over and nobody has swept it: it still shows as running.
+    Lapsed,
+    Ended(State),
+}
+
+/// A call with what it was answered, or a lease that came with one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) op: Operation,
+    pub(crate) answer: Answer,
+    pub(crate) code: Option<String>,
+    pub(crate) attempt: Option<u32>,
+    pub(crate) digest: Option<String>,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) state: Option<State>,
+    pub(crate) output: Option<String>,
+    pub(crate) is_replayed: bool,
+    /// A poll that may be asked again, or a cancel that does not ask.
+    pub(crate) may_repeat: bool,
+    pub(crate) is_forced: bool,
+    pub(crate) signals: bool,
+}
+
+impl Model {
+    /// What may happen without anybody's call.
+    pub(crate) fn by_itself(&self, attempts_max: u32) -> Vec<Model> {
+        let mut next = Vec::new();
+        match self.phase {
+            Phase::Absent | Phase::Ended(_) => {}
+            Phase::Waiting => {
+                if self.attempt < attempts_max && !self.is_cancelled {
+                    next.push(Model { attempt: self.attempt + 1, ..self.with(Phase::Running) });
+                }
+                next.push(self.with(Phase::Ended(State::Failed)));
+            }
+            Phase::Running => next.push(self.with(Phase::Lapsed)),
+            Phase::Lapsed => {
+                if !self.is_cancelled {
+                    next.push(self.with(Phase::Waiting));
+                }
+                next.push(self.with(Phase::Ended(State::Failed)));
+            }
+        }
+        if self.is_cancelled && !matches!(self.phase, Phase::Ended(_) | Phase::Absent) {
+            next.push(self.with(Phase::Ended(State::Cancelled)));
+            next.push(self.with(Phase::Ended(State::Failed)));
+        }
+        next
+    }
+
+    fn with(&self, phase: Phase) -> Model {
+        Model { phase, ..self.clone() }
+    }
+
+    /// Every state in which the task may be after a step; none if the answer cannot be explained here.
+    pub(crate) fn after(&self, step: &Step) -> Vec<Model> {
+        match step.answer {
+            Answer::Info => self.effects(step),
+            Answer::Fail => self.refuses(step),
+            Answer::Ok => self.does(step),
+        }
+    }
+
+    fn does(&self, step: &Step) -> Vec<Model> {
+        let fits = |model: &Model| step.state.is_none_or(|state| model.shows(state));
+        let next = match step.op {
+            Operation::Get => self.is_read_as(step),
+            Operation::Submit if step.is_replayed => {
+                self.stay(self.phase != Phase::Absent && self.submitted == step.digest)
+            }
+            Operation::Lease if step.may_repeat && self.holds(step) => vec![self.clone()],
+            Operation::Report if step.is_replayed => {
+                self.stay(step.attempt.and_then(|a| self.reports.get(&a)) == Some(&step.digest))
+            }
+            Operation::Heartbeat if step.signals != self.is_cancelled => Vec::new(),
+            _ => self.effects(step),
+        };
+        next.into_iter().filter(fits).collect()
+    }
+
+    /// What a call does when it is taken.
+    fn effects(&self, step: &Step) -> Vec<Model> {
+        match step.op {
+            Operation::Get => vec![self.clone()],
+            Operation::Submit if self.phase == Phase::Absent => {
+                vec![Model { submitted: step.digest.clone(), ..self.with(Phase::Waiting) }]
+            }
+            Operation::Submit => Vec::new(),
+            Operation::Lease => self.grant(step),
+            Operation::Started | Operation::Heartbeat if self.holds(step) => vec![self.clone()],
+            Operation::Started | Operation::Heartbeat => Vec::new(),
+            Operation::Report => self.close(step),
+            Operation::Cancel => self.cancel(step),
+        }
+    }
+
+    fn grant(&self, step: &Step) -> Vec<Model> {
+        let is_next = step.attempt == Some(self.attempt + 1);
+        if self.phase != Phase::Waiting || self.is_cancelled || !is_next {
+            return Vec::new();
+        }
+        vec![Model { attempt: self.attempt + 1, ..self.with(Phase::Running) }]
+    }
+
+    fn close(&self, step: &Step) -> Vec<Model> {
+        if !self.holds(step) {
+            return Vec::new();
+        }
+        let mut reports = self.reports.clone();
+        reports.insert(self.attempt, step.digest.clone());
+        let ended = |state| Model {
+            reports: reports.clone(),
+            output: step.digest.clone(),
+            ..self.with(Phase::Ended(state))
+        };
+        match step.outcome {
+            Some(Outcome::Succeeded) | None => vec![ended(State::Succeeded)],
+            Some(Outcome::Cancelled) => vec![ended(State::Cancelled)],
+            Some(_) => {
+                let again = Model { reports: reports.clone(), ..self.with(Phase::Waiting) };
+                let ends = [State::Failed, State::Cancelled].map(ended);
+                let may_retry = !self.is_cancelled;
+                ends.into_iter().chain(may_retry.then_some(again)).collect()
+            }
+        }
+    }
+
+    fn cancel(&self, step: &Step) -> Vec<Model> {
+        let asked = Model { is_cancelled: true, ..self.clone() };
+        match self.phase {
+            Phase::Absent => Vec::new(),
+            Phase::Waiting => vec![asked.with(Phase::Ended(State::Cancelled))],
+            Phase::Running | Phase::Lapsed if step.is_forced => {
+                vec![asked.with(Phase::Ended(State::Cancelled))]
+            }
+            Phase::Running | Phase::Lapsed => vec![asked],
+            Phase::Ended(State::Cancelled) if self.is_cancelled => vec![self.clone()],
+            Phase::Ended(_) => Vec::new(),
+        }
+    }
+
+    fn refuses(&self, step: &Step) -> Vec<Model> {
+        let ended = matches!(self.phase, Phase::Ended(_));
+        let attempt = step.attempt.unwrap_or(self.attempt);
+        match step.code.as_deref() {
+            Some("task_not_found" | "run_not_found") => self.stay(self.phase == Phase::Absent),
+            Some("attempt_mismatch") => self.stay(attempt != self.attempt),
+            Some("task_already_terminal") => self.refuses_terminal(step, ended),
+            Some("task_expired") => self.stay(!self.holds(step)),
+            Some("attempt_already_completed") => self.stay(self.reports.contains_key(&attempt)),
+            Some("conflicting_report") => {
+                let reported = self.reports.get(&attempt);
+                self.stay(reported.is_some_and(|report| *report != step.digest))
+            }
+            Some("run_already_terminal") => self.stay(ended),
+            Some("idempotency_key_reused") => {
+                self.stay(self.phase != Phase::Absent && self.submitted != step.digest)
+            }
+            // Another refusal is about the caller, not about the task.
+            _ => vec![self.clone()],
+        }
+    }
+
+    /// A start that meets a cancel is refused, and ends the task.
+    fn refuses_terminal(&self, step: &Step, ended: bool) -> Vec<Model> {
+        if step.op == Operation::Started && self.is_cancelled && self.holds(step) {
+            return vec![self.with(Phase::Ended(State::Cancelled))];
+        }
+        self.stay(ended)
+    }
+
+    fn holds(&self, step: &Step) -> bool {
+        self.phase == Phase::Running && step.attempt.is_none_or(|a| a == self.attempt)
+    }
+
+    fn stay(&self, explained: bool) -> Vec<Model> {
+        if explained { vec![self.clone()] } else { Vec::new() }
+    }
+
+    fn is_read_as(&self, step: &Step) -> Vec<Model> {
+        let attempt = step.attempt.is_none_or(|attempt| attempt == self.attempt);
+        let output = step.output.is_none() || step.output == self.output;
+        self.stay(self.phase != Phase::Absent && attempt && output)
+    }
+
+    /// Whether a state that somebody was told can be this one.
+    fn shows(&self, state: State) -> bool {
+        match self.phase {
+            Phase::Absent => false,
+            Phase::Waiting => matches!(state, State::Queued | State::Retry),
+            Phase::Running | Phase::Lapsed => state == State::Running,
+            Phase::Ended(ended) => state == ended,
+        }
+    }
+}
