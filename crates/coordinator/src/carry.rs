@@ -10,11 +10,13 @@
 //! commit among all who waited for the last. The loop sleeps until the earliest instant at which
 //! time changes something (a lease ends, a retry is due, a poll has waited long enough), never by a
 //! fixed period. Only while leases are alive does it wake more often, to notice that it was deaf.
+//! A store that refuses is left alone for growing pauses, but for what somebody asks.
 //!
 //! Answers leave after the commit is durable, never before. Between two batches nothing is kept
 //! but what may be lost: waiting polls.
 
 mod administer;
+mod backoff;
 mod batch;
 mod bisect;
 mod hearing;
@@ -28,22 +30,19 @@ use tokio::sync::{oneshot, watch as channel};
 use tokio::time::Instant;
 use verdict::Time;
 
+use self::backoff::Backoff;
 use self::hearing::Hearing;
 use self::polls::Polls;
 use crate::coordinator::Ended;
 use crate::ids::Ids;
 use crate::intake::{Arrival, Outlet};
-use crate::item::{Group, Item, Shortage};
+use crate::item::{Group, Item, Outage, Shortage};
 use crate::metrics::Metrics;
 use crate::watch::Watch;
 
 /// Requests in one commit. STORAGE measured no gain beyond a thousand, and a commit this size
 /// still ends within milliseconds.
 const BATCH_ITEMS_MAX: usize = 1_024;
-
-/// How long to leave the store alone after it refused a batch that nobody asked for, so that a full
-/// disk is not hammered by sweeps.
-const REST: Duration = Duration::from_millis(250);
 
 /// A wake-up further away than this is looked at again then: it bounds what a wrong clock can do.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
@@ -60,9 +59,9 @@ pub(crate) struct Carrier<S: Store> {
     /// Grants nobody received, to be handed back with the next batch.
     unclaimed: Vec<Item>,
     /// Until when not to start a batch that nobody asked for.
-    rest_until: Option<Instant>,
+    backoff: Backoff,
     /// Why the store refused the last batch that wanted to write; `None` since one was written.
-    shortage: channel::Sender<Option<Shortage>>,
+    outage: channel::Sender<Option<Outage>>,
     /// More was due than one batch takes.
     more_due: bool,
     /// The time of the last batch: what was due by then has been looked at.
@@ -79,6 +78,12 @@ struct Arrivals {
     close: bool,
 }
 
+impl Arrivals {
+    fn is_any(&self) -> bool {
+        self.items > 0 || !self.nudges.is_empty()
+    }
+}
+
 /// The store is no longer to be trusted.
 #[derive(Debug)]
 pub(crate) struct Fatal(String);
@@ -87,16 +92,17 @@ impl<S: Store> Carrier<S> {
     pub(crate) fn new(
         store: S,
         writer: S::Writer,
-        ids: Ids,
+        mut ids: Ids,
         outlet: Outlet,
         watch: Watch,
         metrics: Metrics,
-        shortage: channel::Sender<Option<Shortage>>,
+        outage: channel::Sender<Option<Outage>>,
     ) -> Self {
         let now = store.now();
         Self {
             store,
             writer,
+            backoff: Backoff::new(ids.fork()),
             ids,
             outlet,
             watch,
@@ -104,8 +110,7 @@ impl<S: Store> Carrier<S> {
             metrics,
             hearing: Hearing::new(now),
             unclaimed: Vec::new(),
-            rest_until: None,
-            shortage,
+            outage,
             more_due: true,
             swept_at: now,
         }
@@ -154,13 +159,18 @@ impl<S: Store> Carrier<S> {
     }
 
     async fn turn(&mut self, arrivals: Arrivals) -> Result<(), Fatal> {
-        let deaf = self.notice_deafness().await?;
+        let is_asked = arrivals.is_any() || !self.unclaimed.is_empty();
+        let rests = !is_asked && self.backoff.is_resting(tokio::time::Instant::now());
         if self.outlet.draining.is_cancelled() {
             self.polls.answer_all_empty();
         }
-        match deaf {
-            None => self.carry(arrivals.groups).await?,
-            Some(shortage) => self.refuse(arrivals.groups, shortage),
+        // Where the store refused, looking whether leases must be extended is a try like any other.
+        if !(rests && self.hearing.is_refused()) {
+            match self.notice_deafness().await? {
+                None if rests => {}
+                None => self.carry(arrivals.groups).await?,
+                Some(shortage) => self.refuse(arrivals.groups, shortage),
+            }
         }
         self.administer(arrivals.acts).await?;
         self.polls.answer_overdue(tokio::time::Instant::now());
@@ -222,26 +232,39 @@ impl<S: Store> Carrier<S> {
     /// The earliest of: time changes a task, a poll is over, hearing must be checked.
     async fn next_wake(&mut self) -> Instant {
         let here = tokio::time::Instant::now();
-        let rested = self.rest_until.take_if(|until| *until <= here).is_some();
-        if self.more_due && (rested || self.rest_until.is_none()) {
-            return here;
-        }
-        let now = self.store.now();
-        let by_store = match self.writer.next_wake().await {
-            // What was due at the last batch and is still there waits for a worker, not for time.
-            Ok(wake) => wake.filter(|wake| *wake > self.swept_at),
-            Err(failure) => {
-                tracing::warn!(error = %failure, "the store does not say when to wake");
-                Some(now)
-            }
+        let by_store = match self.backoff.until() {
+            None if self.more_due => Some(here),
+            None => self.wake_by_store(here).await,
+            until => until,
         };
-        let by_store = by_store.map(|wake| here + duration(wake.since(now)));
-        let by_store = by_store.map(|wake| self.rest_until.map_or(wake, |rest| wake.max(rest)));
-        let hearing = self.hearing.period(self.writer.shortest_lease()).map(|p| here + duration(p));
-        [by_store, hearing, self.polls.earliest_end(), self.rest_until]
+        [by_store, self.wake_to_hear(here), self.polls.earliest_end()]
             .into_iter()
             .flatten()
             .fold(here + SLEEP_MAX, Instant::min)
+    }
+
+    async fn wake_by_store(&mut self, here: Instant) -> Option<Instant> {
+        let now = self.store.now();
+        match self.writer.next_wake().await {
+            // What was due at the last batch and is still there waits for a worker, not for time.
+            Ok(wake) => {
+                let wake = wake.filter(|wake| *wake > self.swept_at);
+                wake.map(|wake| here + duration(wake.since(now)))
+            }
+            Err(failure) => {
+                tracing::warn!(error = %failure, "the store does not say when to wake");
+                self.run_short(Shortage::of(&failure));
+                self.backoff.until()
+            }
+        }
+    }
+
+    /// A store that refuses cannot hear: there is nothing to notice until it is tried again.
+    fn wake_to_hear(&self, here: Instant) -> Option<Instant> {
+        if self.hearing.is_refused() {
+            return None;
+        }
+        self.hearing.period(self.writer.shortest_lease()).map(|period| here + duration(period))
     }
 }
 

@@ -17,9 +17,12 @@ use verdict::{LeaseId, Name, Request, Scope, TaskId, Time};
 use crate::carry::Carrier;
 use crate::ids::{Entropy, Ids, OsEntropy};
 use crate::intake::{self, Intake};
-use crate::item::{Granted, Item, Poll, Reply, Shortage, Submission, Trouble};
+use crate::item::{Granted, Item, Outage, Poll, Reply, Shortage, Submission, Trouble};
 use crate::metrics::Metrics;
 use crate::watch::Watch;
+
+/// When to come back while leases from before the start are being recovered: one commit.
+const RECOVERY_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where the carrier runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +52,7 @@ pub struct Coordinator<S: Store> {
     registry: Arc<Registry>,
     ready: Arc<AtomicBool>,
     ended: channel::Receiver<Option<Ended>>,
-    shortage: channel::Receiver<Option<Shortage>>,
+    outage: channel::Receiver<Option<Outage>>,
 }
 
 impl<S: Store> Clone for Coordinator<S> {
@@ -62,7 +65,7 @@ impl<S: Store> Clone for Coordinator<S> {
             registry: self.registry.clone(),
             ready: self.ready.clone(),
             ended: self.ended.clone(),
-            shortage: self.shortage.clone(),
+            outage: self.outage.clone(),
         }
     }
 }
@@ -85,7 +88,7 @@ impl<S: Store> Coordinator<S> {
         metrics.starts.inc();
         let (intake, outlet) = intake::lanes();
         let (end, ended) = channel::channel(None);
-        let (short, shortage) = channel::channel(None);
+        let (short, outage) = channel::channel(None);
         let coordinator = Self {
             store: store.clone(),
             intake,
@@ -94,7 +97,7 @@ impl<S: Store> Coordinator<S> {
             registry: Arc::new(registry),
             ready: Arc::new(AtomicBool::new(false)),
             ended,
-            shortage,
+            outage,
         };
         let writer = store.writer().await?;
         let carrier = Carrier::new(
@@ -222,11 +225,12 @@ impl<S: Store> Coordinator<S> {
             return Err(Trouble::ShuttingDown);
         }
         if !self.ready.load(Ordering::SeqCst) {
-            return Err(Trouble::Unavailable(Shortage::Start));
+            let outage = Outage { shortage: Shortage::Start, retry_after: RECOVERY_PATIENCE };
+            return Err(Trouble::Unavailable(outage));
         }
         self.intake.nudge().await?;
-        match *self.shortage.borrow() {
-            Some(shortage) => Err(Trouble::Unavailable(shortage)),
+        match *self.outage.borrow() {
+            Some(outage) => Err(Trouble::Unavailable(outage)),
             None => Ok(()),
         }
     }

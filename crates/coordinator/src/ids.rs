@@ -60,6 +60,13 @@ impl Ids {
         LeaseId::from_u128(self.next(now))
     }
 
+    /// Randomness for another purpose, from the same source.
+    pub(crate) fn fork(&mut self) -> SeededEntropy {
+        let mut seed = [0; 8];
+        self.entropy.fill(&mut seed);
+        SeededEntropy::new(u64::from_be_bytes(seed))
+    }
+
     fn next(&mut self, now: Time) -> u128 {
         let millis = now.millis().max(0) as u128;
         let fresh = (millis << RANDOM_BITS) | self.random();

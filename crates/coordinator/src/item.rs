@@ -1,5 +1,7 @@
 //! What travels through the intake: a request with its scope and the way back to its caller.
 
+use std::time::Duration;
+
 use store::{Failure, FailureKind, Ready, Spec, TaskKey};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -71,13 +73,21 @@ pub enum Trouble {
     ShuttingDown,
     /// Definite: nothing happened.
     #[error("the store could not take the request because {0}; nothing happened")]
-    Unavailable(Shortage),
+    Unavailable(Outage),
     /// The commit's outcome is not known. Asking again with the same key or report is safe.
     #[error("the outcome is unknown because the store failed while committing")]
     Unknown,
     /// This request alone broke an assertion or could not be stored; nothing of it happened.
     #[error("the request could not be carried out because of a defect")]
     Defect,
+}
+
+/// A store that does not take what is written, and when to ask it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{shortage}")]
+pub struct Outage {
+    pub shortage: Shortage,
+    pub retry_after: Duration,
 }
 
 /// What the store lacks, in words that anybody may read. Details are for the operator's log.

@@ -178,7 +178,8 @@ impl Transport {
             return Ok(answer);
         }
         let (error, asked_ms) = refusal(call, &answer);
-        Err(Failure { error, retry_after: answer.retry_after.or(asked_ms) })
+        // The body knows milliseconds, the header only whole seconds.
+        Err(Failure { error, retry_after: asked_ms.or(answer.retry_after) })
     }
 
     async fn send(&self, call: &Call) -> Result<Answer, Failure> {

@@ -20,10 +20,12 @@ impl<S: Store> Carrier<S> {
                 Ok(()) => (Ok(()), Ok(())),
                 Err(CommitFailure::RolledBack(failure)) => {
                     tracing::error!(error = &failure as &dyn std::error::Error, "not written");
-                    self.metrics.failures.inc();
                     let trouble = match failure.kind {
-                        FailureKind::Invalid => Trouble::Defect,
-                        _ => Trouble::Unavailable(Shortage::of(&failure)),
+                        FailureKind::Invalid => {
+                            self.metrics.failures.inc();
+                            Trouble::Defect
+                        }
+                        _ => Trouble::Unavailable(self.run_short(Shortage::of(&failure))),
                     };
                     (Err(trouble), Ok(()))
                 }

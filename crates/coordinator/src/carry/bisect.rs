@@ -10,8 +10,8 @@ use std::ops::Range;
 use store::{CommitFailure, Failure, FailureKind, Store, Writer};
 
 use super::batch::{self, Aborted, Carried, Extras};
-use super::{Carrier, Fatal, REST};
-use crate::item::{Group, Item, Reply, Shortage, Trouble};
+use super::{Carrier, Fatal, duration};
+use crate::item::{Group, Item, Outage, Reply, Shortage, Trouble};
 
 /// How often a batch is decided again because another writer was first.
 const CONFLICTS_MAX: usize = 16;
@@ -51,19 +51,27 @@ impl<S: Store> Carrier<S> {
 
     /// Answers everybody with the store's trouble, without asking it again.
     pub(super) fn refuse(&mut self, groups: Vec<Group>, shortage: Shortage) {
-        self.run_short(shortage);
+        let outage = self.run_short(shortage);
         // Left to the end of their leases, as after any batch that was refused.
         self.unclaimed.clear();
         for group in groups {
             // A caller that hung up has nobody to tell.
-            drop(group.reply.send(vec![Err(Trouble::Unavailable(shortage)); group.items.len()]));
+            drop(group.reply.send(vec![Err(Trouble::Unavailable(outage)); group.items.len()]));
         }
     }
 
-    fn run_short(&mut self, shortage: Shortage) {
+    /// The store refused: pauses, and says when to come back. That is when it is tried again, but
+    /// soon enough that nobody loses a lease by having waited as told.
+    pub(super) fn run_short(&mut self, shortage: Shortage) -> Outage {
+        let here = tokio::time::Instant::now();
         self.metrics.failures.inc();
-        self.rest_until = Some(tokio::time::Instant::now() + REST);
-        self.shortage.send_replace(Some(shortage));
+        self.backoff.failed(here);
+        let left = self.backoff.left(here);
+        let period = self.hearing.period(self.writer.shortest_lease()).map(duration);
+        let retry_after = period.map_or(left, |period| left.min(period));
+        let outage = Outage { shortage, retry_after };
+        self.outage.send_replace(Some(outage));
+        outage
     }
 
     async fn carry_items(&mut self, items: &[Item]) -> Result<Vec<Reply>, (Vec<Reply>, Fatal)> {
@@ -85,8 +93,8 @@ impl<S: Store> Carrier<S> {
                     }
                     Course::Answer(shortage) => {
                         self.hearing.refused();
-                        self.run_short(shortage);
-                        replies[range].fill(Err(Trouble::Unavailable(shortage)));
+                        let outage = self.run_short(shortage);
+                        replies[range].fill(Err(Trouble::Unavailable(outage)));
                     }
                     Course::Stop(why) => return Err((replies, Fatal(why))),
                 },
@@ -98,7 +106,7 @@ impl<S: Store> Carrier<S> {
     async fn attempt(&mut self, items: &[Item], extras: bool) -> Result<Vec<Reply>, Aborted> {
         self.polls.forget_gone();
         // A store that refused is asked to write again, so that readiness returns by itself.
-        let pulse = self.shortage.borrow().is_some()
+        let pulse = self.outage.borrow().is_some()
             || self.hearing.wants_pulse(self.writer.shortest_lease(), self.store.now());
         let extras = if extras { Extras::SweepAndGrant { pulse } } else { Extras::None };
         let epoch = self.store.opened().epoch;
@@ -109,7 +117,7 @@ impl<S: Store> Carrier<S> {
             self.metrics.commit_seconds.observe(begun.elapsed().as_secs_f64());
             self.metrics.batch_items.observe(items.len() as f64);
             self.hearing.written_at = carried.now;
-            self.shortage.send_if_modified(|shortage| shortage.take().is_some());
+            self.outage.send_if_modified(|outage| outage.take().is_some());
         }
         Ok(self.conclude(carried, extras))
     }
@@ -117,6 +125,7 @@ impl<S: Store> Carrier<S> {
     /// After the commit: tell everybody.
     fn conclude(&mut self, carried: Carried, extras: Extras) -> Vec<Reply> {
         if extras != Extras::None {
+            self.backoff.succeeded();
             self.swept_at = carried.now;
             self.more_due = carried.more_due;
             let unclaimed = self.polls.answer(carried.grants);
@@ -147,7 +156,7 @@ fn halve<S: Store>(
         0 => {
             tracing::error!("a sweep or grant cannot be carried out; trying again later");
             carrier.metrics.failures.inc();
-            carrier.rest_until = Some(tokio::time::Instant::now() + REST);
+            carrier.backoff.failed(tokio::time::Instant::now());
         }
         // Alone, but the extras were with it: once more without them.
         1 if had_extras => ranges.push(range),

@@ -51,6 +51,11 @@ impl Hearing {
         self.refused_since.get_or_insert(self.heard_before);
     }
 
+    /// Whether the store has refused what workers said, and that is not made good yet.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused_since.is_some()
+    }
+
     /// How long to sleep at most, given the shortest lease that is alive.
     pub(super) fn period(&self, shortest: Option<Span>) -> Option<Span> {
         shortest.map(|lease| Span::from_millis(lease.millis() / 8).clamp(PERIOD_MIN, PERIOD_MAX))

@@ -65,7 +65,7 @@ pub(super) fn note_refusal<S: Store>(
         return;
     }
     let code = declined.code.as_str();
-    let refusal = Refusal { by: declined.by.as_ref(), route: route(), code, request };
+    let refusal = Refusal { by: declined.by.as_deref(), route: route(), code, request };
     let Some(audit) = door.inner.refusals.note(&refusal, door.coordinator.now()) else { return };
     let coordinator = door.coordinator.clone();
     tokio::spawn(async move {

@@ -3,6 +3,8 @@
 //! A route returns one of these; [`super::finish`] makes the body, because only there the request's
 //! id and the server's time are known.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use store::Failure;
@@ -13,8 +15,9 @@ use wire::{Code, FieldError};
 use super::translate;
 use crate::item::Trouble;
 
-/// When to come back after an overload or an outage that is expected to pass.
-const RETRY_AFTER_MS: u64 = 1000;
+/// When to come back after an overload or an outage that is expected to pass, where nothing better
+/// is known.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub struct Declined {
@@ -25,8 +28,10 @@ pub struct Declined {
     pub(crate) state: Option<wire::State>,
     pub(crate) attempts: Option<Attempts>,
     pub(crate) field: Option<String>,
+    /// When to come back, where that is known better than by the code.
+    pub(crate) retry_after: Option<Duration>,
     /// The key that asked, where one was recognised: for the operator's record, not for the answer.
-    pub(crate) by: Option<(Name, Scope)>,
+    pub(crate) by: Option<Box<(Name, Scope)>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +49,14 @@ impl Declined {
             state: None,
             attempts: None,
             field: None,
+            retry_after: None,
             by: None,
         }
     }
 
     #[must_use]
     pub(crate) fn by(self, key: &Name, scope: &Scope) -> Self {
-        Self { by: Some((key.clone(), scope.clone())), ..self }
+        Self { by: Some(Box::new((key.clone(), scope.clone()))), ..self }
     }
 
     /// A run that does not exist, or is another tenant's: the same words for both (X13).
@@ -67,23 +73,30 @@ impl Declined {
         self.verdict.or(self.code.verdict())
     }
 
-    pub(crate) fn is_retryable(&self) -> bool {
-        self.code.worker_may_retry()
+    /// When to repeat the very same request; `None` where that is of no use.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        self.code.worker_may_retry().then_some(self.retry_after.unwrap_or(RETRY_AFTER))
     }
 
     pub(crate) fn problem(self, request_id: String, server_time: wire::Time) -> Problem {
-        let retry_after_ms = self.is_retryable().then_some(RETRY_AFTER_MS);
-        let Self { code, message, verdict: _, state, attempts, field, by: _ } = self;
+        let retry_after = self.retry_after();
+        let Self { code, message, verdict: _, state, attempts, field, retry_after: _, by: _ } =
+            self;
         Problem {
             request_id: Some(request_id),
             state: state.map(|state| state.as_str().to_uppercase()),
             expected_attempt: attempts.map(|attempts| attempts.expected),
             received_attempt: attempts.map(|attempts| attempts.received),
-            retry_after_ms,
+            retry_after_ms: retry_after.map(whole_millis),
             field,
             ..Problem::new(code, message, server_time)
         }
     }
+}
+
+/// Never zero, which would ask for no pause at all.
+fn whole_millis(pause: Duration) -> u64 {
+    pause.as_micros().div_ceil(1_000).max(1) as u64
 }
 
 /// Carries the reason to [`super::finish`], which writes the body.
@@ -109,7 +122,10 @@ impl From<Trouble> for Declined {
         match &trouble {
             Trouble::Overloaded => Self::new(Code::Overloaded, trouble.to_string()),
             Trouble::ShuttingDown => Self::new(Code::ShuttingDown, trouble.to_string()),
-            Trouble::Unavailable(_) => Self::new(Code::Unavailable, trouble.to_string()),
+            Trouble::Unavailable(outage) => Self {
+                retry_after: Some(outage.retry_after),
+                ..Self::new(Code::Unavailable, trouble.to_string())
+            },
             Trouble::Unknown => Self::new(Code::UnknownOutcome, trouble.to_string()),
             Trouble::Defect => Self::new(Code::Internal, trouble.to_string()),
         }

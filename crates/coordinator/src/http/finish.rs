@@ -1,6 +1,7 @@
 //! What every request passes on its way in and out: spelling of the path, panics, problem bodies.
 
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
@@ -114,7 +115,7 @@ fn explain<S: Store>(
         Audience::Anybody => None,
     };
     let code = declined.code;
-    let is_retryable = declined.is_retryable();
+    let retry_after = declined.retry_after();
     let mut problem = declined.problem(request_id.to_owned(), door.server_time());
     problem.verdict = verdict;
     let body = serde_json::to_vec(&problem).expect("a problem is plain strings and numbers");
@@ -124,13 +125,18 @@ fn explain<S: Store>(
     if let Some(allow) = response.headers_mut().remove(ALLOW) {
         headers.insert(ALLOW, allow);
     }
-    if is_retryable {
-        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    if let Some(pause) = retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(pause)));
     }
     if code.status() == 401 {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     explained
+}
+
+/// The header knows only whole seconds; too late is polite, too early is not, and zero is no pause.
+fn whole_seconds(pause: Duration) -> u64 {
+    pause.as_millis().div_ceil(1_000).max(1) as u64
 }
 
 pub(super) async fn nothing_here() -> Declined {

@@ -94,7 +94,8 @@ fn alive(task_id: &str, ack: HeartbeatAck) -> HeartbeatAnswer {
 
 fn refused(task_id: &str, declined: Declined) -> HeartbeatAnswer {
     let verdict = declined.worker_verdict();
-    let Declined { code, message, verdict: _, state, attempts, field, by: _ } = declined;
+    let Declined { code, message, verdict: _, state, attempts, field, retry_after: _, by: _ } =
+        declined;
     let (expected_attempt, received_attempt) = split(attempts);
     HeartbeatAnswer {
         task_id: task_id.to_owned(),

@@ -102,7 +102,8 @@ fn committed(task_id: &str, ack: CompletedAck) -> ReportAnswer {
 
 fn refused(task_id: &str, declined: Declined) -> ReportAnswer {
     let verdict = declined.worker_verdict();
-    let Declined { code, message, verdict: _, state, attempts, field, by: _ } = declined;
+    let Declined { code, message, verdict: _, state, attempts, field, retry_after: _, by: _ } =
+        declined;
     let (expected_attempt, received_attempt) = split(attempts);
     ReportAnswer {
         task_id: task_id.to_owned(),

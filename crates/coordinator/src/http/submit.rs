@@ -92,7 +92,8 @@ async fn submit_many<S: Store>(
 }
 
 fn refused(declined: Declined) -> SubmitResult {
-    let Declined { code, message, verdict: _, state, attempts: _, field, by: _ } = declined;
+    let Declined { code, message, verdict: _, state, attempts: _, field, retry_after: _, by: _ } =
+        declined;
     let (error, message) = (Some(code.as_str().to_owned()), Some(message));
     SubmitResult { error, message, field, state, ..SubmitResult::default() }
 }

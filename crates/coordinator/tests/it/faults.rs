@@ -11,10 +11,18 @@ use verdict::{Answer, Scope, State, Subject};
 use crate::faulty::FaultyStore;
 use crate::harness::{World, accepted, caller, keyed, report_of, start, submission, succeeded};
 
-async fn faulty_world() -> (World<FaultyStore>, FaultyStore) {
+pub(crate) async fn faulty_world() -> (World<FaultyStore>, FaultyStore) {
     let clock = Arc::new(ManualClock::default());
     let store = FaultyStore::over(MemoryStore::new(clock.clone()));
     (World { coordinator: start(store.clone()).await, clock }, store)
+}
+
+/// What the store lacked, if that is the answer.
+fn shortage<T>(reply: &Result<T, Trouble>) -> Option<Shortage> {
+    match reply {
+        Err(Trouble::Unavailable(outage)) => Some(outage.shortage),
+        _ => None,
+    }
 }
 
 async fn all_tasks(store: &FaultyStore) -> Vec<store::Found> {
@@ -55,11 +63,11 @@ async fn a_full_disk_is_a_clear_answer_and_service_goes_on_when_space_returns() 
     let (world, store) = faulty_world().await;
     store.faults.fail_call(0, FailureKind::Full);
     let refused = world.coordinator.submit(vec![submission("k")]).await;
-    assert_eq!(refused[0], Err(Trouble::Unavailable(Shortage::Room)));
+    assert_eq!(shortage(&refused[0]), Some(Shortage::Room));
     assert!(all_tasks(&store).await.is_empty());
     store.faults.fail_every_write(FailureKind::Full);
     let unready = world.coordinator.is_progressing().await;
-    assert_eq!(unready, Err(Trouble::Unavailable(Shortage::Room)), "readiness tells");
+    assert_eq!(shortage(&unready), Some(Shortage::Room), "readiness tells");
     store.faults.heal();
     world.round().await;
     world.submit(submission("k")).await;
@@ -177,7 +185,7 @@ async fn time_in_which_a_worker_was_refused_is_given_back_though_pulses_fitted()
         world.clock.advance(verdict::Span::from_millis(400));
         let beat = verdict::request::Heartbeat { caller: caller(&granted), progress: None };
         let refused = world.coordinator.heartbeat(granted.key(), beat).await;
-        assert_eq!(refused, Err(Trouble::Unavailable(Shortage::Room)));
+        assert_eq!(shortage(&refused), Some(Shortage::Room));
         // A round without requests, in which a pulse may be written.
         let _ = world.coordinator.is_progressing().await;
     }

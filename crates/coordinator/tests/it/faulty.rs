@@ -10,6 +10,7 @@ use store::{
     PollRef, Ready, Refused, Store, TaskKey, Want, Writer,
 };
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use verdict::{Closed, LeaseId, Span, Subject, Task, TaskId, Time};
 
 /// What is to go wrong.
@@ -29,6 +30,8 @@ pub(crate) struct Faults {
     /// Commits wait here while set.
     pub(crate) is_held: AtomicBool,
     pub(crate) released: Notify,
+    /// When commits were refused because of `every_write`.
+    refused_at: Mutex<Vec<Instant>>,
 }
 
 impl Faults {
@@ -45,6 +48,11 @@ impl Faults {
     pub(crate) fn heal(&self) {
         *self.nth.lock().expect("not poisoned") = None;
         *self.every_write.lock().expect("not poisoned") = None;
+    }
+
+    /// When commits were refused since the last look.
+    pub(crate) fn take_refused_at(&self) -> Vec<Instant> {
+        std::mem::take(&mut *self.refused_at.lock().expect("not poisoned"))
     }
 
     /// Whether the chosen call has been reached.
@@ -200,6 +208,7 @@ impl Batch for FaultyBatch<'_> {
         }
         faults.call("commit").map_err(CommitFailure::RolledBack)?;
         if let Some(kind) = *faults.every_write.lock().expect("not poisoned") {
+            faults.refused_at.lock().expect("not poisoned").push(Instant::now());
             return Err(CommitFailure::RolledBack(Failure::new(kind, "no write today")));
         }
         inner.commit().await?;
