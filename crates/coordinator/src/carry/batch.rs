@@ -36,6 +36,8 @@ pub(super) enum Aborted {
     Held,
     /// A rule broke an assertion.
     Defect,
+    /// So much time passed before anything was decided that leases must first get it back.
+    Deaf,
 }
 
 impl From<Failure> for Aborted {
@@ -61,10 +63,14 @@ pub(super) async fn carry<B: Batch>(
     items: &[Item],
     polls: &Polls,
     extras: Extras,
+    hears_until: Option<Time>,
 ) -> Result<Carried, Aborted> {
     let mut work = Working::default();
     load(&mut batch, &mut work, items).await?;
     let now = batch.now().await?;
+    if hears_until.is_some_and(|until| now > until) {
+        return Err(Aborted::Deaf);
+    }
     let at = Moment { now, epoch };
     let answers = guarded(|| decide_items(&mut work, ids, items, at))?;
     let mut carried = Carried {

@@ -83,6 +83,14 @@ impl<S: Store> Carrier<S> {
             let with_extras = extras.is_some() && ranges.is_empty();
             match self.attempt(&items[range.clone()], with_extras).await {
                 Ok(answered) => fill(&mut replies, range, answered),
+                Err(Aborted::Deaf) => match self.hear_again(&mut conflicts).await {
+                    Ok(None) => ranges.push(range),
+                    Ok(Some(shortage)) => {
+                        let outage = self.run_short(shortage);
+                        replies[range].fill(Err(Trouble::Unavailable(outage)));
+                    }
+                    Err(fatal) => return Err((replies, fatal)),
+                },
                 Err(aborted) => match course(aborted, &mut conflicts) {
                     Course::Again => ranges.push(range),
                     Course::Halve => {
@@ -103,16 +111,26 @@ impl<S: Store> Carrier<S> {
         Ok(replies)
     }
 
+    /// A batch that began too late for what it would have decided: leases get their time first.
+    async fn hear_again(&mut self, stalls: &mut usize) -> Result<Option<Shortage>, Fatal> {
+        let refused = self.notice_deafness().await?;
+        *stalls += 1;
+        Ok(refused.or((*stalls > CONFLICTS_MAX).then_some(Shortage::Turn)))
+    }
+
     async fn attempt(&mut self, items: &[Item], extras: bool) -> Result<Vec<Reply>, Aborted> {
         self.polls.forget_gone();
         // A store that refused is asked to write again, so that readiness returns by itself.
         let pulse = self.outage.borrow().is_some()
             || self.hearing.wants_pulse(self.writer.shortest_lease(), self.store.now());
         let extras = if extras { Extras::SweepAndGrant { pulse } } else { Extras::None };
+        let hears_until = self.hearing.hears_until(self.writer.shortest_lease());
         let epoch = self.store.opened().epoch;
         let begun = tokio::time::Instant::now();
         let batch = self.writer.begin().await?;
-        let carried = batch::carry(batch, &mut self.ids, epoch, items, &self.polls, extras).await?;
+        let ids = &mut self.ids;
+        let carried =
+            batch::carry(batch, ids, epoch, items, &self.polls, extras, hears_until).await?;
         if carried.is_written {
             self.metrics.commit_seconds.observe(begun.elapsed().as_secs_f64());
             self.metrics.batch_items.observe(items.len() as f64);
@@ -175,7 +193,7 @@ fn halve<S: Store>(
 
 fn course(aborted: Aborted, conflicts: &mut usize) -> Course {
     match aborted {
-        Aborted::Held => again(conflicts),
+        Aborted::Held | Aborted::Deaf => again(conflicts),
         Aborted::Defect => Course::Halve,
         Aborted::Failed(failure) | Aborted::Commit(CommitFailure::RolledBack(failure)) => {
             on_failure(failure, conflicts)

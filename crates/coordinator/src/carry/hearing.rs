@@ -72,9 +72,15 @@ impl Hearing {
         if self.refused_since.is_some() && shortest.is_some() {
             return self.refused_since;
         }
+        let is_over = self.hears_until(shortest).is_some_and(|until| now > until);
+        is_over.then_some(self.heard_at)
+    }
+
+    /// A decision made after this comes from a coordinator that has been deaf since this round began.
+    pub(super) fn hears_until(&self, shortest: Option<Span>) -> Option<Time> {
         let period = self.period(shortest)?.millis();
         let tolerated = Span::from_millis(period.saturating_add(shortest?.millis() / 4));
-        (now.since(self.heard_at) > tolerated).then_some(self.heard_at)
+        Some(self.heard_at.plus(tolerated))
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use coordinator::{Ended, Reply, Shortage, Trouble};
 use store::memory::{ManualClock, MemoryStore};
 use store::{Browse, FailureKind, Filter};
-use verdict::{Answer, Scope, State, Subject};
+use verdict::request::Heartbeat;
+use verdict::{Answer, Scope, Span, State, Subject};
 
 use crate::faulty::FaultyStore;
 use crate::harness::{World, accepted, caller, keyed, report_of, start, submission, succeeded};
@@ -182,8 +183,8 @@ async fn time_in_which_a_worker_was_refused_is_given_back_though_pulses_fitted()
     world.started(&granted).await;
     store.faults.is_nearly_full.store(true, Ordering::SeqCst);
     for _ in 0..4 {
-        world.clock.advance(verdict::Span::from_millis(400));
-        let beat = verdict::request::Heartbeat { caller: caller(&granted), progress: None };
+        world.clock.advance(Span::from_millis(400));
+        let beat = Heartbeat { caller: caller(&granted), progress: None };
         let refused = world.coordinator.heartbeat(granted.key(), beat).await;
         assert_eq!(shortage(&refused), Some(Shortage::Room));
         // A round without requests, in which a pulse may be written.
@@ -191,6 +192,21 @@ async fn time_in_which_a_worker_was_refused_is_given_back_though_pulses_fitted()
     }
     store.faults.is_nearly_full.store(false, Ordering::SeqCst);
     world.round().await;
-    world.pass(verdict::Span::from_secs(1)).await;
+    world.pass(Span::from_secs(1)).await;
     assert!(matches!(world.heartbeat(&granted).await, Answer::Alive { .. }));
+}
+
+#[tokio::test]
+async fn a_batch_that_stood_still_before_it_looked_at_the_clock_ends_no_lease() {
+    // A8, F09, F63: the machine stops between the carrier's look for a gap and the batch's own.
+    let (world, store) = faulty_world().await;
+    world.submit(submission("k")).await;
+    let granted = world.lease_one("w").await;
+    world.started(&granted).await;
+    store.faults.stall_next_batch(world.clock.clone(), Span::from_secs(600));
+    world.round().await;
+    assert!(matches!(world.heartbeat(&granted).await, Answer::Alive { .. }));
+    // And yet a worker that falls silent while it could be heard is replaced (S0-48).
+    world.pass(Span::from_secs(3)).await;
+    assert_eq!(world.lease_one("rival").await.task.attempt, 2);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use store::memory::{MemoryBrowse, MemoryStore};
+use store::memory::{ManualClock, MemoryBrowse, MemoryStore};
 use store::{
     Administration, Batch, Change, CommitFailure, Failure, FailureKind, Held, Key, Loaded, Opened,
     PollRef, Ready, Refused, Store, TaskKey, Want, Writer,
@@ -27,6 +27,8 @@ pub(crate) struct Faults {
     pub(crate) is_nearly_full: AtomicBool,
     /// The next commit succeeds, but says that it does not know.
     pub(crate) commit_unknown: AtomicBool,
+    /// This much time passes once, between the beginning of a batch and its look at the clock.
+    stall: Mutex<Option<(Arc<ManualClock>, Span)>>,
     /// Commits wait here while set.
     pub(crate) is_held: AtomicBool,
     pub(crate) released: Notify,
@@ -43,6 +45,11 @@ impl Faults {
     /// From now on no commit goes through.
     pub(crate) fn fail_every_write(&self, kind: FailureKind) {
         *self.every_write.lock().expect("not poisoned") = Some(kind);
+    }
+
+    /// The next batch stands still for so long before it decides anything.
+    pub(crate) fn stall_next_batch(&self, clock: Arc<ManualClock>, span: Span) {
+        *self.stall.lock().expect("not poisoned") = Some((clock, span));
     }
 
     pub(crate) fn heal(&self) {
@@ -163,6 +170,9 @@ impl Batch for FaultyBatch<'_> {
 
     async fn now(&mut self) -> Result<Time, Failure> {
         self.faults.call("now")?;
+        if let Some((clock, span)) = self.faults.stall.lock().expect("not poisoned").take() {
+            clock.advance(span);
+        }
         self.inner.now().await
     }
 
