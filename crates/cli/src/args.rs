@@ -59,6 +59,9 @@ pub(crate) struct Everywhere {
         hide_env_values = true
     )]
     pub(crate) key: Option<String>,
+    /// Believe a server only if an authority in this PEM file vouches for it [default: the system's]
+    #[arg(long, global = true, env = "TENURE_CA_FILE", value_name = "FILE", hide_env = true)]
+    pub(crate) ca_file: Option<std::path::PathBuf>,
     /// Print data as JSON, with the names of the HTTP interface
     #[arg(long, global = true)]
     pub(crate) json: bool,

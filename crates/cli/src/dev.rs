@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use coordinator::Plaintext;
 use store::Ahead;
 
 use crate::exit::{Complaint, Ended};
@@ -33,6 +34,9 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
         store: serve::store_path(arguments.store.as_deref())?,
         ahead: if arguments.accept_clock { Ahead::Accept } else { Ahead::Refuse },
         key: KeyWish::OneUnlessKnown(remembered),
+        tls: None,
+        plaintext: Plaintext::OnLoopback,
+        public_url: None,
     })
     .await?;
     let api_key = server.ready.api_key.clone().expect("dev asks for a key it can show");

@@ -1,7 +1,8 @@
 //! `tenure serve`, and everything else that touches the coordinator: open the store, make sure there is a key,
 //! listen, drain, end.
 //!
-//! Only loopback is served: without TLS a key would be readable on the way.
+//! Without a certificate only loopback is served, unless the operator insists: a key would be readable on
+//! the way.
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -9,7 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use coordinator::admit::{NewKey, Role};
-use coordinator::{OsEntropy, ServeError, ServeOptions};
+use coordinator::server::Limits;
+use coordinator::{OsEntropy, Plaintext, ServeError, ServeOptions, TlsFiles};
 use serde::Serialize;
 use store::sqlite::{Options, SqliteStore};
 use store::{Ahead, Browse, Failure, FailureKind, Store, SystemClock};
@@ -21,9 +23,33 @@ use crate::profile::{self, Profile};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Where to listen; only addresses of this machine itself
+    /// Where to listen; beyond this machine itself only with a certificate
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
     listen: SocketAddr,
+    /// The certificate to show, with its chain, as PEM; read again when it changes and on SIGHUP
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "TENURE_TLS_CERT",
+        hide_env = true,
+        requires = "tls_key"
+    )]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key, as PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "TENURE_TLS_KEY",
+        hide_env = true,
+        requires = "tls_cert"
+    )]
+    tls_key: Option<PathBuf>,
+    /// Listen beyond this machine without a certificate: everybody on the way can read keys and payloads
+    #[arg(long, conflicts_with = "tls_cert")]
+    insecure_plaintext: bool,
+    /// What workers are told to call, when it is not the address listened on
+    #[arg(long, value_name = "URL", env = "TENURE_PUBLIC_URL", hide_env = true)]
+    public_url: Option<String>,
     /// Where to keep everything [default: tenure.db in the state directory]
     #[arg(long, value_name = "sqlite:PATH")]
     store: Option<String>,
@@ -46,6 +72,9 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
         store: store_path(arguments.store.as_deref())?,
         ahead: if arguments.accept_clock { Ahead::Accept } else { Ahead::Refuse },
         key: key_wish(&arguments)?,
+        tls: tls_files(&arguments),
+        plaintext: plaintext(&arguments),
+        public_url: arguments.public_url.clone(),
     })
     .await?;
     if arguments.write_profile
@@ -60,6 +89,15 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
         Format::People => announce(&server.ready)?,
     }
     server.until_told().await
+}
+
+fn tls_files(arguments: &Arguments) -> Option<TlsFiles> {
+    let (certificate, key) = (arguments.tls_cert.clone()?, arguments.tls_key.clone()?);
+    Some(TlsFiles { certificate, key })
+}
+
+fn plaintext(arguments: &Arguments) -> Plaintext {
+    if arguments.insecure_plaintext { Plaintext::Anywhere } else { Plaintext::OnLoopback }
 }
 
 fn key_wish(arguments: &Arguments) -> Result<KeyWish, Complaint> {
@@ -91,6 +129,9 @@ pub(crate) struct Wishes {
     pub(crate) store: PathBuf,
     pub(crate) ahead: Ahead,
     pub(crate) key: KeyWish,
+    pub(crate) tls: Option<TlsFiles>,
+    pub(crate) plaintext: Plaintext,
+    pub(crate) public_url: Option<String>,
 }
 
 /// Whether a key is made. Only a key that is made now can be shown: the store keeps digests.
@@ -122,8 +163,12 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(wishes: Wishes) -> Result<Server, Complaint> {
-        if !wishes.listen.ip().is_loopback() {
-            return Err(not_loopback(wishes.listen));
+        let beyond_loopback = !wishes.listen.ip().is_loopback();
+        if beyond_loopback && wishes.tls.is_none() {
+            match wishes.plaintext {
+                Plaintext::OnLoopback => return Err(not_loopback(wishes.listen)),
+                Plaintext::Anywhere => say_readable(wishes.listen),
+            }
         }
         // Before anybody can know that there is a server to be stopped.
         let signals = Signals::listen()?;
@@ -134,11 +179,19 @@ impl Server {
         let (api_key, new_keys) = choose_key(&store, wishes.key).await?;
         let mut options = ServeOptions::new(wishes.listen, path.with_extension("key"));
         options.new_keys = new_keys;
+        let scheme = if wishes.tls.is_some() { "https" } else { "http" };
+        options.callback_base_url = wishes.public_url.clone();
+        (options.tls, options.plaintext) = (wishes.tls, wishes.plaintext);
+        if beyond_loopback {
+            options.limits = Limits::beyond_loopback();
+        }
         let serving = coordinator::serve(store, options)
             .await
             .map_err(|error| not_served(error, wishes.port_flag))?;
         let ready = Ready {
-            url: format!("http://{}", serving.local_addr()),
+            url: wishes
+                .public_url
+                .unwrap_or_else(|| format!("{scheme}://{}", serving.local_addr())),
             api_key,
             store: format!("sqlite:{}", path.display()),
         };
@@ -149,15 +202,24 @@ impl Server {
     /// be trusted any more ends the process, so that a supervisor starts it again from disk.
     pub(crate) async fn until_told(self) -> Ended {
         let Server { serving, mut signals, .. } = self;
-        let ended = tokio::select! {
-            () = signals.next() => {
+        let told = loop {
+            tokio::select! {
+                told = signals.any() => match told {
+                    Told::Stop => break None,
+                    Told::Reload => reload(&serving).await,
+                },
+                ended = serving.wait() => break Some(ended),
+            }
+        };
+        let ended = match told {
+            Some(ended) => ended,
+            None => {
                 say_draining();
                 tokio::select! {
                     ended = serving.shutdown() => ended,
                     () = signals.next() => return Ok(Exit::Interrupted),
                 }
             }
-            ended = serving.wait() => ended,
         };
         match ended {
             coordinator::Ended::Drained => Ok(Exit::Done),
@@ -171,6 +233,33 @@ impl Server {
     }
 }
 
+/// Everything that lies in files or in the store and may have been changed by others: certificate, signing
+/// keys, API keys. What cannot be used leaves what is in use as it is.
+async fn reload(serving: &coordinator::Server<SqliteStore>) {
+    // A certificate that cannot be used says so itself.
+    let certificate = serving.reload_certificate().is_ok();
+    let signing = serving.reload_signing_keys();
+    if let Err(error) = &signing {
+        tracing::error!(
+            error = error as &dyn std::error::Error,
+            "the signing keys stay as they are"
+        );
+    }
+    let keys = serving.reload_api_keys().await;
+    if let Err(failure) = &keys {
+        tracing::error!(error = failure as &dyn std::error::Error, "the API keys stay as they are");
+    }
+    let (signing, keys) = (signing.is_ok(), keys.is_ok());
+    tracing::info!(certificate, signing, keys, "read again what may have changed");
+}
+
+fn say_readable(listen: SocketAddr) {
+    tracing::warn!(
+        %listen,
+        "plain HTTP beyond this machine: whoever is on the way can read and use every key"
+    );
+}
+
 fn say_draining() {
     if std::io::stderr().is_terminal() {
         output::note("draining; once more to stop at once");
@@ -178,9 +267,16 @@ fn say_draining() {
     tracing::info!("draining: no new work, what is in hand is finished");
 }
 
+/// What a signal asks for.
+enum Told {
+    Stop,
+    Reload,
+}
+
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    hangup: tokio::signal::unix::Signal,
 }
 
 impl Signals {
@@ -194,7 +290,16 @@ impl Signals {
         };
         let interrupt = signal(SignalKind::interrupt()).map_err(deaf)?;
         let terminate = signal(SignalKind::terminate()).map_err(deaf)?;
-        Ok(Signals { interrupt, terminate })
+        let hangup = signal(SignalKind::hangup()).map_err(deaf)?;
+        Ok(Signals { interrupt, terminate, hangup })
+    }
+
+    async fn any(&mut self) -> Told {
+        tokio::select! {
+            _ = self.interrupt.recv() => Told::Stop,
+            _ = self.terminate.recv() => Told::Stop,
+            _ = self.hangup.recv() => Told::Reload,
+        }
     }
 
     async fn next(&mut self) {
@@ -224,15 +329,18 @@ async fn choose_key(
 
 fn not_loopback(listen: SocketAddr) -> Complaint {
     let sentence =
-        format!("{listen} could be reached from other machines, and Tenure speaks plain HTTP");
-    Complaint::usage("not_loopback", sentence)
-        .hint("listen on 127.0.0.1 or [::1], and put a proxy with TLS in front")
+        format!("{listen} could be reached from other machines, and keys could be read on the way");
+    Complaint::usage("not_loopback", sentence).hint(
+        "give --tls-cert and --tls-key, or listen on 127.0.0.1; if something in front encrypts, say --insecure-plaintext",
+    )
 }
 
 fn not_served(error: ServeError, port_flag: &str) -> Complaint {
     match error {
         ServeError::NotLoopback(ip) => not_loopback(SocketAddr::new(ip, 0)),
         ServeError::Listen { address, source } => cannot_listen(address, &source, port_flag),
+        ServeError::Tls(error) => Complaint::usage("certificate", error.to_string())
+            .hint("--tls-cert names the chain and --tls-key its private key, both as PEM"),
         ServeError::Keyring(error) => Complaint::new(Exit::Conflict, "keyring", error.to_string())
             .hint(
                 "the file signs the tokens of tasks; a new one makes running attempts start again",

@@ -1,5 +1,7 @@
 //! The way to a server: a client for the chosen connection, and its troubles in words for people.
 
+use std::path::Path;
+
 use tenure::{Client, Error, Retries};
 use wire::Code;
 use wire::answers::Problem;
@@ -29,11 +31,19 @@ pub(crate) fn patient(client: Client) -> Client {
 
 pub(crate) fn connect(everywhere: &Everywhere) -> Result<Client, Complaint> {
     let connection = Connection::choose(everywhere.url.as_deref(), everywhere.key.as_deref())?;
-    client(&connection)
+    client(&connection, everywhere.ca_file.as_deref())
 }
 
-pub(crate) fn client(connection: &Connection) -> Result<Client, Complaint> {
+/// Authorities beside those of the system are named by a file.
+pub(crate) fn client(
+    connection: &Connection,
+    authorities: Option<&Path>,
+) -> Result<Client, Complaint> {
     let client = Client::new(&connection.url, &connection.key).map_err(complaint)?;
+    let client = match authorities {
+        Some(file) => client.trusting_file(file).map_err(complaint)?,
+        None => client,
+    };
     Ok(client.with_retries(PATIENCE))
 }
 
@@ -62,6 +72,12 @@ fn unreachable_server(url: &str, source: &dyn std::error::Error) -> Complaint {
     let mut cause = source;
     while let Some(deeper) = cause.source() {
         cause = deeper;
+    }
+    if url.starts_with("https:") && cause.to_string().contains("certificate") {
+        let sentence = format!("the server at {url} is not believed: {cause}");
+        return Complaint::new(Exit::Unreachable, "not_trusted", sentence).hint(
+            "name the authority that signed its certificate with --ca-file or TENURE_CA_FILE",
+        );
     }
     let sentence = format!("no server answers at {url}: {cause}");
     Complaint::new(Exit::Unreachable, "unreachable", sentence)

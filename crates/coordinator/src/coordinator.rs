@@ -215,6 +215,10 @@ impl<S: Store> Coordinator<S> {
         self.store.now()
     }
 
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
     pub fn registry(&self) -> &Registry {
         &self.registry
     }

@@ -27,4 +27,4 @@ mod watch;
 pub use coordinator::{Coordinator, Ended, Host, Options};
 pub use ids::{Entropy, OsEntropy, SeededEntropy};
 pub use item::{Answered, Granted, Outage, Poll, Reply, Shortage, Submission, Trouble};
-pub use server::{ServeError, ServeOptions, Server, serve};
+pub use server::{Plaintext, ServeError, ServeOptions, Server, TlsFiles, serve};

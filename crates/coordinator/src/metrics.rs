@@ -49,6 +49,8 @@ pub struct Metrics {
     pub commit_seconds: Histogram,
     pub failures: Counter,
     pub starts: Counter,
+    /// 1 while the files of the certificate are not usable and an older one is shown.
+    pub certificate_stale: Gauge,
 }
 
 impl Metrics {
@@ -68,6 +70,7 @@ impl Metrics {
             commit_seconds: Histogram::new(exponential_buckets(0.000_1, 2.0, 16)),
             failures: Counter::default(),
             starts: Counter::default(),
+            certificate_stale: Gauge::default(),
         };
         let m = metrics.clone();
         registry.register("tenure_tasks_submitted", "Tasks accepted", m.submitted);
@@ -84,6 +87,8 @@ impl Metrics {
         registry.register("tenure_commit_seconds", "Time of one commit", m.commit_seconds);
         registry.register("tenure_store_failures", "Batches the store refused", m.failures);
         registry.register("tenure_starts", "Starts of this coordinator", m.starts);
+        let stale = "Whether the certificate's files are unusable and an older one is shown";
+        registry.register("tenure_certificate_stale", stale, m.certificate_stale);
         metrics
     }
 

@@ -1,11 +1,13 @@
-//! Serves the HTTP door on a loopback address: our own accept loop, so that every wait has an end.
+//! Serves the HTTP door: our own accept loop, so that every wait has an end.
 //!
 //! Nothing here knows a route. Limits of the transport are in [`Limits`]; limits of bodies are with
-//! the routes. Only loopback addresses are taken: there is no TLS yet, and a token sent in the clear
-//! over a network is no secret.
+//! the routes. Without TLS only loopback addresses are taken, unless the embedder insists: a token sent
+//! in the clear over a network is no secret.
 
 mod accept;
 mod connection;
+mod stream;
+pub(crate) mod tls;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,6 +25,9 @@ use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey};
 use crate::coordinator::{Coordinator, Ended, Options};
 use crate::http::{Door, Patience, router};
 
+use tls::Certificates;
+pub use tls::{TlsError, TlsFiles};
+
 /// How long requests in flight may take to finish when the server stops.
 const DRAIN_WITHIN: Duration = Duration::from_secs(10);
 
@@ -32,6 +37,9 @@ pub struct ServeOptions {
     /// What workers are told to call; the address listened on when absent. Never taken from a
     /// request.
     pub callback_base_url: Option<String>,
+    /// The certificate to show; without one, plain HTTP is spoken.
+    pub tls: Option<TlsFiles>,
+    pub plaintext: Plaintext,
     /// Where the signing key lies; made there when missing.
     pub keyring_path: PathBuf,
     /// Keys to remember before the first request. A store may allow a single writer, which the
@@ -46,6 +54,8 @@ impl ServeOptions {
         Self {
             listen,
             callback_base_url: None,
+            tls: None,
+            plaintext: Plaintext::OnLoopback,
             keyring_path: keyring_path.into(),
             new_keys: Vec::new(),
             coordinator: Options::default(),
@@ -54,9 +64,20 @@ impl ServeOptions {
     }
 }
 
+/// Where plain HTTP may be spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plaintext {
+    /// Nobody but this machine can listen in.
+    OnLoopback,
+    /// Whoever says this has something in front that encrypts, or a network that nobody else is on.
+    Anywhere,
+}
+
 /// What one connection, one peer and all together may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    /// From a connection's first byte to the end of its TLS handshake.
+    pub handshake_within: Duration,
     /// From a request's first byte to the end of its head.
     pub head_within: Duration,
     /// How long no byte may move in either direction. Longer than any long poll.
@@ -68,9 +89,17 @@ pub struct Limits {
     pub connections_per_peer: usize,
 }
 
+impl Limits {
+    /// For an address that many machines reach: none of them may take all the connections.
+    pub fn beyond_loopback() -> Self {
+        Self { connections_per_peer: 256, ..Self::default() }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            handshake_within: Duration::from_secs(5),
             head_within: Duration::from_secs(10),
             idle: Duration::from_secs(60),
             patience: Patience::default(),
@@ -83,8 +112,8 @@ impl Default for Limits {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(
-        "{0} is not a loopback address; Tenure speaks plain HTTP, so listen on 127.0.0.1 or [::1] \
-         and put a proxy with TLS in front"
+        "{0} is not a loopback address and there is no certificate, so keys could be read on the way; \
+         give a certificate, listen on 127.0.0.1 or [::1], or allow plain HTTP explicitly"
     )]
     NotLoopback(IpAddr),
     #[error("cannot listen on {address}")]
@@ -93,6 +122,8 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
+    #[error("the certificate cannot be used")]
+    Tls(#[from] TlsError),
     #[error("the signing key cannot be used")]
     Keyring(#[from] KeyringError),
     #[error("the store cannot be used")]
@@ -104,6 +135,8 @@ pub struct Server<S: Store> {
     coordinator: Coordinator<S>,
     local_addr: SocketAddr,
     keys: ApiKeys,
+    keyring: Keyring,
+    certificates: Option<Certificates>,
     /// Cancelled first: no new connections, none kept alive.
     closing: CancellationToken,
     /// Cancelled last: connections that did not finish are cut.
@@ -114,11 +147,13 @@ pub struct Server<S: Store> {
 
 /// Starts a coordinator over `store` and serves it.
 pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S>, ServeError> {
-    let ServeOptions { listen, callback_base_url, keyring_path, new_keys, coordinator, limits } =
-        options;
-    if !listen.ip().is_loopback() {
+    let ServeOptions { listen, callback_base_url, tls, plaintext, .. } = options;
+    let ServeOptions { keyring_path, new_keys, coordinator, limits, .. } = options;
+    let is_readable = tls.is_none() && !listen.ip().is_loopback();
+    if is_readable && plaintext == Plaintext::OnLoopback {
         return Err(ServeError::NotLoopback(listen.ip()));
     }
+    let certificates = tls.map(Certificates::open).transpose()?;
     let cannot_listen = |source| ServeError::Listen { address: listen, source };
     let listener = TcpListener::bind(listen).await.map_err(cannot_listen)?;
     let local_addr = listener.local_addr().map_err(cannot_listen)?;
@@ -126,20 +161,36 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     remember(&store, &new_keys).await?;
     let keys = ApiKeys::load(&store).await?;
     let coordinator = Coordinator::start(store, coordinator).await?;
-    let callback_base_url = callback_base_url.unwrap_or_else(|| format!("http://{local_addr}"));
+    let stale = coordinator.metrics().certificate_stale.clone();
+    let certificates = certificates.map(|certificates| certificates.reporting(stale));
+    let scheme = if certificates.is_some() { "https" } else { "http" };
+    let callback_base_url = callback_base_url.unwrap_or_else(|| format!("{scheme}://{local_addr}"));
+    let patience = limits.patience;
     let door =
-        Door::new(coordinator.clone(), keyring, keys.clone(), callback_base_url, limits.patience);
+        Door::new(coordinator.clone(), keyring.clone(), keys.clone(), callback_base_url, patience)
+            .showing(certificates.clone());
     let (closing, cutting) = (CancellationToken::new(), CancellationToken::new());
     let connections = TaskTracker::new();
     let accepting = tokio::spawn(accept::accept(accept::Listening {
         listener,
         routes: router(door),
         limits,
+        certificates: certificates.clone(),
         closing: closing.clone(),
         cutting: cutting.clone(),
         connections: connections.clone(),
     }));
-    Ok(Server { coordinator, local_addr, keys, closing, cutting, connections, accepting })
+    Ok(Server {
+        coordinator,
+        local_addr,
+        keys,
+        keyring,
+        certificates,
+        closing,
+        cutting,
+        connections,
+        accepting,
+    })
 }
 
 /// Keeps new keys, with a writer that is gone before the coordinator takes its own.
@@ -170,6 +221,16 @@ impl<S: Store> Server<S> {
     /// Reads the API keys again, after another process has changed them.
     pub async fn reload_api_keys(&self) -> Result<(), Failure> {
         self.keys.reload(self.coordinator.store()).await
+    }
+
+    /// Reads the certificate again; one that cannot be used leaves the one in use as it is.
+    pub fn reload_certificate(&self) -> Result<(), TlsError> {
+        self.certificates.as_ref().map_or(Ok(()), Certificates::reload)
+    }
+
+    /// Reads the signing keys again; a file that cannot be used leaves the keys in use as they are.
+    pub fn reload_signing_keys(&self) -> Result<(), KeyringError> {
+        self.keyring.reload()
     }
 
     /// Refuses new work, answers waiting polls, lets requests in flight finish, and stops.

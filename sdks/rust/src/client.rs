@@ -5,6 +5,7 @@
 
 mod admin;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use wire::requests::{
 
 use crate::Error;
 use crate::transport::{Call, Retries, Transport};
+use crate::trust::Trust;
 
 /// Where a coordinator listens unless told otherwise.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:7400";
@@ -65,17 +67,34 @@ impl Client {
     pub fn new(url: &str, api_key: &str) -> Result<Client, Error> {
         let base = Url::parse(url)
             .ok()
-            .filter(|base| base.scheme() == "http" && base.has_host())
+            .filter(|base| matches!(base.scheme(), "http" | "https") && base.has_host())
             .ok_or_else(|| {
             Error::Setup(format!(
-                "`{url}` is not an address such as {DEFAULT_URL}; only http is spoken"
+                "`{url}` is not an address such as {DEFAULT_URL}; only http and https are spoken"
             ))
         })?;
+        let trust = if base.scheme() == "https" { Trust::System } else { Trust::Nobody };
         let target = Arc::new(Target { base, authorization: bearer(api_key)? });
-        Ok(Client { transport: Transport::new(Retries::default())?, target })
+        Ok(Client { transport: Transport::new(Retries::default(), trust)?, target })
     }
 
-    /// Reads `TENURE_URL` (absent: a coordinator on this machine) and `TENURE_API_KEY`.
+    /// The same client, which believes a server only if one of these authorities vouches for it (PEM),
+    /// instead of those the system trusts.
+    pub fn trusting(self, authorities: &[u8]) -> Result<Client, Error> {
+        let transport = self.transport.trusting(Trust::only(authorities)?)?;
+        Ok(Client { transport, ..self })
+    }
+
+    /// The same with the authorities of a file.
+    pub fn trusting_file(self, path: &Path) -> Result<Client, Error> {
+        let pem = std::fs::read(path).map_err(|source| {
+            Error::Setup(format!("the authorities in {} cannot be read: {source}", path.display()))
+        })?;
+        self.trusting(&pem)
+    }
+
+    /// Reads `TENURE_URL` (absent: a coordinator on this machine), `TENURE_API_KEY` and, for a server
+    /// whose certificate a private authority signed, `TENURE_CA_FILE`.
     pub fn from_env() -> Result<Client, Error> {
         let url = std::env::var("TENURE_URL").unwrap_or_else(|_| DEFAULT_URL.to_owned());
         let api_key = std::env::var("TENURE_API_KEY").map_err(|_| {
@@ -84,7 +103,11 @@ impl Client {
                     .to_owned(),
             )
         })?;
-        Client::new(&url, &api_key)
+        let client = Client::new(&url, &api_key)?;
+        match std::env::var_os("TENURE_CA_FILE").filter(|path| !path.is_empty()) {
+            Some(path) => client.trusting_file(Path::new(&path)),
+            None => Ok(client),
+        }
     }
 
     /// The same client with another bound on repetitions.

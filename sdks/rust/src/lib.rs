@@ -36,6 +36,7 @@ mod payload;
 mod task_error;
 pub mod testing;
 mod transport;
+mod trust;
 mod worker;
 
 pub use client::{Client, DEFAULT_URL, Force};

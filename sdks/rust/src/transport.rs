@@ -14,6 +14,7 @@ use wire::Code;
 use wire::answers::Problem;
 
 use crate::Error;
+use crate::trust::Trust;
 
 /// A coordinator on the same network accepts within milliseconds; a black hole is noticed by this.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -126,12 +127,14 @@ impl Call {
 pub(crate) struct Transport {
     http: reqwest::Client,
     retries: Retries,
+    trust: Trust,
 }
 
 impl Transport {
-    pub(crate) fn new(retries: Retries) -> Result<Transport, Error> {
+    pub(crate) fn new(retries: Retries, trust: Trust) -> Result<Transport, Error> {
         let http = reqwest::Client::builder()
             .http1_only()
+            .tls_backend_preconfigured(trust.settings()?)
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_CONNECTION)
@@ -139,12 +142,17 @@ impl Transport {
             .user_agent(concat!("tenure-rust/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|source| Error::Setup(format!("no HTTP client could be made: {source}")))?;
-        Ok(Transport { http, retries })
+        Ok(Transport { http, retries, trust })
     }
 
     /// The same settings with connections of its own, for another runtime.
     pub(crate) fn apart(&self) -> Result<Transport, Error> {
-        Transport::new(self.retries)
+        Transport::new(self.retries, self.trust.clone())
+    }
+
+    /// The same settings for servers that others vouch for.
+    pub(crate) fn trusting(&self, trust: Trust) -> Result<Transport, Error> {
+        Transport::new(self.retries, trust)
     }
 
     pub(crate) fn with_retries(mut self, retries: Retries) -> Transport {

@@ -23,7 +23,8 @@ const NO_RUN: &str = "run_00000000000000000000000000";
 pub(super) async fn checks(everywhere: &Everywhere) -> Vec<Check> {
     let mut checks = vec![profile()];
     let chosen = Connection::choose(everywhere.url.as_deref(), everywhere.key.as_deref());
-    match chosen.and_then(|connection| Ok((server::client(&connection)?, connection))) {
+    let authorities = everywhere.ca_file.as_deref();
+    match chosen.and_then(|chosen| Ok((server::client(&chosen, authorities)?, chosen))) {
         Ok((client, connection)) => checks.extend(answers(&client, &connection.url).await),
         Err(complaint) => checks.push(Check::trouble("server", complaint)),
     }
@@ -58,22 +59,34 @@ async fn answers(client: &Client, url: &str) -> Vec<Check> {
         Err(error) => return vec![Check::trouble("server", server::complaint(error))],
     };
     let mut checks = vec![Check::ok("server", format!("{url} answers"))];
-    checks.push(ready(client).await);
+    checks.extend(ready(client).await);
     checks.push(same_version(&version));
     checks.extend(key_and_clock(client).await);
     checks
 }
 
-async fn ready(client: &Client) -> Check {
-    match client.ready().await {
-        Ok(ready) if ready.ready => Check::ok("ready", "work goes through"),
-        Ok(ready) => {
-            let why: Vec<String> = ready.checks.into_iter().filter_map(|c| c.detail).collect();
-            let remedy = "see the server's log; a full disk and a hanging disk look like this";
-            Check::fail("ready", format!("no work goes through: {}", why.join("; ")), remedy)
+/// Whether work goes through, and what the server says of its certificate.
+async fn ready(client: &Client) -> Vec<Check> {
+    let ready = match client.ready().await {
+        Ok(ready) => ready,
+        Err(error) => return vec![Check::trouble("ready", server::complaint(error))],
+    };
+    let (certificate, others): (Vec<_>, Vec<_>) =
+        ready.checks.into_iter().partition(|check| check.name == "certificate");
+    let why: Vec<String> = others.into_iter().filter_map(|check| check.detail).collect();
+    let works = if ready.ready {
+        Check::ok("ready", "work goes through")
+    } else {
+        let remedy = "see the server's log; a full disk and a hanging disk look like this";
+        Check::fail("ready", format!("no work goes through: {}", why.join("; ")), remedy)
+    };
+    let shown = certificate.into_iter().map(|check| match check.detail {
+        None => Check::ok("certificate", "the files are usable and the newest is shown"),
+        Some(detail) => {
+            Check::warn("certificate", detail, "mend the files, then SIGHUP the server")
         }
-        Err(error) => Check::trouble("ready", server::complaint(error)),
-    }
+    });
+    std::iter::once(works).chain(shown).collect()
 }
 
 fn same_version(theirs: &str) -> Check {

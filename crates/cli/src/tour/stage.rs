@@ -55,7 +55,7 @@ impl Stage {
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let key = ready.api_key.ok_or_else(|| unexpected("a fresh store got no key"))?;
         let connection = Connection { url: ready.url, key };
-        Ok(Stage { client: server::client(&connection)?, folder, connection, server })
+        Ok(Stage { client: server::client(&connection, None)?, folder, connection, server })
     }
 
     pub(crate) fn store(&self) -> PathBuf {

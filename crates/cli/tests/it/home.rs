@@ -32,6 +32,13 @@ impl Home {
         self.path().join("config/tenure/profile.json")
     }
 
+    /// The address that the profile remembers.
+    pub(crate) fn profile_url(&self) -> String {
+        let profile = std::fs::read(self.profile()).unwrap();
+        let profile: Value = serde_json::from_slice(&profile).unwrap();
+        profile["url"].as_str().unwrap().to_owned()
+    }
+
     /// The binary, which sees this home and nothing of the person's who runs the tests.
     pub(crate) fn tenure(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
@@ -40,6 +47,10 @@ impl Home {
             "TENURE_URL",
             "TENURE_API_KEY",
             "TENURE_STORE",
+            "TENURE_CA_FILE",
+            "TENURE_TLS_CERT",
+            "TENURE_TLS_KEY",
+            "TENURE_PUBLIC_URL",
             "RUST_LOG",
             "NO_COLOR",
             "CLICOLOR_FORCE",

@@ -18,6 +18,7 @@ mod operate_doctor;
 mod operate_explain;
 mod operate_prune;
 mod runs;
+mod secure;
 mod serving;
 mod tour;
 mod verify;

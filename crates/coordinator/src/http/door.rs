@@ -17,6 +17,7 @@ use crate::admit::refusals::Refusals;
 use crate::admit::{ApiKeys, Keyring};
 use crate::coordinator::Coordinator;
 use crate::ids::{Entropy, OsEntropy};
+use crate::server::tls::Certificates;
 
 /// How long to wait for what.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,8 @@ pub(crate) struct Inner {
     /// Where workers call back: from configuration, never from what a request says (X18).
     pub(crate) callback_base_url: String,
     pub(crate) patience: Patience,
+    /// What the listener shows, if it speaks TLS.
+    pub(crate) certificates: Option<Certificates>,
     process: u32,
     requests: AtomicU64,
 }
@@ -92,10 +95,19 @@ impl<S: Store> Door<S> {
             refusals: Refusals::default(),
             callback_base_url: callback_base_url.trim_end_matches('/').to_owned(),
             patience,
+            certificates: None,
             process: u32::from_be_bytes(process),
             requests: AtomicU64::new(0),
         };
         Self { coordinator: Arc::new(coordinator), inner: Arc::new(inner) }
+    }
+
+    /// Says what the listener shows, so that its troubles can be told. Before the door is shared.
+    #[must_use]
+    pub(crate) fn showing(mut self, certificates: Option<Certificates>) -> Self {
+        let inner = Arc::get_mut(&mut self.inner).expect("a new door has no clones");
+        inner.certificates = certificates;
+        self
     }
 
     /// A name for a request, unique among the processes of an installation.

@@ -8,6 +8,7 @@ use store::Store;
 use wire::answers::{Ready, ReadyCheck, Version};
 
 use super::door::Door;
+use crate::server::tls::Certificates;
 
 /// The process runs and answers. Restart it if this fails.
 pub(super) async fn livez() -> &'static str {
@@ -24,9 +25,20 @@ pub(super) async fn readyz<S: Store>(State(door): State<Door<S>>) -> Response {
         Err(_) => Some(format!("no batch went through within {patience:?}")),
     };
     let ready = detail.is_none();
-    let checks = vec![ReadyCheck { name: "progress".into(), ok: ready, detail }];
+    let mut checks = vec![ReadyCheck { name: "progress".into(), ok: ready, detail }];
+    checks.extend(door.inner.certificates.as_ref().map(certificate));
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(Ready { ready, checks })).into_response()
+}
+
+/// An old certificate still opens the door: worth a word, and no reason to send traffic elsewhere. What is
+/// wrong with the files is for the operator's log.
+fn certificate(certificates: &Certificates) -> ReadyCheck {
+    let is_stale = certificates.trouble().is_some();
+    let detail = is_stale.then(|| {
+        "the new certificate cannot be used, so the old one is shown; the log says why".to_owned()
+    });
+    ReadyCheck { name: "certificate".into(), ok: !is_stale, detail }
 }
 
 pub(super) async fn version() -> Json<Version> {

@@ -12,6 +12,8 @@ use tokio_util::task::TaskTracker;
 
 use super::Limits;
 use super::connection::serve_connection;
+use super::stream::Stream;
+use super::tls::Certificates;
 
 /// How long to wait when the system has no more descriptors: accepting again at once would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -20,6 +22,8 @@ pub(super) struct Listening {
     pub(super) listener: TcpListener,
     pub(super) routes: Router,
     pub(super) limits: Limits,
+    /// Without one, what is said can be read on the way.
+    pub(super) certificates: Option<Certificates>,
     pub(super) closing: CancellationToken,
     pub(super) cutting: CancellationToken,
     pub(super) connections: TaskTracker,
@@ -27,7 +31,8 @@ pub(super) struct Listening {
 
 /// Accepts until told to close.
 pub(super) async fn accept(listening: Listening) {
-    let Listening { listener, routes, limits, closing, cutting, connections } = listening;
+    let Listening { listener, routes, limits, certificates, closing, cutting, connections } =
+        listening;
     let peers = Peers::new(&limits);
     loop {
         let accepted = tokio::select! {
@@ -45,12 +50,28 @@ pub(super) async fn accept(listening: Listening) {
         // Over the limit: closed without a word, which costs us nothing.
         let Some(seat) = peers.seat(peer.ip()) else { continue };
         prepare(&stream);
-        let served = serve_connection(stream, routes.clone(), limits, closing.clone());
+        let served = begin(stream, certificates.clone(), routes.clone(), limits, closing.clone());
         let cutting = cutting.clone();
         connections.spawn(async move {
             let _seat = seat;
             let _ = cutting.run_until_cancelled(served).await;
         });
+    }
+}
+
+async fn begin(
+    socket: TcpStream,
+    certificates: Option<Certificates>,
+    routes: Router,
+    limits: Limits,
+    closing: CancellationToken,
+) {
+    let stream = match &certificates {
+        None => Some(Stream::Plain(socket)),
+        Some(certificates) => Stream::shake(socket, certificates, limits.handshake_within).await,
+    };
+    if let Some(stream) = stream {
+        serve_connection(stream, routes, limits, closing).await;
     }
 }
 

@@ -20,13 +20,13 @@ use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::{Service, ServiceExt};
 
 use super::Limits;
+use super::stream::Stream;
 
 /// Room for every header in use and a token, several times over.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -46,7 +46,7 @@ const PING_ANSWER_WITHIN: Duration = Duration::from_secs(20);
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2";
 
 pub(super) async fn serve_connection(
-    stream: TcpStream,
+    stream: Stream,
     routes: Router,
     limits: Limits,
     closing: CancellationToken,
@@ -239,7 +239,7 @@ impl http_body::Body for InFlightBody {
 
 /// The stream, telling the watch what moves.
 struct Watched {
-    stream: TcpStream,
+    stream: Stream,
     watch: Arc<Watch>,
 }
 

@@ -14,6 +14,7 @@ mod keys;
 mod principals;
 mod reads;
 mod scenarios;
+mod secure;
 mod serving;
 mod signing;
 mod site;

@@ -7,7 +7,7 @@ use coordinator::server::Limits;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::site::{both, both_with, read_until_closed, run};
+use super::site::{both, both_with, browser, read_until_closed, run};
 
 const KIB: usize = 1024;
 
@@ -294,7 +294,7 @@ async fn callbacks_do_not_follow_the_host_header() {
 #[tokio::test]
 async fn http2_is_spoken_too() {
     for site in both().await {
-        let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+        let client = browser().http2_prior_knowledge().build().unwrap();
         let url = format!("http://{}/v1/runs", site.address);
         let response =
             client.post(url).bearer_auth(&site.key).json(&run(json!({}))).send().await.unwrap();

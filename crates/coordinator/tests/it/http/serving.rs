@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use coordinator::admit::{NewKey, Role};
-use coordinator::{Ended, SeededEntropy, ServeError, ServeOptions, serve};
+use coordinator::{Ended, Plaintext, SeededEntropy, ServeError, ServeOptions, serve};
 use serde_json::{Value, json};
 use store::SystemClock;
 use store::memory::{ManualClock, MemoryStore};
 use store::sqlite::SqliteStore;
 use verdict::Scope;
+
+use super::site::browser;
 
 fn memory() -> MemoryStore {
     MemoryStore::new(Arc::new(ManualClock::default()))
@@ -27,6 +29,10 @@ async fn only_loopback_is_served_in_the_clear() {
         assert!(matches!(refused, ServeError::NotLoopback(_)));
         assert!(refused.to_string().contains("loopback"), "{refused}");
     }
+    let mut insisting = ServeOptions::new("0.0.0.0:0".parse().unwrap(), folder.path().join("key"));
+    insisting.plaintext = Plaintext::Anywhere;
+    let server = serve(memory(), insisting).await.unwrap();
+    assert_eq!(server.shutdown().await, Ended::Drained);
 }
 
 #[tokio::test]
@@ -53,7 +59,7 @@ async fn shutting_down_answers_who_waits_and_refuses_the_rest() {
     options.new_keys = vec![key.clone()];
     let server = serve(memory(), options).await.unwrap();
     let base = format!("http://{}", server.local_addr());
-    let client = reqwest::Client::new();
+    let client = browser().build().unwrap();
     let body = json!({"workerId": "w1", "queues": ["q"], "max": 1, "waitMs": 30_000});
     let poll = client.post(format!("{base}/v1/leases")).bearer_auth(key.text()).json(&body);
     let waiting = tokio::spawn(poll.send());
@@ -78,7 +84,7 @@ async fn a_draining_coordinator_refuses_new_work_and_takes_reports() {
     options.callback_base_url = Some("https://tenure.example/base/".into());
     let server = serve(memory(), options).await.unwrap();
     let base = format!("http://{}", server.local_addr());
-    let client = reqwest::Client::new();
+    let client = browser().build().unwrap();
     let post = |path: &str, bearer: &str, body: Value| {
         let request = client.post(format!("{base}{path}")).bearer_auth(bearer).json(&body);
         async move {
@@ -112,7 +118,7 @@ async fn a_followed_history_ends_when_the_server_does() {
     options.new_keys = vec![key.clone()];
     let server = serve(memory(), options).await.unwrap();
     let base = format!("http://{}", server.local_addr());
-    let client = reqwest::Client::new();
+    let client = browser().build().unwrap();
     let run = json!({"kind": "k", "queue": "q"});
     let accepted = client.post(format!("{base}/v1/runs")).bearer_auth(key.text()).json(&run);
     let accepted: Value = accepted.send().await.unwrap().json().await.unwrap();
@@ -130,7 +136,7 @@ async fn a_followed_history_ends_when_the_server_does() {
 async fn keys_runs_and_tokens_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let key = key();
-    let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+    let client = browser().pool_max_idle_per_host(0).build().unwrap();
     let mut lease = Value::Null;
     for life in 0..2 {
         let options = store::sqlite::Options::new(Arc::new(SystemClock::start()));

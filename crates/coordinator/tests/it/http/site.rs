@@ -14,12 +14,28 @@ use store::memory::{ManualClock, MemoryStore};
 use store::sqlite::{Durability, SqliteStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::rustls::{self, RootCertStore};
 use verdict::{Scope, Span};
 
 use crate::faulty::{Faults, FaultyStore};
 
 /// Long enough that a test which waits for it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An HTTP client that trusts no authority; the tests of TLS give it some.
+pub(crate) fn browser() -> reqwest::ClientBuilder {
+    browser_trusting(RootCertStore::empty())
+}
+
+pub(crate) fn browser_trusting(roots: RootCertStore) -> reqwest::ClientBuilder {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    reqwest::Client::builder().timeout(PATIENCE).tls_backend_preconfigured(tls)
+}
 
 /// One coordinator on one engine.
 pub(crate) struct Site {
@@ -159,7 +175,7 @@ impl Site {
             worker_key,
             admin_key,
             foreign_key,
-            http: reqwest::Client::builder().timeout(PATIENCE).build().unwrap(),
+            http: browser().build().unwrap(),
             _server: Box::new(server),
             _folder: folder,
         }

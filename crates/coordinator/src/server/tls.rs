@@ -1,0 +1,214 @@
+//! The certificate a listener shows, read from two files and read again when they change.
+//!
+//! Nothing watches the files: a new connection looks at most once a second whether they changed, and an
+//! operator may ask for it at once. Files that cannot be used keep the certificate in use, and are said to
+//! be unusable until they are mended. Only TLS 1.3 is spoken: whatever is maintained speaks it.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig, crypto::ring, version::TLS13};
+
+use prometheus_client::metrics::gauge::Gauge;
+
+/// How often connections may make the files be looked at: two calls of the system.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// In the order of preference; a client that names only others is refused.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// The permission bit by which everybody may read.
+const EVERYBODY_READS: u32 = 0o004;
+
+/// Where the certificate chain and its private key lie, both as PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("{path} cannot be read: {source}")]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{path} is not PEM with a {what} in it: {source}")]
+    NotPem {
+        path: PathBuf,
+        what: &'static str,
+        #[source]
+        source: pem::Error,
+    },
+    #[error(
+        "the private key {path} may be read by everybody (mode {mode:o}); run `chmod o= {path}`"
+    )]
+    Exposed { path: PathBuf, mode: u32 },
+    #[error("certificate and key cannot be used together: {0}")]
+    Unusable(#[from] rustls::Error),
+}
+
+/// The certificate in use, shared by all connections. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Certificates {
+    files: Arc<TlsFiles>,
+    state: Arc<Mutex<State>>,
+    /// 1 while the files are not usable.
+    stale: Gauge,
+}
+
+struct State {
+    config: Arc<ServerConfig>,
+    /// What the files looked like when they were last read, usable or not.
+    read: Stamp,
+    looked_at: Instant,
+    /// Why the files cannot be used as they are now.
+    trouble: Option<String>,
+}
+
+/// Enough to notice that a file was written or replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp([Option<(u64, u64, i64, i64)>; 2]);
+
+impl Stamp {
+    fn of(files: &TlsFiles) -> Self {
+        let look = |path: &Path| {
+            let meta = fs::metadata(path).ok()?;
+            Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
+        };
+        Stamp([look(&files.certificate), look(&files.key)])
+    }
+}
+
+impl Certificates {
+    pub(super) fn open(files: TlsFiles) -> Result<Self, TlsError> {
+        let read = Stamp::of(&files);
+        let config = read_config(&files)?;
+        let looked_at = tokio::time::Instant::now();
+        let state = State { config, read, looked_at, trouble: None };
+        let (files, state) = (Arc::new(files), Arc::new(Mutex::new(state)));
+        Ok(Self { files, state, stale: Gauge::default() })
+    }
+
+    /// Before it is shared: where operators see that the files are not usable.
+    #[must_use]
+    pub(super) fn reporting(self, stale: Gauge) -> Self {
+        Self { stale, ..self }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no code panics while it holds the certificate")
+    }
+
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.state().config.clone())
+    }
+
+    /// Why the files cannot be used as they are now, if so.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.state().trouble.clone()
+    }
+
+    /// Reads the files if they changed, and if nobody looked just now.
+    pub(super) async fn look(&self) {
+        {
+            let mut state = self.state();
+            let now = tokio::time::Instant::now();
+            if now.duration_since(state.looked_at) < LOOK_EVERY {
+                return;
+            }
+            state.looked_at = now;
+        }
+        let certificates = self.clone();
+        let looked = tokio::task::spawn_blocking(move || {
+            let seen = Stamp::of(&certificates.files);
+            if seen == certificates.state().read {
+                return;
+            }
+            // What is wrong was logged and is kept.
+            let _ = certificates.reload();
+        });
+        if let Err(error) = looked.await {
+            tracing::error!(%error, "the certificate could not be looked at");
+        }
+    }
+
+    /// Reads the files. What cannot be used leaves the certificate in use as it is.
+    pub(super) fn reload(&self) -> Result<(), TlsError> {
+        // Before reading, so that what is written meanwhile is found by the next look.
+        let read = Stamp::of(&self.files);
+        let config = read_config(&self.files);
+        let mut state = self.state();
+        state.read = read;
+        match config {
+            Ok(config) => {
+                state.config = config;
+                state.trouble = None;
+                self.stale.set(0);
+                let path = self.files.certificate.display();
+                tracing::info!(certificate = %path, "new connections get the certificate as it is now");
+                Ok(())
+            }
+            Err(error) => {
+                state.trouble = Some(error.to_string());
+                self.stale.set(1);
+                tracing::error!(%error, "the new certificate cannot be used; the old one stays");
+                Err(error)
+            }
+        }
+    }
+}
+
+fn read_config(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
+    let chain = read_chain(&files.certificate)?;
+    let key = read_key(&files.key)?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+    Ok(Arc::new(config))
+}
+
+fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let bytes = read(path)?;
+    let not_pem = |source| TlsError::NotPem { path: path.to_owned(), what: "certificate", source };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match chain {
+        Ok(chain) if chain.is_empty() => Err(not_pem(pem::Error::NoItemsFound)),
+        Ok(chain) => Ok(chain),
+        Err(error) => Err(not_pem(error)),
+    }
+}
+
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let mode = fs::metadata(path).map_err(unreadable(path))?.mode() & 0o777;
+    if mode & EVERYBODY_READS != 0 {
+        return Err(TlsError::Exposed { path: path.to_owned(), mode });
+    }
+    let bytes = read(path)?;
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|source| TlsError::NotPem {
+        path: path.to_owned(),
+        what: "private key",
+        source,
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    fs::read(path).map_err(unreadable(path))
+}
+
+fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> TlsError {
+    let path = path.to_owned();
+    move |source| TlsError::Unreadable { path, source }
+}
