@@ -23,6 +23,7 @@ pub mod insert_only;
 pub mod keys;
 pub mod polls;
 pub mod reports;
+pub mod retention;
 pub mod rollback;
 pub mod scopes;
 pub mod submits;
@@ -47,6 +48,7 @@ macro_rules! conformance_checks {
             keys::{finds_the_task_that_has_a_key, remembers_a_key_for_a_day_after_the_end};
             polls::{recalls_what_a_named_poll_was_given};
             reports::{records_a_report_once, keeps_a_second_attempt_apart, remembers_refused_reports, carries_payloads_unchanged};
+            retention::{forgets_ended_tasks_whole, keeps_what_may_still_be_asked_about, keeps_everything_when_a_batch_is_dropped};
             rollback::{leaves_nothing_of_a_dropped_batch, shows_nothing_before_the_commit, pulses_without_changes};
             scopes::{never_leak};
             submits::{loads_what_was_saved, orders_answers_like_questions};

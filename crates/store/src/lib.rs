@@ -22,8 +22,8 @@ pub use clock::{Ahead, Clock, Reading, SystemClock};
 pub use failure::{CommitFailure, Failure, FailureKind};
 pub use memory::{ManualClock, MemoryStore, Writers};
 pub use row::{
-    Change, Entry, Filter, Found, Held, Key, PollRef, QueueDepth, Ready, Refused, Renewals,
-    Resources, Spec, TaskKey, Want,
+    Change, Ended, Entry, Filter, Found, Held, Key, Place, PollRef, QueueDepth, Ready, Refused,
+    Renewals, Resources, Spec, TaskKey, Want,
 };
 pub use seam::{Batch, Loaded, Opened, Store, Writer};
 pub use sqlite::SqliteStore;

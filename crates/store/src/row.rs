@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use verdict::{
-    Closed, Digest, Event, Json, LeaseId, Name, Refusal, Request, Scope, Stamp, Subject, Task,
-    TaskId, Text, Time,
+    Closed, Digest, Done, Event, Json, LeaseId, Name, Refusal, Request, Scope, Stamp, Subject,
+    Task, TaskId, Text, Time,
 };
 
 /// A task is never named without its scope.
@@ -42,6 +42,27 @@ pub struct Resources {
     pub memory_bytes: Option<u64>,
     pub cpu_millicores: Option<u64>,
     pub timeout_ms: Option<u64>,
+}
+
+/// Where an ended task stands in the order of submission. Only the engine that gave it knows more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(pub u128);
+
+/// What retention looks at of an ended task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub place: Place,
+    /// Never earlier than that of a task before it.
+    pub created_at: Time,
+    pub completed_at: Time,
+}
+
+impl Ended {
+    /// For engines whose order is that of the ids.
+    pub(crate) fn of(done: &Done) -> Self {
+        let place = Place(done.id.as_u128());
+        Self { place, created_at: done.created_at, completed_at: done.completed_at }
+    }
 }
 
 /// An idempotency key in its scope.

@@ -18,7 +18,7 @@ use verdict::{Closed, LeaseId, Subject, Task, TaskId, Time};
 use crate::administration::Administration;
 use crate::browse::Browse;
 use crate::failure::{CommitFailure, Failure};
-use crate::row::{Change, Held, Key, PollRef, Ready, Refused, TaskKey, Want};
+use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, TaskKey, Want};
 
 pub trait Store: Clone + Send + Sync + 'static {
     type Writer: Writer;
@@ -126,6 +126,17 @@ pub trait Batch: Send {
         after: Option<TaskId>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Task>, Failure>> + Send;
+
+    /// Ended tasks in order of submission, after `after`. The latest submission may be left out.
+    fn ended(
+        &mut self,
+        after: Option<Place>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Ended>, Failure>> + Send;
+
+    /// Forgets ended tasks whole: what went in, every attempt, every decision, the end. Refused as
+    /// invalid for a task that has not ended, or not for as long as its idempotency key holds.
+    fn forget(&mut self, places: &[Place]) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Makes the commit durable even if nothing changed, so that "last heard" moves on.
     fn pulse(&mut self);

@@ -13,6 +13,7 @@ mod batch;
 mod browse;
 mod fresh;
 mod keys;
+mod leaving;
 mod lock;
 mod opening;
 mod order;

@@ -120,10 +120,19 @@ async fn settled<B: Browse>(browse: &B, found: Found) -> Result<(Dossier, Vec<St
                 dossier = read(browse, found).await?;
                 wrong = check(&dossier);
             }
+            None if !is_listed(browse, &dossier.found).await? => wrong.clear(),
             Some(_) | None => break,
         }
     }
     Ok((dossier, wrong))
+}
+
+/// Whether a task that is not found is still there: else it was forgotten while it was being read.
+async fn is_listed<B: Browse>(browse: &B, found: &Found) -> Result<bool, Failure> {
+    let id = id_of(&found.subject).expect("what was found has an id");
+    let before = id.as_u128().checked_sub(1).map(TaskId::from_u128);
+    let next = browse.everything(before, 1).await?;
+    Ok(next.first().and_then(|found| id_of(&found.subject)) == Some(id))
 }
 
 /// Rows that cannot be understood are a finding; a store that does not answer is a failure.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use store::memory::{ManualClock, MemoryBrowse, MemoryStore};
 use store::{
-    Administration, Batch, Change, CommitFailure, Failure, FailureKind, Held, Key, Loaded, Opened,
-    PollRef, Ready, Refused, Store, TaskKey, Want, Writer,
+    Administration, Batch, Change, CommitFailure, Ended, Failure, FailureKind, Held, Key, Loaded,
+    Opened, Place, PollRef, Ready, Refused, Store, TaskKey, Want, Writer,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -204,6 +204,16 @@ impl Batch for FaultyBatch<'_> {
     async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
         self.faults.call("running")?;
         self.inner.running(after, limit).await
+    }
+
+    async fn ended(&mut self, after: Option<Place>, limit: usize) -> Result<Vec<Ended>, Failure> {
+        self.faults.call("ended")?;
+        self.inner.ended(after, limit).await
+    }
+
+    async fn forget(&mut self, places: &[Place]) -> Result<(), Failure> {
+        self.faults.call("forget")?;
+        self.inner.forget(places).await
     }
 
     fn pulse(&mut self) {

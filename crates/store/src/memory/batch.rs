@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use verdict::{Closed, LeaseId, Subject, Task, TaskId, Time};
+use verdict::{Closed, Done, LeaseId, Retention, Subject, Task, TaskId, Time};
 
 use super::tables::{Shared, Tables};
 use super::{MemoryWriter, lock};
 use crate::failure::{CommitFailure, Failure, FailureKind};
-use crate::row::{Change, Held, Key, PollRef, Ready, Refused, Spec, TaskKey, Want};
+use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Spec, TaskKey, Want};
 use crate::seam::{Batch, Loaded};
 
 pub struct MemoryBatch<'w> {
@@ -251,6 +251,36 @@ impl Batch for MemoryBatch<'_> {
                 rows.find(|(_, closed)| closed.lease == *lease).map(|(_, closed)| closed.clone())
             };
             Ok(leases.iter().map(find).collect())
+        })
+    }
+
+    async fn ended(&mut self, after: Option<Place>, limit: usize) -> Result<Vec<Ended>, Failure> {
+        self.with(|batch, shared| {
+            let known = shared.tables.done.values().chain(batch.mine.done.values());
+            let mut ended: Vec<Ended> = known
+                .filter(|done| !batch.mine.forgotten.contains(&done.id))
+                .map(Ended::of)
+                .filter(|ended| after.is_none_or(|after| ended.place > after))
+                .collect();
+            ended.sort_by_key(|ended| ended.place);
+            ended.truncate(limit);
+            Ok(ended)
+        })
+    }
+
+    async fn forget(&mut self, places: &[Place]) -> Result<(), Failure> {
+        let now = self.read_clock();
+        self.with(|batch, shared| {
+            for place in places {
+                let id = TaskId::from_u128(place.0);
+                let done = shared.tables.done.get(&id);
+                let old = |done: &Done| done.completed_at.plus(Retention::AGE_MIN).has_come(now);
+                if !done.is_some_and(old) {
+                    return Err(invalid("only what ended a day ago may leave"));
+                }
+                batch.mine.forgotten.insert(id);
+            }
+            Ok(())
         })
     }
 

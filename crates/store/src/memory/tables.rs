@@ -1,6 +1,6 @@
 //! The tables, and who holds which row of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use verdict::{Closed, Done, Name, Subject, Task, TaskId, Time};
 
@@ -22,6 +22,8 @@ pub(super) struct Tables {
     pub(super) api_keys: BTreeMap<Name, ApiKey>,
     pub(super) audit: Vec<Audit>,
     pub(super) last_commit_at: Option<Time>,
+    /// Ended tasks that a batch forgets; nothing of them is kept.
+    pub(super) forgotten: BTreeSet<TaskId>,
 }
 
 impl Tables {
@@ -51,7 +53,10 @@ impl Tables {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.live.is_empty() && self.done.is_empty() && self.refused.is_empty()
+        self.live.is_empty()
+            && self.done.is_empty()
+            && self.refused.is_empty()
+            && self.forgotten.is_empty()
     }
 
     pub(super) fn found(&self, id: TaskId) -> Found {
@@ -80,6 +85,18 @@ impl Tables {
         insert_only(&mut self.attempts, saved.attempts);
         insert_only(&mut self.history, saved.history);
         self.last_commit_at = self.last_commit_at.max(Some(at));
+        if !saved.forgotten.is_empty() {
+            self.forget(&saved.forgotten);
+        }
+    }
+
+    fn forget(&mut self, gone: &BTreeSet<TaskId>) {
+        self.done.retain(|id, _| !gone.contains(id));
+        self.specs.retain(|id, _| !gone.contains(id));
+        self.attempts.retain(|(id, _), _| !gone.contains(id));
+        self.history.retain(|(id, _), _| !gone.contains(id));
+        self.refused.retain(|refused| !gone.contains(&refused.task.id));
+        self.keys.retain(|_, held| !gone.contains(&held.task));
     }
 }
 

@@ -13,9 +13,9 @@ use super::order::Marks;
 use super::rows::LiveRow;
 use super::writer::SqliteWriter;
 use super::writes::{self, Named};
-use super::{keys, reads, trouble};
+use super::{keys, leaving, reads, trouble};
 use crate::failure::{CommitFailure, Failure, FailureKind};
-use crate::row::{Change, Held, Key, PollRef, Ready, Refused, Spec, TaskKey, Want};
+use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Spec, TaskKey, Want};
 use crate::seam::{Batch, Loaded};
 
 pub struct SqliteBatch<'w> {
@@ -427,6 +427,21 @@ impl Batch for SqliteBatch<'_> {
         self.step("listing running tasks", |batch| {
             let ids = batch.writer.memory.order.running(after, limit);
             batch.tasks(ids)
+        })
+    }
+
+    async fn ended(&mut self, after: Option<Place>, limit: usize) -> Result<Vec<Ended>, Failure> {
+        self.step("looking for old ends", |batch| {
+            Ok(leaving::ended(&batch.writer.connection, after, limit)?)
+        })
+    }
+
+    async fn forget(&mut self, places: &[Place]) -> Result<(), Failure> {
+        let now = self.read_clock();
+        self.step("forgetting ended tasks", |batch| {
+            batch.writes = Writes::Some;
+            let rows = places.iter().copied().map(leaving::row_of);
+            Ok(leaving::forget(&batch.writer.connection, rows, now)?)
         })
     }
 

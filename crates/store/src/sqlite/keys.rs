@@ -141,18 +141,22 @@ fn expired_keys(connection: &Connection, now: Time) -> rusqlite::Result<Vec<OldK
     let window = KEY_WINDOW.millis() as i64;
     let last_hour = hour(now) - window / HOUR_MS - 1;
     let mut statement = connection.prepare_cached(
-        "SELECT k.n, k.hash, k.task, k.hour, d.completed_at
+        "SELECT k.n, k.hash, k.task, k.hour, d.completed_at,
+                EXISTS (SELECT 1 FROM live l WHERE l.row = k.task)
          FROM keys k LEFT JOIN done d ON d.row = k.task ORDER BY k.n LIMIT ?1",
     )?;
     let rows = statement.query_map([SLICE_MAX as i64], |row| {
         let completed_at: Option<i64> = row.get(4)?;
-        let over =
-            completed_at.is_some_and(|at| Time::from_millis(at).plus(KEY_WINDOW).has_come(now));
+        // A task that is neither live nor done was forgotten long after its key.
+        let still_holds = match completed_at {
+            Some(at) => !Time::from_millis(at).plus(KEY_WINDOW).has_come(now),
+            None => row.get(5)?,
+        };
         let key = OldKey {
             n: row.get(0)?,
             hash: row.get::<_, i64>(1)? as u64,
             row: row.get(2)?,
-            still_holds: !over,
+            still_holds,
         };
         Ok((key, row.get::<_, i64>(3)?))
     })?;

@@ -31,9 +31,10 @@ const BUSY_MS: u64 = 5_000;
 /// More statements than the engine has.
 const STATEMENTS_MAX: usize = 64;
 
-const MIGRATIONS: [(&str, &str); 2] = [
+const MIGRATIONS: [(&str, &str); 3] = [
     ("V1__tasks", include_str!("../../migrations/V1__tasks.sql")),
     ("V2__administration", include_str!("../../migrations/V2__administration.sql")),
+    ("V3__retention", include_str!("../../migrations/V3__retention.sql")),
 ];
 
 /// What the database says of itself.

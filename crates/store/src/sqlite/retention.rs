@@ -1,9 +1,8 @@
-//! Forgetting tasks that ended long ago, whole: what went in, every attempt, every decision, the end.
+//! Forgetting tasks that ended long ago, on a store that nobody serves from.
 //!
-//! The database itself refuses to delete any of this. Here that guard is lifted inside the very
-//! transaction that deletes, and stands again, to the letter, before it commits; nobody else can
-//! write in between, and a crash brings the guard back with the rows. Only a store that nobody
-//! serves from is pruned, so no memory of a writer can disagree with it.
+//! A coordinator that serves forgets by itself, in small slices between its batches
+//! ([`crate::seam::Batch::forget`]); here the same is done at once, a thousand tasks per
+//! transaction. The guards of the database stay where they are ([`super::leaving`]).
 //!
 //! Nothing that can still be asked about goes: not before an idempotency key has lost its hold and
 //! the last token of an attempt is long expired ([`AGE_MIN`]).
@@ -11,33 +10,18 @@
 use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior, params};
-use verdict::decide::submit::KEY_WINDOW;
-use verdict::{Span, Time};
+use verdict::{Retention, Span, Time};
 
 use super::lock::Lock;
-use super::{Options, opening, trouble};
+use super::{Options, leaving, opening, trouble};
 use crate::clock::Reading;
 use crate::failure::{Failure, FailureKind};
 
-/// The youngest end that may be forgotten: as long as its idempotency key counts, which is twelve
-/// times the longest life of a token.
-pub const AGE_MIN: Span = KEY_WINDOW;
+/// The youngest end that may be forgotten.
+pub const AGE_MIN: Span = Retention::AGE_MIN;
 
 /// Tasks per transaction: a crash loses at most this much work, and the log stays small.
 const SLICE: u64 = 1_000;
-
-/// The guards that stand before deleting.
-const GUARDS: &str = "type = 'trigger' AND name LIKE '%\\_no\\_delete' ESCAPE '\\'";
-
-/// What belongs to a task, in the order in which it goes: nothing is ever left without its task.
-const FORGET: [&str; 6] = [
-    "DELETE FROM keys WHERE task IN (SELECT row FROM temp.leaving)",
-    "DELETE FROM refused WHERE task IN (SELECT row FROM temp.leaving)",
-    "DELETE FROM history WHERE task IN (SELECT row FROM temp.leaving)",
-    "DELETE FROM attempts WHERE task IN (SELECT row FROM temp.leaving)",
-    "DELETE FROM done WHERE row IN (SELECT row FROM temp.leaving)",
-    "DELETE FROM inputs WHERE row IN (SELECT row FROM temp.leaving)",
-];
 
 /// Which ended tasks may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +74,7 @@ pub fn prune(path: &Path, rule: Rule, mode: Mode, options: &Options) -> Result<P
         let mut left = tasks;
         while left > 0 {
             let slice = left.min(SLICE);
-            forget(&mut connection, before, slice).map_err(doing())?;
+            forget(&mut connection, before, now, slice).map_err(doing())?;
             left -= slice;
         }
     }
@@ -108,33 +92,22 @@ fn count(connection: &Connection, before: Time) -> rusqlite::Result<(u64, u64)> 
     )
 }
 
-fn forget(connection: &mut Connection, before: Time, slice: u64) -> rusqlite::Result<()> {
+fn forget(
+    connection: &mut Connection,
+    before: Time,
+    now: Time,
+    slice: u64,
+) -> rusqlite::Result<()> {
     let batch = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    batch.execute_batch("CREATE TEMP TABLE IF NOT EXISTS leaving (row INTEGER PRIMARY KEY)")?;
-    batch.execute("DELETE FROM temp.leaving", [])?;
-    batch.execute(
-        "INSERT INTO temp.leaving
-         SELECT row FROM done WHERE completed_at < ?1 AND row < (SELECT max(row) FROM inputs)
-         ORDER BY completed_at, row LIMIT ?2",
-        params![before.millis(), i64::try_from(slice).unwrap_or(i64::MAX)],
-    )?;
-    let guards = guards(&batch)?;
-    for (name, _) in &guards {
-        batch.execute_batch(&format!("DROP TRIGGER \"{name}\""))?;
-    }
-    for sql in FORGET {
-        batch.execute(sql, [])?;
-    }
-    for (_, sql) in &guards {
-        batch.execute_batch(sql)?;
-    }
-    assert_eq!(self::guards(&batch)?, guards, "what was taken down stands again");
+    let rows: Vec<i64> = batch
+        .prepare_cached(
+            "SELECT row FROM done WHERE completed_at < ?1 AND row < (SELECT max(row) FROM inputs)
+             ORDER BY completed_at, row LIMIT ?2",
+        )?
+        .query_map(params![before.millis(), i64::try_from(slice).unwrap_or(i64::MAX)], |row| {
+            row.get(0)
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    leaving::forget(&batch, rows.into_iter(), now)?;
     batch.commit()
-}
-
-/// Names and texts of the guards.
-fn guards(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
-    let sql = format!("SELECT name, sql FROM main.sqlite_master WHERE {GUARDS} ORDER BY name");
-    let mut statement = connection.prepare(&sql)?;
-    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }

@@ -110,6 +110,31 @@ async fn the_guards_stand_as_before_and_refuse_as_before() {
 }
 
 #[tokio::test]
+async fn only_what_ended_a_day_ago_can_be_named_as_leaving_by_anybody() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenure.db");
+    let clock = three_days(&path).await;
+    let now = options(&clock).clock.wall().millis();
+    let raw = Connection::open(&path).unwrap();
+    let leave = |row: i64| raw.execute("INSERT INTO leaving VALUES (?1, ?2)", [row, now]);
+    // The first submission lives until the last day; the fifth waits; the ninth never was.
+    for row in [1, 5, 9] {
+        let refusal = leave(row).unwrap_err();
+        assert!(refusal.to_string().contains("only what ended a day ago"), "{refusal}");
+    }
+    // An old end may go, and with it only what is its own.
+    leave(2).unwrap();
+    raw.execute("DELETE FROM history WHERE task = 2", []).unwrap();
+    raw.execute("DELETE FROM history WHERE task = 3", []).unwrap_err();
+    raw.execute("UPDATE leaving SET row = 3", []).unwrap_err();
+    drop(raw);
+    forget(&path, &clock, 1, 0, Mode::Remove);
+    let raw = Connection::open(&path).unwrap();
+    let named: i64 = raw.query_row("SELECT count(*) FROM leaving", [], |row| row.get(0)).unwrap();
+    assert_eq!(named, 0, "nobody is left on the way out");
+}
+
+#[tokio::test]
 async fn what_may_still_be_asked_about_and_a_store_in_use_are_left_alone() {
     // No token lives longer than two hours, and an idempotency key holds for a day.
     let folder = tempfile::tempdir().unwrap();

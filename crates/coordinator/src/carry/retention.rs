@@ -1,0 +1,198 @@
+//! Forgetting what ended long ago, in slices between batches.
+//!
+//! A walk goes over ended tasks in order of submission, a slice per round, and forgets those that
+//! the rule lets go. It ends where no later task can be old enough, because nothing ends before it
+//! was submitted, and the next one begins when the earliest end that was kept is due. After each
+//! slice comes a pause that depends on how long it took, so that callers always have most of the
+//! writer's time, and a server that has nothing to forget does not wake for it.
+//!
+//! How many ended tasks there are is known once a first walk has counted them all. Ends that came
+//! behind that walk are missed: more is kept than was asked, never less.
+
+use std::time::Duration;
+
+use store::{Batch, CommitFailure, Ended, Failure, Place, Store, Writer};
+use tokio::time::Instant;
+use verdict::{Retention, Time};
+
+use super::{Carrier, Fatal, duration};
+use crate::item::Shortage;
+
+/// Ended tasks looked at in one commit: a few milliseconds of the writer's time.
+const SLICE: usize = 256;
+
+/// The pause after a slice, in lengths of the slice: a fifth of the time at most goes into
+/// forgetting.
+const PAUSE_FACTOR: u32 = 4;
+
+/// Between two walks, so that tasks which end one by one are forgotten together.
+const WALK_PAUSE: Duration = Duration::from_secs(60);
+
+/// What is known of ended tasks, and how far the walk has come.
+pub(super) struct Retaining {
+    rule: Retention,
+    /// How many ended tasks there are at least; `None` until the first walk has counted them.
+    ended: Option<u64>,
+    /// No task that is still there ended before this; `None` when there is none.
+    earliest_end: Option<Time>,
+    /// The first end since the walk began.
+    ended_meanwhile: Option<Time>,
+    walk: Option<Walk>,
+    not_before: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Walk {
+    after: Option<Place>,
+    kept: u64,
+    earliest_kept: Option<Time>,
+}
+
+/// What one slice comes to.
+struct Judged {
+    leaving: Vec<Place>,
+    walk: Walk,
+    /// A bound for the ends of all tasks that come later, if the walk ends here.
+    over: Option<Over>,
+}
+
+#[derive(Clone, Copy)]
+enum Over {
+    /// There are no more ended tasks.
+    Everything,
+    /// Whatever comes later was submitted, and therefore ended, at this time or after.
+    TooYoung(Time),
+}
+
+impl Retaining {
+    pub(super) fn new(rule: Retention) -> Self {
+        let walk = (rule != Retention::FOR_EVER).then(Walk::default);
+        Self {
+            rule,
+            ended: None,
+            earliest_end: None,
+            ended_meanwhile: None,
+            walk,
+            not_before: None,
+        }
+    }
+
+    /// A batch ended this many tasks.
+    pub(super) fn note_ends(&mut self, count: u64, at: Time) {
+        if count == 0 {
+            return;
+        }
+        self.ended = self.ended.map(|ended| ended + count);
+        self.earliest_end.get_or_insert(at);
+        self.ended_meanwhile.get_or_insert(at);
+    }
+
+    /// When there is something to do; `None` if that takes another end.
+    pub(super) fn wake(&self, here: Instant, now: Time) -> Option<Instant> {
+        let due = match self.walk {
+            Some(_) => here,
+            None => {
+                let stock = self.rule.stock(self.ended.unwrap_or(0));
+                here + duration(self.rule.goes_at(self.earliest_end?, stock)?.since(now))
+            }
+        };
+        Some(self.not_before.map_or(due, |pause| pause.max(due)))
+    }
+
+    fn judge(&self, walk: Walk, seen: &[Ended], now: Time) -> Judged {
+        let (mut walk, mut leaving) = (walk, Vec::new());
+        for task in seen {
+            let stock = self.rule.stock(self.ended.unwrap_or(0) - leaving.len() as u64);
+            let is_due = |time| self.rule.goes_at(time, stock).is_some_and(|at| at.has_come(now));
+            walk.after = Some(task.place);
+            if is_due(task.completed_at) {
+                leaving.push(task.place);
+                continue;
+            }
+            walk.kept += 1;
+            walk.earliest_kept =
+                Some(walk.earliest_kept.map_or(task.completed_at, |at| at.min(task.completed_at)));
+            if !self.is_counting() && !is_due(task.created_at) {
+                let over = Some(Over::TooYoung(task.created_at));
+                return Judged { leaving, walk, over };
+            }
+        }
+        let over = (seen.len() < SLICE).then_some(Over::Everything);
+        Judged { leaving, walk, over }
+    }
+
+    /// The number of ended tasks matters and is not known yet: this walk goes over all of them.
+    fn is_counting(&self) -> bool {
+        self.rule.tasks.is_some() && self.ended.is_none()
+    }
+
+    /// A slice is done and durable.
+    fn advance(&mut self, judged: Judged, begun: Instant, here: Instant) {
+        let Judged { leaving, walk, over } = judged;
+        self.ended = self.ended.map(|ended| ended - leaving.len() as u64);
+        self.not_before = Some(here + (here - begun) * PAUSE_FACTOR);
+        let Some(over) = over else {
+            self.walk = Some(walk);
+            return;
+        };
+        if self.is_counting() {
+            self.ended = Some(walk.kept);
+        }
+        let bound = match over {
+            Over::Everything => None,
+            Over::TooYoung(created_at) => Some(created_at),
+        };
+        let ends = [walk.earliest_kept, bound, self.ended_meanwhile.take()];
+        self.earliest_end = ends.into_iter().flatten().min();
+        self.walk = None;
+        self.not_before = Some(here + WALK_PAUSE);
+    }
+}
+
+impl<S: Store> Carrier<S> {
+    /// Forgets a slice of what ended long ago, if it is time. Never while the store refuses.
+    pub(super) async fn retain(&mut self) -> Result<(), Fatal> {
+        let begun = tokio::time::Instant::now();
+        let wake = self.retaining.wake(begun, self.store.now());
+        if self.backoff.until().is_some() || wake.is_none_or(|wake| begun < wake) {
+            return Ok(());
+        }
+        let walk = self.retaining.walk.unwrap_or_else(|| {
+            self.retaining.ended_meanwhile = None;
+            Walk::default()
+        });
+        match self.forget_slice(walk).await {
+            Ok(judged) => {
+                let here = tokio::time::Instant::now();
+                if !judged.leaving.is_empty() {
+                    self.metrics.forgotten.inc_by(judged.leaving.len() as u64);
+                    self.metrics.forget_seconds.observe((here - begun).as_secs_f64());
+                }
+                self.retaining.advance(judged, begun, here);
+                Ok(())
+            }
+            Err(CommitFailure::RolledBack(failure)) => {
+                let failed = &failure as &dyn std::error::Error;
+                tracing::warn!(error = failed, "ended tasks could not be forgotten");
+                self.run_short(Shortage::of(&failure));
+                Ok(())
+            }
+            Err(CommitFailure::Unknown(failure)) => Err(Fatal(failure.to_string())),
+        }
+    }
+
+    async fn forget_slice(&mut self, walk: Walk) -> Result<Judged, CommitFailure> {
+        let definite = |failure: Failure| CommitFailure::RolledBack(failure);
+        let mut batch = self.writer.begin().await.map_err(definite)?;
+        let now = batch.now().await.map_err(definite)?;
+        let seen = batch.ended(walk.after, SLICE).await.map_err(definite)?;
+        let judged = self.retaining.judge(walk, &seen, now);
+        // Looking leaves nothing to commit, so that an idle server writes nothing.
+        if !judged.leaving.is_empty() {
+            batch.forget(&judged.leaving).await.map_err(definite)?;
+            batch.commit().await?;
+            self.hearing.written_at = now;
+        }
+        Ok(judged)
+    }
+}
