@@ -21,6 +21,7 @@ mod batch;
 mod bisect;
 mod hearing;
 mod polls;
+mod retention;
 mod working;
 
 use std::time::Duration;
@@ -33,6 +34,7 @@ use verdict::Time;
 use self::backoff::Backoff;
 use self::hearing::Hearing;
 use self::polls::Polls;
+use self::retention::Retaining;
 use crate::coordinator::Ended;
 use crate::ids::Ids;
 use crate::intake::{Arrival, Outlet};
@@ -56,6 +58,7 @@ pub(crate) struct Carrier<S: Store> {
     metrics: Metrics,
     polls: Polls,
     hearing: Hearing,
+    retaining: Retaining,
     /// Grants nobody received, to be handed back with the next batch.
     unclaimed: Vec<Item>,
     /// Until when not to start a batch that nobody asked for.
@@ -97,6 +100,7 @@ impl<S: Store> Carrier<S> {
         watch: Watch,
         metrics: Metrics,
         outage: channel::Sender<Option<Outage>>,
+        retention: verdict::Retention,
     ) -> Self {
         let now = store.now();
         Self {
@@ -109,6 +113,7 @@ impl<S: Store> Carrier<S> {
             polls: Polls::new(metrics.polls_waiting.clone()),
             metrics,
             hearing: Hearing::new(now),
+            retaining: Retaining::new(retention),
             unclaimed: Vec::new(),
             outage,
             more_due: true,
@@ -173,6 +178,7 @@ impl<S: Store> Carrier<S> {
             }
         }
         self.administer(arrivals.acts).await?;
+        self.retain().await?;
         self.polls.answer_overdue(tokio::time::Instant::now());
         // A nudge asks for a round trip and nothing more; its asker may have left.
         for nudge in arrivals.nudges {
@@ -232,12 +238,15 @@ impl<S: Store> Carrier<S> {
     /// The earliest of: time changes a task, a poll is over, hearing must be checked.
     async fn next_wake(&mut self) -> Instant {
         let here = tokio::time::Instant::now();
-        let by_store = match self.backoff.until() {
-            None if self.more_due => Some(here),
-            None => self.wake_by_store(here).await,
-            until => until,
+        let (by_store, to_forget) = match self.backoff.until() {
+            None if self.more_due => (Some(here), None),
+            None => {
+                let to_forget = self.retaining.wake(here, self.store.now());
+                (self.wake_by_store(here).await, to_forget)
+            }
+            until => (until, None),
         };
-        [by_store, self.wake_to_hear(here), self.polls.earliest_end()]
+        [by_store, to_forget, self.wake_to_hear(here), self.polls.earliest_end()]
             .into_iter()
             .flatten()
             .fold(here + SLEEP_MAX, Instant::min)

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use store::{Administration, Failure, Store, TaskKey};
 use tokio::sync::{oneshot, watch as channel};
 use verdict::request::{Cancel, Heartbeat, Report, Started};
-use verdict::{LeaseId, Name, Request, Scope, TaskId, Time};
+use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Time};
 
 use crate::carry::Carrier;
 use crate::ids::{Entropy, Ids, OsEntropy};
@@ -36,11 +36,13 @@ pub enum Host {
 pub struct Options {
     pub host: Host,
     pub entropy: Box<dyn Entropy>,
+    /// What is kept of ended tasks while the coordinator runs.
+    pub retention: Retention,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { host: Host::Thread, entropy: Box::new(OsEntropy) }
+        Self { host: Host::Thread, entropy: Box::new(OsEntropy), retention: Retention::FOR_EVER }
     }
 }
 
@@ -108,6 +110,7 @@ impl<S: Store> Coordinator<S> {
             coordinator.watch.clone(),
             coordinator.metrics.clone(),
             short,
+            options.retention,
         );
         let (recovered, recovery) = oneshot::channel();
         host(options.host, carrier, recovered, end);

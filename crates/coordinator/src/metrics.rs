@@ -48,6 +48,8 @@ pub struct Metrics {
     pub batch_items: Histogram,
     pub commit_seconds: Histogram,
     pub failures: Counter,
+    pub forgotten: Counter,
+    pub forget_seconds: Histogram,
     pub starts: Counter,
     /// 1 while the files of the certificate are not usable and an older one is shown.
     pub certificate_stale: Gauge,
@@ -69,6 +71,8 @@ impl Metrics {
             batch_items: Histogram::new(exponential_buckets(1.0, 2.0, 12)),
             commit_seconds: Histogram::new(exponential_buckets(0.000_1, 2.0, 16)),
             failures: Counter::default(),
+            forgotten: Counter::default(),
+            forget_seconds: Histogram::new(exponential_buckets(0.000_1, 2.0, 16)),
             starts: Counter::default(),
             certificate_stale: Gauge::default(),
         };
@@ -86,14 +90,17 @@ impl Metrics {
         registry.register("tenure_batch_items", "Requests per commit", m.batch_items);
         registry.register("tenure_commit_seconds", "Time of one commit", m.commit_seconds);
         registry.register("tenure_store_failures", "Batches the store refused", m.failures);
+        registry.register("tenure_tasks_forgotten", "Ended tasks forgotten", m.forgotten);
+        let help = "Time of one commit that forgets ended tasks";
+        registry.register("tenure_forget_seconds", help, m.forget_seconds);
         registry.register("tenure_starts", "Starts of this coordinator", m.starts);
         let stale = "Whether the certificate's files are unusable and an older one is shown";
         registry.register("tenure_certificate_stale", stale, m.certificate_stale);
         metrics
     }
 
-    /// Counts what a committed decision did.
-    pub(crate) fn count_event(&self, event: &Event) {
+    /// Counts what a committed decision did. Says whether it ended a task.
+    pub(crate) fn count_event(&self, event: &Event) -> bool {
         match event {
             Event::Submitted(_) => {
                 self.submitted.inc();
@@ -111,6 +118,7 @@ impl Metrics {
             Event::Ended(end) => self.count_end(end),
             Event::Started | Event::Extended { .. } | Event::CancelRequested { .. } => {}
         }
+        matches!(event, Event::Ended(_) | Event::AttemptClosed { next: Next::End(_), .. })
     }
 
     fn count_closed(&self, closed: &verdict::Closed, next: &Next) {

@@ -150,7 +150,8 @@ impl<S: Store> Carrier<S> {
             self.unclaimed
                 .extend(unclaimed.iter().map(|it| Item::undelivered(it.key(), it.lease())));
         }
-        carried.events.iter().for_each(|event| self.metrics.count_event(event));
+        let ends = carried.events.iter().filter(|event| self.metrics.count_event(event)).count();
+        self.retaining.note_ends(ends as u64, carried.now);
         self.watch.changed(carried.changed.into_iter());
         let answers = carried.answers.into_iter();
         answers.inspect(|answered| self.metrics.count_answer(&answered.answer)).map(Ok).collect()

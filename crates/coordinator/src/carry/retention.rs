@@ -102,7 +102,8 @@ impl Retaining {
     fn judge(&self, walk: Walk, seen: &[Ended], now: Time) -> Judged {
         let (mut walk, mut leaving) = (walk, Vec::new());
         for task in seen {
-            let stock = self.rule.stock(self.ended.unwrap_or(0) - leaving.len() as u64);
+            let stock =
+                self.rule.stock(self.ended.unwrap_or(0).saturating_sub(leaving.len() as u64));
             let is_due = |time| self.rule.goes_at(time, stock).is_some_and(|at| at.has_come(now));
             walk.after = Some(task.place);
             if is_due(task.completed_at) {
@@ -129,7 +130,7 @@ impl Retaining {
     /// A slice is done and durable.
     fn advance(&mut self, judged: Judged, begun: Instant, here: Instant) {
         let Judged { leaving, walk, over } = judged;
-        self.ended = self.ended.map(|ended| ended - leaving.len() as u64);
+        self.ended = self.ended.map(|ended| ended.saturating_sub(leaving.len() as u64));
         self.not_before = Some(here + (here - begun) * PAUSE_FACTOR);
         let Some(over) = over else {
             self.walk = Some(walk);

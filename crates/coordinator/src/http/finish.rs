@@ -170,7 +170,11 @@ mod tests {
     #[tokio::test]
     async fn a_panic_in_a_route_is_an_answer() {
         let store = MemoryStore::new(Arc::new(ManualClock::default()));
-        let options = Options { host: Host::Task, entropy: Box::new(SeededEntropy::new(1)) };
+        let options = Options {
+            host: Host::Task,
+            entropy: Box::new(SeededEntropy::new(1)),
+            ..Options::default()
+        };
         let coordinator = Coordinator::start(store, options).await.unwrap();
         let keyring = Keyring::from_bytes([1; 32]);
         let keys = ApiKeys::default();

@@ -17,6 +17,8 @@ use verdict::{Closed, LeaseId, Span, Subject, Task, TaskId, Time};
 #[derive(Default)]
 pub(crate) struct Faults {
     calls: AtomicUsize,
+    /// Of these, looks at what has ended.
+    walks: AtomicUsize,
     /// The call that fails with this kind.
     nth: Mutex<Option<(usize, FailureKind)>>,
     /// Commits that write something fail with this kind.
@@ -39,6 +41,7 @@ pub(crate) struct Faults {
 impl Faults {
     pub(crate) fn fail_call(&self, nth: usize, kind: FailureKind) {
         self.calls.store(0, Ordering::SeqCst);
+        self.walks.store(0, Ordering::SeqCst);
         *self.nth.lock().expect("not poisoned") = Some((nth, kind));
     }
 
@@ -68,7 +71,15 @@ impl Faults {
         nth.is_some_and(|(nth, _)| self.calls.load(Ordering::SeqCst) > nth)
     }
 
+    /// How often the store was asked for anything, and for ends in particular, since [`Self::fail_call`].
+    pub(crate) fn calls(&self) -> (usize, usize) {
+        (self.calls.load(Ordering::SeqCst), self.walks.load(Ordering::SeqCst))
+    }
+
     fn call(&self, what: &str) -> Result<(), Failure> {
+        if what == "ended" {
+            self.walks.fetch_add(1, Ordering::SeqCst);
+        }
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         match *self.nth.lock().expect("not poisoned") {
             Some((nth, kind)) if nth == call => Err(Failure::new(kind, format!("no {what} today"))),

@@ -25,7 +25,11 @@ pub(crate) async fn world() -> World<MemoryStore> {
 }
 
 pub(crate) async fn start<S: Store>(store: S) -> Coordinator<S> {
-    let options = Options { host: Host::Task, entropy: Box::new(SeededEntropy::new(7)) };
+    let options = Options {
+        host: Host::Task,
+        entropy: Box::new(SeededEntropy::new(7)),
+        ..Options::default()
+    };
     Coordinator::start(store, options).await.expect("a fresh store starts")
 }
 

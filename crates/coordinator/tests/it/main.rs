@@ -6,3 +6,4 @@ mod faults;
 mod faulty;
 mod harness;
 mod http;
+mod retention;

@@ -123,7 +123,11 @@ async fn hang_up_before_delivery<S: Store>(store: S) {
     writer.administer(&act).await.unwrap();
     drop(writer);
     let keys = ApiKeys::load(&store).await.unwrap();
-    let options = Options { host: Host::Task, entropy: Box::new(SeededEntropy::new(2)) };
+    let options = Options {
+        host: Host::Task,
+        entropy: Box::new(SeededEntropy::new(2)),
+        ..Options::default()
+    };
     let coordinator = Coordinator::start(store, options).await.unwrap();
     let keyring = Keyring::from_bytes([3; 32]);
     let door = Door::new(coordinator, keyring, keys, "http://x".into(), Patience::default());

@@ -161,8 +161,11 @@ impl Site {
         let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), &keyring_path);
         options.new_keys = keys.to_vec();
         options.limits = limits;
-        options.coordinator =
-            Options { host: Host::Task, entropy: Box::new(SeededEntropy::new(7)) };
+        options.coordinator = Options {
+            host: Host::Task,
+            entropy: Box::new(SeededEntropy::new(7)),
+            ..Options::default()
+        };
         let server = serve(store, options).await.expect("a fresh store is served");
         let [key, client_key, worker_key, admin_key, foreign_key] = texts;
         Self {
