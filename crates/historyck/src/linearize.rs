@@ -12,8 +12,8 @@ use crate::finding::{Finding, Invariant};
 use crate::history::{Call, History, about};
 use crate::sequential::{Model, Phase, Step};
 
-/// Pairs of explained calls and state per task: seconds of work, and far beyond what a task's calls need.
-const BUDGET: usize = 400_000;
+/// Pairs of explained calls and state per task: seconds of work at most, and far beyond what a task's calls need.
+const BUDGET: usize = 50_000;
 
 struct Timed {
     step: Step,

@@ -99,16 +99,19 @@ pub(super) fn ends_are_final(history: &History<'_>, findings: &mut Vec<Finding>)
                 Some((call.begun, place, answer.state?, digest))
             })
             .collect();
-        let Some(first) =
-            seen.iter().filter(|(.., state, _)| state.is_terminal()).min_by_key(|(_, at, ..)| *at)
-        else {
-            continue;
-        };
+        let ended = || seen.iter().filter(|(.., state, _)| state.is_terminal());
+        let Some(first) = ended().min_by_key(|(_, at, ..)| *at) else { continue };
         for later in seen.iter().filter(|later| history.precedes(first.1, later.0)) {
-            let other_output = matches!((first.3, later.3), (Some(a), Some(b)) if a != b);
-            if later.2 != first.2 || other_output {
+            if later.2 != first.2 {
                 let why = format!("it had ended as {:?}, and was {:?} later", first.2, later.2);
                 found.say(Some(task), vec![first.1, later.1], why);
+            }
+        }
+        let with_output = ended().filter(|(.., output)| output.is_some());
+        let Some(first) = with_output.min_by_key(|(_, at, ..)| *at) else { continue };
+        for later in seen.iter().filter(|later| history.precedes(first.1, later.0)) {
+            if later.3.is_some() && later.3 != first.3 {
+                found.say(Some(task), vec![first.1, later.1], "its output became another one");
             }
         }
     }

@@ -1,0 +1,96 @@
+//! The search for an order: it is exact where it ends, and says so where it does not.
+
+use historyck::event::{Answer, Event, Granted, Invoke, Operation, Return, State, What};
+use historyck::{Invariant, check};
+
+fn invoke(call: u64, op: Operation) -> Invoke {
+    Invoke {
+        call,
+        op,
+        scope: None,
+        task: Some("t".to_owned()),
+        key: None,
+        digest: None,
+        worker: None,
+        attempt: None,
+        poll: None,
+        outcome: None,
+        force: false,
+    }
+}
+
+fn answer(call: u64) -> Return {
+    Return {
+        call,
+        answer: Answer::Ok,
+        code: None,
+        verdict: None,
+        replayed: false,
+        task: None,
+        state: None,
+        attempt: None,
+        digest: None,
+        expires: None,
+        cancel: false,
+        grants: Vec::new(),
+    }
+}
+
+fn event(at: u64, what: What) -> Event {
+    Event { at, who: "w".to_owned(), clock: None, what }
+}
+
+fn grant(call: u64, attempt: u32) -> Return {
+    let granted = Granted {
+        task: "t".to_owned(),
+        attempt,
+        lease: None,
+        fence: None,
+        expires: None,
+        lease_ms: None,
+    };
+    Return { grants: vec![granted], ..answer(call) }
+}
+
+/// So many calls at once: leases and reads, all under way together.
+fn storm(reads: u64, last_state: State) -> Vec<Event> {
+    let mut events = Vec::new();
+    for call in 1..=reads {
+        let what = if call == 1 {
+            Invoke { task: None, ..invoke(call, Operation::Lease) }
+        } else {
+            invoke(call, Operation::Get)
+        };
+        events.push(event(call, What::Invoke(what)));
+    }
+    for call in 1..=reads {
+        let what = match call {
+            1 => grant(call, 1),
+            _ if call == reads => Return { state: Some(last_state), ..answer(call) },
+            _ if call % 2 == 0 => Return { state: Some(State::Queued), ..answer(call) },
+            _ => Return { state: Some(State::Running), ..answer(call) },
+        };
+        events.push(event(reads + call, What::Return(what)));
+    }
+    events
+}
+
+#[test]
+fn calls_that_were_all_under_way_are_put_in_order() {
+    assert_eq!(check(&storm(60, State::Running)).unwrap(), []);
+}
+
+#[test]
+fn what_is_not_explained_within_the_budget_is_a_failure() {
+    // Nobody reported a success, and so many reads can be tried in more orders than there is time for.
+    let found = check(&storm(60, State::Succeeded)).unwrap();
+    let said = found.iter().find(|finding| finding.invariant == Invariant::A5).unwrap();
+    assert!(said.why.starts_with("unknown"), "{}", said.why);
+}
+
+#[test]
+fn few_calls_without_an_order_are_refused_for_certain() {
+    let found = check(&storm(8, State::Succeeded)).unwrap();
+    let said = found.iter().find(|finding| finding.invariant == Invariant::A5).unwrap();
+    assert!(said.why.starts_with("no order"), "{}", said.why);
+}
