@@ -159,8 +159,10 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     let local_addr = listener.local_addr().map_err(cannot_listen)?;
     let keyring = Keyring::open(&keyring_path)?;
     remember(&store, &new_keys).await?;
+    faultpoint::point!("keys.founded");
     let keys = ApiKeys::load(&store).await?;
     let coordinator = Coordinator::start(store, coordinator).await?;
+    faultpoint::point!("serve.listening");
     let stale = coordinator.metrics().certificate_stale.clone();
     let certificates = certificates.map(|certificates| certificates.reporting(stale));
     let scheme = if certificates.is_some() { "https" } else { "http" };
@@ -236,6 +238,7 @@ impl<S: Store> Server<S> {
     /// Refuses new work, answers waiting polls, lets requests in flight finish, and stops.
     pub async fn shutdown(self) -> Ended {
         self.closing.cancel();
+        faultpoint::point!("stop.asked");
         self.coordinator.drain();
         // The accept loop ends by the token; a panic in it was logged by the runtime.
         let _ = self.accepting.await;
@@ -245,7 +248,10 @@ impl<S: Store> Server<S> {
             self.cutting.cancel();
             self.connections.wait().await;
         }
-        self.coordinator.stop().await
+        faultpoint::point!("stop.drained");
+        let ended = self.coordinator.stop().await;
+        faultpoint::point!("stop.finished");
+        ended
     }
 
     /// Resolves when the coordinator has ended by itself, because its store failed.

@@ -39,7 +39,7 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
     fn wall(&self) -> Time {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Time::from_millis(since.map_or(0, |since| since.as_millis() as i64))
+        Time::from_millis(since.map_or(0, |since| since.as_millis() as i64) + faultpoint::skew_ms())
     }
 
     fn monotonic(&self) -> Span {

@@ -67,12 +67,14 @@ pub(super) async fn carry<B: Batch>(
 ) -> Result<Carried, Aborted> {
     let mut work = Working::default();
     load(&mut batch, &mut work, items).await?;
+    faultpoint::point!("batch.loaded");
     let now = batch.now().await?;
     if hears_until.is_some_and(|until| now > until) {
         return Err(Aborted::Deaf);
     }
     let at = Moment { now, epoch };
     let answers = guarded(|| decide_items(&mut work, ids, items, at))?;
+    faultpoint::point!("batch.decided");
     let mut carried = Carried {
         answers,
         grants: Vec::new(),
@@ -84,8 +86,10 @@ pub(super) async fn carry<B: Batch>(
     };
     if let Extras::SweepAndGrant { pulse } = extras {
         carried.more_due = sweep(&mut batch, &mut work, at).await?;
+        faultpoint::point!("batch.swept");
         save(&mut batch, &mut work, &mut carried).await?;
         carried.grants = grant(&mut batch, &mut work, ids, polls, at).await?;
+        faultpoint::point!("batch.granted");
         if pulse {
             batch.pulse();
             carried.is_written = true;
@@ -94,6 +98,7 @@ pub(super) async fn carry<B: Batch>(
     save(&mut batch, &mut work, &mut carried).await?;
     // Also when nothing was written: the store then knows what was looked at, at no cost.
     batch.commit().await.map_err(Aborted::Commit)?;
+    faultpoint::point!("carry.committed");
     carried.events = work.events;
     Ok(carried)
 }
@@ -249,7 +254,9 @@ async fn save<B: Batch>(
     }
     carried.is_written = true;
     carried.changed.extend(changes.iter().filter_map(|change| task_id(&change.after)));
+    faultpoint::point!("save.begun");
     batch.save(changes, refused).await?;
+    faultpoint::point!("save.done");
     Ok(())
 }
 

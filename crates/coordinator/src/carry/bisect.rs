@@ -46,6 +46,7 @@ impl<S: Store> Carrier<S> {
             // A caller that hung up still had its request decided; there is nobody to tell.
             drop(caller.send(replies.by_ref().take(size).collect()));
         }
+        faultpoint::point!("carry.told");
         outcome
     }
 
@@ -147,6 +148,7 @@ impl<S: Store> Carrier<S> {
             self.swept_at = carried.now;
             self.more_due = carried.more_due;
             let unclaimed = self.polls.answer(carried.grants);
+            faultpoint::point!("carry.polls_told");
             self.unclaimed
                 .extend(unclaimed.iter().map(|it| Item::undelivered(it.key(), it.lease())));
         }

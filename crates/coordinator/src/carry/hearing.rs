@@ -114,6 +114,7 @@ impl<S: Store> Carrier<S> {
         let epoch = self.store.opened().epoch;
         let mut batch = self.writer.begin().await?;
         let now = batch.now().await?;
+        faultpoint::point!("recover.deciding");
         let request = Request::Extend(Extend { deaf_since: since, gap: now.since(since) });
         let mut after = None;
         loop {
@@ -128,12 +129,14 @@ impl<S: Store> Carrier<S> {
             let (changes, refused) = work.take();
             batch.save(changes, refused).await?;
         }
+        faultpoint::point!("recover.saved");
         batch.commit().await.map_err(|failure| match failure {
             store::CommitFailure::RolledBack(failure) => failure,
             store::CommitFailure::Unknown(failure) => {
                 Failure { kind: store::FailureKind::Fatal, ..failure }
             }
         })?;
+        faultpoint::point!("recover.committed");
         self.hearing.written_at = now;
         Ok(())
     }

@@ -45,6 +45,7 @@ impl<S: Store> http_body::Body for Delivery<S> {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        faultpoint::point!("grants.leaving");
         Poll::Ready(self.answer.take().map(|answer| Ok(Frame::data(answer))))
     }
 

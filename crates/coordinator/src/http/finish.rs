@@ -51,6 +51,7 @@ pub(super) async fn finish<S: Store>(
         }
     };
     let mut response = explain(&door, response, &asked, &request_id);
+    faultpoint::point!("answer.leaving");
     let id = HeaderValue::from_str(&request_id).expect("request ids are hexadecimal");
     response.headers_mut().insert(REQUEST_ID, id);
     response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

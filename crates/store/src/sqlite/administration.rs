@@ -23,6 +23,7 @@ pub(super) fn write(writer: &mut SqliteWriter, act: &Administration) -> Result<(
     let doing = "saving an administrative change";
     let connection = &writer.connection;
     let written = connection.execute_batch("BEGIN IMMEDIATE").and_then(|()| {
+        faultpoint::point!("admin.begun");
         act.keys.iter().try_for_each(|key| write_key(connection, key))?;
         act.audit.iter().try_for_each(|audit| write_audit(connection, audit))
     });
@@ -30,8 +31,12 @@ pub(super) fn write(writer: &mut SqliteWriter, act: &Administration) -> Result<(
         roll_back(writer);
         return Err(CommitFailure::RolledBack(trouble::while_doing(doing)(error)));
     }
+    faultpoint::point!("admin.before_commit");
     match connection.execute_batch("COMMIT") {
-        Ok(()) => Ok(()),
+        Ok(()) => {
+            faultpoint::point!("admin.after_commit");
+            Ok(())
+        }
         Err(error) if trouble::commit_left_nothing(&error) => {
             roll_back(writer);
             Err(CommitFailure::RolledBack(trouble::while_doing(doing)(error)))

@@ -70,8 +70,11 @@ pub fn back_up(
     refuse_same(source, target)?;
     let draft = Draft::beside(target, "partial");
     copy(&from, &draft.path)?;
+    faultpoint::point!("backup.copied");
     let copied = check(&draft.path, options)?;
+    faultpoint::point!("backup.checked");
     draft.publish(target, existing)?;
+    faultpoint::point!("backup.named");
     Ok(copied)
 }
 
@@ -89,11 +92,15 @@ pub fn restore(
     let from = open_store(backup, options)?;
     let draft = Draft::beside(target, "restoring");
     copy(&from, &draft.path)?;
+    faultpoint::point!("restore.copied");
     let replaced = if target.exists() { epoch_of(target, options) } else { None };
     let epoch = raise_epoch(&draft.path, replaced, options)?;
+    faultpoint::point!("restore.raised");
     let copied = check(&draft.path, options)?;
     forget_log(target)?;
+    faultpoint::point!("restore.log_gone");
     draft.publish(target, existing)?;
+    faultpoint::point!("restore.named");
     Ok(Restored { copied, epoch })
 }
 

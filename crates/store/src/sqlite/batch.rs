@@ -58,6 +58,7 @@ impl<'w> SqliteBatch<'w> {
             .prepare_cached("BEGIN IMMEDIATE")
             .and_then(|mut begin| begin.execute([]))
             .map_err(trouble::while_doing("beginning a batch"))?;
+        faultpoint::point!("batch.begun");
         writer.memory.begin();
         let (known, fresh, now) = (HashMap::new(), FreshTasks::default(), None);
         Ok(Self { writer, known, fresh, now, state: State::Open, writes: Writes::None })
@@ -287,6 +288,7 @@ impl<'w> SqliteBatch<'w> {
     fn save_rows(&mut self, change: &Change) -> Result<(), Trouble> {
         let id = named(&change.after)?.id;
         let known = self.known.get_mut(&id).expect("the task was saved just now");
+        faultpoint::point!("save.row");
         let (row, connection) = (known.row, &self.writer.connection);
         for closed in &change.closed {
             if closed.task != id {
@@ -318,8 +320,10 @@ impl<'w> SqliteBatch<'w> {
         let writes = self.writes;
         self.step("finishing a batch", |batch| {
             if writes == Writes::Some {
+                faultpoint::point!("commit.fresh");
                 batch.write_fresh()?;
                 writes::clock(&batch.writer.connection, now)?;
+                faultpoint::point!("commit.clock");
                 batch.writer.memory.clear_keys(&batch.writer.connection, now)?;
             }
             Ok(now)
@@ -328,10 +332,12 @@ impl<'w> SqliteBatch<'w> {
 
     fn commit_now(&mut self) -> Result<(), CommitFailure> {
         let now = self.finish().map_err(CommitFailure::RolledBack)?;
+        faultpoint::point!("commit.before");
         let commit = self.writer.connection.prepare_cached("COMMIT");
         let committed = commit.and_then(|mut commit| commit.execute([]));
         match committed {
             Ok(_) => {
+                faultpoint::point!("commit.after");
                 self.state = State::Committed;
                 self.writer.memory.order.seen(now);
                 Ok(())

@@ -52,6 +52,7 @@ pub(super) fn forget(
     for row in rows {
         leave.execute([row, now.millis()])?;
     }
+    faultpoint::point!("prune.leaving");
     for sql in FORGET {
         connection.prepare_cached(sql)?.execute([])?;
     }

@@ -50,10 +50,13 @@ pub(super) fn prepare(path: &Path, options: &Options) -> Result<Header, Failure>
     assert!(rusqlite::version_number() >= SQLITE_MIN, "the bundled SQLite is too old");
     stop_counting_memory();
     create_private(path)?;
+    faultpoint::point!("open.created");
     let mut connection = connect(path, options)?;
     refuse_foreign(&connection, path)?;
     migrate(&mut connection, path)?;
+    faultpoint::point!("open.migrated");
     checkpoint(&connection)?;
+    faultpoint::point!("open.folded");
     header(&connection).map_err(trouble::while_doing("reading the store's header"))
 }
 

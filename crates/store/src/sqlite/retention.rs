@@ -109,5 +109,8 @@ fn forget(
         })?
         .collect::<rusqlite::Result<_>>()?;
     leaving::forget(&batch, rows.into_iter(), now)?;
-    batch.commit()
+    faultpoint::point!("prune.before_commit");
+    batch.commit()?;
+    faultpoint::point!("prune.after_commit");
+    Ok(())
 }

@@ -135,6 +135,7 @@ impl SqliteWriter {
         let connection = opening::connect(&shared.path, &shared.options)?;
         let memory = Memory::rebuild(&connection, shared.reading.now())
             .map_err(trouble::while_doing("reading the live tasks"))?;
+        faultpoint::point!("open.rebuilt");
         Ok(Self { connection, memory, shared })
     }
 

@@ -1,0 +1,82 @@
+//! What the environment chose, and doing it. Only test builds have this.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock};
+
+use rustix::process::{Signal, getpid, kill_process};
+
+/// Chooses what goes wrong.
+pub const VARIABLE: &str = "TENURE_LAB";
+
+#[derive(Debug, Default)]
+struct Chosen {
+    /// What to do at a place, and at which time it is reached.
+    blows: Vec<(String, u64, Signal)>,
+    mutants: Vec<u8>,
+    skew_ms: i64,
+}
+
+fn chosen() -> &'static Chosen {
+    static CHOSEN: OnceLock<Chosen> = OnceLock::new();
+    CHOSEN.get_or_init(|| parse(&std::env::var(VARIABLE).unwrap_or_default()))
+}
+
+/// A choice that is misspelt must not look like a build that survived it.
+fn parse(text: &str) -> Chosen {
+    let mut chosen = Chosen::default();
+    for word in text.split(',').filter(|word| !word.is_empty()) {
+        let (what, of) = word.split_once('@').unwrap_or_else(|| wrong(word));
+        match what {
+            "kill" => chosen.blows.push(blow(of, Signal::KILL)),
+            "stop" => chosen.blows.push(blow(of, Signal::STOP)),
+            "mutant" => chosen.mutants.push(of.parse().unwrap_or_else(|_| wrong(word))),
+            "skew" => chosen.skew_ms = of.parse().unwrap_or_else(|_| wrong(word)),
+            _ => wrong(word),
+        }
+    }
+    chosen
+}
+
+fn blow(of: &str, signal: Signal) -> (String, u64, Signal) {
+    let (name, time) = of.split_once('#').unwrap_or((of, "1"));
+    let is_known = crate::POINTS.iter().any(|point| point.name == name);
+    let time = time.parse().ok().filter(|_| is_known).unwrap_or_else(|| wrong(of));
+    (name.to_owned(), time, signal)
+}
+
+fn wrong<T>(word: &str) -> T {
+    panic!("{VARIABLE}: `{word}` chooses nothing that exists")
+}
+
+/// A place was reached.
+pub fn reach(name: &'static str) {
+    let chosen = chosen();
+    if !chosen.blows.iter().any(|(at, ..)| at == name) {
+        return;
+    }
+    static TIMES: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
+    let time = {
+        let mut times = TIMES.lock().expect("nothing panics with the count in hand");
+        let time = times.entry(name).or_default();
+        *time += 1;
+        *time
+    };
+    for (_, _, signal) in chosen.blows.iter().filter(|(at, when, _)| at == name && *when == time) {
+        kill_process(getpid(), *signal).expect("a process may signal itself");
+    }
+}
+
+/// Whether a bug of the museum is to be played.
+pub fn mutant(number: u8) -> bool {
+    let is_chosen = chosen().mutants.contains(&number);
+    debug_assert!(
+        crate::MUTANTS.iter().any(|mutant| mutant.number == number),
+        "mutant {number} has no row"
+    );
+    is_chosen
+}
+
+/// How far the wall clock is put ahead.
+pub fn skew_ms() -> i64 {
+    chosen().skew_ms
+}
