@@ -25,6 +25,7 @@ usage: cargo xtask <command>
   test      set up what the tests need, then fmt, clippy, tidy, build, doc tests, all tests
   tidy      rules of the tree that no compiler checks; each finding says what to do
   openapi   write protocol/openapi.json from the types of crates/wire
+  model     explore every state of small worlds with the rules of production; --long for larger ones
   contract  refresh the `proved by` column of docs/contract.md from the tests";
 
 fn main() -> ExitCode {
@@ -44,6 +45,7 @@ fn run(arguments: &[String]) -> Result<()> {
     match words.as_slice() {
         ["test"] => steps::test(&root),
         ["tidy"] => tidy::run(&root),
+        ["model", more @ ..] => steps::model(&root, more),
         ["openapi"] => generated::write_openapi(&root),
         ["contract"] => {
             let tree = Tree::read(&root)?;

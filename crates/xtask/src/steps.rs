@@ -29,6 +29,12 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     cargo(root, "tests", TESTS)
 }
 
+/// `cargo xtask model`: the same worlds as the tests explore, with their figures; `--long` for larger ones.
+pub(crate) fn model(root: &Path, more: &[&str]) -> Result<()> {
+    let run = ["run", "--quiet", "--package", "tenure-model", "--"];
+    cargo(root, "model check", &[&run, more].concat())
+}
+
 fn heading(title: &str) {
     println!("\n== {title}");
 }

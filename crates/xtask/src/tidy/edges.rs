@@ -60,6 +60,12 @@ const MEMBERS: &[Member] = &[
         may_know: &[],
         outside: Some(&["serde", "serde_json", "thiserror"]),
     },
+    Member {
+        folder: "crates/model",
+        dependency: "model",
+        may_know: &["verdict"],
+        outside: Some(&["stateright"]),
+    },
     Member { folder: "sdks/rust", dependency: "tenure", may_know: &["wire"], outside: None },
     Member {
         folder: "crates/cli",

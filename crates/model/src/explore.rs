@@ -1,0 +1,118 @@
+//! Runs an exploration and says what came of it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use crate::marks;
+use crate::property::Property;
+use crate::space::{Production, Rules, Space};
+use crate::worlds::Bounds;
+
+/// What one exploration found.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub name: &'static str,
+    pub unique: usize,
+    /// Steps taken, those into states already known included.
+    pub generated: usize,
+    pub depth: usize,
+    /// Whether every reachable state was visited, or those within so many steps.
+    pub within: Option<usize>,
+    pub violations: Vec<Found>,
+    /// Marks that had to be met and were not.
+    pub missed: Vec<String>,
+    /// Marks that were said to be impossible here and were met.
+    pub unexpected: Vec<String>,
+}
+
+/// A property that does not hold, with the steps that show it.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub property: &'static str,
+    pub steps: Vec<String>,
+}
+
+/// Visits every state of the bounds with the rules of production.
+pub fn explore(bounds: Bounds, threads: usize) -> Outcome {
+    let (name, within) = (bounds.name, bounds.depth);
+    let never: BTreeSet<String> = bounds.impossible().map(str::to_owned).collect();
+    let space = Space::new(bounds, Production);
+    let checker = match within {
+        Some(depth) => space.checker().target_max_depth(depth),
+        None => space.checker(),
+    };
+    let checker =
+        checker.threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let reached: BTreeSet<String> = checker.model().marks.reached().into_iter().collect();
+    let all: BTreeSet<String> = marks::all().into_iter().collect();
+    Outcome {
+        name,
+        unique: checker.unique_state_count(),
+        generated: checker.state_count(),
+        depth: checker.max_depth(),
+        within,
+        violations: violations(&checker),
+        missed: all
+            .iter()
+            .filter(|mark| !reached.contains(*mark) && !never.contains(*mark))
+            .cloned()
+            .collect(),
+        unexpected: never.intersection(&reached).cloned().collect(),
+    }
+}
+
+/// Looks for one way in which `rules` break `property`.
+pub fn find(bounds: Bounds, rules: impl Rules, property: Property) -> Option<Found> {
+    let wanted = BTreeSet::from([property.name()]);
+    let checker = Space::new(bounds, rules)
+        .checker()
+        .finish_when(HasDiscoveries::AnyOf(wanted))
+        .spawn_bfs()
+        .join();
+    violations(&checker).into_iter().find(|found| found.property == property.name())
+}
+
+fn violations(checker: &impl Checker<Space>) -> Vec<Found> {
+    checker
+        .discoveries()
+        .into_iter()
+        .map(|(property, path)| Found {
+            property,
+            steps: path.into_actions().iter().map(|action| format!("{action:?}")).collect(),
+        })
+        .collect()
+}
+
+impl Outcome {
+    /// Every property held and everything that can happen did.
+    pub fn is_proof(&self) -> bool {
+        self.violations.is_empty() && self.missed.is_empty() && self.unexpected.is_empty()
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let extent =
+            self.within.map_or("all of them".to_owned(), |depth| format!("within {depth} steps"));
+        write!(
+            f,
+            "{:<26} {:>11} states ({extent}), {} steps taken, depth {}",
+            self.name, self.unique, self.generated, self.depth
+        )?;
+        for found in &self.violations {
+            write!(f, "\n  BROKEN {}", found.property)?;
+            for step in &found.steps {
+                write!(f, "\n    {step}")?;
+            }
+        }
+        for mark in &self.missed {
+            write!(f, "\n  never met: {mark}")?;
+        }
+        for mark in &self.unexpected {
+            write!(f, "\n  met, though said to be impossible here: {mark}")?;
+        }
+        Ok(())
+    }
+}

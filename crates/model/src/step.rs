@@ -1,0 +1,182 @@
+//! What an action does to a world: ask the rules, judge, settle, and bring into normal form.
+
+use verdict::request::{Extend, Request};
+use verdict::{Event, Fence, Moment, Policy, Seen, Span, Subject, Time};
+
+use crate::action::{Action, Hearing, Submission, TaskAt, Worker};
+use crate::ledger::{Decision, Ledger};
+use crate::network::{self, Issued};
+use crate::normal::normalise;
+use crate::property::{Broken, Property};
+use crate::space::Space;
+use crate::world::{Row, World};
+use crate::worlds::STEP_BACK;
+
+impl Space {
+    /// The world after `action`; `None` when that is the same one.
+    pub(crate) fn step(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        let changed = match action {
+            Action::Tick => {
+                next.now = next.now.plus(Span::from_millis(1));
+                true
+            }
+            Action::StepBack => {
+                next.now = Time::from_millis(next.now.millis() - STEP_BACK);
+                next.left.steps_back -= 1;
+                true
+            }
+            Action::Submit(task, which) => self.submit(&mut next, task, which),
+            Action::Poll(task, worker, hearing) => self.poll(&mut next, task, worker, hearing),
+            Action::Arrives(at, call, sender) => {
+                let (task, request) = network::arriving(world, at, call, sender);
+                self.ask(&mut next, task, &request)
+            }
+            Action::Cancel(task, manner) => self.ask(&mut next, task, &network::cancel(manner)),
+            Action::Sweep(task) => self.ask(&mut next, task, &Request::Sweep),
+            Action::Undelivered(at) => {
+                let issued = world.issued[at];
+                self.ask(&mut next, issued.task, &network::undelivered(&issued))
+            }
+            Action::Crash(gap) => self.crash(&mut next, gap),
+            Action::Backup => {
+                next.backup = Some(Box::new(next.tasks.clone()));
+                true
+            }
+            Action::Restore => self.restore(&mut next),
+        };
+        changed.then(|| {
+            normalise(&mut next);
+            next
+        })
+    }
+
+    fn submit(&self, world: &mut World, task: TaskAt, which: Submission) -> bool {
+        let submit = network::submission(task, which, &self.bounds, world);
+        self.ask(world, task, &Request::Submit(submit))
+    }
+
+    fn poll(&self, world: &mut World, task: TaskAt, worker: Worker, hearing: Hearing) -> bool {
+        let grant = network::grant(task, worker, world);
+        let lease = grant.lease;
+        let changed = self.ask(world, task, &Request::Grant(grant));
+        if changed && hearing == Hearing::Sent {
+            let (attempt, epoch) = (world.tasks[task].ledger.grants, world.epoch);
+            world.issued.push(Issued { task, worker, attempt, lease, epoch });
+        }
+        changed
+    }
+
+    /// What was not committed was never answered, so it has not happened; what was alive gets the
+    /// gap back before anything else is decided.
+    fn crash(&self, world: &mut World, gap: u64) -> bool {
+        let (deaf_since, gap) = (world.now, Span::from_millis(gap));
+        world.left.crashes -= 1;
+        world.now = world.now.plus(gap);
+        for task in 0..world.tasks.len() {
+            self.ask(world, task, &Request::Extend(Extend { deaf_since, gap }));
+            if !world.broken.is_empty() {
+                break;
+            }
+        }
+        true
+    }
+
+    fn restore(&self, world: &mut World) -> bool {
+        let Some(rows) = world.backup.take() else { return false };
+        world.tasks = *rows;
+        world.epoch += 1;
+        world.left.restores -= 1;
+        true
+    }
+
+    /// Asks the rules about one task and lets their verdict come true; says whether anything is
+    /// different afterwards.
+    fn ask(&self, world: &mut World, task: TaskAt, request: &Request) -> bool {
+        let row = &world.tasks[task];
+        let moment = Moment { now: world.now, epoch: world.epoch };
+        let verdict = self.rules.decide(seen(row, request), request, moment);
+        let at = row.subject.dated(moment);
+        let decision = Decision {
+            before: &row.subject,
+            request,
+            verdict: &verdict,
+            at,
+            fence: world.fences[task],
+        };
+        world.broken = row.ledger.judge(&decision);
+        if !world.broken.is_empty() {
+            return true;
+        }
+        self.marks.decided(&decision);
+        let is_gap = matches!(request, Request::Extend(_));
+        if verdict.events.is_empty() && !is_gap {
+            return false;
+        }
+        let (after, ledger) = settle(row, &decision, &self.bounds.policy_at(world.now));
+        world.broken = ledger.compare(&decision, &after);
+        self.marks.changed(&decision, &after);
+        let closed = newly_closed(&verdict.events);
+        let row = &mut world.tasks[task];
+        row.closed.extend(closed);
+        (row.subject, row.ledger) = (after, ledger);
+        if let Some(fence) = new_fence(&verdict.events) {
+            world.fences[task] = fence.as_u64();
+        }
+        if world.broken.is_empty() {
+            world.broken = self.foresee(&world.tasks[task], world.epoch);
+        }
+        true
+    }
+
+    /// What a sweep will do, asked now: leaving it to chance whether one comes in time would prove
+    /// only that it can.
+    fn foresee(&self, row: &Row, epoch: u32) -> Broken {
+        let mut broken = Broken::default();
+        let Some(task) = row.subject.live() else { return broken };
+        let cancelled = row.ledger.cancel.is_some();
+        broken.require(Property::B7, !cancelled || row.ledger.open.is_some());
+        let Some((now, ending)) = row.ledger.must_close(&task.policy) else { return broken };
+        let swept =
+            self.rules.decide(Seen::of(&row.subject), &Request::Sweep, Moment { now, epoch });
+        let property = if cancelled { Property::B7 } else { Property::B6 };
+        broken.require(property, ending.is_done_by(&swept.events));
+        broken
+    }
+}
+
+fn seen<'a>(row: &'a Row, request: &Request) -> Seen<'a> {
+    let closed = request
+        .caller()
+        .and_then(|caller| row.closed.iter().find(|closed| closed.lease == caller.lease));
+    let holder = match (request, &row.subject) {
+        (Request::Submit(_), Subject::Live(_) | Subject::Done(_)) => {
+            let fingerprint = network::fingerprint(Submission::Same);
+            Some(verdict::Holder { subject: &row.subject, fingerprint })
+        }
+        _ => None,
+    };
+    Seen { subject: &row.subject, closed, holder }
+}
+
+fn settle(row: &Row, decision: &Decision<'_>, submitted: &Policy) -> (Subject, Ledger) {
+    let mut ledger = row.ledger.clone();
+    let policy = row.subject.live().map_or(submitted, |task| &task.policy);
+    ledger.note(decision, policy);
+    let after = row.subject.clone().settle(&decision.verdict.events, decision.at.now);
+    (after, ledger)
+}
+
+fn newly_closed(events: &[Event]) -> impl Iterator<Item = verdict::Closed> {
+    events.iter().filter_map(|event| match event {
+        Event::AttemptClosed { closed, .. } => Some((**closed).clone()),
+        _ => None,
+    })
+}
+
+fn new_fence(events: &[Event]) -> Option<Fence> {
+    events.iter().find_map(|event| match event {
+        Event::Granted { fence, .. } => Some(*fence),
+        _ => None,
+    })
+}

@@ -1,0 +1,238 @@
+//! The worlds that are explored, by name, and how large each is.
+//!
+//! Time passes in units of one millisecond and every length is a few of them, so that each
+//! instant before, at and after every limit is visited. All worlds have the hostile network of
+//! [`crate::network`].
+
+use verdict::{Policy, Span, Time};
+
+use crate::action::Said;
+
+/// How far a clock is set back, where it is.
+pub const STEP_BACK: i64 = 2;
+
+const EVERY_REPORT: &[Said] = &[Said::Succeeded, Said::Failed, Said::Hopeless, Said::Cancelled];
+
+/// How much of each world is explored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// What every change is held against.
+    Short,
+    Long,
+}
+
+/// One world: who is in it, what may happen and how often.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    pub name: &'static str,
+    pub tasks: usize,
+    pub workers: u8,
+    /// Grants per task.
+    pub attempts: u32,
+    pub crashes: u8,
+    /// How long the coordinator is away after a crash.
+    pub gaps: &'static [u64],
+    pub restores: u8,
+    pub steps_back: u8,
+    pub policy: Policy,
+    /// Counted from the submission.
+    pub deadline_after: Option<Span>,
+    pub starts_after: Option<Span>,
+    /// The reports workers make; a world without any is one in which nobody ever calls.
+    pub says: &'static [Said],
+    /// Steps from the beginning; `None` explores to exhaustion.
+    pub depth: Option<usize>,
+    /// What cannot happen in this world, and why. Every other mark must be met.
+    pub never: &'static [Impossible],
+}
+
+/// Marks that a world without something cannot meet: no deadline, no restore, no second task.
+pub type Impossible = &'static [&'static str];
+
+const WITHOUT_LIMITS: Impossible = &[
+    "because ATTEMPT_TIMEOUT",
+    "because DEADLINE_EXCEEDED",
+    "queued to failed, deadline",
+    "retry to failed, deadline",
+];
+const WITHOUT_RESTORES: Impossible = &["a lease of an earlier epoch is refused"];
+const WITHOUT_CRASHES: Impossible = &["a lease is extended after a gap"];
+const WITHOUT_A_SECOND_TASK: Impossible = &["refused: task not found"];
+const WITHOUT_EVERY_REPORT: Impossible =
+    &["CANCELLED committed", "because CANCELLED_BY_WORKER", "because NOT_RETRYABLE"];
+const WITHOUT_CALLS: Impossible = &[
+    "FAILED committed",
+    "SUCCEEDED committed",
+    "a heartbeat is refused because the lease ran out",
+    "a late report is refused",
+    "a report is refused because the cancel came first",
+    "alive",
+    "alive, told to stop",
+    "attempt ended CANCELLED",
+    "attempt ended FAILED",
+    "attempt ended SUCCEEDED",
+    "because ATTEMPTS_EXHAUSTED",
+    "committed again",
+    "refused: attempt already completed",
+    "refused: attempt superseded",
+    "refused: attempt unknown",
+    "refused: conflicting report",
+    "refused: task already terminal",
+    "refused: task expired",
+    "refused: unknown lease",
+    "refused: worker mismatch",
+    "running to cancelled, reported",
+    "running to failed, reported",
+    "running to retry, handed back",
+    "running to retry, reported",
+    "running to succeeded, reported",
+    "start acknowledged",
+];
+
+impl Bounds {
+    /// Every mark this world need not meet.
+    pub fn impossible(&self) -> impl Iterator<Item = &'static str> {
+        self.never.iter().flat_map(|marks| marks.iter().copied())
+    }
+
+    pub(crate) fn policy_at(&self, now: Time) -> Policy {
+        let deadline = self.deadline_after.map(|after| now.plus(after));
+        Policy { deadline, ..self.policy.clone() }
+    }
+}
+
+/// Every world that is explored, in the order in which it is reported.
+pub fn all(extent: Extent) -> Vec<Bounds> {
+    vec![
+        one_task_three_workers(extent),
+        two_tasks_two_workers(extent),
+        limits_and_clocks(extent),
+        restored(extent),
+        nobody_answers(),
+    ]
+}
+
+fn millis(count: u64) -> Span {
+    Span::from_millis(count)
+}
+
+/// Backoffs of one and two units, without jitter, since half of one is none.
+fn policy(lease: u64, grace: u64, tries: u32) -> Policy {
+    Policy {
+        lease: millis(lease),
+        heartbeat_every: millis(1),
+        cancel_grace: millis(grace),
+        failures_max: tries,
+        lost_max: tries,
+        retry_base: millis(1),
+        retry_cap: millis(2),
+        attempt_limit: None,
+        deadline: None,
+        seed: Some(0),
+    }
+}
+
+/// One task, three workers, three attempts, crashes: leases, cancels and retries in every order.
+pub fn one_task_three_workers(extent: Extent) -> Bounds {
+    let (lease, attempts) = match extent {
+        Extent::Short => (3, 3),
+        Extent::Long => (4, 5),
+    };
+    Bounds {
+        name: "one task, three workers",
+        tasks: 1,
+        workers: 3,
+        attempts,
+        crashes: 2,
+        gaps: &[1, 5],
+        restores: 0,
+        steps_back: 0,
+        policy: policy(lease, 2, 3),
+        deadline_after: None,
+        starts_after: None,
+        says: EVERY_REPORT,
+        depth: None,
+        never: &[WITHOUT_LIMITS, WITHOUT_RESTORES, WITHOUT_A_SECOND_TASK],
+    }
+}
+
+/// Two tasks between two workers: nothing that is said of one may touch the other.
+pub fn two_tasks_two_workers(extent: Extent) -> Bounds {
+    let depth = match extent {
+        Extent::Short => 13,
+        Extent::Long => 17,
+    };
+    Bounds {
+        name: "two tasks, two workers",
+        tasks: 2,
+        workers: 2,
+        attempts: 2,
+        crashes: 1,
+        gaps: &[3],
+        policy: policy(2, 1, 2),
+        says: &[Said::Succeeded, Said::Failed],
+        depth: Some(depth),
+        never: &[WITHOUT_LIMITS, WITHOUT_RESTORES, WITHOUT_EVERY_REPORT],
+        ..one_task_three_workers(extent)
+    }
+}
+
+/// A deadline, an attempt's limit, a later start, a grace longer than the lease, and a clock that
+/// is set back.
+pub fn limits_and_clocks(extent: Extent) -> Bounds {
+    let (workers, deadline) = match extent {
+        Extent::Short => (2, 7),
+        Extent::Long => (3, 9),
+    };
+    Bounds {
+        name: "limits and clocks",
+        workers,
+        crashes: 1,
+        gaps: &[2],
+        steps_back: 1,
+        policy: Policy { attempt_limit: Some(millis(4)), ..policy(2, 3, 2) },
+        deadline_after: Some(millis(deadline)),
+        starts_after: Some(millis(1)),
+        never: &[WITHOUT_RESTORES, WITHOUT_A_SECOND_TASK],
+        ..one_task_three_workers(extent)
+    }
+}
+
+/// A store that is replaced by an older copy of itself: what it forgot has no authority.
+pub fn restored(extent: Extent) -> Bounds {
+    let (attempts, restores) = match extent {
+        Extent::Short => (2, 1),
+        Extent::Long => (3, 2),
+    };
+    Bounds {
+        name: "restored from a backup",
+        workers: 2,
+        attempts,
+        crashes: 0,
+        gaps: &[],
+        restores,
+        policy: policy(2, 2, 2),
+        says: &[Said::Succeeded, Said::Failed],
+        never: &[WITHOUT_LIMITS, WITHOUT_CRASHES, WITHOUT_EVERY_REPORT],
+        ..one_task_three_workers(extent)
+    }
+}
+
+/// Grants that nobody ever answers, until the task is given up.
+pub fn nobody_answers() -> Bounds {
+    Bounds {
+        name: "nobody answers",
+        workers: 1,
+        attempts: verdict::policy::UNDELIVERED_MAX + 2,
+        crashes: 2,
+        says: &[],
+        never: &[
+            WITHOUT_LIMITS,
+            WITHOUT_RESTORES,
+            WITHOUT_A_SECOND_TASK,
+            WITHOUT_EVERY_REPORT,
+            WITHOUT_CALLS,
+        ],
+        ..one_task_three_workers(Extent::Short)
+    }
+}

@@ -1,0 +1,59 @@
+//! The short form of every world: every property holds, every mark is met.
+
+use std::collections::BTreeSet;
+
+use tenure_model::{Bounds, Extent, explore, marks, worlds};
+
+/// One thread each: the tests run beside each other.
+fn prove(bounds: Bounds) {
+    let outcome = explore(bounds, 1);
+    assert!(outcome.is_proof(), "{outcome}");
+    // A world without choices would prove nothing.
+    assert!(outcome.unique > 10_000, "{outcome}");
+}
+
+#[test]
+fn one_task_and_three_workers() {
+    // leases, reports, counts and cancels, in every
+    // order, with calls that are lost, repeated and late.
+    prove(worlds::one_task_three_workers(Extent::Short));
+}
+
+#[test]
+fn two_tasks_and_two_workers() {
+    // S0-40, W-1: nothing that is said of one task touches the lease of another.
+    prove(worlds::two_tasks_two_workers(Extent::Short));
+}
+
+#[test]
+fn limits_and_a_clock_that_is_set_back() {
+    // S2-113, W-21, W-31: deadline and attempt limit, whatever the clock does.
+    prove(worlds::limits_and_clocks(Extent::Short));
+}
+
+#[test]
+fn a_store_restored_from_a_backup() {
+    // S3-24, R-1: what was granted before a restore has no authority, and fences still grow.
+    prove(worlds::restored(Extent::Short));
+}
+
+#[test]
+fn grants_that_nobody_answers() {
+    // S2-100, W-19: a task that no worker ever answers is given up.
+    prove(worlds::nobody_answers());
+}
+
+#[test]
+fn whatever_can_happen_must_happen_in_some_world() {
+    let worlds = worlds::all(Extent::Short);
+    let all: BTreeSet<String> = marks::all().into_iter().collect();
+    for bounds in &worlds {
+        for mark in bounds.impossible() {
+            assert!(all.contains(mark), "{} names no mark: {mark}", bounds.name);
+        }
+    }
+    for mark in &all {
+        let somewhere = worlds.iter().any(|bounds| !bounds.impossible().any(|never| never == mark));
+        assert!(somewhere, "no world has to meet: {mark}");
+    }
+}
