@@ -1,7 +1,8 @@
 //! `tenure config`: which settings count here, and where each comes from.
 //!
-//! The order is the same everywhere: a flag, then the environment, then the profile that `tenure dev`
-//! wrote, then the default. Nothing is asked of a server, and no secret is shown.
+//! For the server a flag wins over the environment, that over the config file, and that over the default;
+//! for the commands that talk to one, the profile that `tenure dev` wrote stands where the file stands. Nothing
+//! is asked of a server, and no secret is shown.
 
 use clap::CommandFactory;
 use clap::parser::ValueSource;
@@ -9,29 +10,31 @@ use comfy_table::Cell;
 use serde::Serialize;
 
 use crate::args::{Arguments as Everything, Everywhere};
-use crate::exit::{Ended, Exit};
+use crate::exit::{Complaint, Ended, Exit};
 use crate::output::{self, Format};
 use crate::profile::{Connection, DEFAULT_URL, Profile};
-use crate::serve::{self, STORE_VARIABLE};
+use crate::serve;
+use crate::settings::{Found, Parsed, Settings};
 
+/// The flags of `serve`, so that one can see what they would change.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A store, as the commands take it that work on one
-    #[arg(long, value_name = "sqlite:PATH")]
-    store: Option<String>,
+    #[command(flatten)]
+    settings: Settings,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Setting {
-    setting: &'static str,
+    setting: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
     origin: String,
 }
 
-pub(crate) fn run(format: Format, everywhere: &Everywhere, arguments: &Arguments) -> Ended {
-    let settings = settings(everywhere, arguments)?;
+pub(crate) fn run(format: Format, parsed: &Parsed) -> Ended {
+    let mut settings = client_settings(&parsed.arguments.everywhere)?;
+    settings.extend(server_settings(parsed)?);
     if format == Format::Json {
         output::json(&settings)?;
         return Ok(Exit::Done);
@@ -45,10 +48,7 @@ pub(crate) fn run(format: Format, everywhere: &Everywhere, arguments: &Arguments
     Ok(Exit::Done)
 }
 
-fn settings(
-    everywhere: &Everywhere,
-    arguments: &Arguments,
-) -> Result<Vec<Setting>, crate::exit::Complaint> {
+fn client_settings(everywhere: &Everywhere) -> Result<Vec<Setting>, Complaint> {
     let path = Profile::path()?;
     let profile = Profile::read(&path)?;
     let file = format!("the profile {}", path.display());
@@ -64,31 +64,36 @@ fn settings(
         (None, Some(_)) => file,
         (None, None) => "no flag, no variable, no profile for this server".to_owned(),
     };
-    let store_from = match (&arguments.store, serve::store_of_environment()) {
-        (Some(_), _) => "the flag --store".to_owned(),
-        (None, Some(_)) => variable(STORE_VARIABLE),
-        (None, None) => "the default".to_owned(),
+    let authorities = everywhere.ca_file.as_ref();
+    let ca_from = match authorities {
+        Some(_) => given("ca_file", "--ca-file", "TENURE_CA_FILE"),
+        None => "the default".to_owned(),
     };
-    let store = serve::store_path(arguments.store.as_deref())?;
-    let signing_key = store.with_extension("key");
+    let setting = |name: &str, value, origin| Setting { setting: name.to_owned(), value, origin };
     Ok(vec![
-        Setting { setting: "url", value: Some(url), origin: url_from },
-        Setting {
-            setting: "key",
-            value: key.map(|found| public_part(&found.key)),
-            origin: key_from,
-        },
-        Setting {
-            setting: "store",
-            value: Some(format!("sqlite:{}", store.display())),
-            origin: store_from,
-        },
-        Setting {
-            setting: "signing key",
-            value: Some(signing_key.display().to_string()),
-            origin: "beside the store".to_owned(),
-        },
+        setting("url", Some(url), url_from),
+        setting("key", key.map(|found| public_part(&found.key)), key_from),
+        setting("ca-file", authorities.map(|file| file.display().to_string()), ca_from),
     ])
+}
+
+fn server_settings(parsed: &Parsed) -> Result<Vec<Setting>, Complaint> {
+    let mut settings = Vec::new();
+    for Found { name, value, origin } in parsed.settings() {
+        if name != "store" {
+            settings.push(Setting { setting: name, value, origin });
+            continue;
+        }
+        let store = serve::store_path(value.as_deref())?;
+        let value = Some(format!("sqlite:{}", store.display()));
+        settings.push(Setting { setting: name, value, origin });
+        settings.push(Setting {
+            setting: "signing key".to_owned(),
+            value: Some(store.with_extension("key").display().to_string()),
+            origin: "beside the store".to_owned(),
+        });
+    }
+    Ok(settings)
 }
 
 /// Whether a value came by a flag or by the environment; only the parser knows.

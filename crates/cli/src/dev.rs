@@ -2,12 +2,12 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use coordinator::Plaintext;
+use coordinator::{Plaintext, Retention};
 use store::Ahead;
 
 use crate::exit::{Complaint, Ended};
 use crate::output::{self, BOLD, FAINT, Format};
-use crate::profile::Profile;
+use crate::profile::{self, Profile};
 use crate::serve::{self, KeyWish, Ready, Server, Wishes};
 
 #[derive(Debug, clap::Args)]
@@ -31,12 +31,13 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
     let server = Server::start(Wishes {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port)),
         port_flag: "--port",
-        store: serve::store_path(arguments.store.as_deref())?,
+        store: store(arguments.store)?,
         ahead: if arguments.accept_clock { Ahead::Accept } else { Ahead::Refuse },
         key: KeyWish::OneUnlessKnown(remembered),
         tls: None,
         plaintext: Plaintext::OnLoopback,
         public_url: None,
+        retention: Retention::FOR_EVER,
     })
     .await?;
     let api_key = server.ready.api_key.clone().expect("dev asks for a key it can show");
@@ -46,6 +47,14 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
         Format::People => greet(&server.ready, &api_key, &path)?,
     }
     server.until_told().await
+}
+
+/// Not the one of a config file: that is a service's, and this is a playground.
+fn store(given: Option<String>) -> Result<std::path::PathBuf, Complaint> {
+    match given.or_else(serve::store_of_environment) {
+        Some(given) => serve::store_path(Some(&given)),
+        None => profile::default_store(),
+    }
 }
 
 fn greet(ready: &Ready, key: &str, profile: &std::path::Path) -> Result<(), Complaint> {

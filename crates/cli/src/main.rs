@@ -24,6 +24,7 @@ mod retention;
 mod runs;
 mod serve;
 mod server;
+mod settings;
 mod span;
 mod submit;
 mod tour;
@@ -32,11 +33,12 @@ mod work;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
 use args::{Arguments, Command, Everywhere};
 use exit::{Complaint, Ended, Exit};
 use output::Format;
+use settings::Parsed;
 
 /// Deciding is mostly small values that live for one batch: a sixth of the server's time went into the
 /// system's allocator.
@@ -44,12 +46,13 @@ use output::Format;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let format = if arguments.everywhere.json { Format::Json } else { Format::People };
-    let ended = match arguments.command {
-        None => help(),
-        Some(command) => execute(command, format, &arguments.everywhere),
+    let parsed = settings::parse();
+    let format = match &parsed {
+        Ok(parsed) if parsed.arguments.everywhere.json => Format::Json,
+        Ok(_) => Format::People,
+        Err(_) => format_wanted(),
     };
+    let ended = parsed.and_then(|parsed| start(parsed, format));
     ExitCode::from(match ended {
         Ok(exit) => exit.code(),
         Err(complaint) => {
@@ -57,6 +60,23 @@ fn main() -> ExitCode {
             complaint.exit.code()
         }
     })
+}
+
+/// What the command line wants, when it cannot be understood as a whole.
+fn format_wanted() -> Format {
+    let is_json = std::env::args_os().any(|argument| argument == "--json");
+    if is_json { Format::Json } else { Format::People }
+}
+
+fn start(parsed: Parsed, format: Format) -> Ended {
+    if let Some(Command::Config(_)) = &parsed.arguments.command {
+        return config::run(format, &parsed);
+    }
+    let Arguments { everywhere, command } = parsed.arguments;
+    match command {
+        None => help(),
+        Some(command) => execute(command, format, &everywhere),
+    }
 }
 
 fn help() -> Ended {
@@ -96,7 +116,7 @@ async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => completions::man(format, &arguments),
         Command::Prune(arguments) => retention::run(format, &arguments),
-        Command::Config(arguments) => config::run(format, everywhere, &arguments),
+        Command::Config(_) => unreachable!("shown before there is a runtime"),
         Command::TourWorker(arguments) => tour::worker::run(connect()?, arguments).await,
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use coordinator::admit::{NewKey, Role};
 use coordinator::server::Limits;
-use coordinator::{OsEntropy, Plaintext, ServeError, ServeOptions, TlsFiles};
+use coordinator::{OsEntropy, Plaintext, Retention, ServeError, ServeOptions, TlsFiles};
 use serde::Serialize;
 use store::sqlite::{Options, SqliteStore};
 use store::{Ahead, Browse, Failure, FailureKind, Store, SystemClock};
@@ -20,39 +20,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::exit::{Complaint, Ended, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::profile::{self, Profile};
+use crate::settings::{self, Settings};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Where to listen; beyond this machine itself only with a certificate
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
-    listen: SocketAddr,
-    /// The certificate to show, with its chain, as PEM; read again when it changes and on SIGHUP
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "TENURE_TLS_CERT",
-        hide_env = true,
-        requires = "tls_key"
-    )]
-    tls_cert: Option<PathBuf>,
-    /// The certificate's private key, as PEM
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "TENURE_TLS_KEY",
-        hide_env = true,
-        requires = "tls_cert"
-    )]
-    tls_key: Option<PathBuf>,
-    /// Listen beyond this machine without a certificate: everybody on the way can read keys and payloads
-    #[arg(long, conflicts_with = "tls_cert")]
-    insecure_plaintext: bool,
-    /// What workers are told to call, when it is not the address listened on
-    #[arg(long, value_name = "URL", env = "TENURE_PUBLIC_URL", hide_env = true)]
-    public_url: Option<String>,
-    /// Where to keep everything [default: tenure.db in the state directory]
-    #[arg(long, value_name = "sqlite:PATH")]
-    store: Option<String>,
+    #[command(flatten)]
+    settings: Settings,
     /// Remember address and key for the other commands, as `tenure dev` does
     #[arg(long)]
     write_profile: bool,
@@ -66,15 +39,17 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
     log(Loudness::Serve);
+    let settings = &arguments.settings;
     let server = Server::start(Wishes {
-        listen: arguments.listen,
+        listen: settings.listen,
         port_flag: "--listen",
-        store: store_path(arguments.store.as_deref())?,
+        store: store_path(settings.store.as_deref())?,
         ahead: if arguments.accept_clock { Ahead::Accept } else { Ahead::Refuse },
         key: key_wish(&arguments)?,
-        tls: tls_files(&arguments),
-        plaintext: plaintext(&arguments),
-        public_url: arguments.public_url.clone(),
+        tls: tls_files(settings)?,
+        plaintext: plaintext(settings),
+        public_url: settings.public_url.clone(),
+        retention: retention(settings),
     })
     .await?;
     if arguments.write_profile
@@ -91,13 +66,32 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
     server.until_told().await
 }
 
-fn tls_files(arguments: &Arguments) -> Option<TlsFiles> {
-    let (certificate, key) = (arguments.tls_cert.clone()?, arguments.tls_key.clone()?);
-    Some(TlsFiles { certificate, key })
+/// Both or neither, wherever each was said.
+fn tls_files(settings: &Settings) -> Result<Option<TlsFiles>, Complaint> {
+    let files = match (settings.tls_cert.clone(), settings.tls_key.clone()) {
+        (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
+        (None, None) => None,
+        (Some(_), None) | (None, Some(_)) => {
+            let sentence = "a certificate and its private key belong together";
+            return Err(Complaint::usage("certificate", sentence)
+                .hint("give both --tls-cert and --tls-key, or neither"));
+        }
+    };
+    if files.is_some() && settings.insecure_plaintext {
+        let sentence = "a server shows a certificate or speaks plain HTTP, not both";
+        return Err(Complaint::usage("certificate", sentence)
+            .hint("leave out --tls-cert and --tls-key, or --insecure-plaintext"));
+    }
+    Ok(files)
 }
 
-fn plaintext(arguments: &Arguments) -> Plaintext {
-    if arguments.insecure_plaintext { Plaintext::Anywhere } else { Plaintext::OnLoopback }
+fn plaintext(settings: &Settings) -> Plaintext {
+    if settings.insecure_plaintext { Plaintext::Anywhere } else { Plaintext::OnLoopback }
+}
+
+fn retention(settings: &Settings) -> Retention {
+    let millis = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    Retention::of(settings.retain_for.map(millis), settings.retain_runs)
 }
 
 fn key_wish(arguments: &Arguments) -> Result<KeyWish, Complaint> {
@@ -132,6 +126,7 @@ pub(crate) struct Wishes {
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) plaintext: Plaintext,
     pub(crate) public_url: Option<String>,
+    pub(crate) retention: Retention,
 }
 
 /// Whether a key is made. Only a key that is made now can be shown: the store keeps digests.
@@ -179,6 +174,7 @@ impl Server {
         let (api_key, new_keys) = choose_key(&store, wishes.key).await?;
         let mut options = ServeOptions::new(wishes.listen, path.with_extension("key"));
         options.new_keys = new_keys;
+        options.coordinator.retention = wishes.retention;
         let scheme = if wishes.tls.is_some() { "https" } else { "http" };
         options.callback_base_url = wishes.public_url.clone();
         (options.tls, options.plaintext) = (wishes.tls, wishes.plaintext);
@@ -391,11 +387,20 @@ pub(crate) fn store_of_environment() -> Option<String> {
     std::env::var(STORE_VARIABLE).ok().filter(|value| !value.is_empty())
 }
 
-/// Where the store lies: `sqlite:PATH` or a plain path from the flag, else from the environment, else the default.
+/// Where the store lies: `sqlite:PATH` or a plain path from the flag, else from the environment, else from the
+/// config file, else the default.
 pub(crate) fn store_path(given: Option<&str>) -> Result<PathBuf, Complaint> {
-    let environment = store_of_environment();
-    let Some(given) = given.or(environment.as_deref()) else { return profile::default_store() };
-    let path = given.strip_prefix("sqlite:").unwrap_or(given);
+    let given = given.filter(|given| !given.is_empty()).map(str::to_owned);
+    let elsewhere = || match store_of_environment() {
+        Some(named) => Ok(Some(named)),
+        None => settings::store_of_file(),
+    };
+    let given = match given {
+        Some(given) => Some(given),
+        None => elsewhere()?,
+    };
+    let Some(given) = given else { return profile::default_store() };
+    let path = given.strip_prefix("sqlite:").unwrap_or(&given);
     if path.is_empty() || path.contains("://") {
         let sentence = format!("`{given}` is not a store this version knows");
         return Err(Complaint::usage("unknown_store", sentence).hint("write --store sqlite:PATH"));

@@ -28,3 +28,4 @@ pub use coordinator::{Coordinator, Ended, Host, Options};
 pub use ids::{Entropy, OsEntropy, SeededEntropy};
 pub use item::{Answered, Granted, Outage, Poll, Reply, Shortage, Submission, Trouble};
 pub use server::{Plaintext, ServeError, ServeOptions, Server, TlsFiles, serve};
+pub use verdict::Retention;

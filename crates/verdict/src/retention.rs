@@ -30,6 +30,14 @@ impl Retention {
     /// The youngest end that may be forgotten.
     pub const AGE_MIN: Span = KEY_WINDOW;
 
+    pub const fn of(age_ms: Option<u64>, tasks: Option<u64>) -> Self {
+        let age = match age_ms {
+            Some(millis) => Some(Span::from_millis(millis)),
+            None => None,
+        };
+        Self { age, tasks }
+    }
+
     pub fn stock(&self, ended: u64) -> Stock {
         match self.tasks {
             Some(tasks) if ended > tasks => Stock::Over,

@@ -68,3 +68,52 @@ fn the_variable_says_where_the_store_lies_for_every_command() {
     assert_eq!(output.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&output.stderr).contains("from-environment.db"), "{output:?}");
 }
+
+#[test]
+fn a_flag_wins_over_the_variable_and_that_over_the_file() {
+    let home = Home::new();
+    let file = home.path().join("mine.toml");
+    let text =
+        "listen = \"127.0.0.1:7\"\nretain-for = \"30d\"\nretain-runs = 5\nstore = \"of-file.db\"";
+    std::fs::write(&file, text).unwrap();
+    let from_file = format!("the file {}", file.display());
+    let path = file.to_str().unwrap();
+    let environment = [("TENURE_CONFIG", path), ("TENURE_RETAIN_FOR", "60d")];
+    let shown = config(&home, &environment, &["--listen", "127.0.0.1:8"]);
+    assert_eq!(setting(&shown, "listen"), ("127.0.0.1:8", "the flag --listen"));
+    assert_eq!(setting(&shown, "retain-for"), ("60d", "the variable TENURE_RETAIN_FOR"));
+    assert_eq!(setting(&shown, "retain-runs"), ("5", from_file.as_str()));
+    assert_eq!(setting(&shown, "store"), ("sqlite:of-file.db", from_file.as_str()));
+    assert_eq!(setting(&shown, "public-url"), ("none", "the default"));
+    let by_flag = config(&home, &[("TENURE_CONFIG", "nowhere.toml")], &["--config", path]);
+    assert_eq!(setting(&by_flag, "retain-for"), ("30d", from_file.as_str()));
+}
+
+#[test]
+fn a_server_follows_its_file_and_so_do_the_commands_that_work_on_its_store() {
+    let home = Home::new();
+    let text = "listen = \"127.0.0.1:0\"\nstore = \"sqlite:of-file.db\"\nretain-for = \"30d\"\n";
+    std::fs::write(home.path().join("mine.toml"), text).unwrap();
+    let mut server =
+        crate::home::Process::start(home.tenure(&["serve", "--json", "--config", "mine.toml"]));
+    let ready = server.line();
+    assert!(ready["store"].as_str().unwrap().ends_with("/of-file.db"), "{ready}");
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), 0);
+    let verified = home.tenure(&["verify"]).env("TENURE_CONFIG", "mine.toml").output().unwrap();
+    assert!(String::from_utf8_lossy(&verified.stdout).contains("of-file.db"), "{verified:?}");
+}
+
+#[test]
+fn a_file_with_a_mistake_is_refused_with_the_remedy() {
+    let home = Home::new();
+    std::fs::write(home.path().join("typo.toml"), "lisen = \"127.0.0.1:0\"\n").unwrap();
+    let refused = home.run(&["serve", "--config", "typo.toml"]);
+    refused.complains(2, "unknown_setting", "`lisen`", "did you mean `listen`?");
+    home.run(&["serve", "--config", "nowhere.toml"]).complains(
+        3,
+        "config_unreadable",
+        "nowhere.toml",
+        "TENURE_CONFIG",
+    );
+}

@@ -92,18 +92,23 @@ fn the_unit_starts_the_server_with_flags_it_knows_and_waits_for_its_drain() {
     let start =
         unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/tenure ")).unwrap();
     let home = Home::new();
+    // The file as it is installed, but for the port and the folder of this test.
     let store = format!("sqlite:{}", home.path().join("tenure.db").display());
+    let settings = deployed("tenure.toml")
+        .replace("127.0.0.1:7400", "127.0.0.1:0")
+        .replace("sqlite:/var/lib/tenure/tenure.db", &store);
+    std::fs::write(home.path().join("tenure.toml"), settings).unwrap();
     let arguments: Vec<&str> = start
         .split(' ')
         .map(|argument| match argument {
-            "127.0.0.1:7400" => "127.0.0.1:0",
-            "sqlite:/var/lib/tenure/tenure.db" => &store,
+            "/etc/tenure/tenure.toml" => "tenure.toml",
             other => other,
         })
         .chain(["--json"])
         .collect();
     let mut server = Process::start(home.tenure(&arguments));
-    assert!(server.line()["url"].is_string());
+    let ready = server.line();
+    assert_eq!((ready["url"].is_string(), &ready["store"]), (true, &store.into()));
     server.signal("TERM");
     assert_eq!(server.exit_code(), 0);
     for setting in [

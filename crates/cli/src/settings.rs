@@ -1,0 +1,347 @@
+//! What a server can be told, declared once.
+//!
+//! Every field of [`Settings`] is a flag of `tenure serve`, a variable `TENURE_<NAME>`, a key of the
+//! config file and a row of `tenure config`: the parser's own definition is read for all four, and the
+//! tests below compare it with the documentation. A flag wins over the variable, the variable over the
+//! file, the file over the default.
+//!
+//! What is asked for once (a new key, a written profile) is no setting and stands with `serve`.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches};
+
+use crate::args::Arguments;
+use crate::exit::{Complaint, Exit};
+use crate::span;
+
+/// Where the file is looked for when nobody says.
+pub(crate) const DEFAULT_FILE: &str = "/etc/tenure/tenure.toml";
+
+/// Says where the file is; the one thing the file itself cannot say.
+const FILE_VARIABLE: &str = "TENURE_CONFIG";
+const FILE_ARGUMENT: &str = "config";
+
+/// A file of settings is a page of text; more is another file.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// The commands that take settings.
+const TAKERS: [&str; 2] = ["serve", "config"];
+
+/// What ended less than this ago may still be asked about.
+const RETAIN_MIN: Duration = Duration::from_secs(24 * 3600);
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Settings {
+    /// The file that says what no flag and no variable does [default: /etc/tenure/tenure.toml if it is there]
+    #[arg(long, value_name = "FILE", env = FILE_VARIABLE, hide_env = true)]
+    config: Option<PathBuf>,
+    /// Where to listen; beyond this machine itself only with a certificate
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "TENURE_LISTEN",
+        hide_env = true,
+        default_value = "127.0.0.1:7400"
+    )]
+    pub(crate) listen: SocketAddr,
+    /// The certificate to show, with its chain, as PEM; read again when it changes and on SIGHUP
+    #[arg(long, value_name = "FILE", env = "TENURE_TLS_CERT", hide_env = true)]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key, as PEM
+    #[arg(long, value_name = "FILE", env = "TENURE_TLS_KEY", hide_env = true)]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Listen beyond this machine without a certificate: everybody on the way can read keys and payloads
+    #[arg(long, env = "TENURE_INSECURE_PLAINTEXT", hide_env = true)]
+    pub(crate) insecure_plaintext: bool,
+    /// What workers are told to call, when it is not the address listened on
+    #[arg(long, value_name = "URL", env = "TENURE_PUBLIC_URL", hide_env = true)]
+    pub(crate) public_url: Option<String>,
+    /// Where to keep everything [default: tenure.db in the state directory]
+    #[arg(long, value_name = "sqlite:PATH", env = "TENURE_STORE", hide_env = true)]
+    pub(crate) store: Option<String>,
+    /// Forget runs that ended longer ago than this; at least 24h [default: keep them]
+    #[arg(
+        long,
+        value_name = "SPAN",
+        env = "TENURE_RETAIN_FOR",
+        hide_env = true,
+        value_parser = retain_for
+    )]
+    pub(crate) retain_for: Option<Duration>,
+    /// Forget ended runs beyond so many, the first submitted first, but none before 24h [default: keep them]
+    #[arg(long, value_name = "N", env = "TENURE_RETAIN_RUNS", hide_env = true)]
+    pub(crate) retain_runs: Option<u64>,
+}
+
+fn retain_for(text: &str) -> Result<Duration, String> {
+    let span = span::parse(text)?;
+    if span < RETAIN_MIN {
+        return Err(
+            "what ended less than a day ago may still be asked about; give 24h or more".to_owned()
+        );
+    }
+    Ok(span)
+}
+
+/// What was typed, with what the environment and the file add.
+pub(crate) struct Parsed {
+    pub(crate) arguments: Arguments,
+    matches: ArgMatches,
+    file: Option<ConfigFile>,
+}
+
+/// One setting as it counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) name: String,
+    pub(crate) value: Option<String>,
+    pub(crate) origin: String,
+}
+
+/// Reads the command line, and for commands that take settings the file, too. Ends the process for
+/// `--help` and for what the parser refuses.
+pub(crate) fn parse() -> Result<Parsed, Complaint> {
+    let plain = Arguments::command().get_matches();
+    let taker = plain.subcommand_name().and_then(|name| TAKERS.iter().find(|it| **it == name));
+    let Some(taker) = taker else { return Parsed::of(plain, None) };
+    let given = plain.subcommand().and_then(|(_, found)| found.get_one::<PathBuf>(FILE_ARGUMENT));
+    let Some(file) = ConfigFile::find(given.map(PathBuf::as_path))? else {
+        return Parsed::of(plain, None);
+    };
+    let layered = Arguments::command().mut_subcommand(*taker, |command| file.beneath(command));
+    Parsed::of(layered.get_matches(), Some(file))
+}
+
+impl Parsed {
+    fn of(matches: ArgMatches, file: Option<ConfigFile>) -> Result<Parsed, Complaint> {
+        let arguments = Arguments::from_arg_matches(&matches)
+            .expect("what the parser took is what the definition says");
+        Ok(Parsed { arguments, matches, file })
+    }
+
+    /// Every setting with its value and where that comes from, for a command that takes settings.
+    pub(crate) fn settings(&self) -> Vec<Found> {
+        let Some((_, matches)) = self.matches.subcommand() else { return Vec::new() };
+        let find = |name: String| {
+            let id = name.replace('-', "_");
+            let raw = matches.get_raw(&id).and_then(|mut values| values.next());
+            let value = raw.map(|value| value.to_string_lossy().into_owned());
+            let origin = match (matches.value_source(&id), &self.file) {
+                (Some(ValueSource::CommandLine), _) => format!("the flag --{name}"),
+                (Some(ValueSource::EnvVariable), _) => {
+                    format!("the variable {}", variable(&name))
+                }
+                (_, Some(file)) if file.values.contains_key(&name) => {
+                    format!("the file {}", file.path.display())
+                }
+                _ => "the default".to_owned(),
+            };
+            Found { name, value, origin }
+        };
+        names().into_iter().map(find).collect()
+    }
+}
+
+/// The keys a file may have, as they are written there and behind `--`.
+fn names() -> Vec<String> {
+    let long = |argument: &clap::Arg| argument.get_long().map(str::to_owned);
+    definition().get_arguments().filter_map(long).filter(|name| name != FILE_ARGUMENT).collect()
+}
+
+fn definition() -> Command {
+    Settings::augment_args(Command::new("settings").no_binary_name(true).disable_help_flag(true))
+}
+
+fn variable(name: &str) -> String {
+    format!("TENURE_{}", name.to_uppercase().replace('-', "_"))
+}
+
+/// The store that the file names, for the commands that work on a store and take no settings.
+pub(crate) fn store_of_file() -> Result<Option<String>, Complaint> {
+    let given = std::env::var_os(FILE_VARIABLE).map(PathBuf::from);
+    let file = ConfigFile::find(given.as_deref())?;
+    Ok(file.and_then(|file| file.values.get("store").cloned()))
+}
+
+/// A file whose every key is a setting and whose every value can be used.
+#[derive(Debug)]
+struct ConfigFile {
+    path: PathBuf,
+    /// As they would be typed behind the flag.
+    values: BTreeMap<String, String>,
+}
+
+impl ConfigFile {
+    /// The file somebody named, which must be there, or the one at its usual place, if it is.
+    fn find(given: Option<&Path>) -> Result<Option<ConfigFile>, Complaint> {
+        let usual = Path::new(DEFAULT_FILE);
+        match given {
+            Some(path) => ConfigFile::read(path).map(Some),
+            None if usual.exists() => ConfigFile::read(usual).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn read(path: &Path) -> Result<ConfigFile, Complaint> {
+        let shown = path.display();
+        let unreadable = |why: String| {
+            Complaint::new(Exit::NotFound, "config_unreadable", format!("{shown}: {why}"))
+                .hint(format!("name another with --config or {FILE_VARIABLE}"))
+        };
+        let found = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
+        if found.len() > FILE_BYTES_MAX {
+            return Err(unreadable("is too large to be a file of settings".to_owned()));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+        ConfigFile::parse(path, &text)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<ConfigFile, Complaint> {
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            let sentence = format!("{} is not TOML: {}", path.display(), error.message());
+            Complaint::usage("config_syntax", with_line(sentence, text, error.span()))
+        })?;
+        let mut values = BTreeMap::new();
+        for (key, value) in table {
+            let value = check(path, &key, &value)?;
+            values.extend(value.map(|value| (key, value)));
+        }
+        Ok(ConfigFile { path: path.to_owned(), values })
+    }
+
+    /// Puts the file's values where the defaults are: below flags and variables.
+    fn beneath(&self, command: Command) -> Command {
+        self.values.iter().fold(command, |command, (name, value)| {
+            // The parser keeps references for the life of the process, and there is one file.
+            let value: &'static str = Box::leak(value.clone().into_boxed_str());
+            command.mut_arg(name.replace('-', "_"), |argument| argument.default_value(value))
+        })
+    }
+}
+
+fn with_line(sentence: String, text: &str, span: Option<std::ops::Range<usize>>) -> String {
+    let Some(before) = span.and_then(|span| text.get(..span.start)) else { return sentence };
+    format!("{sentence} (line {})", before.lines().count().max(1))
+}
+
+/// A value as it would be typed; `None` for a switch that is off.
+fn check(path: &Path, key: &str, value: &toml::Value) -> Result<Option<String>, Complaint> {
+    let shown = path.display();
+    let Some(argument) = argument(key) else { return Err(unknown(path, key)) };
+    let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
+    let wrong = |why: &str| {
+        Complaint::usage("config_value", format!("{shown}: `{key}` {why}"))
+            .hint("`tenure serve --help` says what each setting takes")
+    };
+    let text = match (value, is_switch) {
+        (toml::Value::Boolean(on), true) => return Ok(on.then(|| "true".to_owned())),
+        (_, true) => return Err(wrong("takes true or false")),
+        (toml::Value::String(text), false) => text.clone(),
+        (toml::Value::Integer(number), false) => number.to_string(),
+        (_, false) => return Err(wrong("takes a text in quotes or a number")),
+    };
+    match definition().try_get_matches_from([format!("--{key}={text}")]) {
+        Ok(_) => Ok(Some(text)),
+        Err(error) => {
+            let why = std::error::Error::source(&error).map(ToString::to_string);
+            let why = why.unwrap_or_else(|| "that is no value for it".to_owned());
+            Err(wrong(&format!("is `{text}`, but {why}")))
+        }
+    }
+}
+
+fn argument(key: &str) -> Option<clap::Arg> {
+    let is_it = |argument: &&clap::Arg| argument.get_long() == Some(key) && key != FILE_ARGUMENT;
+    definition().get_arguments().find(is_it).cloned()
+}
+
+fn unknown(path: &Path, key: &str) -> Complaint {
+    let likeness = |name: &String| (strsim::jaro_winkler(name, key) * 1000.0) as u32;
+    let nearest = names().into_iter().max_by_key(likeness).expect("there are settings");
+    let sentence = format!("{}: there is no setting `{key}`", path.display());
+    Complaint::usage("unknown_setting", sentence)
+        .hint(format!("did you mean `{nearest}`? `tenure config` lists them all"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../docs/operate/config.md");
+    const EXAMPLE: &str = include_str!("../../../deploy/tenure.toml");
+
+    fn read(text: &str) -> Result<ConfigFile, Complaint> {
+        ConfigFile::parse(Path::new("tenure.toml"), text)
+    }
+
+    #[test]
+    fn every_setting_has_a_variable_of_its_own_name() {
+        for argument in definition().get_arguments() {
+            let long = argument.get_long().expect("settings have long flags");
+            let env = argument.get_env().and_then(|env| env.to_str());
+            assert_eq!(env, Some(variable(long).as_str()), "--{long}");
+            assert_eq!(argument.get_id().as_str(), long.replace('-', "_"));
+        }
+    }
+
+    #[test]
+    fn the_page_and_the_example_name_every_setting() {
+        for name in names() {
+            let row = format!("| `{name}` | `--{name}` | `{}` |", variable(&name));
+            assert!(PAGE.contains(&row), "docs/operate/config.md has no row that begins {row}");
+            let line = EXAMPLE.lines().find(|line| {
+                let line = line.trim_start_matches('#').trim_start();
+                line.split_once(" = ").is_some_and(|(key, _)| key == name)
+            });
+            assert!(line.is_some(), "deploy/tenure.toml does not show {name}");
+        }
+    }
+
+    #[test]
+    fn the_example_can_be_used_as_it_is_and_with_everything_switched_on() {
+        assert!(read(EXAMPLE).unwrap().values.contains_key("store"));
+        let all: String = EXAMPLE
+            .lines()
+            .map(|line| line.strip_prefix("# ").filter(|it| it.contains(" = ")).unwrap_or(line))
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        let file = read(&all).unwrap();
+        let missing: Vec<String> =
+            names().into_iter().filter(|name| !file.values.contains_key(name)).collect();
+        assert_eq!(missing, ["insecure-plaintext"], "which the example has switched off");
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+        let refused = read("retain-fro = \"30d\"").unwrap_err();
+        assert_eq!(refused.code, "unknown_setting");
+        assert!(refused.sentence.contains("`retain-fro`"), "{refused:?}");
+        assert!(refused.hint.unwrap().contains("`retain-for`"));
+        // The file cannot say which file it is, and has no tables.
+        assert_eq!(read("config = \"x\"").unwrap_err().code, "unknown_setting");
+        assert_eq!(read("[server]\nlisten = \"x\"").unwrap_err().code, "unknown_setting");
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_used_is_refused_with_its_key() {
+        for (text, what) in [
+            ("listen = \"nowhere\"", "socket address"),
+            ("retain-for = \"1h\"", "24h"),
+            ("retain-runs = \"many\"", "digit"),
+            ("insecure-plaintext = \"yes\"", "true or false"),
+            ("store = true", "quotes"),
+        ] {
+            let refused = read(text).unwrap_err();
+            assert_eq!(refused.code, "config_value", "{text}");
+            assert!(refused.sentence.contains(what), "{text}: {}", refused.sentence);
+        }
+        let broken = read("listen = \"127.0.0.1:1\"\nstore =").unwrap_err();
+        assert_eq!(broken.code, "config_syntax");
+        assert!(broken.sentence.contains("line 2"), "{broken:?}");
+    }
+}
