@@ -29,7 +29,7 @@ use std::time::Duration;
 use store::{Failure, Store, Writer};
 use tokio::sync::{oneshot, watch as channel};
 use tokio::time::Instant;
-use verdict::Time;
+use verdict::{Retention, Time};
 
 use self::backoff::Backoff;
 use self::hearing::Hearing;
@@ -100,7 +100,6 @@ impl<S: Store> Carrier<S> {
         watch: Watch,
         metrics: Metrics,
         outage: channel::Sender<Option<Outage>>,
-        retention: verdict::Retention,
     ) -> Self {
         let now = store.now();
         Self {
@@ -113,12 +112,17 @@ impl<S: Store> Carrier<S> {
             polls: Polls::new(metrics.polls_waiting.clone()),
             metrics,
             hearing: Hearing::new(now),
-            retaining: Retaining::new(retention),
+            retaining: Retaining::new(Retention::FOR_EVER),
             unclaimed: Vec::new(),
             outage,
             more_due: true,
             swept_at: now,
         }
+    }
+
+    /// Forgets what the rule lets go, from the beginning.
+    pub(crate) fn retaining(self, retention: Retention) -> Self {
+        Self { retaining: Retaining::new(retention), ..self }
     }
 
     /// Recovers, says so, and carries until told to close or until the store fails.

@@ -110,8 +110,8 @@ impl<S: Store> Coordinator<S> {
             coordinator.watch.clone(),
             coordinator.metrics.clone(),
             short,
-            options.retention,
-        );
+        )
+        .retaining(options.retention);
         let (recovered, recovery) = oneshot::channel();
         host(options.host, carrier, recovered, end);
         recovery.await.map_err(|_| gone())??;

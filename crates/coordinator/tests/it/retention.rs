@@ -2,6 +2,8 @@
 //!
 //! Tokio's time is paused, so that pauses between slices take none; the store's clock moves by hand.
 
+#![expect(clippy::unwrap_used, reason = "a panic in a test is its report")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
