@@ -1,0 +1,463 @@
+//! Who may do what to whose: every route × every principal × every kind of object.
+//!
+//! The rows are compared with the description and with the routes that are really served, so that a new
+//! route without a row fails here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coordinator::SeededEntropy;
+use coordinator::admit::{NewKey, Role};
+use serde_json::{Value, json};
+use verdict::Scope;
+
+use super::site::{Got, Lease, Site, both, run, seconds};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wants {
+    Nobody,
+    Key(Role),
+    /// An admin key of default/default: what it changes is everybody's.
+    RootAdmin,
+    /// The token of the very task.
+    Token,
+}
+
+const CLIENT: Wants = Wants::Key(Role::Client);
+const WORKER: Wants = Wants::Key(Role::Worker);
+const ADMIN: Wants = Wants::Key(Role::Admin);
+
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    method: &'static str,
+    path: &'static str,
+    wants: Wants,
+    /// A body that would be taken.
+    body: Option<&'static str>,
+}
+
+const fn row(method: &'static str, path: &'static str, wants: Wants) -> Row {
+    Row { method, path, wants, body: None }
+}
+
+const fn post(path: &'static str, wants: Wants, body: &'static str) -> Row {
+    Row { method: "POST", path, wants, body: Some(body) }
+}
+
+const REPORT: &str = r#"{"attempt": 1, "workerId": "w1", "outcome": "SUCCEEDED"}"#;
+const CALL: &str = r#"{"attempt": 1, "workerId": "w1"}"#;
+
+const ROWS: &[Row] = &[
+    row("GET", "/livez", Wants::Nobody),
+    row("GET", "/readyz", Wants::Nobody),
+    row("GET", "/version", Wants::Nobody),
+    row("GET", "/metrics", Wants::Nobody),
+    row("GET", "/openapi.json", Wants::Nobody),
+    row("GET", "/errors/{page}", Wants::Nobody),
+    post("/v1/runs", CLIENT, r#"{"kind": "k", "queue": "elsewhere"}"#),
+    row("GET", "/v1/runs", CLIENT),
+    row("GET", "/v1/runs/{runId}", CLIENT),
+    post("/v1/runs/{runId}/cancel", CLIENT, "{}"),
+    row("GET", "/v1/runs/{runId}/history", CLIENT),
+    row("GET", "/v1/runs/{runId}/record", CLIENT),
+    row("GET", "/v1/runs/{runId}/explain", CLIENT),
+    row("GET", "/v1/queues", CLIENT),
+    post("/v1/leases", WORKER, r#"{"workerId": "w9", "queues": ["nothing"], "max": 1}"#),
+    post("/v1/reports", WORKER, r#"{"reports": []}"#),
+    post("/v1/heartbeats", WORKER, r#"{"heartbeats": []}"#),
+    post("/v1/tasks/{taskId}/started", Wants::Token, CALL),
+    post("/v1/tasks/{taskId}/heartbeat", Wants::Token, CALL),
+    post("/v1/tasks/{taskId}/completed", Wants::Token, REPORT),
+    post("/v1/keys", ADMIN, r#"{"roles": ["client"]}"#),
+    row("GET", "/v1/keys", ADMIN),
+    post("/v1/keys/{keyId}/rotate", ADMIN, r#"{"overlapMs": 0}"#),
+    row("POST", "/v1/keys/{keyId}/revoke", ADMIN),
+    post("/v1/signing-keys/rotate", Wants::RootAdmin, "{}"),
+    row("GET", "/v1/audit", ADMIN),
+];
+
+impl Row {
+    /// The kind of object that the path names.
+    fn object(&self) -> Option<&'static str> {
+        ["{runId}", "{taskId}", "{keyId}"].into_iter().find(|name| self.path.contains(name))
+    }
+}
+
+/// Whose object a call names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Own,
+    OtherWorkspace,
+    OtherTenant,
+    Nobodys,
+}
+
+const WHOSE: [Whose; 4] = [Whose::Own, Whose::OtherWorkspace, Whose::OtherTenant, Whose::Nobodys];
+
+/// One object of each kind in one scope, each with a word in it that nobody else may see.
+struct Objects {
+    key: String,
+    run: String,
+    lease: Lease,
+    /// Of a task that no cell is about.
+    other: Lease,
+    victim: String,
+    canary: String,
+}
+
+struct Principal {
+    name: &'static str,
+    credential: Option<String>,
+    is: Is,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Is {
+    /// Without a key that counts: nothing, something made up, ended, or of another class.
+    Nobody,
+    Key(Role),
+    /// The token of the own scope's task.
+    Token,
+}
+
+struct Scene {
+    objects: BTreeMap<&'static str, Objects>,
+    principals: Vec<Principal>,
+}
+
+const OWN: &str = "acme/main";
+const LAB: &str = "acme/lab";
+const RIVAL: &str = "rival/main";
+
+impl Scene {
+    async fn set(site: &Site) -> Self {
+        let mut objects = BTreeMap::new();
+        for scope in [OWN, LAB, RIVAL] {
+            objects.insert(scope, Objects::make(site, scope).await);
+        }
+        let mut principals = Vec::new();
+        let mut add = |name, is, credential: Option<String>| {
+            principals.push(Principal { name, credential, is });
+        };
+        add("nobody", Is::Nobody, None);
+        let unknown = NewKey::generate(&mut SeededEntropy::new(99), Scope::default(), &Role::ALL);
+        add("a key that we never made", Is::Nobody, Some(unknown.text().to_owned()));
+        add("a typing mistake", Is::Nobody, Some(format!("{}0", objects[OWN].key)));
+        for (name, role) in
+            [("a client", Role::Client), ("a worker", Role::Worker), ("an admin", Role::Admin)]
+        {
+            let key = make_key(site, OWN, json!([role.name()])).await.1;
+            add(name, Is::Key(role), Some(key));
+        }
+        for name in ["revoked", "rotated away", "expired"] {
+            add(name, Is::Nobody, Some(ended_key(site, name).await));
+        }
+        add("the task's token", Is::Token, Some(objects[OWN].lease.token.clone()));
+        let token = |scope| Some(objects[scope].other.token.clone());
+        add("another task's token", Is::Nobody, token(OWN));
+        add("another workspace's token", Is::Nobody, token(LAB));
+        add("another tenant's token", Is::Nobody, token(RIVAL));
+        Self { objects, principals }
+    }
+}
+
+async fn make_key(site: &Site, scope: &str, roles: Value) -> (String, String) {
+    let (tenant, workspace) = scope.split_once('/').unwrap();
+    let wanted = json!({"roles": roles, "tenantId": tenant, "workspaceId": workspace});
+    let made = site.post("/v1/keys", &site.admin_key, wanted).await;
+    let id = made.body["key"]["keyId"].as_str().unwrap_or_else(|| panic!("{made:?}"));
+    (id.to_owned(), made.text("secret"))
+}
+
+/// A key with every role of the own scope, which counts no more.
+async fn ended_key(site: &Site, how: &str) -> String {
+    let (id, secret) = make_key(site, OWN, json!(["client", "worker", "admin"])).await;
+    let path = |verb: &str| format!("/v1/keys/{id}/{verb}");
+    match how {
+        "revoked" => site.post(&path("revoke"), &site.admin_key, json!({})).await.ok(),
+        "rotated away" => {
+            site.post(&path("rotate"), &site.admin_key, json!({"overlapMs": 0})).await.ok()
+        }
+        _ => {
+            let now = site.get("/v1/runs/run_x").await.text("serverTime");
+            let now: wire::Time = serde_json::from_value(json!(now)).unwrap();
+            let end = wire::Time::from_ms(now.as_ms() + 1000);
+            let wanted = json!({"roles": ["client", "worker", "admin"], "tenantId": "acme",
+                "workspaceId": "main", "expiresAt": end});
+            let made = site.post("/v1/keys", &site.admin_key, wanted).await;
+            site.clock.advance(seconds(1));
+            return made.text("secret");
+        }
+    };
+    secret
+}
+
+impl Objects {
+    async fn make(site: &Site, scope: &str) -> Self {
+        let (_, key) = make_key(site, scope, json!(["client", "worker", "admin"])).await;
+        let canary = format!("canary-{}", scope.replace('/', "-"));
+        let wanted = json!({"goal": canary, "input": {"word": canary}, "leaseMs": 86_400_000,
+            "labels": {"word": canary}});
+        let mut leases = Vec::new();
+        for _ in 0..2 {
+            site.post("/v1/runs", &key, run(wanted.clone())).await.ok();
+            let poll = json!({"workerId": "w1", "queues": ["q"], "max": 1});
+            leases.extend(site.post("/v1/leases", &key, poll).await.leases());
+        }
+        let (other, lease) = (leases.pop().unwrap(), leases.pop().unwrap());
+        let run = lease.run.clone();
+        let (victim, _) = make_key(site, scope, json!(["client"])).await;
+        Self { key, run, lease, other, victim, canary }
+    }
+
+    /// What its owner sees of it, without the time of asking.
+    async fn seen(&self, site: &Site) -> Value {
+        let mut seen = site.get_as(&format!("/v1/runs/{}", self.run), &self.key).await.ok();
+        for beside in ["serverTime", "refused"] {
+            seen.as_object_mut().unwrap().remove(beside);
+        }
+        seen
+    }
+}
+
+/// What must come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    Admitted,
+    Problem(u16, &'static str),
+}
+
+fn expected(row: &Row, is: Is, whose: Whose) -> Expected {
+    match (row.wants, is) {
+        (Wants::Nobody, _) => Expected::Admitted,
+        (Wants::Token, Is::Token) if whose == Whose::Own => Expected::Admitted,
+        (Wants::Token, _) => Expected::Problem(401, "invalid_token"),
+        (_, Is::Nobody | Is::Token) => Expected::Problem(401, "unauthenticated"),
+        (Wants::RootAdmin, Is::Key(_)) => Expected::Problem(403, "forbidden"),
+        (Wants::Key(wanted), Is::Key(role)) if wanted != role => {
+            Expected::Problem(403, "forbidden")
+        }
+        (Wants::Key(_), Is::Key(_)) => reached(row, whose),
+    }
+}
+
+/// Administrators reach their tenant, everybody else their workspace.
+fn reached(row: &Row, whose: Whose) -> Expected {
+    match (row.object(), whose) {
+        (None, _) | (Some(_), Whose::Own) => Expected::Admitted,
+        (Some("{keyId}"), Whose::OtherWorkspace) => Expected::Admitted,
+        (Some("{keyId}"), _) => Expected::Problem(404, "key_not_found"),
+        (Some(_), _) => Expected::Problem(404, "run_not_found"),
+    }
+}
+
+impl Scene {
+    fn path(&self, row: &Row, whose: Whose) -> String {
+        let objects = match whose {
+            Whose::Own => Some(&self.objects[OWN]),
+            Whose::OtherWorkspace => Some(&self.objects[LAB]),
+            Whose::OtherTenant => Some(&self.objects[RIVAL]),
+            Whose::Nobodys => None,
+        };
+        let none = "00000000000000000000000000";
+        let (run, task, key) = match objects {
+            Some(it) => (it.run.clone(), it.lease.task.clone(), it.victim.clone()),
+            None => (format!("run_{none}"), format!("task_{none}"), none[..16].to_owned()),
+        };
+        let path = row.path.replace("{runId}", &run).replace("{taskId}", &task);
+        path.replace("{keyId}", &key).replace("{page}", "task-expired")
+    }
+
+    async fn ask(&self, site: &Site, row: &Row, principal: &Principal, whose: Whose) -> Got {
+        let mut request = site.request(row.method, &self.path(row, whose));
+        if let Some(credential) = &principal.credential {
+            request = request.bearer_auth(credential);
+        }
+        // An admitted call must not change what the next cells look at: the body is no JSON then, which
+        // only somebody learns whose call is looked at.
+        let is_admitted = expected(row, principal.is, whose) == Expected::Admitted;
+        if let Some(body) = row.body {
+            let body = if is_admitted { "not json" } else { body };
+            request = request.header("content-type", "application/json").body(body);
+        }
+        site.send(request).await
+    }
+}
+
+/// Neither turned away nor told that there is nothing. A running run has no record yet, which is no secret
+/// to its owner.
+fn is_admitted(got: &Got) -> bool {
+    let missing = ["run_not_found", "task_not_found", "key_not_found"];
+    ![401, 403].contains(&got.status) && !missing.iter().any(|code| got.body["error"] == *code)
+}
+
+/// What differs between any two answers, and what the caller itself said.
+fn comparable(got: &Got) -> (u16, String, Value, BTreeSet<String>) {
+    let mut body = got.body.clone();
+    for member in ["requestId", "serverTime"] {
+        body.as_object_mut().unwrap().remove(member);
+    }
+    let headers = got.headers.keys().map(|name| name.to_string()).collect();
+    (got.status, got.kind.clone(), body, headers)
+}
+
+#[tokio::test]
+async fn every_route_answers_every_principal_about_every_object_as_it_must() {
+    for site in both().await {
+        // X05, X10, X12, X13: off the diagonal everything is refused, and what is foreign is missing.
+        let scene = Scene::set(&site).await;
+        let (lab, rival) = (&scene.objects[LAB], &scene.objects[RIVAL]);
+        let before = (lab.seen(&site).await, rival.seen(&site).await);
+        for row in ROWS {
+            for principal in &scene.principals {
+                let mut refused = Vec::new();
+                let whose = if row.object().is_some() { &WHOSE[..] } else { &WHOSE[..1] };
+                for whose in whose {
+                    let cell =
+                        format!("{} {}, {}, {whose:?}", row.method, row.path, principal.name);
+                    let got = scene.ask(&site, row, principal, *whose).await;
+                    match expected(row, principal.is, *whose) {
+                        Expected::Admitted => {
+                            assert!(is_admitted(&got), "{cell}: {got:?}");
+                        }
+                        Expected::Problem(status, code) => {
+                            let (found, error) = (got.status, &got.body["error"]);
+                            assert_eq!((found, error), (status, &json!(code)), "{cell}: {got:?}");
+                            refused.push((cell.clone(), comparable(&got)));
+                        }
+                    }
+                    let text = got.body.to_string();
+                    for foreign in [lab, rival] {
+                        assert!(!text.contains(&foreign.canary), "{cell}: {text}");
+                    }
+                }
+                for (cell, answer) in refused.get(1..).unwrap_or_default() {
+                    assert_eq!(*answer, refused[0].1, "{cell} must look like {}", refused[0].0);
+                }
+            }
+        }
+        assert_eq!((lab.seen(&site).await, rival.seen(&site).await), before);
+        assert_eq!(scene.objects[OWN].seen(&site).await["state"], "running");
+    }
+}
+
+#[tokio::test]
+async fn every_described_route_has_a_row() {
+    for site in both().await {
+        // X10, X13: a new route cannot be forgotten.
+        let document = site.get("/openapi.json").await.ok();
+        let mut described = BTreeSet::new();
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            for method in methods.as_object().unwrap().keys() {
+                described.insert((method.to_uppercase(), path.clone()));
+            }
+        }
+        let rows: BTreeSet<_> =
+            ROWS.iter().map(|row| (row.method.to_owned(), row.path.to_owned())).collect();
+        assert_eq!(described, rows);
+    }
+}
+
+/// Names of what a path holds differ between the description and the code.
+fn without_names(path: &str) -> String {
+    let parts: Vec<&str> =
+        path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part }).collect();
+    parts.join("/")
+}
+
+#[test]
+fn every_served_route_is_described() {
+    // X10: no route is served that the description, and so the matrix, does not know.
+    let source = include_str!("../../../src/http.rs");
+    let served: BTreeSet<(String, String)> = source
+        .split(".route(")
+        .skip(1)
+        .flat_map(|text| {
+            let text = text.split("\n        .").next().unwrap();
+            let path = without_names(text.split('"').nth(1).unwrap());
+            ["get", "post", "put", "patch", "delete"]
+                .into_iter()
+                .filter(|method| text.contains(&format!("{method}(")))
+                .map(|method| (method.to_uppercase(), path.clone()))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let rows: BTreeSet<_> =
+        ROWS.iter().map(|row| (row.method.to_owned(), without_names(row.path))).collect();
+    assert_eq!(served, rows);
+}
+
+#[tokio::test]
+async fn an_item_of_a_batch_opens_no_more_than_a_single_call() {
+    for site in both().await {
+        // X05, X13: foreign tasks, foreign tokens and mixes of them, in batches.
+        let scene = Scene::set(&site).await;
+        let [own, lab, rival] = [OWN, LAB, RIVAL].map(|scope| &scene.objects[scope]);
+        let item = |task: &str, token: &str| json!({"taskId": task, "taskToken": token, "attempt": 1, "workerId": "w1"});
+        let missing = "task_00000000000000000000000000";
+        let mixes: Vec<(&str, &str)> = [own, lab, rival]
+            .into_iter()
+            .flat_map(|token| {
+                let tasks = [own, lab, rival].map(|it| it.lease.task.as_str());
+                tasks.into_iter().chain([missing]).map(|task| (task, token.lease.token.as_str()))
+            })
+            .filter(|(task, token)| (*task, *token) != (&own.lease.task, &own.lease.token))
+            .collect();
+        let before = (own.seen(&site).await, lab.seen(&site).await, rival.seen(&site).await);
+        for (route, member) in [("/v1/reports", "reports"), ("/v1/heartbeats", "heartbeats")] {
+            let items = mixes.iter().map(|(task, token)| {
+                let mut item = item(task, token);
+                if member == "reports" {
+                    item["outcome"] = json!("SUCCEEDED");
+                }
+                item
+            });
+            let body = json!({member: items.collect::<Vec<_>>()});
+            let answers = site.post(route, &own.key, body).await.ok();
+            let answers = answers["answers"].as_array().unwrap();
+            assert_eq!(answers.len(), 11);
+            for answer in answers {
+                assert_eq!(
+                    (&answer["status"], &answer["error"]),
+                    (&json!(401), &json!("invalid_token"))
+                );
+                assert_eq!(answer["verdict"], "REJECTED");
+            }
+        }
+        let after = (own.seen(&site).await, lab.seen(&site).await, rival.seen(&site).await);
+        assert_eq!(after, before);
+    }
+}
+
+#[tokio::test]
+async fn names_that_others_chose_mean_nothing_here() {
+    for site in both().await {
+        // X13: idempotency keys, polls, filters and cursors are looked up in the caller's scope only.
+        let scene = Scene::set(&site).await;
+        let [own, rival] = [OWN, RIVAL].map(|scope| &scene.objects[scope]);
+        let submit = async |key: &str| {
+            let request = site.request("POST", "/v1/runs").bearer_auth(key);
+            let body = json!({"kind": "k", "queue": "other"});
+            site.send(request.header("idempotency-key", "the-same").json(&body)).await
+        };
+        let (theirs, mine) = (submit(&rival.key).await, submit(&own.key).await);
+        assert_eq!((theirs.status, mine.status), (201, 201));
+        assert_ne!(theirs.text("runId"), mine.text("runId"));
+        let poll = json!({"workerId": "w1", "queues": ["other"], "max": 1, "pollId": "p1"});
+        let leased = site.post("/v1/leases", &rival.key, poll.clone()).await.leases();
+        let other = site.post("/v1/leases", &own.key, poll).await.leases();
+        assert_eq!(
+            (leased[0].run.clone(), other[0].run.clone()),
+            (theirs.text("runId"), mine.text("runId"))
+        );
+        let page = site.get_as("/v1/runs?limit=1", &rival.key).await.ok();
+        let cursor = page["nextCursor"].as_str().unwrap();
+        let got = site.get_as(&format!("/v1/runs?limit=1&cursor={cursor}"), &own.key).await;
+        got.problem(400, "invalid_argument");
+        for filter in ["", "?queue=q", "?label=word=canary-rival-main", "?state=running"] {
+            let got = site.get_as(&format!("/v1/runs{filter}"), &own.key).await;
+            assert!(!got.body.to_string().contains(&rival.canary), "{filter}: {got:?}");
+        }
+        let wanted = json!({"roles": ["client"], "tenantId": "rival", "workspaceId": "main"});
+        site.post("/v1/keys", &own.key, wanted).await.problem(403, "forbidden");
+    }
+}
