@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    audit, backup, bench, completions, config, dev, doctor, explain, keys, restore, retention,
-    runs, serve, submit, tour, verify, work,
+    audit, backup, bench, completions, config, dev, doctor, explain, keys, limits, restore,
+    retention, runs, serve, submit, tour, verify, work,
 };
 
 /// What it is, how to begin, what there is, how it ends.
@@ -87,6 +87,9 @@ pub(crate) enum Command {
     /// Make, list, rotate and revoke API keys
     #[command(subcommand)]
     Keys(keys::Verb),
+    /// Limit what tenants may use
+    #[command(subcommand)]
+    Limits(limits::Verb),
     /// Show who administered what, and who was refused
     Audit(audit::Arguments),
     /// Work off a queue with any program

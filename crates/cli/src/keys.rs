@@ -150,7 +150,7 @@ fn show_all(format: Format, keys: &[Key]) -> Result<(), Complaint> {
     if format == Format::Json {
         return output::json(keys);
     }
-    let heads = ["KEY", "NAME", "ROLES", "SCOPE", "QUEUES", "AGE", "CONDITION"];
+    let heads = ["KEY", "NAME", "ROLES", "SCOPE", "QUEUES", "AGE", "LAST USED", "CONDITION"];
     let mut table = output::table(&heads);
     for key in keys {
         table.add_row([
@@ -160,6 +160,7 @@ fn show_all(format: Format, keys: &[Key]) -> Result<(), Complaint> {
             Cell::new(format!("{}/{}", key.tenant_id, key.workspace_id)),
             Cell::new(key.queues.as_ref().map_or("all".to_owned(), |queues| queues.join(","))),
             Cell::new(span::between(key.created_at, span::now())),
+            Cell::new(last_used(key)),
             Cell::new(condition(key)),
         ]);
     }
@@ -168,6 +169,14 @@ fn show_all(format: Format, keys: &[Key]) -> Result<(), Complaint> {
 
 fn roles(key: &Key) -> String {
     key.roles.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(",")
+}
+
+/// The server keeps it to the hour.
+fn last_used(key: &Key) -> String {
+    match key.last_used_at {
+        None => "never".to_owned(),
+        Some(at) => format!("{} ago", span::between(at, span::now())),
+    }
 }
 
 fn condition(key: &Key) -> String {

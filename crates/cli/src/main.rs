@@ -16,6 +16,7 @@ mod doctor;
 mod exit;
 mod explain;
 mod keys;
+mod limits;
 mod output;
 mod profile;
 mod queues;
@@ -106,6 +107,7 @@ async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended
         Command::Explain(arguments) => explain::run(connect()?, format, arguments).await,
         Command::Queues => queues::run(connect()?, format).await,
         Command::Keys(verb) => keys::run(connect()?, format, verb).await,
+        Command::Limits(verb) => limits::run(connect()?, format, verb).await,
         Command::Audit(arguments) => audit::run(connect()?, format, arguments).await,
         Command::Work(arguments) => work::run(connect()?, format, arguments).await,
         Command::Bench(arguments) => bench::run(format, everywhere, arguments).await,

@@ -104,6 +104,9 @@ fn remedy(code: Code) -> Option<&'static str> {
         Code::Forbidden => "use a key with the role this needs",
         Code::RunNotFound | Code::TaskNotFound => "`tenure runs list` shows the runs there are",
         Code::KeyNotFound => "`tenure keys list` shows the keys there are",
+        Code::QuotaReached => {
+            "`tenure queues` shows what waits; `tenure limits list` shows the limit"
+        }
         Code::LastAdminKey => {
             "make another with `tenure keys create --role admin`, or rotate this one with --overlap 0s"
         }

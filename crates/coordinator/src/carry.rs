@@ -35,6 +35,7 @@ use self::backoff::Backoff;
 use self::hearing::Hearing;
 use self::polls::Polls;
 use self::retention::Retaining;
+use crate::allowances::Allowances;
 use crate::coordinator::Ended;
 use crate::ids::Ids;
 use crate::intake::{Arrival, Outlet};
@@ -56,6 +57,7 @@ pub(crate) struct Carrier<S: Store> {
     outlet: Outlet,
     watch: Watch,
     metrics: Metrics,
+    allowances: Allowances,
     polls: Polls,
     hearing: Hearing,
     retaining: Retaining,
@@ -111,6 +113,7 @@ impl<S: Store> Carrier<S> {
             watch,
             polls: Polls::new(metrics.polls_waiting.clone()),
             metrics,
+            allowances: Allowances::default(),
             hearing: Hearing::new(now),
             retaining: Retaining::new(Retention::FOR_EVER),
             unclaimed: Vec::new(),
@@ -123,6 +126,12 @@ impl<S: Store> Carrier<S> {
     /// Forgets what the rule lets go, from the beginning.
     pub(crate) fn retaining(self, retention: Retention) -> Self {
         Self { retaining: Retaining::new(retention), ..self }
+    }
+
+    /// With what tenants may use, which others look at too.
+    #[must_use]
+    pub(crate) fn counting(self, allowances: Allowances) -> Self {
+        Self { allowances, ..self }
     }
 
     /// Recovers, says so, and carries until told to close or until the store fails.

@@ -14,6 +14,7 @@ use tokio::sync::{oneshot, watch as channel};
 use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Time};
 
+use crate::allowances::Allowances;
 use crate::carry::Carrier;
 use crate::ids::{Entropy, Ids, OsEntropy};
 use crate::intake::{self, Intake};
@@ -51,6 +52,7 @@ pub struct Coordinator<S: Store> {
     intake: Intake,
     watch: Watch,
     metrics: Metrics,
+    allowances: Allowances,
     registry: Arc<Registry>,
     ready: Arc<AtomicBool>,
     ended: channel::Receiver<Option<Ended>>,
@@ -64,6 +66,7 @@ impl<S: Store> Clone for Coordinator<S> {
             intake: self.intake.clone(),
             watch: self.watch.clone(),
             metrics: self.metrics.clone(),
+            allowances: self.allowances.clone(),
             registry: self.registry.clone(),
             ready: self.ready.clone(),
             ended: self.ended.clone(),
@@ -91,17 +94,19 @@ impl<S: Store> Coordinator<S> {
         let (intake, outlet) = intake::lanes();
         let (end, ended) = channel::channel(None);
         let (short, outage) = channel::channel(None);
+        let writer = store.writer().await?;
+        let allowances = Allowances::load(&store).await?;
         let coordinator = Self {
             store: store.clone(),
             intake,
             watch: Watch::default(),
             metrics,
+            allowances,
             registry: Arc::new(registry),
             ready: Arc::new(AtomicBool::new(false)),
             ended,
             outage,
         };
-        let writer = store.writer().await?;
         let carrier = Carrier::new(
             store,
             writer,
@@ -111,7 +116,8 @@ impl<S: Store> Coordinator<S> {
             coordinator.metrics.clone(),
             short,
         )
-        .retaining(options.retention);
+        .retaining(options.retention)
+        .counting(coordinator.allowances.clone());
         let (recovered, recovery) = oneshot::channel();
         host(options.host, carrier, recovered, end);
         recovery.await.map_err(|_| gone())??;
@@ -216,6 +222,11 @@ impl<S: Store> Coordinator<S> {
     /// The store's time: the only one that counts.
     pub fn now(&self) -> Time {
         self.store.now()
+    }
+
+    /// What tenants may use and have used.
+    pub(crate) fn allowances(&self) -> &Allowances {
+        &self.allowances
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -25,6 +25,7 @@ mod heartbeats;
 mod history;
 mod keys;
 mod lease;
+mod limits;
 mod metrics;
 mod openapi;
 mod queues;
@@ -66,6 +67,7 @@ pub fn router<S: Store>(door: Door<S>) -> Router {
         .route("/v1/keys/{key}/rotate", post(keys::rotate::<S>))
         .route("/v1/keys/{key}/revoke", post(keys::revoke::<S>))
         .route("/v1/signing-keys/rotate", post(signing::rotate::<S>))
+        .route("/v1/limits", post(limits::set::<S>).get(limits::list::<S>))
         .route("/v1/audit", get(audit::audit::<S>))
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz::<S>))

@@ -14,6 +14,7 @@
 //! Clock, randomness and transport come in from outside.
 
 pub mod admit;
+mod allowances;
 pub mod carry;
 mod coordinator;
 pub mod http;

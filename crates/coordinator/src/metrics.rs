@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use verdict::{Answer, Event, Next, Stamp};
+use verdict::{Answer, Event, Next, Refusal, Stamp};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OutcomeLabel {
@@ -27,6 +27,18 @@ pub struct CategoryLabel {
 pub struct VerdictLabels {
     pub verdict: &'static str,
     pub code: &'static str,
+}
+
+/// Which limit of a tenant was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limited {
+    Requests,
+    UnfinishedRuns,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct LimitLabel {
+    pub limit: &'static str,
 }
 
 #[derive(Clone, Debug)]
@@ -53,6 +65,8 @@ pub struct Metrics {
     pub starts: Counter,
     /// 1 while the files of the certificate are not usable and an older one is shown.
     pub certificate_stale: Gauge,
+    /// Requests refused because of a tenant's limits, by limit.
+    pub limited: Family<LimitLabel, Counter>,
 }
 
 impl Metrics {
@@ -75,6 +89,7 @@ impl Metrics {
             forget_seconds: Histogram::new(exponential_buckets(0.000_1, 2.0, 16)),
             starts: Counter::default(),
             certificate_stale: Gauge::default(),
+            limited: Family::default(),
         };
         let m = metrics.clone();
         registry.register("tenure_tasks_submitted", "Tasks accepted", m.submitted);
@@ -96,7 +111,16 @@ impl Metrics {
         registry.register("tenure_starts", "Starts of this coordinator", m.starts);
         let stale = "Whether the certificate's files are unusable and an older one is shown";
         registry.register("tenure_certificate_stale", stale, m.certificate_stale);
+        registry.register("tenure_limited", "Refused by a tenant's limits, by limit", m.limited);
         metrics
+    }
+
+    pub(crate) fn count_limited(&self, limited: Limited) {
+        let limit = match limited {
+            Limited::Requests => "requests",
+            Limited::UnfinishedRuns => "unfinished_runs",
+        };
+        self.limited.get_or_create(&LimitLabel { limit }).inc();
     }
 
     /// Counts what a committed decision did. Says whether it ended a task.
@@ -146,6 +170,9 @@ impl Metrics {
             Answer::Acknowledged | Answer::Alive { .. } => ("COMMITTED", "ok"),
             Answer::Committed { replayed: true, .. } => ("COMMITTED", "replayed"),
             Answer::Committed { .. } => ("COMMITTED", "ok"),
+            Answer::Refused(Refusal::QuotaReached { .. }) => {
+                return self.count_limited(Limited::UnfinishedRuns);
+            }
             Answer::Refused(refusal) => (stamp_name(refusal.stamp()), refusal.name()),
             Answer::Accepted { .. }
             | Answer::Granted

@@ -220,9 +220,10 @@ impl<S: Store> Server<S> {
         &self.coordinator
     }
 
-    /// Reads the API keys again, after another process has changed them.
+    /// Reads API keys and limits again, after another process has changed them.
     pub async fn reload_api_keys(&self) -> Result<(), Failure> {
-        self.keys.reload(self.coordinator.store()).await
+        self.keys.reload(self.coordinator.store()).await?;
+        self.coordinator.allowances().reload(self.coordinator.store()).await
     }
 
     /// Reads the certificate again; one that cannot be used leaves the one in use as it is.

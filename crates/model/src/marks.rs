@@ -204,5 +204,8 @@ fn refusal_index(refusal: &Refusal) -> usize {
         Refusal::TaskExpired { .. } => 8,
         Refusal::KeyReused { .. } => 9,
         Refusal::RunAlreadyTerminal { .. } => 10,
+        Refusal::QuotaReached { .. } => {
+            unreachable!("a quota is looked at beside the rules that are explored here")
+        }
     }
 }

@@ -22,6 +22,8 @@ pub struct ApiKey {
     pub revoked_at: Option<Time>,
     /// The secret before the last rotation, while it still counts.
     pub previous: Option<PreviousSecret>,
+    /// Roughly: see [`Administration::uses`].
+    pub last_used_at: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +33,8 @@ pub struct PreviousSecret {
 }
 
 impl ApiKey {
-    /// Over everything the row says, so that a record shows whether it was changed since.
+    /// Over everything the row says, so that a record shows whether it was changed since. Its use is no
+    /// change.
     pub fn fingerprint(&self) -> Digest {
         let Self { id, scope, roles, digest, created_at, .. } = self;
         let times = [Some(*created_at), self.expires_at, self.revoked_at];
@@ -63,6 +66,42 @@ fn instant(time: Option<Time>) -> Vec<u8> {
     time.map_or(Vec::new(), |time| time.millis().to_be_bytes().to_vec())
 }
 
+/// What a tenant may use at most; `None` means without that limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantLimits {
+    pub tenant: Name,
+    pub requests_per_second: Option<u32>,
+    /// Requests that may come at once after a pause.
+    pub burst: Option<u32>,
+    /// Runs that wait or run.
+    pub unfinished_runs: Option<u64>,
+    pub changed_at: Time,
+}
+
+impl TenantLimits {
+    /// Over everything the row says, so that a record shows whether it was changed since.
+    pub fn fingerprint(&self) -> Digest {
+        let number =
+            |number: Option<u64>| number.map_or(Vec::new(), |it| it.to_be_bytes().to_vec());
+        let fields = [
+            self.tenant.as_str().as_bytes().to_vec(),
+            number(self.requests_per_second.map(u64::from)),
+            number(self.burst.map(u64::from)),
+            number(self.unfinished_runs),
+            instant(Some(self.changed_at)),
+        ];
+        Digest::of(&fields.each_ref().map(Vec::as_slice))
+    }
+}
+
+/// A name of a key that the store does not have, and that key's code over a record and the seal before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seal(pub [u8; Seal::BYTES]);
+
+impl Seal {
+    pub const BYTES: usize = 40;
+}
+
 /// Something that was administered, or refused to somebody.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
@@ -81,6 +120,8 @@ pub struct Audit {
     pub before: Option<Digest>,
     pub after: Option<Digest>,
     pub request: Option<Name>,
+    /// By which a change of this record, or of the order, is noticed; made by who has the key.
+    pub seal: Option<Seal>,
 }
 
 /// A record with its place in the log.
@@ -96,6 +137,10 @@ pub struct Audited {
 pub struct Administration {
     /// Rows as they are from now on; a key is found by its id.
     pub keys: Vec<ApiKey>,
+    /// Rows as they are from now on; a row is found by its tenant.
+    pub limits: Vec<TenantLimits>,
+    /// Keys that were used, and about when. No change of a key, so that it needs no record.
+    pub uses: Vec<(Name, Time)>,
     pub audit: Vec<Audit>,
 }
 

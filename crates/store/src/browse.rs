@@ -4,7 +4,7 @@ use std::future::Future;
 
 use verdict::{Closed, Scope, TaskId};
 
-use crate::administration::{ApiKey, AuditFilter, Audited};
+use crate::administration::{ApiKey, AuditFilter, Audited, TenantLimits};
 use crate::failure::Failure;
 use crate::row::{Entry, Filter, Found, QueueDepth, Refused, TaskKey};
 
@@ -46,6 +46,9 @@ pub trait Browse: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<usize, Failure>> + Send;
 
     fn api_keys(&self) -> impl Future<Output = Result<Vec<ApiKey>, Failure>> + Send;
+
+    /// Of every tenant that has some, by name.
+    fn tenant_limits(&self) -> impl Future<Output = Result<Vec<TenantLimits>, Failure>> + Send;
 
     /// What was administered and refused, newest first, at most `filter.limit`.
     fn audit(

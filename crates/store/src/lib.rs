@@ -16,7 +16,9 @@ pub mod seam;
 pub mod sqlite;
 pub mod verify;
 
-pub use administration::{Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret};
+pub use administration::{
+    Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, Seal, TenantLimits,
+};
 pub use browse::Browse;
 pub use clock::{Ahead, Clock, Reading, SystemClock};
 pub use failure::{CommitFailure, Failure, FailureKind};

@@ -12,6 +12,7 @@
 //! - an ended task never changes;
 //! - every state change has exactly one owner ([`transition`]).
 
+pub mod allowance;
 pub mod attempt;
 pub mod decide;
 pub mod done;
@@ -27,6 +28,7 @@ pub mod time;
 pub mod transition;
 pub mod verdict;
 
+pub use allowance::{Rate, Spent, within_quota};
 pub use attempt::{AttemptOutcome, Closed};
 pub use decide::decide;
 pub use done::{Category, Done, End, Fault, Reason};

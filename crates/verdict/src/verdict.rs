@@ -143,6 +143,10 @@ pub enum Refusal {
     RunAlreadyTerminal {
         state: State,
     },
+    /// The tenant has as many unfinished runs as it may have.
+    QuotaReached {
+        quota: u64,
+    },
 }
 
 impl Refusal {
@@ -161,6 +165,7 @@ impl Refusal {
             Refusal::TaskExpired { .. } => "task_expired",
             Refusal::KeyReused { .. } => "idempotency_key_reused",
             Refusal::RunAlreadyTerminal { .. } => "run_already_terminal",
+            Refusal::QuotaReached { .. } => "quota_reached",
         }
     }
 
@@ -177,7 +182,8 @@ impl Refusal {
             | Refusal::ConflictingReport { .. }
             | Refusal::AttemptUnknown { .. }
             | Refusal::KeyReused { .. }
-            | Refusal::RunAlreadyTerminal { .. } => Stamp::Rejected,
+            | Refusal::RunAlreadyTerminal { .. }
+            | Refusal::QuotaReached { .. } => Stamp::Rejected,
         }
     }
 }

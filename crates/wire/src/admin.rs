@@ -4,8 +4,10 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::check::{Check, Checked, FieldError, names, optional_name, refuse, text, within};
-use crate::limits::{INTEGER_MAX, KEY_OVERLAP_MS, PAGE_ITEMS, QUEUES_PER_KEY_MAX};
+use crate::check::{Check, Checked, FieldError, name, names, optional_name, refuse, text, within};
+use crate::limits::{
+    INTEGER_MAX, KEY_OVERLAP_MS, PAGE_ITEMS, QUEUES_PER_KEY_MAX, REQUESTS_PER_SECOND,
+};
 use crate::parse::Body;
 use crate::{Role, Time};
 
@@ -105,6 +107,9 @@ pub struct Key {
     /// Until when the secret before the last rotation still counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_secret_until: Option<Time>,
+    /// When it was last used, to the hour; absent when it never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<Time>,
 }
 
 /// A key that was just made or rotated: the only time its secret is known.
@@ -164,9 +169,9 @@ pub struct AuditEntry {
     pub workspace_id: String,
     /// The id of the key that asked; `server` for the first key of a store, `anonymous` without one.
     pub actor: String,
-    /// `key.created`, `key.rotated`, `key.revoked`, `signing.rotated` or `refused`.
+    /// `key.created`, `key.rotated`, `key.revoked`, `signing.rotated`, `limits.set` or `refused`.
     pub action: String,
-    /// The id of the key that was changed, or the route that was refused.
+    /// The id of the key or the tenant that was changed, or the route that was refused.
     pub object: String,
     /// Why it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -213,4 +218,62 @@ pub struct SigningRotated {
     /// Until when tokens signed before still count; absent after an emergency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_until: Option<Time>,
+}
+
+/// `POST /v1/limits`: what a tenant may use from now on. What is absent is without limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SetLimits {
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
+    pub tenant_id: String,
+    /// Calls of clients and polls of workers; heartbeats, reports and administration are never limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000000)]
+    pub requests_per_second: Option<u32>,
+    /// How many of them may come at once after a pause; one second's worth when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000000)]
+    pub burst: Option<u32>,
+    /// How many runs may wait or run; 0 takes no new ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 9007199254740991u64)]
+    pub unfinished_runs: Option<u64>,
+}
+
+impl Body for SetLimits {}
+
+impl Check for SetLimits {
+    fn check(&self) -> Checked {
+        name("tenantId", &self.tenant_id)?;
+        let rate = self.requests_per_second.map(u64::from);
+        within("requestsPerSecond", rate, REQUESTS_PER_SECOND)?;
+        within("burst", self.burst.map(u64::from), REQUESTS_PER_SECOND)?;
+        if self.burst.is_some() && self.requests_per_second.is_none() {
+            return refuse("burst", "belongs to requestsPerSecond, which is absent");
+        }
+        within("unfinishedRuns", self.unfinished_runs, 0..=INTEGER_MAX)
+    }
+}
+
+/// What a tenant may use at most, and what it uses; an absent limit is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TenantLimits {
+    pub tenant_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_second: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished_runs: Option<u64>,
+    /// How many runs wait or run at this moment.
+    pub unfinished_runs_now: u64,
+    pub changed_at: Time,
+}
+
+/// The limits that the calling key may see, by tenant. A tenant that is not named has none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    pub limits: Vec<TenantLimits>,
 }

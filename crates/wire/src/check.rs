@@ -219,7 +219,7 @@ pub(crate) fn within<T: PartialOrd + fmt::Display>(
     }
 }
 
-fn name(field: &str, value: &str) -> Checked {
+pub(crate) fn name(field: &str, value: &str) -> Checked {
     if is_name(value) {
         return Ok(());
     }

@@ -44,6 +44,7 @@ pub enum Code {
     KeyNotUsable,
     LastAdminKey,
     TooManyKeys,
+    QuotaReached,
 }
 
 /// The lost authority and the invalid call; where nothing was decided there is no verdict. Codes that
@@ -89,6 +90,7 @@ const fn row(code: Code) -> Row {
         Code::KeyNotUsable            => ("key_not_usable",            409, None,      "The API key is revoked or has expired"),
         Code::LastAdminKey            => ("last_admin_key",            409, None,      "The last administrator key cannot be revoked"),
         Code::TooManyKeys             => ("too_many_keys",             409, None,      "The tenant has too many API keys"),
+        Code::QuotaReached            => ("quota_reached",             429, None,      "The tenant has too many unfinished runs"),
     }
 }
 
@@ -102,6 +104,7 @@ impl Code {
         Code::UnsupportedMediaType, Code::UnknownLease, Code::IdempotencyKeyReused, Code::TooManyRequests,
         Code::HeadersTooLarge, Code::Internal, Code::Overloaded, Code::Unavailable, Code::UnknownOutcome,
         Code::ShuttingDown, Code::KeyNotFound, Code::KeyNotUsable, Code::LastAdminKey, Code::TooManyKeys,
+        Code::QuotaReached,
     ];
 
     pub const fn as_str(self) -> &'static str {

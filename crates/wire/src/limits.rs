@@ -68,6 +68,9 @@ pub const KEY_OVERLAP_MS: RangeInclusive<u64> = 0..=30 * 86_400_000;
 /// A day to hand out the new one.
 pub const KEY_OVERLAP_MS_DEFAULT: u64 = 86_400_000;
 
+/// More than one coordinator can answer is no limit.
+pub const REQUESTS_PER_SECOND: RangeInclusive<u64> = 1..=1_000_000;
+
 /// A third of the lease, as the worker contract advises, unless a long lease would make that too slow.
 pub const fn heartbeat_interval_ms_default(lease_ms: u64) -> u64 {
     let third = lease_ms / 3;

@@ -44,5 +44,6 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::KeyNotUsable => page!("key-not-usable"),
         Code::LastAdminKey => page!("last-admin-key"),
         Code::TooManyKeys => page!("too-many-keys"),
+        Code::QuotaReached => page!("quota-reached"),
     }
 }

@@ -64,3 +64,22 @@ fn signing_keys_are_rotated_while_the_server_runs() {
     assert!(hard["kid"].is_string() && hard.get("previousUntil").is_none(), "{hard}");
     assert!(!gentle.stdout.contains(hard["kid"].as_str().unwrap()));
 }
+
+#[test]
+fn a_tenant_is_limited_and_its_limits_are_taken_away() {
+    let home = Home::new();
+    let _server = home.serve();
+    home.submit(&["k", "--queue", "q"]);
+    let set = home.run(&["limits", "set", "default", "--unfinished-runs", "1"]);
+    assert_eq!(set.code, 0, "{set:?}");
+    let row = set.stdout.lines().find(|line| line.starts_with("default")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["default", "any", "any", "1", "1"]);
+    let refused = home.run(&["submit", "k", "--queue", "q"]);
+    refused.complains(6, "quota_reached", "1 unfinished run", "tenure limits list");
+    let listed = home.json(&["limits", "list", "--json"]);
+    assert_eq!(listed[0]["unfinishedRunsNow"], 1, "{listed}");
+    assert_eq!(home.run(&["limits", "clear", "default"]).code, 0);
+    home.submit(&["k", "--queue", "q"]);
+    let half = home.run(&["limits", "set", "default", "--burst", "2"]);
+    assert!(half.code == 2 && half.stderr.contains("--requests-per-second"), "{half:?}");
+}

@@ -73,11 +73,13 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
 fn the_dashboard_shows_exactly_what_the_server_exposes() {
     let home = Home::new();
     let _server = home.serve();
-    // A failure, a retry and an end, so that every counter with labels has one.
+    // A failure, a retry, an end and a limit, so that every counter with labels has one.
     let _worker =
         Process::start(home.tenure(&["work", "--json", "--queue", "q", "--exec", "false"]));
     let id = home.submit(&["k", "--queue", "q", "--max-attempts", "2", "--retry-base-ms", "1"]);
     home.ended(&id);
+    home.run(&["limits", "set", "default", "--unfinished-runs", "0"]);
+    assert_ne!(home.run(&["submit", "k", "--queue", "q"]).code, 0);
     let dashboard: Value = serde_json::from_str(&deployed("grafana/tenure.json")).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     let expressions = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use store::{Administration, ApiKey, Audit, AuditFilter, PreviousSecret, Store};
+use store::{Administration, ApiKey, Audit, AuditFilter, PreviousSecret, Store, TenantLimits};
 use verdict::{Name, Scope, Span, Text, Time};
 
 use super::api_key::{AdminPrincipal, NewSecret, Role, has_role};
@@ -24,6 +24,7 @@ const CREATED: &str = "key.created";
 const ROTATED: &str = "key.rotated";
 const REVOKED: &str = "key.revoked";
 const SIGNING_ROTATED: &str = "signing.rotated";
+const LIMITS_SET: &str = "limits.set";
 
 /// Why a key was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -178,7 +179,8 @@ pub(crate) async fn change<S: Store>(
             before: before.map(|before| before.fingerprint()),
             ..record(admin.key().clone(), action, &key, now)
         };
-        let act = Administration { keys: vec![key.clone()], audit: vec![audit] };
+        let (keys_now, audit) = (vec![key.clone()], vec![audit]);
+        let act = Administration { keys: keys_now, audit, ..Administration::default() };
         coordinator.administer(act).await?;
         Ok(keys.put(key))
     });
@@ -198,6 +200,7 @@ fn record(actor: Name, action: &str, key: &ApiKey, at: Time) -> Audit {
         before: None,
         after: Some(key.fingerprint()),
         request: None,
+        seal: None,
     }
 }
 
@@ -219,14 +222,53 @@ pub(crate) fn signing_rotation(
         before: None,
         after: None,
         request: Some(request),
+        seal: None,
     };
-    Administration { keys: Vec::new(), audit: vec![audit] }
+    Administration { audit: vec![audit], ..Administration::default() }
+}
+
+/// Limits a tenant, durably and then for everybody. Once begun it goes through, as [`change`] does.
+pub(crate) async fn set_limits<S: Store>(
+    keys: &ApiKeys,
+    coordinator: &Coordinator<S>,
+    admin: &AdminPrincipal,
+    request: Name,
+    limits: TenantLimits,
+) -> Result<(), KeyDeclined> {
+    let (keys, coordinator, admin) = (keys.clone(), coordinator.clone(), admin.clone());
+    let setting = tokio::spawn(async move {
+        let _turn = keys.changing.lock().await;
+        if !keys.is_usable(admin.key().as_str(), coordinator.now()) {
+            return Err(KeyDeclined::CallerGone);
+        }
+        let before = coordinator.allowances().get(&limits.tenant);
+        let audit = Audit {
+            at: limits.changed_at,
+            scope: Scope { tenant: limits.tenant.clone(), workspace: Scope::default().workspace },
+            actor: admin.key().clone(),
+            action: LIMITS_SET.into(),
+            object: Text::from(limits.tenant.as_str()),
+            code: None,
+            times: 1,
+            before: before.map(|before| before.fingerprint()),
+            after: Some(limits.fingerprint()),
+            request: Some(request),
+            seal: None,
+        };
+        let (rows, audit) = (vec![limits.clone()], vec![audit]);
+        let act = Administration { limits: rows, audit, ..Administration::default() };
+        coordinator.administer(act).await?;
+        coordinator.allowances().put(limits);
+        Ok(())
+    });
+    // Only a defect ends the task early; what became of the change is not known then.
+    setting.await.unwrap_or(Err(KeyDeclined::Trouble(Trouble::Unknown)))
 }
 
 /// The first keys of a store, which nobody could have asked for with a key.
 pub(crate) fn founding(keys: Vec<ApiKey>, now: Time) -> Administration {
     let audit = keys.iter().map(|key| record(SERVER.into(), CREATED, key, now)).collect();
-    Administration { keys, audit }
+    Administration { keys, audit, ..Administration::default() }
 }
 
 #[cfg(test)]

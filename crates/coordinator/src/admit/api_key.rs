@@ -78,6 +78,7 @@ impl NewKey {
             expires_at: None,
             revoked_at: None,
             previous: None,
+            last_used_at: None,
         }
     }
 }

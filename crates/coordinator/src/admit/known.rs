@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
 use store::{ApiKey, Browse, Failure, Store};
-use verdict::Time;
+use verdict::{Span, Time};
 
 use super::api_key::{Verified, digest, parts};
 use super::is_same;
@@ -18,6 +18,9 @@ pub struct ApiKeys {
     /// Held from deciding about a change until it is durable: two changes never cross.
     pub(super) changing: Arc<tokio::sync::Mutex<()>>,
 }
+
+/// How exactly the last use of a key is kept: a write for each request would cost more than the request.
+const USE_NOTED_EVERY: Span = Span::from_secs(3600);
 
 type ById = HashMap<String, Arc<ApiKey>>;
 
@@ -85,6 +88,22 @@ impl ApiKeys {
     /// Whether a key that was good when a call began still is.
     pub(crate) fn is_usable(&self, id: &str, now: Time) -> bool {
         self.get(id).is_some_and(|key| usable(&key, now).is_ok())
+    }
+
+    /// Whether a use is worth writing down; from then on it is known.
+    pub(crate) fn is_use_news(&self, verified: &Verified, now: Time) -> bool {
+        let known = verified.key().last_used_at;
+        if known.is_some_and(|at| now.since(at) < USE_NOTED_EVERY) {
+            return false;
+        }
+        let mut by_id = self.by_id.write().expect("no code panics while it holds the keys");
+        let Some(key) = by_id.get_mut(verified.key().id.as_str()) else { return false };
+        // Another call may have been first since this one looked.
+        if key.last_used_at != known {
+            return false;
+        }
+        *key = Arc::new(ApiKey { last_used_at: Some(now), ..ApiKey::clone(key) });
+        true
     }
 
     pub(super) fn put(&self, key: ApiKey) -> Arc<ApiKey> {

@@ -88,6 +88,7 @@ impl Refusals {
             before: None,
             after: None,
             request: Some(refusal.request.into()),
+            seal: None,
         })
     }
 }

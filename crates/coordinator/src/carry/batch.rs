@@ -8,6 +8,7 @@ use verdict::{Answer, Digest, Event, Moment, Request, TaskId, Time};
 
 use super::polls::Polls;
 use super::working::Working;
+use crate::allowances::{self, Allowances, Moved};
 use crate::ids::Ids;
 use crate::item::{Answered, Granted, Item, Submission};
 
@@ -22,6 +23,7 @@ pub(super) struct Carried {
     pub(super) grants: Vec<(usize, Vec<Granted>)>,
     pub(super) events: Vec<Event>,
     pub(super) changed: Vec<TaskId>,
+    pub(super) moved: Moved,
     pub(super) now: Time,
     /// Whether anything was written.
     pub(super) is_written: bool,
@@ -56,15 +58,24 @@ pub(super) enum Extras {
     None,
 }
 
+/// What holds for one batch.
+#[derive(Clone, Copy)]
+pub(super) struct Terms<'a> {
+    pub(super) epoch: u32,
+    pub(super) extras: Extras,
+    /// Beyond this instant leases must first get back the time nobody was listening.
+    pub(super) hears_until: Option<Time>,
+    pub(super) allowances: &'a Allowances,
+}
+
 pub(super) async fn carry<B: Batch>(
     mut batch: B,
     ids: &mut Ids,
-    epoch: u32,
     items: &[Item],
     polls: &Polls,
-    extras: Extras,
-    hears_until: Option<Time>,
+    terms: Terms<'_>,
 ) -> Result<Carried, Aborted> {
+    let Terms { epoch, extras, hears_until, allowances } = terms;
     let mut work = Working::default();
     load(&mut batch, &mut work, items).await?;
     faultpoint::point!("batch.loaded");
@@ -73,13 +84,14 @@ pub(super) async fn carry<B: Batch>(
         return Err(Aborted::Deaf);
     }
     let at = Moment { now, epoch };
-    let answers = guarded(|| decide_items(&mut work, ids, items, at))?;
+    let answers = guarded(|| decide_items(&mut work, ids, items, at, allowances))?;
     faultpoint::point!("batch.decided");
     let mut carried = Carried {
         answers,
         grants: Vec::new(),
         events: Vec::new(),
         changed: Vec::new(),
+        moved: Moved::default(),
         now,
         is_written: false,
         more_due: false,
@@ -148,16 +160,28 @@ fn key_of(submission: &Submission) -> Option<store::Key> {
     Some(store::Key { scope: submission.scope.clone(), text })
 }
 
-fn decide_items(work: &mut Working, ids: &mut Ids, items: &[Item], at: Moment) -> Vec<Answered> {
+fn decide_items(
+    work: &mut Working,
+    ids: &mut Ids,
+    items: &[Item],
+    at: Moment,
+    allowances: &Allowances,
+) -> Vec<Answered> {
     let decide = |item: &Item| match item {
-        Item::Submit(submission) => submit(work, ids, submission, at),
+        Item::Submit(submission) => submit(work, ids, submission, at, allowances),
         Item::About { key, request } => work.decide(key, request, at),
     };
     let answers = items.iter().map(decide);
     answers.map(|answer| Answered { answer, at: at.now }).collect()
 }
 
-fn submit(work: &mut Working, ids: &mut Ids, submission: &Submission, at: Moment) -> Answer {
+fn submit(
+    work: &mut Working,
+    ids: &mut Ids,
+    submission: &Submission,
+    at: Moment,
+    allowances: &Allowances,
+) -> Answer {
     let id = ids.task(at.now);
     let request = Request::Submit(Submit {
         id,
@@ -170,7 +194,7 @@ fn submit(work: &mut Working, ids: &mut Ids, submission: &Submission, at: Moment
         input: Digest::of(&[submission.spec.input.as_str().as_bytes()]),
         fingerprint: submission.spec.fingerprint,
     });
-    work.submit(id, &request, &submission.spec, at)
+    work.submit(id, &request, &submission.spec, at, allowances)
 }
 
 /// After the items, so that a report or heartbeat of this batch counts before the lease's end.
@@ -254,6 +278,7 @@ async fn save<B: Batch>(
     }
     carried.is_written = true;
     carried.changed.extend(changes.iter().filter_map(|change| task_id(&change.after)));
+    changes.iter().for_each(|change| allowances::note(&mut carried.moved, change));
     faultpoint::point!("save.begun");
     batch.save(changes, refused).await?;
     faultpoint::point!("save.done");

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use store::{CommitFailure, Failure, FailureKind, Store, Writer};
 
-use super::batch::{self, Aborted, Carried, Extras};
+use super::batch::{self, Aborted, Carried, Extras, Terms};
 use super::{Carrier, Fatal, duration};
 use crate::item::{Group, Item, Outage, Reply, Shortage, Trouble};
 
@@ -130,8 +130,9 @@ impl<S: Store> Carrier<S> {
         let begun = tokio::time::Instant::now();
         let batch = self.writer.begin().await?;
         let ids = &mut self.ids;
-        let carried =
-            batch::carry(batch, ids, epoch, items, &self.polls, extras, hears_until).await?;
+        let terms = Terms { epoch, extras, hears_until, allowances: &self.allowances };
+        let mut carried = batch::carry(batch, ids, items, &self.polls, terms).await?;
+        self.allowances.settle(std::mem::take(&mut carried.moved));
         if carried.is_written {
             self.metrics.commit_seconds.observe(begun.elapsed().as_secs_f64());
             self.metrics.batch_items.observe(items.len() as f64);

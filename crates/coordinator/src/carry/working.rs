@@ -7,9 +7,11 @@ use std::collections::HashMap;
 
 use store::{Change, Entry, Held, Key, Refused, Renewals, Spec, TaskKey};
 use verdict::{
-    Answer, Closed, Event, Holder, LeaseId, Moment, RULES_VERSION, Request, Seen, Subject, Task,
-    TaskId, decide,
+    Answer, Closed, Event, Holder, LeaseId, Moment, Name, RULES_VERSION, Request, Seen, Subject,
+    Task, TaskId, decide, within_quota,
 };
+
+use crate::allowances::Allowances;
 
 #[derive(Default)]
 pub(super) struct Working {
@@ -19,6 +21,8 @@ pub(super) struct Working {
     closed: HashMap<(TaskId, LeaseId), Closed>,
     holders: HashMap<Key, Held>,
     refused: Vec<Refused>,
+    /// Tasks accepted in this batch, by tenant: the store does not count them yet.
+    accepted: HashMap<Name, u64>,
     /// Everything that happened, for those who count.
     pub(super) events: Vec<Event>,
 }
@@ -78,15 +82,21 @@ impl Working {
         request: &Request,
         spec: &Spec,
         at: Moment,
+        allowances: &Allowances,
     ) -> Answer {
         let Request::Submit(submit) = request else { unreachable!("only submissions come here") };
         let key = spec.key.clone().map(|text| Key { scope: submit.scope.clone(), text });
         let holder = key.as_ref().and_then(|key| self.holder(key));
         let seen = Seen { holder, ..Seen::of(&Subject::Absent) };
         let verdict = decide(seen, request, at);
+        let tenant = &submit.scope.tenant;
+        let quota = allowances.quota(tenant);
+        let here = self.accepted.get(tenant).copied().unwrap_or(0);
+        let verdict = within_quota(verdict, allowances.unfinished(tenant) + here, quota);
         if verdict.events.is_empty() {
             return verdict.answer;
         }
+        *self.accepted.entry(tenant.clone()).or_default() += 1;
         if let Some(key) = key {
             self.holders.insert(key, Held { task: id, fingerprint: submit.fingerprint });
         }

@@ -35,7 +35,8 @@ pub(super) async fn audit<S: Store>(
 
 fn view(audited: Audited) -> AuditEntry {
     let Audited { n, audit } = audited;
-    let Audit { at, scope, actor, action, object, code, times, before, after, request } = audit;
+    let Audit { at, scope, actor, action, object, code, times, before, after, request, seal: _ } =
+        audit;
     AuditEntry {
         n,
         at: time(at),
@@ -69,7 +70,7 @@ pub(super) fn note_refusal<S: Store>(
     let Some(audit) = door.inner.refusals.note(&refusal, door.coordinator.now()) else { return };
     let coordinator = door.coordinator.clone();
     tokio::spawn(async move {
-        let act = Administration { keys: Vec::new(), audit: vec![audit] };
+        let act = Administration { audit: vec![audit], ..Administration::default() };
         if let Err(trouble) = coordinator.administer(act).await {
             tracing::warn!(%trouble, "a refusal could not be written to the audit");
         }

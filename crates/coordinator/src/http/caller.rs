@@ -1,6 +1,6 @@
 //! From the Authorization header to a principal, and from a task token to a caller of the rules.
 
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::{FromRequestParts, MatchedPath, Path};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
@@ -14,7 +14,7 @@ use super::door::Door;
 use crate::admit::api_key::Principal;
 use crate::admit::token;
 use crate::admit::{
-    AdminPrincipal, ClientPrincipal, KeyRefused, TaskPrincipal, TokenRefused, WorkerPrincipal,
+    AdminPrincipal, ClientPrincipal, KeyRefused, Role, TaskPrincipal, TokenRefused, WorkerPrincipal,
 };
 
 /// The one bearer credential of a request. Two headers are none: who reads which would differ.
@@ -33,11 +33,23 @@ fn admit<S: Store, P: Principal>(parts: &Parts, door: &Door<S>) -> Result<P, Dec
     let text = bearer(&parts.headers).ok_or(KeyRefused::Unknown);
     let verified = text.and_then(|text| door.inner.keys.find(text, now));
     let verified = verified.map_err(|why| Declined::new(Code::Unauthenticated, why.to_string()))?;
-    P::admit(&verified).ok_or_else(|| {
+    let principal = P::admit(&verified).ok_or_else(|| {
         let message = format!("this needs an API key with the role {}", P::ROLE.name());
         let key = verified.key();
         Declined::new(Code::Forbidden, message).by(&key.id, &key.scope)
-    })
+    })?;
+    if P::ROLE != Role::Admin && !is_under_lease(parts) {
+        door.meter(&verified.key().scope.tenant, now)?;
+    }
+    door.note_use(&verified, now);
+    Ok(principal)
+}
+
+/// Whoever holds a lease may always say so: refusing it would lose work that is being done. Neither is
+/// administration limited, or a wrong limit could not be taken back.
+fn is_under_lease(parts: &Parts) -> bool {
+    let path = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+    matches!(path, Some("/v1/reports" | "/v1/heartbeats"))
 }
 
 macro_rules! from_api_key {

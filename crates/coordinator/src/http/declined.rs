@@ -196,6 +196,10 @@ fn quote(refusal: Refusal) -> Declined {
             Code::IdempotencyKeyReused,
             format!("the idempotency key belongs to {}, which says otherwise", holder.run_name()),
         ),
+        Refusal::QuotaReached { quota } => Declined::new(
+            Code::QuotaReached,
+            format!("this tenant may have {quota} unfinished runs, and has them"),
+        ),
         Refusal::RunAlreadyTerminal { state } => {
             with_state(Code::RunAlreadyTerminal, "the run has already ended otherwise", state)
         }

@@ -7,16 +7,19 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use store::{Failure, Store};
+use store::{Administration, Failure, Store};
+use verdict::{Name, Time};
 use wire::Code;
 
 use super::body::BodyPatience;
 use super::declined::Declined;
 use super::translate::time;
+use crate::admit::api_key::Verified;
 use crate::admit::refusals::Refusals;
 use crate::admit::{ApiKeys, Keyring};
 use crate::coordinator::Coordinator;
 use crate::ids::{Entropy, OsEntropy};
+use crate::metrics::Limited;
 use crate::server::tls::Certificates;
 
 /// How long to wait for what.
@@ -39,6 +42,9 @@ impl Default for Patience {
         }
     }
 }
+
+/// Who is refused by a rate is told to wait up to twice as long as needed, in so many steps.
+const SPREAD: u64 = 8;
 
 /// A request's name, known before it is answered, so that records can quote it.
 #[derive(Clone, Debug)]
@@ -114,6 +120,32 @@ impl<S: Store> Door<S> {
     pub(super) fn request_id(&self) -> String {
         let number = self.inner.requests.fetch_add(1, Ordering::Relaxed);
         format!("req_{:08x}{number:08x}", self.inner.process)
+    }
+
+    /// Takes one request of the tenant's rate, or says when to come back: not all who are refused at the
+    /// same time at the same time.
+    pub(super) fn meter(&self, tenant: &Name, now: Time) -> Result<(), Declined> {
+        self.coordinator.allowances().ask(tenant, now).map_err(|wait| {
+            self.coordinator.metrics().count_limited(Limited::Requests);
+            let turn = self.inner.requests.load(Ordering::Relaxed) % SPREAD;
+            let wait = Duration::from_millis(wait.millis() + wait.millis() * turn / SPREAD);
+            let message = "this tenant asks more often than it may; wait as told";
+            Declined { retry_after: Some(wait), ..Declined::new(Code::TooManyRequests, message) }
+        })
+    }
+
+    /// Writes down, once in an hour, that a key is in use. Nobody waits for it.
+    pub(super) fn note_use(&self, verified: &Verified, now: Time) {
+        if !self.inner.keys.is_use_news(verified, now) {
+            return;
+        }
+        let (coordinator, id) = (self.coordinator.clone(), verified.key().id.clone());
+        tokio::spawn(async move {
+            let act = Administration { uses: vec![(id, now)], ..Administration::default() };
+            if let Err(trouble) = coordinator.administer(act).await {
+                tracing::debug!(%trouble, "that a key is in use was not written down");
+            }
+        });
     }
 
     pub(super) fn server_time(&self) -> wire::Time {

@@ -143,6 +143,7 @@ fn view(key: &ApiKey) -> Key {
         expires_at,
         revoked_at,
         previous,
+        last_used_at,
     } = key;
     Key {
         key_id: id.to_string(),
@@ -155,5 +156,6 @@ fn view(key: &ApiKey) -> Key {
         expires_at: expires_at.map(time),
         revoked_at: revoked_at.map(time),
         previous_secret_until: previous.map(|previous| time(previous.until)),
+        last_used_at: last_used_at.map(time),
     }
 }

@@ -11,6 +11,7 @@ mod explains;
 mod hostile_input;
 mod hostile_transport;
 mod keys;
+mod limits;
 mod matrix;
 mod principals;
 mod reads;

@@ -4,7 +4,9 @@ use verdict::{Digest, Name, Scope};
 
 use super::driver::Driver;
 use super::fixture::Fixture;
-use crate::administration::{Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret};
+use crate::administration::{
+    Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, Seal, TenantLimits,
+};
 use crate::browse::Browse;
 use crate::failure::CommitFailure;
 use crate::seam::Writer;
@@ -21,6 +23,7 @@ fn key<F: Fixture>(driver: &Driver<F>, id: &str) -> ApiKey {
         expires_at: None,
         revoked_at: None,
         previous: None,
+        last_used_at: None,
     }
 }
 
@@ -36,6 +39,7 @@ fn audit<F: Fixture>(driver: &Driver<F>, scope: Scope, object: &str) -> Audit {
         before: None,
         after: Some(Digest::of(&[b"after"])),
         request: Some("req_1".into()),
+        seal: Some(Seal([7; Seal::BYTES])),
     }
 }
 
@@ -46,7 +50,8 @@ async fn administer<F: Fixture>(driver: &mut Driver<F>, keys: &[&ApiKey], audit:
 
 fn act(keys: &[&ApiKey], audit: &[&Audit]) -> Administration {
     let keys = keys.iter().map(|key| (*key).clone()).collect();
-    Administration { keys, audit: audit.iter().map(|audit| (*audit).clone()).collect() }
+    let audit = audit.iter().map(|audit| (*audit).clone()).collect();
+    Administration { keys, audit, ..Administration::default() }
 }
 
 async fn keys<F: Fixture>(driver: &mut Driver<F>) -> Vec<ApiKey> {
@@ -74,6 +79,38 @@ pub async fn keeps_keys_as_they_are_now<F: Fixture>(driver: &mut Driver<F>) {
     assert_ne!(revoked.fingerprint(), full.fingerprint());
     administer(driver, &[&revoked], &[]).await;
     assert_eq!(keys(driver).await, [plain, revoked]);
+}
+
+pub async fn keeps_when_a_key_was_used_apart_from_its_changes<F: Fixture>(driver: &mut Driver<F>) {
+    let fresh = key(driver, "k1");
+    administer(driver, &[&fresh], &[]).await;
+    let used = ApiKey { last_used_at: Some(driver.now()), ..fresh.clone() };
+    driver.pause().await;
+    let uses = vec![("k1".into(), driver.now()), ("k9".into(), driver.now())];
+    let act = Administration { uses, ..Administration::default() };
+    driver.writer().administer(&act).await.expect("uses are written, and of unknown keys ignored");
+    assert_eq!(keys(driver).await, std::slice::from_ref(&used));
+    assert_eq!(used.fingerprint(), fresh.fingerprint(), "a use is no change");
+}
+
+pub async fn keeps_the_limits_of_tenants_as_they_are_now<F: Fixture>(driver: &mut Driver<F>) {
+    let limits = |tenant: &str, runs| TenantLimits {
+        tenant: tenant.into(),
+        requests_per_second: Some(5),
+        burst: None,
+        unfinished_runs: runs,
+        changed_at: driver.now(),
+    };
+    let (first, second, third) = (limits("b", Some(0)), limits("a", None), limits("b", Some(7)));
+    assert_ne!(first.fingerprint(), third.fingerprint());
+    for row in [&first, &second, &third] {
+        driver.pause().await;
+        let act = Administration { limits: vec![row.clone()], ..Administration::default() };
+        driver.writer().administer(&act).await.expect("the limits are written");
+    }
+    driver.pause().await;
+    let found = driver.browse().tenant_limits().await.expect("browsing works");
+    assert_eq!(found, [second, third]);
 }
 
 pub async fn keeps_keys_in_their_scope_and_revoked<F: Fixture>(driver: &mut Driver<F>) {

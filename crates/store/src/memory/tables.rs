@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use verdict::{Closed, Done, Name, Subject, Task, TaskId, Time};
 
-use crate::administration::{Administration, ApiKey, Audit};
+use crate::administration::{Administration, ApiKey, Audit, TenantLimits};
 use crate::failure::{Failure, FailureKind};
 use crate::row::{Entry, Found, Held, Key, Refused, Spec, TaskKey};
 
@@ -20,6 +20,7 @@ pub(super) struct Tables {
     pub(super) keys: BTreeMap<Key, Held>,
     pub(super) refused: Vec<Refused>,
     pub(super) api_keys: BTreeMap<Name, ApiKey>,
+    pub(super) tenant_limits: BTreeMap<Name, TenantLimits>,
     pub(super) audit: Vec<Audit>,
     pub(super) last_commit_at: Option<Time>,
     /// Ended tasks that a batch forgets; nothing of them is kept.
@@ -47,7 +48,18 @@ impl Tables {
                 return Err(Failure::new(FailureKind::Invalid, what));
             }
         }
-        self.api_keys.extend(act.keys.iter().map(|key| (key.id.clone(), key.clone())));
+        for key in &act.keys {
+            // A change of a key is no use of it.
+            let last_used_at = self.api_keys.get(&key.id).and_then(|known| known.last_used_at);
+            self.api_keys.insert(key.id.clone(), ApiKey { last_used_at, ..key.clone() });
+        }
+        for (id, at) in &act.uses {
+            if let Some(key) = self.api_keys.get_mut(id) {
+                key.last_used_at = Some(*at);
+            }
+        }
+        let limits = act.limits.iter().map(|limits| (limits.tenant.clone(), limits.clone()));
+        self.tenant_limits.extend(limits);
         self.audit.extend(act.audit.iter().cloned());
         Ok(())
     }

@@ -2,21 +2,25 @@
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, params};
-use verdict::Name;
+use verdict::{Name, Time};
 
 use super::rows::Columns;
 use super::writer::SqliteWriter;
 use super::{reads, trouble};
-use crate::administration::{Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret};
+use crate::administration::{
+    Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, Seal, TenantLimits,
+};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 
 type Sql<T> = rusqlite::Result<T>;
 
 const API_KEY: &str = "id, tenant, workspace, roles, digest, created_at, name, queues, expires_at, \
-                       revoked_at, previous, previous_until";
+                       revoked_at, previous, previous_until, last_used_at";
 
 const AUDIT: &str =
-    "n, at, tenant, workspace, actor, action, object, code, times, before, after, request";
+    "n, at, tenant, workspace, actor, action, object, code, times, before, after, request, seal";
+
+const LIMITS: &str = "tenant, requests_per_second, burst, unfinished_runs, changed_at";
 
 /// One transaction. What fails before COMMIT is undone; what COMMIT itself says may be unknown.
 pub(super) fn write(writer: &mut SqliteWriter, act: &Administration) -> Result<(), CommitFailure> {
@@ -25,6 +29,8 @@ pub(super) fn write(writer: &mut SqliteWriter, act: &Administration) -> Result<(
     let written = connection.execute_batch("BEGIN IMMEDIATE").and_then(|()| {
         faultpoint::point!("admin.begun");
         act.keys.iter().try_for_each(|key| write_key(connection, key))?;
+        act.limits.iter().try_for_each(|limits| write_limits(connection, limits))?;
+        act.uses.iter().try_for_each(|(key, at)| write_use(connection, key, *at))?;
         act.audit.iter().try_for_each(|audit| write_audit(connection, audit))
     });
     if let Err(error) = written {
@@ -88,18 +94,61 @@ fn write_key(connection: &Connection, key: &ApiKey) -> Sql<()> {
     Ok(())
 }
 
+fn write_use(connection: &Connection, key: &Name, at: Time) -> Sql<()> {
+    let sql = "UPDATE api_keys SET last_used_at = ?2 WHERE id = ?1";
+    connection.prepare_cached(sql)?.execute(params![key.as_str(), at.millis()])?;
+    Ok(())
+}
+
+fn write_limits(connection: &Connection, limits: &TenantLimits) -> Sql<()> {
+    let TenantLimits { tenant, requests_per_second, burst, unfinished_runs, changed_at } = limits;
+    connection
+        .prepare_cached(
+            "INSERT INTO tenant_limits (tenant, requests_per_second, burst, unfinished_runs, changed_at)
+             VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (tenant) DO UPDATE SET
+                requests_per_second = excluded.requests_per_second, burst = excluded.burst,
+                unfinished_runs = excluded.unfinished_runs, changed_at = excluded.changed_at",
+        )?
+        .execute(params![
+            tenant.as_str(),
+            requests_per_second,
+            burst,
+            unfinished_runs.map(|runs| i64::try_from(runs).unwrap_or(i64::MAX)),
+            changed_at.millis(),
+        ])?;
+    Ok(())
+}
+
+pub(super) fn tenant_limits(connection: &Connection) -> Sql<Vec<TenantLimits>> {
+    let sql = reads::select(LIMITS, "tenant_limits ORDER BY tenant");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map([], |row| {
+        let mut columns = Columns::of(row);
+        Ok(TenantLimits {
+            tenant: columns.name()?,
+            requests_per_second: columns.take()?,
+            burst: columns.take()?,
+            unfinished_runs: columns.take::<Option<i64>>()?.map(i64::unsigned_abs),
+            changed_at: columns.time()?,
+        })
+    })?;
+    rows.collect()
+}
+
 fn list(names: &[Name]) -> String {
     let names: Vec<&str> = names.iter().map(Name::as_str).collect();
     serde_json::to_string(&names).expect("names are text")
 }
 
 fn write_audit(connection: &Connection, audit: &Audit) -> Sql<()> {
-    let Audit { at, scope, actor, action, object, code, times, before, after, request } = audit;
+    let Audit { at, scope, actor, action, object, code, times, before, after, request, seal } =
+        audit;
     connection
         .prepare_cached(
             "INSERT INTO audit (at, tenant, workspace, actor, action, object, code, times, before,
-                after, request)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                after, request, seal)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .execute(params![
             at.millis(),
@@ -113,6 +162,7 @@ fn write_audit(connection: &Connection, audit: &Audit) -> Sql<()> {
             before.as_ref().map(|digest| digest.bytes()),
             after.as_ref().map(|digest| digest.bytes()),
             request.as_ref().map(Name::as_str),
+            seal.as_ref().map(|seal| seal.0),
         ])?;
     Ok(())
 }
@@ -148,6 +198,7 @@ fn api_key(columns: &mut Columns<'_>) -> Sql<ApiKey> {
                 until,
             })
         },
+        last_used_at: columns.optional_time()?,
     })
 }
 
@@ -191,6 +242,7 @@ fn audited(columns: &mut Columns<'_>) -> Sql<Audited> {
         before: optional_digest(columns)?,
         after: optional_digest(columns)?,
         request: columns.optional_name()?,
+        seal: columns.take::<Option<[u8; Seal::BYTES]>>()?.map(Seal),
     };
     Ok(Audited { n: n.unsigned_abs(), audit })
 }

@@ -8,7 +8,7 @@ use verdict::{Closed, Scope, State, Subject, TaskId, Time};
 
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
 use super::{Shared, administration, opening, reads, trouble};
-use crate::administration::{ApiKey, AuditFilter, Audited};
+use crate::administration::{ApiKey, AuditFilter, Audited, TenantLimits};
 use crate::browse::Browse;
 use crate::codec::abridge::{self, Payloads};
 use crate::failure::{Failure, FailureKind};
@@ -323,6 +323,10 @@ impl Browse for SqliteBrowse {
 
     async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
         self.read("reading API keys", administration::api_keys).await
+    }
+
+    async fn tenant_limits(&self) -> Result<Vec<TenantLimits>, Failure> {
+        self.read("reading the limits of tenants", administration::tenant_limits).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

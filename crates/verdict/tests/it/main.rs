@@ -1,5 +1,6 @@
 //! The rules, asked from outside: one module per request, then all of them together.
 
+mod allowance;
 mod backoff;
 mod cancel;
 mod explain;

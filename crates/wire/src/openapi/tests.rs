@@ -302,7 +302,7 @@ fn check_administration(shapes: &mut Shapes) {
     shapes.check_strict::<admin::RotateKey>("RotateKey", json!({"overlapMs": 1}));
     let key = json!({"keyId": "k", "name": "n", "roles": ["worker"], "tenantId": "t",
         "workspaceId": "w", "queues": ["q"], "createdAt": AT, "expiresAt": AT, "revokedAt": AT,
-        "previousSecretUntil": AT});
+        "previousSecretUntil": AT, "lastUsedAt": AT});
     shapes.check_open::<admin::Key>("Key", key.clone());
     shapes.check_open::<admin::Keys>("Keys", json!({"keys": [key.clone()]}));
     let entry = json!({"n": 1, "at": AT, "tenantId": "t", "workspaceId": "w", "actor": "k",
@@ -311,6 +311,14 @@ fn check_administration(shapes: &mut Shapes) {
     shapes.check_open::<admin::AuditEntry>("AuditEntry", entry.clone());
     let log = json!({"entries": [entry], "nextBefore": 1});
     shapes.check_open::<admin::AuditLog>("AuditLog", log);
+    let limits =
+        json!({"tenantId": "acme", "requestsPerSecond": 1, "burst": 2, "unfinishedRuns": 3});
+    shapes.check_strict::<admin::SetLimits>("SetLimits", limits.clone());
+    let mut limits = limits;
+    limits["unfinishedRunsNow"] = json!(4);
+    limits["changedAt"] = json!(AT);
+    shapes.check_open::<admin::TenantLimits>("TenantLimits", limits.clone());
+    shapes.check_open::<admin::Limits>("Limits", json!({"limits": [limits]}));
     shapes.check_strict::<admin::RotateSigning>("RotateSigning", json!({"emergency": true}));
     let rotated = json!({"kid": "k", "previousUntil": AT});
     shapes.check_open::<admin::SigningRotated>("SigningRotated", rotated);
@@ -367,6 +375,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/keys/{keyId}/revoke", "post"),
         ("/v1/keys/{keyId}/rotate", "post"),
         ("/v1/leases", "post"),
+        ("/v1/limits", "get post"),
         ("/v1/queues", "get"),
         ("/v1/reports", "post"),
         ("/v1/runs", "get post"),

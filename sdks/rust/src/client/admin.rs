@@ -1,7 +1,8 @@
 //! Administration: API keys and the audit. Needs a key with the role admin.
 
 use wire::admin::{
-    AuditLog, AuditQuery, CreateKey, Key, Keys, NewKey, RotateKey, RotateSigning, SigningRotated,
+    AuditLog, AuditQuery, CreateKey, Key, Keys, Limits, NewKey, RotateKey, RotateSigning,
+    SetLimits, SigningRotated, TenantLimits,
 };
 
 use super::Client;
@@ -38,6 +39,16 @@ impl Client {
     /// Signs task tokens with a new key from now on.
     pub async fn rotate_signing(&self, how: &RotateSigning) -> Result<SigningRotated, Error> {
         self.once().ask(&self.post(&["v1", "signing-keys", "rotate"], how)?).await
+    }
+
+    /// The limits of tenants that this client's key may see.
+    pub async fn limits(&self) -> Result<Limits, Error> {
+        self.transport.ask(&self.get(&["v1", "limits"], &())?).await
+    }
+
+    /// Limits what a tenant may use, from now on.
+    pub async fn set_limits(&self, wanted: &SetLimits) -> Result<TenantLimits, Error> {
+        self.transport.ask(&self.post(&["v1", "limits"], wanted)?).await
     }
 
     fn once(&self) -> crate::transport::Transport {

@@ -1,0 +1,93 @@
+//! `tenure limits …`: what each tenant may use at most.
+
+use clap::Subcommand;
+use comfy_table::Cell;
+use tenure::Client;
+use wire::admin::{SetLimits, TenantLimits};
+
+use crate::exit::{Complaint, Ended, Exit};
+use crate::output::{self, Format};
+use crate::server;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Show what tenants may use, and what they use
+    List,
+    /// Limit a tenant; what is not named is without limit from then on
+    Set(Set),
+    /// Take a tenant's limits away
+    Clear(Tenant),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Tenant {
+    /// The tenant's name
+    #[arg(value_name = "TENANT")]
+    tenant: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Set {
+    #[command(flatten)]
+    tenant: Tenant,
+    /// Calls of clients and polls of workers; heartbeats, reports and administration are never limited
+    #[arg(long, value_name = "COUNT")]
+    requests_per_second: Option<u32>,
+    /// How many of them may come at once after a pause [default: one second's worth]
+    #[arg(long, value_name = "COUNT", requires = "requests_per_second")]
+    burst: Option<u32>,
+    /// How many runs may wait or run; 0 takes no new ones
+    #[arg(long, value_name = "COUNT")]
+    unfinished_runs: Option<u64>,
+}
+
+pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> Ended {
+    match verb {
+        Verb::List => {
+            let found = client.limits().await.map_err(server::complaint)?.limits;
+            show(format, &found)?;
+        }
+        Verb::Set(Set {
+            tenant: Tenant { tenant },
+            requests_per_second,
+            burst,
+            unfinished_runs,
+        }) => {
+            let wanted =
+                SetLimits { tenant_id: tenant, requests_per_second, burst, unfinished_runs };
+            set(&client, format, &wanted).await?;
+        }
+        Verb::Clear(Tenant { tenant }) => {
+            let wanted = SetLimits { tenant_id: tenant, ..SetLimits::default() };
+            set(&client, format, &wanted).await?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn set(client: &Client, format: Format, wanted: &SetLimits) -> Result<(), Complaint> {
+    let limits = client.set_limits(wanted).await.map_err(server::complaint)?;
+    match format {
+        Format::Json => output::json(&limits),
+        Format::People => show(format, &[limits]),
+    }
+}
+
+fn show(format: Format, all: &[TenantLimits]) -> Result<(), Complaint> {
+    if format == Format::Json {
+        return output::json(all);
+    }
+    let mut table = output::table(&["TENANT", "REQUESTS/S", "BURST", "UNFINISHED RUNS", "NOW"]);
+    let number = |number: Option<u64>| number.map_or("any".to_owned(), |it| it.to_string());
+    for limits in all {
+        let rate = limits.requests_per_second;
+        table.add_row([
+            Cell::new(&limits.tenant_id),
+            Cell::new(number(rate.map(u64::from))),
+            Cell::new(number(limits.burst.or(rate).map(u64::from))),
+            Cell::new(number(limits.unfinished_runs)),
+            Cell::new(limits.unfinished_runs_now),
+        ]);
+    }
+    output::print_table(&table)
+}

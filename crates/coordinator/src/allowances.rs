@@ -1,0 +1,179 @@
+//! What each tenant may use and has used: limits from the store, and what is counted beside it.
+//!
+//! The limits are the store's; this follows them, and a change counts before who made it is answered. How
+//! many runs a tenant has unfinished is counted once at the start and moved by every commit after that, so
+//! that it is exact as long as one coordinator writes. What is spent of a rate may be lost: it is forgotten
+//! within seconds anyway. The rules themselves are in [`verdict::allowance`].
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+
+use store::{Browse, Change, Failure, Store, TenantLimits};
+use verdict::{Name, Rate, Span, Spent, Subject, Time};
+
+/// Shared by the door and the carrier; cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Allowances {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Whether any tenant has limits, so that nobody pays for what is not used.
+    any: AtomicBool,
+    limits: RwLock<HashMap<Name, Arc<TenantLimits>>>,
+    /// No more entries than tenants with a rate.
+    spent: Mutex<HashMap<Name, Spent>>,
+    /// No more entries than tenants with unfinished runs.
+    unfinished: Mutex<HashMap<Name, u64>>,
+}
+
+/// How a batch changes the number of unfinished runs.
+pub(crate) type Moved = HashMap<Name, i64>;
+
+impl Allowances {
+    pub(crate) async fn load<S: Store>(store: &S) -> Result<Self, Failure> {
+        let allowances = Self::default();
+        allowances.reload(store).await?;
+        let mut unfinished = HashMap::new();
+        for depth in store.browse().queues(None).await? {
+            let live = depth.ready + depth.delayed + depth.running;
+            *unfinished.entry(depth.scope.tenant).or_default() += live;
+        }
+        *allowances.unfinished_runs() = unfinished;
+        Ok(allowances)
+    }
+
+    /// Reads the limits again, after another process has changed them.
+    pub(crate) async fn reload<S: Store>(&self, store: &S) -> Result<(), Failure> {
+        let rows = store.browse().tenant_limits().await?;
+        let rows = rows.into_iter().map(|row| (row.tenant.clone(), Arc::new(row)));
+        let limits: HashMap<_, _> = rows.collect();
+        self.inner.any.store(!limits.is_empty(), Ordering::Release);
+        *self.inner.limits.write().expect("no code panics while it holds the limits") = limits;
+        Ok(())
+    }
+
+    pub(crate) fn put(&self, row: TenantLimits) {
+        let mut limits =
+            self.inner.limits.write().expect("no code panics while it holds the limits");
+        // What was spent under another rate says nothing about this one.
+        self.spent().remove(&row.tenant);
+        limits.insert(row.tenant.clone(), Arc::new(row));
+        self.inner.any.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn get(&self, tenant: &Name) -> Option<Arc<TenantLimits>> {
+        if !self.inner.any.load(Ordering::Acquire) {
+            return None;
+        }
+        let limits = self.inner.limits.read().expect("no code panics while it holds the limits");
+        limits.get(tenant).cloned()
+    }
+
+    /// Every tenant's, by name.
+    pub(crate) fn all(&self) -> Vec<Arc<TenantLimits>> {
+        let limits = self.inner.limits.read().expect("no code panics while it holds the limits");
+        let mut all: Vec<_> = limits.values().cloned().collect();
+        all.sort_by(|one, other| one.tenant.cmp(&other.tenant));
+        all
+    }
+
+    /// Takes one request of the tenant's rate, or says how long to wait for it.
+    pub(crate) fn ask(&self, tenant: &Name, now: Time) -> Result<(), Span> {
+        let Some(limits) = self.get(tenant) else { return Ok(()) };
+        let Some(per_second) = limits.requests_per_second else { return Ok(()) };
+        let mut spent = self.spent();
+        let spent = spent.entry(tenant.clone()).or_default();
+        *spent = Rate::new(per_second, limits.burst).ask(*spent, now)?;
+        Ok(())
+    }
+
+    /// How many unfinished runs the tenant may have.
+    pub(crate) fn quota(&self, tenant: &Name) -> Option<u64> {
+        self.get(tenant)?.unfinished_runs
+    }
+
+    pub(crate) fn unfinished(&self, tenant: &Name) -> u64 {
+        self.unfinished_runs().get(tenant).copied().unwrap_or(0)
+    }
+
+    /// Counts what a commit made of the runs.
+    pub(crate) fn settle(&self, moved: Moved) {
+        if moved.is_empty() {
+            return;
+        }
+        let mut unfinished = self.unfinished_runs();
+        for (tenant, by) in moved {
+            let left = unfinished.get(&tenant).copied().unwrap_or(0).saturating_add_signed(by);
+            if left == 0 {
+                unfinished.remove(&tenant);
+            } else {
+                unfinished.insert(tenant, left);
+            }
+        }
+    }
+
+    fn spent(&self) -> MutexGuard<'_, HashMap<Name, Spent>> {
+        self.inner.spent.lock().expect("no code panics while it counts")
+    }
+
+    fn unfinished_runs(&self) -> MutexGuard<'_, HashMap<Name, u64>> {
+        self.inner.unfinished.lock().expect("no code panics while it counts")
+    }
+}
+
+/// Notes a change that is about to be saved: a task that the store did not know, or one that ended.
+pub(crate) fn note(moved: &mut Moved, change: &Change) {
+    let by = match (&change.after, change.before) {
+        (Subject::Live(_), None) => 1,
+        (Subject::Done(_), Some(_)) => -1,
+        _ => return,
+    };
+    let Some(scope) = change.after.scope() else { return };
+    *moved.entry(scope.tenant.clone()).or_default() += by;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(per_second: Option<u32>, runs: Option<u64>) -> TenantLimits {
+        TenantLimits {
+            tenant: "acme".into(),
+            requests_per_second: per_second,
+            burst: None,
+            unfinished_runs: runs,
+            changed_at: Time::default(),
+        }
+    }
+
+    #[test]
+    fn only_who_has_limits_is_limited_and_a_new_rate_begins_afresh() {
+        let allowances = Allowances::default();
+        let (acme, other) = (Name::from("acme"), Name::from("other"));
+        let now = Time::from_millis(5_000);
+        assert!((0..100).all(|_| allowances.ask(&acme, now).is_ok()));
+        allowances.put(limits(Some(2), None));
+        let passed = (0..9).filter(|_| allowances.ask(&acme, now).is_ok()).count();
+        assert_eq!(passed, 2);
+        assert!((0..100).all(|_| allowances.ask(&other, now).is_ok()));
+        allowances.put(limits(Some(3), Some(7)));
+        let passed = (0..9).filter(|_| allowances.ask(&acme, now).is_ok()).count();
+        assert_eq!((passed, allowances.quota(&acme), allowances.quota(&other)), (3, Some(7), None));
+        allowances.put(limits(None, None));
+        assert!((0..100).all(|_| allowances.ask(&acme, now).is_ok()));
+    }
+
+    #[test]
+    fn unfinished_runs_follow_the_commits() {
+        let (allowances, acme) = (Allowances::default(), Name::from("acme"));
+        allowances.settle(Moved::from([(acme.clone(), 3)]));
+        allowances.settle(Moved::from([(acme.clone(), -2), ("other".into(), 1)]));
+        assert_eq!(allowances.unfinished(&acme), 1);
+        allowances.settle(Moved::from([(acme.clone(), -1)]));
+        assert_eq!(allowances.unfinished(&acme), 0);
+        assert_eq!(allowances.unfinished_runs().len(), 1, "nobody is kept for nothing");
+    }
+}

@@ -1,0 +1,53 @@
+//! What a tenant may use: how often it may ask, and how many unfinished runs it may have.
+//!
+//! Rates are kept by the generic cell rate algorithm: one instant per tenant says when everything it has
+//! asked for would have been fair. Nothing here remembers that instant or counts runs; both come in.
+
+use crate::time::{Span, Time};
+use crate::verdict::{Answer, Refusal, Verdict};
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const NANOS_PER_MILLI: i64 = 1_000_000;
+
+/// So many requests a second, and so many at once after a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    per_second: u32,
+    burst: u32,
+}
+
+/// When everything that was asked for would have been fair. Old ones are as good as none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent(i64);
+
+impl Rate {
+    /// Both at least 1. Without a burst, one second's worth may come at once.
+    pub fn new(per_second: u32, burst: Option<u32>) -> Self {
+        Self { per_second: per_second.max(1), burst: burst.unwrap_or(per_second).max(1) }
+    }
+
+    /// What is spent after one more request now, or how long to wait until it would be fair.
+    pub fn ask(self, spent: Spent, now: Time) -> Result<Spent, Span> {
+        let now = now.millis().saturating_mul(NANOS_PER_MILLI);
+        let each = NANOS_PER_SECOND / i64::from(self.per_second);
+        let ahead = each.saturating_mul(i64::from(self.burst) - 1);
+        let fair_at = spent.0.max(now);
+        let early = fair_at.saturating_sub(now).saturating_sub(ahead);
+        if early > 0 {
+            return Err(Span::from_millis(early.unsigned_abs().div_ceil(NANOS_PER_MILLI as u64)));
+        }
+        Ok(Spent(fair_at.saturating_add(each)))
+    }
+}
+
+/// The verdict on a submission by a tenant that may have so many unfinished runs and has so many. A run
+/// that exists already is found again however many there are.
+pub fn within_quota(verdict: Verdict, unfinished: u64, quota: Option<u64>) -> Verdict {
+    let is_new = matches!(verdict.answer, Answer::Accepted { replayed: false, .. });
+    match quota {
+        Some(quota) if is_new && unfinished >= quota => {
+            Verdict::refuse(Refusal::QuotaReached { quota })
+        }
+        Some(_) | None => verdict,
+    }
+}

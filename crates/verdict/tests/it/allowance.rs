@@ -1,0 +1,76 @@
+//! Rates and quotas.
+
+use proptest::prelude::*;
+use verdict::{Answer, Rate, Refusal, Span, Spent, State, TaskId, Time, Verdict, within_quota};
+
+fn at(millis: u64) -> Time {
+    Time::default().plus(Span::from_millis(millis))
+}
+
+/// How many of the requests at these instants pass.
+fn passed(rate: Rate, instants: &[u64]) -> usize {
+    let mut spent = Spent::default();
+    let asked = instants.iter().filter(|millis| match rate.ask(spent, at(**millis)) {
+        Ok(more) => {
+            spent = more;
+            true
+        }
+        Err(_) => false,
+    });
+    asked.count()
+}
+
+#[test]
+fn a_burst_passes_and_then_one_for_each_interval() {
+    let rate = Rate::new(4, Some(3));
+    assert_eq!(passed(rate, &[0, 0, 0, 0, 0]), 3);
+    assert_eq!(passed(rate, &[0, 0, 0, 249, 250, 251, 500]), 5);
+    // A pause refills the burst and not more.
+    assert_eq!(passed(rate, &[0, 0, 0, 60_000, 60_000, 60_000, 60_000]), 6);
+    assert_eq!(passed(Rate::new(2, None), &[5, 5, 5]), 2, "one second's worth at once");
+}
+
+#[test]
+fn who_waits_as_told_passes_and_who_comes_earlier_does_not() {
+    let rate = Rate::new(3, Some(1));
+    let spent = rate.ask(Spent::default(), at(10)).unwrap();
+    let wait = rate.ask(spent, at(10)).unwrap_err();
+    assert_eq!(wait, Span::from_millis(334));
+    assert!(rate.ask(spent, at(10 + 333)).is_err());
+    assert!(rate.ask(spent, at(10 + 334)).is_ok());
+}
+
+proptest! {
+    #[test]
+    fn no_window_holds_more_than_rate_and_burst(
+        per_second in 1u32..2_000,
+        burst in 1u32..50,
+        mut instants in proptest::collection::vec(0u64..5_000, 1..400),
+    ) {
+        instants.sort_unstable();
+        let rate = Rate::new(per_second, Some(burst));
+        let window = instants[instants.len() - 1] - instants[0];
+        // Intervals are whole nanoseconds, so that a second may hold a request more than it should.
+        let fair = u64::from(burst) + (window + 1) * u64::from(per_second + 1) / 1000 + 1;
+        prop_assert!(passed(rate, &instants) as u64 <= fair);
+        prop_assert!(passed(rate, &instants) >= (burst as usize).min(instants.len()));
+    }
+}
+
+fn accepted(replayed: bool) -> Verdict {
+    let task = TaskId::from_u128(1);
+    let answer = Answer::Accepted { task, state: State::Queued, created_at: at(0), replayed };
+    Verdict::new(answer, Vec::new())
+}
+
+#[test]
+fn a_quota_refuses_what_is_new_and_finds_what_is_there() {
+    let quota_of = |quota| Verdict::refuse(Refusal::QuotaReached { quota });
+    assert_eq!(within_quota(accepted(false), 2, Some(3)), accepted(false));
+    assert_eq!(within_quota(accepted(false), 3, Some(3)), quota_of(3));
+    assert_eq!(within_quota(accepted(false), 0, Some(0)), quota_of(0));
+    assert_eq!(within_quota(accepted(false), 1_000_000, None), accepted(false));
+    assert_eq!(within_quota(accepted(true), 9, Some(3)), accepted(true));
+    let reused = Verdict::refuse(Refusal::KeyReused { holder: TaskId::from_u128(1) });
+    assert_eq!(within_quota(reused.clone(), 9, Some(3)), reused);
+}
