@@ -20,7 +20,6 @@ use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::{Service, ServiceExt};
@@ -56,17 +55,20 @@ pub(super) async fn serve_connection(
     let builder = builder();
     let service = TowerToHyperService::new(counted(routes, watch.clone()));
     let connection = builder.serve_connection(io, service);
-    tokio::pin!(connection);
+    let overdue = watch.overdue();
+    tokio::pin!(connection, overdue);
     let mut is_closing = false;
     loop {
         tokio::select! {
+            // Nearly every wake-up is the connection's.
+            biased;
             ended = connection.as_mut() => {
                 if let Err(error) = ended {
                     tracing::debug!(error = &*error, "a connection ended early");
                 }
                 return;
             }
-            () = watch.overdue() => return,
+            () = &mut overdue => return,
             () = closing.cancelled(), if !is_closing => {
                 is_closing = true;
                 connection.as_mut().graceful_shutdown();
@@ -127,7 +129,6 @@ struct Watch {
     is_http2: AtomicBool,
     /// When the first byte of a head came that is not complete yet.
     head: Mutex<Option<Instant>>,
-    head_began: Notify,
 }
 
 impl Watch {
@@ -140,7 +141,6 @@ impl Watch {
             in_flight: AtomicUsize::new(0),
             is_http2: AtomicBool::new(false),
             head: Mutex::new(None),
-            head_began: Notify::new(),
         }
     }
 
@@ -163,11 +163,7 @@ impl Watch {
         if in_flight > 0 || self.is_http2.load(Ordering::Relaxed) {
             return;
         }
-        let mut head = self.head();
-        if head.is_none() {
-            *head = Some(tokio::time::Instant::now());
-            self.head_began.notify_one();
-        }
+        self.head().get_or_insert_with(tokio::time::Instant::now);
     }
 
     fn deadline(&self) -> Instant {
@@ -177,17 +173,17 @@ impl Watch {
         head.map_or(silent, |began| silent.min(began + self.head_within))
     }
 
-    /// Resolves when the connection has taken too long.
+    /// Resolves when the connection has taken too long. Looks again before any head that began
+    /// meanwhile could be late, so that a head has to wake nobody when it begins: that would poll
+    /// the connection a second time for every request.
     async fn overdue(&self) {
         loop {
+            let now = tokio::time::Instant::now();
             let deadline = self.deadline();
-            if deadline <= tokio::time::Instant::now() {
+            if deadline <= now {
                 return;
             }
-            tokio::select! {
-                () = tokio::time::sleep_until(deadline) => {}
-                () = self.head_began.notified() => {}
-            }
+            tokio::time::sleep_until(deadline.min(now + self.head_within)).await;
         }
     }
 }
