@@ -16,7 +16,7 @@ use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Time};
 
 use crate::allowances::Allowances;
 use crate::carry::Carrier;
-use crate::ids::{Entropy, Ids, OsEntropy};
+use crate::ids::{Entropy, Ids, StockedEntropy};
 use crate::intake::{self, Intake};
 use crate::item::{Granted, Item, Outage, Poll, Reply, Shortage, Submission, Trouble};
 use crate::metrics::Metrics;
@@ -43,7 +43,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { host: Host::Thread, entropy: Box::new(OsEntropy), retention: Retention::FOR_EVER }
+        Self {
+            host: Host::Thread,
+            entropy: Box::<StockedEntropy>::default(),
+            retention: Retention::FOR_EVER,
+        }
     }
 }
 

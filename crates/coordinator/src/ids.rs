@@ -17,6 +17,37 @@ impl Entropy for OsEntropy {
     }
 }
 
+/// The operating system's generator, asked for many small numbers at once. For ids, which are names
+/// and no secrets: what is in stock lies in memory until it is used.
+pub struct StockedEntropy {
+    stock: [u8; STOCK_BYTES],
+    left: usize,
+}
+
+/// A hundred ids for one system call.
+const STOCK_BYTES: usize = 1024;
+
+impl Default for StockedEntropy {
+    fn default() -> Self {
+        Self { stock: [0; STOCK_BYTES], left: 0 }
+    }
+}
+
+impl Entropy for StockedEntropy {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        if bytes.len() > STOCK_BYTES {
+            return OsEntropy.fill(bytes);
+        }
+        if bytes.len() > self.left {
+            OsEntropy.fill(&mut self.stock);
+            self.left = STOCK_BYTES;
+        }
+        let rest = self.left - bytes.len();
+        bytes.copy_from_slice(&self.stock[rest..self.left]);
+        self.left = rest;
+    }
+}
+
 /// The same bytes for the same seed: for simulations.
 pub struct SeededEntropy(rand_chacha::ChaCha8Rng);
 
@@ -79,5 +110,26 @@ impl Ids {
         self.entropy.fill(&mut bytes[6..]);
         // The top bit stays free, so that counting up within a millisecond cannot reach the next.
         u128::from_be_bytes(bytes) & !(1 << (RANDOM_BITS - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn what_is_in_stock_is_given_once() {
+        let mut entropy = StockedEntropy::default();
+        let mut given = BTreeSet::new();
+        for _ in 0..STOCK_BYTES {
+            let mut bytes = [0; 10];
+            entropy.fill(&mut bytes);
+            assert!(given.insert(bytes), "the same number twice");
+        }
+        let mut large = vec![0; STOCK_BYTES + 1];
+        entropy.fill(&mut large);
+        assert!(large.iter().any(|byte| *byte != 0));
     }
 }
