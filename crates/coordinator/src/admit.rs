@@ -12,6 +12,7 @@ pub mod keyring;
 mod known;
 pub(crate) mod refusals;
 pub mod token;
+mod token_keys;
 
 pub use api_key::{AdminPrincipal, ClientPrincipal, NewKey, Role, WorkerPrincipal};
 pub(crate) use cursor::Cursors;
@@ -27,5 +28,7 @@ fn is_same(left: &[u8; 32], right: &[u8; 32]) -> bool {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }

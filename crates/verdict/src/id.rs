@@ -65,7 +65,8 @@ impl fmt::Display for LeaseId {
 /// Only the spelling that we print is read, so that one id has one name.
 fn canonical(text: &str) -> Option<u128> {
     let ulid = Ulid::from_str(text).ok()?;
-    (ulid.to_string() == text).then_some(ulid.0)
+    let mut printed = [0; ulid::ULID_LEN];
+    (ulid.array_to_str(&mut printed) == text).then_some(ulid.0)
 }
 
 /// Handed to user code for its own writes: larger than every fence given for the task before.

@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use verdict::{Scope, Span, Time};
 
-use super::hex;
+use super::token_keys::TokenKeys;
+use super::{hex, token};
 use crate::ids::{Entropy, OsEntropy};
 
 pub(super) type HmacSha256 = Hmac<Sha256>;
@@ -49,6 +50,7 @@ pub(crate) struct SigningKey {
     master: [u8; KEY_BYTES],
     /// From this instant on nothing it signed counts; `None` for the one in use.
     not_after: Option<Time>,
+    token_keys: Arc<TokenKeys>,
 }
 
 /// The keys there are, as everybody in this process sees them. Cheap to clone.
@@ -202,13 +204,15 @@ impl Keyring {
 }
 
 impl SigningKey {
-    fn new(master: [u8; KEY_BYTES], not_after: Option<Time>) -> Self {
+    pub(super) fn new(master: [u8; KEY_BYTES], not_after: Option<Time>) -> Self {
         let digest = Sha256::new().chain_update(b"tenure kid").chain_update(master).finalize();
-        Self { kid: hex(&digest[..KID_BYTES]), master, not_after }
+        let kid = hex(&digest[..KID_BYTES]);
+        let token_keys = Arc::new(TokenKeys::new(token::header(&kid)));
+        Self { kid, master, not_after, token_keys }
     }
 
-    pub(super) fn kid(&self) -> &str {
-        &self.kid
+    pub(super) fn token_keys(&self) -> &TokenKeys {
+        &self.token_keys
     }
 
     fn counts(&self, now: Time) -> bool {
@@ -388,7 +392,7 @@ mod tests {
     }
 
     fn accepts(ring: &Keyring, kid: &str, now: Time) -> bool {
-        ring.find(|key| key.kid() == kid, now).is_some()
+        ring.find(|key| key.kid == kid, now).is_some()
     }
 
     #[test]

@@ -4,19 +4,25 @@
 //! obeyed, so there is no algorithm to choose and no key to fetch. The key belongs to the tenant and
 //! workspace that the claims name. All claims are required, typed, and no other claim is known.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use hmac::Mac;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use verdict::{LeaseId, Name, Scope, Span, TaskId, Time};
+use verdict::{LeaseId, Scope, Span, TaskId, Time};
 
 use super::hex;
-use super::keyring::{Keyring, SigningKey, mac};
+use super::keyring::Keyring;
+use super::token_keys::ScopeKey;
 
 /// Longer text cannot be a token of ours: with the longest names it stays below 900 bytes.
 const TOKEN_BYTES_MAX: usize = 1024;
+
+/// Room for a token with names of usual length.
+const TOKEN_BYTES_USUAL: usize = 512;
 
 /// How long a token lives unless the task's deadline needs more (S4-8).
 pub const LIFE_DEFAULT: Span = Span::from_secs(3600);
@@ -29,7 +35,6 @@ pub(crate) const LEEWAY: Span = Span::from_secs(30);
 
 const ISSUER: &str = "tenure";
 const AUDIENCE: &str = "tenure-tasks";
-const PURPOSE: &str = "task-token";
 
 /// No padding, and no bits beyond the last byte: one token has one spelling.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -77,19 +82,27 @@ pub enum TokenRefused {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Claims {
-    iss: String,
-    aud: String,
+struct Claims<'a> {
+    #[serde(borrow)]
+    iss: Cow<'a, str>,
+    #[serde(borrow)]
+    aud: Cow<'a, str>,
     iat: u64,
     nbf: u64,
     exp: u64,
-    jti: String,
-    ten: String,
-    ws: String,
-    run: String,
-    task: String,
+    #[serde(borrow)]
+    jti: Cow<'a, str>,
+    #[serde(borrow)]
+    ten: Cow<'a, str>,
+    #[serde(borrow)]
+    ws: Cow<'a, str>,
+    #[serde(borrow)]
+    run: Cow<'a, str>,
+    #[serde(borrow)]
+    task: Cow<'a, str>,
     att: u32,
-    lease: String,
+    #[serde(borrow)]
+    lease: Cow<'a, str>,
     ep: u32,
 }
 
@@ -114,13 +127,13 @@ pub fn issue(keyring: &Keyring, token: &TokenScope, life: Span, now: Time) -> Is
         iat,
         nbf: iat,
         exp,
-        jti: hex(&id[..8]),
+        jti: hex(&id[..8]).into(),
         ten: token.scope.tenant.as_str().into(),
         ws: token.scope.workspace.as_str().into(),
-        run: token.task.run_name(),
-        task: token.task.to_string(),
+        run: token.task.run_name().into(),
+        task: token.task.to_string().into(),
         att: token.attempt,
-        lease: token.lease.to_string(),
+        lease: token.lease.to_string().into(),
         ep: token.epoch,
     };
     let payload = serde_json::to_vec(&claims).expect("claims are plain strings and numbers");
@@ -129,20 +142,31 @@ pub fn issue(keyring: &Keyring, token: &TokenScope, life: Span, now: Time) -> Is
 
 fn sign(keyring: &Keyring, scope: &Scope, payload: &[u8]) -> String {
     let signing = keyring.current();
-    let signed = format!("{}.{}", header(&signing), BASE64.encode(payload));
-    let key = signing.derive(PURPOSE, scope);
-    let signature = mac(&key).chain_update(signed.as_bytes()).finalize().into_bytes();
-    format!("{signed}.{}", BASE64.encode(signature))
+    let keys = signing.token_keys();
+    let mut text = String::with_capacity(TOKEN_BYTES_USUAL);
+    text.push_str(keys.header());
+    text.push('.');
+    BASE64.encode_string(payload, &mut text);
+    let key = keys
+        .find(scope.tenant.as_str(), scope.workspace.as_str())
+        .unwrap_or_else(|| keys.remember(ScopeKey::derive(&signing, scope.clone())));
+    let signature = key.sign(&text);
+    text.push('.');
+    BASE64.encode_string(signature, &mut text);
+    text
 }
 
-fn header(key: &SigningKey) -> String {
-    BASE64.encode(format!(r#"{{"alg":"HS256","kid":"{}","typ":"task+jwt"}}"#, key.kid()))
+/// The first part of all tokens that the key of this name signs.
+pub(super) fn header(kid: &str) -> String {
+    BASE64.encode(format!(r#"{{"alg":"HS256","kid":"{kid}","typ":"task+jwt"}}"#))
 }
 
 /// Accepts exactly the tokens that [`issue`] made, until their end by the store's clock.
 pub fn verify(keyring: &Keyring, text: &str, now: Time) -> Result<TaskPrincipal, TokenRefused> {
-    let claims = authentic(keyring, text, now).ok_or(TokenRefused::Invalid)?;
-    let token = token_scope(&claims).ok_or(TokenRefused::Invalid)?;
+    let (signed, signature) = parts(text).ok_or(TokenRefused::Invalid)?;
+    let claims = read_claims(&signed.payload).ok_or(TokenRefused::Invalid)?;
+    let key = authentic(keyring, &signed, &signature, &claims, now).ok_or(TokenRefused::Invalid)?;
+    let token = token_scope(&claims, &key).ok_or(TokenRefused::Invalid)?;
     let (issued_at, expires_at) = (instant(claims.iat), instant(claims.exp));
     let soonest = now.plus(LEEWAY);
     let is_sane = claims.exp > claims.iat
@@ -158,40 +182,57 @@ pub fn verify(keyring: &Keyring, text: &str, now: Time) -> Result<TaskPrincipal,
     Ok(TaskPrincipal { token, issued_at, expires_at })
 }
 
-/// The claims of a token with the right form and a right signature.
-fn authentic(keyring: &Keyring, text: &str, now: Time) -> Option<Claims> {
+/// What a signature is over.
+struct Signed<'a> {
+    text: &'a str,
+    header: &'a str,
+    payload: Vec<u8>,
+}
+
+fn parts(text: &str) -> Option<(Signed<'_>, Vec<u8>)> {
     if text.len() > TOKEN_BYTES_MAX {
         return None;
     }
     let (signed, signature) = text.rsplit_once('.')?;
-    let (found_header, payload) = signed.split_once('.')?;
-    let signing = keyring.find(|key| header(key) == found_header, now)?;
+    let (header, payload) = signed.split_once('.')?;
     let payload = BASE64.decode(payload).ok()?;
-    let claims = read_claims(&payload)?;
-    // Read before it is trusted, only to find the key; nothing is done with it until verified.
-    let scope = Scope::new(claims.ten.as_str(), claims.ws.as_str());
-    let signature = BASE64.decode(signature).ok()?;
-    let key = signing.derive(PURPOSE, &scope);
-    mac(&key).chain_update(signed.as_bytes()).verify_slice(&signature).ok()?;
-    Some(claims)
+    Some((Signed { text: signed, header, payload }, BASE64.decode(signature).ok()?))
+}
+
+/// The key that made the signature. The claims are read before they are trusted, only to find it;
+/// nothing is done with them, and nothing remembered, until the signature was found right.
+fn authentic(
+    keyring: &Keyring,
+    signed: &Signed<'_>,
+    signature: &[u8],
+    claims: &Claims<'_>,
+    now: Time,
+) -> Option<Arc<ScopeKey>> {
+    let signing = keyring.find(|key| key.token_keys().header() == signed.header, now)?;
+    let keys = signing.token_keys();
+    if let Some(key) = keys.find(&claims.ten, &claims.ws) {
+        return key.is_signature(signed.text, signature).then_some(key);
+    }
+    let key = ScopeKey::derive(&signing, Scope::new(&*claims.ten, &*claims.ws));
+    key.is_signature(signed.text, signature).then(|| keys.remember(key))
 }
 
 /// serde would also read the members from an array, in an order we never promised.
-fn read_claims(payload: &[u8]) -> Option<Claims> {
+fn read_claims(payload: &[u8]) -> Option<Claims<'_>> {
     if payload.first() != Some(&b'{') {
         return None;
     }
     serde_json::from_slice(payload).ok()
 }
 
-fn token_scope(claims: &Claims) -> Option<TokenScope> {
-    let Claims { iss, aud, iat: _, nbf: _, exp: _, jti, ten, ws, run, task, att, lease, ep } =
+fn token_scope(claims: &Claims<'_>, key: &ScopeKey) -> Option<TokenScope> {
+    let Claims { iss, aud, iat: _, nbf: _, exp: _, jti, ten: _, ws: _, run, task, att, lease, ep } =
         claims;
-    let task = TaskId::parse(task).filter(|id| id.to_string() == *task)?;
-    let is_ours = iss == ISSUER && aud == AUDIENCE && !jti.is_empty() && task.run_name() == *run;
-    is_ours.then_some(())?;
+    let is_ours = iss == ISSUER && aud == AUDIENCE && !jti.is_empty();
+    let task = TaskId::parse(task).filter(|_| is_ours && task.starts_with("task_"))?;
+    TaskId::parse(run).filter(|root| *root == task && run.starts_with("run_"))?;
     Some(TokenScope {
-        scope: Scope::new(Name::from(ten.as_str()), Name::from(ws.as_str())),
+        scope: key.scope().clone(),
         task,
         attempt: *att,
         lease: LeaseId::parse(lease)?,

@@ -145,10 +145,9 @@ fn the_header_is_compared_and_never_obeyed() {
         let head = BASE64.encode(&header);
         let unsigned = format!("{head}.{}.", parts[1]);
         assert_eq!(refused(&unsigned), TokenRefused::Invalid, "{header}");
-        let key = ring().current().derive(PURPOSE, &scope().scope);
+        let key = ScopeKey::derive(&ring().current(), scope().scope);
         let text = format!("{head}.{}", parts[1]);
-        let tag = mac(&key).chain_update(text.as_bytes()).finalize().into_bytes();
-        let resigned = format!("{text}.{}", BASE64.encode(tag));
+        let resigned = format!("{text}.{}", BASE64.encode(key.sign(&text)));
         assert_eq!(refused(&resigned), TokenRefused::Invalid, "{header}");
     }
 }
@@ -210,5 +209,47 @@ fn another_tenants_key_or_another_installation_signs_nothing_here() {
     let payload = BASE64.decode(issued.split('.').nth(1).unwrap()).unwrap();
     for foreign in [Scope::new("other", "prod"), Scope::new("acme", "test")] {
         assert_eq!(refused(&sign(&ring(), &foreign, &payload)), TokenRefused::Invalid);
+    }
+}
+
+#[test]
+fn a_ring_that_has_signed_before_refuses_what_a_fresh_one_refuses() {
+    // X01, X05, X08: keys that are remembered open nothing more than keys that are derived.
+    let warm = ring();
+    let other = TokenScope { scope: Scope::new("other", "prod"), ..scope() };
+    let issued = issue(&warm, &scope(), LIFE_DEFAULT, NOW).token;
+    let foreign = issue(&warm, &other, LIFE_DEFAULT, NOW).token;
+    for round in 0..2 {
+        assert_eq!(verify(&warm, &issued, NOW).unwrap().token(), &scope(), "{round}");
+        assert_eq!(verify(&warm, &foreign, NOW).unwrap().token(), &other, "{round}");
+        assert_eq!(issue(&warm, &scope(), LIFE_DEFAULT, NOW).token, issued);
+        assert_eq!(issue(&ring(), &scope(), LIFE_DEFAULT, NOW).token, issued);
+    }
+    let parts = |token: &str| token.split('.').map(str::to_owned).collect::<Vec<_>>();
+    let (mine, theirs) = (parts(&issued), parts(&foreign));
+    for (header, payload, signature) in [
+        (&mine[0], &mine[1], &theirs[2]),
+        (&mine[0], &theirs[1], &mine[2]),
+        (&theirs[0], &mine[1], &theirs[2]),
+    ] {
+        let mixed = format!("{header}.{payload}.{signature}");
+        assert_eq!(verify(&warm, &mixed, NOW).unwrap_err(), TokenRefused::Invalid);
+    }
+    // A scope that only forgeries name is not remembered.
+    let forged = signed(|claims| drop(claims.insert("ten".into(), "nobody".into())));
+    assert_eq!(verify(&warm, &forged, NOW).unwrap_err(), TokenRefused::Invalid);
+    assert!(warm.current().token_keys().find("nobody", "prod").is_none());
+    assert!(warm.current().token_keys().find("acme", "prod").is_some());
+}
+
+#[test]
+fn a_task_is_named_in_one_way() {
+    let issued = issue(&ring(), &scope(), LIFE_DEFAULT, NOW).token;
+    assert!(verify(&ring(), &issued, NOW).is_ok());
+    let (run, task) = (scope().task.run_name(), scope().task.to_string());
+    let names = [("task", run), ("task", task.to_lowercase()), ("run", task)];
+    for (claim, name) in names {
+        let token = signed(|claims| drop(claims.insert(claim.into(), name.clone().into())));
+        assert_eq!(refused(&token), TokenRefused::Invalid, "{claim} {name}");
     }
 }

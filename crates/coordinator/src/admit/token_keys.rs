@@ -1,0 +1,125 @@
+//! What one signing key needs again and again for task tokens: its header, and a key for each scope
+//! in use. A token then costs one MAC, and no derivation before it.
+//!
+//! Lives and dies with its signing key: a key that is rotated away takes what was derived from it
+//! along, and its memory is overwritten. A scope is remembered only once a signature of it was made
+//! or found right, so that forged claims cannot fill this.
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+
+use hmac::Mac;
+use verdict::Scope;
+
+use super::keyring::{HmacSha256, SigningKey, mac};
+
+const PURPOSE: &str = "task-token";
+
+/// Far more tenants and workspaces than one coordinator has busy at once; beyond it all are derived
+/// anew, which costs a microsecond each.
+const SCOPES_MAX: usize = 4_096;
+
+/// The key of one scope, ready to sign.
+pub(super) struct ScopeKey {
+    scope: Scope,
+    keyed: HmacSha256,
+}
+
+impl ScopeKey {
+    pub(super) fn derive(signing: &SigningKey, scope: Scope) -> Self {
+        let keyed = mac(&signing.derive(PURPOSE, &scope));
+        Self { scope, keyed }
+    }
+
+    /// Shared text, where the claims have a copy of their own.
+    pub(super) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    pub(super) fn sign(&self, text: &str) -> [u8; 32] {
+        self.keyed.clone().chain_update(text).finalize().into_bytes().into()
+    }
+
+    /// In a time that does not depend on where a wrong signature differs.
+    pub(super) fn is_signature(&self, text: &str, signature: &[u8]) -> bool {
+        self.keyed.clone().chain_update(text).verify_slice(signature).is_ok()
+    }
+}
+
+pub(crate) struct TokenKeys {
+    header: String,
+    known: RwLock<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    by_tenant: HashMap<Box<str>, HashMap<Box<str>, Arc<ScopeKey>>>,
+    count: usize,
+}
+
+impl TokenKeys {
+    pub(super) fn new(header: String) -> Self {
+        Self { header, known: RwLock::default() }
+    }
+
+    /// The first part of every token the key signs.
+    pub(super) fn header(&self) -> &str {
+        &self.header
+    }
+
+    pub(super) fn find(&self, tenant: &str, workspace: &str) -> Option<Arc<ScopeKey>> {
+        let known = self.known.read().expect("no code panics while it holds the keys");
+        known.by_tenant.get(tenant)?.get(workspace).cloned()
+    }
+
+    pub(super) fn remember(&self, key: ScopeKey) -> Arc<ScopeKey> {
+        let key = Arc::new(key);
+        let mut known = self.known.write().expect("no code panics while it holds the keys");
+        if known.count == SCOPES_MAX {
+            *known = Known::default();
+        }
+        let (tenant, workspace) = (key.scope.tenant.as_str(), key.scope.workspace.as_str());
+        let of_tenant = known.by_tenant.entry(tenant.into()).or_default();
+        if of_tenant.insert(workspace.into(), key.clone()).is_none() {
+            known.count += 1;
+        }
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(signing: &SigningKey, workspace: usize) -> ScopeKey {
+        ScopeKey::derive(signing, Scope::new("acme", workspace.to_string().as_str()))
+    }
+
+    #[test]
+    fn what_is_remembered_signs_as_what_is_derived() {
+        let signing = SigningKey::new([7; 32], None);
+        let keys = TokenKeys::new(String::new());
+        assert!(keys.find("acme", "1").is_none());
+        keys.remember(key(&signing, 1));
+        let found = keys.find("acme", "1").unwrap();
+        let signature = key(&signing, 1).sign("text");
+        assert_eq!(found.sign("text"), signature);
+        assert!(found.is_signature("text", &signature));
+        assert!(!found.is_signature("test", &signature));
+        assert!(!key(&signing, 2).is_signature("text", &signature), "another scope");
+        assert!(keys.find("acm", "e1").is_none());
+    }
+
+    #[test]
+    fn the_scopes_remembered_are_bounded() {
+        let signing = SigningKey::new([7; 32], None);
+        let keys = TokenKeys::new(String::new());
+        for workspace in 0..=SCOPES_MAX {
+            keys.remember(key(&signing, workspace));
+        }
+        keys.remember(key(&signing, SCOPES_MAX));
+        assert!(keys.find("acme", "0").is_none());
+        assert!(keys.find("acme", &SCOPES_MAX.to_string()).is_some());
+        assert_eq!(keys.known.read().unwrap().count, 1);
+    }
+}
