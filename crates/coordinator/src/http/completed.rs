@@ -12,9 +12,9 @@ use wire::requests::{Completed, ReportedError};
 
 use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::caller::caller;
+use super::canonical::Canonical;
 use super::declined::Declined;
 use super::door::Door;
-use super::submission::canonical_digest;
 use super::submit::unexpected;
 use super::translate::{raw, reported_category, state, time};
 use crate::admit::TaskPrincipal;
@@ -73,27 +73,37 @@ fn fault(error: Option<ReportedError>) -> Result<Fault, Declined> {
 
 /// What makes two reports the same report: outcome, output and error; not times, not metrics (R-5).
 fn digest(completed: &Completed) -> Digest {
-    let tree = json!({
-        "outcome": completed.outcome,
-        "output": completed.output,
-        "error": completed.error,
-        "partialProgress": completed.partial_progress,
-    });
-    canonical_digest(&tree)
+    let mut said = Canonical::object();
+    said.value("error", &completed.error);
+    said.scalar("outcome", &completed.outcome);
+    said.json("output", completed.output.as_ref().unwrap_or(&wire::Json::null()));
+    said.json(
+        "partialProgress",
+        completed.partial_progress.as_ref().unwrap_or(&wire::Json::null()),
+    );
+    said.digest()
 }
 
 /// What the worker says beside its outcome: kept with the attempt, decides nothing.
 fn claims(completed: &Completed) -> Option<verdict::Json> {
+    let Completed {
+        completed_at, metrics, cancelled_during_phase, error, partial_progress, ..
+    } = completed;
+    let is_silent = completed_at.is_none()
+        && metrics.is_none()
+        && cancelled_during_phase.is_none()
+        && error.is_none()
+        && partial_progress.is_none();
+    if is_silent {
+        return None;
+    }
     let cancelled = completed.outcome == wire::Outcome::Cancelled;
     let members = [
-        ("completedAt", json!(completed.completed_at)),
-        ("metrics", json!(completed.metrics)),
-        ("cancelledDuringPhase", json!(completed.cancelled_during_phase)),
-        ("error", if cancelled { json!(completed.error) } else { Value::Null }),
-        (
-            "partialProgress",
-            if cancelled { Value::Null } else { json!(completed.partial_progress) },
-        ),
+        ("completedAt", json!(completed_at)),
+        ("metrics", json!(metrics)),
+        ("cancelledDuringPhase", json!(cancelled_during_phase)),
+        ("error", if cancelled { json!(error) } else { Value::Null }),
+        ("partialProgress", if cancelled { Value::Null } else { json!(partial_progress) }),
     ];
     let said: serde_json::Map<String, Value> = members
         .into_iter()
@@ -127,5 +137,45 @@ fn final_state(outcome: AttemptOutcome) -> wire::Outcome {
         AttemptOutcome::Lost | AttemptOutcome::Undelivered | AttemptOutcome::Revoked => {
             unreachable!("only a report commits, and a report has none of these outcomes")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest as _, Sha256};
+
+    use super::*;
+
+    #[test]
+    fn a_report_is_compared_by_the_canonical_form_of_what_counts() {
+        // R-5: spacing, order, times and metrics do not count; outcome, output, error and progress do.
+        let texts = [
+            r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED","output":{"b":1.0, "a":2}}"#,
+            r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED","output":{"a":2,"b":1},
+                "completedAt":"2026-01-01T00:00:00Z","metrics":{"cpuTimeMs":1}}"#,
+            r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED","output":{"a":2,"b":2}}"#,
+            r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED"}"#,
+            r#"{"attempt":1,"workerId":"w","outcome":"CANCELLED","partialProgress":{"a":2}}"#,
+            r#"{"attempt":1,"workerId":"w","outcome":"FAILED",
+                "error":{"category":"TIMEOUT","message":"m","stackTrace":"s","retryable":false}}"#,
+        ];
+        let said: Vec<Completed> =
+            texts.iter().map(|text| wire::parse(text.as_bytes()).unwrap()).collect();
+        for completed in &said {
+            let tree = json!({
+                "outcome": completed.outcome,
+                "output": completed.output,
+                "error": completed.error,
+                "partialProgress": completed.partial_progress,
+            });
+            let text = serde_json_canonicalizer::to_vec(&tree).unwrap();
+            let wanted = Digest::from_bytes(Sha256::digest(text).into());
+            assert_eq!(digest(completed), wanted, "{completed:?}");
+        }
+        assert_eq!(digest(&said[0]), digest(&said[1]));
+        let mut apart: Vec<Digest> = said[1..].iter().map(digest).collect();
+        apart.sort();
+        apart.dedup();
+        assert_eq!(apart.len(), said.len() - 1);
     }
 }

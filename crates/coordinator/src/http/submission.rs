@@ -1,11 +1,11 @@
 //! A run as the wire spells it becomes a submission, member by member.
 
-use sha2::{Digest as _, Sha256};
 use store::{Resources, Spec};
 use verdict::{Digest, Name, Policy, Scope, Span, Text};
 use wire::limits;
 use wire::requests::SubmitRun;
 
+use super::canonical::Canonical;
 use super::translate::{instant, raw};
 use crate::item::Submission;
 
@@ -87,14 +87,102 @@ fn resources_row(resources: wire::requests::Resources) -> Resources {
 /// What the submission says, whatever the order and spacing of its members. A default that was spelled
 /// out is another submission than one left out: nobody should have to know our defaults to retry.
 fn fingerprint(run: &SubmitRun) -> Digest {
-    let said = SubmitRun { idempotency_key: None, ..run.clone() };
-    let tree = serde_json::to_value(&said).expect("a parsed run can be written again");
-    canonical_digest(&tree)
+    let SubmitRun {
+        kind,
+        queue,
+        input,
+        goal,
+        task_key,
+        asset_id,
+        resources,
+        priority,
+        max_attempts,
+        lost_max,
+        lease_ms,
+        heartbeat_interval_ms,
+        cancel_grace_ms,
+        run_at,
+        deadline,
+        seed,
+        labels,
+        retry,
+        traceparent,
+        idempotency_key: _,
+    } = run;
+    let mut said = Canonical::object();
+    said.optional("assetId", asset_id.as_ref());
+    said.optional("cancelGraceMs", cancel_grace_ms.as_ref());
+    said.optional("deadline", deadline.as_ref());
+    said.optional("goal", goal.as_ref());
+    said.optional("heartbeatIntervalMs", heartbeat_interval_ms.as_ref());
+    said.json("input", input);
+    said.scalar("kind", kind);
+    if !labels.is_empty() {
+        said.value("labels", labels);
+    }
+    said.optional("leaseMs", lease_ms.as_ref());
+    said.optional("lostMax", lost_max.as_ref());
+    said.optional("maxAttempts", max_attempts.as_ref());
+    said.optional("priority", priority.as_ref());
+    said.scalar("queue", queue);
+    if let Some(resources) = resources {
+        said.value("resources", resources);
+    }
+    if let Some(retry) = retry {
+        said.value("retry", retry);
+    }
+    said.optional("runAt", run_at.as_ref());
+    said.optional("seed", seed.as_ref());
+    said.optional("taskKey", task_key.as_ref());
+    said.optional("traceparent", traceparent.as_ref());
+    said.digest()
 }
 
-/// SHA-256 over the canonical form (RFC 8785) of a JSON value.
-pub(super) fn canonical_digest(tree: &serde_json::Value) -> Digest {
-    let canonical =
-        serde_json_canonicalizer::to_vec(tree).expect("a JSON tree has a canonical form");
-    Digest::from_bytes(Sha256::digest(&canonical).into())
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest as _, Sha256};
+
+    use super::*;
+
+    /// The slow way: a tree of everything but the key, in its canonical form.
+    fn through_a_tree(run: &SubmitRun) -> Digest {
+        let said = SubmitRun { idempotency_key: None, ..run.clone() };
+        let tree = serde_json::to_value(&said).unwrap();
+        let text = serde_json_canonicalizer::to_vec(&tree).unwrap();
+        Digest::from_bytes(Sha256::digest(text).into())
+    }
+
+    fn run(text: &str) -> SubmitRun {
+        wire::parse(text.as_bytes()).unwrap()
+    }
+
+    const EVERY_MEMBER: &str = r#"{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "retry":{"capMs":9000,"baseMs":10},"labels":{"b":"2","a":"\u00e9"},"seed":9007199254740991,
+        "deadline":"2030-01-02T03:04:05.678Z","runAt":"2029-01-02T03:04:05+01:00","cancelGraceMs":0,
+        "heartbeatIntervalMs":500,"leaseMs":2000,"lostMax":2,"maxAttempts":100,"priority":-7,
+        "resources":{"memoryBytes":1,"cpuMillicores":2,"timeoutMs":3},"assetId":"asset","taskKey":"key",
+        "goal":"a \"goal\"\n","input":{"z":[1.0,2e3],"a":null},"queue":"q","kind":"k","idempotencyKey":"i"}"#;
+
+    #[test]
+    fn a_fingerprint_is_that_of_the_canonical_form() {
+        // A store remembers fingerprints for longer than a program runs.
+        for text in [EVERY_MEMBER, r#"{"kind":"k","queue":"q"}"#] {
+            let run = run(text);
+            assert_eq!(fingerprint(&run), through_a_tree(&run), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_member_but_the_key_counts() {
+        let whole = run(EVERY_MEMBER);
+        let members: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(EVERY_MEMBER).unwrap();
+        for name in members.keys().filter(|name| !matches!(name.as_str(), "kind" | "queue")) {
+            let mut fewer = members.clone();
+            fewer.remove(name);
+            let fewer = run(&serde_json::to_string(&fewer).unwrap());
+            let is_same = fingerprint(&fewer) == fingerprint(&whole);
+            assert_eq!(is_same, name == "idempotencyKey", "{name}");
+        }
+    }
 }

@@ -1,0 +1,251 @@
+//! Digests of what somebody said, whatever the order and spacing of its members: SHA-256 over the
+//! canonical form of JSON (RFC 8785).
+//!
+//! Most programs write compact JSON with integers, and many sort its members. Such text is canonical
+//! as it is and only looked through; everything else is read into a tree and written again.
+
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use verdict::Digest;
+
+/// Room for the usual members of a request.
+const USUAL_BYTES: usize = 256;
+
+/// Integers of this many digits are exact in every reader, and written without an exponent.
+const DIGITS_MAX: usize = 15;
+
+/// An object whose members are put in by the order of their names.
+pub(super) struct Canonical {
+    text: Vec<u8>,
+}
+
+impl Canonical {
+    pub(super) fn object() -> Self {
+        let mut text = Vec::with_capacity(USUAL_BYTES);
+        text.push(b'{');
+        Self { text }
+    }
+
+    fn name(&mut self, name: &str) {
+        if self.text.len() > 1 {
+            self.text.push(b',');
+        }
+        self.text.push(b'"');
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.extend_from_slice(b"\":");
+    }
+
+    /// Text, an integer, or null: their usual spelling is the canonical one.
+    pub(super) fn scalar(&mut self, name: &str, value: &impl Serialize) {
+        self.name(name);
+        serde_json::to_writer(&mut self.text, value).expect("a scalar can be written");
+    }
+
+    /// The same, or no member at all.
+    pub(super) fn optional(&mut self, name: &str, value: Option<&impl Serialize>) {
+        if let Some(value) = value {
+            self.scalar(name, value);
+        }
+    }
+
+    /// Anything.
+    pub(super) fn value(&mut self, name: &str, value: &impl Serialize) {
+        self.name(name);
+        let tree = serde_json::to_value(value).expect("what was parsed can be written again");
+        write_tree(&mut self.text, &tree);
+    }
+
+    /// JSON that was checked when it came in.
+    pub(super) fn json(&mut self, name: &str, json: &wire::Json) {
+        self.name(name);
+        let text = json.text().as_bytes();
+        match value(text, 0) {
+            Some(end) if end == text.len() => self.text.extend_from_slice(text),
+            _ => {
+                let tree: Value = json.read().expect("only valid JSON is let in");
+                write_tree(&mut self.text, &tree);
+            }
+        }
+    }
+
+    pub(super) fn digest(mut self) -> Digest {
+        self.text.push(b'}');
+        Digest::from_bytes(Sha256::digest(&self.text).into())
+    }
+}
+
+fn write_tree(text: &mut Vec<u8>, tree: &Value) {
+    serde_json_canonicalizer::to_writer(tree, text).expect("a JSON tree has a canonical form");
+}
+
+/// Where the value at `at` ends, if it is certainly canonical.
+fn value(text: &[u8], at: usize) -> Option<usize> {
+    match *text.get(at)? {
+        b'{' => object(text, at + 1),
+        b'[' => array(text, at + 1),
+        b'"' => string(text, at + 1),
+        b't' => word(text, at, b"true"),
+        b'f' => word(text, at, b"false"),
+        b'n' => word(text, at, b"null"),
+        _ => integer(text, at),
+    }
+}
+
+fn object(text: &[u8], mut at: usize) -> Option<usize> {
+    if text.get(at) == Some(&b'}') {
+        return Some(at + 1);
+    }
+    let mut before: Option<&[u8]> = None;
+    loop {
+        let (name, end) = member_name(text, at)?;
+        if before.is_some_and(|before| before >= name) || text.get(end) != Some(&b':') {
+            return None;
+        }
+        before = Some(name);
+        at = value(text, end + 1)?;
+        match text.get(at)? {
+            b',' => at += 1,
+            b'}' => return Some(at + 1),
+            _ => return None,
+        }
+    }
+}
+
+/// Names of plain ASCII have the same order in every encoding.
+fn member_name(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let start = at + 1;
+    let rest = text.get(at).filter(|byte| **byte == b'"').map(|_| &text[start..])?;
+    let length = rest.iter().position(|byte| *byte == b'"')?;
+    let name = &rest[..length];
+    let is_plain = name.iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'\\');
+    is_plain.then_some((name, start + length + 1))
+}
+
+fn array(text: &[u8], mut at: usize) -> Option<usize> {
+    if text.get(at) == Some(&b']') {
+        return Some(at + 1);
+    }
+    loop {
+        at = value(text, at)?;
+        match text.get(at)? {
+            b',' => at += 1,
+            b']' => return Some(at + 1),
+            _ => return None,
+        }
+    }
+}
+
+/// The escapes that have one letter are written that way, all others in their own way.
+fn string(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        let rest = text.get(at..)?;
+        at += rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f))?;
+        match (text[at], text.get(at + 1)) {
+            (b'"', _) => return Some(at + 1),
+            (b'\\', Some(b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't')) => at += 2,
+            _ => return None,
+        }
+    }
+}
+
+fn word(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
+    text[at..].starts_with(word).then_some(at + word.len())
+}
+
+/// Other numbers have several spellings.
+fn integer(text: &[u8], at: usize) -> Option<usize> {
+    let is_negative = text[at] == b'-';
+    let start = at + usize::from(is_negative);
+    let digits = text[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let end = start + digits;
+    let is_plain = match text.get(start)? {
+        b'0' => digits == 1 && !is_negative,
+        _ => (1..=DIGITS_MAX).contains(&digits),
+    };
+    let goes_on = matches!(text.get(end), Some(b'.' | b'e' | b'E'));
+    (is_plain && !goes_on).then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn through_a_tree(text: &str) -> Vec<u8> {
+        let tree: Value = serde_json::from_str(text).unwrap();
+        serde_json_canonicalizer::to_vec(&tree).unwrap()
+    }
+
+    fn is_canonical(text: &str) -> bool {
+        value(text.as_bytes(), 0) == Some(text.len())
+    }
+
+    #[test]
+    fn what_is_taken_as_it_is_is_what_a_tree_would_be_written_as() {
+        let taken = [
+            "null",
+            "true",
+            "false",
+            "0",
+            "-1",
+            "999999999999999",
+            r#""""#,
+            r#""é\n\"\\ € 😀 \u007f""#.replace("\\u007f", "\u{7f}").as_str(),
+            r#"{}"#,
+            r#"[]"#,
+            r#"{"a":[1,{"b":null,"c":""}],"aa":{},"b":"x"}"#,
+            r#"{"A":1,"_":2,"a":3}"#,
+        ]
+        .map(str::to_owned);
+        for text in taken {
+            assert!(is_canonical(&text), "{text}");
+            assert_eq!(through_a_tree(&text), text.as_bytes(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_spelled_otherwise_is_not_taken_as_it_is() {
+        let others = [
+            "-0",
+            "1.0",
+            "1e3",
+            "1E3",
+            "1000000000000000000000",
+            " 1",
+            "1 ",
+            r#"{ }"#,
+            r#"[1, 2]"#,
+            r#"{"b":1,"a":2}"#,
+            r#"{"a":1,"a":2}"#,
+            r#"{"é":1}"#,
+            r#"{"\n":1}"#,
+            r#""\u0041""#,
+            r#""\/""#,
+            r#"{"a":1}{}"#,
+            "",
+            "tru",
+            r#"{"a"}"#,
+            r#"["#,
+            r#"{"a":"#,
+            r#""\"#,
+        ];
+        for text in others {
+            assert!(!is_canonical(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_object_has_the_digest_of_its_canonical_form() {
+        let mut said = Canonical::object();
+        said.scalar("a", &"x\u{1}\"");
+        said.optional("b", None::<&u64>);
+        said.optional("c", Some(&7));
+        said.value("d", &serde_json::json!({"z": 1.50, "a": [1, 2]}));
+        said.json("e", &wire::Json::from_text(r#"{"b": 1.0, "a": "\u0041"}"#.to_owned()).unwrap());
+        said.json("f", &wire::Json::from_text(r#"{"a":1}"#.to_owned()).unwrap());
+        let text =
+            r#"{"f":{"a":1},"e":{"b":1,"a":"A"},"d":{"z":1.5,"a":[1,2]},"c":7,"a":"x\u0001\""}"#;
+        let wanted = Digest::from_bytes(Sha256::digest(through_a_tree(text)).into());
+        assert_eq!(said.digest(), wanted);
+    }
+}
