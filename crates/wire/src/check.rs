@@ -238,10 +238,10 @@ pub(crate) fn names(field: &str, values: &[String], max: usize) -> Checked {
     if values.is_empty() || values.len() > max {
         return refuse(field, format!("must have 1 to {max} entries, but has {}", values.len()));
     }
-    for (index, value) in values.iter().enumerate() {
-        name(&format!("{field}[{index}]"), value)?;
+    match values.iter().position(|value| !is_name(value)) {
+        Some(index) => name(&format!("{field}[{index}]"), &values[index]),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 pub(crate) fn text(field: &str, value: Option<&str>) -> Checked {

@@ -38,7 +38,8 @@ pub(super) fn has_member(bytes: &[u8], member: &str) -> bool {
     // A fault later in the body does not matter here: parsing will find it again and explain it.
     let _ = cursor.members(|cursor, name| {
         found |= name == member;
-        cursor.skip_value().map(|_| ())
+        // The rest says nothing about it any more, and is a whole batch.
+        if found { Err(cursor.broken()) } else { cursor.skip_value().map(|_| ()) }
     });
     found
 }
@@ -119,13 +120,17 @@ impl<'a> Cursor<'a> {
     /// From an opening quote to its closing one.
     fn skip_string(&mut self) -> Result<(), FieldError> {
         self.at += 1;
-        while let Some(&byte) = self.bytes.get(self.at) {
-            match byte {
-                b'"' => return Ok(()),
-                b'\\' => self.at += 2,
-                _ => self.at += 1,
+        while let Some(rest) = self.bytes.get(self.at..) {
+            let Some(stop) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) else {
+                break;
+            };
+            self.at += stop;
+            if self.bytes[self.at] == b'"' {
+                return Ok(());
             }
+            self.at += 2;
         }
+        self.at = self.bytes.len();
         Err(self.broken())
     }
 

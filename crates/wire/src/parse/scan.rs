@@ -187,21 +187,28 @@ impl<'a> Scan<'a> {
         self.at += 1;
         let mut escaped = false;
         loop {
+            self.skip_plain_text();
             match self.bump() {
                 Some(b'"') => break,
                 Some(b'\\') => {
                     escaped = true;
                     self.escape()?;
                 }
-                Some(0..=0x1f) => {
+                Some(_) => {
                     self.at -= 1;
                     return Err(self.broken("has a bare control character in a string; escape it"));
                 }
-                Some(_) => {}
                 None => return Err(self.broken("ends within a string")),
             }
         }
         self.string_text(start..self.at, escaped)
+    }
+
+    /// To the next quote, escape or control character: most of what is sent is the text of strings.
+    fn skip_plain_text(&mut self) {
+        let rest = &self.bytes[self.at..];
+        let stop = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f));
+        self.at += stop.unwrap_or(rest.len());
     }
 
     fn string_text(
