@@ -21,7 +21,10 @@ pub(crate) async fn measure(
     scratch: &Scratch,
     mut say: impl FnMut(&str),
 ) -> Result<Vec<Measurement>, Trouble> {
-    let mut rows = Vec::new();
+    say("nothing queued, nothing done");
+    let server = Server::start(&options.program, &scratch.store()?, None).await?;
+    let mut rows = vec![loop_on(options, &server, "with nothing queued").await?];
+    server.kill().await?;
     for queued in [100_000, 1_000_000] {
         say(&format!("{queued} queued"));
         rows.extend(queue(options, scratch, queued).await?);

@@ -9,14 +9,18 @@ use crate::measurement::{Measurement, Mode, median};
 use crate::process::rss_mib;
 use crate::remote::Remote;
 use crate::server::{Scratch, Server, address};
+use crate::transport::Nothing;
 use crate::trouble::Trouble;
-use crate::{backlog, latency, long, transport};
+use crate::{backlog, latency, long};
 
 const CONCURRENCIES: [usize; 4] = [1, 16, 64, 256];
 
 /// Where the figures are promised; compared often enough for a median.
 const PROMISED: usize = 256;
-const PAIRS: usize = 5;
+const ROUNDS: usize = 5;
+
+/// The transport alone is steady: a part of the time is enough for it.
+const TRANSPORT_SHARE: u32 = 3;
 
 /// Below this a measurement is a trial, of which one is enough.
 const COMPARABLE: Duration = Duration::from_millis(500);
@@ -73,8 +77,8 @@ pub async fn run(
     }
 }
 
-fn pair_count(concurrency: usize, span: Duration) -> usize {
-    if concurrency == PROMISED && span >= COMPARABLE { PAIRS } else { 1 }
+fn round_count(concurrency: usize, span: Duration) -> usize {
+    if concurrency == PROMISED && span >= COMPARABLE { ROUNDS } else { 1 }
 }
 
 fn backlog_size(span: Duration) -> usize {
@@ -86,28 +90,22 @@ async fn own(
     scratch: &Scratch,
     progress: &mut impl FnMut(&str, f64),
 ) -> Result<Vec<Measurement>, Trouble> {
-    let mut rows = Vec::new();
     let mut done = 0.0;
-    let total = (2 * (CONCURRENCIES.len() - 1 + PAIRS) + CONCURRENCIES.len() + 2) as f64;
-    for concurrency in CONCURRENCIES {
-        progress(&format!("transport alone, {concurrency} at once"), done / total);
-        rows.push(transport::ceiling(concurrency, options.span / 2).await?);
-        done += 1.0;
-    }
+    let total = (2 * (CONCURRENCIES.len() - 1 + ROUNDS) + 2) as f64;
     progress("one task at a time", done / total);
     let server = Server::start(&options.program, &scratch.store()?, None).await?;
-    rows.extend(latency::idle(&server.remote, options.span).await?);
+    let mut rows = latency::idle(&server.remote, options.span).await?;
     server.kill().await?;
     done += 1.0;
     for mode in [Mode::Single, Mode::Batch] {
         for concurrency in CONCURRENCIES {
-            let mut pairs = Vec::new();
-            for _ in 0..pair_count(concurrency, options.span) {
+            let mut rounds = Vec::new();
+            for _ in 0..round_count(concurrency, options.span) {
                 progress(&format!("{mode:?}, {concurrency} at once"), done / total);
-                pairs.push(pair(options, scratch, mode, concurrency).await?);
+                rounds.push(round(options, scratch, mode, concurrency).await?);
                 done += 1.0;
             }
-            rows.extend(compared(mode, concurrency, pairs));
+            rows.extend(compared(mode, concurrency, &rounds));
         }
     }
     progress("bulk submit and drain", done / total);
@@ -149,19 +147,21 @@ async fn running(
     Ok(rows)
 }
 
-/// The server, then the engine alone, each on a store of its own.
-struct Pair {
+/// The server, the engine alone, the transport alone, one after the other, so that what else the
+/// machine does meets all three.
+struct Round {
     served: Observed,
     rss_mib: Option<f64>,
     engine: Observed,
+    transport: Observed,
 }
 
-async fn pair(
+async fn round(
     options: &Options,
     scratch: &Scratch,
     mode: Mode,
     concurrency: usize,
-) -> Result<Pair, Trouble> {
+) -> Result<Round, Trouble> {
     let server = Server::start(&options.program, &scratch.store()?, None).await?;
     let remote = server.remote.with(mode, "bench");
     let pid = Some(server.pid);
@@ -171,18 +171,41 @@ async fn pair(
     let engine = Embedded::start(&scratch.store()?).await?;
     let alone = load::observe(&engine, mode, concurrency, options.span, None).await?;
     engine.stop().await;
-    Ok(Pair { served, rss_mib, engine: alone })
+    let nothing = Nothing::start(mode).await?;
+    let span = options.span / TRANSPORT_SHARE;
+    let transport = load::observe(&nothing.remote, mode, concurrency, span, None).await?;
+    nothing.stop();
+    Ok(Round { served, rss_mib, engine: alone, transport })
 }
 
-/// Two rows: the server with its ceiling, and the engine alone.
-fn compared(mode: Mode, concurrency: usize, mut pairs: Vec<Pair>) -> [Measurement; 2] {
-    let ceiling = median(pairs.iter().map(|pair| pair.engine.per_second()).collect());
-    pairs.sort_by(|a, b| a.served.per_second().total_cmp(&b.served.per_second()));
-    let middle = &pairs[pairs.len() / 2];
-    let served = row_of("lifecycles", mode, concurrency, &middle.served, middle.rss_mib);
-    let served = Measurement { ceiling_per_second: ceiling, ..served };
-    let alone = row_of("engine alone", mode, concurrency, &middle.engine, None);
-    [served, Measurement { lifecycles_per_second: ceiling, ..alone }]
+/// Three rows, each of medians: the server with its ceiling, the engine alone, the transport alone.
+fn compared(mode: Mode, concurrency: usize, rounds: &[Round]) -> [Measurement; 3] {
+    let row = |name: &str, seen: fn(&Round) -> &Observed| {
+        let rows = rounds.iter().map(|round| row_of(name, mode, concurrency, seen(round), None));
+        middle(rows.collect())
+    };
+    let engine = row("engine alone", |round| &round.engine);
+    let served = Measurement {
+        ceiling_per_second: engine.lifecycles_per_second,
+        rss_mib: median(rounds.iter().filter_map(|round| round.rss_mib).collect()),
+        ..row("lifecycles", |round| &round.served)
+    };
+    [served, engine, row("transport alone", |round| &round.transport)]
+}
+
+/// The medians of rows that measured the same.
+fn middle(rows: Vec<Measurement>) -> Measurement {
+    let of =
+        |member: fn(&Measurement) -> Option<f64>| median(rows.iter().filter_map(member).collect());
+    Measurement {
+        lifecycles_per_second: of(|row| row.lifecycles_per_second),
+        p50_ms: of(|row| row.p50_ms),
+        p99_ms: of(|row| row.p99_ms),
+        cpu_micros_per_lifecycle: of(|row| row.cpu_micros_per_lifecycle),
+        bytes_per_lifecycle: of(|row| row.bytes_per_lifecycle),
+        client_micros_per_lifecycle: of(|row| row.client_micros_per_lifecycle),
+        ..rows[0].clone()
+    }
 }
 
 /// The engine alone has no process of its own: what the measurement used is what it used.

@@ -17,7 +17,7 @@ const BAR_WIDTH: f64 = 24.0;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// How long each single measurement lasts; the whole takes about fifty times as long
-    #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.5)]
     seconds: f64,
     /// The folder for stores that are thrown away: it says which disk is measured [default: the
     /// folder for temporary files]

@@ -12,6 +12,7 @@ mod audit;
 mod body;
 mod caller;
 mod cancel;
+mod canonical;
 mod completed;
 mod declined;
 mod delivery;
