@@ -4,12 +4,16 @@
 //! The mirrors in [`forms`] are the stored format; the rules' own types never derive it, so a change
 //! of a rule cannot change a stored row by accident, and a new field does not compile until somebody
 //! has decided how it is stored. [`abridge`] keeps payloads from being stored twice, and [`brief`] what
-//! was asked.
+//! was asked. The entries that nearly every history has are packed instead ([`tale`]), and so are policies
+//! ([`terms`]).
 
 pub mod abridge;
 pub(crate) mod brief;
 mod forms;
 mod leaves;
+mod pack;
+pub mod tale;
+pub mod terms;
 
 use serde::{Deserialize, Serialize};
 use verdict::{CancelRequest, Event, Fault, Policy, Progress, Request};

@@ -12,6 +12,7 @@ pub mod backup;
 mod batch;
 mod browse;
 mod fresh;
+mod ids;
 mod keys;
 mod leaving;
 mod lock;
@@ -21,7 +22,10 @@ mod reads;
 pub mod retention;
 mod rows;
 mod running;
+mod saving;
+mod statements;
 mod trouble;
+mod work;
 mod writer;
 mod writes;
 

@@ -96,7 +96,7 @@ fn added(request: &Request, event: &Event) -> Option<Added> {
 }
 
 /// Whether [`whole`] would make this very event, compared without making it.
-fn says_no_more(request: &Request, event: &Event) -> bool {
+pub(super) fn says_no_more(request: &Request, event: &Event) -> bool {
     match (request, event) {
         (Request::Submit(asked), Event::Submitted(said)) => is_submission(asked, said),
         (Request::Grant(asked), Event::Granted { lease, owner, poll, fence: _, expires_at: _ }) => {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, ToSql};
 use tokio::sync::Semaphore;
 use verdict::{Closed, Scope, State, Subject, TaskId, Time};
@@ -151,20 +152,36 @@ fn list_statement(state: Option<State>) -> String {
     )
 }
 
+/// What the task's rows tell, then what the table adds, in order.
 fn history(connection: &Connection, key: &TaskKey, after: u32, limit: usize) -> Read<Vec<Entry>> {
     let Some(row) = row_in_scope(connection, key)? else { return Ok(Vec::new()) };
+    let mut entries = told(connection, key.id, row)?;
+    entries.retain(|entry| entry.n > after);
     let sql =
         reads::select(ENTRY, "history h WHERE h.task = ?1 AND h.n > ?2 ORDER BY h.n LIMIT ?3");
     let mut statement = connection.prepare_cached(&sql)?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let entries: Read<Vec<Entry>> = statement
-        .query_map((row, after, limit), |row| rows::entry(key.id, &mut Columns::of(row)))?
-        .collect();
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = statement
+        .query_map((row, after, most), |row| rows::entry(key.id, &mut Columns::of(row)))?;
+    entries.extend(rows.collect::<Read<Vec<Entry>>>()?);
+    entries.sort_by_key(|entry| entry.n);
+    entries.truncate(limit);
     let attempts = reads::attempts(connection, key.id, row)?;
     let done = reads::done(connection, row)?;
     let end = done.as_ref().map(|done| &done.end);
     let payloads = Payloads { attempts: &attempts, end };
-    Ok(entries?.into_iter().map(|entry| abridge::restore(entry, payloads)).collect())
+    Ok(entries.into_iter().map(|entry| abridge::restore(entry, payloads)).collect())
+}
+
+fn told(connection: &Connection, task: TaskId, row: i64) -> Read<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for tale in reads::tales(connection, row)? {
+        let told = tale.entries(task).map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(0, Type::Blob, error.into())
+        })?;
+        entries.extend(told);
+    }
+    Ok(entries)
 }
 
 fn refused(connection: &Connection, key: &TaskKey) -> Read<Vec<Refused>> {

@@ -3,10 +3,9 @@
 //! A task submitted to a waiting worker is created and granted in the same batch. Written at the
 //! batch's end, it is written once, and granting it reads nothing.
 
-use std::collections::HashMap;
-
 use verdict::TaskId;
 
+use super::ids::ById;
 use super::rows::LiveRow;
 use crate::row::Spec;
 
@@ -18,7 +17,7 @@ pub(super) struct Fresh {
 /// Bounded by the batch that holds it.
 #[derive(Default)]
 pub(super) struct FreshTasks {
-    tasks: HashMap<TaskId, Fresh>,
+    tasks: ById<Fresh>,
 }
 
 impl FreshTasks {

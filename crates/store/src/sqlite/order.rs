@@ -8,10 +8,11 @@
 //! a task is in `alarms` exactly while it has a `wakes_at`.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use verdict::{Name, Scope, Span, Task, TaskId, Time};
 
+use super::ids::Ids;
 use crate::row::{PollRef, Want};
 
 /// A combination of scope, queue and kind, by its number in the table `lanes`.
@@ -235,7 +236,7 @@ impl Order {
     }
 
     /// The heads of a want's lanes, merged by priority and age, without those already taken.
-    pub(super) fn pick(&self, want: &Want, taken: &HashSet<TaskId>) -> Vec<TaskId> {
+    pub(super) fn pick(&self, want: &Want, taken: &Ids) -> Vec<TaskId> {
         let mut lanes: Vec<_> =
             self.wanted_lanes(want).map(|lane| lane.ready.iter().peekable()).collect();
         let heads = lanes.iter_mut().enumerate();

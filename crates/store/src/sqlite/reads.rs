@@ -6,6 +6,8 @@ use rusqlite::{Connection, OptionalExtension};
 use verdict::{Closed, Done, LeaseId, Subject, TaskId};
 
 use super::rows::{self, CLOSED, Columns, DONE, LiveRow, SPEC, TASK, id_bytes};
+use super::statements::{Hot, Statements};
+use crate::codec::tale::Tale;
 use crate::row::Spec;
 
 type Read<T> = rusqlite::Result<T>;
@@ -19,20 +21,19 @@ pub(super) fn row_of(connection: &Connection, id: TaskId) -> Read<Option<i64>> {
 }
 
 pub(super) fn live(connection: &Connection, row: i64) -> Read<Option<LiveRow>> {
-    let sql = select(
-        TASK,
-        "live l JOIN inputs i ON i.row = l.row JOIN lanes n \
-        ON n.lane = l.lane WHERE l.row = ?1",
-    );
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let from = "live l JOIN inputs i ON i.row = l.row JOIN lanes n ON n.lane = l.lane";
+        select(TASK, &format!("{from} WHERE l.row = ?1"))
+    });
     connection
-        .prepare_cached(&sql)?
+        .prepare_cached(&SQL)?
         .query_row([row], |row| rows::live_row(&mut Columns::of(row)))
         .optional()
 }
 
 /// A live task by its id, with what it was submitted with: one search instead of three, for queues
 /// that are worked off.
-pub(super) fn ready(connection: &Connection, id: TaskId) -> Read<Option<(LiveRow, Spec)>> {
+pub(super) fn ready(statements: &mut Statements<'_>, id: TaskId) -> Read<Option<(LiveRow, Spec)>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let columns = format!("{TASK}, {SPEC}");
         select(
@@ -40,8 +41,8 @@ pub(super) fn ready(connection: &Connection, id: TaskId) -> Read<Option<(LiveRow
             "inputs i JOIN live l ON l.row = i.row JOIN lanes n ON n.lane = l.lane WHERE i.id = ?1",
         )
     });
-    connection
-        .prepare_cached(&SQL)?
+    statements
+        .get(Hot::Ready, &SQL)?
         .query_row([id_bytes(id)], |row| {
             let mut columns = Columns::of(row);
             Ok((rows::live_row(&mut columns)?, rows::spec(&mut columns)?))
@@ -50,13 +51,12 @@ pub(super) fn ready(connection: &Connection, id: TaskId) -> Read<Option<(LiveRow
 }
 
 pub(super) fn done(connection: &Connection, row: i64) -> Read<Option<Done>> {
-    let sql = select(
-        DONE,
-        "done d JOIN inputs i ON i.row = d.row JOIN lanes n \
-        ON n.lane = i.lane WHERE d.row = ?1",
-    );
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let from = "done d JOIN inputs i ON i.row = d.row JOIN lanes n ON n.lane = i.lane";
+        select(DONE, &format!("{from} WHERE d.row = ?1"))
+    });
     connection
-        .prepare_cached(&sql)?
+        .prepare_cached(&SQL)?
         .query_row([row], |row| rows::done(&mut Columns::of(row)))
         .optional()
 }
@@ -94,6 +94,19 @@ pub(super) fn attempt(
             rows::closed(task, &mut Columns::of(row))
         })
         .optional()
+}
+
+/// The packed part of a task's history: its submission, and what its row says since.
+pub(super) fn tales(connection: &Connection, row: i64) -> Read<[Tale; 2]> {
+    connection
+        .prepare_cached(
+            "SELECT i.tale, coalesce(l.tale, d.tale) FROM inputs i
+             LEFT JOIN live l ON l.row = i.row LEFT JOIN done d ON d.row = i.row WHERE i.row = ?1",
+        )?
+        .query_row([row], |row| {
+            let mut columns = Columns::of(row);
+            Ok([columns.tale()?, columns.tale()?])
+        })
 }
 
 /// A statement of ours: these columns from there.

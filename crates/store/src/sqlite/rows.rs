@@ -8,7 +8,8 @@ use verdict::{
 };
 
 use super::order::{LaneId, Marks};
-use crate::codec::{Stored, brief};
+use crate::codec::tale::Tale;
+use crate::codec::{Stored, brief, terms};
 use crate::row::{Entry, PollRef, Refused, Spec, TaskKey};
 
 /// Reads a row's columns one after the other, in the order of the lists below.
@@ -101,6 +102,22 @@ impl<'a> Columns<'a> {
         text.map(read).transpose().map_err(|error| self.unreadable(Type::Text, error))
     }
 
+    /// Packed, or as text in rows from before policies were packed.
+    fn policy(&mut self) -> Read<verdict::Policy> {
+        let packed: Option<Vec<u8>> = self.take()?;
+        match packed {
+            None => self.stored(),
+            Some(bytes) => {
+                self.next += 1;
+                terms::read(&bytes).map_err(|error| self.unreadable(Type::Blob, error))
+            }
+        }
+    }
+
+    pub(super) fn tale(&mut self) -> Read<Tale> {
+        Ok(Tale::from_bytes(self.take::<Option<Vec<u8>>>()?.unwrap_or_default()))
+    }
+
     fn state(&mut self) -> Read<State> {
         let name: String = self.take()?;
         State::parse(&name).ok_or_else(|| self.strange("state"))
@@ -118,10 +135,10 @@ pub(super) fn id_bytes(id: TaskId) -> [u8; 16] {
 
 /// Columns of a task that lives; tables `live l`, `inputs i`, `lanes n`.
 pub(super) const TASK: &str = "l.row, l.lane, l.id, n.tenant, n.workspace, n.kind, n.queue, \
-    l.priority, i.policy, i.created_at, l.started_at, l.attempt, l.failures, l.lost, \
+    l.priority, i.terms, i.policy, i.created_at, l.started_at, l.attempt, l.failures, l.lost, \
     l.undelivered, l.claim_version, l.cancel, l.decided_at, l.revision, l.entries, l.chain, \
     l.state, l.due, l.lease, l.owner, l.fence, l.poll, l.acquired_at, l.heartbeat_at, \
-    l.expires_at, l.attempt_at, l.heard, l.progress";
+    l.expires_at, l.attempt_at, l.heard, l.progress, l.tale";
 
 /// A live task with where it is stored.
 #[derive(Clone)]
@@ -129,6 +146,7 @@ pub(super) struct LiveRow {
     pub(super) row: i64,
     pub(super) lane: LaneId,
     pub(super) task: Task,
+    pub(super) tale: Tale,
 }
 
 pub(super) fn live_row(columns: &mut Columns<'_>) -> Read<LiveRow> {
@@ -140,7 +158,7 @@ pub(super) fn live_row(columns: &mut Columns<'_>) -> Read<LiveRow> {
         kind: columns.name()?,
         queue: columns.name()?,
         priority: columns.take()?,
-        policy: columns.stored()?,
+        policy: columns.policy()?,
         created_at: columns.time()?,
         started_at: columns.optional_time()?,
         attempt: columns.take()?,
@@ -155,7 +173,8 @@ pub(super) fn live_row(columns: &mut Columns<'_>) -> Read<LiveRow> {
         chain: columns.digest()?,
         phase: phase(columns)?,
     };
-    Ok(LiveRow { row, lane, task })
+    let tale = columns.tale()?;
+    Ok(LiveRow { row, lane, task, tale })
 }
 
 fn phase(columns: &mut Columns<'_>) -> Read<Phase> {

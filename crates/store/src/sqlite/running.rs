@@ -3,10 +3,9 @@
 //! Kept with each save, and forgotten altogether when a batch is rolled back, so that it never says
 //! more than the database. A task that is missing here is read from the table.
 
-use std::collections::HashMap;
-
 use verdict::TaskId;
 
+use super::ids::ById;
 use super::rows::LiveRow;
 
 /// More tasks than one machine's workers hold; each takes half a kibibyte.
@@ -14,7 +13,7 @@ const KEPT_MAX: usize = 32_768;
 
 #[derive(Default)]
 pub(super) struct RunningTasks {
-    tasks: HashMap<TaskId, LiveRow>,
+    tasks: ById<LiveRow>,
 }
 
 impl RunningTasks {
@@ -23,12 +22,12 @@ impl RunningTasks {
     }
 
     /// Remembers the task if it runs, and forgets it if it does not.
-    pub(super) fn keep(&mut self, live: &LiveRow) {
+    pub(super) fn keep(&mut self, live: LiveRow) {
         let id = live.task.id;
         if live.task.lease().is_none() {
             self.tasks.remove(&id);
         } else if self.tasks.len() < KEPT_MAX || self.tasks.contains_key(&id) {
-            self.tasks.insert(id, live.clone());
+            self.tasks.insert(id, live);
         }
     }
 

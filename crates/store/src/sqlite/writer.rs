@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use verdict::{Span, Task, Time};
+use verdict::{Span, Time};
 
 use super::batch::SqliteBatch;
 use super::keys::KeyBook;
@@ -92,6 +92,20 @@ impl Memory {
         self.next_row = self.mark.next_row;
     }
 
+    /// The lane of a task, numbered and written down when it is new.
+    pub(super) fn lane(
+        &mut self,
+        connection: &Connection,
+        task: writes::Named<'_>,
+    ) -> rusqlite::Result<LaneId> {
+        if let Some(lane) = self.order.lane(task.scope, task.queue, task.kind) {
+            return Ok(lane);
+        }
+        let lane = self.order.add_lane(task.scope, task.queue, task.kind);
+        writes::lane(connection, lane, task)?;
+        Ok(lane)
+    }
+
     pub(super) fn moved(&mut self, before: Option<Marks>, after: Option<Marks>) {
         before.iter().for_each(|marks| self.order.remove(marks));
         after.iter().for_each(|marks| self.order.insert(marks));
@@ -137,21 +151,6 @@ impl SqliteWriter {
             .map_err(trouble::while_doing("reading the live tasks"))?;
         faultpoint::point!("open.rebuilt");
         Ok(Self { connection, memory, shared })
-    }
-
-    /// The lane of a task, numbered and written down when it is new.
-    pub(super) fn lane(&mut self, task: writes::Named<'_>) -> rusqlite::Result<LaneId> {
-        if let Some(lane) = self.memory.order.lane(task.scope, task.queue, task.kind) {
-            return Ok(lane);
-        }
-        let lane = self.memory.order.add_lane(task.scope, task.queue, task.kind);
-        writes::lane(&self.connection, lane, task)?;
-        Ok(lane)
-    }
-
-    pub(super) fn marks(&self, task: &Task) -> Marks {
-        let lane = self.memory.order.lane(&task.scope, &task.queue, &task.kind);
-        Marks::of(task, lane.expect("a stored task has a lane"))
     }
 
     fn check_health(&self) -> Result<(), Failure> {

@@ -4,8 +4,10 @@ use rusqlite::{Connection, params};
 use verdict::{Closed, Done, Phase, Task};
 
 use super::order::LaneId;
-use super::rows::{id_bytes, millis, stamp_name, text, written};
-use crate::codec::{Stored, abridge, brief};
+use super::rows::{LiveRow, id_bytes, millis, stamp_name, text, written};
+use super::statements::{Hot, Statements};
+use crate::codec::tale::Tale;
+use crate::codec::{Stored, abridge, brief, terms};
 use crate::row::{Entry, Refused, Spec};
 
 type Written<T> = rusqlite::Result<T>;
@@ -50,21 +52,27 @@ impl<'a> Named<'a> {
     }
 }
 
-pub(super) fn input(
-    connection: &Connection,
-    row: i64,
-    lane: LaneId,
-    task: Named<'_>,
-    policy: Option<&verdict::Policy>,
-    spec: &Spec,
-) -> Written<()> {
+/// A row of `inputs`.
+#[derive(Clone, Copy)]
+pub(super) struct Input<'a> {
+    pub(super) row: i64,
+    pub(super) lane: LaneId,
+    pub(super) task: Named<'a>,
+    pub(super) policy: Option<&'a verdict::Policy>,
+    pub(super) spec: &'a Spec,
+    pub(super) tale: &'a Tale,
+}
+
+pub(super) fn input(statements: &mut Statements<'_>, input: Input<'_>) -> Written<()> {
+    let Input { row, lane, task, policy, spec, tale } = input;
     let labels = (!spec.labels.is_empty())
         .then(|| serde_json::to_string(&spec.labels).expect("labels are text"));
-    connection
-        .prepare_cached(
-            "INSERT INTO inputs (row, id, lane, priority, created_at, policy, fingerprint, key,
-                goal, task_key, asset_id, resources, labels, traceparent, input)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+    statements
+        .get(
+            Hot::Input,
+            "INSERT INTO inputs (row, id, lane, priority, created_at, terms, fingerprint, key,
+                goal, task_key, asset_id, resources, labels, traceparent, input, tale)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         )?
         .execute(params![
             row,
@@ -72,7 +80,7 @@ pub(super) fn input(
             lane.0,
             task.priority,
             task.created_at.millis(),
-            written(policy),
+            policy.map(terms::write),
             spec.fingerprint.bytes(),
             text(spec.key.as_ref()),
             text(spec.goal.as_ref()),
@@ -82,6 +90,7 @@ pub(super) fn input(
             labels,
             text(spec.traceparent.as_ref()),
             spec.input.as_str(),
+            tale.bytes(),
         ])?;
     Ok(())
 }
@@ -89,49 +98,46 @@ pub(super) fn input(
 const LIVE_INSERT: &str = "INSERT INTO live (state, revision, due, wakes_at, started_at, attempt,
         failures, lost, undelivered, claim_version, decided_at, entries, chain, cancel, lease,
         owner, poll, fence, acquired_at, heartbeat_at, expires_at, attempt_at, heard, progress,
-        row, id, lane, priority, lease_ms)
+        tale, row, id, lane, priority, lease_ms)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-        ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
+        ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
 
 const LIVE_UPDATE: &str = "UPDATE live SET state = ?1, revision = ?2, due = ?3, wakes_at = ?4,
         started_at = ?5, attempt = ?6, failures = ?7, lost = ?8, undelivered = ?9,
         claim_version = ?10, decided_at = ?11, entries = ?12, chain = ?13, cancel = ?14,
         lease = ?15, owner = ?16, poll = ?17, fence = ?18, acquired_at = ?19, heartbeat_at = ?20,
-        expires_at = ?21, attempt_at = ?22, heard = ?23, progress = ?24
-    WHERE row = ?25 AND revision = ?26";
+        expires_at = ?21, attempt_at = ?22, heard = ?23, progress = ?24, tale = ?25
+    WHERE row = ?26 AND revision = ?27";
 
-pub(super) fn live_insert(
-    connection: &Connection,
-    row: i64,
-    lane: LaneId,
-    task: &Task,
-) -> Written<()> {
-    let mut statement = connection.prepare_cached(LIVE_INSERT)?;
-    bind_changing(&mut statement, task)?;
-    statement.raw_bind_parameter(25, row)?;
-    statement.raw_bind_parameter(26, id_bytes(task.id))?;
-    statement.raw_bind_parameter(27, lane.0)?;
-    statement.raw_bind_parameter(28, task.priority)?;
-    statement.raw_bind_parameter(29, task.policy.lease.millis() as i64)?;
+pub(super) fn live_insert(statements: &mut Statements<'_>, live: &LiveRow) -> Written<()> {
+    let LiveRow { row, lane, task, tale } = live;
+    let statement = statements.get(Hot::LiveInsert, LIVE_INSERT)?;
+    bind_changing(statement, task, tale)?;
+    statement.raw_bind_parameter(26, row)?;
+    statement.raw_bind_parameter(27, id_bytes(task.id))?;
+    statement.raw_bind_parameter(28, lane.0)?;
+    statement.raw_bind_parameter(29, task.priority)?;
+    statement.raw_bind_parameter(30, task.policy.lease.millis() as i64)?;
     statement.raw_execute().map(drop)
 }
 
 /// How many rows had this revision: one, or none when somebody else came first.
 pub(super) fn live_update(
-    connection: &Connection,
+    statements: &mut Statements<'_>,
     row: i64,
     before: u32,
     task: &Task,
+    tale: &Tale,
 ) -> Written<usize> {
-    let mut statement = connection.prepare_cached(LIVE_UPDATE)?;
-    bind_changing(&mut statement, task)?;
-    statement.raw_bind_parameter(25, row)?;
-    statement.raw_bind_parameter(26, before)?;
+    let statement = statements.get(Hot::LiveUpdate, LIVE_UPDATE)?;
+    bind_changing(statement, task, tale)?;
+    statement.raw_bind_parameter(26, row)?;
+    statement.raw_bind_parameter(27, before)?;
     statement.raw_execute()
 }
 
 /// The columns that change in the life of a task, in the order of both statements above.
-fn bind_changing(statement: &mut rusqlite::Statement<'_>, task: &Task) -> Written<()> {
+fn bind_changing(statement: &mut rusqlite::Statement<'_>, task: &Task, tale: &Tale) -> Written<()> {
     statement.raw_bind_parameter(1, task.state().name())?;
     statement.raw_bind_parameter(2, task.revision)?;
     statement.raw_bind_parameter(3, millis(task.claimable_at()))?;
@@ -161,21 +167,32 @@ fn bind_changing(statement: &mut rusqlite::Statement<'_>, task: &Task) -> Writte
     statement.raw_bind_parameter(22, millis(lease.and_then(|lease| lease.started_at)))?;
     statement.raw_bind_parameter(23, lease.map(|lease| lease.heard))?;
     let progress = lease.and_then(|lease| lease.progress.as_ref());
-    statement.raw_bind_parameter(24, written(progress))
+    statement.raw_bind_parameter(24, written(progress))?;
+    statement.raw_bind_parameter(25, tale.bytes())
 }
 
-pub(super) fn live_delete(connection: &Connection, row: i64, before: u32) -> Written<usize> {
-    connection
-        .prepare_cached("DELETE FROM live WHERE row = ?1 AND revision = ?2")?
+pub(super) fn live_delete(
+    statements: &mut Statements<'_>,
+    row: i64,
+    before: u32,
+) -> Written<usize> {
+    statements
+        .get(Hot::LiveDelete, "DELETE FROM live WHERE row = ?1 AND revision = ?2")?
         .execute(params![row, before])
 }
 
-pub(super) fn done_insert(connection: &Connection, row: i64, done: &Done) -> Written<()> {
-    connection
-        .prepare_cached(
+pub(super) fn done_insert(
+    statements: &mut Statements<'_>,
+    row: i64,
+    done: &Done,
+    tale: &Tale,
+) -> Written<()> {
+    statements
+        .get(
+            Hot::Done,
             "INSERT INTO done (row, state, reason, started_at, completed_at, attempt, failures,
-                lost, claim_version, entries, record, cancel, fault, output)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+                lost, claim_version, entries, record, cancel, fault, output, tale)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         )?
         .execute(params![
             row,
@@ -192,13 +209,15 @@ pub(super) fn done_insert(connection: &Connection, row: i64, done: &Done) -> Wri
             written(done.cancel.as_ref()),
             written(done.end.fault.as_ref()),
             done.end.output.as_ref().map(|output| output.as_str()),
+            tale.bytes(),
         ])?;
     Ok(())
 }
 
-pub(super) fn attempt(connection: &Connection, row: i64, closed: &Closed) -> Written<()> {
-    connection
-        .prepare_cached(
+pub(super) fn attempt(statements: &mut Statements<'_>, row: i64, closed: &Closed) -> Written<()> {
+    statements
+        .get(
+            Hot::Attempt,
             "INSERT INTO attempts (task, attempt, lease, fence, owner, granted_at, started_at,
                 closed_at, outcome, reason, report, fault, claims)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",

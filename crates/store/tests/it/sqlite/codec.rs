@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use store::codec::abridge::{self, Payloads};
-use store::codec::{Stored, Unreadable};
+use store::codec::tale::{Tale, Told};
+use store::codec::{Stored, Unreadable, terms};
 use store::{Entry, Renewals, Resources};
 use verdict::event::Submitted;
 use verdict::request::{
@@ -182,6 +183,116 @@ fn what_we_did_not_write_is_not_read() {
     assert_eq!(read.unwrap_err().to_string(), "a stored policy cannot be read");
     assert!(Request::read("{\"sweeping\":{}}").is_err());
     assert!(Event::read("{\"ended\":{\"state\":\"finished\"}}").is_err());
+}
+
+#[test]
+fn every_policy_reads_back_and_nothing_else_does() {
+    let extreme = Policy { lease: Span::from_millis(u64::MAX), failures_max: u32::MAX, ..policy() };
+    for policy in [Policy::default(), policy(), extreme] {
+        let bytes = terms::write(&policy);
+        assert_eq!(terms::read(&bytes).unwrap(), policy);
+        for length in 0..bytes.len() {
+            assert!(terms::read(&bytes[..length]).is_err(), "{length} bytes are no policy");
+        }
+        assert!(terms::read(&[bytes.as_slice(), &[0]].concat()).is_err(), "nor is one byte more");
+    }
+}
+
+/// Entries as the rules make them, and every other pair of request and event.
+fn entries() -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for request in requests() {
+        for event in events() {
+            entries.push(entry(request.clone(), vec![event.clone(), event]));
+        }
+        entries.extend(events().into_iter().map(|event| entry(request.clone(), vec![event])));
+        if let Request::Submit(submit) = &request {
+            let Submit { id, scope, kind, queue, priority, policy, input, .. } = submit.clone();
+            let due = Time::from_millis(-1);
+            let said = Submitted { id, scope, kind, queue, priority, policy, due, input };
+            entries.push(entry(request.clone(), vec![Event::Submitted(Box::new(said))]));
+        }
+    }
+    for task in [1, 2] {
+        let attempt = Closed {
+            task: TaskId::from_u128(task),
+            attempt: 2,
+            lease: LeaseId::from_u128(5),
+            reason: None,
+            fault: None,
+            claims: None,
+            ..closed(AttemptOutcome::Succeeded, None)
+        };
+        let output = Some(Json::from("[1]"));
+        let outcome = Outcome::Succeeded { output: output.clone() };
+        let digest = attempt.report.unwrap();
+        let request = Request::Report(Report { caller: caller(), outcome, digest, claims: None });
+        let next = Next::End(End { state: State::Succeeded, reason: None, output, fault: None });
+        entries
+            .push(entry(request, vec![Event::AttemptClosed { closed: Box::new(attempt), next }]));
+    }
+    let loaded = Some(Renewals {
+        claim_version: u32::MAX,
+        revision: 1,
+        decided_at: Time::from_millis(i64::MIN),
+        heartbeat_at: None,
+        expires_at: Some(Time::from_millis(i64::MAX)),
+        heard: true,
+    });
+    entries.last_mut().expect("there are some").loaded = loaded;
+    entries
+}
+
+#[test]
+fn every_entry_of_a_tale_reads_back() {
+    // S2-114: packed or not, an entry is read as it was written.
+    let task = TaskId::from_u128(1);
+    for entry in entries() {
+        let tale = Tale::of(task, &entry);
+        let read = tale.entries(task).unwrap();
+        assert_eq!(read, [abridge::abridge(&entry).into_owned()]);
+    }
+}
+
+#[test]
+fn bytes_that_are_no_tale_are_refused() {
+    let task = TaskId::from_u128(1);
+    for entry in entries() {
+        let bytes = Tale::of(task, &entry).bytes().unwrap().to_vec();
+        for length in 1..bytes.len() {
+            let short = Tale::from_bytes(bytes[..length].to_vec());
+            assert!(short.entries(task).is_err(), "{length} of {} bytes", bytes.len());
+        }
+        let mut strange = bytes.clone();
+        let form = bytes.len() - body_length(&bytes);
+        strange[form] = 200;
+        assert!(Tale::from_bytes(strange).entries(task).is_err(), "an unknown form");
+    }
+}
+
+/// How many bytes follow the length of a tale's only entry.
+fn body_length(bytes: &[u8]) -> usize {
+    let digits = bytes.iter().take_while(|byte| **byte >= 0x80).count() + 1;
+    bytes.len() - digits
+}
+
+#[test]
+fn a_tale_takes_entries_in_order_as_long_as_there_is_room() {
+    let task = TaskId::from_u128(1);
+    let numbered = |n| Entry { n, ..entry(Request::Sweep, vec![Event::CancelSignalled]) };
+    let mut tale = Tale::default();
+    assert_eq!(tale.bytes(), None, "an empty tale is not stored");
+    assert_eq!(tale.tell(task, 1, &numbered(1)), Told::Elsewhere, "told before");
+    assert_eq!(tale.tell(task, 1, &numbered(3)), Told::Elsewhere, "not yet");
+    assert_eq!(tale.tell(task, 1, &numbered(2)), Told::Here);
+    assert_eq!(tale.tell(task, 1, &numbered(2)), Told::Elsewhere, "told just now");
+    let mut last = 2;
+    while tale.tell(task, 1, &numbered(last + 1)) == Told::Here {
+        last += 1;
+    }
+    let told = tale.entries(task).unwrap();
+    assert_eq!(told.len() as u32, last - 1, "what found no room left no trace");
+    assert!(last > 10 && tale.bytes().unwrap().len() <= 1_024, "{last} entries");
 }
 
 fn entry(request: Request, events: Vec<Event>) -> Entry {

@@ -150,3 +150,39 @@ async fn opening_leaves_no_log_behind() {
     assert_eq!(std::fs::metadata(&log).map_or(0, |log| log.len()), 0);
     assert!(store.browse().find(&key(1)).await.unwrap().is_some());
 }
+
+/// A file as the last Tenure with format 2 left it: tasks in every state, played as in `tampering`.
+fn of_format_2(path: &Path) {
+    let raw = Connection::open(path).unwrap();
+    raw.execute_batch(include_str!("format_2.sql")).unwrap();
+    raw.pragma_update(None, "application_id", 0x544e_5245).unwrap();
+}
+
+#[tokio::test]
+async fn a_store_of_an_older_format_goes_on_where_it_was() {
+    // S2-114: what was recorded before is still whole, and still grows.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenure.db");
+    of_format_2(&path);
+    let clock = Arc::new(ManualClock::default());
+    clock.advance(Span::from_secs(24 * 3600));
+    let mut play = Play::open_with(&path, options(&clock), clock.clone()).await.unwrap();
+    let report = store::verify::verify(play.store.browse()).await.unwrap();
+    assert_eq!(report.findings, []);
+    assert_eq!((report.tasks, report.attempts, report.entries), (6, 6, 23));
+
+    let ready = play.grant().await.unwrap().expect("the last task still waits");
+    assert_eq!(ready.task.id, key(6).id);
+    play.succeed(&ready, "\"late\"").await.unwrap();
+    play.submit(7).await.unwrap();
+    let report = store::verify::verify(play.store.browse()).await.unwrap();
+    assert_eq!(report.findings, []);
+    let history = play.store.browse().history(&key(6), 0, 10).await.unwrap();
+    assert_eq!(history.iter().map(|entry| entry.n).collect::<Vec<_>>(), [1, 2, 3]);
+
+    let raw = Connection::open(&path).unwrap();
+    for sql in ["DELETE FROM done", "UPDATE attempts SET owner = 'mallory'", "DELETE FROM attempts"]
+    {
+        assert!(raw.execute(sql, []).is_err(), "{sql}");
+    }
+}

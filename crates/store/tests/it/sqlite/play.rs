@@ -149,6 +149,14 @@ impl Play {
         self.report(ready, Outcome::Failed(fault)).await
     }
 
+    /// A failure with more to say than fits into the task's own row.
+    pub(crate) async fn fail_at_length(&mut self, ready: &Ready) -> Step<Verdict> {
+        let message = "no ".repeat(1_000).into();
+        let category = verdict::Category::Infrastructure;
+        let fault = Fault { category, message, stack_trace: None, retryable: None };
+        self.fail(ready, fault).await
+    }
+
     pub(crate) async fn report(&mut self, ready: &Ready, outcome: Outcome) -> Step<Verdict> {
         let digest = Digest::of(&[format!("{outcome:?}").as_bytes()]);
         let claims = Some(Json::from(format!("{{\"metrics\":\"{}\"}}", "m".repeat(100))));

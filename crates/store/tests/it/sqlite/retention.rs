@@ -14,10 +14,13 @@ use super::play::{Play, key, options, spec};
 const DAY: Span = Span::from_secs(24 * 3600);
 const TABLES: [&str; 6] = ["done", "attempts", "history", "refused", "inputs", "keys"];
 
-/// Tasks 1 to 3 ended on three days, one day apart; 4 waits since the first day; 5 was submitted last.
+/// Tasks 1 to 3 ended on three days, one day apart; 4 failed on the first day, waited, and ended on the
+/// last; 5 was submitted last.
 async fn three_days(path: &Path) -> Arc<ManualClock> {
     let mut play = Play::open(path).await;
     play.submit_with(4, Policy::default(), spec(None)).await.unwrap();
+    let ready = play.grant().await.unwrap().unwrap();
+    play.fail_at_length(&ready).await.unwrap();
     for id in 1..=3 {
         let named = spec(Some(&format!("key {id}")));
         play.submit_with(id, Policy::default(), named).await.unwrap();
@@ -124,8 +127,9 @@ async fn only_what_ended_a_day_ago_can_be_named_as_leaving_by_anybody() {
     }
     // An old end may go, and with it only what is its own.
     leave(2).unwrap();
-    raw.execute("DELETE FROM history WHERE task = 2", []).unwrap();
-    raw.execute("DELETE FROM history WHERE task = 3", []).unwrap_err();
+    raw.execute("DELETE FROM done WHERE row = 2", []).unwrap();
+    raw.execute("DELETE FROM done WHERE row = 3", []).unwrap_err();
+    raw.execute("DELETE FROM history", []).unwrap_err();
     raw.execute("UPDATE leaving SET row = 3", []).unwrap_err();
     drop(raw);
     forget(&path, &clock, 1, 0, Mode::Remove);

@@ -12,6 +12,9 @@ async fn ended_and_waiting(path: &std::path::Path) -> (Play, Connection) {
     let mut play = Play::open(path).await;
     play.submit(1).await.unwrap();
     let ready = play.grant().await.unwrap().unwrap();
+    play.fail_at_length(&ready).await.unwrap();
+    play.clock.advance(verdict::Span::from_secs(600));
+    let ready = play.grant().await.unwrap().unwrap();
     play.succeed(&ready, "1").await.unwrap();
     play.submit(2).await.unwrap();
     refuse(&mut play, &ready).await;
@@ -79,6 +82,45 @@ async fn an_ended_task_never_lives_again() {
         "nor a lease from nowhere"
     );
     assert!(raw.execute("UPDATE live SET row = row + 1", []).is_err(), "nor another name");
+}
+
+#[tokio::test]
+async fn what_was_told_of_a_live_task_is_only_added_to() {
+    // S2-111: the first entries of a history stand in a row that changes; they do not.
+    let folder = tempfile::tempdir().unwrap();
+    let (mut play, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
+    let ready = play.grant().await.unwrap().unwrap();
+    let tale: Vec<u8> = raw.query_row("SELECT tale FROM live", [], |row| row.get(0)).unwrap();
+    for other in [None, Some(&tale[..tale.len() - 1]), Some(b"another".as_slice())] {
+        let refusal = raw.execute("UPDATE live SET tale = ?1", [other]).unwrap_err();
+        assert!(refusal.to_string().contains("never told otherwise"), "{refusal}");
+    }
+    play.started(&ready).await.unwrap();
+    let longer: Vec<u8> = raw.query_row("SELECT tale FROM live", [], |row| row.get(0)).unwrap();
+    assert!(longer.len() > tale.len() && longer.starts_with(&tale));
+    let mut told = Vec::new();
+    for entry in play.store.browse().history(&key(2), 0, 10).await.unwrap() {
+        told.push(entry.n);
+    }
+    assert_eq!(told, [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn a_history_longer_than_its_row_goes_on_in_its_table() {
+    // S2-114: whichever rows it stands in, it is read as one.
+    let folder = tempfile::tempdir().unwrap();
+    let (play, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
+    let table: i64 = raw.query_row("SELECT count(*) FROM history", [], |row| row.get(0)).unwrap();
+    assert_eq!(table, 3, "the failure and all that came after it");
+    let first = key(1);
+    let history = |after, limit| play.store.browse().history(&first, after, limit);
+    let numbers = |entries: Vec<store::Entry>| entries.iter().map(|entry| entry.n).collect();
+    let all: Vec<u32> = numbers(history(0, 10).await.unwrap());
+    assert_eq!(all, [1, 2, 3, 4, 5]);
+    let page: Vec<u32> = numbers(history(1, 2).await.unwrap());
+    assert_eq!(page, [2, 3], "across the border");
+    let report = store::verify::verify(play.store.browse()).await.unwrap();
+    assert_eq!(report.findings, []);
 }
 
 #[tokio::test]

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use store::codec::tale::Tale;
 use store::sqlite::SqliteStore;
 use store::verify::{Report, verify};
-use store::{ManualClock, Store};
-use verdict::request::{Manner, Outcome};
-use verdict::{Category, Fault, Policy, Span};
+use store::{Entry, ManualClock, Store};
+use verdict::request::{Manner, Outcome, Submit};
+use verdict::{Category, Digest, Event, Fault, Policy, Request, Span, TaskId, Time};
 
 use super::play::{Play, options, spec};
 
@@ -79,7 +80,7 @@ async fn an_honest_store_has_no_findings() {
 }
 
 /// The ways to lie, each with a word that the finding must contain.
-const TAMPERINGS: [(&str, &str); 30] = [
+const TAMPERINGS: [(&str, &str); 32] = [
     ("UPDATE done SET state = 'failed' WHERE row = 1", "history"),
     ("UPDATE done SET output = '2' WHERE row = 1", "record"),
     ("UPDATE done SET reason = 'CANCEL_TIMEOUT' WHERE row = 3", "history"),
@@ -103,8 +104,10 @@ const TAMPERINGS: [(&str, &str); 30] = [
     ("UPDATE attempts SET claims = '{}' WHERE task = 1", "attempts"),
     ("UPDATE attempts SET owner = 'mallory' WHERE task = 2 AND attempt = 1", "record"),
     ("DELETE FROM attempts WHERE task = 2 AND attempt = 1", "attempt 2 stands where attempt 1"),
-    ("DELETE FROM history WHERE task = 2 AND n = 2", "entry 3 stands where entry 2"),
-    ("DELETE FROM history WHERE task = 1 AND n = 4", "history says running"),
+    ("DELETE FROM history WHERE task = 2 AND n = 4", "entry 5 stands where entry 4"),
+    ("UPDATE inputs SET tale = NULL WHERE row = 1", "entry 2 stands where entry 1"),
+    ("UPDATE done SET tale = NULL WHERE row = 1", "history says queued"),
+    ("UPDATE live SET tale = x'0102' WHERE row = 5", "cannot be read"),
     ("UPDATE history SET at = at - 5000 WHERE task = 2 AND n = 3", "older"),
     (
         "UPDATE history SET request = '{\"cancel\":{\"manner\":\"force\"}}' WHERE task = 2 AND n = 3",
@@ -127,6 +130,52 @@ async fn every_tampering_is_found() {
         let report = verified(&path).await;
         let said: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         assert!(said.iter().any(|line| line.contains(word)), "{sql}: {said:?}");
+    }
+}
+
+/// A change of what a task's row tells: table, row, the change, and a word of the finding.
+type Retold = (&'static str, u128, fn(&mut Vec<Entry>), &'static str);
+
+const RETOLD: [Retold; 8] = [
+    ("inputs", 1, |told| told[0].at = Time::from_millis(0), "created_at"),
+    ("inputs", 6, |told| submission(told).priority = 7, "decide"),
+    ("inputs", 6, |told| submission(told).input = Digest::of(&[b"other"]), "decide"),
+    ("done", 1, |told| drop(told.remove(1)), "entry 4 stands where entry 3"),
+    ("done", 1, |told| drop(told.pop()), "history says running"),
+    ("done", 1, |told| told[2].epoch = 0, "older"),
+    ("live", 5, |told| told[0].events = vec![Event::Started], "fit"),
+    ("live", 5, |told| told[0].loaded.as_mut().unwrap().claim_version += 5, "decide"),
+];
+
+fn submission(told: &mut [Entry]) -> &mut Submit {
+    match &mut told[0].request {
+        Request::Submit(submit) => submit,
+        other => panic!("not a submission: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn every_retold_history_is_found() {
+    // S2-111, S2-114: entries that stand packed in a task's row are as bound as rows of their own.
+    let folder = tempfile::tempdir().unwrap();
+    let original = folder.path().join("tenure.db");
+    populate(&original).await;
+    for (n, (table, row, retell, word)) in RETOLD.into_iter().enumerate() {
+        let path = copy(&original, &format!("retold{n}.db"));
+        let raw = Connection::open(&path).unwrap();
+        let sql = format!("SELECT tale FROM {table} WHERE row = {row}");
+        let told: Vec<u8> = raw.query_row(&sql, [], |row| row.get(0)).unwrap();
+        // Rows are numbered as the tasks are.
+        let task = TaskId::from_u128(row);
+        let mut entries = Tale::from_bytes(told).entries(task).unwrap();
+        retell(&mut entries);
+        let tales = entries.iter().map(|entry| Tale::of(task, entry));
+        let bytes: Vec<u8> = tales.flat_map(|tale| tale.bytes().unwrap().to_vec()).collect();
+        let literal: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        tamper(&path, &format!("UPDATE {table} SET tale = x'{literal}' WHERE row = {row}"));
+        let said: Vec<String> =
+            verified(&path).await.findings.iter().map(ToString::to_string).collect();
+        assert!(said.iter().any(|line| line.contains(word)), "{n}: {said:?}");
     }
 }
 

@@ -1,0 +1,185 @@
+//! What a batch reads and what it knows: tasks by id, from memory where they are and from the tables
+//! where they are not.
+//!
+//! A [`Work`] lives for one step of a batch, without waiting, and holds the statements it uses.
+
+use rusqlite::Connection;
+use verdict::{LeaseId, Subject, Task, TaskId, Time};
+
+use super::fresh::{Fresh, FreshTasks};
+use super::ids::{ById, Ids};
+use super::order::{LaneId, Marks};
+use super::reads;
+use super::rows::LiveRow;
+use super::statements::Statements;
+use super::writer::{Memory, SqliteWriter};
+use crate::codec::tale::Tale;
+use crate::failure::{Failure, FailureKind};
+use crate::row::{Ready, TaskKey, Want};
+use crate::seam::Loaded;
+
+/// What a batch has seen so far. Bounded by what it was asked.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// Where tasks that this batch has read or saved are, in the table and in the order.
+    known: ById<Known>,
+    /// Tasks that this batch created, not yet in `live`.
+    fresh: FreshTasks,
+}
+
+pub(super) struct Work<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) memory: &'a mut Memory,
+    pub(super) statements: Statements<'a>,
+    pub(super) known: &'a mut ById<Known>,
+    pub(super) fresh: &'a mut FreshTasks,
+}
+
+pub(super) struct Known {
+    pub(super) row: i64,
+    pub(super) lane: LaneId,
+    /// `None` once the task has ended.
+    pub(super) marks: Option<Marks>,
+    /// `None` once the task has ended.
+    pub(super) revision: Option<u32>,
+    /// How long its history is.
+    pub(super) entries: u32,
+    /// What its row says of it.
+    pub(super) tale: Tale,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn of(writer: &'a mut SqliteWriter, seen: &'a mut Seen) -> Self {
+        Self {
+            connection: &writer.connection,
+            memory: &mut writer.memory,
+            statements: Statements::new(&writer.connection),
+            known: &mut seen.known,
+            fresh: &mut seen.fresh,
+        }
+    }
+
+    pub(super) fn row_of(&self, id: TaskId) -> rusqlite::Result<Option<i64>> {
+        match (self.known.get(&id), self.memory.running.get(id)) {
+            (Some(known), _) => Ok(Some(known.row)),
+            (None, Some(live)) => Ok(Some(live.row)),
+            (None, None) => reads::row_of(self.connection, id),
+        }
+    }
+
+    pub(super) fn live(&mut self, id: TaskId) -> rusqlite::Result<Option<LiveRow>> {
+        if let Some(fresh) = self.fresh.get(id) {
+            return Ok(Some(fresh.live.clone()));
+        }
+        let live = match self.memory.running.get(id) {
+            Some(live) => Some(live.clone()),
+            None => self.stored(id)?,
+        };
+        live.iter().for_each(|live| self.note(id, live));
+        Ok(live)
+    }
+
+    /// Remembers where a task was found.
+    fn note(&mut self, id: TaskId, live: &LiveRow) {
+        let LiveRow { row, lane, task, tale } = live;
+        let (row, lane, tale) = (*row, *lane, tale.clone());
+        let marks = Some(Marks::of(task, lane));
+        let (revision, entries) = (Some(task.revision), task.entries);
+        self.known.insert(id, Known { row, lane, marks, revision, entries, tale });
+    }
+
+    fn stored(&mut self, id: TaskId) -> rusqlite::Result<Option<LiveRow>> {
+        let Some(row) = self.row_of(id)? else { return Ok(None) };
+        let live = reads::live(self.connection, row)?;
+        live.iter().for_each(|live| self.memory.running.keep(live.clone()));
+        Ok(live)
+    }
+
+    /// Whether a lease is the task's present one, which therefore has no closed attempt.
+    pub(super) fn is_held(&self, id: TaskId, lease: LeaseId) -> bool {
+        let live = self.memory.running.get(id);
+        live.and_then(|live| live.task.lease()).is_some_and(|held| held.id == lease)
+    }
+
+    /// A live task that memory knows about must be in the table.
+    fn expect_live(&mut self, id: TaskId) -> Result<LiveRow, Trouble> {
+        Ok(self.live(id)?.ok_or_else(|| not_live(id))?)
+    }
+
+    pub(super) fn load_one(&mut self, key: &TaskKey) -> Result<Loaded, Trouble> {
+        let subject = match self.live(key.id)? {
+            Some(live) => Subject::Live(live.task),
+            None => match self.row_of(key.id)? {
+                Some(row) => reads::subject(self.connection, row)?,
+                None => Subject::Absent,
+            },
+        };
+        let is_theirs = subject.scope() == Some(&key.scope);
+        Ok(Loaded::Subject(if is_theirs { subject } else { Subject::Absent }))
+    }
+
+    pub(super) fn ready_row(&mut self, id: TaskId) -> Result<Ready, Trouble> {
+        if let Some(Fresh { live, spec }) = self.fresh.get(id) {
+            return Ok(Ready { task: live.task.clone(), spec: spec.clone() });
+        }
+        let found = reads::ready(&mut self.statements, id)?;
+        let (live, spec) = found.ok_or_else(|| not_live(id))?;
+        self.note(id, &live);
+        Ok(Ready { task: live.task, spec })
+    }
+
+    pub(super) fn ready_one(
+        &mut self,
+        want: &Want,
+        now: Time,
+        taken: &mut Ids,
+    ) -> Result<Vec<Ready>, Trouble> {
+        let mut ready = Vec::new();
+        for id in self.memory.order.pick(want, taken) {
+            let row = self.ready_row(id)?;
+            if row.task.claimable_at().is_some_and(|at| at.has_come(now)) {
+                taken.insert(id);
+                ready.push(row);
+            }
+        }
+        Ok(ready)
+    }
+
+    pub(super) fn tasks(&mut self, ids: Vec<TaskId>) -> Result<Vec<Task>, Trouble> {
+        ids.into_iter().map(|id| self.expect_live(id).map(|live| live.task)).collect()
+    }
+}
+
+/// A step's failure before it is known what the step was.
+pub(super) enum Trouble {
+    Sql(rusqlite::Error),
+    Failure(Failure),
+}
+
+impl From<rusqlite::Error> for Trouble {
+    fn from(error: rusqlite::Error) -> Self {
+        Trouble::Sql(error)
+    }
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Trouble::Failure(failure)
+    }
+}
+
+pub(super) fn guard(rows: usize, id: TaskId) -> Result<(), Trouble> {
+    if rows == 1 { Ok(()) } else { Err(conflict(id)) }
+}
+
+pub(super) fn conflict(id: TaskId) -> Trouble {
+    Failure::new(FailureKind::Conflict(id), "another writer changed the task first").into()
+}
+
+fn not_live(id: TaskId) -> Failure {
+    Failure::new(FailureKind::Fatal, format!("{id} is ordered but not live"))
+}
+
+pub(super) fn invalid(what: &str) -> Trouble {
+    Failure::new(FailureKind::Invalid, what).into()
+}
