@@ -178,7 +178,8 @@ impl Batch for SqliteBatch<'_> {
         }
         let now = self.read_clock();
         self.step("saving decisions", |work| {
-            changes.iter().try_for_each(|change| work.save_one(change, now))?;
+            work.known.reserve(changes.len());
+            changes.into_iter().try_for_each(|change| work.save_one(change, now))?;
             refused.iter().try_for_each(|refused| work.save_refused(refused))
         })
     }

@@ -17,30 +17,32 @@ pub(super) struct Fresh {
 /// Bounded by the batch that holds it.
 #[derive(Default)]
 pub(super) struct FreshTasks {
-    tasks: ById<Fresh>,
+    /// In order of arrival, hence of rows; `None` where a task has ended since.
+    tasks: Vec<Option<Fresh>>,
+    places: ById<usize>,
 }
 
 impl FreshTasks {
     pub(super) fn add(&mut self, fresh: Fresh) {
-        self.tasks.insert(fresh.live.task.id, fresh);
+        self.places.insert(fresh.live.task.id, self.tasks.len());
+        self.tasks.push(Some(fresh));
     }
 
     pub(super) fn get(&self, id: TaskId) -> Option<&Fresh> {
-        self.tasks.get(&id)
+        self.tasks[*self.places.get(&id)?].as_ref()
     }
 
     pub(super) fn get_mut(&mut self, id: TaskId) -> Option<&mut Fresh> {
-        self.tasks.get_mut(&id)
+        self.tasks[*self.places.get(&id)?].as_mut()
     }
 
     pub(super) fn remove(&mut self, id: TaskId) -> Option<Fresh> {
-        self.tasks.remove(&id)
+        self.tasks[self.places.remove(&id)?].take()
     }
 
     /// All of them, by row, so that the table only grows at its end.
-    pub(super) fn take(&mut self) -> Vec<Fresh> {
-        let mut fresh: Vec<Fresh> = std::mem::take(&mut self.tasks).into_values().collect();
-        fresh.sort_unstable_by_key(|fresh| fresh.live.row);
-        fresh
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Fresh> + use<> {
+        self.places.clear();
+        std::mem::take(&mut self.tasks).into_iter().flatten()
     }
 }

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use verdict::{Name, Scope, Span, Task, TaskId, Time};
 
 use super::ids::Ids;
+use super::rows::Names;
 use crate::row::{PollRef, Want};
 
 /// A combination of scope, queue and kind, by its number in the table `lanes`.
@@ -142,6 +143,11 @@ impl Order {
             let kinds = queues.get_mut(&lane.queue).expect("every lane is in the book");
             kinds.remove(&lane.kind);
         }
+    }
+
+    pub(super) fn names(&self, lane: LaneId) -> Option<Names> {
+        let Lane { scope, queue, kind, .. } = self.lanes.get(lane.0 as usize)?;
+        Some(Names { scope: scope.clone(), kind: kind.clone(), queue: queue.clone() })
     }
 
     pub(super) fn lane_count(&self) -> usize {

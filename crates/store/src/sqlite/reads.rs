@@ -5,7 +5,10 @@ use std::sync::LazyLock;
 use rusqlite::{Connection, OptionalExtension};
 use verdict::{Closed, Done, LeaseId, Subject, TaskId};
 
-use super::rows::{self, CLOSED, Columns, DONE, LiveRow, SPEC, TASK, id_bytes};
+use super::order::Order;
+use super::rows::{
+    self, CLOSED, Columns, DONE, LiveRow, NAMES, Names, SPEC, TASK, WHERE, id_bytes,
+};
 use super::statements::{Hot, Statements};
 use crate::codec::tale::Tale;
 use crate::row::Spec;
@@ -23,29 +26,35 @@ pub(super) fn row_of(connection: &Connection, id: TaskId) -> Read<Option<i64>> {
 pub(super) fn live(connection: &Connection, row: i64) -> Read<Option<LiveRow>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let from = "live l JOIN inputs i ON i.row = l.row JOIN lanes n ON n.lane = l.lane";
-        select(TASK, &format!("{from} WHERE l.row = ?1"))
+        select(&format!("{WHERE}, {NAMES}, {TASK}"), &format!("{from} WHERE l.row = ?1"))
     });
     connection
         .prepare_cached(&SQL)?
-        .query_row([row], |row| rows::live_row(&mut Columns::of(row)))
+        .query_row([row], |row| {
+            rows::live_row(&mut Columns::of(row), |columns, _| Names::read(columns))
+        })
         .optional()
 }
 
-/// A live task by its id, with what it was submitted with: one search instead of three, for queues
-/// that are worked off.
-pub(super) fn ready(statements: &mut Statements<'_>, id: TaskId) -> Read<Option<(LiveRow, Spec)>> {
+/// A live task by its id, with what it was submitted with: one search instead of three, and no names
+/// that memory has, for queues that are worked off.
+pub(super) fn ready(
+    statements: &mut Statements<'_>,
+    order: &Order,
+    id: TaskId,
+) -> Read<Option<(LiveRow, Spec)>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        let columns = format!("{TASK}, {SPEC}");
-        select(
-            &columns,
-            "inputs i JOIN live l ON l.row = i.row JOIN lanes n ON n.lane = l.lane WHERE i.id = ?1",
-        )
+        let columns = format!("{WHERE}, {TASK}, {SPEC}");
+        select(&columns, "inputs i JOIN live l ON l.row = i.row WHERE i.id = ?1")
     });
     statements
         .get(Hot::Ready, &SQL)?
         .query_row([id_bytes(id)], |row| {
             let mut columns = Columns::of(row);
-            Ok((rows::live_row(&mut columns)?, rows::spec(&mut columns)?))
+            let names = |columns: &mut Columns<'_>, lane| {
+                order.names(lane).ok_or_else(|| columns.strange("lane"))
+            };
+            Ok((rows::live_row(&mut columns, names)?, rows::spec(&mut columns)?))
         })
         .optional()
 }

@@ -31,7 +31,7 @@ impl<'a> Columns<'a> {
     }
 
     /// A value whose stored spelling is not one we write.
-    fn strange(&self, what: &'static str) -> rusqlite::Error {
+    pub(super) fn strange(&self, what: &'static str) -> rusqlite::Error {
         self.unreadable(Type::Text, format!("not a {what}"))
     }
 
@@ -43,20 +43,37 @@ impl<'a> Columns<'a> {
         rusqlite::Error::FromSqlConversionFailure(self.next - 1, kind, error.into())
     }
 
+    /// Read where it lies, to be copied once.
+    fn text(&mut self) -> Read<&'a str> {
+        self.next += 1;
+        let text = self.row.get_ref(self.next - 1)?.as_str();
+        text.map_err(|error| self.unreadable(Type::Text, error))
+    }
+
+    fn optional(&mut self) -> Read<Option<&'a str>> {
+        self.next += 1;
+        let text = self.row.get_ref(self.next - 1)?.as_str_or_null();
+        text.map_err(|error| self.unreadable(Type::Text, error))
+    }
+
     pub(super) fn name(&mut self) -> Read<Name> {
-        Ok(Name::from(self.take::<String>()?))
+        self.text().map(Name::from)
     }
 
     pub(super) fn optional_name(&mut self) -> Read<Option<Name>> {
-        Ok(self.take::<Option<String>>()?.map(Name::from))
+        Ok(self.optional()?.map(Name::from))
     }
 
     pub(super) fn optional_text(&mut self) -> Read<Option<Text>> {
-        Ok(self.take::<Option<String>>()?.map(Text::from))
+        Ok(self.optional()?.map(Text::from))
+    }
+
+    fn json(&mut self) -> Read<Json> {
+        self.text().map(Json::from)
     }
 
     fn optional_json(&mut self) -> Read<Option<Json>> {
-        Ok(self.take::<Option<String>>()?.map(Json::from))
+        Ok(self.optional()?.map(Json::from))
     }
 
     pub(super) fn time(&mut self) -> Read<Time> {
@@ -92,40 +109,46 @@ impl<'a> Columns<'a> {
     }
 
     fn stored<T: Stored>(&mut self) -> Read<T> {
-        let text: String = self.take()?;
-        T::read(&text).map_err(|error| self.unreadable(Type::Text, error))
+        let text = self.text()?;
+        T::read(text).map_err(|error| self.unreadable(Type::Text, error))
     }
 
     fn optional_stored<T: Stored>(&mut self) -> Read<Option<T>> {
-        let text: Option<String> = self.take()?;
-        let read = |text: String| T::read(&text);
-        text.map(read).transpose().map_err(|error| self.unreadable(Type::Text, error))
+        self.optional()?
+            .map(T::read)
+            .transpose()
+            .map_err(|error| self.unreadable(Type::Text, error))
     }
 
     /// Packed, or as text in rows from before policies were packed.
     fn policy(&mut self) -> Read<verdict::Policy> {
-        let packed: Option<Vec<u8>> = self.take()?;
-        match packed {
+        match self.optional_bytes()? {
             None => self.stored(),
             Some(bytes) => {
                 self.next += 1;
-                terms::read(&bytes).map_err(|error| self.unreadable(Type::Blob, error))
+                terms::read(bytes).map_err(|error| self.unreadable(Type::Blob, error))
             }
         }
     }
 
     pub(super) fn tale(&mut self) -> Read<Tale> {
-        Ok(Tale::from_bytes(self.take::<Option<Vec<u8>>>()?.unwrap_or_default()))
+        Ok(Tale::from_bytes(self.optional_bytes()?.unwrap_or_default().to_vec()))
+    }
+
+    fn optional_bytes(&mut self) -> Read<Option<&'a [u8]>> {
+        self.next += 1;
+        let bytes = self.row.get_ref(self.next - 1)?.as_blob_or_null();
+        bytes.map_err(|error| self.unreadable(Type::Blob, error))
     }
 
     fn state(&mut self) -> Read<State> {
-        let name: String = self.take()?;
-        State::parse(&name).ok_or_else(|| self.strange("state"))
+        let name = self.text()?;
+        State::parse(name).ok_or_else(|| self.strange("state"))
     }
 
     fn optional_reason(&mut self) -> Read<Option<Reason>> {
-        let Some(name) = self.take::<Option<String>>()? else { return Ok(None) };
-        Reason::parse(&name).ok_or_else(|| self.strange("reason")).map(Some)
+        let Some(name) = self.optional()? else { return Ok(None) };
+        Reason::parse(name).ok_or_else(|| self.strange("reason")).map(Some)
     }
 }
 
@@ -133,12 +156,28 @@ pub(super) fn id_bytes(id: TaskId) -> [u8; 16] {
     id.as_u128().to_be_bytes()
 }
 
-/// Columns of a task that lives; tables `live l`, `inputs i`, `lanes n`.
-pub(super) const TASK: &str = "l.row, l.lane, l.id, n.tenant, n.workspace, n.kind, n.queue, \
-    l.priority, i.terms, i.policy, i.created_at, l.started_at, l.attempt, l.failures, l.lost, \
-    l.undelivered, l.claim_version, l.cancel, l.decided_at, l.revision, l.entries, l.chain, \
-    l.state, l.due, l.lease, l.owner, l.fence, l.poll, l.acquired_at, l.heartbeat_at, \
-    l.expires_at, l.attempt_at, l.heard, l.progress, l.tale";
+/// Columns of a task that lives, in three parts; tables `live l`, `lanes n`, and `live l`, `inputs i`.
+/// Who knows the names of lanes leaves out the second.
+pub(super) const WHERE: &str = "l.row, l.lane";
+pub(super) const NAMES: &str = "n.tenant, n.workspace, n.kind, n.queue";
+pub(super) const TASK: &str = "l.id, l.priority, i.terms, i.policy, i.created_at, l.started_at, \
+    l.attempt, l.failures, l.lost, l.undelivered, l.claim_version, l.cancel, l.decided_at, \
+    l.revision, l.entries, l.chain, l.state, l.due, l.lease, l.owner, l.fence, l.poll, \
+    l.acquired_at, l.heartbeat_at, l.expires_at, l.attempt_at, l.heard, l.progress, l.tale";
+
+/// What the tasks of a lane have in common.
+#[derive(Clone)]
+pub(super) struct Names {
+    pub(super) scope: Scope,
+    pub(super) kind: Name,
+    pub(super) queue: Name,
+}
+
+impl Names {
+    pub(super) fn read(columns: &mut Columns<'_>) -> Read<Self> {
+        Ok(Self { scope: columns.scope()?, kind: columns.name()?, queue: columns.name()? })
+    }
+}
 
 /// A live task with where it is stored.
 #[derive(Clone)]
@@ -149,14 +188,18 @@ pub(super) struct LiveRow {
     pub(super) tale: Tale,
 }
 
-pub(super) fn live_row(columns: &mut Columns<'_>) -> Read<LiveRow> {
+pub(super) fn live_row(
+    columns: &mut Columns<'_>,
+    names: impl FnOnce(&mut Columns<'_>, LaneId) -> Read<Names>,
+) -> Read<LiveRow> {
     let row = columns.take()?;
     let lane = LaneId(columns.take()?);
+    let Names { scope, kind, queue } = names(columns, lane)?;
     let task = Task {
         id: columns.task_id()?,
-        scope: columns.scope()?,
-        kind: columns.name()?,
-        queue: columns.name()?,
+        scope,
+        kind,
+        queue,
         priority: columns.take()?,
         policy: columns.policy()?,
         created_at: columns.time()?,
@@ -272,7 +315,7 @@ pub(super) const SPEC: &str = "i.input, i.goal, i.task_key, i.asset_id, i.resour
 
 pub(super) fn spec(columns: &mut Columns<'_>) -> Read<Spec> {
     Ok(Spec {
-        input: Json::from(columns.take::<String>()?),
+        input: columns.json()?,
         goal: columns.optional_text()?,
         task_key: columns.optional_name()?,
         asset_id: columns.optional_text()?,
@@ -285,8 +328,8 @@ pub(super) fn spec(columns: &mut Columns<'_>) -> Read<Spec> {
 }
 
 fn labels(columns: &mut Columns<'_>) -> Read<std::collections::BTreeMap<String, String>> {
-    let Some(text) = columns.take::<Option<String>>()? else { return Ok(Default::default()) };
-    serde_json::from_str(&text).map_err(|error| columns.unreadable(Type::Text, error))
+    let Some(text) = columns.optional()? else { return Ok(Default::default()) };
+    serde_json::from_str(text).map_err(|error| columns.unreadable(Type::Text, error))
 }
 
 pub(super) const CLOSED: &str = "a.attempt, a.lease, a.fence, a.owner, a.granted_at, \
@@ -303,8 +346,8 @@ pub(super) fn closed(task: TaskId, columns: &mut Columns<'_>) -> Read<Closed> {
         started_at: columns.optional_time()?,
         closed_at: columns.time()?,
         outcome: {
-            let name: String = columns.take()?;
-            AttemptOutcome::parse(&name).ok_or_else(|| columns.strange("outcome"))?
+            let name = columns.text()?;
+            AttemptOutcome::parse(name).ok_or_else(|| columns.strange("outcome"))?
         },
         reason: columns.optional_reason()?,
         fault: columns.optional_stored()?,
@@ -320,8 +363,7 @@ pub(super) fn entry(task: TaskId, columns: &mut Columns<'_>) -> Read<Entry> {
     let (epoch, rules) = (columns.take()?, columns.take()?);
     let request = columns.stored()?;
     let loaded = columns.optional_stored()?;
-    let events: String = columns.take()?;
-    let events = brief::read(task, &request, &events);
+    let events = brief::read(task, &request, columns.text()?);
     let events = events.map_err(|error| columns.unreadable(Type::Text, error))?;
     Ok(Entry { n, at, epoch, rules, request, loaded, events })
 }
@@ -338,8 +380,8 @@ pub(super) fn refused(task: &TaskKey, columns: &mut Columns<'_>) -> Read<Refused
         call: columns.name()?,
         code: columns.name()?,
         stamp: {
-            let name: String = columns.take()?;
-            stamp(&name).ok_or_else(|| columns.strange("stamp"))?
+            let name = columns.text()?;
+            stamp(name).ok_or_else(|| columns.strange("stamp"))?
         },
         digest: columns.optional_digest()?,
         at: columns.time()?,

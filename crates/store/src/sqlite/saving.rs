@@ -3,7 +3,7 @@
 //! A new task is written to `inputs` at once, and to `live` or `done` in its final form. History goes
 //! into the task's own row as long as it is short ([`Tale`]), then into `history`.
 
-use verdict::{Subject, Task, TaskId, Time};
+use verdict::{Closed, Subject, Task, TaskId, Time};
 
 use super::fresh::Fresh;
 use super::keys;
@@ -18,47 +18,55 @@ use crate::row::{Change, Entry, Key, Refused, Spec};
 const SUBMISSION: u32 = 1;
 
 impl Work<'_> {
-    pub(super) fn save_one(&mut self, change: &Change, now: Time) -> Result<(), Trouble> {
-        match (change.before, &change.spec) {
-            (None, Some(spec)) => self.create(change, spec, now)?,
-            (Some(before), None) => self.update(change, before)?,
+    pub(super) fn save_one(&mut self, change: Change, now: Time) -> Result<(), Trouble> {
+        let Change { before, after, spec, closed, entries } = change;
+        let id = named(&after)?.id;
+        let row = match (before, spec) {
+            (None, Some(spec)) => self.create(after, spec, &entries, now)?,
+            (Some(before), None) => self.update(after, before, &entries)?,
             _ => return Err(invalid("a spec comes with a new task and only then")),
-        }
-        self.save_attempts(change)
+        };
+        self.save_attempts(id, row, &closed)
     }
 
-    fn create(&mut self, change: &Change, spec: &Spec, now: Time) -> Result<(), Trouble> {
-        let task = named(&change.after)?;
+    fn create(
+        &mut self,
+        after: Subject,
+        spec: Spec,
+        entries: &[Entry],
+        now: Time,
+    ) -> Result<i64, Trouble> {
+        let task = named(&after)?;
+        let id = task.id;
         let lane = self.memory.lane(self.connection, task)?;
         let row = self.memory.next_row;
-        let policy = change.after.live().map(|task| &task.policy);
-        let (first, later) = split_submission(&change.entries)?;
-        let submission = first.map(|first| Tale::of(task.id, first)).unwrap_or_default();
-        let input = writes::Input { row, lane, task, policy, spec, tale: &submission };
-        writes::input(&mut self.statements, input)
-            .map_err(|error| conflict_if_known(error, task.id))?;
-        let (revision, entries) = (revision_of(&change.after), u32::from(first.is_some()));
-        let mut known = Known { row, lane, marks: None, revision, entries, tale: Tale::default() };
-        self.tell(&mut known, task.id, later)?;
-        match &change.after {
-            Subject::Live(live) => {
-                known.marks = Some(Marks::of(live, lane));
-                let live = LiveRow { row, lane, task: live.clone(), tale: known.tale.clone() };
-                self.fresh.add(Fresh { live, spec: spec.clone() });
-            }
-            Subject::Done(done) => {
-                writes::done_insert(&mut self.statements, row, done, &known.tale)?;
-            }
-            Subject::Absent => {}
-        }
+        let policy = after.live().map(|task| &task.policy);
+        let (first, later) = split_submission(entries)?;
+        let submission = first.map(|first| Tale::of(id, first)).unwrap_or_default();
+        let input = writes::Input { row, lane, task, policy, spec: &spec, tale: &submission };
+        writes::input(&mut self.statements, input).map_err(|error| conflict_if_known(error, id))?;
         if let Some(text) = &spec.key {
             let key = Key { scope: task.scope.clone(), text: text.clone() };
             self.save_key(&key, row, now)?;
         }
+        let (revision, entries) = (revision_of(&after), u32::from(first.is_some()));
+        let mut known = Known { row, lane, marks: None, revision, entries, tale: Tale::default() };
+        self.tell(&mut known, id, later)?;
+        match after {
+            Subject::Live(task) => {
+                known.marks = Some(Marks::of(&task, lane));
+                let live = LiveRow { row, lane, task, tale: known.tale.clone() };
+                self.fresh.add(Fresh { live, spec });
+            }
+            Subject::Done(done) => {
+                writes::done_insert(&mut self.statements, row, &done, &known.tale)?;
+            }
+            Subject::Absent => {}
+        }
         self.memory.next_row += 1;
         self.memory.moved(None, known.marks.clone());
-        self.known.insert(task.id, known);
-        Ok(())
+        self.known.insert(id, known);
+        Ok(row)
     }
 
     fn save_key(&mut self, key: &Key, row: i64, now: Time) -> Result<(), Trouble> {
@@ -68,31 +76,31 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn update(&mut self, change: &Change, before: u32) -> Result<(), Trouble> {
-        let id = named(&change.after)?.id;
+    fn update(&mut self, after: Subject, before: u32, entries: &[Entry]) -> Result<i64, Trouble> {
+        let id = named(&after)?.id;
         if !self.known.contains_key(&id) {
             self.live(id)?;
         }
         let Some(mut known) = self.known.remove(&id) else { return Err(conflict(id)) };
         // The statement's own guard comes too late: by then the history would have been written.
         guard(usize::from(known.revision == Some(before)), id)?;
-        known.revision = revision_of(&change.after);
-        self.tell(&mut known, id, &change.entries)?;
-        let earlier = known.marks.take();
-        match &change.after {
+        known.revision = revision_of(&after);
+        self.tell(&mut known, id, entries)?;
+        let (row, earlier) = (known.row, known.marks.take());
+        match after {
             Subject::Live(task) => {
+                known.marks = Some(Marks::of(&task, known.lane));
                 self.change(&known, before, task)?;
-                known.marks = Some(Marks::of(task, known.lane));
             }
             Subject::Done(done) => {
-                self.end(known.row, before, id)?;
-                writes::done_insert(&mut self.statements, known.row, done, &known.tale)?;
+                self.end(row, before, id)?;
+                writes::done_insert(&mut self.statements, row, &done, &known.tale)?;
             }
             Subject::Absent => {}
         }
         self.memory.moved(earlier, known.marks.clone());
         self.known.insert(id, known);
-        Ok(())
+        Ok(row)
     }
 
     /// Adds entries to the task's tale, and those that find no room there to the table.
@@ -111,15 +119,15 @@ impl Work<'_> {
     }
 
     /// A task of this very batch is changed where it waits to be written.
-    fn change(&mut self, known: &Known, before: u32, task: &Task) -> Result<(), Trouble> {
+    fn change(&mut self, known: &Known, before: u32, task: Task) -> Result<(), Trouble> {
         if let Some(fresh) = self.fresh.get_mut(task.id) {
-            fresh.live.task = task.clone();
+            fresh.live.task = task;
             fresh.live.tale.clone_from(&known.tale);
             return Ok(());
         }
         let Known { row, lane, tale, .. } = known;
-        guard(writes::live_update(&mut self.statements, *row, before, task, tale)?, task.id)?;
-        let (row, lane, task, tale) = (*row, *lane, task.clone(), tale.clone());
+        guard(writes::live_update(&mut self.statements, *row, before, &task, tale)?, task.id)?;
+        let (row, lane, tale) = (*row, *lane, tale.clone());
         self.memory.running.keep(LiveRow { row, lane, task, tale });
         Ok(())
     }
@@ -141,11 +149,9 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn save_attempts(&mut self, change: &Change) -> Result<(), Trouble> {
-        let id = named(&change.after)?.id;
-        let row = self.known.get(&id).expect("the task was saved just now").row;
+    fn save_attempts(&mut self, id: TaskId, row: i64, closed: &[Closed]) -> Result<(), Trouble> {
         faultpoint::point!("save.row");
-        for closed in &change.closed {
+        for closed in closed {
             if closed.task != id {
                 return Err(invalid("an attempt of another task"));
             }

@@ -122,7 +122,7 @@ impl<'a> Work<'a> {
         if let Some(Fresh { live, spec }) = self.fresh.get(id) {
             return Ok(Ready { task: live.task.clone(), spec: spec.clone() });
         }
-        let found = reads::ready(&mut self.statements, id)?;
+        let found = reads::ready(&mut self.statements, &self.memory.order, id)?;
         let (live, spec) = found.ok_or_else(|| not_live(id))?;
         self.note(id, &live);
         Ok(Ready { task: live.task, spec })
