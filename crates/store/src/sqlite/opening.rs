@@ -21,9 +21,9 @@ const SQLITE_MIN: i32 = 3_051_003;
 /// Where the log is folded back: large enough to make stalls rare, small enough to recover fast.
 const CHECKPOINT_PAGES: i64 = 16_000;
 
-/// The writer's page cache: the tails of all tables and the rows in flight, and room for a batch, so
-/// that no page is written before its commit.
-const CACHE_KIB: i64 = 64 * 1024;
+/// The writer's page cache: the tails of all tables, the rows in flight and a usual batch. A larger
+/// one costs more than its memory, because SQLite looks through all of it at nearly every commit.
+const CACHE_KIB: i64 = 16 * 1024;
 
 /// How long to wait for a lock that another program (a shell, a backup) holds on the file.
 const BUSY_MS: u64 = 5_000;
