@@ -225,6 +225,13 @@ impl Order {
         self.promoted = self.promoted.max(now);
     }
 
+    /// A task was found that no batch has looked at yet; if it is ready, one should soon.
+    pub(super) fn overlooked(&mut self, marks: &Marks) {
+        if let Some(due) = marks.claimable_at.filter(|due| *due <= self.promoted) {
+            self.unseen = Some(self.unseen.map_or(due, |unseen| unseen.min(due)));
+        }
+    }
+
     /// A batch that looked at time `now` has committed: what was ready by then has been seen.
     pub(super) fn seen(&mut self, now: Time) {
         self.promote(now);

@@ -7,7 +7,7 @@ use verdict::{
     Phase, Reason, Scope, Span, Stamp, State, Task, TaskId, Text, Time,
 };
 
-use super::order::{LaneId, Marks};
+use super::order::{LaneId, Marks, Order};
 use crate::codec::tale::Tale;
 use crate::codec::{Stored, brief, terms};
 use crate::row::{Entry, PollRef, Refused, Spec, TaskKey};
@@ -255,26 +255,25 @@ fn lease(columns: &mut Columns<'_>) -> Read<Lease> {
     })
 }
 
-/// Columns that say where a live task stands; tables `live l`, `lanes n`.
+/// Columns that say where a live task stands; table `live l`.
 pub(super) const MARKS: &str = "l.id, l.lane, l.priority, l.due, l.wakes_at, l.lease_ms, \
-    n.tenant, n.workspace, l.owner, l.poll";
+    l.owner, l.poll";
 
-pub(super) fn marks(columns: &mut Columns<'_>) -> Read<Marks> {
+/// Memory knows the lanes by then.
+pub(super) fn marks(columns: &mut Columns<'_>, order: &Order) -> Read<Marks> {
     let id = columns.task_id()?;
     let lane = LaneId(columns.take()?);
     let priority = columns.take()?;
     let claimable_at = columns.optional_time()?;
     let wakes_at = columns.optional_time()?;
-    let length = Span::from_millis(columns.take::<i64>()? as u64);
-    let lease = claimable_at.is_none().then_some(length);
-    let scope = if lease.is_some() { Some(columns.scope()?) } else { None };
-    let poll = match scope {
-        None => None,
-        Some(scope) => {
-            let owner = columns.name()?;
-            columns.optional_name()?.map(|poll| PollRef { scope, owner, poll })
-        }
-    };
+    if claimable_at.is_some() {
+        let (lease, poll) = (None, None);
+        return Ok(Marks { id, lane, priority, claimable_at, wakes_at, lease, poll });
+    }
+    let lease = Some(Span::from_millis(columns.take::<i64>()? as u64));
+    let Names { scope, .. } = order.names(lane).ok_or_else(|| columns.strange("lane"))?;
+    let owner = columns.name()?;
+    let poll = columns.optional_name()?.map(|poll| PollRef { scope, owner, poll });
     Ok(Marks { id, lane, priority, claimable_at, wakes_at, lease, poll })
 }
 

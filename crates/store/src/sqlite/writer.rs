@@ -50,13 +50,14 @@ impl Memory {
     fn rebuild(connection: &Connection, now: Time) -> rusqlite::Result<Self> {
         let mut order = Order::new();
         rebuild_lanes(connection, &mut order)?;
-        let sql = reads::select(MARKS, "live l JOIN lanes n ON n.lane = l.lane");
-        let mut statement = connection.prepare(&sql)?;
+        order.promote(now);
+        let mut statement = connection.prepare(&reads::select(MARKS, "live l"))?;
         let mut live = statement.query([])?;
         while let Some(row) = live.next()? {
-            order.insert(&rows::marks(&mut Columns::of(row))?);
+            let marks = rows::marks(&mut Columns::of(row), &order)?;
+            order.insert(&marks);
+            order.overlooked(&marks);
         }
-        order.promote(now);
         let next_row =
             connection
                 .query_row("SELECT coalesce(max(row), 0) + 1 FROM inputs", [], |row| row.get(0))?;
