@@ -1,15 +1,19 @@
-//! `tenure audit`: who administered what, and who was refused.
+//! `tenure audit`: who administered what, and who was refused; and whether the log is as it was written.
 
+use clap::Subcommand;
 use comfy_table::Cell;
 use tenure::Client;
 use wire::admin::AuditQuery;
 
 use crate::exit::{Ended, Exit};
-use crate::output::{self, Format};
+use crate::output::{self, BAD, Format, GOOD};
 use crate::server;
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// How many entries to show
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     limit: u32,
@@ -18,8 +22,51 @@ pub(crate) struct Arguments {
     before: Option<u64>,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Check that no entry was changed, removed, added or reordered
+    Verify,
+}
+
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
-    let Arguments { limit, before } = arguments;
+    match arguments.verb {
+        Some(Verb::Verify) => verify(&client, format).await,
+        None => show(&client, format, &arguments).await,
+    }
+}
+
+async fn verify(client: &Client, format: Format) -> Ended {
+    let found = client.verify_audit().await.map_err(server::complaint)?;
+    let exit = if found.findings.is_empty() { Exit::Done } else { Exit::Failed };
+    if format == Format::Json {
+        output::json(&found)?;
+        return Ok(exit);
+    }
+    for finding in &found.findings {
+        output::line(format_args!("{BAD}finding{BAD:#} {}", finding.message))?;
+    }
+    let (style, word) = match found.findings.len() {
+        0 => (GOOD, "no findings".to_owned()),
+        n => (BAD, output::count(n as u64, "finding")),
+    };
+    let entries = match found.entries {
+        1 => "1 entry".to_owned(),
+        n => format!("{n} entries"),
+    };
+    output::line(format_args!(
+        "{style}{word}{style:#} in {entries}, {} of them sealed",
+        found.sealed
+    ))?;
+    if !found.anchored {
+        output::note(
+            "there is no anchor beside the key file, so that a cut at the end goes unnoticed",
+        );
+    }
+    Ok(exit)
+}
+
+async fn show(client: &Client, format: Format, arguments: &Arguments) -> Ended {
+    let Arguments { limit, before, .. } = *arguments;
     let query = AuditQuery { before, limit: Some(limit) };
     let log = client.audit(&query).await.map_err(server::complaint)?;
     if format == Format::Json {

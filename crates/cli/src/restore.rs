@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use coordinator::admit::seal::anchor_path;
 use store::sqlite::backup::{self, Restored};
 
 use crate::backup::{at_text, contents, existing, members, options};
@@ -32,11 +33,27 @@ pub(crate) fn run(format: Format, arguments: &Arguments) -> Ended {
     let restored =
         backup::restore(&arguments.backup, &store, existing(arguments.force), &options())
             .map_err(|failure| serve::store_trouble(&failure))?;
+    set_anchor_aside(&store)?;
     match format {
         Format::Json => output::json(&members(&store, &restored.copied))?,
         Format::People => print(&store, &restored)?,
     }
     Ok(Exit::Done)
+}
+
+/// The noted end of the audit is that of the store that was replaced: kept for whoever wants to compare,
+/// but no longer what the audit must reach.
+fn set_anchor_aside(store: &Path) -> Result<(), Complaint> {
+    let anchor = anchor_path(&store.with_extension("key"));
+    let aside = anchor.with_extension("anchor.before-restore");
+    match std::fs::rename(&anchor, &aside) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            let sentence = format!("cannot rename {}: {error}", anchor.display());
+            Err(Complaint::new(Exit::Failed, "file_unusable", sentence)
+                .hint("rename it yourself; `tenure verify` would say that the audit was cut"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn print(store: &Path, restored: &Restored) -> Result<(), Complaint> {

@@ -1,11 +1,13 @@
 //! `tenure verify`: is what is stored what was decided? Offline, on a store nobody serves from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use coordinator::admit::Keyring;
+use coordinator::admit::seal::{self, SealReport};
 use serde_json::json;
 use store::sqlite::{Options, SqliteStore};
-use store::verify::Report;
+use store::verify::{Finding, Report};
 use store::{Ahead, Store, SystemClock};
 
 use crate::exit::{Complaint, Ended, Exit};
@@ -26,23 +28,46 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
         return Err(Complaint::new(Exit::NotFound, "store_missing", sentence)
             .hint("say where it is with --store sqlite:PATH"));
     }
-    let report = check(&path).await?;
+    let (report, seals) = check(&path).await?;
     match format {
-        Format::Json => output::json(&members(&report))?,
-        Format::People => print(&path, &report)?,
+        Format::Json => output::json(&members(&report, &seals))?,
+        Format::People => print(&path, &report, &seals)?,
     }
     Ok(if report.findings.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-async fn check(path: &PathBuf) -> Result<Report, Complaint> {
+/// The audit's findings are among the others.
+async fn check(path: &PathBuf) -> Result<(Report, SealReport), Complaint> {
     // Nothing is decided here, so a clock that was once wrong is no reason not to look.
     let options = Options { ahead: Ahead::Accept, ..Options::new(Arc::new(SystemClock::start())) };
     let store =
         SqliteStore::open(path, options).map_err(|failure| serve::store_trouble(&failure))?;
-    store::verify::verify(store.browse()).await.map_err(|failure| serve::store_trouble(&failure))
+    let trouble = |failure: store::Failure| serve::store_trouble(&failure);
+    let mut report = store::verify::verify(store.browse()).await.map_err(trouble)?;
+    let key_path = path.with_extension("key");
+    let Some(keyring) = keyring(&key_path)? else { return Ok((report, SealReport::default())) };
+    let anchor = seal::read_anchor(&seal::anchor_path(&key_path)).unwrap_or_else(|error| {
+        let what = format!("the anchor of the audit cannot be read: {error}");
+        report.findings.push(Finding { task: None, what });
+        None
+    });
+    let seals = seal::verify(store.browse(), &keyring, anchor).await.map_err(trouble)?;
+    let wrong = seals.findings.iter().map(|finding| format!("the audit: {}", finding.what));
+    report.findings.extend(wrong.map(|what| Finding { task: None, what }));
+    Ok((report, seals))
 }
 
-fn members(report: &Report) -> serde_json::Value {
+/// The key file beside the store. A copy of a store that came without it is checked as far as it goes.
+fn keyring(path: &Path) -> Result<Option<Keyring>, Complaint> {
+    if !path.exists() {
+        output::note(format_args!("without {} the audit's seals are not checked", path.display()));
+        return Ok(None);
+    }
+    let opened = Keyring::open(path);
+    opened.map(Some).map_err(|e| Complaint::new(Exit::Conflict, "keyring", e.to_string()))
+}
+
+fn members(report: &Report, seals: &SealReport) -> serde_json::Value {
     let findings: Vec<serde_json::Value> = report
         .findings
         .iter()
@@ -52,11 +77,13 @@ fn members(report: &Report) -> serde_json::Value {
         "tasks": report.tasks,
         "entries": report.entries,
         "attempts": report.attempts,
+        "auditEntries": seals.entries,
+        "auditSealed": seals.sealed,
         "findings": findings,
     })
 }
 
-fn print(path: &std::path::Path, report: &Report) -> Result<(), Complaint> {
+fn print(path: &Path, report: &Report, seals: &SealReport) -> Result<(), Complaint> {
     for finding in &report.findings {
         output::line(format_args!("{BAD}finding{BAD:#} {finding}"))?;
     }
@@ -65,10 +92,11 @@ fn print(path: &std::path::Path, report: &Report) -> Result<(), Complaint> {
         n => (BAD, output::count(n as u64, "finding")),
     };
     output::line(format_args!(
-        "{style}{found}{style:#} in {}, {} and {} of {}",
+        "{style}{found}{style:#} in {}, {}, {} and {} of {}",
         output::count(report.tasks, "task"),
         output::count(report.attempts, "attempt"),
         output::count(report.entries, "decision"),
+        output::count(seals.sealed, "sealed record"),
         path.display()
     ))
 }

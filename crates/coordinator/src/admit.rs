@@ -11,6 +11,7 @@ mod cursor;
 pub mod keyring;
 mod known;
 pub(crate) mod refusals;
+pub mod seal;
 pub mod token;
 mod token_keys;
 

@@ -24,6 +24,7 @@ mod polls;
 mod retention;
 mod working;
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use store::{Failure, Store, Writer};
@@ -35,6 +36,7 @@ use self::backoff::Backoff;
 use self::hearing::Hearing;
 use self::polls::Polls;
 use self::retention::Retaining;
+use crate::admit::seal::Sealer;
 use crate::allowances::Allowances;
 use crate::coordinator::Ended;
 use crate::ids::Ids;
@@ -58,6 +60,8 @@ pub(crate) struct Carrier<S: Store> {
     watch: Watch,
     metrics: Metrics,
     allowances: Allowances,
+    /// Whatever seals the audit, once there is something.
+    sealer: Arc<OnceLock<Sealer>>,
     polls: Polls,
     hearing: Hearing,
     retaining: Retaining,
@@ -114,6 +118,7 @@ impl<S: Store> Carrier<S> {
             polls: Polls::new(metrics.polls_waiting.clone()),
             metrics,
             allowances: Allowances::default(),
+            sealer: Arc::default(),
             hearing: Hearing::new(now),
             retaining: Retaining::new(Retention::FOR_EVER),
             unclaimed: Vec::new(),
@@ -132,6 +137,12 @@ impl<S: Store> Carrier<S> {
     #[must_use]
     pub(crate) fn counting(self, allowances: Allowances) -> Self {
         Self { allowances, ..self }
+    }
+
+    /// With whatever seals the audit, which may come later.
+    #[must_use]
+    pub(crate) fn sealing(self, sealer: Arc<OnceLock<Sealer>>) -> Self {
+        Self { sealer, ..self }
     }
 
     /// Recovers, says so, and carries until told to close or until the store fails.

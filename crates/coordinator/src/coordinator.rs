@@ -3,8 +3,8 @@
 //! Cheap to clone; every method may be called from anywhere. Nothing here decides: requests go to
 //! the intake, and reads go to the store beside the carrier.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use tokio::sync::{oneshot, watch as channel};
 use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Time};
 
+use crate::admit::seal::Sealer;
 use crate::allowances::Allowances;
 use crate::carry::Carrier;
 use crate::ids::{Entropy, Ids, StockedEntropy};
@@ -57,6 +58,7 @@ pub struct Coordinator<S: Store> {
     watch: Watch,
     metrics: Metrics,
     allowances: Allowances,
+    sealer: Arc<OnceLock<Sealer>>,
     registry: Arc<Registry>,
     ready: Arc<AtomicBool>,
     ended: channel::Receiver<Option<Ended>>,
@@ -71,6 +73,7 @@ impl<S: Store> Clone for Coordinator<S> {
             watch: self.watch.clone(),
             metrics: self.metrics.clone(),
             allowances: self.allowances.clone(),
+            sealer: self.sealer.clone(),
             registry: self.registry.clone(),
             ready: self.ready.clone(),
             ended: self.ended.clone(),
@@ -106,6 +109,7 @@ impl<S: Store> Coordinator<S> {
             watch: Watch::default(),
             metrics,
             allowances,
+            sealer: Arc::default(),
             registry: Arc::new(registry),
             ready: Arc::new(AtomicBool::new(false)),
             ended,
@@ -121,7 +125,8 @@ impl<S: Store> Coordinator<S> {
             short,
         )
         .retaining(options.retention)
-        .counting(coordinator.allowances.clone());
+        .counting(coordinator.allowances.clone())
+        .sealing(coordinator.sealer.clone());
         let (recovered, recovery) = oneshot::channel();
         host(options.host, carrier, recovered, end);
         recovery.await.map_err(|_| gone())??;
@@ -226,6 +231,12 @@ impl<S: Store> Coordinator<S> {
     /// The store's time: the only one that counts.
     pub fn now(&self) -> Time {
         self.store.now()
+    }
+
+    /// Seals what is written to the audit from now on. Only the first one counts.
+    pub(crate) fn seal_with(&self, sealer: Sealer) {
+        let is_first = self.sealer.set(sealer).is_ok();
+        debug_assert!(is_first, "two sealers would make two chains");
     }
 
     /// What tenants may use and have used.

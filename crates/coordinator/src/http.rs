@@ -70,6 +70,7 @@ pub fn router<S: Store>(door: Door<S>) -> Router {
         .route("/v1/signing-keys/rotate", post(signing::rotate::<S>))
         .route("/v1/limits", post(limits::set::<S>).get(limits::list::<S>))
         .route("/v1/audit", get(audit::audit::<S>))
+        .route("/v1/audit/verify", get(audit::verify::<S>))
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz::<S>))
         .route("/version", get(health::version))

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admit::administer;
+use crate::admit::seal::{self, Sealer};
 use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey};
 use crate::coordinator::{Coordinator, Ended, Options};
 use crate::http::{Door, Patience, router};
@@ -142,6 +143,8 @@ pub struct Server<S: Store> {
     /// Cancelled last: connections that did not finish are cut.
     cutting: CancellationToken,
     connections: TaskTracker,
+    /// What goes on after its answer.
+    beside: TaskTracker,
     accepting: JoinHandle<()>,
 }
 
@@ -158,11 +161,13 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     let listener = TcpListener::bind(listen).await.map_err(cannot_listen)?;
     let local_addr = listener.local_addr().map_err(cannot_listen)?;
     let keyring = Keyring::open(&keyring_path)?;
-    remember(&store, &new_keys).await?;
+    let sealer = Sealer::open(store.browse(), keyring.clone(), &keyring_path).await?;
+    remember(&store, &new_keys, &sealer).await?;
     faultpoint::point!("keys.founded");
     let keys = ApiKeys::load(&store).await?;
     let coordinator = Coordinator::start(store, coordinator).await?;
     faultpoint::point!("serve.listening");
+    coordinator.seal_with(sealer);
     let stale = coordinator.metrics().certificate_stale.clone();
     let certificates = certificates.map(|certificates| certificates.reporting(stale));
     let scheme = if certificates.is_some() { "https" } else { "http" };
@@ -170,7 +175,9 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     let patience = limits.patience;
     let door =
         Door::new(coordinator.clone(), keyring.clone(), keys.clone(), callback_base_url, patience)
-            .showing(certificates.clone());
+            .showing(certificates.clone())
+            .anchored(seal::anchor_path(&keyring_path));
+    let beside = door.inner.beside.clone();
     let (closing, cutting) = (CancellationToken::new(), CancellationToken::new());
     let connections = TaskTracker::new();
     let accepting = tokio::spawn(accept::accept(accept::Listening {
@@ -191,21 +198,31 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
         closing,
         cutting,
         connections,
+        beside,
         accepting,
     })
 }
 
 /// Keeps new keys, with a writer that is gone before the coordinator takes its own.
-async fn remember<S: Store>(store: &S, new_keys: &[NewKey]) -> Result<(), Failure> {
+async fn remember<S: Store>(
+    store: &S,
+    new_keys: &[NewKey],
+    sealer: &Sealer,
+) -> Result<(), Failure> {
     if new_keys.is_empty() {
         return Ok(());
     }
     let now = store.now();
     let keys = new_keys.iter().map(|key| key.row(now)).collect();
     let mut writer = store.writer().await?;
+    let mut act = administer::founding(keys, now);
+    let head = sealer.seal(&mut act.audit);
     let (CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure)) =
-        match writer.administer(&administer::founding(keys, now)).await {
-            Ok(()) => return Ok(()),
+        match writer.administer(&act).await {
+            Ok(()) => {
+                sealer.written(head);
+                return Ok(());
+            }
             Err(failed) => failed,
         };
     Err(failure)
@@ -251,6 +268,9 @@ impl<S: Store> Server<S> {
         }
         faultpoint::point!("stop.drained");
         let ended = self.coordinator.stop().await;
+        // Nothing waits longer than the carrier lived, and afterwards nobody holds the store.
+        self.beside.close();
+        self.beside.wait().await;
         faultpoint::point!("stop.finished");
         ended
     }

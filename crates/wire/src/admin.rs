@@ -277,3 +277,24 @@ pub struct TenantLimits {
 pub struct Limits {
     pub limits: Vec<TenantLimits>,
 }
+
+/// What a check of the whole audit found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditVerified {
+    pub entries: u64,
+    /// Entries from before there were seals have none.
+    pub sealed: u64,
+    /// Whether the end was compared with what is noted outside of the store; if not, a cut goes unnoticed.
+    pub anchored: bool,
+    /// The first entry that is wrong comes first.
+    pub findings: Vec<AuditFinding>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditFinding {
+    /// The first entry it is about.
+    pub n: u64,
+    pub message: String,
+}

@@ -215,6 +215,7 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<admin::AuditLog>(&mut all);
     add::<admin::RotateSigning>(&mut all);
     add::<admin::SigningRotated>(&mut all);
+    add::<admin::AuditVerified>(&mut all);
     add::<admin::SetLimits>(&mut all);
     add::<admin::TenantLimits>(&mut all);
     add::<admin::Limits>(&mut all);

@@ -83,3 +83,47 @@ fn a_tenant_is_limited_and_its_limits_are_taken_away() {
     let half = home.run(&["limits", "set", "default", "--burst", "2"]);
     assert!(half.code == 2 && half.stderr.contains("--requests-per-second"), "{half:?}");
 }
+
+#[test]
+fn an_audit_that_was_changed_behind_the_server_is_noticed() {
+    // X45: edited, cut and reordered in the database itself; `verify` names the first bad entry.
+    let home = Home::new();
+    let server = home.serve();
+    for name in ["a", "b", "c"] {
+        home.run(&["keys", "create", "--role", "client", "--name", name]);
+    }
+    // A rotation of the signing keys leaves what was sealed before checkable.
+    home.run(&["keys", "rotate-signing", "--emergency"]);
+    home.run(&["keys", "create", "--role", "client", "--name", "d"]);
+    let sound = home.run(&["audit", "verify"]);
+    assert_eq!((sound.code, sound.stdout.lines().count()), (0, 1), "{sound:?}");
+    assert!(sound.stdout.contains("no findings in 6 entries, 6 of them sealed"), "{sound:?}");
+    drop(server);
+    let store = home.store();
+    let verify = ["verify", "--store", store.to_str().unwrap()];
+    assert_eq!(home.run(&verify).code, 0);
+    let backup = std::fs::read(&store).unwrap();
+    for (tampering, says) in [
+        ("UPDATE audit SET actor = 'somebody' WHERE n = 3", "entry 3 was changed"),
+        ("DELETE FROM audit WHERE n = 3", "entries 3 to 3 are missing"),
+        (
+            "DELETE FROM audit WHERE n = 3; UPDATE audit SET n = n - 1 WHERE n > 3",
+            "entry 3 was changed, or another one stood before it",
+        ),
+        ("DELETE FROM audit WHERE n > 4", "entries 5 to 6 were written and are gone"),
+        ("UPDATE audit SET seal = NULL", "entry 6 is not the one that was written"),
+    ] {
+        std::fs::write(&store, &backup).unwrap();
+        let database = rusqlite::Connection::open(&store).unwrap();
+        let unguarded = "DROP TRIGGER audit_no_update; DROP TRIGGER audit_no_delete;";
+        database.execute_batch(&format!("{unguarded} {tampering}")).unwrap();
+        database.close().unwrap();
+        let ran = home.run(&verify);
+        let first = ran.stdout.lines().next().unwrap_or_default();
+        assert!(ran.code == 1 && first.contains(says), "{tampering}: {ran:?}");
+    }
+    // The server notices it too, while it serves.
+    let _server = home.serve();
+    let found = home.run(&["audit", "verify"]);
+    assert!(found.code == 1 && found.stdout.contains("entry 6"), "{found:?}");
+}

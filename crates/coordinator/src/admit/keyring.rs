@@ -29,13 +29,16 @@ pub(super) type HmacSha256 = Hmac<Sha256>;
 const KEY_BYTES: usize = 32;
 
 /// Enough to tell keys apart in a header; not a secret.
-const KID_BYTES: usize = 8;
+pub(super) const KID_BYTES: usize = 8;
 
 /// Rotations within one overlap. Beyond that somebody is in a hurry, and the oldest key goes first.
 const KEYS_MAX: usize = 8;
 
+/// Keys that only check old seals: a rotation each month for twenty years. Beyond that the oldest goes.
+const SEALING_MAX: usize = 240;
+
 /// Longer files are not ours.
-const FILE_BYTES_MAX: u64 = 16 * 1024;
+const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// How often an unknown key may make the file be read: an attacker can name a new one in every call.
 const RELOAD_EVERY: Span = Span::from_secs(1);
@@ -53,6 +56,16 @@ pub(crate) struct SigningKey {
     token_keys: Arc<TokenKeys>,
 }
 
+/// What a key that signs no more leaves behind: enough to check the seals it made, and to make none but
+/// seals.
+#[derive(Clone, PartialEq, Eq)]
+struct SealingKey {
+    kid: String,
+    key: [u8; KEY_BYTES],
+}
+
+const SEALING: &str = "audit-seal";
+
 /// The keys there are, as everybody in this process sees them. Cheap to clone.
 #[derive(Clone)]
 pub struct Keyring {
@@ -63,6 +76,8 @@ pub struct Keyring {
 struct Ring {
     /// The one in use first, then the older ones.
     keys: Vec<Arc<SigningKey>>,
+    /// Of keys that are gone, oldest first.
+    sealing: Vec<SealingKey>,
     read_at: Option<Time>,
 }
 
@@ -82,6 +97,15 @@ struct Line {
     key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     not_after_ms: Option<i64>,
+    /// This is no signing key, but what the one with this name sealed the audit with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seals_of: Option<String>,
+}
+
+/// What a file holds.
+struct Contents {
+    keys: Vec<Arc<SigningKey>>,
+    sealing: Vec<SealingKey>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -116,19 +140,37 @@ impl Keyring {
         if !path.try_exists().map_err(failed)? {
             create(path).map_err(failed)?;
         }
-        let ring = Ring { keys: read(path)?, read_at: None };
+        let Contents { keys, sealing } = read(path)?;
+        let ring = Ring { keys, sealing, read_at: None };
         Ok(Self { path: Some(path.to_owned()), ring: Arc::new(RwLock::new(ring)) })
     }
 
     /// One key that is in no file.
     pub fn from_bytes(master: [u8; KEY_BYTES]) -> Self {
         let keys = vec![Arc::new(SigningKey::new(master, None))];
-        Self { path: None, ring: Arc::new(RwLock::new(Ring { keys, read_at: None })) }
+        Self {
+            path: None,
+            ring: Arc::new(RwLock::new(Ring { keys, sealing: Vec::new(), read_at: None })),
+        }
     }
 
     /// The public name of the key in use.
     pub fn kid(&self) -> String {
         self.current().kid.clone()
+    }
+
+    /// What seals the audit now, with its name.
+    pub(super) fn sealing_key(&self) -> ([u8; KID_BYTES], [u8; KEY_BYTES]) {
+        let current = self.current();
+        (kid_bytes(&current.kid), current.sealing())
+    }
+
+    /// What sealed the audit under this name, also if it signs no more.
+    pub(super) fn sealing_key_of(&self, kid: &[u8]) -> Option<[u8; KEY_BYTES]> {
+        let name = hex(kid);
+        let ring = self.ring.read().expect("no code panics while it holds the keys");
+        let signs = ring.keys.iter().find(|key| key.kid == name).map(|key| key.sealing());
+        signs.or_else(|| ring.sealing.iter().find(|key| key.kid == name).map(|key| key.key))
     }
 
     pub(super) fn current(&self) -> Arc<SigningKey> {
@@ -163,7 +205,7 @@ impl Keyring {
         let Some(path) = self.path.as_ref().filter(|_| is_due) else { return };
         ring.read_at = Some(now);
         match read(path) {
-            Ok(keys) => ring.keys = keys,
+            Ok(contents) => (ring.keys, ring.sealing) = (contents.keys, contents.sealing),
             Err(error) => tracing::error!(%error, "the signing keys cannot be read again"),
         }
     }
@@ -171,8 +213,9 @@ impl Keyring {
     /// Reads the file again: what it says counts from now on.
     pub fn reload(&self) -> Result<(), KeyringError> {
         let path = self.path.as_ref().ok_or(KeyringError::NoFile)?;
-        let keys = read(path)?;
-        self.ring.write().expect("no code panics while it holds the keys").keys = keys;
+        let contents = read(path)?;
+        let mut ring = self.ring.write().expect("no code panics while it holds the keys");
+        (ring.keys, ring.sealing) = (contents.keys, contents.sealing);
         Ok(())
     }
 
@@ -197,10 +240,31 @@ impl Keyring {
             }));
         }
         keys.truncate(KEYS_MAX);
-        write(path, &keys).map_err(|source| KeyringError::Io { path: path.clone(), source })?;
-        ring.keys = keys;
+        let sealing = ring.sealing_after(&keys);
+        write(path, &keys, &sealing)
+            .map_err(|source| KeyringError::Io { path: path.clone(), source })?;
+        (ring.keys, ring.sealing) = (keys, sealing);
         Ok(())
     }
+}
+
+impl Ring {
+    /// Keys that go leave behind what checks their seals.
+    fn sealing_after(&self, staying: &[Arc<SigningKey>]) -> Vec<SealingKey> {
+        let stays = |kid: &str| staying.iter().any(|key| key.kid == kid);
+        let going = self.keys.iter().rev().filter(|key| !stays(&key.kid));
+        let going = going.map(|key| SealingKey { kid: key.kid.clone(), key: key.sealing() });
+        let mut sealing: Vec<SealingKey> = self.sealing.iter().cloned().chain(going).collect();
+        sealing.drain(..sealing.len().saturating_sub(SEALING_MAX));
+        sealing
+    }
+}
+
+fn kid_bytes(kid: &str) -> [u8; KID_BYTES] {
+    std::array::from_fn(|at| {
+        let pair = kid.get(2 * at..2 * at + 2).expect("a key's name has two digits for each byte");
+        u8::from_str_radix(pair, 16).expect("a key's name is hexadecimal")
+    })
 }
 
 impl SigningKey {
@@ -213,6 +277,11 @@ impl SigningKey {
 
     pub(super) fn token_keys(&self) -> &TokenKeys {
         &self.token_keys
+    }
+
+    /// All tenants' entries are one log, so that their scope is nobody's.
+    fn sealing(&self) -> [u8; KEY_BYTES] {
+        self.derive(SEALING, &Scope::default())
     }
 
     fn counts(&self, now: Time) -> bool {
@@ -248,7 +317,7 @@ impl std::fmt::Debug for Keyring {
 }
 
 /// The keys of a file: 32 bytes as they are, or a list with the ends of the older ones.
-fn read(path: &Path) -> Result<Vec<Arc<SigningKey>>, KeyringError> {
+fn read(path: &Path) -> Result<Contents, KeyringError> {
     let failed = |source| KeyringError::Io { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;
     let mode = file.metadata().map_err(failed)?.mode() & 0o777;
@@ -257,14 +326,15 @@ fn read(path: &Path) -> Result<Vec<Arc<SigningKey>>, KeyringError> {
     }
     let mut bytes = Vec::new();
     (&mut file).take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
-    let keys = match bytes.strip_prefix(b"[") {
-        None => vec![(one_key(path, &bytes)?, None)],
+    let (keys, sealing) = match bytes.strip_prefix(b"[") {
+        None => (vec![(one_key(path, &bytes)?, None)], Vec::new()),
         Some(_) => listed(path, &bytes)?,
     };
     if keys.iter().any(|(master, _)| is_guessable(master)) {
         return Err(KeyringError::Guessable { path: path.to_owned() });
     }
-    Ok(keys.into_iter().map(|(master, end)| Arc::new(SigningKey::new(master, end))).collect())
+    let keys = keys.into_iter().map(|(master, end)| Arc::new(SigningKey::new(master, end)));
+    Ok(Contents { keys: keys.collect(), sealing })
 }
 
 type Found = ([u8; KEY_BYTES], Option<Time>);
@@ -274,29 +344,40 @@ fn one_key(path: &Path, bytes: &[u8]) -> Result<[u8; KEY_BYTES], KeyringError> {
     <[u8; KEY_BYTES]>::try_from(bytes).map_err(length)
 }
 
-fn listed(path: &Path, bytes: &[u8]) -> Result<Vec<Found>, KeyringError> {
+fn listed(path: &Path, bytes: &[u8]) -> Result<(Vec<Found>, Vec<SealingKey>), KeyringError> {
     // A single key may begin with any byte.
     if let Ok(master) = <[u8; KEY_BYTES]>::try_from(bytes) {
-        return Ok(vec![(master, None)]);
+        return Ok((vec![(master, None)], Vec::new()));
     }
     let format = || KeyringError::Format { path: path.to_owned() };
     let lines: Vec<Line> = serde_json::from_slice(bytes).map_err(|_| format())?;
-    let keys: Option<Vec<Found>> = lines
-        .iter()
-        .map(|line| {
-            let key = verdict::Digest::parse(&line.key)?;
-            Some((*key.bytes(), line.not_after_ms.map(Time::from_millis)))
-        })
-        .collect();
-    keys.filter(|keys| !keys.is_empty()).ok_or_else(format)
+    let (mut keys, mut sealing) = (Vec::new(), Vec::new());
+    for line in lines {
+        let key = *verdict::Digest::parse(&line.key).ok_or_else(format)?.bytes();
+        match line.seals_of {
+            None => keys.push((key, line.not_after_ms.map(Time::from_millis))),
+            Some(kid) => sealing.push(SealingKey { kid, key }),
+        }
+    }
+    if keys.is_empty() {
+        return Err(format());
+    }
+    Ok((keys, sealing))
 }
 
 /// Beside its place first, so that a reader finds the old file or the new one and never half of one.
-fn write(path: &Path, keys: &[Arc<SigningKey>]) -> io::Result<()> {
-    let lines: Vec<Line> = keys
-        .iter()
-        .map(|key| Line { key: hex(&key.master), not_after_ms: key.not_after.map(Time::millis) })
-        .collect();
+fn write(path: &Path, keys: &[Arc<SigningKey>], sealing: &[SealingKey]) -> io::Result<()> {
+    let signing = keys.iter().map(|key| Line {
+        key: hex(&key.master),
+        not_after_ms: key.not_after.map(Time::millis),
+        seals_of: None,
+    });
+    let sealing = sealing.iter().map(|key| Line {
+        key: hex(&key.key),
+        not_after_ms: None,
+        seals_of: Some(key.kid.clone()),
+    });
+    let lines: Vec<Line> = signing.chain(sealing).collect();
     let text = serde_json::to_vec_pretty(&lines).expect("keys are text and numbers");
     let draft = path.with_extension(format!("{}.new", keys[0].kid));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
@@ -432,6 +513,26 @@ mod tests {
         for ring in [ring, Keyring::open(&path).unwrap()] {
             assert!(!accepts(&ring, &first, time(2)) && !accepts(&ring, &second, time(2)));
             assert_eq!(ring.accepted(time(2)).len(), 1);
+        }
+    }
+
+    #[test]
+    fn what_a_key_sealed_can_be_checked_after_it_is_gone() {
+        // X45: a rotation, also in an emergency, leaves old entries of the audit checkable.
+        let (_folder, path, ring) = file();
+        let mut entropy = crate::ids::SeededEntropy::new(4);
+        let mut sealed = vec![ring.sealing_key()];
+        for n in 0..4 {
+            let rotation = if n == 2 { Rotation::Emergency } else { Rotation::Overlap(OVERLAP) };
+            ring.rotate(&mut entropy, rotation, time(10_000 * (n + 1))).unwrap();
+            sealed.push(ring.sealing_key());
+        }
+        for ring in [ring, Keyring::open(&path).unwrap()] {
+            for (kid, key) in &sealed {
+                assert_eq!(ring.sealing_key_of(kid), Some(*key));
+            }
+            assert_eq!(ring.sealing_key_of(&[0; KID_BYTES]), None);
+            assert!(ring.accepted(time(50_000)).len() < sealed.len(), "most sign no more");
         }
     }
 

@@ -15,9 +15,15 @@ pub(super) struct Act {
 impl<S: Store> Carrier<S> {
     /// One transaction each: acts are rare, and none may fail because of another.
     pub(super) async fn administer(&mut self, acts: Vec<Act>) -> Result<(), Fatal> {
-        for Act { act, reply } in acts {
+        for Act { mut act, reply } in acts {
+            let sealed = self.sealer.get().map(|sealer| (sealer, sealer.seal(&mut act.audit)));
             let (answer, end) = match self.writer.administer(&act).await {
-                Ok(()) => (Ok(()), Ok(())),
+                Ok(()) => {
+                    if let Some((sealer, head)) = sealed {
+                        sealer.written(head);
+                    }
+                    (Ok(()), Ok(()))
+                }
                 Err(CommitFailure::RolledBack(failure)) => {
                     tracing::error!(error = &failure as &dyn std::error::Error, "not written");
                     let trouble = match failure.kind {

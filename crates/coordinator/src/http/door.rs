@@ -1,6 +1,7 @@
 //! What every route needs, and how long a route may wait.
 
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use store::{Administration, Failure, Store};
+use tokio_util::task::TaskTracker;
 use verdict::{Name, Time};
 use wire::Code;
 
@@ -75,6 +77,10 @@ pub(crate) struct Inner {
     pub(crate) patience: Patience,
     /// What the listener shows, if it speaks TLS.
     pub(crate) certificates: Option<Certificates>,
+    /// What goes on after its answer; a server that stops waits for it, because it holds the store.
+    pub(crate) beside: TaskTracker,
+    /// Where the end of the audit is noted, outside of the store.
+    pub(crate) anchor: Option<PathBuf>,
     process: u32,
     requests: AtomicU64,
 }
@@ -102,6 +108,8 @@ impl<S: Store> Door<S> {
             callback_base_url: callback_base_url.trim_end_matches('/').to_owned(),
             patience,
             certificates: None,
+            beside: TaskTracker::new(),
+            anchor: None,
             process: u32::from_be_bytes(process),
             requests: AtomicU64::new(0),
         };
@@ -113,6 +121,14 @@ impl<S: Store> Door<S> {
     pub(crate) fn showing(mut self, certificates: Option<Certificates>) -> Self {
         let inner = Arc::get_mut(&mut self.inner).expect("a new door has no clones");
         inner.certificates = certificates;
+        self
+    }
+
+    /// Says where the end of the audit is noted. Before the door is shared.
+    #[must_use]
+    pub(crate) fn anchored(mut self, anchor: PathBuf) -> Self {
+        let inner = Arc::get_mut(&mut self.inner).expect("a new door has no clones");
+        inner.anchor = Some(anchor);
         self
     }
 
@@ -140,7 +156,7 @@ impl<S: Store> Door<S> {
             return;
         }
         let (coordinator, id) = (self.coordinator.clone(), verified.key().id.clone());
-        tokio::spawn(async move {
+        self.inner.beside.spawn(async move {
             let act = Administration { uses: vec![(id, now)], ..Administration::default() };
             if let Err(trouble) = coordinator.administer(act).await {
                 tracing::debug!(%trouble, "that a key is in use was not written down");

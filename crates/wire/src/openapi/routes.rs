@@ -359,6 +359,18 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         method: HttpMethod::Get,
+        path: "/v1/audit/verify",
+        id: "verifyAudit",
+        tag: "administration",
+        summary: "Whether the whole audit is as it was written",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "What was looked at and found.", Body::Json("AuditVerified"))],
+        codes: with_key_codes![],
+    },
+    Route {
+        method: HttpMethod::Get,
         path: "/v1/audit",
         id: "listAudit",
         tag: "administration",

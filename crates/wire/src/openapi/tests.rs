@@ -319,6 +319,10 @@ fn check_administration(shapes: &mut Shapes) {
     limits["changedAt"] = json!(AT);
     shapes.check_open::<admin::TenantLimits>("TenantLimits", limits.clone());
     shapes.check_open::<admin::Limits>("Limits", json!({"limits": [limits]}));
+    let finding = json!({"n": 1, "message": "m"});
+    shapes.check_open::<admin::AuditFinding>("AuditFinding", finding.clone());
+    let verified = json!({"entries": 2, "sealed": 1, "anchored": true, "findings": [finding]});
+    shapes.check_open::<admin::AuditVerified>("AuditVerified", verified);
     shapes.check_strict::<admin::RotateSigning>("RotateSigning", json!({"emergency": true}));
     let rotated = json!({"kid": "k", "previousUntil": AT});
     shapes.check_open::<admin::SigningRotated>("SigningRotated", rotated);
@@ -370,6 +374,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/errors/{page}", "get"),
         ("/readyz", "get"),
         ("/v1/audit", "get"),
+        ("/v1/audit/verify", "get"),
         ("/v1/heartbeats", "post"),
         ("/v1/keys", "get post"),
         ("/v1/keys/{keyId}/revoke", "post"),

@@ -1,8 +1,8 @@
 //! Administration: API keys and the audit. Needs a key with the role admin.
 
 use wire::admin::{
-    AuditLog, AuditQuery, CreateKey, Key, Keys, Limits, NewKey, RotateKey, RotateSigning,
-    SetLimits, SigningRotated, TenantLimits,
+    AuditLog, AuditQuery, AuditVerified, CreateKey, Key, Keys, Limits, NewKey, RotateKey,
+    RotateSigning, SetLimits, SigningRotated, TenantLimits,
 };
 
 use super::Client;
@@ -34,6 +34,11 @@ impl Client {
     /// What was administered and refused, newest first.
     pub async fn audit(&self, query: &AuditQuery) -> Result<AuditLog, Error> {
         self.transport.ask(&self.get(&["v1", "audit"], query)?).await
+    }
+
+    /// Whether the whole audit is as it was written.
+    pub async fn verify_audit(&self) -> Result<AuditVerified, Error> {
+        self.transport.ask(&self.get(&["v1", "audit", "verify"], &())?).await
     }
 
     /// Signs task tokens with a new key from now on.

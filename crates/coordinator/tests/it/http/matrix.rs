@@ -73,6 +73,7 @@ const ROWS: &[Row] = &[
     row("POST", "/v1/keys/{keyId}/revoke", ADMIN),
     post("/v1/signing-keys/rotate", Wants::RootAdmin, "{}"),
     row("GET", "/v1/audit", ADMIN),
+    row("GET", "/v1/audit/verify", Wants::RootAdmin),
     row("GET", "/v1/limits", ADMIN),
     post("/v1/limits", Wants::RootAdmin, r#"{"tenantId": "acme", "unfinishedRuns": 0}"#),
 ];

@@ -168,3 +168,28 @@ async fn keys_runs_and_tokens_survive_a_restart() {
         assert_eq!(server.shutdown().await, Ended::Drained);
     }
 }
+
+#[tokio::test]
+async fn limits_and_what_counts_against_them_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, key) = (memory(), key());
+    for life in 1..=2 {
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let mut options = ServeOptions::new(listen, folder.path().join("key"));
+        options.new_keys = if life == 1 { vec![key.clone()] } else { Vec::new() };
+        let server = serve(store.clone(), options).await.unwrap();
+        let client = browser().build().unwrap();
+        let post = |path: &str, body: Value| {
+            let url = format!("http://{}{path}", server.local_addr());
+            client.post(url).bearer_auth(key.text()).json(&body).send()
+        };
+        let run = json!({"kind": "k", "queue": "q"});
+        let limits = json!({"tenantId": "default", "unfinishedRuns": 1});
+        if life == 1 {
+            assert_eq!(post("/v1/runs", run.clone()).await.unwrap().status(), 201);
+            assert_eq!(post("/v1/limits", limits).await.unwrap().status(), 200);
+        }
+        assert_eq!(post("/v1/runs", run).await.unwrap().status(), 429, "in life {life}");
+        assert_eq!(server.shutdown().await, Ended::Drained);
+    }
+}

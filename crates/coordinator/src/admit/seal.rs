@@ -1,0 +1,445 @@
+//! Seals on the audit: whoever changes, removes, adds or reorders entries without the key is noticed.
+//!
+//! Each entry carries a code over itself, its number and the seal before, made with a key that is derived
+//! from the key file and is in no database. The newest seal is also kept in a file beside the key file, so
+//! that a log which was cut at its end is noticed too.
+//!
+//! What this cannot show: a change by somebody who has the key file as well; and a cut by somebody who also
+//! takes the anchor back to an older one. Copy the anchor to where they cannot write to notice even that.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use hmac::Mac;
+use store::{Audit, AuditFilter, Audited, Browse, Failure, Seal};
+
+use super::hex;
+use super::keyring::{KID_BYTES, Keyring, mac};
+
+/// Entries read at once.
+const PAGE: usize = 1_000;
+
+/// A log with this many findings needs a backup, not a longer list.
+const FINDINGS_MAX: usize = 100;
+
+/// What stands before the first seal.
+const NOTHING: [u8; Seal::BYTES] = [0; Seal::BYTES];
+
+/// The end of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    n: u64,
+    seal: Option<Seal>,
+}
+
+/// Seals what is written, one after the other. Only the store's writer may use it.
+pub(crate) struct Sealer {
+    keyring: Keyring,
+    anchor: PathBuf,
+    head: Mutex<Head>,
+}
+
+impl Sealer {
+    /// Goes on where the log ends.
+    pub(crate) async fn open<B: Browse>(
+        browse: &B,
+        keyring: Keyring,
+        keyring_path: &Path,
+    ) -> Result<Self, Failure> {
+        let last = browse.audit(&AuditFilter { limit: 1, ..AuditFilter::default() }).await?;
+        let head = last.first().map_or(Head::default(), |it| Head { n: it.n, seal: it.audit.seal });
+        Ok(Self { keyring, anchor: anchor_path(keyring_path), head: Mutex::new(head) })
+    }
+
+    /// Gives the entries their seals, in the order in which they will be written.
+    pub(crate) fn seal(&self, entries: &mut [Audit]) -> Head {
+        let mut head = *self.head();
+        for entry in entries {
+            let n = head.n + 1;
+            let (kid, key) = self.keyring.sealing_key();
+            let seal = Seal(joined(kid, code(&key, head.seal, n, entry)));
+            entry.seal = Some(seal);
+            head = Head { n, seal: Some(seal) };
+        }
+        head
+    }
+
+    /// The sealed entries are durable: the next ones follow them.
+    pub(crate) fn written(&self, head: Head) {
+        *self.head() = head;
+        if let Err(error) = write_anchor(&self.anchor, head) {
+            tracing::warn!(%error, "the end of the audit is not noted beside the key file");
+        }
+    }
+
+    fn head(&self) -> MutexGuard<'_, Head> {
+        self.head.lock().expect("no code panics while it holds the end of the log")
+    }
+}
+
+/// Beside the key file.
+pub fn anchor_path(keyring_path: &Path) -> PathBuf {
+    keyring_path.with_extension("anchor")
+}
+
+fn write_anchor(path: &Path, head: Head) -> io::Result<()> {
+    let Head { n, seal: Some(seal) } = head else { return Ok(()) };
+    let draft = path.with_extension("anchor.new");
+    fs::write(&draft, format!("{n} {}\n", hex(&seal.0)))?;
+    fs::rename(&draft, path)
+}
+
+/// The end of the log as it was noted; `None` when nothing was.
+pub fn read_anchor(path: &Path) -> io::Result<Option<Head>> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let parsed = text.trim().split_once(' ').and_then(|(n, seal)| {
+        let seal: Option<Vec<u8>> = (0..Seal::BYTES)
+            .map(|at| u8::from_str_radix(seal.get(2 * at..2 * at + 2)?, 16).ok())
+            .collect();
+        Some(Head { n: n.parse().ok()?, seal: Some(Seal(seal?.try_into().ok()?)) })
+    });
+    let broken = || io::Error::new(io::ErrorKind::InvalidData, "it is not an anchor");
+    parsed.map(Some).ok_or_else(broken)
+}
+
+fn joined(kid: [u8; KID_BYTES], code: [u8; 32]) -> [u8; Seal::BYTES] {
+    let mut seal = NOTHING;
+    seal[..KID_BYTES].copy_from_slice(&kid);
+    seal[KID_BYTES..].copy_from_slice(&code);
+    seal
+}
+
+/// Over everything an entry says, where it stands, and what stands before it.
+fn code(key: &[u8; 32], before: Option<Seal>, n: u64, entry: &Audit) -> [u8; 32] {
+    keyed(key, before, n, entry).finalize().into_bytes().into()
+}
+
+fn keyed(
+    key: &[u8; 32],
+    before: Option<Seal>,
+    n: u64,
+    entry: &Audit,
+) -> super::keyring::HmacSha256 {
+    let Audit {
+        at,
+        scope,
+        actor,
+        action,
+        object,
+        code,
+        times,
+        before: was,
+        after,
+        request,
+        seal: _,
+    } = entry;
+    let mut mac = mac(key);
+    mac.update(before.as_ref().map_or(&NOTHING, |seal| &seal.0));
+    mac.update(&n.to_be_bytes());
+    mac.update(&at.millis().to_be_bytes());
+    mac.update(&times.to_be_bytes());
+    let texts = [
+        Some(scope.tenant.as_str()),
+        Some(scope.workspace.as_str()),
+        Some(actor.as_str()),
+        Some(action.as_str()),
+        Some(object.as_str()),
+        code.as_ref().map(|code| code.as_str()),
+        request.as_ref().map(|request| request.as_str()),
+    ];
+    let digests =
+        [was, after].map(|digest| digest.as_ref().map(|digest| digest.bytes().as_slice()));
+    // The length in front keeps fields apart, and nothing apart from an empty text.
+    for field in texts.map(|text| text.map(str::as_bytes)).into_iter().chain(digests) {
+        mac.update(&field.map_or(u32::MAX, |field| field.len() as u32).to_be_bytes());
+        mac.update(field.unwrap_or_default());
+    }
+    mac
+}
+
+/// What was looked at, and what was found wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SealReport {
+    pub entries: u64,
+    /// Those from before there were seals have none.
+    pub sealed: u64,
+    /// In the order of the entries they are about.
+    pub findings: Vec<SealFinding>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealFinding {
+    /// The first entry it is about.
+    pub n: u64,
+    pub what: String,
+}
+
+/// Checks every seal, newest first, and the end against the anchor.
+pub async fn verify<B: Browse>(
+    browse: &B,
+    keyring: &Keyring,
+    anchor: Option<Head>,
+) -> Result<SealReport, Failure> {
+    let mut check = Check { keyring, anchor, later: None, report: SealReport::default() };
+    let mut filter = AuditFilter { limit: PAGE, ..AuditFilter::default() };
+    loop {
+        let page = browse.audit(&filter).await?;
+        let Some(last) = page.last() else { break };
+        filter.before = Some(last.n);
+        page.into_iter().for_each(|entry| check.entry(entry));
+    }
+    check.begin();
+    let Check { mut report, .. } = check;
+    report.findings.sort_by_key(|finding| finding.n);
+    report.findings.truncate(FINDINGS_MAX);
+    Ok(report)
+}
+
+struct Check<'a> {
+    keyring: &'a Keyring,
+    anchor: Option<Head>,
+    /// The entry after the one that is looked at.
+    later: Option<Audited>,
+    report: SealReport,
+}
+
+impl Check<'_> {
+    fn find(&mut self, n: u64, what: impl Into<String>) {
+        // Sorted and cut at the end; this only keeps a ruined log from filling memory.
+        if self.report.findings.len() < 2 * FINDINGS_MAX {
+            self.report.findings.push(SealFinding { n, what: what.into() });
+        }
+    }
+
+    fn entry(&mut self, entry: Audited) {
+        self.report.entries += 1;
+        self.report.sealed += u64::from(entry.audit.seal.is_some());
+        self.anchored(&entry);
+        let here = Head { n: entry.n, seal: entry.audit.seal };
+        match self.later.take() {
+            None => self.newest(entry.n),
+            Some(later) => self.follows(here, &later),
+        }
+        self.later = Some(entry);
+    }
+
+    /// The last entry that is left is the first there was.
+    fn begin(&mut self) {
+        match self.later.take() {
+            Some(first) => self.follows(Head::default(), &first),
+            None => self.newest(0),
+        }
+    }
+
+    fn newest(&mut self, n: u64) {
+        if let Some(anchor) = self.anchor.filter(|anchor| anchor.n > n) {
+            let (from, to) = (n + 1, anchor.n);
+            self.find(
+                from,
+                format!("the log was cut: entries {from} to {to} were written and are gone"),
+            );
+        }
+    }
+
+    fn anchored(&mut self, entry: &Audited) {
+        let Some(anchor) = self.anchor.filter(|anchor| anchor.n == entry.n) else { return };
+        if anchor.seal != entry.audit.seal {
+            self.find(entry.n, format!("entry {} is not the one that was written", entry.n));
+        }
+    }
+
+    /// Whether `later` stands where it was written, and says what it said then.
+    fn follows(&mut self, here: Head, later: &Audited) {
+        if later.n != here.n + 1 {
+            let (from, to) = (here.n + 1, later.n - 1);
+            return self.find(from, format!("entries {from} to {to} are missing"));
+        }
+        let n = later.n;
+        match (here.seal, later.audit.seal) {
+            (None, None) => {}
+            (Some(_), None) => {
+                self.find(n, format!("entry {n} has no seal, but those before have"))
+            }
+            (before, Some(seal)) => self.sealed(before, n, &later.audit, seal),
+        }
+    }
+
+    fn sealed(&mut self, before: Option<Seal>, n: u64, entry: &Audit, seal: Seal) {
+        let (kid, code) = seal.0.split_at(KID_BYTES);
+        let Some(key) = self.keyring.sealing_key_of(kid) else {
+            return self
+                .find(n, format!("entry {n} is sealed with a key that is not kept: {}", hex(kid)));
+        };
+        if keyed(&key, before, n, entry).verify_slice(code).is_err() {
+            self.find(n, format!("entry {n} was changed, or another one stood before it"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::memory::{ManualClock, MemoryStore};
+    use store::{Administration, Store, Writer};
+    use verdict::{Digest, Scope, Time};
+
+    use super::*;
+
+    fn entry(n: i64) -> Audit {
+        Audit {
+            at: Time::from_millis(n),
+            scope: Scope::new("acme", "main"),
+            actor: "k0".into(),
+            action: "key.created".into(),
+            object: format!("k{n}").as_str().into(),
+            code: None,
+            times: 1,
+            before: None,
+            after: Some(Digest::of(&[b"after"])),
+            request: Some("req_1".into()),
+            seal: None,
+        }
+    }
+
+    fn keyring() -> Keyring {
+        Keyring::from_bytes(std::array::from_fn(|at| at as u8 * 7))
+    }
+
+    /// Six entries as they are written, and the end of them.
+    fn written() -> (Vec<Audited>, Head) {
+        let head = Mutex::new(Head::default());
+        let sealer = Sealer { keyring: keyring(), anchor: PathBuf::new(), head };
+        let mut entries: Vec<Audit> = (1..=6).map(entry).collect();
+        let head = sealer.seal(&mut entries);
+        let numbered = entries.into_iter().zip(1..);
+        (numbered.map(|(audit, n)| Audited { n, audit }).collect(), head)
+    }
+
+    fn check(entries: &[Audited], anchor: Option<Head>) -> Vec<SealFinding> {
+        let keyring = keyring();
+        let report = SealReport::default();
+        let mut check = Check { keyring: &keyring, anchor, later: None, report };
+        entries.iter().rev().for_each(|entry| check.entry(entry.clone()));
+        check.begin();
+        let mut findings = check.report.findings;
+        findings.sort_by_key(|finding| finding.n);
+        findings
+    }
+
+    fn first_bad(entries: &[Audited], anchor: Option<Head>) -> Option<u64> {
+        check(entries, anchor).first().map(|finding| finding.n)
+    }
+
+    /// Numbers without gaps, as somebody who hides a hole would make them.
+    fn renumbered(mut entries: Vec<Audited>) -> Vec<Audited> {
+        entries.iter_mut().zip(1..).for_each(|(entry, n)| entry.n = n);
+        entries
+    }
+
+    #[test]
+    fn what_is_as_it_was_written_has_no_findings() {
+        let (entries, head) = written();
+        assert_eq!(check(&entries, Some(head)), []);
+        assert_eq!(check(&[], None), []);
+        // A noted end that is older than the log is no contradiction.
+        let older = Head { n: 4, seal: entries[3].audit.seal };
+        assert_eq!(check(&entries, Some(older)), []);
+    }
+
+    #[test]
+    fn every_edit_of_every_member_names_its_entry() {
+        // X45
+        let edits: [fn(&mut Audit); 11] = [
+            |it| it.at = Time::from_millis(99),
+            |it| it.scope.tenant = "other".into(),
+            |it| it.scope.workspace = "other".into(),
+            |it| it.actor = "somebody".into(),
+            |it| it.action = "key.revoked".into(),
+            |it| it.object = "k9".into(),
+            |it| it.code = Some("forbidden".into()),
+            |it| it.times = 2,
+            |it| it.before = it.after,
+            |it| it.after = None,
+            |it| it.request = None,
+        ];
+        for edit in edits {
+            let (mut entries, head) = written();
+            edit(&mut entries[2].audit);
+            assert_eq!(first_bad(&entries, Some(head)), Some(3));
+        }
+        let (mut entries, head) = written();
+        entries[2].audit.seal = entries[1].audit.seal;
+        assert_eq!(first_bad(&entries, Some(head)), Some(3));
+        entries[2].audit.seal = None;
+        assert_eq!(first_bad(&entries, Some(head)), Some(3));
+        entries[2].audit.seal = Some(Seal([9; Seal::BYTES]));
+        assert!(check(&entries, None)[0].what.contains("not kept"));
+    }
+
+    #[test]
+    fn holes_reorderings_and_additions_name_the_first_wrong_entry() {
+        // X45
+        let (entries, head) = written();
+        let mut hole = entries.clone();
+        hole.remove(2);
+        assert_eq!(first_bad(&hole, None), Some(3));
+        assert_eq!(first_bad(&renumbered(hole), None), Some(3));
+        let headless = entries[2..].to_vec();
+        assert_eq!(first_bad(&headless, None), Some(1));
+        assert_eq!(first_bad(&renumbered(headless), None), Some(1));
+        let mut swapped = entries.clone();
+        swapped.swap(1, 3);
+        assert_eq!(first_bad(&renumbered(swapped), None), Some(2));
+        let mut forged = entries.clone();
+        forged.push(Audited { n: 7, audit: entry(7) });
+        assert_eq!(first_bad(&forged, Some(head)), Some(7));
+        let mut repeated = entries.clone();
+        repeated.push(Audited { n: 7, audit: entries[5].audit.clone() });
+        assert_eq!(first_bad(&repeated, Some(head)), Some(7));
+    }
+
+    #[test]
+    fn a_cut_is_noticed_by_what_is_noted_elsewhere() {
+        // X45: without the anchor a cut at the end cannot be seen, which the module says.
+        let (entries, head) = written();
+        assert_eq!(first_bad(&entries[..4], Some(head)), Some(5));
+        assert_eq!(first_bad(&[], Some(head)), Some(1));
+        assert_eq!(first_bad(&entries[..4], None), None);
+        // All seals taken away looks like a log from before there were any, but for the anchor.
+        let mut bare = entries.clone();
+        bare.iter_mut().for_each(|entry| entry.audit.seal = None);
+        assert_eq!(first_bad(&bare, Some(head)), Some(6));
+        assert_eq!(first_bad(&bare, None), None);
+    }
+
+    #[tokio::test]
+    async fn a_sealer_goes_on_where_the_log_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tenure.key");
+        let keyring = Keyring::open(&path).unwrap();
+        let store = MemoryStore::new(std::sync::Arc::new(ManualClock::default()));
+        let mut writer = store.writer().await.unwrap();
+        let old = Administration { audit: vec![entry(1)], ..Administration::default() };
+        writer.administer(&old).await.unwrap();
+        for n in 2..5 {
+            let sealer = Sealer::open(store.browse(), keyring.clone(), &path).await.unwrap();
+            let mut act = Administration { audit: vec![entry(n)], ..Administration::default() };
+            // What was not written leaves no trace.
+            sealer.seal(&mut act.audit);
+            let head = sealer.seal(&mut act.audit);
+            writer.administer(&act).await.unwrap();
+            sealer.written(head);
+        }
+        let anchor = read_anchor(&anchor_path(&path)).unwrap();
+        assert_eq!(anchor.map(|anchor| anchor.n), Some(4));
+        let report = verify(store.browse(), &keyring, anchor).await.unwrap();
+        assert_eq!(report, SealReport { entries: 4, sealed: 3, findings: Vec::new() });
+        std::fs::write(anchor_path(&path), "nonsense").unwrap();
+        assert!(read_anchor(&anchor_path(&path)).is_err());
+    }
+}
