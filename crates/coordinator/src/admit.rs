@@ -16,7 +16,7 @@ pub mod token;
 mod token_keys;
 
 pub use api_key::{AdminPrincipal, ClientPrincipal, NewKey, Role, WorkerPrincipal};
-pub(crate) use cursor::Cursors;
+pub use cursor::Cursors;
 pub use keyring::{Keyring, KeyringError, Rotation};
 pub use known::ApiKeys;
 pub(crate) use known::KeyRefused;

@@ -160,7 +160,7 @@ pub fn one_task_three_workers(extent: Extent) -> Bounds {
 pub fn two_tasks_two_workers(extent: Extent) -> Bounds {
     let depth = match extent {
         Extent::Short => 13,
-        Extent::Long => 17,
+        Extent::Long => 15,
     };
     Bounds {
         name: "two tasks, two workers",
@@ -182,7 +182,7 @@ pub fn two_tasks_two_workers(extent: Extent) -> Bounds {
 pub fn limits_and_clocks(extent: Extent) -> Bounds {
     let (workers, deadline) = match extent {
         Extent::Short => (2, 7),
-        Extent::Long => (3, 9),
+        Extent::Long => (2, 9),
     };
     Bounds {
         name: "limits and clocks",
@@ -202,7 +202,7 @@ pub fn limits_and_clocks(extent: Extent) -> Bounds {
 pub fn restored(extent: Extent) -> Bounds {
     let (attempts, restores) = match extent {
         Extent::Short => (2, 1),
-        Extent::Long => (3, 2),
+        Extent::Long => (2, 2),
     };
     Bounds {
         name: "restored from a backup",

@@ -135,6 +135,7 @@ pub struct Keys {
 pub struct AuditQuery {
     /// Only entries before this one: the `nextBefore` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 9007199254740991i64)]
     pub before: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]

@@ -6,6 +6,7 @@
 mod routes;
 
 use utoipa::ToSchema;
+use utoipa::openapi::link::LinkBuilder;
 use utoipa::openapi::path::{HttpMethod, Operation, OperationBuilder, Parameter, ParameterBuilder};
 use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
 use utoipa::openapi::schema::{Components, ComponentsBuilder, ObjectBuilder, OneOfBuilder, Type};
@@ -16,10 +17,11 @@ use utoipa::openapi::{
 };
 
 use crate::{Code, admin, answers, requests};
-use routes::{Body, ROUTES, Route};
+use routes::{Body, LINKS, ROUTES, Route};
 
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
+const OPEN_METRICS: &str = "application/openmetrics-text";
 
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +71,8 @@ fn operation(route: &Route) -> Operation {
         .parameters(Some(parameters(route)))
         .request_body(route.body.map(request_body));
     for (status, description, body) in route.answers {
-        operation = operation.response(status.to_string(), answer(description, *body));
+        let response = linked(route.id, *status, answer(description, *body));
+        operation = operation.response(status.to_string(), response);
     }
     for status in statuses(route.codes) {
         operation = operation.response(status.to_string(), problem(route.codes, status));
@@ -109,15 +112,26 @@ fn request_body(body: Body) -> RequestBody {
         .build()
 }
 
-fn answer(description: &str, body: Body) -> Response {
+/// What may be asked next about what an answer names.
+fn linked(id: &str, status: u16, response: ResponseBuilder) -> Response {
+    let links = LINKS.iter().filter(|link| link.from == id && link.status == status);
+    let response = links.fold(response, |response, link| {
+        let value = format!("$response.body#{}", link.pointer);
+        let next = LinkBuilder::new().operation_id(link.to).parameter(link.parameter, value);
+        response.link(link.to, next.build())
+    });
+    response.build()
+}
+
+fn answer(description: &str, body: Body) -> ResponseBuilder {
     let response = ResponseBuilder::new().description(description);
     match body {
-        Body::Text => response.content("text/plain", Content::new(Some(schema(body)))).build(),
+        Body::Text => response.content("text/plain", Content::new(Some(schema(body)))),
+        Body::Metrics => response.content(OPEN_METRICS, Content::new(Some(schema(body)))),
         Body::JsonOrEvents(_, event) => response
             .content(JSON, Content::new(Some(schema(body))))
-            .content("text/event-stream", Content::new(Some(reference(event))))
-            .build(),
-        _ => response.content(JSON, Content::new(Some(schema(body)))).build(),
+            .content("text/event-stream", Content::new(Some(reference(event)))),
+        _ => response.content(JSON, Content::new(Some(schema(body)))),
     }
 }
 
@@ -127,7 +141,9 @@ fn schema(body: Body) -> RefOr<Schema> {
         Body::OneOf(one, other) => RefOr::T(Schema::OneOf(
             OneOfBuilder::new().item(reference(one)).item(reference(other)).build(),
         )),
-        Body::Text => RefOr::T(ObjectBuilder::new().schema_type(Type::String).build().into()),
+        Body::Text | Body::Metrics => {
+            RefOr::T(ObjectBuilder::new().schema_type(Type::String).build().into())
+        }
         Body::AnyObject => RefOr::T(ObjectBuilder::new().schema_type(Type::Object).build().into()),
     }
 }

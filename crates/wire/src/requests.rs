@@ -332,8 +332,10 @@ pub struct ListRuns {
     #[param(inline)]
     pub state: Option<State>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub queue: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub kind: Option<String>,
     /// A label and its value, written `name=value`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -363,6 +365,7 @@ pub struct WaitMs {
 pub struct HistoryQuery {
     /// Only entries after this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 0, maximum = 9007199254740991i64)]
     pub after: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]

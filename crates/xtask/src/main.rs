@@ -6,7 +6,9 @@
 
 mod contract;
 mod finding;
+mod fuzz;
 mod generated;
+mod hostile;
 mod needs;
 mod rust_source;
 mod steps;
@@ -26,6 +28,8 @@ usage: cargo xtask <command>
   tidy      rules of the tree that no compiler checks; each finding says what to do
   openapi   write protocol/openapi.json from the types of crates/wire
   model     explore every state of small worlds with the rules of production; --long for larger ones
+  hostile   everything the OpenAPI document says and does not say, against a live server; --examples N
+  fuzz      the fuzzer on each target of crates/hostile (nightly); --seconds N
   contract  refresh the `proved by` column of docs/contract.md from the tests";
 
 fn main() -> ExitCode {
@@ -46,6 +50,8 @@ fn run(arguments: &[String]) -> Result<()> {
         ["test"] => steps::test(&root),
         ["tidy"] => tidy::run(&root),
         ["model", more @ ..] => steps::model(&root, more),
+        ["hostile", more @ ..] => steps::hostile(&root, more),
+        ["fuzz", more @ ..] => fuzz::run(&root, more),
         ["openapi"] => generated::write_openapi(&root),
         ["contract"] => {
             let tree = Tree::read(&root)?;

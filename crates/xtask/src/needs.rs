@@ -42,6 +42,7 @@ const NEEDS: &[Need] = &[
     need("clippy", "lints are denied", &["cargo", "clippy", "--version"], Source::Toolchain("clippy")),
     need("cargo-nextest", "it runs each test in a process of its own", &["cargo", "nextest", "--version"], Source::Cargo("cargo-nextest")),
     need("curl", "the guide for workers in any language is run as printed", &["curl", "--version"], Source::Debian("curl")),
+    need("Python with venv", "schemathesis tries hostile input on a live server", &["python3", "-c", "import ensurepip, venv"], Source::Debian("python3 python3-venv")),
 ];
 
 /// Installs what is missing; fails when something had to be left to the user.

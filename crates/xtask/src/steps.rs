@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{needs, tidy};
+use crate::{hostile, needs, tidy};
 
 const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 const LINT: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -26,7 +26,15 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     tidy::run(root).context("failed at tidy")?;
     cargo(root, "the binary that end-to-end tests start", BUILD)?;
     cargo(root, "examples in the documentation", DOC_TESTS)?;
+    heading("hostile input");
+    hostile::run(root, &[]).context("failed at hostile input")?;
     cargo(root, "tests", TESTS)
+}
+
+/// `cargo xtask hostile`: that step alone, with the binary it needs.
+pub(crate) fn hostile(root: &Path, more: &[&str]) -> Result<()> {
+    cargo(root, "the server", BUILD)?;
+    hostile::run(root, more)
 }
 
 /// `cargo xtask model`: the same worlds as the tests explore, with their figures; `--long` for larger ones.

@@ -13,20 +13,22 @@ const ID_BYTES: usize = 16;
 /// Half of the hash: a guess succeeds once in 2^128 tries.
 const TAG_BYTES: usize = 16;
 
-pub(crate) struct Cursors<'a> {
-    pub(crate) keyring: &'a Keyring,
-    pub(crate) scope: &'a Scope,
-    pub(crate) now: Time,
+/// Reads and writes the cursors of one scope.
+pub struct Cursors<'a> {
+    pub keyring: &'a Keyring,
+    pub scope: &'a Scope,
+    pub now: Time,
 }
 
 impl Cursors<'_> {
-    pub(crate) fn write(&self, last: TaskId) -> String {
+    pub fn write(&self, last: TaskId) -> String {
         let id = last.as_u128().to_be_bytes();
         let tag = self.mac(&self.keyring.current(), &id).finalize().into_bytes();
         URL_SAFE_NO_PAD.encode([&id, &tag[..TAG_BYTES]].concat())
     }
 
-    pub(crate) fn read(&self, text: &str) -> Option<TaskId> {
+    /// `None` for whatever this coordinator did not write for this scope.
+    pub fn read(&self, text: &str) -> Option<TaskId> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (id, tag) = bytes.split_first_chunk::<ID_BYTES>()?;
         if tag.len() != TAG_BYTES {

@@ -32,6 +32,8 @@ pub(super) enum Body {
     /// JSON, or one event for each entry when the caller accepts server-sent events.
     JsonOrEvents(&'static str, &'static str),
     Text,
+    /// What Prometheus scrapes.
+    Metrics,
     AnyObject,
 }
 
@@ -78,6 +80,37 @@ fn idempotency_key() -> Vec<Parameter> {
                        before, until 24 h after the run has ended.";
     vec![text_parameter("Idempotency-Key", ParameterIn::Header, Required::False, Some(description))]
 }
+
+/// An id in an answer, and a route that takes it.
+pub(super) struct NextCall {
+    pub(super) from: &'static str,
+    pub(super) status: u16,
+    pub(super) pointer: &'static str,
+    pub(super) to: &'static str,
+    pub(super) parameter: &'static str,
+}
+
+const fn run(from: &'static str, status: u16, pointer: &'static str, to: &'static str) -> NextCall {
+    NextCall { from, status, pointer, to, parameter: "runId" }
+}
+
+const fn key(to: &'static str) -> NextCall {
+    NextCall { from: "createKey", status: 201, pointer: "/key/keyId", to, parameter: "keyId" }
+}
+
+/// The ways through the interface that a reader, or a tool that tries sequences, should know.
+pub(super) const LINKS: &[NextCall] = &[
+    run("submitRuns", 201, "/runId", "getRun"),
+    run("submitRuns", 201, "/runId", "cancelRun"),
+    run("submitRuns", 201, "/runId", "getHistory"),
+    run("submitRuns", 201, "/runId", "getRecord"),
+    run("submitRuns", 201, "/runId", "explainRun"),
+    run("listRuns", 200, "/runs/0/runId", "getRun"),
+    run("cancelRun", 202, "/runId", "getRun"),
+    run("cancelRun", 202, "/runId", "getRecord"),
+    key("rotateKey"),
+    key("revokeKey"),
+];
 
 pub(super) const ROUTES: &[Route] = &[
     Route {
@@ -417,7 +450,7 @@ pub(super) const ROUTES: &[Route] = &[
         caller: Caller::Anyone,
         parameters: no_parameters,
         body: None,
-        answers: &[(200, "Measurements.", Body::Text)],
+        answers: &[(200, "Measurements.", Body::Metrics)],
         codes: &[],
     },
     Route {
@@ -442,7 +475,7 @@ pub(super) const ROUTES: &[Route] = &[
         parameters: no_parameters,
         body: None,
         answers: &[(200, "The page, in Markdown.", Body::Text)],
-        codes: &[Code::NotFound],
+        codes: &[Code::InvalidArgument, Code::NotFound],
     },
     Route {
         method: HttpMethod::Get,

@@ -66,6 +66,13 @@ const MEMBERS: &[Member] = &[
         may_know: &["verdict"],
         outside: Some(&["stateright"]),
     },
+    Member {
+        folder: "crates/hostile",
+        dependency: "hostile",
+        may_know: &["verdict", "wire", "coordinator"],
+        outside: None,
+    },
+    Member { folder: "fuzz", dependency: "fuzz", may_know: &["hostile"], outside: None },
     Member { folder: "sdks/rust", dependency: "tenure", may_know: &["wire"], outside: None },
     Member {
         folder: "crates/cli",

@@ -1,0 +1,20 @@
+//! What must hold for any bytes at all.
+//!
+//! Each target is a function of bytes that panics when something is broken. The fuzzer in `fuzz/`
+//! drives it with inputs of its own, and the tests here replay the inputs that are kept in
+//! `fuzz/corpus`, with the stable toolchain. A target says what holds, not only that nothing
+//! panics: what is accepted must be accepted again, what was not issued must not be believed.
+
+mod body;
+mod cursor;
+mod decisions;
+mod token;
+
+pub use body::body;
+pub use cursor::cursor;
+pub use decisions::decisions;
+pub use token::token;
+
+/// Every target, by the name of its corpus.
+pub const TARGETS: &[(&str, fn(&[u8]))] =
+    &[("body", body), ("cursor", cursor), ("decisions", decisions), ("token", token)];

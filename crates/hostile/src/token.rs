@@ -1,0 +1,57 @@
+//! Task tokens: exactly what was issued is believed, until its end.
+
+use arbitrary::{Result, Unstructured};
+use coordinator::admit::token::{self, LIFE_DEFAULT};
+use coordinator::admit::{Keyring, TokenScope};
+use verdict::{LeaseId, Scope, TaskId, Time};
+
+/// The longest name that the door lets in: tokens are made for names that passed it.
+const NAME_BYTES_MAX: usize = 128;
+const NOW: Time = Time::from_millis(1_800_000_000_000);
+
+pub fn token(bytes: &[u8]) {
+    let keyring = Keyring::from_bytes([7; 32]);
+    // Raw text is believed only if it could have been issued, and that needs the key.
+    let text = String::from_utf8_lossy(bytes);
+    assert!(token::verify(&keyring, &text, NOW).is_err(), "a forged token was believed");
+    // Bytes that are too few to build from prove nothing.
+    let _too_short = issued(&keyring, &mut Unstructured::new(bytes));
+}
+
+fn issued(keyring: &Keyring, source: &mut Unstructured<'_>) -> Result<()> {
+    let granted = TokenScope {
+        scope: Scope::new(name(source)?, name(source)?),
+        task: TaskId::from_u128(source.arbitrary()?),
+        attempt: source.arbitrary()?,
+        lease: LeaseId::from_u128(source.arbitrary()?),
+        epoch: source.arbitrary()?,
+    };
+    let issued = token::issue(keyring, &granted, LIFE_DEFAULT, NOW);
+    let principal = token::verify(keyring, &issued.token, NOW).expect("what we issue, we believe");
+    assert_eq!(principal.token(), &granted, "a token says what it was issued for");
+    assert!(token::verify(keyring, &issued.token, issued.expires_at).is_err(), "it ends");
+    changed(keyring, &issued.token, source)
+}
+
+/// A token with one byte changed, cut or added is none of ours.
+fn changed(keyring: &Keyring, issued: &str, source: &mut Unstructured<'_>) -> Result<()> {
+    let mut text = issued.as_bytes().to_vec();
+    let at = source.choose_index(text.len())?;
+    match source.int_in_range(0..=2)? {
+        0 => text[at] ^= source.int_in_range(1..=127)?,
+        1 => text.truncate(at),
+        _ => text.insert(at, source.int_in_range(1..=127)?),
+    }
+    let text = String::from_utf8_lossy(&text);
+    if text != issued {
+        assert!(token::verify(keyring, &text, NOW).is_err(), "a changed token was believed");
+    }
+    Ok(())
+}
+
+/// Names as the door lets them in.
+fn name(source: &mut Unstructured<'_>) -> Result<String> {
+    const LETTERS: &[u8] = b"ABCXYZabcxyz0189._:-";
+    let length = source.int_in_range(1..=NAME_BYTES_MAX)?;
+    (0..length).map(|_| Ok(char::from(*source.choose(LETTERS)?))).collect()
+}
