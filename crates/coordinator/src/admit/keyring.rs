@@ -1,7 +1,8 @@
 //! The signing keys: each 32 random bytes, in a file of the operator's, from which every other key is
 //! derived. They never leave this module.
 //!
-//! The first key signs. Older ones still count until their end, which a rotation sets so far ahead that
+//! The first key signs. The next one is made a rotation ahead and already counts, so that every process
+//! that has read the file since knows it before anything is signed with it. Older ones still count until their end, which a rotation sets so far ahead that
 //! no token in flight outlives its key; an emergency rotation drops them at once. A token that names an
 //! unknown key makes the file be read again before it is refused: another process may have rotated.
 //!
@@ -76,6 +77,8 @@ pub struct Keyring {
 struct Ring {
     /// The one in use first, then the older ones.
     keys: Vec<Arc<SigningKey>>,
+    /// What the next rotation signs with; known once there has been a rotation.
+    next: Option<Arc<SigningKey>>,
     /// Of keys that are gone, oldest first.
     sealing: Vec<SealingKey>,
     read_at: Option<Time>,
@@ -100,11 +103,15 @@ struct Line {
     /// This is no signing key, but what the one with this name sealed the audit with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seals_of: Option<String>,
+    /// Nothing is signed with this key yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next: Option<bool>,
 }
 
 /// What a file holds.
 struct Contents {
     keys: Vec<Arc<SigningKey>>,
+    next: Option<Arc<SigningKey>>,
     sealing: Vec<SealingKey>,
 }
 
@@ -140,8 +147,8 @@ impl Keyring {
         if !path.try_exists().map_err(failed)? {
             create(path).map_err(failed)?;
         }
-        let Contents { keys, sealing } = read(path)?;
-        let ring = Ring { keys, sealing, read_at: None };
+        let Contents { keys, next, sealing } = read(path)?;
+        let ring = Ring { keys, next, sealing, read_at: None };
         Ok(Self { path: Some(path.to_owned()), ring: Arc::new(RwLock::new(ring)) })
     }
 
@@ -150,7 +157,12 @@ impl Keyring {
         let keys = vec![Arc::new(SigningKey::new(master, None))];
         Self {
             path: None,
-            ring: Arc::new(RwLock::new(Ring { keys, sealing: Vec::new(), read_at: None })),
+            ring: Arc::new(RwLock::new(Ring {
+                keys,
+                next: None,
+                sealing: Vec::new(),
+                read_at: None,
+            })),
         }
     }
 
@@ -169,7 +181,7 @@ impl Keyring {
     pub(super) fn sealing_key_of(&self, kid: &[u8]) -> Option<[u8; KEY_BYTES]> {
         let name = hex(kid);
         let ring = self.ring.read().expect("no code panics while it holds the keys");
-        let signs = ring.keys.iter().find(|key| key.kid == name).map(|key| key.sealing());
+        let signs = ring.named().find(|key| key.kid == name).map(|key| key.sealing());
         signs.or_else(|| ring.sealing.iter().find(|key| key.kid == name).map(|key| key.key))
     }
 
@@ -181,7 +193,7 @@ impl Keyring {
     /// Every key whose signatures count now.
     pub(super) fn accepted(&self, now: Time) -> Vec<Arc<SigningKey>> {
         let ring = self.ring.read().expect("no code panics while it holds the keys");
-        ring.keys.iter().filter(|key| key.counts(now)).cloned().collect()
+        ring.named().filter(|key| key.counts(now)).cloned().collect()
     }
 
     /// The key a signature names, if it counts. An unknown one is looked for in the file first.
@@ -190,7 +202,7 @@ impl Keyring {
         is_named: impl Fn(&SigningKey) -> bool,
         now: Time,
     ) -> Option<Arc<SigningKey>> {
-        let known = |ring: &Ring| ring.keys.iter().find(|key| is_named(key)).cloned();
+        let known = |ring: &Ring| ring.named().find(|key| is_named(key)).cloned();
         let found = known(&self.ring.read().expect("no code panics while it holds the keys"));
         let found = found.or_else(|| {
             self.reload_if_due(now);
@@ -205,7 +217,7 @@ impl Keyring {
         let Some(path) = self.path.as_ref().filter(|_| is_due) else { return };
         ring.read_at = Some(now);
         match read(path) {
-            Ok(contents) => (ring.keys, ring.sealing) = (contents.keys, contents.sealing),
+            Ok(contents) => ring.follow(contents),
             Err(error) => tracing::error!(%error, "the signing keys cannot be read again"),
         }
     }
@@ -214,8 +226,7 @@ impl Keyring {
     pub fn reload(&self) -> Result<(), KeyringError> {
         let path = self.path.as_ref().ok_or(KeyringError::NoFile)?;
         let contents = read(path)?;
-        let mut ring = self.ring.write().expect("no code panics while it holds the keys");
-        (ring.keys, ring.sealing) = (contents.keys, contents.sealing);
+        self.ring.write().expect("no code panics while it holds the keys").follow(contents);
         Ok(())
     }
 
@@ -227,10 +238,16 @@ impl Keyring {
         now: Time,
     ) -> Result<(), KeyringError> {
         let path = self.path.as_ref().ok_or(KeyringError::NoFile)?;
-        let mut master = [0; KEY_BYTES];
-        entropy.fill(&mut master);
+        let mut fresh = || {
+            let mut master = [0; KEY_BYTES];
+            entropy.fill(&mut master);
+            Arc::new(SigningKey::new(master, None))
+        };
         let mut ring = self.ring.write().expect("no code panics while it holds the keys");
-        let mut keys = vec![Arc::new(SigningKey::new(master, None))];
+        // Whoever read the leaked file has the next key as well.
+        let published = ring.next.clone().filter(|_| rotation != Rotation::Emergency);
+        let mut keys = vec![published.unwrap_or_else(&mut fresh)];
+        let next = fresh();
         if let Rotation::Overlap(overlap) = rotation {
             let end = now.plus(overlap);
             let older = ring.keys.iter().filter(|key| key.counts(now));
@@ -241,14 +258,24 @@ impl Keyring {
         }
         keys.truncate(KEYS_MAX);
         let sealing = ring.sealing_after(&keys);
-        write(path, &keys, &sealing)
-            .map_err(|source| KeyringError::Io { path: path.clone(), source })?;
-        (ring.keys, ring.sealing) = (keys, sealing);
+        let contents = Contents { keys, next: Some(next), sealing };
+        write(path, &contents).map_err(|source| KeyringError::Io { path: path.clone(), source })?;
+        ring.follow(contents);
         Ok(())
     }
 }
 
 impl Ring {
+    fn follow(&mut self, contents: Contents) {
+        let Contents { keys, next, sealing } = contents;
+        (self.keys, self.next, self.sealing) = (keys, next, sealing);
+    }
+
+    /// Every key that a signature may name, the one in use first.
+    fn named(&self) -> impl Iterator<Item = &Arc<SigningKey>> {
+        self.keys.iter().chain(&self.next)
+    }
+
     /// Keys that go leave behind what checks their seals.
     fn sealing_after(&self, staying: &[Arc<SigningKey>]) -> Vec<SealingKey> {
         let stays = |kid: &str| staying.iter().any(|key| key.kid == kid);
@@ -326,58 +353,70 @@ fn read(path: &Path) -> Result<Contents, KeyringError> {
     }
     let mut bytes = Vec::new();
     (&mut file).take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
-    let (keys, sealing) = match bytes.strip_prefix(b"[") {
-        None => (vec![(one_key(path, &bytes)?, None)], Vec::new()),
+    let Listed { keys, next, sealing } = match bytes.strip_prefix(b"[") {
+        None => Listed { keys: vec![(one_key(path, &bytes)?, None)], ..Listed::default() },
         Some(_) => listed(path, &bytes)?,
     };
     if keys.iter().any(|(master, _)| is_guessable(master)) {
         return Err(KeyringError::Guessable { path: path.to_owned() });
     }
     let keys = keys.into_iter().map(|(master, end)| Arc::new(SigningKey::new(master, end)));
-    Ok(Contents { keys: keys.collect(), sealing })
+    let next = next.map(|master| Arc::new(SigningKey::new(master, None)));
+    Ok(Contents { keys: keys.collect(), next, sealing })
 }
 
 type Found = ([u8; KEY_BYTES], Option<Time>);
+
+#[derive(Default)]
+struct Listed {
+    keys: Vec<Found>,
+    next: Option<[u8; KEY_BYTES]>,
+    sealing: Vec<SealingKey>,
+}
 
 fn one_key(path: &Path, bytes: &[u8]) -> Result<[u8; KEY_BYTES], KeyringError> {
     let length = |_| KeyringError::Length { path: path.to_owned(), found: bytes.len() };
     <[u8; KEY_BYTES]>::try_from(bytes).map_err(length)
 }
 
-fn listed(path: &Path, bytes: &[u8]) -> Result<(Vec<Found>, Vec<SealingKey>), KeyringError> {
+fn listed(path: &Path, bytes: &[u8]) -> Result<Listed, KeyringError> {
     // A single key may begin with any byte.
     if let Ok(master) = <[u8; KEY_BYTES]>::try_from(bytes) {
-        return Ok((vec![(master, None)], Vec::new()));
+        return Ok(Listed { keys: vec![(master, None)], ..Listed::default() });
     }
     let format = || KeyringError::Format { path: path.to_owned() };
     let lines: Vec<Line> = serde_json::from_slice(bytes).map_err(|_| format())?;
-    let (mut keys, mut sealing) = (Vec::new(), Vec::new());
+    let mut listed = Listed::default();
     for line in lines {
         let key = *verdict::Digest::parse(&line.key).ok_or_else(format)?.bytes();
-        match line.seals_of {
-            None => keys.push((key, line.not_after_ms.map(Time::from_millis))),
-            Some(kid) => sealing.push(SealingKey { kid, key }),
+        match (line.seals_of, line.next) {
+            (Some(kid), _) => listed.sealing.push(SealingKey { kid, key }),
+            (None, Some(true)) => listed.next = Some(key),
+            (None, _) => listed.keys.push((key, line.not_after_ms.map(Time::from_millis))),
         }
     }
-    if keys.is_empty() {
+    if listed.keys.is_empty() {
         return Err(format());
     }
-    Ok((keys, sealing))
+    Ok(listed)
 }
 
 /// Beside its place first, so that a reader finds the old file or the new one and never half of one.
-fn write(path: &Path, keys: &[Arc<SigningKey>], sealing: &[SealingKey]) -> io::Result<()> {
-    let signing = keys.iter().map(|key| Line {
-        key: hex(&key.master),
-        not_after_ms: key.not_after.map(Time::millis),
-        seals_of: None,
-    });
-    let sealing = sealing.iter().map(|key| Line {
-        key: hex(&key.key),
+fn write(path: &Path, contents: &Contents) -> io::Result<()> {
+    let Contents { keys, next, sealing } = contents;
+    let line = |key: &[u8; KEY_BYTES]| Line {
+        key: hex(key),
         not_after_ms: None,
-        seals_of: Some(key.kid.clone()),
-    });
-    let lines: Vec<Line> = signing.chain(sealing).collect();
+        seals_of: None,
+        next: None,
+    };
+    let signing = keys
+        .iter()
+        .map(|key| Line { not_after_ms: key.not_after.map(Time::millis), ..line(&key.master) });
+    let next = next.iter().map(|key| Line { next: Some(true), ..line(&key.master) });
+    let sealing =
+        sealing.iter().map(|key| Line { seals_of: Some(key.kid.clone()), ..line(&key.key) });
+    let lines: Vec<Line> = signing.chain(next).chain(sealing).collect();
     let text = serde_json::to_vec_pretty(&lines).expect("keys are text and numbers");
     let draft = path.with_extension(format!("{}.new", keys[0].kid));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
@@ -496,7 +535,7 @@ mod tests {
         ring.rotate(&mut entropy, Rotation::Overlap(OVERLAP), time(7000)).unwrap();
         assert!(accepts(&ring, &first, time(7329)) && !accepts(&ring, &first, time(7330)));
         ring.rotate(&mut entropy, Rotation::Overlap(OVERLAP), time(8000)).unwrap();
-        assert_eq!(ring.accepted(time(8000)).len(), 3);
+        assert_eq!(ring.accepted(time(8000)).len(), 4, "three that signed, and the next one");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left behind");
     }
@@ -512,8 +551,27 @@ mod tests {
         ring.rotate(&mut entropy, Rotation::Emergency, time(2)).unwrap();
         for ring in [ring, Keyring::open(&path).unwrap()] {
             assert!(!accepts(&ring, &first, time(2)) && !accepts(&ring, &second, time(2)));
-            assert_eq!(ring.accepted(time(2)).len(), 1);
+            assert_eq!(ring.accepted(time(2)).len(), 2, "the new one and the one after it");
         }
+    }
+
+    #[test]
+    fn the_next_key_is_known_before_anything_is_signed_with_it() {
+        // X07: a process that read the file after one rotation needs not read it for the next one.
+        let (_folder, path, ring) = file();
+        let mut entropy = crate::ids::SeededEntropy::new(5);
+        ring.rotate(&mut entropy, Rotation::Overlap(OVERLAP), time(1)).unwrap();
+        let (other, signing) = (Keyring::open(&path).unwrap(), ring.kid());
+        ring.rotate(&mut entropy, Rotation::Overlap(OVERLAP), time(2)).unwrap();
+        assert_ne!(ring.kid(), signing);
+        fs::remove_file(&path).unwrap();
+        assert!(accepts(&other, &ring.kid(), time(2)));
+        assert_eq!(other.kid(), signing, "and signs as before until it reads the file");
+        // After an emergency nothing counts that stood in the file before.
+        let published: Vec<String> =
+            ring.accepted(time(2)).iter().map(|key| key.kid.clone()).collect();
+        ring.rotate(&mut entropy, Rotation::Emergency, time(3)).unwrap();
+        assert!(published.iter().all(|kid| !accepts(&ring, kid, time(3))));
     }
 
     #[test]
