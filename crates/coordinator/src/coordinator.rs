@@ -213,6 +213,8 @@ impl<S: Store> Coordinator<S> {
                 return Ok(Some(found));
             }
             tokio::select! {
+                // In this order, so that equal runs of a simulation stay equal.
+                biased;
                 () = &mut changed => {}
                 () = tokio::time::sleep_until(deadline) => return Ok(None),
                 () = draining.cancelled() => return Ok(None),

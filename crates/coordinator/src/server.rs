@@ -25,6 +25,7 @@ use crate::admit::seal::{self, Sealer};
 use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey};
 use crate::coordinator::{Coordinator, Ended, Options};
 use crate::http::{Door, Patience, router};
+use crate::ids::OsEntropy;
 
 use tls::Certificates;
 pub use tls::{TlsError, TlsFiles};
@@ -172,11 +173,16 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     let certificates = certificates.map(|certificates| certificates.reporting(stale));
     let scheme = if certificates.is_some() { "https" } else { "http" };
     let callback_base_url = callback_base_url.unwrap_or_else(|| format!("{scheme}://{local_addr}"));
-    let patience = limits.patience;
-    let door =
-        Door::new(coordinator.clone(), keyring.clone(), keys.clone(), callback_base_url, patience)
-            .showing(certificates.clone())
-            .anchored(seal::anchor_path(&keyring_path));
+    let door = Door::new(
+        coordinator.clone(),
+        keyring.clone(),
+        keys.clone(),
+        callback_base_url,
+        limits.patience,
+        OsEntropy,
+    )
+    .showing(certificates.clone())
+    .anchored(seal::anchor_path(&keyring_path));
     let beside = door.inner.beside.clone();
     let (closing, cutting) = (CancellationToken::new(), CancellationToken::new());
     let connections = TaskTracker::new();

@@ -2,8 +2,8 @@
 
 use std::convert::Infallible;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
@@ -20,7 +20,7 @@ use crate::admit::api_key::Verified;
 use crate::admit::refusals::Refusals;
 use crate::admit::{ApiKeys, Keyring};
 use crate::coordinator::Coordinator;
-use crate::ids::{Entropy, OsEntropy};
+use crate::ids::Entropy;
 use crate::metrics::Limited;
 use crate::server::tls::Certificates;
 
@@ -81,6 +81,8 @@ pub(crate) struct Inner {
     pub(crate) beside: TaskTracker,
     /// Where the end of the audit is noted, outside of the store.
     pub(crate) anchor: Option<PathBuf>,
+    /// Where new secrets come from.
+    entropy: Mutex<Box<dyn Entropy>>,
     process: u32,
     requests: AtomicU64,
 }
@@ -98,9 +100,10 @@ impl<S: Store> Door<S> {
         keys: ApiKeys,
         callback_base_url: String,
         patience: Patience,
+        mut entropy: impl Entropy,
     ) -> Self {
         let mut process = [0; 4];
-        OsEntropy.fill(&mut process);
+        entropy.fill(&mut process);
         let inner = Inner {
             keyring,
             keys,
@@ -110,6 +113,7 @@ impl<S: Store> Door<S> {
             certificates: None,
             beside: TaskTracker::new(),
             anchor: None,
+            entropy: Mutex::new(Box::new(entropy)),
             process: u32::from_be_bytes(process),
             requests: AtomicU64::new(0),
         };
@@ -162,6 +166,11 @@ impl<S: Store> Door<S> {
                 tracing::debug!(%trouble, "that a key is in use was not written down");
             }
         });
+    }
+
+    /// Makes something that needs randomness.
+    pub(super) fn draw<T>(&self, make: impl FnOnce(&mut dyn Entropy) -> T) -> T {
+        make(self.inner.entropy.lock().expect("no code panics while it draws").as_mut())
     }
 
     pub(super) fn server_time(&self) -> wire::Time {

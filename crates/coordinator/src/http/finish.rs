@@ -179,7 +179,8 @@ mod tests {
         let coordinator = Coordinator::start(store, options).await.unwrap();
         let keyring = Keyring::from_bytes([1; 32]);
         let keys = ApiKeys::default();
-        let door = Door::new(coordinator, keyring, keys, String::new(), Patience::default());
+        let (url, patience) = (String::new(), Patience::default());
+        let door = Door::new(coordinator, keyring, keys, url, patience, SeededEntropy::new(2));
         let routes = Router::new()
             .route("/v1/tasks/{task}/defect", get(defect))
             .layer(axum::middleware::from_fn_with_state(door, finish::<MemoryStore>));

@@ -17,7 +17,6 @@ use super::translate::{instant, time};
 use crate::admit::administer::{KeyDeclined, Wish, change};
 use crate::admit::api_key::NewSecret;
 use crate::admit::{AdminPrincipal, NewKey, Role};
-use crate::ids::OsEntropy;
 
 pub(super) async fn create<S: Store>(
     State(door): State<Door<S>>,
@@ -31,7 +30,8 @@ pub(super) async fn create<S: Store>(
     if wanted.expires_at.is_some_and(|at| instant(at).has_come(now)) {
         return Err(Declined::field("expiresAt", "is in the past; the key would be useless"));
     }
-    let new = NewKey::generate(&mut OsEntropy, scope(&wanted, principal.scope()), &roles);
+    let scope = scope(&wanted, principal.scope());
+    let new = door.draw(|entropy| NewKey::generate(entropy, scope, &roles));
     let row = ApiKey {
         name: wanted.name.map(Text::from),
         queues: wanted.queues.map(|queues| queues.into_iter().map(Name::from).collect()),
@@ -72,7 +72,7 @@ pub(super) async fn rotate<S: Store>(
 ) -> Result<Json<NewKeyAnswer>, Declined> {
     let RotateKey { overlap_ms } = wire::parse(&body)?;
     let id = Name::from(id);
-    let secret = NewSecret::generate(&mut OsEntropy, &id);
+    let secret = door.draw(|entropy| NewSecret::generate(entropy, &id));
     let text = secret.text().to_owned();
     let overlap = Span::from_millis(overlap_ms.unwrap_or(KEY_OVERLAP_MS_DEFAULT));
     let wish = Wish::Rotate { id, secret, overlap };

@@ -13,7 +13,6 @@ use super::door::{Door, RequestId};
 use super::translate::time;
 use crate::admit::administer::{Reach, signing_rotation};
 use crate::admit::{AdminPrincipal, KeyringError, Rotation, token};
-use crate::ids::OsEntropy;
 
 /// The longest token that was signed a moment ago, and the clocks that judge it, fit into this.
 const OVERLAP: Span = Span::from_millis(token::LIFE_MAX.millis() + token::LEEWAY.millis());
@@ -38,7 +37,7 @@ pub(super) async fn rotate<S: Store>(
     let (keyring, now) = (&door.inner.keyring, door.coordinator.now());
     let act = signing_rotation(&principal, &keyring.kid(), request.into(), now);
     door.decided(door.coordinator.administer(act)).await??;
-    keyring.rotate(&mut OsEntropy, rotation, now).map_err(not_rotated)?;
+    door.draw(|entropy| keyring.rotate(entropy, rotation, now)).map_err(not_rotated)?;
     let previous_until = match rotation {
         Rotation::Overlap(overlap) => Some(time(now.plus(overlap))),
         Rotation::Emergency => None,

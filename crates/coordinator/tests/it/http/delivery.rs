@@ -130,7 +130,8 @@ async fn hang_up_before_delivery<S: Store>(store: S) {
     };
     let coordinator = Coordinator::start(store, options).await.unwrap();
     let keyring = Keyring::from_bytes([3; 32]);
-    let door = Door::new(coordinator, keyring, keys, "http://x".into(), Patience::default());
+    let (url, patience) = ("http://x".into(), Patience::default());
+    let door = Door::new(coordinator, keyring, keys, url, patience, SeededEntropy::new(2));
     let routes = router(door);
     let ask = |method: &str, path: &str, body: &str| {
         let request = Request::builder()
