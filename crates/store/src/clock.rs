@@ -84,6 +84,12 @@ impl Reading {
         Ok(Self { clock, base, from, latest: Arc::new(AtomicI64::new(base.millis())) })
     }
 
+    /// The same clock as another machine reads it: `clock` must count the same monotonic time.
+    #[must_use]
+    pub fn seen_by(&self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self.clone() }
+    }
+
     /// Now, at least as late as every reading before.
     pub fn now(&self) -> Time {
         let passed = self.clock.monotonic().millis().saturating_sub(self.from.millis());

@@ -7,11 +7,14 @@
 //! With [`Writers::Two`] it behaves like a database with several writers: rows that another batch
 //! has locked are `Held`, changes are guarded by revisions, and a lost race is a conflict.
 //!
+//! A commit counts once its [`Disk`] has synced it, so that a simulator can crash in between.
+//!
 //! Invariants: a batch is invisible until it commits; what it locked is free once it ends, however
 //! it ends; ended tasks, closed attempts and history are only ever added to.
 
 mod batch;
 mod browse;
+mod disk;
 mod manual_clock;
 mod tables;
 
@@ -21,6 +24,7 @@ use verdict::{Span, Time};
 
 pub use self::batch::MemoryBatch;
 pub use self::browse::MemoryBrowse;
+pub use self::disk::{Disk, Fate, Immediate, Synced};
 pub use self::manual_clock::ManualClock;
 use self::tables::Shared;
 use crate::administration::Administration;
@@ -49,6 +53,7 @@ pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     browse: MemoryBrowse,
     opened: Opened,
+    disk: Arc<dyn Disk>,
     /// Which opening this is. Writers of an earlier one have lost the store.
     life: u64,
 }
@@ -63,6 +68,33 @@ impl MemoryStore {
         let shared = Arc::new(Mutex::new(Shared::new()));
         let opened = Opened { epoch: 1, last_commit_at: None, writers: writers.count() };
         Self::open(clock, shared, opened)
+    }
+
+    /// The same store on another disk: from now on its commits are durable when that says so.
+    #[must_use]
+    pub fn on_disk(self, disk: Arc<dyn Disk>) -> Self {
+        Self { disk, ..self }
+    }
+
+    /// Another session with the same data, as a second coordinator has it: the writers, locks and
+    /// commits of others stay. `clock` is its view of the store's one clock.
+    #[must_use]
+    pub fn attach(&self, clock: Arc<dyn Clock>) -> Self {
+        let shared = self.browse.shared.clone();
+        let last_commit_at = lock(&shared).tables.last_commit_at;
+        let reading = self.browse.reading.seen_by(clock.clone());
+        let opened = Opened { last_commit_at, ..self.opened };
+        Self { clock, browse: MemoryBrowse { shared, reading }, opened, ..self.clone() }
+    }
+
+    /// Commits that were written and whose writer is gone: on the disk or not, nobody knows.
+    pub fn orphans(&self) -> Vec<u64> {
+        lock(&self.browse.shared).orphans()
+    }
+
+    /// Says what became of an orphaned commit; until then its rows stay locked.
+    pub fn settle(&self, orphan: u64, fate: Fate) {
+        lock(&self.browse.shared).settle(orphan, fate);
     }
 
     /// The same data after a crash: what was not committed is gone, and so is every writer.
@@ -81,13 +113,15 @@ impl MemoryStore {
         let last_commit_at = lock(&self.browse.shared).tables.last_commit_at;
         let opened = Opened { epoch, last_commit_at, writers: self.opened.writers };
         Self::open(self.clock.clone(), self.browse.shared.clone(), opened)
+            .on_disk(self.disk.clone())
     }
 
     fn open(clock: Arc<dyn Clock>, shared: Arc<Mutex<Shared>>, opened: Opened) -> Self {
         let reading = Reading::open(clock.clone(), opened.last_commit_at, Ahead::Accept)
             .expect("a clock that is accepted opens");
         let life = lock(&shared).start_life();
-        Self { clock, browse: MemoryBrowse { shared, reading }, opened, life }
+        let disk = Arc::new(Immediate);
+        Self { clock, browse: MemoryBrowse { shared, reading }, opened, disk, life }
     }
 }
 
@@ -105,6 +139,7 @@ impl Store for MemoryStore {
         Ok(MemoryWriter {
             shared: self.browse.shared.clone(),
             reading: self.browse.reading.clone(),
+            disk: self.disk.clone(),
             life: self.life,
             looked_at: None,
         })
@@ -126,6 +161,7 @@ impl Store for MemoryStore {
 pub struct MemoryWriter {
     shared: Arc<Mutex<Shared>>,
     reading: Reading,
+    disk: Arc<dyn Disk>,
     life: u64,
     /// When a batch last read the clock: what was ready by then has been seen.
     looked_at: Option<Time>,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use verdict::{Closed, Done, LeaseId, Retention, Subject, Task, TaskId, Time};
 
 use super::tables::{Shared, Tables};
-use super::{MemoryWriter, lock};
+use super::{Fate, MemoryWriter, lock};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Spec, TaskKey, Want};
 use crate::seam::{Batch, Loaded};
@@ -205,17 +205,6 @@ impl<'w> MemoryBatch<'w> {
         self.mine.specs.insert(id, spec);
     }
 
-    /// The first refusal of its kind under a lease; later ones say nothing new, however many come.
-    fn save_refused(&mut self, shared: &Shared, refused: Refused) {
-        let same = |row: &Refused| {
-            (&row.task, row.lease, &row.call, &row.code)
-                == (&refused.task, refused.lease, &refused.call, &refused.code)
-        };
-        if !shared.tables.refused.iter().chain(&self.mine.refused).any(same) {
-            self.mine.refused.push(refused);
-        }
-    }
-
     /// Nobody may have come in between, lock or no lock.
     fn check_bases(&self, shared: &Shared) -> Result<(), Failure> {
         for (id, base) in &self.bases {
@@ -226,7 +215,7 @@ impl<'w> MemoryBatch<'w> {
         }
         for (key, held) in &self.mine.keys {
             let committed = shared.tables.keys.get(key).map(|held| held.task);
-            if self.key_bases.get(key) != Some(&committed) {
+            if self.key_bases.get(key) != Some(&committed) || shared.is_in_flight(key) {
                 return Err(conflict(held.task));
             }
         }
@@ -303,7 +292,11 @@ impl Batch for MemoryBatch<'_> {
     async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
         self.with(|batch, shared| {
             changes.into_iter().try_for_each(|change| batch.save_one(shared, change))?;
-            refused.into_iter().for_each(|refused| batch.save_refused(shared, refused));
+            for refused in refused {
+                if !shared.tables.has_refused(&refused) {
+                    batch.mine.add_refused(refused);
+                }
+            }
             Ok(())
         })
     }
@@ -351,21 +344,30 @@ impl Batch for MemoryBatch<'_> {
 
     async fn commit(mut self) -> Result<(), CommitFailure> {
         let at = self.read_clock();
-        let committed = self.with(|batch, shared| {
+        let written = self.with(|batch, shared| {
             batch.check_bases(shared)?;
             let saved = std::mem::take(&mut batch.mine);
-            if batch.pulse || !saved.is_empty() {
-                shared.tables.absorb(saved, at);
+            let has_news = batch.pulse || !saved.is_empty();
+            if has_news {
+                shared.write(batch.number, saved, at);
             }
+            Ok(has_news)
+        });
+        if !written.map_err(CommitFailure::RolledBack)? {
+            return Ok(());
+        }
+        self.writer.disk.sync().await.map_err(CommitFailure::Unknown)?;
+        let durable = self.with(|batch, shared| {
+            shared.settle(batch.number, Fate::Kept);
             Ok(())
         });
-        committed.map_err(CommitFailure::RolledBack)
+        durable.map_err(CommitFailure::Unknown)
     }
 }
 
 impl Drop for MemoryBatch<'_> {
     fn drop(&mut self) {
-        lock(&self.writer.shared).unlock(self.number);
+        lock(&self.writer.shared).leave(self.number);
     }
 }
 

@@ -6,6 +6,7 @@ use verdict::{Closed, Done, Name, Subject, Task, TaskId, Time};
 
 use crate::administration::{Administration, ApiKey, Audit, TenantLimits};
 use crate::failure::{Failure, FailureKind};
+use crate::memory::Fate;
 use crate::row::{Entry, Found, Held, Key, Refused, Spec, TaskKey};
 
 /// Everything the store remembers. A batch keeps what it saved in a second, small set of tables.
@@ -64,6 +65,20 @@ impl Tables {
         Ok(())
     }
 
+    /// The first refusal of its kind under a lease; later ones say nothing new, however many come.
+    pub(super) fn add_refused(&mut self, refused: Refused) {
+        if !self.has_refused(&refused) {
+            self.refused.push(refused);
+        }
+    }
+
+    pub(super) fn has_refused(&self, refused: &Refused) -> bool {
+        self.refused.iter().any(|row| {
+            (&row.task, row.lease, &row.call, &row.code)
+                == (&refused.task, refused.lease, &refused.call, &refused.code)
+        })
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.live.is_empty()
             && self.done.is_empty()
@@ -92,7 +107,9 @@ impl Tables {
         self.live.extend(saved.live);
         self.specs.extend(saved.specs);
         self.keys.extend(saved.keys);
-        self.refused.extend(saved.refused);
+        for refused in saved.refused {
+            self.add_refused(refused);
+        }
         insert_only(&mut self.done, saved.done);
         insert_only(&mut self.attempts, saved.attempts);
         insert_only(&mut self.history, saved.history);
@@ -112,6 +129,14 @@ impl Tables {
     }
 }
 
+/// A commit that was written and is not yet known to be durable.
+struct InFlight {
+    batch: u64,
+    saved: Tables,
+    at: Time,
+    is_orphan: bool,
+}
+
 fn insert_only<K: Ord, V>(table: &mut BTreeMap<K, V>, rows: BTreeMap<K, V>) {
     for (key, row) in rows {
         assert!(table.insert(key, row).is_none(), "a row that was written once is written again");
@@ -124,18 +149,28 @@ pub(super) struct Shared {
     /// Which batch has a task locked.
     pub(super) locks: BTreeMap<TaskId, u64>,
     pub(super) writers: usize,
+    in_flight: Vec<InFlight>,
     life: u64,
     batches: u64,
 }
 
 impl Shared {
     pub(super) fn new() -> Self {
-        Self { tables: Tables::default(), locks: BTreeMap::new(), writers: 0, life: 0, batches: 0 }
+        Self {
+            tables: Tables::default(),
+            locks: BTreeMap::new(),
+            writers: 0,
+            in_flight: Vec::new(),
+            life: 0,
+            batches: 0,
+        }
     }
 
-    /// A new opening: whoever worked in the one before has lost its locks and its place.
+    /// A new opening: whoever worked in the one before has lost its locks and its place, and what
+    /// was not synced is gone.
     pub(super) fn start_life(&mut self) -> u64 {
         self.locks.clear();
+        self.in_flight.clear();
         self.writers = 0;
         self.life += 1;
         self.life
@@ -158,7 +193,38 @@ impl Shared {
         self.locks.get(&id).is_some_and(|holder| *holder != batch)
     }
 
-    pub(super) fn unlock(&mut self, batch: u64) {
+    /// A batch is gone. What it wrote and did not see synced keeps its locks.
+    pub(super) fn leave(&mut self, batch: u64) {
+        match self.in_flight.iter_mut().find(|commit| commit.batch == batch) {
+            Some(commit) => commit.is_orphan = true,
+            None => self.unlock(batch),
+        }
+    }
+
+    fn unlock(&mut self, batch: u64) {
         self.locks.retain(|_, holder| *holder != batch);
+    }
+
+    pub(super) fn write(&mut self, batch: u64, saved: Tables, at: Time) {
+        self.in_flight.push(InFlight { batch, saved, at, is_orphan: false });
+    }
+
+    /// Whether a commit on its way to the disk uses this key: its outcome must be known first.
+    pub(super) fn is_in_flight(&self, key: &Key) -> bool {
+        self.in_flight.iter().any(|commit| commit.saved.keys.contains_key(key))
+    }
+
+    pub(super) fn orphans(&self) -> Vec<u64> {
+        let orphans = self.in_flight.iter().filter(|commit| commit.is_orphan);
+        orphans.map(|commit| commit.batch).collect()
+    }
+
+    pub(super) fn settle(&mut self, batch: u64, fate: Fate) {
+        let place = self.in_flight.iter().position(|commit| commit.batch == batch);
+        let commit = self.in_flight.remove(place.expect("a commit is settled once"));
+        if fate == Fate::Kept {
+            self.tables.absorb(commit.saved, commit.at);
+        }
+        self.unlock(batch);
     }
 }
