@@ -43,4 +43,4 @@ pub use verdict::{Answer, Holder, Refusal, Seen, Stamp, Verdict};
 
 /// Grows whenever a rule changes what it answers, so that recorded decisions are re-decided only
 /// by the rules that made them.
-pub const RULES_VERSION: u32 = 1;
+pub const RULES_VERSION: u32 = 2;

@@ -49,6 +49,12 @@ impl Span {
     pub const fn millis(self) -> u64 {
         self.0
     }
+
+    /// What is left of it; nothing when `other` is longer.
+    #[must_use]
+    pub const fn minus(self, other: Span) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
 }
 
 /// When and in which life of the store a decision is made.

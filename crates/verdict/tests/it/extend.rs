@@ -34,6 +34,20 @@ fn a_heartbeat_after_an_extension_shortens_nothing() {
 }
 
 #[test]
+fn one_outage_is_given_back_once_however_many_coordinators_return_from_it() {
+    let (mut world, _) = World::running();
+    let (deaf_since, end) = (START.plus(secs(10)), world.lease().expires_at);
+    world.now = deaf_since.plus(secs(300));
+    world.extend(deaf_since, secs(300));
+    assert_eq!(world.lease().expires_at, end.plus(secs(300)));
+    // The second one was deaf as long, and has nothing to add but the moment it came later.
+    assert_eq!(world.ask_in_vain(gap(deaf_since, 300)), Answer::Nothing);
+    world.now = world.now.plus(secs(2));
+    world.extend(deaf_since, secs(302));
+    assert_eq!(world.lease().expires_at, end.plus(secs(302)));
+}
+
+#[test]
 fn a_lease_that_had_run_out_before_stays_lost() {
     let (mut world, _) = World::running();
     let end = world.lease().expires_at;
