@@ -87,8 +87,10 @@ pub(super) fn no_shared_keys(history: &History<'_>, findings: &mut Vec<Finding>)
     }
 }
 
-/// A token may be too old to be looked at, which says nothing about the report.
-const ABOUT_THE_CALLER: [&str; 2] = ["token_expired", "unauthorized"];
+/// A token may be too old to be looked at, and a coordinator too busy to look: both say nothing about the
+/// report.
+const ABOUT_THE_CALLER: [&str; 6] =
+    ["token_expired", "unauthorized", "unavailable", "overloaded", "shutting_down", "unreachable"];
 
 pub(super) fn repeated_reports(history: &History<'_>, findings: &mut Vec<Finding>) {
     let mut found = about(findings, Invariant::C6);
