@@ -30,6 +30,7 @@ usage: cargo xtask <command>
   model     explore every state of small worlds with the rules of production; --long for larger ones
   hostile   everything the OpenAPI document says and does not say, against a live server; --examples N
   fuzz      the fuzzer on each target of crates/hostile (nightly); --seconds N
+  sim       run simulated worlds: --seed S for one with its trace, --seeds N for many
   contract  refresh the `proved by` column of docs/contract.md from the tests";
 
 fn main() -> ExitCode {
@@ -52,6 +53,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["model", more @ ..] => steps::model(&root, more),
         ["hostile", more @ ..] => steps::hostile(&root, more),
         ["fuzz", more @ ..] => fuzz::run(&root, more),
+        ["sim", more @ ..] => steps::sim(&root, more),
         ["openapi"] => generated::write_openapi(&root),
         ["contract"] => {
             let tree = Tree::read(&root)?;

@@ -37,6 +37,12 @@ pub(crate) fn hostile(root: &Path, more: &[&str]) -> Result<()> {
     hostile::run(root, more)
 }
 
+/// `cargo xtask sim`: simulated worlds. The trace of a seed is all there is on stdout, so that two runs can be compared.
+pub(crate) fn sim(root: &Path, more: &[&str]) -> Result<()> {
+    let run = ["run", "--quiet", "--package", "tenure-sim", "--"];
+    run_cargo(root, "simulation", &[&run, more].concat())
+}
+
 /// `cargo xtask model`: the same worlds as the tests explore, with their figures; `--long` for larger ones.
 pub(crate) fn model(root: &Path, more: &[&str]) -> Result<()> {
     let run = ["run", "--quiet", "--package", "tenure-model", "--"];
@@ -48,8 +54,12 @@ fn heading(title: &str) {
 }
 
 fn cargo(root: &Path, title: &str, arguments: &[&str]) -> Result<()> {
+    heading(&format!("{title}: cargo {}", arguments.join(" ")));
+    run_cargo(root, title, arguments)
+}
+
+fn run_cargo(root: &Path, title: &str, arguments: &[&str]) -> Result<()> {
     let line = format!("cargo {}", arguments.join(" "));
-    heading(&format!("{title}: {line}"));
     let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root);

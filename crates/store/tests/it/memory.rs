@@ -40,3 +40,49 @@ mod two_writers {
 
     store::conformance_checks! { Memory::new(Writers::Two) }
 }
+
+mod disk {
+    use std::sync::Arc;
+
+    use store::memory::{Disk, Fate, MemoryStore, Synced};
+    use store::{Batch, CommitFailure, Failure, FailureKind, ManualClock, Store, Writer, Writers};
+
+    /// Never says whether anything became durable.
+    struct Mute;
+
+    impl Disk for Mute {
+        fn sync(&self) -> Synced {
+            let failure = Failure::new(FailureKind::Fatal, "the disk did not say");
+            Box::pin(std::future::ready(Err(failure)))
+        }
+    }
+
+    /// A store with one commit in doubt.
+    async fn in_doubt() -> MemoryStore {
+        let store = MemoryStore::with_writers(Arc::new(ManualClock::default()), Writers::One);
+        let store = store.on_disk(Arc::new(Mute));
+        let mut writer = store.writer().await.unwrap();
+        let mut batch = writer.begin().await.unwrap();
+        batch.pulse();
+        assert!(matches!(batch.commit().await, Err(CommitFailure::Unknown(_))));
+        assert_eq!(store.orphans().len(), 1);
+        store
+    }
+
+    #[tokio::test]
+    async fn a_commit_in_doubt_is_there_only_if_it_was_kept() {
+        for (fate, is_there) in [(Fate::Kept, true), (Fate::Lost, false)] {
+            let store = in_doubt().await;
+            store.settle(store.orphans()[0], fate);
+            assert!(store.orphans().is_empty());
+            assert_eq!(store.reopen().opened().last_commit_at.is_some(), is_there, "{fate:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_crash_drops_what_was_not_synced() {
+        let store = in_doubt().await.reopen();
+        assert!(store.orphans().is_empty());
+        assert_eq!(store.opened().last_commit_at, None);
+    }
+}

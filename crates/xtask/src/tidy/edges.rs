@@ -61,6 +61,12 @@ const MEMBERS: &[Member] = &[
         outside: Some(&["serde", "serde_json", "thiserror"]),
     },
     Member {
+        folder: "crates/sim",
+        dependency: "sim",
+        may_know: &["verdict", "wire", "store", "coordinator", "historyck"],
+        outside: None,
+    },
+    Member {
         folder: "crates/model",
         dependency: "model",
         may_know: &["verdict"],

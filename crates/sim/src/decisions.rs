@@ -1,0 +1,167 @@
+//! What the store remembers of each task, as the checker wants it told.
+
+use historyck::event::{Cause, Decision, Outcome, Record, Seen, Snapshot, State};
+use store::{Entry, Found};
+use verdict::{AttemptOutcome, Done, Event, Next, Request, Subject};
+
+pub(crate) fn snapshot(found: &[Found], now: u64) -> Snapshot {
+    let tasks = found.iter().map(|found| Seen {
+        task: id(&found.subject),
+        state: state(found.subject.state().expect("what was found is there")),
+        expires: None,
+    });
+    Snapshot { now: now as i64, slack_ms: None, tasks: tasks.collect(), counted: None }
+}
+
+pub(crate) fn record(done: &Done) -> Record {
+    Record {
+        task: crate::history::name(&done.id.to_string()),
+        state: state(done.end.state),
+        digest: done.record.to_string(),
+        created: Some(done.created_at.millis()),
+        started: done.started_at.map(verdict::Time::millis),
+        completed: Some(done.completed_at.millis()),
+    }
+}
+
+pub(crate) fn id(subject: &Subject) -> String {
+    let id = match subject {
+        Subject::Live(task) => task.id,
+        Subject::Done(done) => done.id,
+        Subject::Absent => unreachable!("what was found is there"),
+    };
+    crate::history::name(&id.to_string())
+}
+
+/// One decision for each entry of a task's history.
+pub(crate) fn decisions(found: &Found, history: &[Entry]) -> Vec<Decision> {
+    let mut before = None;
+    let mut attempt = 0;
+    let mut decisions = Vec::new();
+    for entry in history {
+        let mut decision = blank(found, entry, before);
+        for event in &entry.events {
+            tell(&mut decision, event, &mut attempt, found);
+        }
+        if decision.expires.is_none() {
+            let loaded = entry.loaded.and_then(|loaded| loaded.expires_at);
+            decision.expires = loaded.map(verdict::Time::millis);
+        }
+        before = Some(decision.after);
+        decisions.push(decision);
+    }
+    decisions
+}
+
+fn blank(found: &Found, entry: &Entry, before: Option<State>) -> Decision {
+    Decision {
+        task: id(&found.subject),
+        n: Some(entry.n),
+        now: entry.at.millis(),
+        epoch: Some(entry.epoch),
+        cause: cause(&entry.request),
+        before,
+        after: before.unwrap_or(State::Queued),
+        scope: None,
+        key: None,
+        attempt: None,
+        lease: None,
+        fence: None,
+        worker: None,
+        expires: None,
+        due: None,
+        deadline: None,
+        failures_max: None,
+        lost_max: None,
+        outcome: None,
+        reason: None,
+        digest: None,
+    }
+}
+
+fn tell(decision: &mut Decision, event: &Event, attempt: &mut u32, found: &Found) {
+    match event {
+        Event::Submitted(submitted) => {
+            decision.after = State::Queued;
+            decision.scope =
+                Some(format!("{}/{}", submitted.scope.tenant, submitted.scope.workspace));
+            decision.key = found.spec.key.as_ref().map(|key| key.as_str().to_owned());
+            decision.due = Some(submitted.due.millis());
+            decision.deadline = submitted.policy.deadline.map(verdict::Time::millis);
+            decision.failures_max = Some(submitted.policy.failures_max);
+            decision.lost_max = Some(submitted.policy.lost_max);
+        }
+        Event::Granted { lease, owner, fence, expires_at, .. } => {
+            *attempt += 1;
+            decision.after = State::Running;
+            decision.attempt = Some(*attempt);
+            decision.lease = Some(lease.to_string());
+            decision.fence = Some(fence.as_u64());
+            decision.worker = Some(owner.to_string());
+            decision.expires = Some(expires_at.millis());
+        }
+        Event::Extended { expires_at, .. } => {
+            decision.attempt = Some(*attempt);
+            decision.expires = Some(expires_at.millis());
+        }
+        Event::AttemptClosed { closed, next } => {
+            decision.attempt = Some(closed.attempt);
+            decision.lease = Some(closed.lease.to_string());
+            decision.worker = Some(closed.owner.to_string());
+            decision.outcome = Some(outcome(closed.outcome));
+            decision.reason = closed.reason.map(|reason| reason.name().to_owned());
+            match next {
+                Next::Retry { due } => {
+                    decision.after = State::Retry;
+                    decision.due = Some(due.millis());
+                }
+                Next::End(end) => decision.after = state(end.state),
+            }
+        }
+        Event::Ended(end) => {
+            decision.after = state(end.state);
+            decision.reason = end.reason.map(|reason| reason.name().to_owned());
+        }
+        Event::Started
+        | Event::Renewed { .. }
+        | Event::CancelRequested { .. }
+        | Event::CancelSignalled => {}
+    }
+}
+
+fn cause(request: &Request) -> Cause {
+    match request {
+        Request::Submit(_) => Cause::Submit,
+        Request::Grant(_) => Cause::Grant,
+        Request::Started(_) => Cause::Started,
+        Request::Heartbeat(_) => Cause::Heartbeat,
+        Request::Report(_) => Cause::Report,
+        Request::Cancel(_) => Cause::Cancel,
+        Request::Sweep => Cause::Sweep,
+        Request::Undelivered(_) => Cause::Undelivered,
+        Request::Extend(_) => Cause::Extend,
+    }
+}
+
+fn outcome(outcome: AttemptOutcome) -> Outcome {
+    match outcome {
+        AttemptOutcome::Succeeded => Outcome::Succeeded,
+        AttemptOutcome::Failed => Outcome::Failed,
+        AttemptOutcome::Cancelled => Outcome::Cancelled,
+        AttemptOutcome::Lost => Outcome::Lost,
+        AttemptOutcome::Undelivered => Outcome::Undelivered,
+        AttemptOutcome::Revoked => Outcome::Revoked,
+    }
+}
+
+fn state(state: verdict::State) -> State {
+    match state {
+        verdict::State::Queued => State::Queued,
+        verdict::State::Running => State::Running,
+        verdict::State::Retry => State::Retry,
+        verdict::State::Succeeded => State::Succeeded,
+        verdict::State::Failed => State::Failed,
+        verdict::State::Halted => State::Halted,
+        verdict::State::Cancelled => State::Cancelled,
+    }
+}

@@ -1,0 +1,71 @@
+//! What can go wrong in the simulated world, by name. Every fault that happens is counted, so that a
+//! run which injected nothing cannot pass for one that survived.
+
+macro_rules! named {
+    ($(#[$doc:meta])* $kind:ident { $($(#[$note:meta])* $name:ident => $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $kind {
+            $($(#[$note])* $name,)+
+        }
+
+        impl $kind {
+            pub const ALL: &[$kind] = &[$($kind::$name,)+];
+
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($kind::$name => $text,)+
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use named;
+
+named! {
+    /// A kind of fault.
+    Fault {
+        RequestLost => "request lost",
+        AnswerLost => "answer lost",
+        RequestDuplicated => "request duplicated",
+        MessageStraggles => "message straggles behind later ones",
+        ConnectionCut => "connection cut",
+        HostPartitioned => "coordinator cut off",
+        HostCrashed => "coordinator crashed",
+        HostPaused => "coordinator paused",
+        HostStopped => "coordinator stopped and started",
+        Blackout => "all coordinators crashed and the store reopened",
+        Restored => "store restored into a new epoch",
+        ClockJumped => "wall clock jumped",
+        ClockDrifts => "clock drifts",
+        StoreRefused => "store call refused",
+        DiskFull => "disk full",
+        CommitRolledBack => "commit rolled back",
+        CommitUnknownKept => "commit unknown, was kept",
+        CommitUnknownLost => "commit unknown, was lost",
+        DiskStalled => "disk stalled",
+        WorkerSilent => "worker never answers a grant",
+        WorkerVanishes => "worker vanishes at work",
+        WorkerSleeps => "worker sleeps past its lease and reports",
+        WorkerContradicts => "worker reports twice, with other outputs",
+        WorkerUndead => "worker goes on after it was told to stop",
+        WorkerUsesForeignToken => "worker uses a foreign token",
+        WorkerLies => "worker quotes a wrong attempt or name",
+        WorkerIgnoresCancel => "worker ignores a cancel",
+        KeyReused => "client reuses a key for another run",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_has_a_name_of_its_own() {
+        let mut names: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Fault::ALL.len());
+    }
+}

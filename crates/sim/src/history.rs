@@ -1,0 +1,90 @@
+//! The history of a run, for the checker: who asked what, and what came back, in one order.
+
+use historyck::Event;
+use historyck::event::{Answer, Invoke, Operation, Phase, Return, State, What};
+
+/// A call as it is recorded before it is made; members that do not apply stay empty.
+pub(crate) fn invoke(op: Operation) -> Invoke {
+    Invoke {
+        call: 0,
+        op,
+        scope: None,
+        task: None,
+        key: None,
+        digest: None,
+        worker: None,
+        attempt: None,
+        poll: None,
+        outcome: None,
+        force: false,
+    }
+}
+
+pub(crate) fn answer(answer: Answer) -> Return {
+    Return {
+        call: 0,
+        answer,
+        code: None,
+        verdict: None,
+        replayed: false,
+        task: None,
+        state: None,
+        attempt: None,
+        digest: None,
+        expires: None,
+        cancel: false,
+        grants: Vec::new(),
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct History {
+    events: Vec<Event>,
+    calls: u64,
+}
+
+impl History {
+    /// Records that a call is about to be made; returns its number.
+    pub(crate) fn invoke(&mut self, now: u64, who: &str, invoke: &Invoke) -> u64 {
+        self.calls += 1;
+        let call = self.calls;
+        self.record(now, who, What::Invoke(Invoke { call, ..invoke.clone() }));
+        call
+    }
+
+    pub(crate) fn give(&mut self, now: u64, who: &str, call: u64, given: Return) {
+        self.record(now, who, What::Return(Return { call, ..given }));
+    }
+
+    pub(crate) fn fault(&mut self, now: u64, what: &str) {
+        let fault =
+            historyck::event::Fault { fault: what.to_owned(), phase: Phase::Begin, detail: None };
+        self.record(now, "nemesis", What::Fault(fault));
+    }
+
+    pub(crate) fn record(&mut self, now: u64, who: &str, what: What) {
+        let at = self.events.len() as u64 + 1;
+        self.events.push(Event { at, who: who.to_owned(), clock: Some(now), what });
+    }
+
+    pub(crate) fn events(&self) -> &[Event] {
+        &self.events
+    }
+}
+
+/// Ids without their prefix: a run and its task are one.
+pub(crate) fn name(id: &str) -> String {
+    id.split_once('_').map_or(id, |(_, ulid)| ulid).to_owned()
+}
+
+pub(crate) fn state(state: wire::State) -> State {
+    match state {
+        wire::State::Queued => State::Queued,
+        wire::State::Running => State::Running,
+        wire::State::Retry => State::Retry,
+        wire::State::Succeeded => State::Succeeded,
+        wire::State::Failed => State::Failed,
+        wire::State::Halted => State::Halted,
+        wire::State::Cancelled => State::Cancelled,
+    }
+}

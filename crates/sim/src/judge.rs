@@ -1,0 +1,181 @@
+//! The end of a run: the store is read to its last row and compared with what everybody was told.
+
+use historyck::event::{Settled, What};
+use store::memory::MemoryStore;
+use store::{Browse, Entry, Found, Store, TaskKey};
+use verdict::{AttemptOutcome, Closed, Event, Reason, Request, Subject};
+
+use crate::decisions::{decisions, id, record, snapshot};
+use crate::mark::Mark;
+use crate::stage::Stage;
+
+/// More rows than any simulated task has.
+const ALL: usize = 100_000;
+
+/// Everything stored about one task.
+struct Dossier {
+    found: Found,
+    history: Vec<Entry>,
+    attempts: Vec<Closed>,
+}
+
+/// Looks at the store after a crash: every row must explain itself, and nothing acknowledged may be gone.
+pub(crate) async fn inspect(stage: &Stage, store: &MemoryStore) {
+    let report = store::verify::verify(store.browse()).await.expect("memory can be read");
+    for finding in report.findings {
+        stage.log.violate("verify", format_args!("{finding}"));
+    }
+    let found = store.browse().everything(None, ALL).await.expect("memory can be read");
+    let now = stage.now();
+    stage.history.borrow_mut().record(now, "judge", What::Snapshot(snapshot(&found, now)));
+}
+
+/// Looks at everything, once all is quiet.
+pub(crate) async fn judge(stage: &Stage, store: &MemoryStore) {
+    inspect(stage, store).await;
+    let dossiers = read(store).await;
+    let now = stage.now();
+    for dossier in &dossiers {
+        for decision in decisions(&dossier.found, &dossier.history) {
+            stage.history.borrow_mut().record(now, "store", What::Decision(decision));
+        }
+        if let Subject::Done(done) = &dossier.found.subject {
+            let record = What::Record(record(done));
+            stage.history.borrow_mut().record(now, "store", record);
+        }
+        note_marks(stage, dossier);
+        check_fairness(stage, dossier);
+        check_ended(stage, dossier);
+    }
+    stage.history.borrow_mut().record(now, "judge", What::Settled(Settled {}));
+    check_history(stage);
+    stage.say(format_args!("{} runs in the store", dossiers.len()));
+}
+
+async fn read(store: &MemoryStore) -> Vec<Dossier> {
+    let browse = store.browse();
+    let mut dossiers = Vec::new();
+    for found in browse.everything(None, ALL).await.expect("memory can be read") {
+        let (scope, task) = match &found.subject {
+            Subject::Live(task) => (task.scope.clone(), task.id),
+            Subject::Done(done) => (done.scope.clone(), done.id),
+            Subject::Absent => unreachable!("what was found is there"),
+        };
+        let key = TaskKey { scope, id: task };
+        let history = browse.history(&key, 0, ALL).await.expect("memory can be read");
+        let attempts = browse.attempts(&key).await.expect("memory can be read");
+        dossiers.push(Dossier { found, history, attempts });
+    }
+    dossiers
+}
+
+fn check_history(stage: &Stage) {
+    let history = stage.history.borrow();
+    let findings = historyck::check(history.events()).expect("a recorded history is well formed");
+    for finding in findings {
+        let told = historyck::describe(&finding, history.events());
+        stage.log.violate(finding.invariant.id(), format_args!("{told}"));
+    }
+}
+
+/// Lease time runs only while a coordinator could have heard a heartbeat: where nothing but coordinators
+/// and stores failed, a worker that keeps the rules never loses its lease.
+fn check_fairness(stage: &Stage, dossier: &Dossier) {
+    if !stage.options.is_fair_to_workers() {
+        return;
+    }
+    let books = stage.books.borrow();
+    for closed in &dossier.attempts {
+        let place = (id(&dossier.found.subject), closed.attempt);
+        let is_lost = matches!(closed.outcome, AttemptOutcome::Lost | AttemptOutcome::Undelivered)
+            && closed.reason == Some(Reason::HeartbeatTimeout);
+        if let Some(held) = books.held.get(&place).filter(|held| held.is_obedient && is_lost) {
+            stage.log.violate(
+                "A8",
+                format_args!(
+                    "worker-{} kept the rules and lost {} attempt {}",
+                    held.worker, place.0, place.1
+                ),
+            );
+        }
+    }
+}
+
+fn check_ended(stage: &Stage, dossier: &Dossier) {
+    if let Subject::Live(task) = &dossier.found.subject {
+        let state = task.state().name();
+        stage.log.violate("G1", format_args!("{} is still {state}", task.id));
+    }
+}
+
+fn note_marks(stage: &Stage, dossier: &Dossier) {
+    let log = &stage.log;
+    for entry in &dossier.history {
+        for event in &entry.events {
+            match event {
+                Event::Extended { .. } => log.mark(Mark::LeaseExtendedAfterOutage),
+                Event::Granted { .. } if entry.n > 2 => {
+                    let is_after_loss = dossier
+                        .attempts
+                        .iter()
+                        .any(|closed| closed.outcome == AttemptOutcome::Lost);
+                    if is_after_loss {
+                        log.mark(Mark::TakenOver);
+                    }
+                }
+                Event::AttemptClosed { closed, .. } => note_closed(stage, &entry.request, closed),
+                _ => {}
+            }
+        }
+    }
+    if let Subject::Done(done) = &dossier.found.subject {
+        note_end(stage, dossier, done);
+    }
+}
+
+fn note_closed(stage: &Stage, request: &Request, closed: &Closed) {
+    let mark = match (closed.outcome, closed.reason) {
+        (AttemptOutcome::Undelivered, Some(Reason::HeartbeatTimeout)) => Mark::GrantUnheard,
+        (AttemptOutcome::Undelivered, _) => Mark::GrantHandedBack,
+        (AttemptOutcome::Lost, _) => Mark::WorkerLost,
+        (AttemptOutcome::Revoked, Some(Reason::AttemptTimeout)) => Mark::AttemptLimitReached,
+        (AttemptOutcome::Revoked, Some(Reason::DeadlineExceeded)) => Mark::DeadlineWhileRunning,
+        (AttemptOutcome::Revoked, Some(Reason::CancelForced)) => Mark::CancelledByForce,
+        (AttemptOutcome::Cancelled, _) if matches!(request, Request::Started(_)) => {
+            Mark::StartMetCancel
+        }
+        (AttemptOutcome::Failed, None) => Mark::RetriedAfterFailure,
+        _ => return,
+    };
+    stage.log.mark(mark);
+}
+
+fn note_end(stage: &Stage, dossier: &Dossier, done: &verdict::Done) {
+    let log = &stage.log;
+    let was_leased = !dossier.attempts.is_empty();
+    match done.end.reason {
+        Some(Reason::HeartbeatTimeout) => log.mark(Mark::LostTooOften),
+        Some(Reason::AttemptsExhausted) => log.mark(Mark::AttemptsExhausted),
+        Some(Reason::NotRetryable) => log.mark(Mark::NotRetryable),
+        Some(Reason::CancelTimeout) => log.mark(Mark::CancelGraceRanOut),
+        Some(Reason::CancelRequested) if !was_leased => log.mark(Mark::CancelledWaiting),
+        Some(Reason::CancelRequested)
+            if dossier.attempts.last().is_some_and(|closed| closed.report.is_some()) =>
+        {
+            log.mark(Mark::CancelledByWorker);
+        }
+        Some(Reason::DeadlineExceeded) if !was_leased => log.mark(Mark::DeadlineWhileWaiting),
+        None if done.cancel.is_some() => log.mark(Mark::CancelledButSucceeded),
+        _ => {}
+    }
+    let is_delayed = dossier.history.iter().any(|entry| {
+        let due = |event: &Event| match event {
+            Event::Submitted(submitted) => submitted.due > entry.at,
+            _ => false,
+        };
+        entry.events.iter().any(due)
+    });
+    if is_delayed && was_leased {
+        log.mark(Mark::StartDelayed);
+    }
+}

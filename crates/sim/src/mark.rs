@@ -1,0 +1,53 @@
+//! Situations that must be seen: coverage marks. A campaign that never met one has not tested it.
+
+use crate::fault::named;
+
+named! {
+    /// Something that sometimes happens.
+    Mark {
+        KeyedRetryFoundTheFirst => "a submission was repeated and the first one found",
+        KeyReuseRefused => "a key with another body was refused",
+        ResubmittedAfterEnd => "a key was used again after its run had ended",
+        BatchSubmitted => "runs were submitted in a batch",
+        LostCommitSubmittedAgain => "a submission whose commit was lost was accepted on repeat",
+        GrantRecalled => "a repeated poll found its leases",
+        GrantHandedBack => "a grant that nobody took was handed back",
+        GrantUnheard => "a grant ran out unheard",
+        WorkerLost => "a silent worker lost its lease",
+        LostTooOften => "a run failed because it lost too many workers",
+        TakenOver => "a lost run was taken over by another attempt",
+        LateReportRefused => "a late report was refused",
+        LateHeartbeatRefused => "a late heartbeat was refused",
+        LateStartRefused => "a late start was refused",
+        SupersededReportRefused => "a report of a superseded attempt was refused",
+        ReportReplayed => "a repeated report got its recorded answer",
+        ContradictionRefused => "a second report with another output was refused",
+        ForeignTokenRefused => "a foreign token was refused",
+        WrongAttemptRefused => "a wrong attempt was refused",
+        WrongWorkerRefused => "a wrong worker was refused",
+        RetriedAfterFailure => "a failed attempt was tried again",
+        AttemptsExhausted => "a run failed after its last attempt",
+        NotRetryable => "a run failed because its failure is final",
+        CancelledWaiting => "a waiting run was cancelled",
+        CancelledByWorker => "a worker honoured a cancel",
+        CancelledByForce => "a lease was revoked by a forced cancel",
+        CancelGraceRanOut => "the grace of a cancel ran out",
+        CancelledButSucceeded => "a success won against a pending cancel",
+        StartMetCancel => "a start met a cancel and was refused",
+        DeadlineWhileWaiting => "a deadline passed while a run waited",
+        DeadlineWhileRunning => "a deadline passed while a run was leased",
+        AttemptLimitReached => "an attempt reached its own limit",
+        StartDelayed => "a run waited for its start time",
+        LeaseExtendedAfterOutage => "leases were given back the time of an outage",
+        LeaseOfOldEpochRefused => "a lease from before a restore was refused",
+        UnknownOutcomeAnswered => "a caller was told that the outcome is unknown",
+        UnavailableAnswered => "a caller was told that the store refuses",
+        ShuttingDownAnswered => "a caller was told that the coordinator is stopping",
+        RowHeldByAnother => "a coordinator met a row that another held",
+        CommitConflict => "two coordinators met in one row and one decided again",
+        StartedInAnotherHost => "a lease of one coordinator was used at another",
+        CrashedInCommit => "a coordinator crashed while it committed",
+        TokenRefreshed => "a heartbeat brought a fresh token",
+        WaitedForChange => "a reader waited for a run to end",
+    }
+}

@@ -1,0 +1,252 @@
+//! What kind of world a seed makes: which faults are on, how often, and how much of everything.
+//!
+//! Swarm testing: each feature and fault is switched on or off whole, because a world in which
+//! everything happens a little hides what only happens when one thing happens a lot.
+
+use crate::dice::{Dice, PerMille, Stream};
+
+/// How coordinators share a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Topology {
+    /// One coordinator with the store in its own process, and time from its own clock.
+    Embedded,
+    /// Two coordinators with one database, which has the clock.
+    Shared,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) topology: Topology,
+    /// How far the world moves at once: the grain of what can interleave.
+    pub(crate) step_ms: u64,
+    pub(crate) safety_ms: u64,
+    pub(crate) clients: u32,
+    pub(crate) workers: u32,
+    pub(crate) runs_per_client: u64,
+    pub(crate) network: NetworkOptions,
+    pub(crate) store: StoreOptions,
+    pub(crate) nemesis: NemesisOptions,
+    pub(crate) runs: RunOptions,
+    pub(crate) conduct: ConductOptions,
+    pub(crate) clock: ClockOptions,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NetworkOptions {
+    pub(crate) delay_ms: (u64, u64),
+    pub(crate) lose_request: PerMille,
+    pub(crate) lose_answer: PerMille,
+    pub(crate) duplicate: PerMille,
+    pub(crate) straggle: PerMille,
+    pub(crate) cut: PerMille,
+}
+
+impl NetworkOptions {
+    /// What remains when faults stop.
+    pub(crate) fn calm() -> Self {
+        Self {
+            delay_ms: (1, 10),
+            lose_request: 0,
+            lose_answer: 0,
+            duplicate: 0,
+            straggle: 0,
+            cut: 0,
+        }
+    }
+
+    fn is_kind(&self) -> bool {
+        (self.lose_request, self.lose_answer, self.straggle, self.cut) == (0, 0, 0, 0)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreOptions {
+    pub(crate) call_ms: (u64, u64),
+    pub(crate) sync_ms: (u64, u64),
+    pub(crate) refuse: PerMille,
+    pub(crate) roll_back: PerMille,
+    pub(crate) unknown: PerMille,
+}
+
+impl StoreOptions {
+    pub(crate) fn calm() -> Self {
+        Self { call_ms: (0, 0), sync_ms: (0, 3), refuse: 0, roll_back: 0, unknown: 0 }
+    }
+}
+
+/// How many of each in the safety phase.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NemesisOptions {
+    pub(crate) crashes: u64,
+    pub(crate) pauses: u64,
+    pub(crate) stops: u64,
+    pub(crate) blackouts: u64,
+    pub(crate) restores: u64,
+    pub(crate) partitions: u64,
+    pub(crate) clock_jumps: u64,
+    pub(crate) full_disks: u64,
+    pub(crate) stalls: u64,
+}
+
+/// What clients ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunOptions {
+    pub(crate) lease_ms: (u64, u64),
+    pub(crate) work_ms: (u64, u64),
+    pub(crate) queues: u64,
+    pub(crate) cancel: PerMille,
+    pub(crate) force: PerMille,
+    pub(crate) delayed: PerMille,
+    pub(crate) deadline: PerMille,
+    pub(crate) attempt_limit: PerMille,
+    pub(crate) priorities: PerMille,
+    pub(crate) without_key: PerMille,
+    pub(crate) reuse_key: PerMille,
+    pub(crate) batch: PerMille,
+    pub(crate) fail: PerMille,
+}
+
+/// How often a worker treats a lease in which bad way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConductOptions {
+    pub(crate) silent: PerMille,
+    pub(crate) vanish: PerMille,
+    pub(crate) sleep: PerMille,
+    pub(crate) contradict: PerMille,
+    pub(crate) undead: PerMille,
+    pub(crate) foreign_token: PerMille,
+    pub(crate) lie: PerMille,
+    pub(crate) ignore_cancel: PerMille,
+    /// Does nothing for a while before it starts: no fault, but a chance for others.
+    pub(crate) dawdle: PerMille,
+    pub(crate) named_polls: PerMille,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClockOptions {
+    /// How much faster than true time each clock runs, in millionths.
+    pub(crate) drift_ppm: [i64; 3],
+}
+
+impl Options {
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut dice = Dice::new(seed, Stream::Options);
+        let dice = &mut dice;
+        let topology = if dice.chance(500) { Topology::Embedded } else { Topology::Shared };
+        Self {
+            topology,
+            step_ms: dice.between(4, 20),
+            safety_ms: dice.between(12_000, 30_000),
+            clients: dice.between(1, 3) as u32,
+            workers: dice.between(1, 5) as u32,
+            runs_per_client: dice.between(2, 8),
+            network: network(dice),
+            store: store(dice),
+            nemesis: nemesis(dice),
+            runs: runs(dice),
+            conduct: conduct(dice),
+            clock: clock(dice),
+        }
+    }
+
+    pub(crate) fn hosts(&self) -> usize {
+        match self.topology {
+            Topology::Embedded => 1,
+            Topology::Shared => 2,
+        }
+    }
+
+    /// Whether nothing but coordinators and stores misbehaves, so that no worker that keeps the
+    /// rules may lose its lease. With two coordinators a worker may ask the dead one for too long.
+    pub(crate) fn is_fair_to_workers(&self) -> bool {
+        self.topology == Topology::Embedded
+            && self.network.is_kind()
+            && self.nemesis.partitions == 0
+            && self.nemesis.restores == 0
+    }
+}
+
+fn network(dice: &mut Dice) -> NetworkOptions {
+    let low = dice.between(0, 10);
+    let delay_ms = (low, low + dice.between(1, 40));
+    if dice.chance(300) {
+        let duplicate = dice.sometimes(20, 200) as PerMille;
+        return NetworkOptions { delay_ms, duplicate, ..NetworkOptions::calm() };
+    }
+    NetworkOptions {
+        delay_ms,
+        lose_request: dice.sometimes(5, 150) as PerMille,
+        lose_answer: dice.sometimes(5, 150) as PerMille,
+        duplicate: dice.sometimes(5, 300) as PerMille,
+        straggle: dice.sometimes(5, 100) as PerMille,
+        cut: dice.sometimes(5, 100) as PerMille,
+    }
+}
+
+fn store(dice: &mut Dice) -> StoreOptions {
+    let (call, sync) = (dice.sometimes(1, 8), dice.between(0, 30));
+    StoreOptions {
+        call_ms: (0, call),
+        sync_ms: (0, sync),
+        refuse: dice.sometimes(1, 15) as PerMille,
+        roll_back: dice.sometimes(1, 30) as PerMille,
+        unknown: dice.sometimes(2, 20) as PerMille,
+    }
+}
+
+fn nemesis(dice: &mut Dice) -> NemesisOptions {
+    NemesisOptions {
+        crashes: dice.sometimes(1, 6),
+        pauses: dice.sometimes(1, 4),
+        stops: dice.sometimes(1, 2),
+        blackouts: dice.sometimes(1, 2),
+        restores: if dice.chance(200) { 1 } else { 0 },
+        partitions: dice.sometimes(1, 3),
+        clock_jumps: dice.sometimes(1, 3),
+        full_disks: dice.sometimes(1, 2),
+        stalls: dice.sometimes(1, 2),
+    }
+}
+
+fn runs(dice: &mut Dice) -> RunOptions {
+    let lease = dice.between(2_000, 4_000);
+    RunOptions {
+        lease_ms: (lease, lease + dice.between(0, 3_000)),
+        work_ms: (0, dice.between(500, 8_000)),
+        queues: dice.between(1, 3),
+        cancel: dice.sometimes(200, 900) as PerMille,
+        force: dice.sometimes(100, 500) as PerMille,
+        delayed: dice.sometimes(50, 400) as PerMille,
+        deadline: dice.sometimes(50, 400) as PerMille,
+        attempt_limit: dice.sometimes(50, 400) as PerMille,
+        priorities: dice.sometimes(100, 1_000) as PerMille,
+        without_key: dice.sometimes(50, 300) as PerMille,
+        reuse_key: dice.sometimes(50, 300) as PerMille,
+        batch: dice.sometimes(50, 300) as PerMille,
+        fail: dice.sometimes(50, 600) as PerMille,
+    }
+}
+
+fn conduct(dice: &mut Dice) -> ConductOptions {
+    ConductOptions {
+        silent: dice.sometimes(20, 200) as PerMille,
+        vanish: dice.sometimes(20, 300) as PerMille,
+        sleep: dice.sometimes(20, 300) as PerMille,
+        contradict: dice.sometimes(20, 300) as PerMille,
+        undead: dice.sometimes(20, 500) as PerMille,
+        foreign_token: dice.sometimes(20, 200) as PerMille,
+        lie: dice.sometimes(20, 200) as PerMille,
+        ignore_cancel: dice.sometimes(300, 1_000) as PerMille,
+        dawdle: dice.sometimes(100, 800) as PerMille,
+        named_polls: dice.sometimes(300, 1_000) as PerMille,
+    }
+}
+
+fn clock(dice: &mut Dice) -> ClockOptions {
+    let mut drift = || match dice.between(0, 3) {
+        0 => -(dice.between(1, 100_000) as i64),
+        1 => dice.between(1, 100_000) as i64,
+        _ => 0,
+    };
+    ClockOptions { drift_ppm: [drift(), drift(), drift()] }
+}

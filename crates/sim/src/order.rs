@@ -1,0 +1,72 @@
+//! What a client may want done: drawn from the seed, spelled as the wire wants it.
+
+use serde_json::{Map, Value, json};
+use wire::Time;
+
+use crate::clock::EPOCH_MS;
+use crate::dice::Dice;
+use crate::options::RunOptions;
+
+/// How far ahead a start may be delayed, and how soon a deadline may come.
+const DELAY_MS: (u64, u64) = (500, 12_000);
+const DEADLINE_MS: (u64, u64) = (1_000, 25_000);
+const ATTEMPT_LIMIT_MS: (u64, u64) = (1_000, 6_000);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) key: Option<String>,
+    /// As it is submitted, without its key.
+    pub(crate) body: Value,
+}
+
+impl Order {
+    /// `name` is unique in the world; `now` is true time.
+    pub(crate) fn draw(dice: &mut Dice, options: &RunOptions, name: &str, now: u64) -> Self {
+        let mut body = Map::new();
+        let mut put = |member: &str, value: Value| drop(body.insert(member.to_owned(), value));
+        put("kind", json!("work"));
+        put("queue", json!(queue(dice.between(0, options.queues - 1))));
+        put("input", json!({ "name": name }));
+        put("leaseMs", json!(dice.between(options.lease_ms.0, options.lease_ms.1)));
+        put("maxAttempts", json!(dice.between(1, 4)));
+        put("lostMax", json!(dice.between(1, 5)));
+        put("cancelGraceMs", json!(dice.between(0, 3_000)));
+        let base = dice.between(0, 800);
+        put("retry", json!({ "baseMs": base, "capMs": base + dice.between(0, 3_000) }));
+        let at = |range: (u64, u64), dice: &mut Dice| {
+            let millis = now + dice.between(range.0, range.1);
+            json!(Time::from_ms(EPOCH_MS + millis as i64).to_string())
+        };
+        if dice.chance(options.delayed) {
+            put("runAt", at(DELAY_MS, dice));
+        }
+        if dice.chance(options.deadline) {
+            put("deadline", at(DEADLINE_MS, dice));
+        }
+        if dice.chance(options.attempt_limit) {
+            let limit = dice.between(ATTEMPT_LIMIT_MS.0, ATTEMPT_LIMIT_MS.1);
+            put("resources", json!({ "timeoutMs": limit }));
+        }
+        if dice.chance(options.priorities) {
+            put("priority", json!(dice.between(0, 10)));
+        }
+        let key = (!dice.chance(options.without_key)).then(|| format!("key-{name}"));
+        Self { key, body: Value::Object(body) }
+    }
+
+    /// Another run under the same key.
+    pub(crate) fn contradicted(&self) -> Self {
+        let mut other = self.clone();
+        other.body["input"] = json!({ "name": "another" });
+        other
+    }
+
+    /// What the submission says, in a form in which equal means equal.
+    pub(crate) fn digest(&self) -> String {
+        self.body.to_string()
+    }
+}
+
+pub(crate) fn queue(number: u64) -> String {
+    format!("q{number}")
+}

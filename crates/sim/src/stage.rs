@@ -1,0 +1,216 @@
+//! What clients and workers share: the time, the network, and the books.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use historyck::event::{Answer, Invoke, Return};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use wire::answers::Problem;
+
+use crate::dice::Dice;
+use crate::history::{self, History};
+use crate::host::virtual_now;
+use crate::log::Log;
+use crate::mark::Mark;
+use crate::network::{Ask, Ending, Network, Reply, Ticket};
+use crate::options::Options;
+
+/// What a lease was, for those who look at the store afterwards.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) worker: u32,
+    /// The worker keeps every rule, so that it must not lose the lease by our fault.
+    pub(crate) is_obedient: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Books {
+    /// Orders and follow-ups that are not finished.
+    pub(crate) open: u64,
+    pub(crate) accepted: BTreeSet<String>,
+    pub(crate) ended: BTreeSet<String>,
+    /// Leases as workers got them, by task and attempt.
+    pub(crate) held: BTreeMap<(String, u32), Held>,
+    /// Tokens that were seen, for those who try them elsewhere.
+    pub(crate) tokens: Vec<(String, String)>,
+    /// Which coordinator gave out a lease.
+    pub(crate) granted_by: BTreeMap<(String, u32), usize>,
+    /// How often the store was restored.
+    pub(crate) restores: u64,
+}
+
+pub(crate) struct Stage {
+    pub(crate) seed: u64,
+    pub(crate) options: Options,
+    pub(crate) log: Log,
+    pub(crate) network: RefCell<Network>,
+    pub(crate) history: RefCell<History>,
+    pub(crate) books: RefCell<Books>,
+    pub(crate) client_key: String,
+    pub(crate) worker_key: String,
+    pub(crate) is_calm: Cell<bool>,
+    pub(crate) is_over: Cell<bool>,
+    pub(crate) began: Instant,
+}
+
+/// Who calls, with what, and how long it waits for an answer.
+pub(crate) struct Calling<'a> {
+    pub(crate) who: &'a str,
+    pub(crate) to: usize,
+    pub(crate) ask: Ask,
+    pub(crate) patience_ms: u64,
+    /// What the history knows of it: one entry for each thing that a batch asks for.
+    pub(crate) invokes: Vec<Invoke>,
+}
+
+/// A call that has ended, and under which numbers the history knows it.
+pub(crate) struct Called {
+    pub(crate) ending: Ending,
+    pub(crate) calls: Vec<u64>,
+}
+
+/// What a reply says, once for all kinds of calls.
+pub(crate) enum Said<T> {
+    Ok(T),
+    /// Refused, and nothing happened.
+    Refused(Box<Problem>),
+    /// Nothing happened, for the reason with this code, and asking again may help.
+    NotNow(String),
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What a history calls a connection that nobody took.
+const UNREACHABLE: &str = "unreachable";
+
+/// Hangs up when whoever waits is gone.
+struct OnTheLine<'a> {
+    stage: &'a Stage,
+    ticket: Ticket,
+}
+
+impl Drop for OnTheLine<'_> {
+    fn drop(&mut self) {
+        self.stage.network.borrow_mut().hang_up(self.stage.now(), self.ticket);
+    }
+}
+
+impl Stage {
+    /// True time.
+    pub(crate) fn now(&self) -> u64 {
+        virtual_now().saturating_duration_since(self.began).as_millis() as u64
+    }
+
+    pub(crate) async fn sleep(&self, millis: u64) {
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+    }
+
+    pub(crate) fn say(&self, what: std::fmt::Arguments<'_>) {
+        self.log.set_now(self.now());
+        self.log.say(what);
+    }
+
+    /// Sends somebody out. A defect of theirs is a defect of the simulation, and must not pass in silence.
+    pub(crate) fn spawn(&self, life: impl Future<Output = ()> + 'static) -> JoinHandle<()> {
+        let log = self.log.clone();
+        tokio::task::spawn_local(async move {
+            if AssertUnwindSafe(life).catch_unwind().await.is_err() {
+                log.violate("sim", format_args!("a client or worker panicked"));
+            }
+        })
+    }
+
+    pub(crate) fn any_host(&self, dice: &mut Dice) -> usize {
+        dice.between(0, self.options.hosts() as u64 - 1) as usize
+    }
+
+    pub(crate) async fn call(&self, calling: Calling<'_>) -> Called {
+        let Calling { who, to, ask, patience_ms, invokes } = calling;
+        let now = self.now();
+        let calls: Vec<u64> = {
+            let mut history = self.history.borrow_mut();
+            invokes.iter().map(|invoke| history.invoke(now, who, invoke)).collect()
+        };
+        let sent = self.network.borrow_mut().send(now, to, ask);
+        if sent.is_duplicated {
+            // The second copy is a call of its own that nobody will be told of.
+            let mut history = self.history.borrow_mut();
+            for invoke in &invokes {
+                history.invoke(now, "network", invoke);
+            }
+        }
+        let on_the_line = OnTheLine { stage: self, ticket: sent.ticket };
+        let patience = Duration::from_millis(patience_ms);
+        let ending = match tokio::time::timeout(patience, sent.ending).await {
+            Ok(Ok(ending)) => ending,
+            Ok(Err(_)) | Err(_) => Ending::Gone,
+        };
+        drop(on_the_line);
+        Called { ending, calls }
+    }
+
+    /// Records what a call came to.
+    pub(crate) fn give(&self, who: &str, call: u64, given: Return) {
+        self.history.borrow_mut().give(self.now(), who, call, given);
+    }
+
+    /// Reads a reply. Anything but an answer is recorded at once for every call in it; for an answer the
+    /// caller records what it says.
+    pub(crate) fn read<T: serde::de::DeserializeOwned>(
+        &self,
+        who: &str,
+        called: &Called,
+    ) -> Said<T> {
+        let said = self.understand(&called.ending);
+        let given = match &said {
+            Said::Ok(_) => return said,
+            Said::Refused(problem) => Return {
+                code: Some(problem.error.clone()),
+                verdict: problem.verdict.map(|verdict| verdict.as_str().to_owned()),
+                ..history::answer(Answer::Fail)
+            },
+            Said::NotNow(code) => {
+                Return { code: Some(code.clone()), ..history::answer(Answer::Fail) }
+            }
+            Said::Unknown => history::answer(Answer::Info),
+        };
+        called.calls.iter().for_each(|call| self.give(who, *call, given.clone()));
+        said
+    }
+
+    fn understand<T: serde::de::DeserializeOwned>(&self, ending: &Ending) -> Said<T> {
+        let Reply { status, body } = match ending {
+            Ending::Answered(reply) => reply,
+            Ending::Refused => return Said::NotNow(UNREACHABLE.to_owned()),
+            Ending::Gone => return Said::Unknown,
+        };
+        if *status < 300 {
+            return Said::Ok(serde_json::from_slice(body).expect("an answer is as documented"));
+        }
+        let problem: Problem = serde_json::from_slice(body).expect("a problem is as documented");
+        match (*status, problem.error.as_str()) {
+            (503, "unknown_outcome") => {
+                self.log.mark(Mark::UnknownOutcomeAnswered);
+                Said::Unknown
+            }
+            (503, error) => {
+                if error == "unavailable" {
+                    self.log.mark(Mark::UnavailableAnswered);
+                }
+                if error == "shutting_down" {
+                    self.log.mark(Mark::ShuttingDownAnswered);
+                }
+                Said::NotNow(error.to_owned())
+            }
+            (500.., error) => {
+                self.log.violate("X32", format_args!("answered {status} {error}"));
+                Said::Unknown
+            }
+            _ => Said::Refused(Box::new(problem)),
+        }
+    }
+}
