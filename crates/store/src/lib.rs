@@ -1,7 +1,7 @@
 //! Remembers what was decided, atomically, and decides nothing.
 //!
-//! [`seam`] says what a store can do; [`sqlite`] and [`memory`] are two that do it; [`conformance`]
-//! is the suite that both must pass. Rules live in `verdict`; this crate only keeps their results,
+//! [`seam`] says what a store can do; [`sqlite`], `postgres` and [`memory`] do it; [`conformance`]
+//! is the suite that all must pass. Rules live in `verdict`; this crate only keeps their results,
 //! selects by two numbers they give (`claimable_at`, `wakes_at`) and guards revisions.
 
 pub mod administration;
@@ -11,6 +11,8 @@ pub mod codec;
 pub mod conformance;
 pub mod failure;
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod row;
 pub mod seam;
 pub mod sqlite;
@@ -23,6 +25,8 @@ pub use browse::Browse;
 pub use clock::{Ahead, Clock, Reading, SystemClock};
 pub use failure::{CommitFailure, Failure, FailureKind};
 pub use memory::{ManualClock, MemoryStore, Writers};
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
 pub use row::{
     Change, Ended, Entry, Filter, Found, Held, Key, Place, PollRef, QueueDepth, Ready, Refused,
     Renewals, Resources, Spec, TaskKey, Want,

@@ -35,6 +35,12 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// What was found when the store was opened.
     fn opened(&self) -> Opened;
+
+    /// Resolves when somebody else may have changed something, or when it is time to look whether
+    /// anybody has. A hint: nothing is lost by missing it but time. Never, where nobody else can write.
+    fn stirred(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
 }
 
 /// What opening a store found.
@@ -76,6 +82,15 @@ pub trait Batch: Send {
         &mut self,
         keys: &[TaskKey],
     ) -> impl Future<Output = Result<Vec<Loaded>, Failure>> + Send;
+
+    /// The same, but waits a while for what another writer has locked. For a task that was missed
+    /// again and again, in a batch of its own: two batches that wait could wait for each other.
+    fn load_patiently(
+        &mut self,
+        keys: &[TaskKey],
+    ) -> impl Future<Output = Result<Vec<Loaded>, Failure>> + Send {
+        self.load(keys)
+    }
 
     /// Closed attempts by the lease they had.
     fn closed(

@@ -41,6 +41,7 @@ const NEEDS: &[Need] = &[
     need("rustfmt", "the formatting is checked", &["cargo", "fmt", "--version"], Source::Toolchain("rustfmt")),
     need("clippy", "lints are denied", &["cargo", "clippy", "--version"], Source::Toolchain("clippy")),
     need("cargo-nextest", "it runs each test in a process of its own", &["cargo", "nextest", "--version"], Source::Cargo("cargo-nextest")),
+    need("PostgreSQL", "the engine for several coordinators is tested on a real server", &["sh", "-c", "test -x $(pg_config --bindir 2>/dev/null || echo /usr/lib/postgresql/*/bin)/initdb"], Source::Debian("postgresql")),
     need("curl", "the guide for workers in any language is run as printed", &["curl", "--version"], Source::Debian("curl")),
     need("Python with venv", "schemathesis tries hostile input on a live server", &["python3", "-c", "import ensurepip, venv"], Source::Debian("python3 python3-venv")),
 ];

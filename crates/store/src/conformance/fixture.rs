@@ -25,8 +25,9 @@ pub enum Between {
 /// Runs one check on a fresh store.
 pub fn run<F: Fixture>(fixture: F, between: Between, check: impl AsyncFnOnce(&mut Driver<F>)) {
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
         .build()
-        .expect("a runtime without timers or sockets can always be made");
+        .expect("the system has a timer and sockets to give");
     runtime.block_on(async {
         let mut driver = Driver::start(fixture, between).await;
         check(&mut driver).await;

@@ -21,11 +21,14 @@ use self::dice::Dice;
 use self::seen::Coverage;
 use crate::conformance::Sqlite;
 use crate::memory::Memory;
+use crate::postgres::Postgres;
 
 /// How many sequences of about a hundred requests each test runs, unless the variable says
 /// otherwise. A sequence on SQLite costs a quarter of a second, in memory a tenth of that.
 const MEMORY_SEQUENCES: u64 = 200;
 const SQLITE_SEQUENCES: u64 = 40;
+/// A sequence on PostgreSQL costs some seconds on a busy machine.
+const POSTGRES_SEQUENCES: u64 = 8;
 const SEQUENCES_VARIABLE: &str = "TENURE_DIFFERENTIAL_SEQUENCES";
 const BATCHES_PER_SEQUENCE: usize = 40;
 /// Long before this many a working generator has covered every kind of request.
@@ -64,6 +67,12 @@ fn sqlite_answers_as_memory_does_second_half() {
 }
 
 #[test]
+fn postgres_answers_as_memory_does() {
+    // R-24, S2-106: several round trips and row locks away, the same answers and the same rows.
+    compare_many(4_000_000, POSTGRES_SEQUENCES, || Memory::new(Writers::One), Postgres::new);
+}
+
+#[test]
 fn sqlite_with_every_sync_answers_as_memory_does() {
     // S2-104: a few sequences with the durability that people use.
     let mut coverage = Coverage::default();
@@ -94,8 +103,10 @@ fn compare_many<A: Fixture, B: Fixture>(
 #[expect(clippy::print_stdout, reason = "whatever panics, the last seed printed repeats it")]
 fn compare<A: Fixture, B: Fixture>(seed: u64, a: A, b: B, coverage: &mut Coverage) {
     println!("seed {seed}");
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().build().expect("a plain runtime can be made");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("the system has a timer and sockets to give");
     runtime.block_on(async {
         let mut a = Driver::start(a, Between::Nothing).await;
         let mut b = Driver::start(b, Between::Nothing).await;

@@ -3,4 +3,5 @@
 mod conformance;
 mod differential;
 mod memory;
+mod postgres;
 mod sqlite;

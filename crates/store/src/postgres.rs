@@ -1,0 +1,285 @@
+//! The engine for several coordinators: one PostgreSQL database, any number of writers.
+//!
+//! The database is the point of agreement. Safety is row locks and the revision guard; liveness is
+//! looking again. Nothing in this process's memory is relied on: it holds candidates to try and
+//! times to look, and is corrected whenever it was wrong. No session state is used, so that a pooler in
+//! transaction mode may stand in between.
+//!
+//! It decides nothing: states, times and places come with the tasks that are saved.
+
+mod administration;
+mod batch;
+mod browse;
+mod candidates;
+mod clock;
+mod commit;
+mod fellows;
+mod forgetting;
+mod hints;
+mod opening;
+mod own;
+mod place;
+mod reads;
+mod ready;
+mod rows;
+mod scopes;
+mod session;
+mod sheet;
+mod trouble;
+mod writer;
+mod writes;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use deadpool_postgres::Pool;
+use verdict::{Span, Time};
+
+pub use self::batch::PostgresBatch;
+pub use self::browse::PostgresBrowse;
+use self::candidates::Candidates;
+use self::clock::StoreClock;
+pub use self::fellows::Fellow;
+use self::hints::Hints;
+pub use self::opening::Durability;
+use self::reads::Client;
+use self::session::{Endings, Purpose, Transaction};
+use self::trouble::Trouble;
+pub use self::writer::PostgresWriter;
+use crate::clock::{Ahead, Clock};
+use crate::failure::{CommitFailure, Failure, FailureKind};
+use crate::seam::{Opened, Store};
+
+/// Writers of one opening. One carries the batches; a second is there for tests of two at once.
+const WRITERS_MAX: usize = 2;
+
+/// How long to rest between two looks at what fellows did, when no hint comes.
+const LOOK: Duration = Duration::from_millis(400);
+
+/// How long after everything due was found the alarms are not looked at again, unless this process set one.
+const SWEEP_REST: Span = Span::from_millis(250);
+
+/// How a store is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// The clock that counts; `None` for the database's own, which everybody should use.
+    pub clock: Option<Arc<dyn Clock>>,
+    pub ahead: Ahead,
+    /// What fellows call this coordinator.
+    pub name: String,
+    pub notify: Notify,
+    pub missing: Missing,
+}
+
+/// What to do about a database that has no store yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    Create,
+    /// For whoever only looks.
+    Refuse,
+}
+
+impl Options {
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            clock: None,
+            ahead: Ahead::Refuse,
+            name: name.into(),
+            notify: Notify::On,
+            missing: Missing::Create,
+        }
+    }
+}
+
+/// Whether fellows tell each other what they committed. Without it they find out by looking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notify {
+    On,
+    Off,
+}
+
+#[derive(Clone)]
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+    browse: PostgresBrowse,
+    opened: Opened,
+    durability: Durability,
+}
+
+/// What the store, its writers and its readers have in common.
+pub(crate) struct Shared {
+    runtime: tokio::runtime::Handle,
+    pool: Pool,
+    readers: Pool,
+    endings: Arc<Endings>,
+    clock: StoreClock,
+    name: String,
+    memory: Mutex<Memory>,
+    hints: Hints,
+    /// Ids of this opening's writers, which say now and then that they are there.
+    committers: Mutex<Vec<[u8; 16]>>,
+    writers: AtomicUsize,
+    batches: AtomicU64,
+}
+
+/// What this process believes without asking.
+#[derive(Default)]
+struct Memory {
+    candidates: Candidates,
+    /// Until when no alarm rings, as far as this process knows.
+    quiet_until: Option<Time>,
+}
+
+impl Memory {
+    fn is_swept(&self, now: Time) -> bool {
+        self.quiet_until.is_some_and(|until| now < until)
+    }
+
+    /// A batch has found out until when it is quiet, or has set an alarm of its own.
+    fn swept(&mut self, until: Option<Time>, alarm: Option<Time>) {
+        self.quiet_until = until.or(self.quiet_until);
+        if let (Some(quiet), Some(alarm)) = (self.quiet_until, alarm) {
+            self.quiet_until = Some(quiet.min(alarm));
+        }
+    }
+}
+
+impl Shared {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().expect("nothing panics with the memory in hand")
+    }
+
+    fn committers(&self) -> MutexGuard<'_, Vec<[u8; 16]>> {
+        self.committers.lock().expect("nothing panics with the list in hand")
+    }
+
+    fn number_batch(&self) -> u64 {
+        self.batches.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// One piece of work in a transaction that is committed at once.
+    async fn in_own_transaction<T, F, W>(
+        &self,
+        what: &'static str,
+        work: W,
+    ) -> Result<T, CommitFailure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Trouble>> + Send,
+        W: FnOnce(Client) -> F + Send + 'static,
+    {
+        let (pool, endings) = (self.pool.clone(), self.endings.clone());
+        let transaction = Transaction::new(&self.runtime, pool, endings, Purpose::Write);
+        let value = transaction.run(what, work).await.map_err(CommitFailure::RolledBack)?;
+        match transaction.commit().await {
+            Ok(Ok(())) => Ok(value),
+            Ok(Err(trouble)) if trouble.is_answered() => {
+                Err(CommitFailure::RolledBack(trouble.while_doing(what)))
+            }
+            Ok(Err(trouble)) => Err(CommitFailure::Unknown(trouble.while_doing(what))),
+            Err(failure) => Err(CommitFailure::Unknown(failure)),
+        }
+    }
+
+    /// Reads in one snapshot of the scopes that `setting` names.
+    async fn read<T, F, W>(
+        &self,
+        what: &'static str,
+        setting: String,
+        work: W,
+    ) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Trouble>> + Send,
+        W: FnOnce(Client) -> F + Send + 'static,
+    {
+        let (pool, endings) = (self.readers.clone(), Arc::new(Endings::default()));
+        let transaction = Transaction::new(&self.runtime, pool, endings, Purpose::Read);
+        let scoped = move |client: Client| async move {
+            let (set, value) = futures_util::join!(
+                reads::set_scopes(&client, Some(setting)),
+                work(client.clone())
+            );
+            set?;
+            value
+        };
+        transaction.run(what, scoped).await
+    }
+}
+
+impl PostgresStore {
+    /// Connects, brings the schema to this version and checks that scopes are kept apart.
+    pub async fn open(url: &str, options: Options) -> Result<Self, Failure> {
+        let parts = opening::open(url, &options).await?;
+        let opened = Opened {
+            epoch: parts.header.epoch,
+            last_commit_at: parts.header.last_commit_at,
+            writers: WRITERS_MAX,
+        };
+        let clock = StoreClock::open(&options, parts.header.clock, parts.header.last_commit_at)?;
+        let hints = Hints::new(parts.header.instance);
+        let shared = Arc::new(Shared {
+            runtime: tokio::runtime::Handle::current(),
+            pool: parts.pool,
+            readers: parts.readers,
+            endings: Arc::new(Endings::default()),
+            clock,
+            name: options.name,
+            memory: Mutex::new(Memory::default()),
+            hints,
+            committers: Mutex::new(Vec::new()),
+            writers: AtomicUsize::new(0),
+            batches: AtomicU64::new(1),
+        });
+        if options.notify == Notify::On {
+            hints::start(&shared, parts.config);
+        }
+        let browse = PostgresBrowse::new(shared.clone());
+        Ok(Self { shared, browse, opened, durability: parts.durability })
+    }
+
+    /// What the database promises about a commit that it acknowledged.
+    pub fn durability(&self) -> &Durability {
+        &self.durability
+    }
+
+    /// Who works on this store, and who did lately.
+    pub async fn fellows(&self) -> Result<Vec<Fellow>, Failure> {
+        fellows::list(&self.shared).await
+    }
+}
+
+impl Store for PostgresStore {
+    type Writer = PostgresWriter;
+    type Browse = PostgresBrowse;
+
+    async fn writer(&self) -> Result<PostgresWriter, Failure> {
+        let taken = self.shared.writers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |taken| {
+            (taken < WRITERS_MAX).then_some(taken + 1)
+        });
+        if taken.is_err() {
+            return Err(Failure::new(FailureKind::Closed, "every writer of the store is taken"));
+        }
+        PostgresWriter::open(self.shared.clone()).await
+    }
+
+    fn browse(&self) -> &PostgresBrowse {
+        &self.browse
+    }
+
+    fn now(&self) -> Time {
+        self.shared.clock.now()
+    }
+
+    fn opened(&self) -> Opened {
+        self.opened
+    }
+
+    async fn stirred(&self) {
+        tokio::select! {
+            () = self.shared.hints.heard() => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}

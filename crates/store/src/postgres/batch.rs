@@ -1,0 +1,415 @@
+//! One transaction of a writer.
+//!
+//! Reads and locks go to the database as they are asked for; what is saved waits in memory
+//! ([`super::own`]) and is written in one go before COMMIT. So a batch needs few round trips, holds its
+//! locks briefly, and a task that is submitted and granted in the same batch is written once.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use verdict::{Closed, LeaseId, Scope, Subject, Task, TaskId, Time};
+
+use super::own::OwnRows;
+use super::reads::{self, Keys, Patience};
+use super::scopes::Scopes;
+use super::session::{Purpose, Transaction};
+use super::writer::PostgresWriter;
+use super::{SWEEP_REST, commit};
+use crate::failure::{CommitFailure, Failure};
+use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Spec, TaskKey, Want};
+use crate::seam::{Batch, Loaded};
+
+pub struct PostgresBatch<'w> {
+    pub(super) writer: &'w mut PostgresWriter,
+    pub(super) number: u64,
+    pub(super) transaction: Option<Transaction>,
+    pub(super) own: OwnRows,
+    pub(super) scopes: Scopes,
+    /// The table's alarms of tasks that were locked.
+    pub(super) alarms: HashMap<TaskId, Time>,
+    pub(super) now: Option<Time>,
+    /// The database's clock as read behind the last locks.
+    read: Option<Time>,
+    /// Whether anybody was told something that must not be taken back by a failover.
+    pub(super) answers: bool,
+    pub(super) pulse: bool,
+    /// Whether alarms were put off: not worth an answer, but worth keeping.
+    pub(super) has_put_off: bool,
+    /// Ended tasks that leave with the commit.
+    pub(super) forgotten: HashSet<TaskId>,
+    /// Until when no alarm rings, since everything due was found.
+    pub(super) quiet_until: Option<Time>,
+}
+
+impl<'w> PostgresBatch<'w> {
+    pub(super) fn new(writer: &'w mut PostgresWriter, number: u64) -> Self {
+        let shared = &writer.shared;
+        let transaction = Transaction::new(
+            &shared.runtime,
+            shared.pool.clone(),
+            shared.endings.clone(),
+            Purpose::Write,
+        );
+        Self {
+            writer,
+            number,
+            transaction: Some(transaction),
+            own: OwnRows::default(),
+            scopes: Scopes::default(),
+            alarms: HashMap::new(),
+            now: None,
+            read: None,
+            answers: false,
+            pulse: false,
+            has_put_off: false,
+            forgotten: HashSet::new(),
+            quiet_until: None,
+        }
+    }
+
+    pub(super) fn transaction(&self) -> &Transaction {
+        self.transaction.as_ref().expect("a batch has its transaction until it commits")
+    }
+
+    pub(super) async fn read_clock(&mut self) -> Result<Time, Failure> {
+        if let Some(now) = self.now {
+            return Ok(now);
+        }
+        let shared = self.writer.shared.clone();
+        let now = match (shared.clock.given(), self.read) {
+            (Some(now), _) => now,
+            (None, Some(read)) => shared.clock.heard(read),
+            (None, None) => {
+                let work = |client| async move { reads::clock(&client).await };
+                shared.clock.heard(self.transaction().run("reading the clock", work).await?)
+            }
+        };
+        self.now = Some(now);
+        self.writer.looked_at = Some(now);
+        Ok(now)
+    }
+
+    async fn load_from_tables(
+        &mut self,
+        wanted: Vec<TaskKey>,
+        patience: Patience,
+    ) -> Result<HashMap<TaskKey, Loaded>, Failure> {
+        let setting = self.scopes.add(wanted.iter().map(|key| &key.scope));
+        let keys = Arc::new(Keys::of(wanted.iter()));
+        let is_clock_ours = self.writer.shared.clock.given().is_none();
+        let work = move |client| async move {
+            let clock = async {
+                if is_clock_ours { reads::clock(&client).await.map(Some) } else { Ok(None) }
+            };
+            // Sent together, answered in this order: the clock is read behind the locks.
+            let (set, locked, present, ended, clock) = futures_util::join!(
+                reads::set_scopes(&client, setting),
+                reads::lock(&client, &keys, patience),
+                reads::present(&client, &keys),
+                reads::ended(&client, &keys),
+                clock,
+            );
+            set?;
+            Ok((locked?, present?, ended?, clock?))
+        };
+        let (locked, present, ended, clock) = self.transaction().run("loading tasks", work).await?;
+        self.read = clock;
+        let mut found = HashMap::new();
+        let mut put = |scope: &Scope, id, loaded| {
+            found.insert(TaskKey { scope: scope.clone(), id }, loaded);
+        };
+        // A task that ended between two of the statements is done, whatever the others saw.
+        let present: HashSet<TaskId> = present.into_iter().collect();
+        wanted.iter().filter(|key| present.contains(&key.id)).for_each(|key| {
+            put(&key.scope, key.id, Loaded::Held);
+        });
+        for row in locked {
+            self.alarms.extend(row.alarm_at.map(|at| (row.task.id, at)));
+            put(&row.task.scope.clone(), row.task.id, Loaded::Subject(Subject::Live(row.task)));
+        }
+        for done in ended {
+            put(&done.scope.clone(), done.id, Loaded::Subject(Subject::Done(done)));
+        }
+        Ok(found)
+    }
+
+    async fn load_with(
+        &mut self,
+        keys: &[TaskKey],
+        patience: Patience,
+    ) -> Result<Vec<Loaded>, Failure> {
+        self.answers |= !keys.is_empty();
+        let mut wanted: Vec<TaskKey> =
+            keys.iter().filter(|key| !self.own.contains(key.id)).cloned().collect();
+        wanted.sort();
+        wanted.dedup();
+        let found = if wanted.is_empty() {
+            HashMap::new()
+        } else {
+            self.load_from_tables(wanted, patience).await?
+        };
+        let answer = |key: &TaskKey| match self.own.get(key.id) {
+            Some(own) if own.subject.scope() == Some(&key.scope) => {
+                Loaded::Subject(own.subject.clone())
+            }
+            Some(_) => Loaded::Subject(Subject::Absent),
+            None => found.get(key).cloned().unwrap_or(Loaded::Subject(Subject::Absent)),
+        };
+        Ok(keys.iter().map(answer).collect())
+    }
+
+    /// What tasks were submitted with: from this batch, or from the table.
+    pub(super) async fn specs(&mut self, tasks: &[Task]) -> Result<HashMap<TaskId, Spec>, Failure> {
+        let own = |task: &Task| self.own.get(task.id).and_then(|own| own.spec.clone());
+        let mut specs: HashMap<TaskId, Spec> =
+            tasks.iter().filter_map(|task| Some((task.id, own(task)?))).collect();
+        let missing: Vec<&Task> =
+            tasks.iter().filter(|task| !specs.contains_key(&task.id)).collect();
+        if missing.is_empty() {
+            return Ok(specs);
+        }
+        let ids: Vec<TaskId> = missing.iter().map(|task| task.id).collect();
+        let setting = self.scopes.add(missing.iter().map(|task| &task.scope));
+        let work = move |client| async move {
+            let (set, specs) = futures_util::join!(
+                reads::set_scopes(&client, setting),
+                reads::specs(&client, &ids)
+            );
+            set?;
+            specs
+        };
+        specs.extend(self.transaction().run("reading what tasks were submitted with", work).await?);
+        Ok(specs)
+    }
+
+    async fn polled_in_table(&mut self, polls: &[PollRef]) -> Result<Vec<Ready>, Failure> {
+        let setting = self.scopes.add(polls.iter().map(|poll| &poll.scope));
+        let polls = polls.to_vec();
+        let work = move |client| async move {
+            let (set, ready) = futures_util::join!(
+                reads::set_scopes(&client, setting),
+                reads::polled(&client, &polls)
+            );
+            set?;
+            ready
+        };
+        self.transaction().run("looking up polls", work).await
+    }
+
+    /// Tasks that concern every scope, without those this batch has changed.
+    async fn of_all_scopes(
+        &mut self,
+        what: &'static str,
+        select: Select,
+    ) -> Result<Vec<Task>, Failure> {
+        let setting = self.scopes.all();
+        let work = move |client| async move {
+            let rows = async {
+                match select {
+                    Select::Rung { now, limit } => reads::rung(&client, now, limit).await,
+                    Select::Running { after, limit } => reads::running(&client, after, limit).await,
+                }
+            };
+            let (set, rows) = futures_util::join!(reads::set_scopes(&client, setting), rows);
+            set?;
+            rows
+        };
+        let rows = self.transaction().run(what, work).await?;
+        self.alarms.extend(rows.iter().filter_map(|row| Some((row.task.id, row.alarm_at?))));
+        Ok(rows.into_iter().map(|row| row.task).collect())
+    }
+
+    /// Alarms that rang before their task wakes are put off, so that they are not found again.
+    async fn put_off(&mut self, tasks: &[TaskId]) -> Result<(), Failure> {
+        self.has_put_off = true;
+        self.alarms.retain(|id, _| !tasks.contains(id));
+        let setting = self.scopes.all();
+        let ids = tasks.to_vec();
+        let work = move |client| async move {
+            reads::set_scopes(&client, setting).await?;
+            reads::put_off(&client, &ids).await
+        };
+        self.transaction().run("putting off alarms", work).await
+    }
+
+    /// When the next alarm rings, or when to look again.
+    async fn next_alarm(&mut self, now: Time) -> Result<Time, Failure> {
+        let until = now.plus(SWEEP_REST);
+        let work = move |client| async move { reads::next_alarm(&client, now, until).await };
+        let alarm = self.transaction().run("looking for the next alarm", work).await?;
+        Ok(alarm.unwrap_or(until))
+    }
+
+    /// Alarms that ring before their task wakes are put right first, so that the order of alarms is the
+    /// order in which tasks wake.
+    async fn due_in_table(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
+        let limit = limit.saturating_add(self.own.subjects().count());
+        loop {
+            let due = self.of_all_scopes("taking due tasks", Select::Rung { now, limit }).await?;
+            let is_early = |task: &&Task| {
+                !self.own.contains(task.id) && self.alarms.get(&task.id) != task.wakes_at().as_ref()
+            };
+            let early: Vec<TaskId> = due.iter().filter(is_early).map(|task| task.id).collect();
+            if !early.is_empty() {
+                self.put_off(&early).await?;
+                continue;
+            }
+            if due.len() < limit {
+                self.quiet_until = Some(self.next_alarm(now).await?);
+            }
+            return Ok(due.into_iter().filter(|task| !self.own.contains(task.id)).collect());
+        }
+    }
+}
+
+enum Select {
+    Rung { now: Time, limit: usize },
+    Running { after: Option<TaskId>, limit: usize },
+}
+
+impl Batch for PostgresBatch<'_> {
+    async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
+        self.load_with(keys, Patience::Skip).await
+    }
+
+    async fn load_patiently(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
+        self.load_with(keys, Patience::Wait).await
+    }
+
+    async fn closed(
+        &mut self,
+        leases: &[(TaskId, LeaseId)],
+    ) -> Result<Vec<Option<Closed>>, Failure> {
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        let asked = leases.to_vec();
+        let work = move |client| async move { reads::closed(&client, &asked).await };
+        let found = self.transaction().run("loading closed attempts", work).await?;
+        let find = |(task, lease): &(TaskId, LeaseId)| {
+            let is_it = |closed: &&Closed| closed.task == *task && closed.lease == *lease;
+            found.iter().chain(self.own.closed(*task)).find(is_it).cloned()
+        };
+        Ok(leases.iter().map(find).collect())
+    }
+
+    async fn holders(&mut self, keys: &[Key]) -> Result<Vec<Option<Held>>, Failure> {
+        self.answers = true;
+        let wanted: Vec<Key> =
+            keys.iter().filter(|key| !self.own.keys.contains_key(key)).cloned().collect();
+        let setting = self.scopes.add(wanted.iter().map(|key| &key.scope));
+        let asked = wanted.clone();
+        let work = move |client| async move {
+            let (set, holders) = futures_util::join!(
+                reads::set_scopes(&client, setting),
+                reads::holders(&client, &asked)
+            );
+            set?;
+            holders
+        };
+        let found = self.transaction().run("looking up idempotency keys", work).await?;
+        let found: HashMap<Key, Held> = found.into_iter().collect();
+        for key in wanted {
+            let seen = found.get(&key).map(|held| held.task);
+            self.own.seen_keys.entry(key).or_insert(seen);
+        }
+        Ok(keys.iter().map(|key| self.own.keys.get(key).or(found.get(key)).cloned()).collect())
+    }
+
+    async fn polled(&mut self, polls: &[PollRef]) -> Result<Vec<Vec<Ready>>, Failure> {
+        if polls.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut found = self.polled_in_table(polls).await?;
+        found.retain(|ready| !self.own.contains(ready.task.id));
+        let own: Vec<Task> = self
+            .own
+            .live()
+            .filter(|task| polls.iter().any(|poll| is_asked_by(task, poll)))
+            .cloned()
+            .collect();
+        let mut specs = self.specs(&own).await?;
+        found.extend(own.into_iter().filter_map(|task| {
+            let spec = specs.remove(&task.id)?;
+            Some(Ready { task, spec })
+        }));
+        found.sort_by_key(|ready| ready.task.id);
+        let of = |poll: &PollRef| {
+            found.iter().filter(|ready| is_asked_by(&ready.task, poll)).cloned().collect()
+        };
+        Ok(polls.iter().map(of).collect())
+    }
+
+    async fn now(&mut self) -> Result<Time, Failure> {
+        self.read_clock().await
+    }
+
+    async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
+        changes.into_iter().try_for_each(|change| self.own.save(change))?;
+        self.own.refuse(refused);
+        Ok(())
+    }
+
+    async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {
+        self.take_ready(wants, now).await
+    }
+
+    async fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
+        let mut due = if self.writer.shared.memory().is_swept(now) {
+            Vec::new()
+        } else {
+            self.due_in_table(now, limit).await?
+        };
+        let own = self.own.live();
+        due.extend(own.filter(|task| task.wakes_at().is_some_and(|at| at.has_come(now))).cloned());
+        due.sort_by_key(|task| (task.wakes_at(), task.id));
+        if due.len() > limit {
+            // Some are left for the next batch.
+            self.quiet_until = None;
+        }
+        due.truncate(limit);
+        Ok(due)
+    }
+
+    async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
+        // What this batch has changed is taken from memory; the table must give enough without it.
+        let enough = limit.saturating_add(self.own.subjects().count());
+        let select = Select::Running { after, limit: enough };
+        let mut running = self.of_all_scopes("listing running tasks", select).await?;
+        running.retain(|task| !self.own.contains(task.id));
+        let own = self.own.live().filter(|task| task.lease().is_some());
+        running.extend(own.filter(|task| after.is_none_or(|after| task.id > after)).cloned());
+        running.sort_by_key(|task| task.id);
+        running.truncate(limit);
+        Ok(running)
+    }
+
+    async fn ended(&mut self, after: Option<Place>, limit: usize) -> Result<Vec<Ended>, Failure> {
+        self.list_ended(after, limit).await
+    }
+
+    async fn forget(&mut self, places: &[Place]) -> Result<(), Failure> {
+        self.forget_ended(places).await
+    }
+
+    fn pulse(&mut self) {
+        self.pulse = true;
+    }
+
+    async fn commit(mut self) -> Result<(), CommitFailure> {
+        commit::commit(&mut self).await
+    }
+}
+
+impl Drop for PostgresBatch<'_> {
+    fn drop(&mut self) {
+        self.writer.shared.memory().candidates.release(self.number);
+    }
+}
+
+fn is_asked_by(task: &Task, poll: &PollRef) -> bool {
+    task.scope == poll.scope
+        && task.lease().is_some_and(|lease| {
+            lease.owner == poll.owner && lease.poll.as_ref() == Some(&poll.poll)
+        })
+}

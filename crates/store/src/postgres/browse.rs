@@ -1,0 +1,410 @@
+//! Reading beside the writers: each call in one snapshot, in exactly the scope that asks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+use verdict::{Closed, Done, Scope, State, Subject, TaskId, Time};
+
+use super::reads::{Client, Read, as_limit};
+use super::rows::{self, CLOSED, Columns, DONE, ENTRY, REFUSED, SPEC, TASK, id_bytes};
+use super::{Shared, administration, scopes};
+use crate::administration::{ApiKey, AuditFilter, Audited, TenantLimits};
+use crate::browse::Browse;
+use crate::codec::abridge::{self, Payloads};
+use crate::failure::Failure;
+use crate::row::{Entry, Filter, Found, QueueDepth, Refused, TaskKey};
+
+#[derive(Clone)]
+pub struct PostgresBrowse {
+    shared: Arc<Shared>,
+}
+
+impl PostgresBrowse {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    async fn in_scope<T, F, W>(
+        &self,
+        what: &'static str,
+        scope: &Scope,
+        work: W,
+    ) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Read<T>> + Send,
+        W: FnOnce(Client) -> F + Send + 'static,
+    {
+        self.shared.read(what, scopes::setting(scope), work).await
+    }
+
+    async fn in_all<T, F, W>(&self, what: &'static str, work: W) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Read<T>> + Send,
+        W: FnOnce(Client) -> F + Send + 'static,
+    {
+        self.shared.read(what, scopes::ALL.to_owned(), work).await
+    }
+}
+
+/// The tasks with these ids, in this order. One that is neither live nor done is left out: the integrity
+/// check reports it.
+async fn found(client: &Client, ids: &[Vec<u8>]) -> Read<Vec<Found>> {
+    let live = format!(
+        "SELECT {TASK}, {SPEC} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id \
+         WHERE l.id = ANY ($1)"
+    );
+    let done = format!(
+        "SELECT {DONE}, {SPEC} FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id \
+         WHERE d.id = ANY ($1)"
+    );
+    let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&ids, Type::BYTEA_ARRAY)];
+    let (live, done) = futures_util::join!(
+        client.query_typed(&live, &parameters),
+        client.query_typed(&done, &parameters)
+    );
+    let mut found: HashMap<TaskId, Found> = HashMap::new();
+    for row in &live? {
+        let mut columns = Columns::of(row);
+        let task = rows::live_row(&mut columns)?.task;
+        let id = task.id;
+        let spec = rows::spec(&mut columns)?;
+        found.insert(id, Found { subject: Subject::Live(task), spec });
+    }
+    for row in &done? {
+        let mut columns = Columns::of(row);
+        let done = rows::done(&mut columns)?;
+        let id = done.id;
+        let spec = rows::spec(&mut columns)?;
+        found.insert(id, Found { subject: Subject::Done(done), spec });
+    }
+    let place = |id: &Vec<u8>| {
+        let id: [u8; 16] = id.as_slice().try_into().ok()?;
+        found.remove(&TaskId::from_u128(u128::from_be_bytes(id)))
+    };
+    Ok(ids.iter().filter_map(place).collect())
+}
+
+fn ids(rows: &[Row]) -> Read<Vec<Vec<u8>>> {
+    rows.iter().map(|row| Ok(Columns::of(row).take()?)).collect()
+}
+
+async fn find(client: &Client, key: &TaskKey) -> Read<Option<Found>> {
+    let found = found(client, &[id_bytes(key.id).to_vec()]).await?;
+    Ok(found.into_iter().find(|found| found.subject.scope() == Some(&key.scope)))
+}
+
+async fn list(client: &Client, scope: &Scope, filter: &Filter) -> Read<Vec<Found>> {
+    // Without a place to start from, one above every id: so the index is always entered at a place.
+    let before = filter.before.map_or(vec![0xff; 17], |id| id_bytes(id).to_vec());
+    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
+    let queue = filter.queue.as_ref().map(|name| name.as_str());
+    let kind = filter.kind.as_ref().map(|name| name.as_str());
+    let label = filter.label.as_ref().map(|(name, _)| name.as_str());
+    let value = filter.label.as_ref().map(|(_, value)| value.as_str());
+    let state = filter.state.map(State::name);
+    let limit = as_limit(filter.limit);
+    let parameters: [(&(dyn ToSql + Sync), Type); 9] = [
+        (&before, Type::BYTEA),
+        (&tenant, Type::TEXT),
+        (&workspace, Type::TEXT),
+        (&queue, Type::TEXT),
+        (&kind, Type::TEXT),
+        (&label, Type::TEXT),
+        (&value, Type::TEXT),
+        (&state, Type::TEXT),
+        (&limit, Type::INT8),
+    ];
+    let rows = client.query_typed(&list_statement(filter.state), &parameters).await?;
+    found(client, &ids(&rows)?).await
+}
+
+/// Newest first. A filter by state reads only the table that state is in.
+fn list_statement(state: Option<State>) -> String {
+    let states = match state {
+        None => "CROSS JOIN (SELECT $8::text) s",
+        Some(state) if state.is_terminal() => "JOIN tenure.done s ON s.id = i.id AND s.state = $8",
+        Some(_) => "JOIN tenure.live s ON s.id = i.id AND s.state = $8",
+    };
+    format!(
+        "SELECT i.id FROM tenure.inputs i {states} \
+         WHERE i.tenant = $2 AND i.workspace = $3 AND i.id < $1 \
+            AND ($4::text IS NULL OR i.queue = $4) AND ($5::text IS NULL OR i.kind = $5) \
+            AND ($6::text IS NULL OR i.labels::jsonb ->> $6 = $7) \
+         ORDER BY i.tenant DESC, i.workspace DESC, i.id DESC LIMIT $9"
+    )
+}
+
+async fn is_in_scope(client: &Client, key: &TaskKey) -> Read<bool> {
+    let (id, tenant) = (id_bytes(key.id), key.scope.tenant.as_str());
+    let (id, workspace) = (&id[..], key.scope.workspace.as_str());
+    let sql =
+        "SELECT 1 FROM tenure.inputs i WHERE i.id = $1 AND i.tenant = $2 AND i.workspace = $3";
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&id, Type::BYTEA), (&tenant, Type::TEXT), (&workspace, Type::TEXT)];
+    Ok(!client.query_typed(sql, &parameters).await?.is_empty())
+}
+
+async fn attempts(client: &Client, key: &TaskKey) -> Read<Vec<Closed>> {
+    if !is_in_scope(client, key).await? {
+        return Ok(Vec::new());
+    }
+    let id = id_bytes(key.id);
+    let sql =
+        format!("SELECT {CLOSED} FROM tenure.attempts a WHERE a.task = $1 ORDER BY a.attempt");
+    let rows = client.query_typed(&sql, &[(&&id[..], Type::BYTEA)]).await?;
+    rows.iter().map(|row| Ok(rows::closed(key.id, &mut Columns::of(row))?)).collect()
+}
+
+async fn done(client: &Client, id: TaskId) -> Read<Option<Done>> {
+    let sql = format!(
+        "SELECT {DONE} FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id WHERE d.id = $1"
+    );
+    let rows = client.query_typed(&sql, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
+    rows.first().map(|row| Ok(rows::done(&mut Columns::of(row))?)).transpose()
+}
+
+async fn history(client: &Client, key: &TaskKey, after: u32, limit: usize) -> Read<Vec<Entry>> {
+    if !is_in_scope(client, key).await? {
+        return Ok(Vec::new());
+    }
+    let id = id_bytes(key.id);
+    // Entries are numbered far below what the column can hold; what lies above it is after all of them.
+    let (id, after, limit) = (&id[..], i32::try_from(after).unwrap_or(i32::MAX), as_limit(limit));
+    let sql = format!(
+        "SELECT {ENTRY} FROM tenure.history h WHERE h.task = $1 AND h.n > $2 ORDER BY h.n LIMIT $3"
+    );
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&id, Type::BYTEA), (&after, Type::INT4), (&limit, Type::INT8)];
+    let rows = client.query_typed(&sql, &parameters).await?;
+    let entries: Read<Vec<Entry>> =
+        rows.iter().map(|row| Ok(rows::entry(key.id, &mut Columns::of(row))?)).collect();
+    let attempts = attempts(client, key).await?;
+    let done = done(client, key.id).await?;
+    let end = done.as_ref().map(|done| &done.end);
+    let payloads = Payloads { attempts: &attempts, end };
+    Ok(entries?.into_iter().map(|entry| abridge::restore(entry, payloads)).collect())
+}
+
+async fn refused(client: &Client, key: &TaskKey) -> Read<Vec<Refused>> {
+    if !is_in_scope(client, key).await? {
+        return Ok(Vec::new());
+    }
+    let id = id_bytes(key.id);
+    let sql = format!(
+        "SELECT {REFUSED} FROM tenure.refused r WHERE r.task = $1 ORDER BY r.at, r.ord, r.lease"
+    );
+    let rows = client.query_typed(&sql, &[(&&id[..], Type::BYTEA)]).await?;
+    rows.iter().map(|row| Ok(rows::refused(key, &mut Columns::of(row))?)).collect()
+}
+
+async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<QueueDepth>> {
+    let sql = "SELECT l.tenant, l.workspace, l.queue, count(*) FILTER (WHERE l.due <= $1), \
+            count(*) FILTER (WHERE l.due > $1), count(*) FILTER (WHERE l.due IS NULL), \
+            min(l.due) FILTER (WHERE l.due <= $1) \
+        FROM tenure.live l \
+        WHERE ($2::text IS NULL OR l.tenant = $2) AND ($3::text IS NULL OR l.workspace = $3) \
+        GROUP BY l.tenant, l.workspace, l.queue \
+        ORDER BY l.tenant COLLATE \"C\", l.workspace COLLATE \"C\", l.queue COLLATE \"C\"";
+    let tenant = scope.map(|scope| scope.tenant.as_str());
+    let workspace = scope.map(|scope| scope.workspace.as_str());
+    let now = now.millis();
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&now, Type::INT8), (&tenant, Type::TEXT), (&workspace, Type::TEXT)];
+    let rows = client.query_typed(sql, &parameters).await?;
+    let depth = |row: &Row| {
+        let mut columns = Columns::of(row);
+        Ok(QueueDepth {
+            scope: columns.scope()?,
+            queue: columns.name()?,
+            ready: columns.take::<i64>()?.unsigned_abs(),
+            delayed: columns.take::<i64>()?.unsigned_abs(),
+            running: columns.take::<i64>()?.unsigned_abs(),
+            oldest_ready_at: columns.optional_time()?,
+        })
+    };
+    rows.iter().map(depth).collect()
+}
+
+async fn ahead(client: &Client, key: &TaskKey, now: Time, limit: usize) -> Read<usize> {
+    let id = id_bytes(key.id);
+    let (id, tenant) = (&id[..], key.scope.tenant.as_str());
+    let (workspace, now, limit) = (key.scope.workspace.as_str(), now.millis(), as_limit(limit));
+    let sql = "SELECT count(*) FROM ( \
+            SELECT 1 FROM tenure.live mine JOIN tenure.live l \
+                ON (l.tenant, l.workspace, l.queue) = (mine.tenant, mine.workspace, mine.queue) \
+            WHERE mine.id = $1 AND mine.tenant = $2 AND mine.workspace = $3 AND l.due <= $4 \
+                AND l.place < mine.place LIMIT $5) ahead";
+    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
+        (&id, Type::BYTEA),
+        (&tenant, Type::TEXT),
+        (&workspace, Type::TEXT),
+        (&now, Type::INT8),
+        (&limit, Type::INT8),
+    ];
+    let rows = client.query_typed(sql, &parameters).await?;
+    let count: i64 = Columns::of(&rows[0]).take()?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+async fn everything(client: &Client, after: Option<TaskId>, limit: usize) -> Read<Vec<Found>> {
+    let (after, limit) = (after.map_or(Vec::new(), |id| id_bytes(id).to_vec()), as_limit(limit));
+    let sql = "SELECT i.id FROM tenure.inputs i WHERE i.id > $1 \
+        AND (EXISTS (SELECT 1 FROM tenure.live l WHERE l.id = i.id) \
+            OR EXISTS (SELECT 1 FROM tenure.done d WHERE d.id = i.id)) ORDER BY i.id LIMIT $2";
+    let rows = client.query_typed(sql, &[(&after, Type::BYTEA), (&limit, Type::INT8)]).await?;
+    found(client, &ids(&rows)?).await
+}
+
+/// Rows that do not belong together, which no look at a single task would show.
+const STRAYS: [(&str, &str); 7] = [
+    (
+        "submitted tasks are neither live nor done",
+        "SELECT count(*) FROM tenure.inputs i \
+         WHERE NOT EXISTS (SELECT 1 FROM tenure.live l WHERE l.id = i.id) \
+            AND NOT EXISTS (SELECT 1 FROM tenure.done d WHERE d.id = i.id)",
+    ),
+    (
+        "tasks are both live and done",
+        "SELECT count(*) FROM tenure.live JOIN tenure.done USING (id)",
+    ),
+    (
+        "live tasks were never submitted in their scope",
+        "SELECT count(*) FROM tenure.live l WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
+            WHERE (i.id, i.tenant, i.workspace) = (l.id, l.tenant, l.workspace))",
+    ),
+    (
+        "ended tasks were never submitted in their scope",
+        "SELECT count(*) FROM tenure.done d WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
+            WHERE (i.id, i.tenant, i.workspace) = (d.id, d.tenant, d.workspace))",
+    ),
+    (
+        "history entries belong to no task of their scope",
+        "SELECT count(*) FROM tenure.history h WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
+            WHERE (i.id, i.tenant, i.workspace) = (h.task, h.tenant, h.workspace))",
+    ),
+    (
+        "attempts belong to no task of their scope",
+        "SELECT count(*) FROM tenure.attempts a WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
+            WHERE (i.id, i.tenant, i.workspace) = (a.task, a.tenant, a.workspace))",
+    ),
+    (
+        "keys belong to no task of their scope",
+        "SELECT count(*) FROM tenure.keys k WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
+            WHERE (i.id, i.tenant, i.workspace) = (k.task, k.tenant, k.workspace))",
+    ),
+];
+
+async fn integrity(client: &Client) -> Read<Vec<String>> {
+    let mut lines = Vec::new();
+    for (what, sql) in STRAYS {
+        let rows = client.query_typed(sql, &[]).await?;
+        let count: i64 = Columns::of(&rows[0]).take()?;
+        if count > 0 {
+            lines.push(format!("{count} {what}"));
+        }
+    }
+    Ok(lines)
+}
+
+impl Browse for PostgresBrowse {
+    async fn find(&self, key: &TaskKey) -> Result<Option<Found>, Failure> {
+        let key = key.clone();
+        let scope = key.scope.clone();
+        self.in_scope(
+            "finding a task",
+            &scope,
+            move |client| async move { find(&client, &key).await },
+        )
+        .await
+    }
+
+    async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Vec<Found>, Failure> {
+        let (wanted, filter) = (scope.clone(), filter.clone());
+        self.in_scope("listing tasks", scope, move |client| async move {
+            list(&client, &wanted, &filter).await
+        })
+        .await
+    }
+
+    async fn history(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<Entry>, Failure> {
+        let (key, scope) = (key.clone(), &key.scope);
+        self.in_scope("reading a history", scope, move |client| async move {
+            history(&client, &key, after, limit).await
+        })
+        .await
+    }
+
+    async fn attempts(&self, key: &TaskKey) -> Result<Vec<Closed>, Failure> {
+        let (key, scope) = (key.clone(), &key.scope);
+        self.in_scope("reading attempts", scope, move |client| async move {
+            attempts(&client, &key).await
+        })
+        .await
+    }
+
+    async fn refused(&self, key: &TaskKey) -> Result<Vec<Refused>, Failure> {
+        let (key, scope) = (key.clone(), &key.scope);
+        self.in_scope("reading refusals", scope, move |client| async move {
+            refused(&client, &key).await
+        })
+        .await
+    }
+
+    async fn queues(&self, scope: Option<&Scope>) -> Result<Vec<QueueDepth>, Failure> {
+        let (wanted, now) = (scope.cloned(), self.shared.clock.now());
+        let setting = scope.map_or(scopes::ALL.to_owned(), scopes::setting);
+        let read = move |client| async move { queues(&client, wanted.as_ref(), now).await };
+        self.shared.read("counting queues", setting, read).await
+    }
+
+    async fn ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+        let (key, scope, now) = (key.clone(), &key.scope, self.shared.clock.now());
+        self.in_scope("counting what is ahead", scope, move |client| async move {
+            ahead(&client, &key, now, limit).await
+        })
+        .await
+    }
+
+    async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
+        self.in_all(
+            "reading API keys",
+            |client| async move { administration::api_keys(&client).await },
+        )
+        .await
+    }
+
+    async fn tenant_limits(&self) -> Result<Vec<TenantLimits>, Failure> {
+        self.in_all("reading the limits of tenants", |client| async move {
+            administration::tenant_limits(&client).await
+        })
+        .await
+    }
+
+    async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
+        let filter = filter.clone();
+        self.in_all("reading the audit", move |client| async move {
+            administration::audit(&client, &filter).await
+        })
+        .await
+    }
+
+    async fn everything(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Found>, Failure> {
+        self.in_all("reading all tasks", move |client| async move {
+            everything(&client, after, limit).await
+        })
+        .await
+    }
+
+    async fn integrity(&self) -> Result<Vec<String>, Failure> {
+        self.in_all("checking the database", |client| async move { integrity(&client).await }).await
+    }
+}

@@ -1,0 +1,220 @@
+//! Which tasks to try next: a small buffer per queue, in memory.
+//!
+//! Scanning a queue from its head for every grant walks over everything that was taken before, for as
+//! long as any old snapshot keeps it. So tasks are taken by their key, and this says which keys are worth
+//! trying. It holds hints, no truth: whoever takes a task locks its row and looks again.
+//!
+//! Filled by reads that move forward through a queue, corrected by what this process commits, and read again from
+//! the head when a fellow may have changed something: after a hint, and when the last look is old.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use verdict::{Name, Scope, Subject, Task, TaskId, Time};
+
+use super::place::Place;
+use crate::row::Want;
+
+/// How many candidates one read brings. As many tasks may overtake an older one, per coordinator.
+pub(super) const PAGE: usize = 1_024;
+
+/// How many candidates a queue keeps: more are read again when they are needed.
+const LANE_MAX: usize = 4 * PAGE;
+
+/// How many queues are remembered. Beyond that all are forgotten and read again.
+const LANES_MAX: usize = 4_096;
+
+/// How old a look at the head of a queue may be, since a fellow's hint can be lost.
+const LOOK_AGE_MAX: Duration = Duration::from_millis(400);
+
+/// The part of a queue that a poll can use.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct LaneKey {
+    pub(super) scope: Scope,
+    pub(super) queue: Name,
+    /// Sorted; `None` means every kind.
+    pub(super) kinds: Option<Vec<Name>>,
+}
+
+impl LaneKey {
+    /// The lanes of a want, each once.
+    pub(super) fn of(want: &Want) -> Vec<Self> {
+        let mut kinds = want.kinds.clone();
+        if let Some(kinds) = &mut kinds {
+            kinds.sort();
+            kinds.dedup();
+        }
+        let mut queues: Vec<&Name> = want.queues.iter().collect();
+        queues.sort();
+        queues.dedup();
+        let lane = |queue: &Name| Self {
+            scope: want.scope.clone(),
+            queue: queue.clone(),
+            kinds: kinds.clone(),
+        };
+        queues.into_iter().map(lane).collect()
+    }
+
+    pub(super) fn takes(&self, task: &Task) -> bool {
+        task.scope == self.scope
+            && task.queue == self.queue
+            && self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&task.kind))
+    }
+}
+
+struct Lane {
+    places: BTreeSet<Place>,
+    /// How far the table was read; `None` to its end.
+    tail: Option<Place>,
+    /// When time will next make a task of this lane ready.
+    next_due: Option<Time>,
+    read_at: Instant,
+    is_stale: bool,
+}
+
+/// What must be read before a lane can serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refill {
+    Head,
+    After(Place),
+}
+
+/// What one read of a lane found.
+pub(super) struct Page {
+    pub(super) places: Vec<Place>,
+    /// Whether there is nothing behind the last of these.
+    pub(super) is_last: bool,
+    /// Tasks that were delayed and whose time has come; read from the head only.
+    pub(super) matured: Vec<Place>,
+    pub(super) next_due: Option<Time>,
+}
+
+#[derive(Default)]
+pub(super) struct Candidates {
+    lanes: HashMap<LaneKey, Lane>,
+    /// Tasks that a batch of this process has in hand, until it ends.
+    reserved: HashMap<TaskId, u64>,
+}
+
+impl Candidates {
+    /// What to read so that the lane can give `wanted` tasks that `is_free` allows.
+    pub(super) fn needs(
+        &self,
+        key: &LaneKey,
+        now: Time,
+        wanted: usize,
+        is_free: impl Fn(TaskId) -> bool,
+    ) -> Option<Refill> {
+        let Some(lane) = self.lanes.get(key) else { return Some(Refill::Head) };
+        let is_old = lane.is_stale || lane.read_at.elapsed() > LOOK_AGE_MAX;
+        if is_old || lane.next_due.is_some_and(|due| due.has_come(now)) {
+            return Some(Refill::Head);
+        }
+        let free = lane.places.iter().filter(|place| is_free(place.id())).take(wanted).count();
+        (free < wanted).then_some(lane.tail).flatten().map(Refill::After)
+    }
+
+    pub(super) fn fill(&mut self, key: LaneKey, refill: Refill, page: Page, read_at: Instant) {
+        if self.lanes.len() >= LANES_MAX && !self.lanes.contains_key(&key) {
+            self.lanes.clear();
+        }
+        let tail = if page.is_last { None } else { page.places.last().copied() };
+        let places = page.places.into_iter().chain(page.matured);
+        match (refill, self.lanes.get_mut(&key)) {
+            (Refill::After(_), Some(lane)) => {
+                lane.places.extend(places);
+                lane.tail = tail;
+            }
+            (Refill::Head, _) | (Refill::After(_), None) => {
+                let (places, next_due) = (places.collect(), page.next_due);
+                let lane = Lane { places, tail, next_due, read_at, is_stale: false };
+                self.lanes.insert(key, lane);
+            }
+        }
+    }
+
+    /// The first candidates of a lane that `is_free` allows, in order.
+    pub(super) fn heads(
+        &self,
+        key: &LaneKey,
+        max: usize,
+        is_free: impl Fn(TaskId) -> bool,
+    ) -> Vec<Place> {
+        let Some(lane) = self.lanes.get(key) else { return Vec::new() };
+        lane.places.iter().filter(|place| is_free(place.id())).take(max).copied().collect()
+    }
+
+    pub(super) fn is_reserved_by_another(&self, id: TaskId, batch: u64) -> bool {
+        self.reserved.get(&id).is_some_and(|holder| *holder != batch)
+    }
+
+    pub(super) fn reserve(&mut self, ids: impl Iterator<Item = TaskId>, batch: u64) {
+        self.reserved.extend(ids.map(|id| (id, batch)));
+    }
+
+    pub(super) fn release(&mut self, batch: u64) {
+        self.reserved.retain(|_, holder| *holder != batch);
+    }
+
+    /// A candidate that turned out to be nobody's, or another's: not worth trying again.
+    pub(super) fn drop_place(&mut self, key: &LaneKey, place: Place) {
+        if let Some(lane) = self.lanes.get_mut(key) {
+            lane.places.remove(&place);
+        }
+    }
+
+    /// Follows what a batch of this process has committed.
+    pub(super) fn committed(&mut self, subject: &Subject, now: Time) {
+        match subject {
+            Subject::Absent => {}
+            Subject::Done(done) => {
+                let place = Place::new(done.priority, done.id);
+                let of_queue = |key: &LaneKey| key.scope == done.scope && key.queue == done.queue;
+                for (_, lane) in self.lanes.iter_mut().filter(|(key, _)| of_queue(key)) {
+                    lane.places.remove(&place);
+                }
+            }
+            Subject::Live(task) => {
+                for (_, lane) in self.lanes.iter_mut().filter(|(key, _)| key.takes(task)) {
+                    lane.moved(task, now);
+                }
+            }
+        }
+    }
+
+    /// A fellow committed something in these queues.
+    pub(super) fn hinted(&mut self, queues: &[(Scope, Name)]) {
+        for (key, lane) in &mut self.lanes {
+            let named = |(scope, queue): &(Scope, Name)| *scope == key.scope && *queue == key.queue;
+            lane.is_stale |= queues.iter().any(named);
+        }
+    }
+
+    /// Nothing known can be relied on any more.
+    pub(super) fn forget_all(&mut self) {
+        self.lanes.clear();
+    }
+}
+
+impl Lane {
+    fn moved(&mut self, task: &Task, now: Time) {
+        let place = Place::new(task.priority, task.id);
+        match task.claimable_at() {
+            None => drop(self.places.remove(&place)),
+            Some(due) if !due.has_come(now) => {
+                self.places.remove(&place);
+                self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
+            }
+            Some(_) => {
+                if self.tail.is_none_or(|tail| place < tail) {
+                    self.places.insert(place);
+                }
+                while self.places.len() > LANE_MAX {
+                    self.places.pop_last();
+                    self.tail = self.places.last().copied();
+                }
+            }
+        }
+    }
+}

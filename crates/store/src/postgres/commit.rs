@@ -1,0 +1,208 @@
+//! The end of a batch: everything is written, marked and committed, and a lost answer is looked up.
+//!
+//! Each batch that somebody relies on inserts a marker, (committer, number). If the connection is lost after COMMIT
+//! was sent, a void marker of the same number is inserted on a new one: if a real one is there, the batch
+//! is committed; else it never was and never will be. Only if that fails too is the outcome unknown.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::types::{ToSql, Type};
+use verdict::{TaskId, Time};
+
+use super::batch::PostgresBatch;
+use super::own::Expected;
+use super::reads::{Client, Read, set_scopes};
+use super::rows::Columns;
+use super::sheet::Sheet;
+use super::trouble::{Trouble, conflict};
+use super::writes::{self, Sheets};
+use super::{Shared, forgetting};
+use crate::failure::{CommitFailure, Failure, FailureKind};
+
+/// How often, and with which pause, a new connection is tried to look up a lost COMMIT. Together about
+/// as long as a standby needs to take over.
+const LOOKS_MAX: u32 = 40;
+const LOOK_PAUSE: Duration = Duration::from_millis(250);
+
+/// Which batch of which committer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Marker {
+    pub(super) committer: [u8; 16],
+    pub(super) n: i64,
+}
+
+const MARK: &str = "INSERT INTO tenure.batches (committer, n, at) VALUES ($1, $2, $3) \
+    ON CONFLICT (committer, n) DO NOTHING";
+
+pub(super) async fn commit(batch: &mut PostgresBatch<'_>) -> Result<(), CommitFailure> {
+    let is_marked = !batch.forgotten.is_empty()
+        || batch.answers
+        || batch.pulse
+        || batch.has_put_off
+        || !batch.own.is_empty();
+    if !is_marked {
+        // Nothing that anybody could rely on: looked at, found nothing. Locks end with the batch.
+        finish(batch);
+        return Ok(());
+    }
+    let now = batch.read_clock().await.map_err(CommitFailure::RolledBack)?;
+    let marker = batch.writer.next_marker();
+    write(batch, marker, now).await.map_err(CommitFailure::RolledBack)?;
+    let transaction = batch.transaction.take().expect("a batch commits once");
+    let shared = batch.writer.shared.clone();
+    match transaction.commit().await {
+        Ok(Ok(())) => {}
+        Ok(Err(trouble)) if trouble.is_answered() => {
+            return Err(CommitFailure::RolledBack(trouble.while_doing("committing a batch")));
+        }
+        Ok(Err(trouble)) => look_up(shared, marker, trouble).await?,
+        Err(failure) => look_up(shared, marker, Trouble::Failure(failure)).await?,
+    }
+    finish(batch);
+    Ok(())
+}
+
+/// Memory follows what is committed.
+fn finish(batch: &mut PostgresBatch<'_>) {
+    let now = batch.now.unwrap_or_else(|| batch.writer.shared.clock.now());
+    let mut memory = batch.writer.shared.memory();
+    for subject in batch.own.subjects() {
+        memory.candidates.committed(subject, now);
+    }
+    let wakes = batch.own.live().filter_map(|task| task.wakes_at());
+    memory.swept(batch.quiet_until, wakes.min());
+    let leases = batch.own.live().filter(|task| task.lease().is_some());
+    let shortest = leases.map(|task| task.policy.lease).min();
+    drop(memory);
+    batch.writer.note_leases(shortest);
+    let queues: HashSet<_> = batch
+        .own
+        .live()
+        .filter(|task| task.claimable_at().is_some())
+        .map(|task| (task.scope.clone(), task.queue.clone()))
+        .collect();
+    batch.writer.shared.hints.send(queues);
+}
+
+async fn write(batch: &mut PostgresBatch<'_>, marker: Marker, now: Time) -> Result<(), Failure> {
+    let sheets = batch.own.sheets(now, &batch.alarms);
+    let expected = batch.own.expected();
+    let scopes = batch.own.subjects().filter_map(|subject| subject.scope());
+    let setting = batch.scopes.add(scopes);
+    let work = move |client: Client| async move {
+        write_all(&client, setting, &sheets, &expected, marker, now).await
+    };
+    batch.transaction().run("saving decisions", work).await?;
+    let forgotten: Vec<TaskId> = batch.forgotten.iter().copied().collect();
+    if forgotten.is_empty() {
+        return Ok(());
+    }
+    let setting = batch.scopes.all();
+    let work =
+        move |client: Client| async move { forgetting::leave(&client, setting, &forgotten).await };
+    batch.transaction().run("forgetting ended tasks", work).await
+}
+
+/// All statements in one go. The keys come last: only they may wait for another transaction.
+async fn write_all(
+    client: &Client,
+    setting: Option<String>,
+    sheets: &Sheets,
+    expected: &Expected,
+    marker: Marker,
+    now: Time,
+) -> Read<()> {
+    let (set, born, _live, changed, ended, done, attempts, history, refused, mark, keys) = futures_util::join!(
+        set_scopes(client, setting),
+        returned(client, &writes::INPUTS_INSERT, &sheets.inputs),
+        returned(client, &writes::LIVE_INSERT, &sheets.born),
+        returned(client, &writes::LIVE_UPDATE, &sheets.changed),
+        returned(client, &writes::LIVE_DELETE, &sheets.ended),
+        returned(client, &writes::DONE_INSERT, &sheets.done),
+        returned(client, &writes::ATTEMPTS_INSERT, &sheets.attempts),
+        returned(client, &writes::HISTORY_INSERT, &sheets.history),
+        returned(client, &writes::REFUSED_INSERT, &sheets.refused),
+        mark(client, marker, now),
+        returned(client, &writes::KEYS_WRITE, &sheets.keys),
+    );
+    set?;
+    // Whoever was faster is met first here; what follows in the same transaction fails because of it.
+    all_touched(&expected.born, &born?)?;
+    all_touched(&expected.changed, &changed?)?;
+    all_touched(&expected.ended, &ended?)?;
+    for written in [_live, done, attempts, history, refused] {
+        written?;
+    }
+    mark?;
+    all_touched(&expected.keys, &keys?)?;
+    Ok(())
+}
+
+fn all_touched(expected: &[TaskId], touched: &[TaskId]) -> Result<(), Failure> {
+    if expected.len() == touched.len() {
+        return Ok(());
+    }
+    let touched: HashSet<&TaskId> = touched.iter().collect();
+    match expected.iter().find(|id| !touched.contains(id)) {
+        Some(id) => Err(conflict(*id)),
+        None => Ok(()),
+    }
+}
+
+/// Runs a statement over a sheet, unless it is empty. Returns the ids that it returns.
+async fn returned(client: &Client, sql: &str, sheet: &Sheet) -> Read<Vec<TaskId>> {
+    if sheet.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = client.query_typed(sql, &sheet.parameters()).await?;
+    rows.iter().map(|row| Ok(Columns::of(row).task_id()?)).collect()
+}
+
+/// Whether the marker is new. Waits while another transaction is about to write the same one.
+async fn mark(client: &Client, marker: Marker, at: Time) -> Read<bool> {
+    let (committer, at) = (&marker.committer[..], at.millis());
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&committer, Type::BYTEA), (&marker.n, Type::INT8), (&at, Type::INT8)];
+    Ok(client.execute_typed(MARK, &parameters).await? == 1)
+}
+
+/// The time of a marker that stands for a batch which never was.
+const VOID: i64 = -1;
+
+/// Whether the batch with this marker is committed. If not, it never will be: its marker is taken now.
+async fn is_committed(client: &Client, marker: Marker) -> Read<bool> {
+    mark(client, marker, Time::from_millis(VOID)).await?;
+    let committer = &marker.committer[..];
+    let sql = "SELECT at FROM tenure.batches WHERE committer = $1 AND n = $2";
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&committer, Type::BYTEA), (&marker.n, Type::INT8)];
+    let rows = client.query_typed(sql, &parameters).await?;
+    let at: Option<i64> = rows.first().map(|row| Columns::of(row).take()).transpose()?;
+    Ok(at.is_some_and(|at| at != VOID))
+}
+
+/// Finds out what became of a COMMIT whose answer was lost.
+async fn look_up(shared: Arc<Shared>, marker: Marker, lost: Trouble) -> Result<(), CommitFailure> {
+    tracing::warn!(?lost, "the answer to a COMMIT was lost; looking up what became of it");
+    let mut last = lost.while_doing("committing a batch");
+    for _ in 0..LOOKS_MAX {
+        let look = move |client: Client| async move { is_committed(&client, marker).await };
+        match shared.in_own_transaction("looking up a batch", look).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => {
+                let what = "the connection was lost and the batch was not committed";
+                let kind = FailureKind::Conflict(TaskId::from_u128(0));
+                return Err(CommitFailure::RolledBack(Failure::new(kind, what).because(last)));
+            }
+            Err(CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure)) => {
+                last = failure;
+            }
+        }
+        tokio::time::sleep(LOOK_PAUSE).await;
+    }
+    shared.memory().candidates.forget_all();
+    let what = "the connection was lost while committing, and the database cannot be asked";
+    Err(CommitFailure::Unknown(Failure::new(FailureKind::Unavailable, what).because(last)))
+}

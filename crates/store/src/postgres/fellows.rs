@@ -1,0 +1,122 @@
+//! Who works on the store: one row per writer, for operators. Nothing is decided by it.
+
+use std::sync::Arc;
+
+use tokio_postgres::types::{ToSql, Type};
+use verdict::{RULES_VERSION, Text, Time};
+
+use super::Shared;
+use super::opening::RANDOM_ID;
+use super::reads::{Client, Read};
+use super::rows::Columns;
+use super::scopes;
+use crate::failure::{CommitFailure, Failure};
+
+/// How many of the last coordinators are shown.
+const SHOWN_MAX: i64 = 200;
+
+/// A coordinator's writer, as others see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fellow {
+    pub name: Text,
+    pub version: Text,
+    /// The version of the rules it decides by.
+    pub rules: u32,
+    pub started_at: Time,
+    /// When it last said that it is there.
+    pub seen_at: Time,
+    /// When it said that it is leaving.
+    pub stopped_at: Option<Time>,
+    pub last_commit_at: Option<Time>,
+    /// The database's time at which this was read.
+    pub read_at: Time,
+}
+
+/// Registers a writer, and gives it the id that its batches are marked with.
+pub(super) async fn join(shared: &Arc<Shared>) -> Result<[u8; 16], Failure> {
+    let (name, now) = (shared.name.clone(), shared.clock.now().millis());
+    let write = move |client: Client| async move {
+        let (version, rules) = (env!("CARGO_PKG_VERSION"), RULES_VERSION as i32);
+        let parameters: [(&(dyn ToSql + Sync), Type); 4] =
+            [(&name, Type::TEXT), (&version, Type::TEXT), (&rules, Type::INT4), (&now, Type::INT8)];
+        let sql = format!(
+            "INSERT INTO tenure.committers (committer, name, version, rules, started_at, seen_at) \
+             VALUES ({RANDOM_ID}, $1, $2, $3, $4, $4) RETURNING committer"
+        );
+        let rows = client.query_typed(&sql, &parameters).await?;
+        Ok(Columns::of(&rows[0]).sixteen()?.to_be_bytes())
+    };
+    let joined = shared.in_own_transaction("joining the other coordinators", write).await;
+    joined.map_err(|failure| match failure {
+        CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure) => failure,
+    })
+}
+
+/// How many markers of a writer stay: the last one counts, the others are for whoever looks.
+const MARKERS_KEPT: i64 = 100;
+
+/// Says that these writers are there, and clears away their old markers.
+pub(super) async fn say_present(
+    client: &tokio_postgres::Client,
+    committers: &[[u8; 16]],
+    now: Time,
+) -> Result<(), tokio_postgres::Error> {
+    let (ids, now): (Vec<&[u8]>, i64) =
+        (committers.iter().map(|id| &id[..]).collect(), now.millis());
+    let present = "UPDATE tenure.committers SET seen_at = $2 WHERE committer = ANY ($1)";
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&ids, Type::BYTEA_ARRAY), (&now, Type::INT8)];
+    client.execute_typed(present, &parameters).await?;
+    let clear = "DELETE FROM tenure.batches b WHERE b.committer = ANY ($1) AND b.n < \
+        (SELECT max(m.n) FROM tenure.batches m WHERE m.committer = b.committer) - $2";
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&ids, Type::BYTEA_ARRAY), (&MARKERS_KEPT, Type::INT8)];
+    client.execute_typed(clear, &parameters).await?;
+    Ok(())
+}
+
+/// Says that a writer leaves. Best effort: its silence says the same, later.
+async fn say_gone(client: &Client, committer: [u8; 16], now: Time) -> Read<()> {
+    let (committer, now) = (&committer[..], now.millis());
+    let sql = "UPDATE tenure.committers SET seen_at = $2, stopped_at = $2 WHERE committer = $1";
+    client.execute_typed(sql, &[(&committer, Type::BYTEA), (&now, Type::INT8)]).await?;
+    Ok(())
+}
+
+pub(super) fn leave(shared: &Arc<Shared>, committer: [u8; 16]) {
+    let (shared, now) = (shared.clone(), shared.clock.now());
+    let runtime = shared.runtime.clone();
+    runtime.spawn(async move {
+        let write = move |client: Client| async move { say_gone(&client, committer, now).await };
+        if let Err(failure) = shared.in_own_transaction("leaving the coordinators", write).await {
+            tracing::debug!(error = %failure, "the database was not told that this writer left");
+        }
+    });
+}
+
+pub(super) async fn list(shared: &Arc<Shared>) -> Result<Vec<Fellow>, Failure> {
+    let read_at = shared.clock.now();
+    shared
+        .read("listing coordinators", scopes::ALL.to_owned(), move |client| async move {
+            let sql = "SELECT c.name, c.version, c.rules, c.started_at, c.seen_at, c.stopped_at, \
+                (SELECT b.at FROM tenure.batches b WHERE b.committer = c.committer AND b.at >= 0 \
+                    ORDER BY b.n DESC LIMIT 1) \
+                FROM tenure.committers c ORDER BY c.started_at DESC, c.committer LIMIT $1";
+            let rows = client.query_typed(sql, &[(&SHOWN_MAX, Type::INT8)]).await?;
+            let read = |row: &tokio_postgres::Row| {
+                let mut columns = Columns::of(row);
+                Ok(Fellow {
+                    name: columns.take::<&str>()?.into(),
+                    version: columns.take::<&str>()?.into(),
+                    rules: columns.count()?,
+                    started_at: columns.time()?,
+                    seen_at: columns.time()?,
+                    stopped_at: columns.optional_time()?,
+                    last_commit_at: columns.optional_time()?,
+                    read_at,
+                })
+            };
+            rows.iter().map(read).collect()
+        })
+        .await
+}

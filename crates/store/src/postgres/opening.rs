@@ -1,0 +1,318 @@
+//! Opening a store: connect, bring the schema to this version, check that scopes are kept apart, and
+//! find out what a commit will be worth.
+
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Config, NoTls};
+use verdict::Time;
+
+use super::rows::Columns;
+use super::trouble::{self, Trouble};
+use super::{Missing, Options, scopes};
+use crate::failure::{Failure, FailureKind};
+
+/// Connections for batches: one each for two writers, one to look up a lost commit, one to spare.
+const WRITE_CONNECTIONS_MAX: usize = 4;
+/// Connections for reading: more would only take the writers' share of the database.
+const READ_CONNECTIONS_MAX: usize = 4;
+/// How long to wait for a connection, new or from the pool.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a migration is tried again because a fellow started at the same moment.
+const MIGRATION_TRIES: usize = 5;
+
+/// In order; a step that was released is never edited.
+const MIGRATIONS: &[(&str, &str)] = &[("tasks", include_str!("migrations/V1__tasks.sql"))];
+
+/// Sixteen random bytes, drawn by the database: nothing in this process is random.
+pub(super) const RANDOM_ID: &str = "decode(replace(gen_random_uuid()::text, '-', ''), 'hex')";
+
+pub(super) struct Parts {
+    pub(super) config: Config,
+    pub(super) pool: Pool,
+    pub(super) readers: Pool,
+    pub(super) header: Header,
+    pub(super) durability: Durability,
+}
+
+pub(super) struct Header {
+    pub(super) epoch: u32,
+    pub(super) last_commit_at: Option<Time>,
+    /// The database's clock.
+    pub(super) clock: Time,
+    /// A name for this opening that no other has.
+    pub(super) instance: String,
+}
+
+/// What the database says about how durable an acknowledged commit is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Durability {
+    pub server: String,
+    pub fsync: bool,
+    pub full_page_writes: bool,
+    /// `on`, `off`, `local`, `remote_write` or `remote_apply`.
+    pub synchronous_commit: String,
+    /// Which standbys a commit waits for; empty for none.
+    pub synchronous_standbys: String,
+}
+
+impl Durability {
+    /// What an acknowledgement does not survive, in sentences; empty when it survives all of it.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if !self.fsync || !self.full_page_writes {
+            warnings.push(
+                "the database does not wait for its disk (fsync or full_page_writes is off): \
+                 a crash of its machine can lose acknowledged work and damage the database"
+                    .to_owned(),
+            );
+        }
+        if self.synchronous_commit == "off" {
+            warnings.push(
+                "synchronous_commit is off: a crash of the database can lose work that was acknowledged \
+                 in the last moments"
+                    .to_owned(),
+            );
+        }
+        if self.synchronous_standbys.is_empty() || self.synchronous_commit == "local" {
+            warnings.push(
+                "no commit waits for a standby: a failover to one can lose acknowledged work; \
+                 set synchronous_standby_names where that matters"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure> {
+    let config = configure(url, options)?;
+    let pool = pool_of(&config, WRITE_CONNECTIONS_MAX)?;
+    let readers = pool_of(&config, READ_CONNECTIONS_MAX)?;
+    let mut client = pool.get().await.map_err(unreachable_database)?;
+    let client: &mut Client = &mut client;
+    migrate(client, options.missing).await?;
+    check_scopes(client).await.map_err(|trouble| trouble.while_doing("checking the scopes"))?;
+    let header =
+        header(client).await.map_err(|trouble| trouble.while_doing("reading the header"))?;
+    let durability =
+        durability(client).await.map_err(|trouble| trouble.while_doing("reading the settings"))?;
+    Ok(Parts { config, pool, readers, header, durability })
+}
+
+fn configure(url: &str, options: &Options) -> Result<Config, Failure> {
+    let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+        Failure::new(FailureKind::Closed, "the store's address is not one of PostgreSQL's")
+            .because(error)
+    })?;
+    config
+        .application_name(format!("tenure {}", options.name))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .keepalives_idle(Duration::from_secs(10))
+        .tcp_user_timeout(Duration::from_secs(20))
+        // Of several hosts only the one that takes writes: so a failover is followed.
+        .target_session_attrs(TargetSessionAttrs::ReadWrite);
+    Ok(config)
+}
+
+fn pool_of(config: &Config, size: usize) -> Result<Pool, Failure> {
+    // A connection comes back only after its transaction has ended, so that being open is enough.
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    Pool::builder(Manager::from_config(config.clone(), NoTls, recycling))
+        .max_size(size)
+        .runtime(Runtime::Tokio1)
+        .wait_timeout(Some(CONNECT_TIMEOUT))
+        .create_timeout(Some(CONNECT_TIMEOUT))
+        .recycle_timeout(Some(CONNECT_TIMEOUT))
+        .build()
+        .map_err(|error| {
+            Failure::new(FailureKind::Closed, "no pool of connections can be made").because(error)
+        })
+}
+
+fn unreachable_database(error: deadpool_postgres::PoolError) -> Failure {
+    let failure = trouble::no_connection(error);
+    let what = "the database cannot be reached; check address, user and password".to_owned();
+    Failure { kind: FailureKind::Closed, what, ..failure }
+}
+
+async fn migrate(client: &mut Client, missing: Missing) -> Result<(), Failure> {
+    if missing == Missing::Refuse
+        && stored_version(client)
+            .await
+            .map_err(|it| it.while_doing("looking for a store"))?
+            .is_none()
+    {
+        let what = "this database has no store; start `tenure serve` on it once";
+        return Err(Failure::new(FailureKind::Closed, what));
+    }
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match migrate_once(client).await {
+            Ok(()) => return Ok(()),
+            Err(Trouble::Sql(error)) if tries < MIGRATION_TRIES && is_race(&error) => {}
+            Err(Trouble::Sql(error)) => {
+                let what = match error.code() {
+                    Some(&SqlState::INSUFFICIENT_PRIVILEGE) => NO_PRIVILEGE,
+                    _ => "the database cannot be brought to this version",
+                };
+                return Err(Failure::new(FailureKind::Closed, what).because(error));
+            }
+            Err(Trouble::Failure(failure)) => return Err(failure),
+        }
+    }
+}
+
+const NO_PRIVILEGE: &str = "the database's user may not prepare it; as an administrator run \
+    CREATE ROLE tenure_rows NOLOGIN; GRANT tenure_rows TO the user; \
+    GRANT CREATE ON DATABASE … TO the user; then start again";
+
+/// Two that start at once meet in the catalogue, which has no IF NOT EXISTS that waits.
+fn is_race(error: &tokio_postgres::Error) -> bool {
+    let raced = [
+        SqlState::UNIQUE_VIOLATION,
+        SqlState::DUPLICATE_SCHEMA,
+        SqlState::DUPLICATE_TABLE,
+        SqlState::DUPLICATE_OBJECT,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+    ];
+    error.code().is_some_and(|code| raced.contains(code))
+        || error.to_string().contains("tuple concurrently updated")
+}
+
+/// The role that does not own the tables, so that the policies hold for it.
+const ROLE: &str = "DO $$ BEGIN \
+    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'tenure_rows') THEN \
+        CREATE ROLE tenure_rows NOLOGIN; \
+    END IF; \
+    IF NOT pg_has_role(current_user, 'tenure_rows', 'MEMBER') THEN \
+        EXECUTE format('GRANT tenure_rows TO %I', current_user); \
+    END IF; \
+    END $$";
+
+/// All missing steps in one transaction, under a lock, so that they are taken once and whole.
+async fn migrate_once(client: &mut Client) -> Result<(), Trouble> {
+    if stored_version(client).await? == Some(MIGRATIONS.len() as i64) {
+        return Ok(());
+    }
+    client.batch_execute(ROLE).await?;
+    let transaction = client.transaction().await?;
+    transaction
+        .batch_execute(
+            "CREATE SCHEMA IF NOT EXISTS tenure; \
+             CREATE TABLE IF NOT EXISTS tenure.migrations \
+                (version bigint PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL \
+                 DEFAULT now()); \
+             LOCK TABLE tenure.migrations IN EXCLUSIVE MODE",
+        )
+        .await?;
+    let row = transaction
+        .query_one("SELECT coalesce(max(version), 0) FROM tenure.migrations", &[])
+        .await?;
+    let stored: i64 = row.try_get(0)?;
+    let known = MIGRATIONS.len() as i64;
+    if stored > known {
+        let what = format!(
+            "the database has format {stored} and this Tenure knows formats up to {known}; \
+             start the newer Tenure that wrote it"
+        );
+        return Err(Failure::new(FailureKind::Closed, what).into());
+    }
+    for (version, (name, sql)) in
+        (1_i64..).zip(MIGRATIONS).skip(usize::try_from(stored).unwrap_or(0))
+    {
+        transaction.batch_execute(sql).await?;
+        let insert = "INSERT INTO tenure.migrations (version, name) VALUES ($1, $2)";
+        transaction.execute_typed(insert, &[(&version, Type::INT8), (name, Type::TEXT)]).await?;
+    }
+    if stored == 0 {
+        let insert =
+            format!("INSERT INTO tenure.meta (one, store_id, epoch) VALUES (1, {RANDOM_ID}, 1)");
+        transaction.batch_execute(&insert).await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+async fn stored_version(client: &Client) -> Result<Option<i64>, Trouble> {
+    let known = client.query_typed("SELECT to_regclass('tenure.migrations')::text", &[]).await?;
+    if known[0].try_get::<_, Option<&str>>(0)?.is_none() {
+        return Ok(None);
+    }
+    let rows = client.query_typed("SELECT max(version) FROM tenure.migrations", &[]).await?;
+    Ok(rows[0].try_get(0)?)
+}
+
+/// Writes a row, and insists that whoever names no scope does not see it. Leaves nothing behind.
+async fn check_scopes(client: &mut Client) -> Result<(), Trouble> {
+    let transaction = client.transaction().await?;
+    transaction.batch_execute("SET LOCAL ROLE tenure_rows").await?;
+    let probe = scopes::setting(&verdict::Scope::new("tenure.probe", "tenure.probe"));
+    let set = async |setting: &str| {
+        transaction.query_typed(scopes::SET, &[(&setting, Type::TEXT)]).await.map(drop)
+    };
+    set(&probe).await?;
+    transaction
+        .batch_execute(
+            "INSERT INTO tenure.inputs (id, tenant, workspace, queue, kind, priority, created_at, \
+                fingerprint, input) VALUES ('\\x00000000000000000000000000000000', 'tenure.probe', \
+                'tenure.probe', 'probe', 'probe', 0, 0, decode(repeat('00', 32), 'hex'), '{}')",
+        )
+        .await?;
+    set("").await?;
+    for table in
+        ["inputs", "live", "done", "attempts", "history", "refused", "keys", "api_keys", "audit"]
+    {
+        let rows = transaction.query(&format!("SELECT 1 FROM tenure.{table} LIMIT 1"), &[]).await?;
+        if !rows.is_empty() {
+            let what = format!(
+                "a query that names no scope sees rows of tenure.{table}: row-level security is not in force"
+            );
+            return Err(Failure::new(FailureKind::Closed, what).into());
+        }
+    }
+    set(&probe).await?;
+    let seen = transaction.query("SELECT 1 FROM tenure.inputs", &[]).await?.len();
+    transaction.rollback().await?;
+    if seen != 1 {
+        let what = "a query that names its scope does not see exactly its own rows";
+        return Err(Failure::new(FailureKind::Closed, what).into());
+    }
+    Ok(())
+}
+
+/// The epoch, the last commit of any committer, and the clock.
+async fn header(client: &Client) -> Result<Header, Trouble> {
+    let sql = "SELECT m.epoch, (SELECT max(last.at) FROM tenure.committers c CROSS JOIN LATERAL \
+            (SELECT b.at FROM tenure.batches b WHERE b.committer = c.committer AND b.at >= 0 \
+             ORDER BY b.n DESC LIMIT 1) last), \
+        floor(extract(epoch FROM clock_timestamp()) * 1000)::int8, gen_random_uuid()::text FROM tenure.meta m";
+    let rows = client.query_typed(sql, &[]).await?;
+    let mut columns = Columns::of(&rows[0]);
+    Ok(Header {
+        epoch: columns.count()?,
+        last_commit_at: columns.optional_time()?,
+        clock: columns.time()?,
+        instance: columns.take()?,
+    })
+}
+
+async fn durability(client: &Client) -> Result<Durability, Trouble> {
+    let sql = "SELECT current_setting('server_version'), current_setting('fsync'), \
+        current_setting('full_page_writes'), current_setting('synchronous_commit'), \
+        current_setting('synchronous_standby_names')";
+    let rows = client.query_typed(sql, &[]).await?;
+    let mut columns = Columns::of(&rows[0]);
+    Ok(Durability {
+        server: columns.take()?,
+        fsync: columns.take::<&str>()? == "on",
+        full_page_writes: columns.take::<&str>()? == "on",
+        synchronous_commit: columns.take()?,
+        synchronous_standbys: columns.take()?,
+    })
+}

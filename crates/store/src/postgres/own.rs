@@ -1,0 +1,212 @@
+//! What a batch saved: it lies over what is committed until the commit writes all of it at once.
+
+use std::collections::{BTreeMap, HashMap};
+
+use verdict::{Closed, Subject, Task, TaskId, Time};
+
+use super::trouble::{conflict, invalid};
+use super::writes::{self, Guard, Named, Sheets};
+use crate::failure::Failure;
+use crate::row::{Change, Entry, Held, Key, Refused, Spec};
+
+/// One task that this batch created or changed.
+pub(super) struct Own {
+    pub(super) subject: Subject,
+    /// With a task that this batch created.
+    pub(super) spec: Option<Spec>,
+    /// What the table must still say; `None` for a new task.
+    guard: Option<Guard>,
+    closed: Vec<Closed>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Default)]
+pub(super) struct OwnRows {
+    tasks: HashMap<TaskId, Own>,
+    /// In the order in which they were first saved, which is the order of arrival.
+    order: Vec<TaskId>,
+    pub(super) keys: BTreeMap<Key, Held>,
+    /// Whom each key belonged to when this batch first looked.
+    pub(super) seen_keys: HashMap<Key, Option<TaskId>>,
+    refused: Vec<Refused>,
+}
+
+impl OwnRows {
+    pub(super) fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.refused.is_empty()
+    }
+
+    pub(super) fn get(&self, id: TaskId) -> Option<&Own> {
+        self.tasks.get(&id)
+    }
+
+    pub(super) fn contains(&self, id: TaskId) -> bool {
+        self.tasks.contains_key(&id)
+    }
+
+    pub(super) fn subjects(&self) -> impl Iterator<Item = &Subject> {
+        self.order.iter().filter_map(|id| self.tasks.get(id)).map(|own| &own.subject)
+    }
+
+    /// The live tasks among them.
+    pub(super) fn live(&self) -> impl Iterator<Item = &Task> {
+        self.subjects().filter_map(Subject::live)
+    }
+
+    pub(super) fn closed(&self, id: TaskId) -> &[Closed] {
+        self.tasks.get(&id).map_or(&[], |own| &own.closed)
+    }
+
+    pub(super) fn save(&mut self, change: Change) -> Result<(), Failure> {
+        let id = named(&change.after)?.id;
+        if change.spec.is_some() != change.before.is_none() {
+            return Err(invalid("a spec comes with a new task and only then"));
+        }
+        if change.closed.iter().any(|closed| closed.task != id) {
+            return Err(invalid("an attempt of another task"));
+        }
+        match self.tasks.get_mut(&id) {
+            Some(own) => own.save(id, change),
+            None => self.begin(id, change),
+        }
+    }
+
+    /// The first change of a task in this batch.
+    fn begin(&mut self, id: TaskId, change: Change) -> Result<(), Failure> {
+        let Change { before, after, spec, closed, entries } = change;
+        let first = entries.first().map(|entry| entry.n);
+        check_numbers(&entries, first.unwrap_or(1))?;
+        if before.is_none() && first != Some(1) {
+            return Err(invalid("a new task begins its history"));
+        }
+        if let (Some(text), Some(scope)) =
+            (spec.as_ref().and_then(|it| it.key.clone()), after.scope())
+        {
+            let key = Key { scope: scope.clone(), text };
+            let fingerprint = spec.as_ref().expect("it has a key").fingerprint;
+            self.keys.insert(key, Held { task: id, fingerprint });
+        }
+        let guard = before.map(|before| Guard { before, entries_before: first.map(|n| n - 1) });
+        self.tasks.insert(id, Own { subject: after, spec, guard, closed, entries });
+        self.order.push(id);
+        Ok(())
+    }
+
+    pub(super) fn refuse(&mut self, refused: Vec<Refused>) {
+        self.refused.extend(refused);
+    }
+
+    /// Everything as rows. `alarms` says what the table's alarms are.
+    pub(super) fn sheets(&self, now: Time, alarms: &HashMap<TaskId, Time>) -> Sheets {
+        let mut sheets = Sheets::new();
+        for id in &self.order {
+            let own = self.tasks.get(id).expect("what is ordered is there");
+            own.write(&mut sheets, now, alarms.get(id).copied());
+        }
+        self.refused.iter().for_each(|refused| writes::refused(&mut sheets.refused, refused));
+        for (key, held) in &self.keys {
+            let seen = self.seen_keys.get(key).copied().flatten();
+            writes::key(&mut sheets.keys, key, held, seen);
+        }
+        sheets
+    }
+
+    /// Ids of tasks that are new, changed and ended: what their statements must touch.
+    pub(super) fn expected(&self) -> Expected {
+        let mut expected = Expected::default();
+        for (id, own) in &self.tasks {
+            match (&own.guard, &own.subject) {
+                (None, _) => expected.born.push(*id),
+                (Some(_), Subject::Live(_)) => expected.changed.push(*id),
+                (Some(_), _) => expected.ended.push(*id),
+            }
+        }
+        expected.keys = self.keys.values().map(|held| held.task).collect();
+        expected
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Expected {
+    pub(super) born: Vec<TaskId>,
+    pub(super) changed: Vec<TaskId>,
+    pub(super) ended: Vec<TaskId>,
+    pub(super) keys: Vec<TaskId>,
+}
+
+impl Own {
+    /// A later change of the same task in the same batch.
+    fn save(&mut self, id: TaskId, change: Change) -> Result<(), Failure> {
+        let current = self.subject.live().map(|task| task.revision);
+        if current.is_none() || change.before != current {
+            return Err(conflict(id));
+        }
+        let next = self
+            .entries
+            .last()
+            .map_or_else(|| change.entries.first().map_or(1, |entry| entry.n), |entry| entry.n + 1);
+        check_numbers(&change.entries, next)?;
+        if let (Some(guard), None) = (&mut self.guard, self.entries.first()) {
+            guard.entries_before = change.entries.first().map(|entry| entry.n - 1);
+        }
+        let known = |attempt| self.closed.iter().any(|closed| closed.attempt == attempt);
+        if change.closed.iter().any(|closed| known(closed.attempt)) {
+            return Err(invalid("an attempt that was closed before"));
+        }
+        self.subject = change.after;
+        self.closed.extend(change.closed);
+        self.entries.extend(change.entries);
+        Ok(())
+    }
+
+    fn write(&self, sheets: &mut Sheets, now: Time, alarm: Option<Time>) {
+        let task = named(&self.subject).expect("what is saved exists");
+        if let (None, Some(spec)) = (self.guard, &self.spec) {
+            let policy = self.subject.live().map(|task| &task.policy);
+            writes::input(&mut sheets.inputs, task, policy, spec);
+        }
+        match (&self.subject, self.guard) {
+            (Subject::Live(live), None) => {
+                writes::live(&mut sheets.born, live, now, live.wakes_at(), None);
+            }
+            (Subject::Live(live), Some(guard)) => {
+                let alarm_at = alarm_for(live, alarm);
+                writes::live(&mut sheets.changed, live, now, alarm_at, Some(guard));
+            }
+            (Subject::Done(done), guard) => {
+                if let Some(guard) = guard {
+                    writes::ended(&mut sheets.ended, done.id, &done.scope, guard);
+                }
+                writes::done(&mut sheets.done, done);
+            }
+            (Subject::Absent, _) => unreachable!("what is saved exists"),
+        }
+        for closed in &self.closed {
+            writes::attempt(&mut sheets.attempts, task.scope, closed);
+        }
+        for entry in &self.entries {
+            writes::entry(&mut sheets.history, task.id, task.scope, entry);
+        }
+    }
+}
+
+/// An alarm that rings before the task wakes may stay: then the row keeps its place in every index.
+fn alarm_for(task: &Task, alarm: Option<Time>) -> Option<Time> {
+    let wakes_at = task.wakes_at()?;
+    Some(alarm.filter(|alarm| *alarm <= wakes_at).unwrap_or(wakes_at))
+}
+
+fn check_numbers(entries: &[Entry], first: u32) -> Result<(), Failure> {
+    if entries.iter().zip(first..).any(|(entry, n)| entry.n != n) {
+        return Err(invalid("a history entry out of order"));
+    }
+    Ok(())
+}
+
+fn named(after: &Subject) -> Result<Named<'_>, Failure> {
+    match after {
+        Subject::Live(task) => Ok(Named::live(task)),
+        Subject::Done(done) => Ok(Named::done(done)),
+        Subject::Absent => Err(invalid("a change that leaves no task")),
+    }
+}

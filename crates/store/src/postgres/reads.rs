@@ -1,0 +1,378 @@
+//! Reading tasks, inside a batch and beside it. Statements only.
+
+use std::sync::{Arc, LazyLock};
+
+use deadpool_postgres::Object;
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+use verdict::{Closed, Done, LeaseId, Scope, TaskId, Time};
+
+use super::place::Place;
+use super::rows::{self, CLOSED, Columns, DONE, LiveRow, SPEC, TASK, id_bytes};
+use super::scopes;
+use super::trouble::Trouble;
+use crate::row::{Held, Key, PollRef, Ready, Spec, TaskKey};
+
+pub(super) type Client = Arc<Object>;
+pub(super) type Read<T> = Result<T, Trouble>;
+
+/// Sets the scopes if they changed. Sent in one go with the statements that need them.
+pub(super) async fn set_scopes(client: &Client, setting: Option<String>) -> Read<()> {
+    if let Some(setting) = setting {
+        client.query_typed(scopes::SET, &[(&setting, Type::TEXT)]).await?;
+    }
+    Ok(())
+}
+
+/// Keys as three columns.
+pub(super) struct Keys {
+    tenants: Vec<String>,
+    workspaces: Vec<String>,
+    ids: Vec<Vec<u8>>,
+}
+
+impl Keys {
+    pub(super) fn of<'k>(keys: impl Iterator<Item = &'k TaskKey>) -> Self {
+        let mut columns = Self { tenants: Vec::new(), workspaces: Vec::new(), ids: Vec::new() };
+        for key in keys {
+            columns.tenants.push(key.scope.tenant.as_str().to_owned());
+            columns.workspaces.push(key.scope.workspace.as_str().to_owned());
+            columns.ids.push(id_bytes(key.id).to_vec());
+        }
+        columns
+    }
+
+    fn parameters(&self) -> [(&(dyn ToSql + Sync), Type); 3] {
+        [
+            (&self.tenants, Type::TEXT_ARRAY),
+            (&self.workspaces, Type::TEXT_ARRAY),
+            (&self.ids, Type::BYTEA_ARRAY),
+        ]
+    }
+}
+
+/// Whether to wait for a row that another transaction has locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    Skip,
+    Wait,
+}
+
+macro_rules! from_keys {
+    ($columns:expr, $joins:literal) => {
+        format!(
+            concat!(
+                "SELECT {} FROM unnest($1::text[], $2::text[], $3::bytea[]) AS u(tenant, workspace, id) ",
+                $joins
+            ),
+            $columns
+        )
+    };
+}
+
+static LOCK: LazyLock<String> = LazyLock::new(|| {
+    from_keys!(
+        TASK,
+        "JOIN tenure.live l ON l.id = u.id AND l.tenant = u.tenant AND l.workspace = u.workspace \
+         JOIN tenure.inputs i ON i.id = l.id ORDER BY l.id FOR UPDATE OF l"
+    )
+});
+static LOCK_SKIPPING: LazyLock<String> = LazyLock::new(|| format!("{} SKIP LOCKED", *LOCK));
+static PRESENT: LazyLock<String> = LazyLock::new(|| {
+    from_keys!(
+        "l.id",
+        "JOIN tenure.live l ON l.id = u.id AND l.tenant = u.tenant AND l.workspace = u.workspace"
+    )
+});
+static ENDED: LazyLock<String> = LazyLock::new(|| {
+    from_keys!(
+        DONE,
+        "JOIN tenure.done d ON d.id = u.id AND d.tenant = u.tenant AND d.workspace = u.workspace \
+         JOIN tenure.inputs i ON i.id = d.id"
+    )
+});
+
+/// Locks live tasks; without patience those of others are passed over.
+pub(super) async fn lock(client: &Client, keys: &Keys, patience: Patience) -> Read<Vec<LiveRow>> {
+    let sql = match patience {
+        Patience::Skip => &*LOCK_SKIPPING,
+        Patience::Wait => &*LOCK,
+    };
+    let rows = client.query_typed(sql, &keys.parameters()).await?;
+    live_rows(&rows)
+}
+
+/// Which of these tasks are live, whoever has them locked.
+pub(super) async fn present(client: &Client, keys: &Keys) -> Read<Vec<TaskId>> {
+    let rows = client.query_typed(&PRESENT, &keys.parameters()).await?;
+    rows.iter().map(|row| Ok(Columns::of(row).task_id()?)).collect()
+}
+
+pub(super) async fn ended(client: &Client, keys: &Keys) -> Read<Vec<Done>> {
+    let rows = client.query_typed(&ENDED, &keys.parameters()).await?;
+    rows.iter().map(|row| Ok(rows::done(&mut Columns::of(row))?)).collect()
+}
+
+fn live_rows(rows: &[Row]) -> Read<Vec<LiveRow>> {
+    rows.iter().map(|row| Ok(rows::live_row(&mut Columns::of(row))?)).collect()
+}
+
+/// The database's clock. Asked for behind the locks.
+pub(super) async fn clock(client: &Client) -> Read<Time> {
+    let sql = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8";
+    let rows = client.query_typed(sql, &[]).await?;
+    Ok(Columns::of(&rows[0]).time()?)
+}
+
+static ATTEMPTS_BY_LEASE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT a.task, {CLOSED} FROM unnest($1::bytea[], $2::bytea[]) AS u(task, lease) \
+         JOIN tenure.attempts a ON a.task = u.task AND a.lease = u.lease"
+    )
+});
+
+pub(super) async fn closed(client: &Client, leases: &[(TaskId, LeaseId)]) -> Read<Vec<Closed>> {
+    let tasks: Vec<Vec<u8>> = leases.iter().map(|(task, _)| id_bytes(*task).to_vec()).collect();
+    let leases: Vec<Vec<u8>> =
+        leases.iter().map(|(_, lease)| lease.as_u128().to_be_bytes().to_vec()).collect();
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&tasks, Type::BYTEA_ARRAY), (&leases, Type::BYTEA_ARRAY)];
+    let rows = client.query_typed(&ATTEMPTS_BY_LEASE, &parameters).await?;
+    let read = |row: &Row| {
+        let mut columns = Columns::of(row);
+        let task = columns.task_id()?;
+        Ok(rows::closed(task, &mut columns)?)
+    };
+    rows.iter().map(read).collect()
+}
+
+pub(super) async fn holders(client: &Client, keys: &[Key]) -> Read<Vec<(Key, Held)>> {
+    let tenants: Vec<&str> = keys.iter().map(|key| key.scope.tenant.as_str()).collect();
+    let workspaces: Vec<&str> = keys.iter().map(|key| key.scope.workspace.as_str()).collect();
+    let texts: Vec<&str> = keys.iter().map(|key| key.text.as_str()).collect();
+    let sql = "SELECT k.tenant, k.workspace, k.key, k.task, k.fingerprint \
+        FROM unnest($1::text[], $2::text[], $3::text[]) AS u(tenant, workspace, key) \
+        JOIN tenure.keys k USING (tenant, workspace, key)";
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&tenants, Type::TEXT_ARRAY), (&workspaces, Type::TEXT_ARRAY), (&texts, Type::TEXT_ARRAY)];
+    let rows = client.query_typed(sql, &parameters).await?;
+    let read = |row: &Row| {
+        let mut columns = Columns::of(row);
+        let scope = columns.scope()?;
+        let key = Key { scope, text: columns.take::<&str>()?.into() };
+        Ok((key, Held { task: columns.task_id()?, fingerprint: columns.digest()? }))
+    };
+    rows.iter().map(read).collect()
+}
+
+static POLLED: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {TASK}, {SPEC} FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) \
+            AS u(tenant, workspace, owner, poll) \
+         JOIN tenure.live l ON l.poll = u.poll AND l.owner = u.owner AND l.tenant = u.tenant \
+            AND l.workspace = u.workspace \
+         JOIN tenure.inputs i ON i.id = l.id"
+    )
+});
+
+pub(super) async fn polled(client: &Client, polls: &[PollRef]) -> Read<Vec<Ready>> {
+    let tenants: Vec<&str> = polls.iter().map(|poll| poll.scope.tenant.as_str()).collect();
+    let workspaces: Vec<&str> = polls.iter().map(|poll| poll.scope.workspace.as_str()).collect();
+    let owners: Vec<&str> = polls.iter().map(|poll| poll.owner.as_str()).collect();
+    let names: Vec<&str> = polls.iter().map(|poll| poll.poll.as_str()).collect();
+    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&tenants, Type::TEXT_ARRAY),
+        (&workspaces, Type::TEXT_ARRAY),
+        (&owners, Type::TEXT_ARRAY),
+        (&names, Type::TEXT_ARRAY),
+    ];
+    let rows = client.query_typed(&POLLED, &parameters).await?;
+    rows.iter().map(|row| Ok(ready_row(row)?.1)).collect()
+}
+
+fn ready_row(row: &Row) -> Read<(Option<Time>, Ready)> {
+    let mut columns = Columns::of(row);
+    let LiveRow { alarm_at, task } = rows::live_row(&mut columns)?;
+    Ok((alarm_at, Ready { task, spec: rows::spec(&mut columns)? }))
+}
+
+static TAKE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {TASK}, {SPEC} FROM unnest($1::bytea[]) AS u(id) \
+         JOIN tenure.live l ON l.id = u.id JOIN tenure.inputs i ON i.id = l.id \
+         WHERE l.due IS NOT NULL ORDER BY l.id FOR UPDATE OF l SKIP LOCKED"
+    )
+});
+
+/// Locks candidates that still wait, by their key, each with its alarm.
+pub(super) async fn take(client: &Client, ids: &[TaskId]) -> Read<Vec<(Option<Time>, Ready)>> {
+    let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
+    let rows = client.query_typed(&TAKE, &[(&ids, Type::BYTEA_ARRAY)]).await?;
+    rows.iter().map(ready_row).collect()
+}
+
+pub(super) async fn specs(client: &Client, ids: &[TaskId]) -> Read<Vec<(TaskId, Spec)>> {
+    let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
+    let sql = format!("SELECT i.id, {SPEC} FROM tenure.inputs i WHERE i.id = ANY ($1)");
+    let rows = client.query_typed(&sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
+    let read = |row: &Row| {
+        let mut columns = Columns::of(row);
+        Ok((columns.task_id()?, rows::spec(&mut columns)?))
+    };
+    rows.iter().map(read).collect()
+}
+
+static DUE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {TASK} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id \
+         WHERE l.alarm_at <= $1 ORDER BY l.alarm_at, l.id LIMIT $2 FOR UPDATE OF l SKIP LOCKED"
+    )
+});
+
+/// Tasks whose alarm has rung, locked. Some may wake later than that.
+pub(super) async fn rung(client: &Client, now: Time, limit: usize) -> Read<Vec<LiveRow>> {
+    let (now, limit) = (now.millis(), as_limit(limit));
+    let rows = client.query_typed(&DUE, &[(&now, Type::INT8), (&limit, Type::INT8)]).await?;
+    live_rows(&rows)
+}
+
+/// The first alarm behind `after` and up to `until`. A short stretch, so that what lies dead behind it
+/// is not walked over.
+pub(super) async fn next_alarm(client: &Client, after: Time, until: Time) -> Read<Option<Time>> {
+    let (after, until) = (after.millis(), until.millis());
+    let sql = "SELECT min(alarm_at) FROM tenure.live WHERE alarm_at > $1 AND alarm_at <= $2";
+    let rows = client.query_typed(sql, &[(&after, Type::INT8), (&until, Type::INT8)]).await?;
+    Ok(Columns::of(&rows[0]).optional_time()?)
+}
+
+/// Moves alarms that rang too early to when their task wakes.
+pub(super) async fn put_off(client: &Client, ids: &[TaskId]) -> Read<()> {
+    let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
+    let sql = "UPDATE tenure.live SET alarm_at = wakes_at WHERE id = ANY ($1)";
+    client.query_typed(sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
+    Ok(())
+}
+
+static RUNNING: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {TASK} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id \
+         WHERE l.lease IS NOT NULL AND l.id > $1 ORDER BY l.id LIMIT $2 \
+         FOR UPDATE OF l SKIP LOCKED"
+    )
+});
+
+pub(super) async fn running(
+    client: &Client,
+    after: Option<TaskId>,
+    limit: usize,
+) -> Read<Vec<LiveRow>> {
+    let after = after.map_or(Vec::new(), |id| id_bytes(id).to_vec());
+    let limit = as_limit(limit);
+    let rows = client.query_typed(&RUNNING, &[(&after, Type::BYTEA), (&limit, Type::INT8)]).await?;
+    live_rows(&rows)
+}
+
+/// Candidates of one lane behind a place.
+pub(super) async fn waiting(
+    client: &Client,
+    scope: &Scope,
+    queue: &str,
+    kinds: Option<&Vec<String>>,
+    after: Option<Place>,
+    limit: usize,
+) -> Read<Vec<Place>> {
+    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
+    let after: &[u8] = after.as_ref().map_or(&[], |place| place.bytes());
+    let limit = as_limit(limit);
+    let sql = "SELECT l.place FROM tenure.live l WHERE l.tenant = $1 AND l.workspace = $2 \
+        AND l.queue = $3 AND l.place > $4 AND l.due IS NOT NULL AND NOT l.delayed \
+        AND ($5::text[] IS NULL OR l.kind = ANY ($5)) ORDER BY l.place LIMIT $6";
+    let parameters: [(&(dyn ToSql + Sync), Type); 6] = [
+        (&tenant, Type::TEXT),
+        (&workspace, Type::TEXT),
+        (&queue, Type::TEXT),
+        (&after, Type::BYTEA),
+        (&kinds, Type::TEXT_ARRAY),
+        (&limit, Type::INT8),
+    ];
+    let rows = client.query_typed(sql, &parameters).await?;
+    rows.iter().map(|row| Ok(Columns::of(row).place()?)).collect()
+}
+
+/// Delayed tasks of one lane in the order in which they become due, whether or not they are.
+pub(super) async fn delayed(
+    client: &Client,
+    scope: &Scope,
+    queue: &str,
+    kinds: Option<&Vec<String>>,
+    limit: usize,
+) -> Read<Vec<(Time, Place)>> {
+    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
+    let limit = as_limit(limit);
+    let sql = "SELECT l.due, l.place FROM tenure.live l WHERE l.tenant = $1 AND l.workspace = $2 \
+        AND l.queue = $3 AND l.delayed AND ($4::text[] IS NULL OR l.kind = ANY ($4)) \
+        ORDER BY l.due LIMIT $5";
+    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
+        (&tenant, Type::TEXT),
+        (&workspace, Type::TEXT),
+        (&queue, Type::TEXT),
+        (&kinds, Type::TEXT_ARRAY),
+        (&limit, Type::INT8),
+    ];
+    let rows = client.query_typed(sql, &parameters).await?;
+    let read = |row: &Row| {
+        let mut columns = Columns::of(row);
+        Ok((columns.time()?, columns.place()?))
+    };
+    rows.iter().map(read).collect()
+}
+
+pub(super) fn as_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Which lease lengths are running, what wakes, and what becomes ready, for the next sleep.
+pub(super) struct Horizon {
+    pub(super) wakes_at: Option<Time>,
+    pub(super) due: Option<Time>,
+    pub(super) shortest_lease_ms: Option<i64>,
+}
+
+/// How many alarms are looked at in one read while seeking the earliest wake-up.
+const ALARMS_PAGE: i64 = 256;
+
+pub(super) async fn horizon(client: &Client, after: Time) -> Read<Horizon> {
+    let sql = "SELECT (SELECT min(due) FROM tenure.live WHERE delayed AND due > $1), \
+        (SELECT min(lease_ms) FROM tenure.live WHERE lease IS NOT NULL)";
+    let rows = client.query_typed(sql, &[(&after.millis(), Type::INT8)]).await?;
+    let mut columns = Columns::of(&rows[0]);
+    let (due, shortest_lease_ms) = (columns.optional_time()?, columns.take()?);
+    Ok(Horizon { wakes_at: earliest_wake(client).await?, due, shortest_lease_ms })
+}
+
+/// Alarms ring no later than their task wakes, so the search ends where alarms pass what was found.
+async fn earliest_wake(client: &Client) -> Read<Option<Time>> {
+    let sql = "SELECT l.alarm_at, l.wakes_at FROM tenure.live l WHERE l.alarm_at IS NOT NULL \
+        AND l.alarm_at >= $1 ORDER BY l.alarm_at, l.id LIMIT $2 OFFSET $3";
+    let (mut earliest, mut from, mut offset) = (None::<Time>, i64::MIN, 0_i64);
+    loop {
+        let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+            [(&from, Type::INT8), (&ALARMS_PAGE, Type::INT8), (&offset, Type::INT8)];
+        let rows = client.query_typed(sql, &parameters).await?;
+        let mut last = from;
+        for row in &rows {
+            let mut columns = Columns::of(row);
+            let (alarm_at, wakes_at) = (columns.time()?, columns.time()?);
+            if earliest.is_some_and(|earliest| earliest <= alarm_at) {
+                return Ok(earliest);
+            }
+            earliest = Some(earliest.map_or(wakes_at, |earliest| earliest.min(wakes_at)));
+            last = alarm_at.millis();
+        }
+        if (rows.len() as i64) < ALARMS_PAGE {
+            return Ok(earliest);
+        }
+        offset = if last == from { offset + ALARMS_PAGE } else { 0 };
+        from = last;
+    }
+}

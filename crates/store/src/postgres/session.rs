@@ -1,0 +1,201 @@
+//! A transaction in a task of its own, which nobody can drop half-way.
+//!
+//! A future may be dropped between two of its awaits. If it owned a connection, a half-done transaction
+//! would go back to the pool with it. So the connection belongs to a spawned task that takes one step
+//! after the other from a mailbox; when the mailbox closes without a commit, it rolls back, and only a
+//! connection that is known to be idle returns to the pool.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use deadpool_postgres::{Object, Pool};
+use tokio::sync::{mpsc, oneshot};
+
+use super::trouble::{self, Trouble};
+use crate::failure::{Failure, FailureKind};
+
+/// What every transaction begins with: nothing of it outlives the transaction, so that any pooler may
+/// stand in between. Locks are waited for briefly, because whoever has one works on a single batch.
+/// Hot tables swing between empty and full faster than their statistics, so that plans are not left to
+/// those.
+const BEGIN: &str = "BEGIN; \
+    SET LOCAL ROLE tenure_rows; \
+    SET LOCAL lock_timeout = '2s'; \
+    SET LOCAL statement_timeout = '30s'; \
+    SET LOCAL idle_in_transaction_session_timeout = '60s'; \
+    SET LOCAL enable_seqscan = off; \
+    SET LOCAL enable_hashjoin = off; \
+    SET LOCAL enable_mergejoin = off";
+
+/// The same for reading beside the writers, in one snapshot.
+const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+    SET LOCAL ROLE tenure_rows; \
+    SET LOCAL statement_timeout = '60s'; \
+    SET LOCAL idle_in_transaction_session_timeout = '60s'";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Write,
+    Read,
+}
+
+/// What becomes of the transaction after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    On,
+    Committed,
+    Failed,
+}
+
+type Step = Box<
+    dyn FnOnce(Result<Arc<Object>, Failure>) -> Pin<Box<dyn Future<Output = Flow> + Send>> + Send,
+>;
+
+/// Transactions that were dropped and are still being rolled back.
+#[derive(Default)]
+pub(super) struct Endings(Mutex<Vec<oneshot::Receiver<()>>>);
+
+impl Endings {
+    fn add(&self, end: oneshot::Receiver<()>) {
+        self.0.lock().expect("nothing panics with the list in hand").push(end);
+    }
+
+    /// Waits until what was dropped before has let go of its locks.
+    pub(super) async fn wait(&self) {
+        let ends =
+            std::mem::take(&mut *self.0.lock().expect("nothing panics with the list in hand"));
+        for end in ends {
+            // A task that ended without a word has ended too.
+            let _ = end.await;
+        }
+    }
+}
+
+pub(super) struct Transaction {
+    steps: Option<mpsc::Sender<Step>>,
+    ended: Option<oneshot::Receiver<()>>,
+    endings: Arc<Endings>,
+}
+
+impl Transaction {
+    /// Nothing is sent to the database before the first step.
+    pub(super) fn new(
+        runtime: &tokio::runtime::Handle,
+        pool: Pool,
+        endings: Arc<Endings>,
+        purpose: Purpose,
+    ) -> Self {
+        let (steps, inbox) = mpsc::channel(1);
+        let (end, ended) = oneshot::channel();
+        runtime.spawn(async move {
+            live(pool, inbox, purpose).await;
+            // Nobody may be waiting for the end.
+            let _ = end.send(());
+        });
+        Self { steps: Some(steps), ended: Some(ended), endings }
+    }
+
+    /// Runs one step. The first failure rolls the whole transaction back.
+    pub(super) async fn run<T, F, W>(&self, what: &'static str, work: W) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Trouble>> + Send,
+        W: FnOnce(Arc<Object>) -> F + Send + 'static,
+    {
+        self.step(what, Flow::On, work).await?.map_err(|trouble| trouble.while_doing(what))
+    }
+
+    /// Sends COMMIT. The trouble is returned as it is: what it means is for the caller to find out.
+    pub(super) async fn commit(mut self) -> Result<Result<(), Trouble>, Failure> {
+        let committed = self
+            .step("committing a batch", Flow::Committed, |client| async move {
+                client.batch_execute("COMMIT").await.map_err(Trouble::from)
+            })
+            .await;
+        self.steps = None;
+        committed
+    }
+
+    async fn step<T, F, W>(
+        &self,
+        what: &'static str,
+        then: Flow,
+        work: W,
+    ) -> Result<Result<T, Trouble>, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Trouble>> + Send,
+        W: FnOnce(Arc<Object>) -> F + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let step: Step = Box::new(move |client| {
+            Box::pin(async move {
+                let result = match client {
+                    Ok(client) => work(client).await,
+                    Err(failure) => Err(Trouble::Failure(failure)),
+                };
+                let flow = if result.is_ok() { then } else { Flow::Failed };
+                // Whoever asked may have left; the step is done all the same.
+                let _ = reply.send(result);
+                flow
+            })
+        });
+        let steps = self.steps.as_ref().expect("no step follows a commit");
+        steps.send(step).await.map_err(|_| over(what))?;
+        answer.await.map_err(|_| over(what))
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if self.steps.take().is_some()
+            && let Some(ended) = self.ended.take()
+        {
+            self.endings.add(ended);
+        }
+    }
+}
+
+fn over(what: &'static str) -> Failure {
+    let failure = Failure::new(FailureKind::Unavailable, "the batch was rolled back before");
+    failure.because(format!("while {what}"))
+}
+
+/// The life of one transaction.
+async fn live(pool: Pool, mut inbox: mpsc::Receiver<Step>, purpose: Purpose) {
+    let Some(first) = inbox.recv().await else { return };
+    let client = match pool.get().await {
+        Ok(client) => Arc::new(client),
+        Err(error) => {
+            first(Err(trouble::no_connection(error))).await;
+            return;
+        }
+    };
+    let begin = match purpose {
+        Purpose::Write => BEGIN,
+        Purpose::Read => BEGIN_READING,
+    };
+    // Sent together: the connection keeps their order, and nothing runs outside a transaction, because
+    // a failed BEGIN means a connection that runs nothing any more.
+    let (begun, mut flow) =
+        futures_util::join!(client.batch_execute(begin), first(Ok(client.clone())));
+    if let Err(error) = begun {
+        tracing::warn!(%error, "a transaction could not be begun");
+        flow = Flow::Failed;
+    }
+    while flow == Flow::On
+        && let Some(step) = inbox.recv().await
+    {
+        flow = step(Ok(client.clone())).await;
+    }
+    inbox.close();
+    let is_idle = match flow {
+        Flow::Committed => true,
+        Flow::On | Flow::Failed => client.batch_execute("ROLLBACK").await.is_ok(),
+    };
+    if let Some(client) = Arc::into_inner(client)
+        && !is_idle
+    {
+        drop(Object::take(client));
+    }
+}

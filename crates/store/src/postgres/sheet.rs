@@ -1,0 +1,158 @@
+//! Rows on their way into one statement: a column of values for each column of a table, unnested by
+//! the database.
+//!
+//! One statement writes any number of rows, and its text is the same for all of them.
+
+use tokio_postgres::types::{ToSql, Type};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Bytes,
+    Int,
+    Long,
+    Bool,
+}
+
+impl Kind {
+    fn array_name(self) -> &'static str {
+        match self {
+            Kind::Text => "text[]",
+            Kind::Bytes => "bytea[]",
+            Kind::Int => "int4[]",
+            Kind::Long => "int8[]",
+            Kind::Bool => "bool[]",
+        }
+    }
+}
+
+/// Names and types of a sheet's columns.
+pub(super) type Heading = &'static [(&'static str, Kind)];
+
+enum Column {
+    Text(Vec<Option<String>>),
+    Bytes(Vec<Option<Vec<u8>>>),
+    Int(Vec<Option<i32>>),
+    Long(Vec<Option<i64>>),
+    Bool(Vec<Option<bool>>),
+}
+
+impl Column {
+    fn new(kind: Kind) -> Self {
+        match kind {
+            Kind::Text => Column::Text(Vec::new()),
+            Kind::Bytes => Column::Bytes(Vec::new()),
+            Kind::Int => Column::Int(Vec::new()),
+            Kind::Long => Column::Long(Vec::new()),
+            Kind::Bool => Column::Bool(Vec::new()),
+        }
+    }
+
+    fn parameter(&self) -> (&(dyn ToSql + Sync), Type) {
+        match self {
+            Column::Text(values) => (values, Type::TEXT_ARRAY),
+            Column::Bytes(values) => (values, Type::BYTEA_ARRAY),
+            Column::Int(values) => (values, Type::INT4_ARRAY),
+            Column::Long(values) => (values, Type::INT8_ARRAY),
+            Column::Bool(values) => (values, Type::BOOL_ARRAY),
+        }
+    }
+}
+
+pub(super) struct Sheet {
+    columns: Vec<Column>,
+    rows: usize,
+    next: usize,
+}
+
+impl Sheet {
+    pub(super) fn new(heading: Heading) -> Self {
+        let columns = heading.iter().map(|(_, kind)| Column::new(*kind)).collect();
+        Self { columns, rows: 0, next: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Begins a row; its values follow in the order of the heading.
+    pub(super) fn row(&mut self) -> &mut Self {
+        assert!(self.next == 0 || self.next == self.columns.len(), "the row before is whole");
+        self.rows += 1;
+        self.next = 0;
+        self
+    }
+
+    fn column(&mut self) -> &mut Column {
+        self.next += 1;
+        &mut self.columns[self.next - 1]
+    }
+
+    pub(super) fn text(&mut self, value: Option<impl Into<String>>) -> &mut Self {
+        match self.column() {
+            Column::Text(values) => values.push(value.map(Into::into)),
+            _ => unreachable!("the heading says text"),
+        }
+        self
+    }
+
+    pub(super) fn bytes(&mut self, value: Option<&[u8]>) -> &mut Self {
+        match self.column() {
+            Column::Bytes(values) => values.push(value.map(<[u8]>::to_vec)),
+            _ => unreachable!("the heading says bytes"),
+        }
+        self
+    }
+
+    /// Counts use all 32 bits; the database's integer has a sign, which no order depends on.
+    pub(super) fn count(&mut self, value: u32) -> &mut Self {
+        self.int(Some(value as i32))
+    }
+
+    pub(super) fn int(&mut self, value: Option<i32>) -> &mut Self {
+        match self.column() {
+            Column::Int(values) => values.push(value),
+            _ => unreachable!("the heading says an integer"),
+        }
+        self
+    }
+
+    pub(super) fn long(&mut self, value: Option<i64>) -> &mut Self {
+        match self.column() {
+            Column::Long(values) => values.push(value),
+            _ => unreachable!("the heading says a long integer"),
+        }
+        self
+    }
+
+    pub(super) fn flag(&mut self, value: Option<bool>) -> &mut Self {
+        match self.column() {
+            Column::Bool(values) => values.push(value),
+            _ => unreachable!("the heading says a flag"),
+        }
+        self
+    }
+
+    pub(super) fn parameters(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
+        self.columns.iter().map(Column::parameter).collect()
+    }
+}
+
+/// The heading's columns as a table `u`, in which `ord` numbers the rows.
+pub(super) fn unnest(heading: Heading) -> String {
+    let arrays: Vec<String> = heading
+        .iter()
+        .enumerate()
+        .map(|(i, (_, kind))| format!("${}::{}", i + 1, kind.array_name()))
+        .collect();
+    format!(
+        "unnest({}) WITH ORDINALITY AS u({}, ord)",
+        arrays.join(", "),
+        names(heading, "").join(", ")
+    )
+}
+
+/// The heading's column names, each with a prefix.
+pub(super) fn names(heading: Heading, prefix: &str) -> Vec<String> {
+    heading.iter().map(|(name, _)| format!("{prefix}{name}")).collect()
+}

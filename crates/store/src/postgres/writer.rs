@@ -1,0 +1,91 @@
+//! One writer: a committer with a name of its own in the database.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use verdict::{Span, Time};
+
+use super::batch::PostgresBatch;
+use super::commit::Marker;
+use super::reads::{self, Client};
+use super::scopes;
+use super::{Shared, administration, fellows};
+use crate::administration::Administration;
+use crate::failure::{CommitFailure, Failure};
+use crate::seam::Writer;
+
+pub struct PostgresWriter {
+    pub(super) shared: Arc<Shared>,
+    pub(super) committer: [u8; 16],
+    marked: i64,
+    /// When a batch last read the clock: what was ready by then has been seen.
+    pub(super) looked_at: Option<Time>,
+    /// As of the last look, and of what this writer committed since.
+    shortest_lease: Option<Span>,
+}
+
+impl PostgresWriter {
+    /// The caller has counted this writer already.
+    pub(super) async fn open(shared: Arc<Shared>) -> Result<Self, Failure> {
+        let committer = match fellows::join(&shared).await {
+            Ok(committer) => committer,
+            Err(failure) => {
+                shared.writers.fetch_sub(1, Ordering::SeqCst);
+                return Err(failure);
+            }
+        };
+        shared.committers().push(committer);
+        let mut writer =
+            Self { shared, committer, marked: 0, looked_at: None, shortest_lease: None };
+        writer.next_wake().await?;
+        Ok(writer)
+    }
+
+    pub(super) fn next_marker(&mut self) -> Marker {
+        self.marked += 1;
+        Marker { committer: self.committer, n: self.marked }
+    }
+
+    /// This writer granted leases, the shortest of which is this long.
+    pub(super) fn note_leases(&mut self, shortest: Option<Span>) {
+        self.shortest_lease = [self.shortest_lease, shortest].into_iter().flatten().min();
+    }
+}
+
+impl Writer for PostgresWriter {
+    type Batch<'w> = PostgresBatch<'w>;
+
+    async fn begin(&mut self) -> Result<PostgresBatch<'_>, Failure> {
+        self.shared.endings.wait().await;
+        let number = self.shared.number_batch();
+        Ok(PostgresBatch::new(self, number))
+    }
+
+    async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
+        let after = self.looked_at.unwrap_or(Time::from_millis(i64::MIN));
+        let look = move |client: Client| async move { reads::horizon(&client, after).await };
+        let horizon =
+            self.shared.read("looking for the next wake-up", scopes::ALL.to_owned(), look).await?;
+        self.shortest_lease =
+            horizon.shortest_lease_ms.map(|millis| Span::from_millis(millis.unsigned_abs()));
+        Ok([horizon.wakes_at, horizon.due].into_iter().flatten().min())
+    }
+
+    fn shortest_lease(&self) -> Option<Span> {
+        self.shortest_lease
+    }
+
+    async fn administer(&mut self, act: &Administration) -> Result<(), CommitFailure> {
+        let act = act.clone();
+        let write = move |client: Client| async move { administration::write(&client, &act).await };
+        self.shared.in_own_transaction("saving an administrative change", write).await
+    }
+}
+
+impl Drop for PostgresWriter {
+    fn drop(&mut self) {
+        self.shared.writers.fetch_sub(1, Ordering::SeqCst);
+        self.shared.committers().retain(|committer| *committer != self.committer);
+        fellows::leave(&self.shared, self.committer);
+    }
+}

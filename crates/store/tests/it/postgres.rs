@@ -1,0 +1,51 @@
+//! The PostgreSQL engine passes the suite that the reference engine passes, and keeps what only it
+//! promises.
+
+#![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
+
+mod commits;
+mod constraints;
+mod cutting;
+mod server;
+
+use std::sync::Arc;
+
+use store::conformance::Fixture;
+use store::postgres::{Notify, Options};
+use store::{ManualClock, PostgresStore};
+
+use self::server::Database;
+
+pub(crate) struct Postgres {
+    database: Database,
+}
+
+impl Postgres {
+    pub(crate) fn new() -> Self {
+        Self { database: Database::create() }
+    }
+}
+
+/// Without hints: what fellows did is found by looking.
+fn options(clock: Option<Arc<ManualClock>>) -> Options {
+    let clock = clock.map(|clock| clock as Arc<dyn store::Clock>);
+    Options { clock, notify: Notify::Off, ..Options::new("check") }
+}
+
+impl Fixture for Postgres {
+    type Store = PostgresStore;
+
+    async fn open(&mut self, clock: Arc<ManualClock>) -> PostgresStore {
+        // What was dropped before is rolled back by a task of its own; a process that starts anew finds
+        // that done.
+        self.database.settle().await;
+        let store = PostgresStore::open(self.database.url(), options(Some(clock))).await;
+        store.expect("the database opens")
+    }
+}
+
+mod conformance {
+    use super::Postgres;
+
+    store::conformance_checks! { Postgres::new() }
+}

@@ -1,0 +1,135 @@
+//! What the database itself refuses, whoever asks: here its own administrator.
+
+use std::sync::Arc;
+
+use store::conformance::driver::caller;
+use store::conformance::reports::{report, succeeded};
+use store::conformance::{Between, Driver};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, NoTls};
+use verdict::Scope;
+
+use super::Postgres;
+
+/// A store with a waiting, a running and an ended task, and a way around it.
+async fn furnished() -> (Driver<Postgres>, Arc<Client>) {
+    let fixture = Postgres::new();
+    let url = fixture.database.url().to_owned();
+    let mut driver = Driver::start(fixture, Between::Nothing).await;
+    let scope = Scope::new("acme", "main");
+    let ended = driver.submission(&scope, "ended");
+    let key = ended.task_key();
+    driver.submit(ended).await;
+    let leased = driver.lease(&scope, "ended", 1).await;
+    driver.about(&key, report(&caller(&leased[0]), succeeded())).await;
+    driver.add(&scope, "running").await;
+    assert_eq!(driver.lease(&scope, "running", 1).await.len(), 1);
+    let waiting = driver.submission(&scope, "waiting").with_key("k");
+    driver.submit(waiting).await;
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    (driver, Arc::new(client))
+}
+
+async fn refuses(client: &Client, sql: &str) {
+    let refused = client.batch_execute(sql).await.expect_err(sql);
+    let code = refused.code().cloned();
+    assert!(
+        matches!(code, Some(SqlState::CHECK_VIOLATION | SqlState::UNIQUE_VIOLATION)),
+        "{sql}: {refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_was_written_once_stays() {
+    // S2-41, S2-108, S2-111: not even the owner of the tables changes what has ended.
+    let (_driver, client) = furnished().await;
+    for table in ["inputs", "done", "attempts", "history", "refused", "audit"] {
+        refuses(&client, &format!("DELETE FROM tenure.{table}")).await;
+        refuses(&client, &format!("UPDATE tenure.{table} SET tenant = 'evil'")).await;
+        refuses(&client, &format!("TRUNCATE tenure.{table}")).await;
+    }
+    refuses(&client, "INSERT INTO tenure.done SELECT * FROM tenure.done").await;
+}
+
+#[tokio::test]
+async fn live_tasks_change_by_the_rules_only() {
+    // S2-108: states, counters and names.
+    let (_driver, client) = furnished().await;
+    for set in [
+        "state = 'retry', revision = revision + 1 WHERE queue = 'waiting'",
+        "revision = revision - 1 WHERE queue = 'running'",
+        "claim_version = claim_version - 1, revision = revision + 1 WHERE queue = 'running'",
+        "attempt = 0, revision = revision + 1 WHERE queue = 'running'",
+        "wakes_at = wakes_at + 1000000 WHERE queue = 'running'",
+        "tenant = 'evil', revision = revision + 1",
+        "queue = 'other', revision = revision + 1",
+        "owner = NULL, revision = revision + 1 WHERE queue = 'running'",
+    ] {
+        refuses(&client, &format!("UPDATE tenure.live SET {set}")).await;
+    }
+}
+
+#[tokio::test]
+async fn no_ended_task_lives_again() {
+    // S2-108: a live row whose id is done.
+    let (_driver, client) = furnished().await;
+    let revive = "CREATE TEMP TABLE revived AS SELECT * FROM tenure.live WHERE queue = 'waiting'; \
+        UPDATE revived SET id = (SELECT id FROM tenure.done); \
+        INSERT INTO tenure.live SELECT * FROM revived";
+    refuses(&client, revive).await;
+}
+
+#[tokio::test]
+async fn nothing_refers_to_another_tenant() {
+    // S2-108, R-40: rows of one scope never hang on a task of another.
+    let (_driver, client) = furnished().await;
+    refuses(
+        &client,
+        "INSERT INTO tenure.history SELECT task, 99, 'evil', workspace, at, epoch, rules, request, \
+         loaded, events FROM tenure.history LIMIT 1",
+    )
+    .await;
+    refuses(
+        &client,
+        "INSERT INTO tenure.keys SELECT 'evil', workspace, key, task, fingerprint FROM tenure.keys",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_live_task_keeps_its_key() {
+    // S2-115, R-32: two live tasks never share a key.
+    let (_driver, client) = furnished().await;
+    refuses(&client, "UPDATE tenure.keys SET task = (SELECT id FROM tenure.done)").await;
+    refuses(
+        &client,
+        "INSERT INTO tenure.keys SELECT tenant, workspace, key, task, fingerprint FROM tenure.keys",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn without_a_scope_nothing_is_seen_or_written() {
+    // R-40, X13: the role that batches work as sees what its transaction named, and no more.
+    let (_driver, client) = furnished().await;
+    let count = async |scopes: &str, table: &str| {
+        let begin =
+            format!("BEGIN; SET LOCAL ROLE tenure_rows; SET LOCAL tenure.scopes = '{scopes}'");
+        client.batch_execute(&begin).await.unwrap();
+        let row = client.query_one(&format!("SELECT count(*) FROM tenure.{table}"), &[]).await;
+        client.batch_execute("ROLLBACK").await.unwrap();
+        row.unwrap().get::<_, i64>(0)
+    };
+    for table in ["inputs", "live", "done", "attempts", "history", "keys"] {
+        assert_eq!(count("", table).await, 0, "{table}");
+        assert_eq!(count("acme\u{1f}side", table).await, 0, "{table}");
+        assert_eq!(count("acm\u{1f}emain", table).await, 0, "{table}");
+        assert!(count("acme\u{1f}main", table).await > 0, "{table}");
+    }
+    client.batch_execute("BEGIN; SET LOCAL ROLE tenure_rows").await.unwrap();
+    let write = "INSERT INTO tenure.inputs SELECT decode(repeat('11', 16), 'hex'), 'acme', 'main', 'q', \
+        'k', 0, 0, NULL, decode(repeat('00', 32), 'hex'), NULL, NULL, NULL, NULL, NULL, NULL, NULL, '{}'";
+    let refused = client.batch_execute(write).await.expect_err("written without a scope");
+    assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
+}
