@@ -80,6 +80,8 @@ pub(crate) struct Carrier<S: Store> {
 /// What came in while the last batch was being carried.
 #[derive(Default)]
 struct Arrivals {
+    /// How many of any kind.
+    count: usize,
     groups: Vec<Group>,
     items: usize,
     acts: Vec<administer::Act>,
@@ -183,7 +185,14 @@ impl<S: Store> Carrier<S> {
 
     /// Leases that were alive at the last commit get back the time nobody was listening.
     async fn recover(&mut self) -> Result<(), Failure> {
-        let Some(last_heard) = self.store.opened().last_commit_at else { return Ok(()) };
+        let opened = self.store.opened();
+        let Some(last_heard) = opened.last_commit_at else { return Ok(()) };
+        let silence = self.store.now().since(last_heard);
+        let tolerated = Hearing::tolerated(self.writer.shortest_lease());
+        // Where others may listen too, silence that is shorter than what counts as a stall is theirs.
+        if opened.writers > 1 && tolerated.is_none_or(|tolerated| silence <= tolerated) {
+            return Ok(());
+        }
         self.give_back(last_heard).await
     }
 
@@ -213,7 +222,9 @@ impl<S: Store> Carrier<S> {
 
     async fn wait(&mut self) -> Arrivals {
         let mut arrivals = Arrivals::default();
-        if self.unclaimed.is_empty() {
+        // Who is waiting already is not made to wait for the question of how long to sleep.
+        self.drain_lanes(&mut arrivals);
+        if arrivals.count == 0 && self.unclaimed.is_empty() {
             let wake = self.next_wake().await;
             let outlet = &mut self.outlet;
             // A lane without senders means that every handle is gone: nobody is left to ask.
@@ -223,10 +234,11 @@ impl<S: Store> Carrier<S> {
                 arrival = outlet.new_work.recv() => Some(arrival.unwrap_or(Arrival::Close)),
                 () = outlet.draining.cancelled(), if !self.polls.is_empty() => None,
                 () = tokio::time::sleep_until(wake) => None,
+                () = self.store.stirred() => None,
             };
             first.into_iter().for_each(|arrival| self.sort(arrival, &mut arrivals));
+            self.drain_lanes(&mut arrivals);
         }
-        self.drain_lanes(&mut arrivals);
         arrivals
     }
 
@@ -240,6 +252,7 @@ impl<S: Store> Carrier<S> {
     }
 
     fn sort(&mut self, arrival: Arrival, arrivals: &mut Arrivals) {
+        arrivals.count += 1;
         match arrival {
             Arrival::Group(group) => {
                 arrivals.items += group.items.len();
@@ -297,7 +310,7 @@ impl<S: Store> Carrier<S> {
         if self.hearing.is_refused() {
             return None;
         }
-        self.hearing.period(self.writer.shortest_lease()).map(|period| here + duration(period))
+        Hearing::period(self.writer.shortest_lease()).map(|period| here + duration(period))
     }
 }
 

@@ -26,6 +26,9 @@ use crate::watch::Watch;
 /// When to come back while leases from before the start are being recovered: one commit.
 const RECOVERY_PATIENCE: Duration = Duration::from_secs(1);
 
+/// How often somebody who waits for a task looks whether another coordinator has changed it.
+const LOOK_FOR_OTHERS: Duration = Duration::from_millis(250);
+
 /// Where the carrier runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
@@ -212,11 +215,15 @@ impl<S: Store> Coordinator<S> {
             if let Some(found) = look().await? {
                 return Ok(Some(found));
             }
+            // Where others write too, a change may be theirs, and only looking finds it.
+            let look_again = tokio::time::Instant::now() + LOOK_FOR_OTHERS;
+            let others = self.store.opened().writers > 1;
             tokio::select! {
                 // In this order, so that equal runs of a simulation stay equal.
                 biased;
                 () = &mut changed => {}
                 () = tokio::time::sleep_until(deadline) => return Ok(None),
+                () = tokio::time::sleep_until(look_again), if others => {}
                 () = draining.cancelled() => return Ok(None),
             }
         }

@@ -185,6 +185,9 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     .anchored(seal::anchor_path(&keyring_path));
     let beside = door.inner.beside.clone();
     let (closing, cutting) = (CancellationToken::new(), CancellationToken::new());
+    if coordinator.store().opened().writers > 1 {
+        tokio::spawn(follow_others(coordinator.clone(), keys.clone(), closing.clone()));
+    }
     let connections = TaskTracker::new();
     let accepting = tokio::spawn(accept::accept(accept::Listening {
         listener,
@@ -207,6 +210,31 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
         beside,
         accepting,
     })
+}
+
+/// How long a key that another coordinator made is unknown here, and one that it revoked still good.
+const FOLLOW_EVERY: Duration = Duration::from_secs(1);
+
+/// Keys and limits may be changed through any coordinator of a store: each reads them again and again.
+async fn follow_others<S: Store>(
+    coordinator: Coordinator<S>,
+    keys: ApiKeys,
+    closing: CancellationToken,
+) {
+    loop {
+        tokio::select! {
+            () = closing.cancelled() => return,
+            () = tokio::time::sleep(FOLLOW_EVERY) => {}
+        }
+        let store = coordinator.store();
+        let read = match keys.reload(store).await {
+            Ok(()) => coordinator.allowances().reload(store).await,
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = read {
+            tracing::warn!(error = %failure, "keys and limits could not be read again");
+        }
+    }
 }
 
 /// Keeps new keys, with a writer that is gone before the coordinator takes its own.

@@ -36,7 +36,12 @@ impl<S: Store> Carrier<S> {
                     (Err(trouble), Ok(()))
                 }
                 Err(CommitFailure::Unknown(failure)) => {
-                    (Err(Trouble::Unknown), Err(Fatal(failure.to_string())))
+                    tracing::error!(error = &failure as &dyn std::error::Error, "in doubt");
+                    let end = match failure.kind {
+                        FailureKind::Fatal => Err(Fatal(failure.to_string())),
+                        _ => Ok(()),
+                    };
+                    (Err(Trouble::Unknown), end)
                 }
             };
             // Who hung up is not told; what was asked is done all the same.

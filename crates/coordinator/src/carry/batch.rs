@@ -17,8 +17,8 @@ const SWEEP_MAX: usize = 1_024;
 
 /// What a committed batch did.
 pub(super) struct Carried {
-    /// One per item, in order.
-    pub(super) answers: Vec<Answered>,
+    /// One per item, in order; `None` where another writer has the task.
+    pub(super) answers: Vec<Option<Answered>>,
     /// By place of the poll.
     pub(super) grants: Vec<(usize, Vec<Granted>)>,
     pub(super) events: Vec<Event>,
@@ -34,8 +34,6 @@ pub(super) struct Carried {
 pub(super) enum Aborted {
     Failed(Failure),
     Commit(CommitFailure),
-    /// A task is another writer's for now.
-    Held,
     /// A rule broke an assertion.
     Defect,
     /// So much time passed before anything was decided that leases must first get it back.
@@ -58,11 +56,21 @@ pub(super) enum Extras {
     None,
 }
 
+/// What to do about tasks that another writer has locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Leave them to a later batch.
+    Pass,
+    /// Wait a while. Only for a task that is alone in its batch.
+    Wait,
+}
+
 /// What holds for one batch.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
     pub(super) epoch: u32,
     pub(super) extras: Extras,
+    pub(super) patience: Patience,
     /// Beyond this instant leases must first get back the time nobody was listening.
     pub(super) hears_until: Option<Time>,
     pub(super) allowances: &'a Allowances,
@@ -75,9 +83,9 @@ pub(super) async fn carry<B: Batch>(
     polls: &Polls,
     terms: Terms<'_>,
 ) -> Result<Carried, Aborted> {
-    let Terms { epoch, extras, hears_until, allowances } = terms;
+    let Terms { epoch, extras, patience, hears_until, allowances } = terms;
     let mut work = Working::default();
-    load(&mut batch, &mut work, items).await?;
+    load(&mut batch, &mut work, items, patience).await?;
     faultpoint::point!("batch.loaded");
     let now = batch.now().await?;
     if hears_until.is_some_and(|until| now > until) {
@@ -121,7 +129,12 @@ fn guarded<T>(decide: impl FnOnce() -> T) -> Result<T, Aborted> {
 }
 
 /// Loads what the items are about: tasks, the attempts they quote, the holders of their keys.
-async fn load<B: Batch>(batch: &mut B, work: &mut Working, items: &[Item]) -> Result<(), Aborted> {
+async fn load<B: Batch>(
+    batch: &mut B,
+    work: &mut Working,
+    items: &[Item],
+    patience: Patience,
+) -> Result<(), Aborted> {
     let mut tasks = Vec::new();
     let mut leases = Vec::new();
     let mut keys = Vec::new();
@@ -144,10 +157,14 @@ async fn load<B: Batch>(batch: &mut B, work: &mut Working, items: &[Item]) -> Re
     }
     tasks.sort();
     tasks.dedup();
-    for (key, loaded) in tasks.iter().zip(batch.load(&tasks).await?) {
+    let loaded = match patience {
+        Patience::Pass => batch.load(&tasks).await?,
+        Patience::Wait => batch.load_patiently(&tasks).await?,
+    };
+    for (key, loaded) in tasks.iter().zip(loaded) {
         match loaded {
             Loaded::Subject(subject) => work.put(key.clone(), subject),
-            Loaded::Held => return Err(Aborted::Held),
+            Loaded::Held => work.put_held(key.clone()),
         }
     }
     let closed = batch.closed(&leases).await?;
@@ -166,13 +183,26 @@ fn decide_items(
     items: &[Item],
     at: Moment,
     allowances: &Allowances,
-) -> Vec<Answered> {
-    let decide = |item: &Item| match item {
-        Item::Submit(submission) => submit(work, ids, submission, at, allowances),
-        Item::About { key, request } => work.decide(key, request, at),
+) -> Vec<Option<Answered>> {
+    let decide = |item: &Item| {
+        if is_held(work, item) {
+            return None;
+        }
+        let answer = match item {
+            Item::Submit(submission) => submit(work, ids, submission, at, allowances),
+            Item::About { key, request } => work.decide(key, request, at),
+        };
+        Some(Answered { answer, at: at.now })
     };
-    let answers = items.iter().map(decide);
-    answers.map(|answer| Answered { answer, at: at.now }).collect()
+    items.iter().map(decide).collect()
+}
+
+/// Whether another writer has the task that an item is about, or the one that holds its key.
+fn is_held(work: &Working, item: &Item) -> bool {
+    match item {
+        Item::About { key, .. } => work.is_held(key),
+        Item::Submit(submission) => key_of(submission).is_some_and(|key| work.is_holder_held(&key)),
+    }
 }
 
 fn submit(

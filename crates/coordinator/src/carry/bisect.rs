@@ -3,26 +3,43 @@
 //! One bad request does not fail its batch: when the store cannot take it, or a rule breaks on it,
 //! the batch is undone and halved until the culprit stands alone, and only it gets the error. A
 //! passing failure is everybody's answer, at once and definite. A commit whose outcome is unknown
-//! ends the carrier: only reopening can tell what is on the disk.
+//! ends the carrier if the store's memory is no longer to be trusted; else it is the answer of those who
+//! asked, and the next batch goes on.
+//!
+//! A task that another writer has locked is missed, not waited for: it is carried in the next batch, and only
+//! after a few misses in one of its own that waits.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use store::{CommitFailure, Failure, FailureKind, Store, Writer};
 
-use super::batch::{self, Aborted, Carried, Extras, Terms};
+use super::batch::{self, Aborted, Carried, Extras, Patience, Terms};
+use super::hearing::Hearing;
 use super::{Carrier, Fatal, duration};
-use crate::item::{Group, Item, Outage, Reply, Shortage, Trouble};
+use crate::item::{Answered, Group, Item, Outage, Reply, Shortage, Trouble};
 
 /// How often a batch is decided again because another writer was first.
 const CONFLICTS_MAX: usize = 16;
+
+/// How often a request is carried in a batch with others before it waits for its task alone.
+const MISSES_MAX: usize = 3;
+
+/// When to ask again about a task that others kept for too long.
+const NEXT_TURN: Duration = Duration::from_millis(250);
 
 /// What to do about a batch that did not happen.
 enum Course {
     Again,
     Halve,
     Answer(Shortage),
+    /// Nobody knows whether it happened, but the store goes on.
+    Doubt(String),
     Stop(String),
 }
+
+/// One reply per item; `None` where another writer has the task.
+type Replies = Vec<Option<Reply>>;
 
 impl<S: Store> Carrier<S> {
     /// Carries all groups and answers them; grants and sweeps ride along.
@@ -68,7 +85,7 @@ impl<S: Store> Carrier<S> {
         self.metrics.failures.inc();
         self.backoff.failed(here);
         let left = self.backoff.left(here);
-        let period = self.hearing.period(self.writer.shortest_lease()).map(duration);
+        let period = Hearing::period(self.writer.shortest_lease()).map(duration);
         let retry_after = period.map_or(left, |period| left.min(period));
         let outage = Outage { shortage, retry_after };
         self.outage.send_replace(Some(outage));
@@ -76,21 +93,59 @@ impl<S: Store> Carrier<S> {
     }
 
     async fn carry_items(&mut self, items: &[Item]) -> Result<Vec<Reply>, (Vec<Reply>, Fatal)> {
-        let mut replies: Vec<Reply> = vec![Err(Trouble::Unknown); items.len()];
+        let mut replies: Replies = vec![None; items.len()];
+        let result = self.carry_missed(items, &mut replies).await;
+        let is_missed = result.is_ok() && replies.iter().any(Option::is_none);
+        let unknown = match is_missed {
+            true => {
+                Trouble::Unavailable(Outage { shortage: Shortage::Turn, retry_after: NEXT_TURN })
+            }
+            false => Trouble::Unknown,
+        };
+        let replies = replies.into_iter().map(|reply| reply.unwrap_or(Err(unknown.clone())));
+        let replies: Vec<Reply> = replies.collect();
+        result.map(|()| replies.clone()).map_err(|fatal| (replies, fatal))
+    }
+
+    /// Carries everything once, what was missed a few times more, and what is still missed alone.
+    async fn carry_missed(&mut self, items: &[Item], replies: &mut Replies) -> Result<(), Fatal> {
+        *replies = self.carry_once(items, With::Extras).await?;
+        for _ in 1..MISSES_MAX {
+            let missed = missed(replies);
+            if missed.is_empty() {
+                return Ok(());
+            }
+            let again: Vec<Item> = missed.iter().map(|n| items[*n].clone()).collect();
+            for (n, reply) in missed.into_iter().zip(self.carry_once(&again, With::Nothing).await?)
+            {
+                replies[n] = reply;
+            }
+        }
+        for n in missed(replies) {
+            let mut reply = self.carry_once(&items[n..=n], With::Patience).await?;
+            replies[n] = reply.pop().flatten();
+        }
+        Ok(())
+    }
+
+    async fn carry_once(&mut self, items: &[Item], with: With) -> Result<Replies, Fatal> {
+        let mut replies: Replies = vec![Some(Err(Trouble::Unknown)); items.len()];
         let mut ranges: Vec<Range<usize>> = std::iter::once(0..items.len()).collect();
-        let mut extras = Some(());
-        let mut conflicts = 0;
+        let mut extras = (with == With::Extras).then_some(());
+        // Who waits has waited long enough after one try.
+        let mut conflicts = if with == With::Patience { CONFLICTS_MAX - 1 } else { 0 };
         while let Some(range) = ranges.pop() {
             let with_extras = extras.is_some() && ranges.is_empty();
-            match self.attempt(&items[range.clone()], with_extras).await {
+            let patience = if with == With::Patience { Patience::Wait } else { Patience::Pass };
+            match self.attempt(&items[range.clone()], with_extras, patience).await {
                 Ok(answered) => fill(&mut replies, range, answered),
                 Err(Aborted::Deaf) => match self.hear_again(&mut conflicts).await {
                     Ok(None) => ranges.push(range),
                     Ok(Some(shortage)) => {
                         let outage = self.run_short(shortage);
-                        replies[range].fill(Err(Trouble::Unavailable(outage)));
+                        replies[range].fill(Some(Err(Trouble::Unavailable(outage))));
                     }
-                    Err(fatal) => return Err((replies, fatal)),
+                    Err(fatal) => return Err(fatal),
                 },
                 Err(aborted) => match course(aborted, &mut conflicts) {
                     Course::Again => ranges.push(range),
@@ -103,9 +158,15 @@ impl<S: Store> Carrier<S> {
                     Course::Answer(shortage) => {
                         self.hearing.refused();
                         let outage = self.run_short(shortage);
-                        replies[range].fill(Err(Trouble::Unavailable(outage)));
+                        replies[range].fill(Some(Err(Trouble::Unavailable(outage))));
                     }
-                    Course::Stop(why) => return Err((replies, Fatal(why))),
+                    Course::Doubt(why) => {
+                        tracing::error!(%why, "the outcome of a batch is unknown");
+                        self.hearing.refused();
+                        self.run_short(Shortage::Answer);
+                        replies[range].fill(Some(Err(Trouble::Unknown)));
+                    }
+                    Course::Stop(why) => return Err(Fatal(why)),
                 },
             }
         }
@@ -119,7 +180,12 @@ impl<S: Store> Carrier<S> {
         Ok(refused.or((*stalls > CONFLICTS_MAX).then_some(Shortage::Turn)))
     }
 
-    async fn attempt(&mut self, items: &[Item], extras: bool) -> Result<Vec<Reply>, Aborted> {
+    async fn attempt(
+        &mut self,
+        items: &[Item],
+        extras: bool,
+        patience: Patience,
+    ) -> Result<Replies, Aborted> {
         self.polls.forget_gone();
         // A store that refused is asked to write again, so that readiness returns by itself.
         let pulse = self.outage.borrow().is_some()
@@ -130,7 +196,7 @@ impl<S: Store> Carrier<S> {
         let begun = tokio::time::Instant::now();
         let batch = self.writer.begin().await?;
         let ids = &mut self.ids;
-        let terms = Terms { epoch, extras, hears_until, allowances: &self.allowances };
+        let terms = Terms { epoch, extras, patience, hears_until, allowances: &self.allowances };
         let mut carried = batch::carry(batch, ids, items, &self.polls, terms).await?;
         self.allowances.settle(std::mem::take(&mut carried.moved));
         if carried.is_written {
@@ -143,7 +209,7 @@ impl<S: Store> Carrier<S> {
     }
 
     /// After the commit: tell everybody.
-    fn conclude(&mut self, carried: Carried, extras: Extras) -> Vec<Reply> {
+    fn conclude(&mut self, carried: Carried, extras: Extras) -> Replies {
         if extras != Extras::None {
             self.backoff.succeeded();
             self.swept_at = carried.now;
@@ -157,11 +223,28 @@ impl<S: Store> Carrier<S> {
         self.retaining.note_ends(ends as u64, carried.now);
         self.watch.changed(carried.changed.into_iter());
         let answers = carried.answers.into_iter();
-        answers.inspect(|answered| self.metrics.count_answer(&answered.answer)).map(Ok).collect()
+        let count = |answered: &Option<_>| {
+            answered.iter().for_each(|it: &Answered| self.metrics.count_answer(&it.answer));
+        };
+        answers.inspect(count).map(|answered| answered.map(Ok)).collect()
     }
 }
 
-fn fill(replies: &mut [Reply], range: Range<usize>, answered: Vec<Reply>) {
+/// What rides along with the items of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum With {
+    /// Sweeps and grants.
+    Extras,
+    Nothing,
+    /// Nothing but time for a task that others keep.
+    Patience,
+}
+
+fn missed(replies: &Replies) -> Vec<usize> {
+    replies.iter().enumerate().filter(|(_, reply)| reply.is_none()).map(|(n, _)| n).collect()
+}
+
+fn fill(replies: &mut Replies, range: Range<usize>, answered: Replies) {
     for (reply, answer) in replies[range].iter_mut().zip(answered) {
         *reply = answer;
     }
@@ -171,7 +254,7 @@ fn halve<S: Store>(
     range: Range<usize>,
     had_extras: bool,
     ranges: &mut Vec<Range<usize>>,
-    replies: &mut [Reply],
+    replies: &mut Replies,
     carrier: &mut Carrier<S>,
 ) {
     match range.len() {
@@ -185,7 +268,7 @@ fn halve<S: Store>(
         1 => {
             tracing::error!("a request cannot be carried out because of a defect");
             carrier.metrics.failures.inc();
-            replies[range].fill(Err(Trouble::Defect));
+            replies[range].fill(Some(Err(Trouble::Defect)));
         }
         length => {
             let middle = range.start + length / 2;
@@ -197,12 +280,15 @@ fn halve<S: Store>(
 
 fn course(aborted: Aborted, conflicts: &mut usize) -> Course {
     match aborted {
-        Aborted::Held | Aborted::Deaf => again(conflicts),
+        Aborted::Deaf => again(conflicts),
         Aborted::Defect => Course::Halve,
         Aborted::Failed(failure) | Aborted::Commit(CommitFailure::RolledBack(failure)) => {
             on_failure(failure, conflicts)
         }
-        Aborted::Commit(CommitFailure::Unknown(failure)) => Course::Stop(chain(&failure)),
+        Aborted::Commit(CommitFailure::Unknown(failure)) => match failure.kind {
+            FailureKind::Fatal => Course::Stop(chain(&failure)),
+            _ => Course::Doubt(chain(&failure)),
+        },
     }
 }
 

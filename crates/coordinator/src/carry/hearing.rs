@@ -57,17 +57,23 @@ impl Hearing {
     }
 
     /// How long to sleep at most, given the shortest lease that is alive.
-    pub(super) fn period(&self, shortest: Option<Span>) -> Option<Span> {
+    pub(super) fn period(shortest: Option<Span>) -> Option<Span> {
         shortest.map(|lease| Span::from_millis(lease.millis() / 8).clamp(PERIOD_MIN, PERIOD_MAX))
+    }
+
+    /// The longest silence that is no stall: a quarter of the shortest lease beyond the time the
+    /// carrier sleeps anyway.
+    pub(super) fn tolerated(shortest: Option<Span>) -> Option<Span> {
+        let period = Self::period(shortest)?.millis();
+        Some(Span::from_millis(period.saturating_add(shortest?.millis() / 4)))
     }
 
     /// Whether a pulse is due: leases are alive and nothing was written for a period.
     pub(super) fn wants_pulse(&self, shortest: Option<Span>, now: Time) -> bool {
-        self.period(shortest).is_some_and(|period| now.since(self.written_at) >= period)
+        Self::period(shortest).is_some_and(|period| now.since(self.written_at) >= period)
     }
 
-    /// Since when nobody could be heard, if that was long enough to matter: more than a quarter of
-    /// the shortest lease beyond the time the carrier sleeps anyway.
+    /// Since when nobody could be heard, if that was long enough to matter.
     fn gap(&self, shortest: Option<Span>, now: Time) -> Option<Time> {
         if self.refused_since.is_some() && shortest.is_some() {
             return self.refused_since;
@@ -78,9 +84,7 @@ impl Hearing {
 
     /// A decision made after this comes from a coordinator that has been deaf since this round began.
     pub(super) fn hears_until(&self, shortest: Option<Span>) -> Option<Time> {
-        let period = self.period(shortest)?.millis();
-        let tolerated = Span::from_millis(period.saturating_add(shortest?.millis() / 4));
-        Some(self.heard_at.plus(tolerated))
+        Some(self.heard_at.plus(Self::tolerated(shortest)?))
     }
 }
 
@@ -131,9 +135,8 @@ impl<S: Store> Carrier<S> {
         }
         faultpoint::point!("recover.saved");
         batch.commit().await.map_err(|failure| match failure {
-            store::CommitFailure::RolledBack(failure) => failure,
-            store::CommitFailure::Unknown(failure) => {
-                Failure { kind: store::FailureKind::Fatal, ..failure }
+            store::CommitFailure::RolledBack(failure) | store::CommitFailure::Unknown(failure) => {
+                failure
             }
         })?;
         faultpoint::point!("recover.committed");

@@ -3,7 +3,7 @@
 //! Decisions are made one after the other on this set, so the outcome is as if every request had
 //! come alone, and only the result is written.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use store::{Change, Entry, Held, Key, Refused, Renewals, Spec, TaskKey};
 use verdict::{
@@ -20,6 +20,8 @@ pub(super) struct Working {
     changed: Vec<TaskKey>,
     closed: HashMap<(TaskId, LeaseId), Closed>,
     holders: HashMap<Key, Held>,
+    /// Tasks that another writer has locked.
+    held: HashSet<TaskKey>,
     refused: Vec<Refused>,
     /// Tasks accepted in this batch, by tenant: the store does not count them yet.
     accepted: HashMap<Name, u64>,
@@ -54,6 +56,22 @@ impl Slot {
 impl Working {
     pub(super) fn put(&mut self, key: TaskKey, subject: Subject) {
         self.slots.entry(key).or_insert_with(|| Slot::loaded(subject));
+    }
+
+    /// Nothing can be decided about this task in this batch.
+    pub(super) fn put_held(&mut self, key: TaskKey) {
+        self.held.insert(key);
+    }
+
+    pub(super) fn is_held(&self, key: &TaskKey) -> bool {
+        self.held.contains(key)
+    }
+
+    pub(super) fn is_holder_held(&self, key: &Key) -> bool {
+        let holder = self.holders.get(key);
+        holder.is_some_and(|held| {
+            self.held.contains(&TaskKey { scope: key.scope.clone(), id: held.task })
+        })
     }
 
     pub(super) fn put_closed(&mut self, closed: Closed) {

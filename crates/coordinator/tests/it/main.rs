@@ -4,6 +4,7 @@ mod backoff;
 mod carry;
 mod faults;
 mod faulty;
+mod fellows;
 mod harness;
 mod http;
 mod retention;
