@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    audit, backup, bench, completions, config, dev, doctor, explain, keys, limits, restore,
-    retention, runs, serve, submit, tour, verify, work,
+    audit, backup, bench, completions, config, coordinators, dev, doctor, explain, keys, limits,
+    restore, retention, runs, serve, submit, tour, verify, work,
 };
 
 /// What it is, how to begin, what there is, how it ends.
@@ -94,8 +94,10 @@ pub(crate) enum Command {
     Audit(audit::Arguments),
     /// Work off a queue with any program
     Work(work::Arguments),
-    /// Check a store offline: fold its history and compare with its tables
+    /// Check a store: fold its history and compare with its tables
     Verify(verify::Arguments),
+    /// Show which coordinators share a PostgreSQL database
+    Coordinators(coordinators::Arguments),
     /// Copy a store to a file while its server goes on
     Backup(backup::Arguments),
     /// Make a backup the store; leases and tokens from before are void

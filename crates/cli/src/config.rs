@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use crate::args::{Arguments as Everything, Everywhere};
 use crate::exit::{Complaint, Ended, Exit};
+use crate::opening::{self, StoreAddress};
 use crate::output::{self, Format};
 use crate::profile::{Connection, DEFAULT_URL, Profile};
-use crate::serve;
 use crate::settings::{Found, Parsed, Settings};
 
 /// The flags of `serve`, so that one can see what they would change.
@@ -84,13 +84,24 @@ fn server_settings(parsed: &Parsed) -> Result<Vec<Setting>, Complaint> {
             settings.push(Setting { setting: name, value, origin });
             continue;
         }
-        let store = serve::store_path(value.as_deref())?;
-        let value = Some(format!("sqlite:{}", store.display()));
-        settings.push(Setting { setting: name, value, origin });
+        let address = opening::store_address(value.as_deref())?;
+        let (store, key, key_origin) = match &address {
+            StoreAddress::Sqlite(path) => (
+                format!("sqlite:{}", path.display()),
+                path.with_extension("key"),
+                "beside the store",
+            ),
+            StoreAddress::Postgres(url) => (
+                opening::without_password(url),
+                opening::shared_signing_key()?,
+                "the state directory",
+            ),
+        };
+        settings.push(Setting { setting: name, value: Some(store), origin });
         settings.push(Setting {
             setting: "signing key".to_owned(),
-            value: Some(store.with_extension("key").display().to_string()),
-            origin: "beside the store".to_owned(),
+            value: Some(key.display().to_string()),
+            origin: key_origin.to_owned(),
         });
     }
     Ok(settings)

@@ -6,6 +6,7 @@ use coordinator::{Plaintext, Retention};
 use store::Ahead;
 
 use crate::exit::{Complaint, Ended};
+use crate::opening::{self, StoreAddress};
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::profile::{self, Profile};
 use crate::serve::{self, KeyWish, Ready, Server, Wishes};
@@ -50,10 +51,10 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
 }
 
 /// Not the one of a config file: that is a service's, and this is a playground.
-fn store(given: Option<String>) -> Result<std::path::PathBuf, Complaint> {
+fn store(given: Option<String>) -> Result<StoreAddress, Complaint> {
     match given.or_else(serve::store_of_environment) {
-        Some(given) => serve::store_path(Some(&given)),
-        None => profile::default_store(),
+        Some(given) => opening::store_address(Some(&given)),
+        None => profile::default_store().map(StoreAddress::Sqlite),
     }
 }
 

@@ -3,6 +3,7 @@
 //! It changes nothing. What it cannot look at, such as the store of a server on another machine, it
 //! says so and goes on.
 
+mod database;
 mod machine;
 mod reach;
 
@@ -10,13 +11,13 @@ use serde::Serialize;
 
 use crate::args::Everywhere;
 use crate::exit::{Complaint, Ended, Exit};
+use crate::opening::{self, StoreAddress};
 use crate::output::{self, BAD, BOLD, Format, GOOD, WARN};
-use crate::serve;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The store to look at [default: the one `tenure dev` and `tenure serve` use]
-    #[arg(long, value_name = "sqlite:PATH")]
+    #[arg(long, value_name = "sqlite:PATH|postgres://…")]
     store: Option<String>,
 }
 
@@ -60,9 +61,12 @@ impl Check {
 }
 
 pub(crate) async fn run(format: Format, everywhere: &Everywhere, arguments: Arguments) -> Ended {
-    let store = serve::store_path(arguments.store.as_deref())?;
+    let store = opening::store_address(arguments.store.as_deref())?;
     let mut checks = reach::checks(everywhere).await;
-    checks.extend(machine::checks(&store));
+    match &store {
+        StoreAddress::Sqlite(path) => checks.extend(machine::checks(path)),
+        StoreAddress::Postgres(url) => checks.extend(database::checks(url).await),
+    }
     match format {
         Format::Json => output::json(&checks)?,
         Format::People => print(&checks)?,

@@ -11,12 +11,14 @@ mod bench;
 mod bulk;
 mod completions;
 mod config;
+mod coordinators;
 mod dev;
 mod doctor;
 mod exit;
 mod explain;
 mod keys;
 mod limits;
+mod opening;
 mod output;
 mod profile;
 mod queues;
@@ -112,6 +114,7 @@ async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended
         Command::Work(arguments) => work::run(connect()?, format, arguments).await,
         Command::Bench(arguments) => bench::run(format, everywhere, arguments).await,
         Command::Verify(arguments) => verify::run(format, arguments).await,
+        Command::Coordinators(arguments) => coordinators::run(format, arguments).await,
         Command::Backup(arguments) => backup::run(format, &arguments),
         Command::Restore(arguments) => restore::run(format, &arguments),
         Command::Doctor(arguments) => doctor::run(format, everywhere, arguments).await,

@@ -7,17 +7,16 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use coordinator::admit::{NewKey, Role};
 use coordinator::server::Limits;
 use coordinator::{OsEntropy, Plaintext, Retention, ServeError, ServeOptions, TlsFiles};
 use serde::Serialize;
-use store::sqlite::{Options, SqliteStore};
-use store::{Ahead, Browse, Failure, FailureKind, Store, SystemClock};
+use store::{Ahead, Browse, Failure, FailureKind, Store};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Complaint, Ended, Exit};
+use crate::opening::{self, Opened, Serving, StoreAddress};
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::profile::{self, Profile};
 use crate::settings::{self, Settings};
@@ -43,7 +42,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
     let server = Server::start(Wishes {
         listen: settings.listen,
         port_flag: "--listen",
-        store: store_path(settings.store.as_deref())?,
+        store: opening::store_address(settings.store.as_deref())?,
         ahead: if arguments.accept_clock { Ahead::Accept } else { Ahead::Refuse },
         key: key_wish(&arguments)?,
         tls: tls_files(settings)?,
@@ -120,7 +119,7 @@ pub(crate) struct Wishes {
     pub(crate) listen: SocketAddr,
     /// The flag that names the port, for the remedy.
     pub(crate) port_flag: &'static str,
-    pub(crate) store: PathBuf,
+    pub(crate) store: StoreAddress,
     pub(crate) ahead: Ahead,
     pub(crate) key: KeyWish,
     pub(crate) tls: Option<TlsFiles>,
@@ -152,7 +151,7 @@ pub(crate) struct Ready {
 /// A server that runs inside this process.
 pub(crate) struct Server {
     pub(crate) ready: Ready,
-    serving: coordinator::Server<SqliteStore>,
+    serving: Serving,
     signals: Signals,
 }
 
@@ -167,12 +166,12 @@ impl Server {
         }
         // Before anybody can know that there is a server to be stopped.
         let signals = Signals::listen()?;
-        let options =
-            Options { ahead: wishes.ahead, ..Options::new(Arc::new(SystemClock::start())) };
-        let store = SqliteStore::open(&wishes.store, options).map_err(|f| store_trouble(&f))?;
-        let path = store.path().to_owned();
-        let (api_key, new_keys) = choose_key(&store, wishes.key).await?;
-        let mut options = ServeOptions::new(wishes.listen, path.with_extension("key"));
+        let opened = opening::open(&wishes.store, wishes.ahead, wishes.listen).await?;
+        let (api_key, new_keys) = match &opened {
+            Opened::Sqlite(store) => choose_key(store, wishes.key).await?,
+            Opened::Postgres(store) => choose_key(store, wishes.key).await?,
+        };
+        let mut options = ServeOptions::new(wishes.listen, opening::signing_key_path(&opened)?);
         options.new_keys = new_keys;
         options.coordinator.retention = wishes.retention;
         let scheme = if wishes.tls.is_some() { "https" } else { "http" };
@@ -181,15 +180,20 @@ impl Server {
         if beyond_loopback {
             options.limits = Limits::beyond_loopback();
         }
-        let serving = coordinator::serve(store, options)
-            .await
-            .map_err(|error| not_served(error, wishes.port_flag))?;
+        let store = wishes.store.shown(&opened);
+        let serving = match opened {
+            Opened::Sqlite(store) => coordinator::serve(store, options).await.map(Serving::Sqlite),
+            Opened::Postgres(store) => {
+                coordinator::serve(store, options).await.map(Serving::Postgres)
+            }
+        };
+        let serving = serving.map_err(|error| not_served(error, wishes.port_flag))?;
         let ready = Ready {
             url: wishes
                 .public_url
                 .unwrap_or_else(|| format!("{scheme}://{}", serving.local_addr())),
             api_key,
-            store: format!("sqlite:{}", path.display()),
+            store,
         };
         Ok(Server { ready, serving, signals })
     }
@@ -202,7 +206,7 @@ impl Server {
             tokio::select! {
                 told = signals.any() => match told {
                     Told::Stop => break None,
-                    Told::Reload => reload(&serving).await,
+                    Told::Reload => serving.reload().await,
                 },
                 ended = serving.wait() => break Some(ended),
             }
@@ -231,24 +235,6 @@ impl Server {
 
 /// Everything that lies in files or in the store and may have been changed by others: certificate, signing
 /// keys, API keys. What cannot be used leaves what is in use as it is.
-async fn reload(serving: &coordinator::Server<SqliteStore>) {
-    // A certificate that cannot be used says so itself.
-    let certificate = serving.reload_certificate().is_ok();
-    let signing = serving.reload_signing_keys();
-    if let Err(error) = &signing {
-        tracing::error!(
-            error = error as &dyn std::error::Error,
-            "the signing keys stay as they are"
-        );
-    }
-    let keys = serving.reload_api_keys().await;
-    if let Err(failure) = &keys {
-        tracing::error!(error = failure as &dyn std::error::Error, "the API keys stay as they are");
-    }
-    let (signing, keys) = (signing.is_ok(), keys.is_ok());
-    tracing::info!(certificate, signing, keys, "read again what may have changed");
-}
-
 fn say_readable(listen: SocketAddr) {
     tracing::warn!(
         %listen,
@@ -304,8 +290,8 @@ impl Signals {
 }
 
 /// The key people may use, and the keys to be made for that.
-async fn choose_key(
-    store: &SqliteStore,
+async fn choose_key<S: Store>(
+    store: &S,
     wish: KeyWish,
 ) -> Result<(Option<String>, Vec<NewKey>), Complaint> {
     let known = store.browse().api_keys().await.map_err(|failure| store_trouble(&failure))?;
@@ -387,23 +373,32 @@ pub(crate) fn store_of_environment() -> Option<String> {
     std::env::var(STORE_VARIABLE).ok().filter(|value| !value.is_empty())
 }
 
+/// What was said of where the store lies, if anything: by the flag, the environment or the config file.
+pub(crate) fn said_store(given: Option<&str>) -> Result<Option<String>, Complaint> {
+    match given.filter(|given| !given.is_empty()) {
+        Some(given) => Ok(Some(given.to_owned())),
+        None => match store_of_environment() {
+            Some(named) => Ok(Some(named)),
+            None => settings::store_of_file(),
+        },
+    }
+}
+
 /// Where the store lies: `sqlite:PATH` or a plain path from the flag, else from the environment, else from the
 /// config file, else the default.
 pub(crate) fn store_path(given: Option<&str>) -> Result<PathBuf, Complaint> {
-    let given = given.filter(|given| !given.is_empty()).map(str::to_owned);
-    let elsewhere = || match store_of_environment() {
-        Some(named) => Ok(Some(named)),
-        None => settings::store_of_file(),
-    };
-    let given = match given {
-        Some(given) => Some(given),
-        None => elsewhere()?,
-    };
-    let Some(given) = given else { return profile::default_store() };
+    let Some(given) = said_store(given)? else { return profile::default_store() };
+    if opening::is_postgres(&given) {
+        let sentence = "this command works on a SQLite store, and not on a PostgreSQL database";
+        return Err(Complaint::usage("sqlite_only", sentence).hint(
+            "give a file with --store sqlite:PATH; for a database use PostgreSQL's own tools",
+        ));
+    }
     let path = given.strip_prefix("sqlite:").unwrap_or(&given);
     if path.is_empty() || path.contains("://") {
         let sentence = format!("`{given}` is not a store this version knows");
-        return Err(Complaint::usage("unknown_store", sentence).hint("write --store sqlite:PATH"));
+        return Err(Complaint::usage("unknown_store", sentence)
+            .hint("write --store sqlite:PATH or --store postgres://…"));
     }
     Ok(PathBuf::from(path))
 }

@@ -1,4 +1,5 @@
-//! `tenure verify`: is what is stored what was decided? Offline, on a store nobody serves from.
+//! `tenure verify`: is what is stored what was decided? On a file that nobody serves from, or on a database at
+//! any time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,29 +12,43 @@ use store::verify::{Finding, Report};
 use store::{Ahead, Store, SystemClock};
 
 use crate::exit::{Complaint, Ended, Exit};
+use crate::opening::{self, StoreAddress};
 use crate::output::{self, BAD, Format, GOOD};
 use crate::serve;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The store to check [default: the one `tenure dev` and `tenure serve` use]
-    #[arg(long, value_name = "sqlite:PATH")]
+    #[arg(long, value_name = "sqlite:PATH|postgres://…")]
     store: Option<String>,
 }
 
 pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
-    let path = serve::store_path(arguments.store.as_deref())?;
+    let address = opening::store_address(arguments.store.as_deref())?;
+    let ((report, seals), place) = match &address {
+        StoreAddress::Sqlite(path) => (check_file(path).await?, path.display().to_string()),
+        StoreAddress::Postgres(url) => {
+            let store = opening::look_into(url).await?;
+            let checked = store::verify::verify(store.browse()).await;
+            let report = checked.map_err(|failure| opening::database_trouble(&failure))?;
+            output::note("the audit's seals are not checked on a database");
+            ((report, SealReport::default()), opening::without_password(url))
+        }
+    };
+    match format {
+        Format::Json => output::json(&members(&report, &seals))?,
+        Format::People => print(&place, &report, &seals)?,
+    }
+    Ok(if report.findings.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+async fn check_file(path: &PathBuf) -> Result<(Report, SealReport), Complaint> {
     if !path.exists() {
         let sentence = format!("there is no store at {}", path.display());
         return Err(Complaint::new(Exit::NotFound, "store_missing", sentence)
             .hint("say where it is with --store sqlite:PATH"));
     }
-    let (report, seals) = check(&path).await?;
-    match format {
-        Format::Json => output::json(&members(&report, &seals))?,
-        Format::People => print(&path, &report, &seals)?,
-    }
-    Ok(if report.findings.is_empty() { Exit::Done } else { Exit::Failed })
+    check(path).await
 }
 
 /// The audit's findings are among the others.
@@ -83,7 +98,7 @@ fn members(report: &Report, seals: &SealReport) -> serde_json::Value {
     })
 }
 
-fn print(path: &Path, report: &Report, seals: &SealReport) -> Result<(), Complaint> {
+fn print(place: &str, report: &Report, seals: &SealReport) -> Result<(), Complaint> {
     for finding in &report.findings {
         output::line(format_args!("{BAD}finding{BAD:#} {finding}"))?;
     }
@@ -97,6 +112,6 @@ fn print(path: &Path, report: &Report, seals: &SealReport) -> Result<(), Complai
         output::count(report.attempts, "attempt"),
         output::count(report.entries, "decision"),
         output::count(seals.sealed, "sealed record"),
-        path.display()
+        place
     ))
 }

@@ -1,0 +1,27 @@
+//! What a database that coordinators share promises, and what it does not.
+
+use super::Check;
+use crate::opening;
+
+/// Reachable, of a format we know, scopes kept apart; and how durable an acknowledgement is.
+pub(super) async fn checks(url: &str) -> Vec<Check> {
+    let store = match opening::look_into(url).await {
+        Ok(store) => store,
+        Err(complaint) => return vec![Check::trouble("database", complaint)],
+    };
+    let found = store.durability();
+    let place = opening::without_password(url);
+    let reached = format!("PostgreSQL {} at {place}; scopes are kept apart", found.server);
+    let settings = format!(
+        "fsync {}, synchronous_commit {}, synchronous standbys: {}",
+        if found.fsync { "on" } else { "off" },
+        found.synchronous_commit,
+        if found.synchronous_standbys.is_empty() { "none" } else { &found.synchronous_standbys },
+    );
+    let mut checks = vec![Check::ok("database", reached), Check::ok("durability", settings)];
+    for warning in found.warnings() {
+        let (sentence, remedy) = warning.split_once(": ").unwrap_or((&warning, "see above"));
+        checks.push(Check::warn("durability", sentence, remedy));
+    }
+    checks
+}

@@ -1,0 +1,202 @@
+//! Stores of either kind: a SQLite file, or a PostgreSQL database that several coordinators share.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use store::postgres::{self, PostgresStore};
+use store::sqlite::{Options, SqliteStore};
+use store::{Ahead, Failure, Store, SystemClock};
+
+use crate::exit::{Complaint, Exit};
+use crate::{profile, serve};
+
+/// A server over either kind of store.
+pub(crate) enum Serving {
+    Sqlite(coordinator::Server<SqliteStore>),
+    Postgres(coordinator::Server<PostgresStore>),
+}
+
+/// The same call on whichever server there is.
+macro_rules! either {
+    ($serving:expr, $server:ident => $call:expr) => {
+        match $serving {
+            Serving::Sqlite($server) => $call,
+            Serving::Postgres($server) => $call,
+        }
+    };
+}
+
+impl Serving {
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        either!(self, server => server.local_addr())
+    }
+
+    pub(crate) async fn reload(&self) {
+        either!(self, server => reload_server(server).await);
+    }
+
+    pub(crate) async fn wait(&self) -> coordinator::Ended {
+        either!(self, server => server.wait().await)
+    }
+
+    pub(crate) async fn shutdown(self) -> coordinator::Ended {
+        either!(self, server => server.shutdown().await)
+    }
+}
+
+/// A store that is open.
+pub(crate) enum Opened {
+    Sqlite(SqliteStore),
+    Postgres(PostgresStore),
+}
+
+pub(crate) async fn open(
+    address: &StoreAddress,
+    ahead: Ahead,
+    listen: SocketAddr,
+) -> Result<Opened, Complaint> {
+    match address {
+        StoreAddress::Sqlite(path) => {
+            let options = Options { ahead, ..Options::new(Arc::new(SystemClock::start())) };
+            let store = SqliteStore::open(path, options).map_err(|f| serve::store_trouble(&f))?;
+            Ok(Opened::Sqlite(store))
+        }
+        StoreAddress::Postgres(url) => {
+            let options =
+                postgres::Options { ahead, ..postgres::Options::new(fellow_name(listen)) };
+            let opened = PostgresStore::open(url, options).await;
+            let store = opened.map_err(|failure| database_trouble(&failure))?;
+            say_durability(store.durability());
+            Ok(Opened::Postgres(store))
+        }
+    }
+}
+
+/// What other coordinators call this one.
+fn fellow_name(listen: SocketAddr) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{} {listen}", host.trim()).trim().to_owned()
+}
+
+fn say_durability(found: &postgres::Durability) {
+    tracing::info!(
+        server = found.server,
+        fsync = found.fsync,
+        synchronous_commit = found.synchronous_commit,
+        synchronous_standbys = found.synchronous_standbys,
+        "the database's durability"
+    );
+    for warning in found.warnings() {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// Beside the file; or in the state directory, for every coordinator of this machine. Coordinators on
+/// several machines need the same file.
+pub(crate) fn signing_key_path(opened: &Opened) -> Result<PathBuf, Complaint> {
+    match opened {
+        Opened::Sqlite(store) => Ok(store.path().with_extension("key")),
+        Opened::Postgres(_) => {
+            let path = shared_signing_key()?;
+            if let Some(folder) = path.parent() {
+                profile::make_folder(folder)?;
+            }
+            Ok(path)
+        }
+    }
+}
+
+/// Where the coordinators of this machine that share a database find their signing key.
+pub(crate) fn shared_signing_key() -> Result<PathBuf, Complaint> {
+    Ok(profile::default_store()?.with_file_name("postgres.key"))
+}
+
+/// Where a store lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StoreAddress {
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+impl StoreAddress {
+    pub(crate) fn shown(&self, opened: &Opened) -> String {
+        match (self, opened) {
+            (_, Opened::Sqlite(store)) => format!("sqlite:{}", store.path().display()),
+            (StoreAddress::Postgres(url), _) => without_password(url),
+            (StoreAddress::Sqlite(path), _) => format!("sqlite:{}", path.display()),
+        }
+    }
+}
+
+pub(crate) fn is_postgres(address: &str) -> bool {
+    address.starts_with("postgres://") || address.starts_with("postgresql://")
+}
+
+/// An address as it may be printed.
+pub(crate) fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let shown = match authority.rsplit_once('@') {
+        Some((user, host)) => format!("{}@{host}", user.split(':').next().unwrap_or_default()),
+        None => authority.to_owned(),
+    };
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    format!("{scheme}://{shown}{path}")
+}
+
+/// Where the store lies, of either kind, by the same rules as a path.
+pub(crate) fn store_address(given: Option<&str>) -> Result<StoreAddress, Complaint> {
+    let said = serve::said_store(given)?;
+    match said.as_deref() {
+        Some(said) if is_postgres(said) => Ok(StoreAddress::Postgres(said.to_owned())),
+        _ => serve::store_path(given).map(StoreAddress::Sqlite),
+    }
+}
+
+async fn reload_server<S: Store>(serving: &coordinator::Server<S>) {
+    // A certificate that cannot be used says so itself.
+    let certificate = serving.reload_certificate().is_ok();
+    let signing = serving.reload_signing_keys();
+    if let Err(error) = &signing {
+        tracing::error!(
+            error = error as &dyn std::error::Error,
+            "the signing keys stay as they are"
+        );
+    }
+    let keys = serving.reload_api_keys().await;
+    if let Err(failure) = &keys {
+        tracing::error!(error = failure as &dyn std::error::Error, "the API keys stay as they are");
+    }
+    let (signing, keys) = (signing.is_ok(), keys.is_ok());
+    tracing::info!(certificate, signing, keys, "read again what may have changed");
+}
+
+/// A database's trouble: its sentences and remedies are those of any store, but no file would help.
+pub(crate) fn database_trouble(failure: &Failure) -> Complaint {
+    let mut text = String::new();
+    let mut source = std::error::Error::source(failure);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    let (sentence, remedy) = failure.what.split_once("; ").unwrap_or((
+        failure.what.as_str(),
+        "see that the database runs and that the address given with --store is right",
+    ));
+    Complaint::new(Exit::Conflict, "store_closed", format!("{sentence}{text}")).hint(remedy)
+}
+
+/// Opens a database to look, not to work: nothing is made in it, and nobody is told.
+pub(crate) async fn look_into(url: &str) -> Result<PostgresStore, Complaint> {
+    let options = postgres::Options {
+        // Nothing is decided here, so a clock that was once wrong is no reason not to look.
+        ahead: Ahead::Accept,
+        notify: postgres::Notify::Off,
+        missing: postgres::Missing::Refuse,
+        ..postgres::Options::new("look")
+    };
+    PostgresStore::open(url, options).await.map_err(|failure| database_trouble(&failure))
+}
