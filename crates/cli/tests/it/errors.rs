@@ -142,8 +142,17 @@ fn raise_version(home: &Home) {
 
 #[test]
 fn a_store_of_another_kind_is_refused() {
-    let ran = Home::new().run(&["serve", "--store", "postgres://db/tenure"]);
-    ran.complains(2, "unknown_store", "postgres", "sqlite:PATH");
+    let ran = Home::new().run(&["serve", "--store", "mysql://db/tenure"]);
+    ran.complains(2, "unknown_store", "mysql", "sqlite:PATH");
+}
+
+#[test]
+fn what_works_on_files_only_says_so() {
+    for verb in ["backup", "prune"] {
+        let target = if verb == "backup" { "copy.db" } else { "--older-than=30d" };
+        let ran = Home::new().run(&[verb, target, "--store", "postgres://db/tenure"]);
+        ran.complains(2, "sqlite_only", "PostgreSQL", "sqlite:PATH");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "tour",
     "dev",
     "serve",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 19] = [
     "audit",
     "work",
     "verify",
+    "coordinators",
     "bench",
     "backup",
     "restore",

@@ -1,6 +1,7 @@
 //! Several coordinators over one database: whoever is asked, the answer is the same.
 
 #[path = "../../../store/tests/it/postgres/server.rs"]
+#[expect(dead_code, reason = "the store's own tests need more of it")]
 mod server;
 
 use coordinator::{Coordinator, Host, Options};

@@ -116,8 +116,17 @@ const BANS: &[Ban] = &[
     Ban {
         folders: &["crates/cli/src/"],
         words: &["store::", "coordinator::"],
-        // Those beside `serve` work on the file of a store, also when no server can.
-        except: &["serve", "dev", "verify", "backup", "restore", "retention"],
+        // Those beside `serve` work on a store itself, also when no server can.
+        except: &[
+            "serve",
+            "opening",
+            "dev",
+            "verify",
+            "coordinators",
+            "backup",
+            "restore",
+            "retention",
+        ],
         // A module of the crate itself.
         harmless_after: &["crate::", "self::", "super::"],
         why: "the program talks HTTP and embeds the coordinator only to serve",
