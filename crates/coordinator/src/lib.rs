@@ -23,6 +23,7 @@ mod intake;
 pub mod item;
 pub mod metrics;
 pub mod server;
+mod tally;
 mod watch;
 
 pub use coordinator::{Coordinator, Ended, Host, Options};

@@ -6,7 +6,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use verdict::{Answer, Event, Next, Refusal, Stamp};
+
+use crate::tally::Tally;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OutcomeLabel {
@@ -115,79 +116,35 @@ impl Metrics {
         metrics
     }
 
-    pub(crate) fn count_limited(&self, limited: Limited) {
+    pub(crate) fn count_limited(&self, limited: Limited, times: u64) {
         let limit = match limited {
             Limited::Requests => "requests",
             Limited::UnfinishedRuns => "unfinished_runs",
         };
-        self.limited.get_or_create(&LimitLabel { limit }).inc();
+        self.limited.get_or_create(&LimitLabel { limit }).inc_by(times);
     }
 
-    /// Counts what a committed decision did. Says whether it ended a task.
-    pub(crate) fn count_event(&self, event: &Event) -> bool {
-        match event {
-            Event::Submitted(_) => {
-                self.submitted.inc();
-            }
-            Event::Granted { .. } => {
-                self.granted.inc();
-            }
-            Event::Renewed { .. } => {
-                self.renewed.inc();
-            }
-            Event::CancelSignalled => {
-                self.cancel_signals.inc();
-            }
-            Event::AttemptClosed { closed, next } => self.count_closed(closed, next),
-            Event::Ended(end) => self.count_end(end),
-            Event::Started | Event::Extended { .. } | Event::CancelRequested { .. } => {}
+    /// Adds what a durable batch did.
+    pub(crate) fn add(&self, tally: &Tally) {
+        self.submitted.inc_by(tally.submitted);
+        self.granted.inc_by(tally.granted);
+        self.renewed.inc_by(tally.renewed);
+        self.cancel_signals.inc_by(tally.cancel_signals);
+        self.cancel_timeouts.inc_by(tally.cancel_timeouts);
+        if tally.quota_refusals > 0 {
+            self.count_limited(Limited::UnfinishedRuns, tally.quota_refusals);
         }
-        matches!(event, Event::Ended(_) | Event::AttemptClosed { next: Next::End(_), .. })
-    }
-
-    fn count_closed(&self, closed: &verdict::Closed, next: &Next) {
-        self.attempts.get_or_create(&OutcomeLabel { outcome: closed.outcome.name() }).inc();
-        match next {
-            Next::Retry { .. } => {
-                let category = closed.fault.as_ref().map(|fault| fault.category.name());
-                let category = category.unwrap_or(closed.outcome.name());
-                self.retries.get_or_create(&CategoryLabel { category }).inc();
-            }
-            Next::End(end) => self.count_end(end),
+        for (outcome, count) in tally.attempts.iter() {
+            self.attempts.get_or_create(&OutcomeLabel { outcome }).inc_by(count);
         }
-    }
-
-    fn count_end(&self, end: &verdict::End) {
-        self.ended.get_or_create(&StateLabel { state: end.state.name() }).inc();
-        if end.reason == Some(verdict::Reason::CancelTimeout) {
-            self.cancel_timeouts.inc();
+        for (state, count) in tally.ended.iter() {
+            self.ended.get_or_create(&StateLabel { state }).inc_by(count);
         }
-    }
-
-    /// Counts the word a worker got.
-    pub(crate) fn count_answer(&self, answer: &Answer) {
-        let (verdict, code) = match answer {
-            Answer::Acknowledged | Answer::Alive { .. } => ("COMMITTED", "ok"),
-            Answer::Committed { replayed: true, .. } => ("COMMITTED", "replayed"),
-            Answer::Committed { .. } => ("COMMITTED", "ok"),
-            Answer::Refused(Refusal::QuotaReached { .. }) => {
-                return self.count_limited(Limited::UnfinishedRuns);
-            }
-            Answer::Refused(refusal) => (stamp_name(refusal.stamp()), refusal.name()),
-            Answer::Accepted { .. }
-            | Answer::Granted
-            | Answer::CancelAccepted { .. }
-            | Answer::Done
-            | Answer::Nothing => return,
-        };
-        self.verdicts.get_or_create(&VerdictLabels { verdict, code }).inc();
-    }
-}
-
-fn stamp_name(stamp: Stamp) -> &'static str {
-    match stamp {
-        Stamp::Committed => "COMMITTED",
-        Stamp::Cancelled => "CANCELLED",
-        Stamp::Rejected => "REJECTED",
+        for (category, count) in tally.retries.iter() {
+            self.retries.get_or_create(&CategoryLabel { category }).inc_by(count);
+        }
+        for ((verdict, code), count) in tally.verdicts.iter() {
+            self.verdicts.get_or_create(&VerdictLabels { verdict, code }).inc_by(count);
+        }
     }
 }

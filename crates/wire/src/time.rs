@@ -48,10 +48,54 @@ impl Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let instant = jiff::Timestamp::from_millisecond(self.0)
-            .expect("Time holds only the years 1970 to 9999, all of which jiff can spell");
-        write!(f, "{instant:.3}")
+        f.write_str(Spelling::of(*self).as_str())
     }
+}
+
+/// Written for every answer, several times: so by hand, without a formatter.
+struct Spelling([u8; "1970-01-01T00:00:00.000Z".len()]);
+
+impl Spelling {
+    fn of(time: Time) -> Spelling {
+        const MS_PER_DAY: i64 = 24 * 60 * 60 * 1000;
+        let (day, ms) = (time.0 / MS_PER_DAY, (time.0 % MS_PER_DAY) as u32);
+        let (year, month, day) = civil(day as u32);
+        let mut text = Spelling(*b"0000-00-00T00:00:00.000Z");
+        text.put(0..4, year);
+        text.put(5..7, month);
+        text.put(8..10, day);
+        text.put(11..13, ms / 3_600_000);
+        text.put(14..16, ms / 60_000 % 60);
+        text.put(17..19, ms / 1000 % 60);
+        text.put(20..23, ms % 1000);
+        text
+    }
+
+    fn put(&mut self, digits: std::ops::Range<usize>, mut number: u32) {
+        for digit in self.0[digits].iter_mut().rev() {
+            *digit = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("digits and separators are ASCII")
+    }
+}
+
+/// Year, month and day of a day since 1970: the calendar counted from the first of March of the year
+/// 0, so that a leap day is the last of its year, and every 400 years are alike.
+fn civil(day: u32) -> (u32, u32, u32) {
+    const DAYS_TO_1970: u32 = 719_468;
+    const DAYS_PER_ERA: u32 = 146_097;
+    let day = day + DAYS_TO_1970;
+    let (era, day) = (day / DAYS_PER_ERA, day % DAYS_PER_ERA);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * day + 2) / 153;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year + u32::from(month <= 2);
+    (year, month, day - (153 * from_march + 2) / 5 + 1)
 }
 
 impl FromStr for Time {
@@ -93,7 +137,7 @@ impl std::error::Error for TimeError {}
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(Spelling::of(*self).as_str())
     }
 }
 
@@ -143,6 +187,19 @@ mod tests {
         assert_eq!(Time::from_ms(1).to_string(), "1970-01-01T00:00:00.001Z");
         assert_eq!(Time::from_ms(1_772_366_400_120).to_string(), "2026-03-01T12:00:00.120Z");
         assert_eq!(Time::MAX.to_string(), "9999-12-30T22:00:00.000Z");
+    }
+
+    #[test]
+    fn writes_every_day_as_the_calendar_has_it() {
+        const MS_PER_DAY: i64 = 86_400_000;
+        let near = 0..60_000;
+        let far = (60_000..Time::MAX.as_ms() / MS_PER_DAY).step_by(97);
+        for day in near.chain(far) {
+            // Another time of day each day.
+            let time = Time::from_ms(day * MS_PER_DAY + day * 7_919 % MS_PER_DAY);
+            let instant = jiff::Timestamp::from_millisecond(time.as_ms()).unwrap();
+            assert_eq!(time.to_string(), format!("{instant:.3}"));
+        }
     }
 
     #[test]

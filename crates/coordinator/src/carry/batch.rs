@@ -1,16 +1,18 @@
 //! One batch: load, decide, sweep, grant, commit.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use store::{Batch, CommitFailure, Failure, Loaded, Ready, TaskKey};
 use verdict::request::{Grant, Submit};
-use verdict::{Answer, Digest, Event, Moment, Request, TaskId, Time};
+use verdict::{Answer, Digest, Moment, Request, TaskId, Time};
 
 use super::polls::Polls;
 use super::working::Working;
 use crate::allowances::{self, Allowances, Moved};
 use crate::ids::Ids;
 use crate::item::{Answered, Granted, Item, Submission};
+use crate::tally::Tally;
 
 /// Tasks swept in one batch. More wait for the next one, which follows at once.
 const SWEEP_MAX: usize = 1_024;
@@ -21,7 +23,7 @@ pub(super) struct Carried {
     pub(super) answers: Vec<Option<Answered>>,
     /// By place of the poll.
     pub(super) grants: Vec<(usize, Vec<Granted>)>,
-    pub(super) events: Vec<Event>,
+    pub(super) tally: Tally,
     pub(super) changed: Vec<TaskId>,
     pub(super) moved: Moved,
     pub(super) now: Time,
@@ -97,7 +99,7 @@ pub(super) async fn carry<B: Batch>(
     let mut carried = Carried {
         answers,
         grants: Vec::new(),
-        events: Vec::new(),
+        tally: Tally::default(),
         changed: Vec::new(),
         moved: Moved::default(),
         now,
@@ -119,7 +121,7 @@ pub(super) async fn carry<B: Batch>(
     // Also when nothing was written: the store then knows what was looked at, at no cost.
     batch.commit().await.map_err(Aborted::Commit)?;
     faultpoint::point!("carry.committed");
-    carried.events = work.events;
+    carried.tally = work.tally;
     Ok(carried)
 }
 
@@ -190,7 +192,7 @@ fn decide_items(
         }
         let answer = match item {
             Item::Submit(submission) => submit(work, ids, submission, at, allowances),
-            Item::About { key, request } => work.decide(key, request, at),
+            Item::About { key, request } => work.decide(key, Cow::Borrowed(request), at),
         };
         Some(Answered { answer, at: at.now })
     };
@@ -224,7 +226,7 @@ fn submit(
         input: Digest::of(&[submission.spec.input.as_str().as_bytes()]),
         fingerprint: submission.spec.fingerprint,
     });
-    work.submit(id, &request, &submission.spec, at, allowances)
+    work.submit(id, request, &submission.spec, at, allowances)
 }
 
 /// After the items, so that a report or heartbeat of this batch counts before the lease's end.
@@ -234,7 +236,7 @@ async fn sweep<B: Batch>(batch: &mut B, work: &mut Working, at: Moment) -> Resul
     guarded(|| {
         for task in due {
             let key = work.adopt(task);
-            work.decide(&key, &Request::Sweep, at);
+            work.decide(&key, Cow::Owned(Request::Sweep), at);
         }
     })?;
     Ok(more)
@@ -289,7 +291,7 @@ fn grant_to(
             owner: poll.worker.clone(),
             poll: poll.poll.clone(),
         });
-        if work.decide(&key, &request, at) == Answer::Granted {
+        if work.decide(&key, Cow::Owned(request), at) == Answer::Granted {
             let task = work.task(&key).expect("a granted task is live").clone();
             granted.push(Granted { task, spec: ready.spec, at: at.now });
         }

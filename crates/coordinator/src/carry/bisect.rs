@@ -17,7 +17,7 @@ use store::{CommitFailure, Failure, FailureKind, Store, Writer};
 use super::batch::{self, Aborted, Carried, Extras, Patience, Terms};
 use super::hearing::Hearing;
 use super::{Carrier, Fatal, duration};
-use crate::item::{Answered, Group, Item, Outage, Reply, Shortage, Trouble};
+use crate::item::{Group, Item, Outage, Reply, Shortage, Trouble};
 
 /// How often a batch is decided again because another writer was first.
 const CONFLICTS_MAX: usize = 16;
@@ -219,14 +219,10 @@ impl<S: Store> Carrier<S> {
             self.unclaimed
                 .extend(unclaimed.iter().map(|it| Item::undelivered(it.key(), it.lease())));
         }
-        let ends = carried.events.iter().filter(|event| self.metrics.count_event(event)).count();
-        self.retaining.note_ends(ends as u64, carried.now);
+        self.metrics.add(&carried.tally);
+        self.retaining.note_ends(carried.tally.ends(), carried.now);
         self.watch.changed(carried.changed.into_iter());
-        let answers = carried.answers.into_iter();
-        let count = |answered: &Option<_>| {
-            answered.iter().for_each(|it: &Answered| self.metrics.count_answer(&it.answer));
-        };
-        answers.inspect(count).map(|answered| answered.map(Ok)).collect()
+        carried.answers.into_iter().map(|answered| answered.map(Ok)).collect()
     }
 }
 

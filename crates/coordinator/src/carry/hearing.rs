@@ -7,6 +7,8 @@
 //! when nothing else was written, so that a later start knows how long it was deaf. A crash loop
 //! cannot keep a dead worker's lease for ever: every pulse is time that counts.
 
+use std::borrow::Cow;
+
 use store::{Batch, Failure, Store, Writer};
 use verdict::request::Extend;
 use verdict::{Moment, Request, Span, Time};
@@ -128,7 +130,7 @@ impl<S: Store> Carrier<S> {
             let mut work = Working::default();
             for task in tasks {
                 let key = work.adopt(task);
-                work.decide(&key, &request, Moment { now, epoch });
+                work.decide(&key, Cow::Borrowed(&request), Moment { now, epoch });
             }
             let (changes, refused) = work.take();
             batch.save(changes, refused).await?;

@@ -5,7 +5,7 @@ use store::{PollRef, Want};
 use tokio::time::Instant;
 
 use crate::intake::Polling;
-use crate::item::{Granted, Trouble, WaitingPoll};
+use crate::item::{Granted, Poll, Trouble, WaitingPoll};
 
 /// Workers that may wait at once. Each is an open connection; more than this is a misconfiguration.
 const POLLS_MAX: usize = 16_384;
@@ -41,8 +41,10 @@ impl Polls {
 
     /// The same poll asked again means that its first answer has nobody to go to.
     fn replace_twin(&mut self, poll: &WaitingPoll) {
-        let Some(name) = named(poll) else { return };
-        let twin = self.waiting.iter().position(|waiting| named(waiting).as_ref() == Some(&name));
+        if poll.poll.poll.is_none() {
+            return;
+        }
+        let twin = self.waiting.iter().position(|waiting| is_twin(&waiting.poll, &poll.poll));
         if let Some(twin) = twin {
             self.remove(twin).into_iter().for_each(|poll| answer(poll, Ok(Vec::new())));
         }
@@ -62,14 +64,27 @@ impl Polls {
 
     /// Forgets polls whose worker has hung up.
     pub(super) fn forget_gone(&mut self) {
-        let mut index = 0;
-        while index < self.waiting.len() {
-            if self.waiting[index].reply.is_closed() {
-                drop(self.remove(index));
-            } else {
-                index += 1;
-            }
+        drop(self.take_where(|_, waiting| waiting.reply.is_closed()));
+    }
+
+    /// Takes out all polls of a kind in one pass over those that wait; their order stays.
+    fn take_where(
+        &mut self,
+        mut is_taken: impl FnMut(usize, &WaitingPoll) -> bool,
+    ) -> Vec<WaitingPoll> {
+        let (mut place, mut seen_taken) = (0, 0);
+        let taken = self.waiting.extract_if(.., |waiting| {
+            let is_taken = is_taken(place, waiting);
+            seen_taken += usize::from(is_taken && place < self.seen);
+            place += 1;
+            is_taken
+        });
+        let taken: Vec<WaitingPoll> = taken.collect();
+        self.seen -= seen_taken;
+        if !taken.is_empty() {
+            self.gauge.set(self.waiting.len() as i64);
         }
+        taken
     }
 
     fn remove(&mut self, index: usize) -> Option<WaitingPoll> {
@@ -115,10 +130,11 @@ impl Polls {
     /// Hands grants to their workers after the commit; returns those nobody took.
     pub(super) fn answer(&mut self, mut grants: Vec<(usize, Vec<Granted>)>) -> Vec<Granted> {
         self.seen = self.waiting.len();
-        grants.sort_by_key(|(index, _)| std::cmp::Reverse(*index));
+        grants.sort_by_key(|(index, _)| *index);
+        let mut places = grants.iter().map(|(index, _)| *index).peekable();
+        let served = self.take_where(|place, _| places.next_if_eq(&place).is_some());
         let mut unclaimed = Vec::new();
-        for (index, granted) in grants {
-            let Some(poll) = self.remove(index) else { continue };
+        for (poll, (_, granted)) in served.into_iter().zip(grants) {
             if let Err(Ok(granted)) = poll.reply.send(Ok(granted)) {
                 unclaimed.extend(granted);
             }
@@ -127,14 +143,8 @@ impl Polls {
     }
 
     pub(super) fn answer_overdue(&mut self, now: Instant) {
-        let mut index = 0;
-        while index < self.waiting.len() {
-            if self.waiting[index].poll.until <= now {
-                self.remove(index).into_iter().for_each(|poll| answer(poll, Ok(Vec::new())));
-            } else {
-                index += 1;
-            }
-        }
+        let overdue = self.take_where(|_, waiting| waiting.poll.until <= now);
+        overdue.into_iter().for_each(|poll| answer(poll, Ok(Vec::new())));
     }
 
     pub(super) fn answer_all_empty(&mut self) {
@@ -151,6 +161,10 @@ impl Polls {
 /// The poll's worker may have left; then there is nobody to tell.
 fn answer(poll: WaitingPoll, granted: Result<Vec<Granted>, Trouble>) {
     drop(poll.reply.send(granted));
+}
+
+fn is_twin(one: &Poll, other: &Poll) -> bool {
+    one.poll == other.poll && one.worker == other.worker && one.scope == other.scope
 }
 
 fn named(waiting: &WaitingPoll) -> Option<PollRef> {

@@ -3,6 +3,7 @@
 //! Decisions are made one after the other on this set, so the outcome is as if every request had
 //! come alone, and only the result is written.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use store::{Change, Entry, Held, Key, Refused, Renewals, Spec, TaskKey};
@@ -12,6 +13,7 @@ use verdict::{
 };
 
 use crate::allowances::Allowances;
+use crate::tally::Tally;
 
 #[derive(Default)]
 pub(super) struct Working {
@@ -26,7 +28,7 @@ pub(super) struct Working {
     /// Tasks accepted in this batch, by tenant: the store does not count them yet.
     accepted: HashMap<Name, u64>,
     /// Everything that happened, for those who count.
-    pub(super) events: Vec<Event>,
+    pub(super) tally: Tally,
 }
 
 struct Slot {
@@ -97,20 +99,21 @@ impl Working {
     pub(super) fn submit(
         &mut self,
         id: TaskId,
-        request: &Request,
+        request: Request,
         spec: &Spec,
         at: Moment,
         allowances: &Allowances,
     ) -> Answer {
-        let Request::Submit(submit) = request else { unreachable!("only submissions come here") };
+        let Request::Submit(submit) = &request else { unreachable!("only submissions come here") };
         let key = spec.key.clone().map(|text| Key { scope: submit.scope.clone(), text });
         let holder = key.as_ref().and_then(|key| self.holder(key));
         let seen = Seen { holder, ..Seen::of(&Subject::Absent) };
-        let verdict = decide(seen, request, at);
+        let verdict = decide(seen, &request, at);
         let tenant = &submit.scope.tenant;
         let quota = allowances.quota(tenant);
         let here = self.accepted.get(tenant).copied().unwrap_or(0);
         let verdict = within_quota(verdict, allowances.unfinished(tenant) + here, quota);
+        self.tally.note_answer(&verdict.answer);
         if verdict.events.is_empty() {
             return verdict.answer;
         }
@@ -121,7 +124,7 @@ impl Working {
         let task = TaskKey { scope: submit.scope.clone(), id };
         let slot = Slot { spec: Some(spec.clone()), ..Slot::loaded(Subject::Absent) };
         self.slots.insert(task.clone(), slot);
-        self.settle(&task, request, verdict.events, at);
+        self.settle(&task, Cow::Owned(request), verdict.events, at);
         verdict.answer
     }
 
@@ -133,30 +136,40 @@ impl Working {
     }
 
     /// Decides anything about a task that was put into the set before.
-    pub(super) fn decide(&mut self, key: &TaskKey, request: &Request, at: Moment) -> Answer {
+    pub(super) fn decide(
+        &mut self,
+        key: &TaskKey,
+        request: Cow<'_, Request>,
+        at: Moment,
+    ) -> Answer {
         let slot = self.slots.get(key).expect("every task of a batch is loaded first");
         let at = slot.subject.dated(at);
-        let closed = request.caller().and_then(|caller| self.closed.get(&(key.id, caller.lease)));
+        let closed = request.caller().and_then(|caller| {
+            // An attempt that closed in this very batch is not in the store yet.
+            let here = slot.closed.iter().find(|closed| closed.lease == caller.lease);
+            here.or_else(|| self.closed.get(&(key.id, caller.lease)))
+        });
         let seen = Seen { subject: &slot.subject, closed, holder: None };
-        let verdict = decide(seen, request, at);
+        let verdict = decide(seen, &request, at);
         if let Answer::Refused(refusal) = &verdict.answer {
-            self.refused.extend(Refused::of(key, request, refusal, at.now));
+            self.refused.extend(Refused::of(key, &request, refusal, at.now));
         }
+        self.tally.note_answer(&verdict.answer);
         if !verdict.events.is_empty() {
             self.settle(key, request, verdict.events, at);
         }
         verdict.answer
     }
 
-    fn settle(&mut self, key: &TaskKey, request: &Request, events: Vec<Event>, at: Moment) {
+    fn settle(&mut self, key: &TaskKey, request: Cow<'_, Request>, events: Vec<Event>, at: Moment) {
         let slot = self.slots.get_mut(key).expect("a settled task is in the set");
         let loaded = slot.subject.live().map(Renewals::of);
         let subject = std::mem::replace(&mut slot.subject, Subject::Absent);
         slot.subject = subject.settle(&events, at.now);
         for event in &events {
+            self.tally.note_event(event);
             if let Event::AttemptClosed { closed, .. } = event {
                 slot.closed.push((**closed).clone());
-                self.closed.insert((closed.task, closed.lease), (**closed).clone());
             }
         }
         if events.iter().any(Event::is_history) {
@@ -165,15 +178,14 @@ impl Working {
                 at: at.now,
                 epoch: at.epoch,
                 rules: RULES_VERSION,
-                request: request.clone(),
+                request: request.into_owned(),
                 loaded,
-                events: events.clone(),
+                events,
             });
         }
         if !std::mem::replace(&mut slot.is_changed, true) {
             self.changed.push(key.clone());
         }
-        self.events.extend(events);
     }
 
     /// What is to be saved since the last call.

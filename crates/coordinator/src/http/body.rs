@@ -11,6 +11,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use bytes::{Bytes, BytesMut};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use store::Store;
 use tokio::time::Instant;
@@ -105,19 +106,69 @@ fn too_large(max: usize) -> Declined {
 
 async fn read(mut body: Body, max: usize, patience: BodyPatience) -> Result<Bytes, Declined> {
     let started = tokio::time::Instant::now();
-    let mut bytes = BytesMut::new();
+    let mut bytes = Collected::default();
     loop {
         let deadline = patience.deadline(started, bytes.len());
         let frame = tokio::time::timeout_at(deadline, body.frame()).await.map_err(|_| {
             Declined::new(Code::RequestTimeout, "the body came too slowly; send it at once")
         })?;
-        let Some(frame) = frame else { return Ok(bytes.freeze()) };
+        let Some(frame) = frame else { return Ok(bytes.whole()) };
         let frame = frame.map_err(|_| Declined::field("", "broke off before its end"))?;
         // Trailers are legal and mean nothing here.
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > max {
             return Err(too_large(max));
         }
-        bytes.extend_from_slice(&data);
+        bytes.add(data);
+        if body.is_end_stream() {
+            return Ok(bytes.whole());
+        }
+    }
+}
+
+/// A body's parts. Nearly all bodies come in one, which is then used as it is.
+#[derive(Default)]
+struct Collected {
+    first: Bytes,
+    all: BytesMut,
+}
+
+impl Collected {
+    fn len(&self) -> usize {
+        self.first.len().max(self.all.len())
+    }
+
+    fn add(&mut self, data: Bytes) {
+        if self.first.is_empty() {
+            self.first = data;
+            return;
+        }
+        if self.all.is_empty() {
+            self.all.extend_from_slice(&self.first);
+        }
+        self.all.extend_from_slice(&data);
+    }
+
+    fn whole(self) -> Bytes {
+        if self.all.is_empty() { self.first } else { self.all.freeze() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_all_its_parts_in_order() {
+        for parts in [&[][..], &["abc"], &["", "ab", "", "c"], &["a", "b", "c"]] {
+            let mut bytes = Collected::default();
+            let mut length = 0;
+            for part in parts {
+                bytes.add(Bytes::from_static(part.as_bytes()));
+                length += part.len();
+                assert_eq!(bytes.len(), length);
+            }
+            assert_eq!(bytes.whole(), parts.concat());
+        }
     }
 }

@@ -50,7 +50,7 @@ const SPREAD: u64 = 8;
 
 /// A request's name, known before it is answered, so that records can quote it.
 #[derive(Clone, Debug)]
-pub(super) struct RequestId(pub(super) String);
+pub(super) struct RequestId(pub(super) Arc<str>);
 
 impl<S: Store> FromRequestParts<Door<S>> for RequestId {
     type Rejection = Infallible;
@@ -137,16 +137,26 @@ impl<S: Store> Door<S> {
     }
 
     /// A name for a request, unique among the processes of an installation.
-    pub(super) fn request_id(&self) -> String {
+    pub(super) fn request_id(&self) -> Arc<str> {
+        const PREFIX: &[u8] = b"req_";
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        /// Of the number: enough for a thousand years of requests.
+        const BITS: u32 = 48;
         let number = self.inner.requests.fetch_add(1, Ordering::Relaxed);
-        format!("req_{:08x}{number:08x}", self.inner.process)
+        let name = u128::from(self.inner.process) << BITS | u128::from(number);
+        let mut text = [0; PREFIX.len() + (u32::BITS + BITS) as usize / 4];
+        text[..PREFIX.len()].copy_from_slice(PREFIX);
+        for (place, digit) in text[PREFIX.len()..].iter_mut().rev().enumerate() {
+            *digit = DIGITS[(name >> (4 * place)) as usize & 15];
+        }
+        std::str::from_utf8(&text).expect("hexadecimal digits are ASCII").into()
     }
 
     /// Takes one request of the tenant's rate, or says when to come back: not all who are refused at the
     /// same time at the same time.
     pub(super) fn meter(&self, tenant: &Name, now: Time) -> Result<(), Declined> {
         self.coordinator.allowances().ask(tenant, now).map_err(|wait| {
-            self.coordinator.metrics().count_limited(Limited::Requests);
+            self.coordinator.metrics().count_limited(Limited::Requests, 1);
             let turn = self.inner.requests.load(Ordering::Relaxed) % SPREAD;
             let wait = Duration::from_millis(wait.millis() + wait.millis() * turn / SPREAD);
             let message = "this tenant asks more often than it may; wait as told";

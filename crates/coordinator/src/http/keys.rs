@@ -96,7 +96,7 @@ async fn carry_out<S: Store>(
     RequestId(request): RequestId,
     wish: Wish,
 ) -> Result<Key, Declined> {
-    let changing = change(&door.inner.keys, &door.coordinator, principal, request.into(), wish);
+    let changing = change(&door.inner.keys, &door.coordinator, principal, Name::new(request), wish);
     match door.decided(changing).await? {
         Ok(key) => Ok(view(&key)),
         Err(KeyDeclined::OutOfReach) => {

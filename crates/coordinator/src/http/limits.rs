@@ -50,8 +50,13 @@ pub(super) async fn set<S: Store>(
         changed_at: door.coordinator.now(),
     };
     let tenant = limits.tenant.clone();
-    let setting =
-        set_limits(&door.inner.keys, &door.coordinator, &principal, request.into(), limits.clone());
+    let setting = set_limits(
+        &door.inner.keys,
+        &door.coordinator,
+        &principal,
+        Name::new(request),
+        limits.clone(),
+    );
     door.decided(setting).await??;
     Ok(Json(view(&limits, door.coordinator.allowances().unfinished(&tenant))))
 }

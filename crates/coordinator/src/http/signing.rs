@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use store::Store;
-use verdict::Span;
+use verdict::{Name, Span};
 use wire::Code;
 use wire::admin::{RotateSigning, SigningRotated};
 
@@ -35,7 +35,7 @@ pub(super) async fn rotate<S: Store>(
         Some(false) | None => Rotation::Overlap(OVERLAP),
     };
     let (keyring, now) = (&door.inner.keyring, door.coordinator.now());
-    let act = signing_rotation(&principal, &keyring.kid(), request.into(), now);
+    let act = signing_rotation(&principal, &keyring.kid(), Name::new(request), now);
     door.decided(door.coordinator.administer(act)).await??;
     door.draw(|entropy| keyring.rotate(entropy, rotation, now)).map_err(not_rotated)?;
     let previous_until = match rotation {
