@@ -15,6 +15,8 @@ pub use cursor::cursor;
 pub use decisions::decisions;
 pub use token::token;
 
-/// Every target, by the name of its corpus.
-pub const TARGETS: &[(&str, fn(&[u8]))] =
+/// The name of a corpus, and what must hold for each input in it.
+pub type Target = (&'static str, fn(&[u8]));
+
+pub const TARGETS: &[Target] =
     &[("body", body), ("cursor", cursor), ("decisions", decisions), ("token", token)];
