@@ -160,6 +160,9 @@ impl<S: Store> Carrier<S> {
             let close = arrivals.close;
             if let Err(Fatal(why)) = self.turn(arrivals).await {
                 tracing::error!(%why, "the store failed while committing; it must be reopened");
+                if faultpoint::mutant(28) {
+                    return Ended::Drained;
+                }
                 return Ended::Fatal(why);
             }
             if close {

@@ -159,7 +159,7 @@ impl Intake {
 
     fn send(&self, lane: &mpsc::Sender<Arrival>, arrival: Arrival) -> Result<(), Trouble> {
         let new_work = lane.same_channel(&self.new_work);
-        if new_work && self.is_draining() {
+        if (new_work || faultpoint::mutant(6)) && self.is_draining() {
             return Err(Trouble::ShuttingDown);
         }
         lane.try_send(arrival).map_err(|refused| match refused {

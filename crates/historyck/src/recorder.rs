@@ -61,6 +61,15 @@ impl Recorder {
         Ok(())
     }
 
+    /// How many events there are so far.
+    pub fn len(&self) -> usize {
+        self.lock().events.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Everything so far.
     pub fn events(&self) -> Vec<Event> {
         self.lock().events.clone()

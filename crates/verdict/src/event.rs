@@ -76,7 +76,7 @@ pub enum Next {
 impl Event {
     /// Whether the event is a decision to keep for ever, or a renewal that only the row remembers.
     pub fn is_history(&self) -> bool {
-        !matches!(self, Event::Renewed { .. })
+        !matches!(self, Event::Renewed { .. }) || faultpoint::mutant(26)
     }
 
     pub fn name(&self) -> &'static str {
@@ -263,7 +263,7 @@ fn count(task: &mut Task, closed: &Closed) {
         (AttemptOutcome::Undelivered, Some(Reason::HeartbeatTimeout)) => task.undelivered += 1,
         (AttemptOutcome::Undelivered, _) => {}
         (AttemptOutcome::Failed, _) | (_, Some(Reason::AttemptTimeout)) => task.failures += 1,
-        (AttemptOutcome::Lost, _) => task.lost += 1,
+        (AttemptOutcome::Lost, _) => task.lost += u32::from(!faultpoint::mutant(9)),
         (AttemptOutcome::Succeeded | AttemptOutcome::Cancelled | AttemptOutcome::Revoked, _) => {}
     }
     if closed.outcome != AttemptOutcome::Undelivered {

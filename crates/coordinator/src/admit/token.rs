@@ -176,7 +176,7 @@ pub fn verify(keyring: &Keyring, text: &str, now: Time) -> Result<TaskPrincipal,
     if !is_sane {
         return Err(TokenRefused::Invalid);
     }
-    if expires_at.has_come(now) {
+    if expires_at.has_come(now) && !faultpoint::mutant(34) {
         return Err(TokenRefused::Expired);
     }
     Ok(TaskPrincipal { token, issued_at, expires_at })

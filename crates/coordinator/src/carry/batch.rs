@@ -232,7 +232,7 @@ fn submit(
 /// After the items, so that a report or heartbeat of this batch counts before the lease's end.
 async fn sweep<B: Batch>(batch: &mut B, work: &mut Working, at: Moment) -> Result<bool, Aborted> {
     let due = batch.due(at.now, SWEEP_MAX).await?;
-    let more = due.len() == SWEEP_MAX;
+    let more = due.len() == SWEEP_MAX && !faultpoint::mutant(13);
     guarded(|| {
         for task in due {
             let key = work.adopt(task);

@@ -49,6 +49,9 @@ impl Hearing {
 
     /// The store refused a batch of this round, so that the round does not count.
     pub(super) fn refused(&mut self) {
+        if faultpoint::mutant(7) {
+            return;
+        }
         self.heard_at = self.heard_before;
         self.refused_since.get_or_insert(self.heard_before);
     }

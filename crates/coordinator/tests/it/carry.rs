@@ -322,3 +322,24 @@ async fn a_task_nobody_polls_for_does_not_hide_the_next_deadline() {
     let ended = coordinator.watch_until(task, crate::harness::PATIENCE, look).await.unwrap();
     assert!(ended.is_some(), "the deadline was swept when it came");
 }
+
+#[tokio::test(start_paused = true)]
+async fn more_ends_than_one_batch_sweeps_are_all_swept_at_once() {
+    // DESIGN 6 "Time": what is due and did not fit into one batch waits for the next, not for a worker.
+    let world = world().await;
+    let deadline = world.coordinator.now().plus(Span::from_secs(1));
+    let mut hurried = submission("hurried");
+    hurried.policy.deadline = Some(deadline);
+    let many = vec![hurried; 1_100];
+    let replies = world.coordinator.submit(many).await;
+    let last = replies.iter().map(|reply| accepted(reply).0).max().unwrap();
+    world.clock.advance(Span::from_secs(1));
+    world.round().await;
+    let look = async || {
+        let found = world.coordinator.browse().find(&key(last)).await?;
+        Ok(found.filter(|found| found.subject.state() == Some(State::Failed)))
+    };
+    let within = std::time::Duration::from_secs(30);
+    let ended = world.coordinator.watch_until(last, within, look).await.unwrap();
+    assert!(ended.is_some(), "nobody is left behind by the size of a batch");
+}

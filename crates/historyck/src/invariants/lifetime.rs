@@ -81,7 +81,9 @@ fn by_the_workers_clock(history: &History<'_>, task: &str, found: &mut Found<'_>
             let renewed = renewals.chain([grant]).filter(|call| {
                 call.ok().is_some_and(|(at, _)| history.precedes(at, refused.begun))
             });
-            let Some(asked) = renewed.map(|call| call.begun).max() else { continue };
+            let Some(asked) = renewed.map(|call| first_asked(history, call)).max() else {
+                continue;
+            };
             if let Some(held) = heard_between(history, asked, place).filter(|held| *held < lease_ms)
             {
                 let why = format!(
@@ -90,6 +92,21 @@ fn by_the_workers_clock(history: &History<'_>, task: &str, found: &mut Found<'_>
                 );
                 found.say(Some(task), vec![asked, refused.begun, place], why);
             }
+        }
+    }
+}
+
+/// A poll that is repeated finds the lease it was given when it was first asked.
+fn first_asked(history: &History<'_>, call: &Call<'_>) -> usize {
+    let is_same = |other: &&Call<'_>| {
+        other.is(Operation::Lease)
+            && other.invoke.poll == call.invoke.poll
+            && other.invoke.worker == call.invoke.worker
+    };
+    match call.invoke.poll {
+        None => call.begun,
+        Some(_) => {
+            history.calls.iter().filter(is_same).map(|c| c.begun).min().unwrap_or(call.begun)
         }
     }
 }

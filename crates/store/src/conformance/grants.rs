@@ -84,7 +84,8 @@ pub async fn gives_nothing_before_its_time<F: Fixture>(driver: &mut Driver<F>) {
     later.submit.priority = 9;
     driver.submit(later.clone()).await;
     let soon = driver.add(&Scope::default(), "images").await;
-    assert_eq!(ids(&driver.lease(&Scope::default(), "images", 9).await), [soon.id.as_u128()]);
+    // What is not due stands in nobody's way, though it is older and more urgent.
+    assert_eq!(ids(&driver.lease(&Scope::default(), "images", 1).await), [soon.id.as_u128()]);
     driver.wait(Span::from_millis(9_999));
     assert_eq!(ids(&driver.lease(&Scope::default(), "images", 9).await), []);
     driver.wait(Span::from_millis(1));

@@ -90,6 +90,9 @@ impl<'w> SqliteBatch<'w> {
         self.step("finishing a batch", |work| {
             if writes == Writes::Some {
                 faultpoint::point!("commit.fresh");
+                if faultpoint::mutant(25) {
+                    work.connection.execute_batch("COMMIT; BEGIN IMMEDIATE")?;
+                }
                 work.write_fresh()?;
                 writes::clock(work.connection, now)?;
                 faultpoint::point!("commit.clock");

@@ -247,6 +247,7 @@ pub(super) fn unreadable(path: &Path, error: rusqlite::Error) -> Failure {
 impl Durability {
     fn pragma(self) -> &'static str {
         match self {
+            Durability::Full if faultpoint::mutant(35) => "NORMAL",
             Durability::Full => "FULL",
             Durability::Relaxed => "NORMAL",
         }

@@ -156,7 +156,7 @@ impl Order {
 
     pub(super) fn insert(&mut self, marks: &Marks) {
         if let Some(due) = marks.claimable_at {
-            if due <= self.promoted {
+            if due <= self.promoted || faultpoint::mutant(12) {
                 self.ready_in(marks.lane).insert(marks.place());
             } else {
                 self.delayed.insert(Delayed { due, place: marks.place(), lane: marks.lane });
@@ -176,7 +176,7 @@ impl Order {
 
     pub(super) fn remove(&mut self, marks: &Marks) {
         if let Some(due) = marks.claimable_at {
-            let gone = if due <= self.promoted {
+            let gone = if due <= self.promoted || faultpoint::mutant(12) {
                 self.ready_in(marks.lane).remove(&marks.place())
             } else {
                 self.delayed.remove(&Delayed { due, place: marks.place(), lane: marks.lane })
@@ -256,7 +256,7 @@ impl Order {
         let mut heads: BinaryHeap<_> =
             heads.filter_map(|(n, lane)| lane.peek().map(|place| Reverse((**place, n)))).collect();
         let mut picked = Vec::new();
-        while picked.len() < want.max
+        while picked.len() < want.max + usize::from(faultpoint::mutant(17))
             && let Some(Reverse((place, n))) = heads.pop()
         {
             lanes[n].next();

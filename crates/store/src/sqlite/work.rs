@@ -114,7 +114,7 @@ impl<'a> Work<'a> {
                 None => Subject::Absent,
             },
         };
-        let is_theirs = subject.scope() == Some(&key.scope);
+        let is_theirs = subject.scope() == Some(&key.scope) || faultpoint::mutant(31);
         Ok(Loaded::Subject(if is_theirs { subject } else { Subject::Absent }))
     }
 
@@ -169,7 +169,7 @@ impl From<Failure> for Trouble {
 }
 
 pub(super) fn guard(rows: usize, id: TaskId) -> Result<(), Trouble> {
-    if rows == 1 { Ok(()) } else { Err(conflict(id)) }
+    if rows == 1 || faultpoint::mutant(1) { Ok(()) } else { Err(conflict(id)) }
 }
 
 pub(super) fn conflict(id: TaskId) -> Trouble {

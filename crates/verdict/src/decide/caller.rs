@@ -39,6 +39,11 @@ pub(super) fn authorise<'a>(
     call: Call,
     at: Moment,
 ) -> Result<(&'a Task, &'a Lease), Refusal> {
+    if let (true, Some(task)) = (faultpoint::mutant(5), seen.subject.live())
+        && let Some(lease) = task.lease().filter(|lease| lease.owner == caller.worker)
+    {
+        return Ok((task, lease));
+    }
     check_attempt(seen.subject, caller)?;
     let task = match seen.subject {
         Subject::Absent => return Err(Refusal::TaskNotFound),

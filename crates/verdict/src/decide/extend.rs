@@ -14,7 +14,7 @@ pub(super) fn decide(seen: Seen<'_>, extend: &Extend, at: Moment) -> Verdict {
     let Some(task) = seen.subject.live() else { return Verdict::nothing() };
     let Some(lease) = task.lease() else { return Verdict::nothing() };
     let deaf_since = extend.deaf_since.max(task.decided_at);
-    let was_alive = !lease.expires_at.has_come(deaf_since);
+    let was_alive = !lease.expires_at.has_come(deaf_since) || faultpoint::mutant(11);
     let gap = extend.gap.minus(deaf_since.since(extend.deaf_since));
     if !was_alive || lease.fence.epoch() != at.epoch || gap == Span::ZERO {
         return Verdict::nothing();

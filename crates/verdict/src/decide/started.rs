@@ -9,6 +9,10 @@ use crate::time::Moment;
 use crate::verdict::{Answer, Refusal, Seen, Verdict};
 
 pub(super) fn decide(seen: Seen<'_>, started: &Started, at: Moment) -> Verdict {
+    let at = match started.claimed_at {
+        Some(now) if faultpoint::mutant(36) => Moment { now, ..at },
+        _ => at,
+    };
     let checked = caller::recognise(seen, &started.caller, at)
         .and_then(|()| caller::authorise(seen, &started.caller, Call::Started, at));
     match checked {

@@ -37,7 +37,9 @@ fn sweep_running(task: &Task, lease: &Lease, now: Time) -> Option<Event> {
     if task.grace_ends_at().is_some_and(|end| end.has_come(now)) {
         return Some(cancel::grace_over(task, AttemptOutcome::Revoked, now));
     }
-    lease.expires_at.has_come(now).then(|| expire(task, lease, now))
+    let by_age = lease.acquired_at.plus(task.policy.lease).has_come(now);
+    let is_over = lease.expires_at.has_come(now) || (faultpoint::mutant(2) && by_age);
+    is_over.then(|| expire(task, lease, now))
 }
 
 /// The lease has run out. Why decides what follows: the deadline ends the task, the attempt's own

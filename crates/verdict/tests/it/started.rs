@@ -1,6 +1,7 @@
 //! A worker says that it begins.
 
-use verdict::{Answer, Category, Refusal, Stamp, State};
+use verdict::request::Started;
+use verdict::{Answer, Category, Refusal, Request, Stamp, State};
 
 use crate::world::{START, World, as_worker, failed, refusal, secs, start, succeeded};
 
@@ -14,6 +15,16 @@ fn a_start_is_dated_by_the_server_and_said_once() {
     world.wait(secs(1));
     // R-30, S3-59: the same worker may say it twice; the second time changes nothing.
     assert_eq!(world.ask_in_vain(start(&caller)), Answer::Acknowledged);
+}
+
+#[test]
+fn what_a_worker_says_of_the_time_revives_no_lease() {
+    let (mut world, caller) = World::running();
+    world.wait(world.task().policy.lease);
+    let backdated = Started { caller: caller.clone(), claimed_at: Some(START) };
+    // the worker's time is a claim; by the server's the lease is over.
+    let answer = world.ask_in_vain(Request::Started(backdated));
+    assert_eq!(refusal(answer), Refusal::TaskExpired { state: State::Running });
 }
 
 #[test]

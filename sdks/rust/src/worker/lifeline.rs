@@ -38,7 +38,14 @@ impl Lifeline {
                 let _end = LoseAllAtTheEnd(Arc::clone(&holdings));
                 let beats =
                     keep(client.clone().with_retries(Retries::NONE), holdings, until.clone());
-                let reports = deliver(client.with_retries(retries), retries, reports, until);
+                let beats = async {
+                    if faultpoint::mutant(3) {
+                        until.cancelled().await;
+                    }
+                    beats.await;
+                };
+                let reports =
+                    deliver(client.with_retries(retries), retries, reports, until.clone());
                 runtime.block_on(async { tokio::join!(beats, reports) });
             })
             .map_err(failed)?;

@@ -37,6 +37,13 @@ impl Op {
     }
 }
 
+/// A kind of call that can be made to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Write,
+    Sync,
+}
+
 /// What the disk does when asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
@@ -44,6 +51,7 @@ pub(crate) enum Trouble {
     Dead,
     Full,
     SyncFailed,
+    WriteFailed,
 }
 
 struct State {
@@ -53,6 +61,9 @@ struct State {
     is_off: bool,
     is_full: bool,
     syncs_fail: bool,
+    /// Which call fails, after how many more of its kind.
+    failing: Option<(Call, u64)>,
+    has_failed: bool,
     /// Handles from before the last restart stay dead.
     life: u64,
     seed: u64,
@@ -69,6 +80,8 @@ impl Disk {
             is_off: false,
             is_full: false,
             syncs_fail: false,
+            failing: None,
+            has_failed: false,
             life: 0,
             seed,
         }))
@@ -111,8 +124,21 @@ impl Disk {
         self.state().syncs_fail = true;
     }
 
+    /// The `n`-th call of a kind from now on fails, once.
+    pub(crate) fn fail_call(&self, call: Call, n: u64) {
+        let mut state = self.state();
+        state.failing = Some((call, n));
+        state.has_failed = false;
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state().has_failed
+    }
+
     pub(crate) fn heal(&self) {
-        self.state().syncs_fail = false;
+        let mut state = self.state();
+        state.syncs_fail = false;
+        state.failing = None;
     }
 
     pub(crate) fn random(&self, below: u64) -> u64 {
@@ -168,6 +194,9 @@ impl Disk {
     ) -> Result<(), Trouble> {
         let mut state = self.state();
         state.tick()?;
+        if state.fails(Call::Write) {
+            return Err(Trouble::WriteFailed);
+        }
         let is_full = state.is_full;
         let file = state.file(name, life)?;
         if is_full && file.current.len() < at + bytes.len() {
@@ -187,7 +216,7 @@ impl Disk {
     pub(crate) fn sync(&self, name: &str, life: u64) -> Result<(), Trouble> {
         let mut state = self.state();
         state.tick()?;
-        if state.syncs_fail {
+        if state.syncs_fail || state.fails(Call::Sync) {
             return Err(Trouble::SyncFailed);
         }
         let Image { durable, unsynced, .. } = state.file(name, life)?;
@@ -217,6 +246,19 @@ impl State {
             self.lose_power();
         }
         if self.is_off { Err(Trouble::Dead) } else { Ok(()) }
+    }
+
+    /// Whether this is the call that was chosen to fail.
+    fn fails(&mut self, call: Call) -> bool {
+        match &mut self.failing {
+            Some((chosen, left)) if *chosen == call => {
+                *left = left.saturating_sub(1);
+                let fails = *left == 0 && !self.has_failed;
+                self.has_failed |= fails;
+                fails
+            }
+            _ => false,
+        }
     }
 
     fn lose_power(&mut self) {

@@ -14,13 +14,13 @@ use super::play::{Play, Step, Stopped, key};
 use super::vfs;
 
 /// A disk of its own for one test, known to SQLite by the test's name.
-fn disk(name: &str, seed: u64) -> &'static Disk {
+pub(crate) fn disk(name: &str, seed: u64) -> &'static Disk {
     let disk: &'static Disk = Box::leak(Box::new(Disk::new(seed)));
     vfs::register(disk, name);
     disk
 }
 
-fn on_disk(name: &str, clock: &Arc<ManualClock>, durability: Durability) -> Options {
+pub(crate) fn on_disk(name: &str, clock: &Arc<ManualClock>, durability: Durability) -> Options {
     let vfs = Some(name.to_owned());
     Options { durability, vfs, ..Options::new(clock.clone()) }
 }

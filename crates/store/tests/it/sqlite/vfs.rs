@@ -72,6 +72,7 @@ fn code(trouble: Trouble) -> c_int {
         Trouble::Dead => ffi::SQLITE_IOERR,
         Trouble::Full => ffi::SQLITE_FULL,
         Trouble::SyncFailed => ffi::SQLITE_IOERR_FSYNC,
+        Trouble::WriteFailed => ffi::SQLITE_IOERR_WRITE,
     }
 }
 
