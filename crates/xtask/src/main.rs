@@ -1,7 +1,7 @@
 //! `cargo xtask`: the commands with which this repository is tested and kept tidy.
 //!
-//! Built before every test run, so it stays small: it knows `wire`, for the OpenAPI text and the error codes, and no other
-//! crate of ours. It decides nothing about the product; it only reads the tree and runs cargo.
+//! Built before every test run, so it stays small: it knows `wire`, for the OpenAPI text and the error codes,
+//! `faultpoint`, for the museum's numbers, and no other crate of ours. It decides nothing about the product; it only reads the tree and runs cargo.
 #![expect(clippy::print_stdout, reason = "a command-line program speaks to its user on stdout")]
 
 mod contract;
@@ -9,6 +9,7 @@ mod finding;
 mod fuzz;
 mod generated;
 mod hostile;
+mod lab;
 mod needs;
 mod rust_source;
 mod steps;
@@ -25,6 +26,8 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   test      set up what the tests need, then fmt, clippy, tidy, build, doc tests, all tests
+  crash     kill, stop and starve a real server under load and judge what it leaves; --kills N, --long
+  museum    play the bugs that other systems shipped; somebody must notice each
   tidy      rules of the tree that no compiler checks; each finding says what to do
   openapi   write protocol/openapi.json from the types of crates/wire
   model     explore every state of small worlds with the rules of production; --long for larger ones
@@ -49,6 +52,11 @@ fn run(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["test"] => steps::test(&root),
+        ["crash", rest @ ..] => {
+            let (kills, rest) = lab::crash::wanted(rest)?;
+            lab::crash::run(&root, &lab::Build::make(&root)?, kills, &rest)
+        }
+        ["museum"] => lab::museum::run(&root, &lab::Build::make(&root)?),
         ["tidy"] => tidy::run(&root),
         ["model", more @ ..] => steps::model(&root, more),
         ["hostile", more @ ..] => steps::hostile(&root, more),

@@ -74,7 +74,7 @@ fn run_cargo(root: &Path, title: &str, arguments: &[&str]) -> Result<()> {
 }
 
 /// What cargo told this program about itself must not reach another cargo: build scripts that watch it would run again.
-fn of_this_package() -> impl Iterator<Item = String> {
+pub(crate) fn of_this_package() -> impl Iterator<Item = String> {
     std::env::vars()
         .map(|(name, _)| name)
         .filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))

@@ -1,0 +1,107 @@
+//! A small disk in memory, mounted in a mount namespace of its own: it needs no rights of the machine's
+//! administrator where users may make namespaces, and it is gone with the processes.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+const DISK_BYTES: usize = 16 << 20;
+/// What is deleted when room is needed: most of the disk, because a log is folded into the database before it is
+/// cut, so that for a moment both need their room.
+const BALLAST_BYTES: usize = 12 << 20;
+
+/// A disk that only processes in its namespace see.
+pub(crate) struct SmallDisk {
+    keeper: Child,
+    mounted_at: PathBuf,
+    rights: Rights,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Rights {
+    /// A namespace of users too, in which anybody may mount.
+    Anybody,
+    Administrator,
+}
+
+impl Rights {
+    fn unshare(self) -> &'static [&'static str] {
+        match self {
+            Rights::Anybody => &["--user", "--map-root-user", "--mount"],
+            Rights::Administrator => &["--mount"],
+        }
+    }
+
+    fn enter(self) -> &'static [&'static str] {
+        match self {
+            Rights::Anybody => &["--user", "--preserve-credentials", "--mount"],
+            Rights::Administrator => &["--mount"],
+        }
+    }
+
+    fn are_enough(self) -> bool {
+        let tried =
+            Command::new("unshare").args(self.unshare()).arg("true").stderr(Stdio::null()).status();
+        tried.is_ok_and(|status| status.success())
+    }
+}
+
+impl SmallDisk {
+    pub(crate) fn mount(at: &Path) -> Result<SmallDisk> {
+        fs::create_dir(at)?;
+        let rights =
+            [Rights::Anybody, Rights::Administrator].into_iter().find(|rights| rights.are_enough());
+        let rights = rights.context(
+            "a small disk cannot be mounted: allow user namespaces (sysctl kernel.unprivileged_userns_clone=1) or run as root",
+        )?;
+        let mount = r#"mount -t tmpfs -o "size=$1" tmpfs "$2" && echo mounted && exec cat"#;
+        let mut command = Command::new("unshare");
+        command.args(rights.unshare()).args(["sh", "-c", mount, "sh"]);
+        command.arg(DISK_BYTES.to_string()).arg(at).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut keeper = command.spawn()?;
+        let mut line = String::new();
+        let stdout = keeper.stdout.take().context("the keeper's output is piped")?;
+        BufReader::new(stdout).read_line(&mut line)?;
+        ensure!(line.trim() == "mounted", "the small disk was not mounted");
+        Ok(SmallDisk { keeper, mounted_at: at.to_owned(), rights })
+    }
+
+    /// Where processes in the namespace see it.
+    pub(crate) fn inside(&self) -> &Path {
+        &self.mounted_at
+    }
+
+    /// Where everybody else does.
+    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+        let inside = self.mounted_at.strip_prefix("/").unwrap_or(&self.mounted_at).join(name);
+        Path::new("/proc").join(self.keeper.id().to_string()).join("root").join(inside)
+    }
+
+    pub(crate) fn enter(&self, program: &Path) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .args(["--target", &self.keeper.id().to_string()])
+            .args(self.rights.enter())
+            .arg(program);
+        command
+    }
+
+    pub(crate) fn lay_ballast(&self) -> Result<()> {
+        let mut ballast = fs::File::create(self.outside("ballast"))?;
+        Ok(ballast.write_all(&vec![0; BALLAST_BYTES])?)
+    }
+
+    pub(crate) fn drop_ballast(&self) -> Result<()> {
+        Ok(fs::remove_file(self.outside("ballast"))?)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = self.keeper.kill();
+        let _ = self.keeper.wait();
+    }
+}

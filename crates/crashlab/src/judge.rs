@@ -1,0 +1,182 @@
+//! What a run left, written into its history, and the verdict on all of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use historyck::event::{
+    self, Cause, Decision, Outcome, Record, Seen, Settled, Snapshot, State, What,
+};
+use historyck::{Event, Recorder};
+use serde_json::Value;
+use tenure::Client;
+use wire::answers::{HistoryEntry, Run};
+use wire::requests::{HistoryQuery, ListRuns};
+
+use crate::recorded::{Recorded, bare, state};
+
+const COORDINATOR: &str = "coordinator";
+const PAGE: u32 = 200;
+
+/// Reads every run with all that is known of it, through HTTP like everybody else.
+pub(crate) async fn write_down(reader: &Recorded) -> Result<usize> {
+    let runs = all_runs(&reader.client).await?;
+    for run in &runs {
+        write_run(reader, run).await.with_context(|| format!("read {}", run.run_id))?;
+    }
+    let tasks = runs.iter().map(|run| Seen {
+        task: bare(&run.run_id),
+        state: state(run.state),
+        expires: None,
+    });
+    let now =
+        runs.iter().filter_map(|run| run.completed_at).map(wire::Time::as_ms).max().unwrap_or(0);
+    reader.note(What::Snapshot(Snapshot {
+        now,
+        slack_ms: None,
+        tasks: tasks.collect(),
+        counted: None,
+    }));
+    reader.note(What::Settled(Settled {}));
+    Ok(runs.len())
+}
+
+pub(crate) async fn all_runs(client: &Client) -> Result<Vec<Run>> {
+    let mut filters = ListRuns { limit: Some(PAGE), ..ListRuns::default() };
+    let mut runs = Vec::new();
+    loop {
+        let page = client.list(&filters).await?;
+        runs.extend(page.runs);
+        filters.cursor = page.next_cursor;
+        if filters.cursor.is_none() {
+            return Ok(runs);
+        }
+    }
+}
+
+async fn write_run(reader: &Recorded, run: &Run) -> Result<()> {
+    let task = bare(&run.run_id);
+    reader.get(&run.run_id).await?;
+    let mut reported: BTreeMap<u32, bool> = BTreeMap::new();
+    if state(run.state).is_terminal() {
+        let record = reader.client.record(&run.run_id).await?;
+        reported = record.attempts.iter().map(|a| (a.attempt, a.report_digest.is_some())).collect();
+        reader.note(What::Record(Record {
+            task: task.clone(),
+            state: state(record.state),
+            digest: record.digest,
+            created: Some(record.created_at.as_ms()),
+            started: record.started_at.map(wire::Time::as_ms),
+            completed: Some(record.completed_at.as_ms()),
+        }));
+    }
+    let query = HistoryQuery { limit: Some(PAGE), ..HistoryQuery::default() };
+    let history = reader.client.history(&run.run_id, &query).await?;
+    let mut before = None;
+    for entry in &history.entries {
+        let decision = decision(&task, entry, before, &reported)?;
+        before = Some(decision.after);
+        reader
+            .history
+            .record(COORDINATOR, What::Decision(decision))
+            .context("a history is kept in memory")?;
+    }
+    Ok(())
+}
+
+fn decision(
+    task: &str,
+    entry: &HistoryEntry,
+    before: Option<State>,
+    reported: &BTreeMap<u32, bool>,
+) -> Result<Decision> {
+    let detail: Value = entry.detail.read()?;
+    let text = |name: &str| detail[name].as_str().map(str::to_owned);
+    let time = |name: &str| {
+        text(name).and_then(|text| text.parse::<wire::Time>().ok()).map(wire::Time::as_ms)
+    };
+    let after = match text("state") {
+        Some(state) => serde_json::from_value(Value::String(state))?,
+        None if entry.kind == "submitted" => State::Queued,
+        None if entry.kind == "granted" => State::Running,
+        None => before.context("a history begins with its submission")?,
+    };
+    let outcome: Option<Outcome> =
+        text("outcome").map(|o| serde_json::from_value(Value::String(o))).transpose()?;
+    let is_reported = entry.attempt.and_then(|a| reported.get(&a)).copied().unwrap_or(false);
+    Ok(Decision {
+        task: task.to_owned(),
+        n: u32::try_from(entry.n).ok(),
+        now: entry.at.as_ms(),
+        epoch: None,
+        cause: cause(entry, outcome, text("reason").as_deref(), is_reported)?,
+        before,
+        after,
+        scope: None,
+        key: None,
+        attempt: entry.attempt,
+        lease: text("leaseId"),
+        fence: detail["fence"].as_u64(),
+        worker: text("owner"),
+        expires: time("leaseExpiresAt"),
+        due: time("dueAt").or(time("nextAttemptAt")),
+        deadline: None,
+        failures_max: None,
+        lost_max: None,
+        outcome,
+        reason: text("reason"),
+        digest: None,
+    })
+}
+
+fn cause(
+    entry: &HistoryEntry,
+    outcome: Option<Outcome>,
+    reason: Option<&str>,
+    is_reported: bool,
+) -> Result<Cause> {
+    Ok(match (entry.kind.as_str(), outcome, reason) {
+        ("submitted", ..) => Cause::Submit,
+        ("granted", ..) => Cause::Grant,
+        ("started", ..) => Cause::Started,
+        ("extended", ..) => Cause::Extend,
+        ("cancel_signalled", ..) => Cause::Heartbeat,
+        ("cancel_requested", ..) | ("ended", _, Some("CANCEL_REQUESTED")) => Cause::Cancel,
+        ("ended", ..) => Cause::Sweep,
+        ("attempt_closed", Some(Outcome::Lost), _) => Cause::Sweep,
+        ("attempt_closed", Some(Outcome::Undelivered), Some("HEARTBEAT_TIMEOUT")) => Cause::Sweep,
+        ("attempt_closed", Some(Outcome::Undelivered), _) => Cause::Undelivered,
+        ("attempt_closed", Some(Outcome::Revoked), Some("CANCEL_FORCED")) => Cause::Cancel,
+        ("attempt_closed", Some(Outcome::Revoked), _) => Cause::Sweep,
+        ("attempt_closed", Some(Outcome::Cancelled), _) if !is_reported => Cause::Started,
+        ("attempt_closed", ..) => Cause::Report,
+        (other, ..) => bail!("{other} is a kind of decision this lab does not know"),
+    })
+}
+
+/// Checks a history, and keeps it for people when something is wrong with it.
+pub(crate) fn judge(name: &str, history: &Recorder, keep: &Path) -> Result<usize> {
+    let events: Vec<Event> = history.events();
+    let findings = historyck::check(&events)?;
+    if findings.is_empty() {
+        return Ok(events.len());
+    }
+    std::fs::create_dir_all(keep)?;
+    let path = keep.join(format!("{name}.jsonl"));
+    let text: Vec<String> = events.iter().map(historyck::text::write).collect();
+    std::fs::write(&path, text.join("\n") + "\n")?;
+    let told: Vec<String> =
+        findings.iter().take(5).map(|f| historyck::describe(f, &events)).collect();
+    bail!(
+        "{} invariants are broken; `historyck {}` says which:\n{}",
+        findings.len(),
+        path.display(),
+        told.join("\n")
+    )
+}
+
+/// How many calls nobody answered.
+pub(crate) fn unanswered(history: &Recorder) -> usize {
+    let is_open = |event: &&Event| matches!(&event.what, What::Return(answer) if answer.answer == event::Answer::Info);
+    history.events().iter().filter(is_open).count()
+}

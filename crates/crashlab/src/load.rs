@@ -1,0 +1,228 @@
+//! Clients and workers that know only HTTP: they repeat what was not answered, and everything they see goes into
+//! the history. They judge nothing.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use historyck::Recorder;
+use tenure::{Client, Error, Force};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use wire::answers::Envelope;
+use wire::requests::{Completed, LeaseRequest, ReportedError, Retry, SubmitRun};
+use wire::{Json, Outcome};
+
+use crate::chance::Chance;
+use crate::recorded::Recorded;
+
+pub(crate) const QUEUE: &str = "storm";
+
+/// Clients wait when this many runs are unfinished, so that the end is near when the faults stop.
+const UNFINISHED_MAX: usize = 32;
+/// Leases per poll: enough for several reports to share a commit.
+const LEASES: u32 = 4;
+const POLL_MS: u64 = 400;
+
+/// A worker that answers keeps this lease whatever happens to the server.
+pub(crate) const LEASE_MS: u64 = 4_000;
+/// Takeover from a silent worker follows after this.
+const SHORT_LEASE_MS: u64 = 2_000;
+
+/// How long to leave a server alone that did not answer.
+const REST: Duration = Duration::from_millis(20);
+
+/// What a run asks of its first worker.
+const LIVE: &str = r#"{"worker":"lives"}"#;
+const DIE: &str = r#"{"worker":"dies"}"#;
+const FAIL: &str = r#"{"worker":"fails once"}"#;
+
+#[derive(Clone)]
+pub(crate) struct Load {
+    client: Client,
+    pub(crate) history: Arc<Recorder>,
+    room: Arc<Semaphore>,
+    /// No more new runs.
+    pub(crate) enough: CancellationToken,
+    /// No more work.
+    pub(crate) over: CancellationToken,
+    /// Leases whose worker fell silent after it had begun.
+    silent: Arc<Mutex<Vec<(String, Envelope)>>>,
+    seed: u64,
+    padding: usize,
+}
+
+impl Load {
+    pub(crate) fn new(client: Client, seed: u64) -> Load {
+        Load {
+            client,
+            history: Arc::new(Recorder::default()),
+            room: Arc::new(Semaphore::new(UNFINISHED_MAX)),
+            enough: CancellationToken::new(),
+            over: CancellationToken::new(),
+            silent: Arc::default(),
+            seed,
+            padding: 0,
+        }
+    }
+
+    /// The same with runs that take so much room each.
+    pub(crate) fn with_bytes(mut self, padding: usize) -> Load {
+        self.padding = padding;
+        self
+    }
+
+    pub(crate) fn as_who(&self, who: &str) -> Recorded {
+        Recorded::new(self.client.clone(), self.history.clone(), who)
+    }
+
+    pub(crate) fn clients(&self, count: u64) -> JoinSet<()> {
+        (0..count).map(|n| self.clone().submit_until_told(n)).collect()
+    }
+
+    pub(crate) fn workers(&self, count: u64) -> JoinSet<()> {
+        (0..count).map(|n| self.clone().work_until_told(n)).collect()
+    }
+
+    /// Makes the same call until somebody decides about it.
+    pub(crate) async fn insist<T, F>(&self, call: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        loop {
+            match call().await {
+                Err(error) if error.may_repeat() && !self.over.is_cancelled() => {
+                    tokio::time::sleep(REST).await;
+                }
+                decided => return decided,
+            }
+        }
+    }
+
+    fn run(&self, input: &str, lease_ms: u64) -> SubmitRun {
+        let input = if self.padding == 0 {
+            input.to_owned()
+        } else {
+            format!("\"{}\"", "x".repeat(self.padding))
+        };
+        SubmitRun {
+            kind: "step".to_owned(),
+            queue: QUEUE.to_owned(),
+            input: Json::from_text(input).expect("the inputs are JSON"),
+            lease_ms: Some(lease_ms),
+            retry: Some(Retry { base_ms: Some(50), cap_ms: Some(100) }),
+            ..SubmitRun::default()
+        }
+    }
+
+    pub(crate) fn plain_run(&self) -> SubmitRun {
+        self.run(LIVE, LEASE_MS)
+    }
+
+    async fn submit_until_told(self, number: u64) {
+        let me = self.as_who(&format!("client-{number}"));
+        let mut chance = Chance::new(self.seed.wrapping_add(number));
+        for n in 0.. {
+            let room = tokio::select! {
+                () = self.enough.cancelled() => return,
+                room = self.room.acquire() => room.expect("the room is never closed"),
+            };
+            // Given back by whoever ends the run.
+            room.forget();
+            let key = format!("client-{number}-{n}");
+            let run = match chance.below(24) {
+                0 => self.run(DIE, SHORT_LEASE_MS),
+                1 | 2 => self.run(FAIL, LEASE_MS),
+                _ => self.plain_run(),
+            };
+            let Ok(accepted) = self.insist(|| me.submit(run.clone(), &key)).await else { continue };
+            if chance.one_in(16) {
+                let force = if chance.one_in(2) { Force::Revoke } else { Force::Ask };
+                // It may have ended already, which is an answer too.
+                let _ = self.insist(|| me.cancel(&accepted.run_id, force)).await;
+                self.room.add_permits(1);
+            }
+            if chance.one_in(4) {
+                let _ = self.insist(|| me.get(&accepted.run_id)).await;
+            }
+        }
+    }
+
+    async fn work_until_told(self, number: u64) {
+        let worker = format!("worker-{number}");
+        let me = self.as_who(&worker);
+        for n in 0.. {
+            if self.over.is_cancelled() {
+                return;
+            }
+            let request = LeaseRequest {
+                worker_id: worker.clone(),
+                queues: vec![QUEUE.to_owned()],
+                kinds: None,
+                max: LEASES,
+                wait_ms: Some(POLL_MS),
+                // One in four does not name its polls: a grant that got lost waits for its lease's end.
+                poll_id: (number % 4 != 3).then(|| format!("{worker}-{n}")),
+            };
+            let Ok(leases) = self.insist(|| me.lease(&request)).await else { continue };
+            let execute = |lease| self.clone().execute(me.clone(), worker.clone(), lease);
+            let mut tasks: JoinSet<()> = leases.into_iter().map(execute).collect();
+            while tasks.join_next().await.is_some() {}
+        }
+    }
+
+    async fn execute(self, me: Recorded, worker: String, lease: Envelope) {
+        if self.insist(|| me.started(&worker, &lease)).await.is_err() {
+            return;
+        }
+        if lease.input.text() == DIE && lease.attempt == 1 {
+            self.silent.lock().expect("nothing panics with the list in hand").push((worker, lease));
+            return;
+        }
+        let beat = self.insist(|| me.heartbeat(&worker, &lease)).await;
+        let report = match beat {
+            Err(_) => return,
+            Ok(ack) if ack.should_cancel => report(&worker, &lease, Outcome::Cancelled),
+            Ok(_) if lease.input.text() == FAIL && lease.attempt == 1 => {
+                report(&worker, &lease, Outcome::Failed)
+            }
+            Ok(_) => report(&worker, &lease, Outcome::Succeeded),
+        };
+        let ended = self.insist(|| me.completed(&worker, &lease, &report)).await;
+        if ended.is_ok_and(|ack| ack.state != wire::State::Retry) {
+            self.room.add_permits(1);
+        }
+    }
+
+    /// The workers that fell silent come back with a result, each after another has won.
+    pub(crate) async fn come_back_late(&self) {
+        let silent = self.silent.lock().expect("nothing panics with the list in hand").clone();
+        for (worker, lease) in silent {
+            let me = self.as_who(&worker);
+            let report = report(&worker, &lease, Outcome::Succeeded);
+            let _ = self.insist(|| me.completed(&worker, &lease, &report)).await;
+        }
+    }
+}
+
+pub(crate) fn report(worker: &str, lease: &Envelope, outcome: Outcome) -> Completed {
+    let output = format!(r#"{{"by":"{worker}","attempt":{}}}"#, lease.attempt);
+    let output = Json::from_text(output).expect("a name and a number make JSON");
+    Completed {
+        attempt: lease.attempt,
+        worker_id: worker.to_owned(),
+        outcome,
+        completed_at: None,
+        output: (outcome == Outcome::Succeeded).then_some(output),
+        error: (outcome == Outcome::Failed).then(|| ReportedError {
+            category: wire::ErrorCategory::UserCode,
+            message: "as it was asked to".to_owned(),
+            stack_trace: None,
+            retryable: Some(true),
+        }),
+        metrics: None,
+        cancelled_during_phase: None,
+        partial_progress: None,
+    }
+}

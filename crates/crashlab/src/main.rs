@@ -1,0 +1,84 @@
+//! `crashlab`: kills, stops and starves a real server under load, and judges what it leaves.
+//!
+//! The binary it is given must be a test build (feature `lab` of `tenure-faultpoint`), so that it can be made to
+//! die at named places. Every experiment ends with its whole history going through `historyck`, and every death
+//! with `tenure verify` on what is on the disk. `cargo xtask crash` builds and starts all of it.
+#![expect(clippy::print_stdout, reason = "a command-line program speaks to its user on stdout")]
+
+mod chance;
+mod ground;
+mod judge;
+mod load;
+mod recorded;
+mod scenarios;
+mod site;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use crate::scenarios::{SCENARIOS, Tally, Wishes};
+
+#[derive(Debug, Parser)]
+#[command(about = "Kills, stops and starves a real server under load, and judges what it leaves")]
+struct Arguments {
+    /// The test build of `tenure`
+    #[arg(long)]
+    binary: PathBuf,
+    /// How often the server is killed, over all experiments
+    #[arg(long, default_value_t = 110)]
+    kills: usize,
+    /// Only the experiments whose names begin with this
+    #[arg(long)]
+    only: Option<String>,
+    /// Repeats a run's choices, though not the machine's timing
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Play a bug of the museum in every server
+    #[arg(long)]
+    mutant: Option<u8>,
+    /// Where histories go that something is wrong with
+    #[arg(long, default_value = "target/lab/histories")]
+    keep: PathBuf,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("\ncrashlab: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    let seed = match arguments.seed {
+        Some(seed) => seed,
+        None => getrandom::u64().context("draw a seed")?,
+    };
+    println!("crashlab --seed {seed}");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let wishes = Wishes {
+        binary: arguments.binary,
+        kills: arguments.kills,
+        mutant: arguments.mutant,
+        keep: arguments.keep,
+        seed,
+    };
+    let mut total = Tally::default();
+    for (name, scenario) in SCENARIOS {
+        if arguments.only.as_ref().is_some_and(|only| !name.starts_with(only.as_str())) {
+            continue;
+        }
+        let tally =
+            runtime.block_on(scenario(&wishes)).with_context(|| format!("{name} failed"))?;
+        println!("{name:12} {tally}");
+        total.add(&tally);
+    }
+    println!("{:12} {total}; nothing acknowledged was lost", "together");
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! A client that writes every call and every answer into the history.
+
+use std::sync::Arc;
+
+use historyck::Recorder;
+use historyck::event::{Answer, Granted, Invoke, Operation, Outcome, Return, State, What};
+use tenure::{Client, Error, Force};
+use wire::answers::{
+    CancelAccepted, CompletedAck, Envelope, HeartbeatAck, Run, RunAccepted, StartedAck,
+};
+use wire::requests::{Completed, Heartbeat, LeaseRequest, Started, SubmitRun};
+
+#[derive(Clone)]
+pub(crate) struct Recorded {
+    pub(crate) client: Client,
+    pub(crate) history: Arc<Recorder>,
+    who: String,
+}
+
+/// A run and its task share what follows the underscore.
+pub(crate) fn bare(id: &str) -> String {
+    id.split_once('_').map_or(id, |(_, ulid)| ulid).to_owned()
+}
+
+pub(crate) fn state(state: wire::State) -> State {
+    match state {
+        wire::State::Queued => State::Queued,
+        wire::State::Running => State::Running,
+        wire::State::Retry => State::Retry,
+        wire::State::Succeeded => State::Succeeded,
+        wire::State::Failed => State::Failed,
+        wire::State::Halted => State::Halted,
+        wire::State::Cancelled => State::Cancelled,
+    }
+}
+
+fn outcome(outcome: wire::Outcome) -> Outcome {
+    match outcome {
+        wire::Outcome::Succeeded => Outcome::Succeeded,
+        wire::Outcome::Failed => Outcome::Failed,
+        wire::Outcome::Cancelled => Outcome::Cancelled,
+    }
+}
+
+fn asked(op: Operation) -> Invoke {
+    Invoke {
+        call: 0,
+        op,
+        scope: None,
+        task: None,
+        key: None,
+        digest: None,
+        worker: None,
+        attempt: None,
+        poll: None,
+        outcome: None,
+        force: false,
+    }
+}
+
+fn answered(answer: Answer) -> Return {
+    Return {
+        call: 0,
+        answer,
+        code: None,
+        verdict: None,
+        replayed: false,
+        task: None,
+        state: None,
+        attempt: None,
+        digest: None,
+        expires: None,
+        cancel: false,
+        grants: Vec::new(),
+    }
+}
+
+/// A refusal is definite; no answer, 429 and 5xx are not.
+fn declined(error: &Error) -> Return {
+    let is_definite = error.status().is_some_and(|status| status < 500 && status != 429);
+    let answer = if is_definite { Answer::Fail } else { Answer::Info };
+    Return {
+        code: error.problem().map(|problem| problem.error.clone()),
+        verdict: error.verdict().map(|verdict| verdict.to_string()),
+        ..answered(answer)
+    }
+}
+
+impl Recorded {
+    pub(crate) fn new(client: Client, history: Arc<Recorder>, who: &str) -> Recorded {
+        Recorded { client, history, who: who.to_owned() }
+    }
+
+    async fn call<T>(
+        &self,
+        invoke: Invoke,
+        answer: impl Future<Output = Result<T, Error>>,
+        tell: impl FnOnce(&T) -> Return,
+    ) -> Result<T, Error> {
+        let call = self.history.next_call();
+        self.note(What::Invoke(Invoke { call, ..invoke }));
+        let answer = answer.await;
+        let told = answer.as_ref().map_or_else(declined, tell);
+        self.note(What::Return(Return { call, ..told }));
+        answer
+    }
+
+    pub(crate) fn note(&self, what: What) {
+        self.history.record(&self.who, what).expect("a history is kept in memory");
+    }
+
+    pub(crate) async fn submit(&self, run: SubmitRun, key: &str) -> Result<RunAccepted, Error> {
+        let digest = Some(run.input.text().to_owned());
+        let invoke = Invoke { key: Some(key.to_owned()), digest, ..asked(Operation::Submit) };
+        self.call(invoke, self.client.submit(run, Some(key)), |accepted| Return {
+            task: Some(bare(&accepted.run_id)),
+            state: Some(state(accepted.state)),
+            replayed: accepted.replayed == Some(true),
+            ..answered(Answer::Ok)
+        })
+        .await
+    }
+
+    pub(crate) async fn lease(&self, request: &LeaseRequest) -> Result<Vec<Envelope>, Error> {
+        let invoke = Invoke {
+            worker: Some(request.worker_id.clone()),
+            poll: request.poll_id.clone(),
+            ..asked(Operation::Lease)
+        };
+        let leases = self.call(invoke, self.client.lease(request), |leases| Return {
+            grants: leases.leases.iter().map(granted).collect(),
+            ..answered(Answer::Ok)
+        });
+        Ok(leases.await?.leases)
+    }
+
+    fn under(&self, op: Operation, worker: &str, lease: &Envelope) -> Invoke {
+        Invoke {
+            task: Some(bare(&lease.task_id)),
+            attempt: Some(lease.attempt),
+            worker: Some(worker.to_owned()),
+            ..asked(op)
+        }
+    }
+
+    pub(crate) async fn started(
+        &self,
+        worker: &str,
+        lease: &Envelope,
+    ) -> Result<StartedAck, Error> {
+        let body =
+            Started { attempt: lease.attempt, worker_id: worker.to_owned(), started_at: None };
+        let call = self.client.started(&lease.task_id, &lease.task_token, &body);
+        self.call(self.under(Operation::Started, worker, lease), call, |ack| Return {
+            verdict: Some(ack.verdict.to_string()),
+            ..answered(Answer::Ok)
+        })
+        .await
+    }
+
+    pub(crate) async fn heartbeat(
+        &self,
+        worker: &str,
+        lease: &Envelope,
+    ) -> Result<HeartbeatAck, Error> {
+        let body = Heartbeat {
+            attempt: lease.attempt,
+            worker_id: worker.to_owned(),
+            ..Heartbeat::default()
+        };
+        let call = self.client.heartbeat(&lease.task_id, &lease.task_token, &body);
+        self.call(self.under(Operation::Heartbeat, worker, lease), call, |ack| Return {
+            verdict: Some(ack.verdict.to_string()),
+            expires: Some(ack.lease_expires_at.as_ms()),
+            cancel: ack.should_cancel,
+            ..answered(Answer::Ok)
+        })
+        .await
+    }
+
+    pub(crate) async fn completed(
+        &self,
+        worker: &str,
+        lease: &Envelope,
+        body: &Completed,
+    ) -> Result<CompletedAck, Error> {
+        let invoke = Invoke {
+            digest: body.output.as_ref().map(|output| output.text().to_owned()),
+            outcome: Some(outcome(body.outcome)),
+            ..self.under(Operation::Report, worker, lease)
+        };
+        let call = self.client.completed(&lease.task_id, &lease.task_token, body);
+        self.call(invoke, call, |ack| Return {
+            verdict: Some(ack.verdict.to_string()),
+            state: Some(state(ack.state)),
+            replayed: ack.replayed,
+            ..answered(Answer::Ok)
+        })
+        .await
+    }
+
+    pub(crate) async fn cancel(&self, run: &str, force: Force) -> Result<CancelAccepted, Error> {
+        let is_forced = force == Force::Revoke;
+        let invoke = Invoke { task: Some(bare(run)), force: is_forced, ..asked(Operation::Cancel) };
+        self.call(invoke, self.client.cancel(run, None, force), |accepted| Return {
+            state: Some(state(accepted.state)),
+            ..answered(Answer::Ok)
+        })
+        .await
+    }
+
+    pub(crate) async fn get(&self, run: &str) -> Result<Run, Error> {
+        let invoke = Invoke { task: Some(bare(run)), ..asked(Operation::Get) };
+        self.call(invoke, self.client.run(run), |run| Return {
+            state: Some(state(run.state)),
+            attempt: Some(run.attempt),
+            digest: run.output.as_ref().map(|output| output.text().to_owned()),
+            ..answered(Answer::Ok)
+        })
+        .await
+    }
+}
+
+fn granted(lease: &Envelope) -> Granted {
+    Granted {
+        task: bare(&lease.task_id),
+        attempt: lease.attempt,
+        lease: Some(lease.lease_id.clone()),
+        fence: Some(lease.fence),
+        expires: Some(lease.lease_expires_at.as_ms()),
+        lease_ms: Some(lease.heartbeat_timeout_ms),
+    }
+}
