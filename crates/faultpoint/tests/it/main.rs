@@ -45,9 +45,9 @@ fn every_place_has_one_row_and_every_row_one_place() {
 
 #[test]
 fn every_mutant_in_the_code_has_one_row_and_every_row_is_in_the_code() {
-    let in_code: Vec<u8> =
-        named("faultpoint::mutant(", ')').keys().map(|number| number.parse().unwrap()).collect();
-    let mut in_code = in_code;
+    // A text that speaks of mutants without a number is no mutant.
+    let names = named("faultpoint::mutant(", ')');
+    let mut in_code: Vec<u8> = names.keys().filter_map(|number| number.parse().ok()).collect();
     in_code.sort_unstable();
     assert_eq!(in_code, faultpoint::MUTANTS);
 }
