@@ -1,4 +1,4 @@
-//! The simulation's own promises, and a thousand worlds.
+//! The simulation's own promises, and many worlds.
 
 mod canary;
 mod corpus;

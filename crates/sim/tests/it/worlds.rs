@@ -1,17 +1,17 @@
-//! A thousand worlds and some. Together they must meet every situation and inject every kind of fault,
+//! Many worlds. Together they must meet every situation and inject every kind of fault,
 //! so that none can go quiet unnoticed.
 
 use sim::campaign::{TWICE_EVERY, campaign};
 use sim::fault::Fault;
 use sim::mark::Mark;
 
-const WORLDS: u64 = 1_040;
+const WORLDS: u64 = 180;
 
 /// The least number of each kind of fault.
-const FAULTS_MIN: u64 = 20;
+const FAULTS_MIN: u64 = 5;
 
 #[test]
-fn a_thousand_worlds_break_and_no_promise_does() {
+fn worlds_break_and_no_promise_does() {
     // S2-100, R-1, R-2, R-5, R-11: no acknowledged write is lost, one report wins, what ended never
     // changes, fences only grow, equal keys are one run, and what was accepted ends.
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
