@@ -109,6 +109,7 @@ fn is_running(folder: &Path, binaries: &Path) -> bool {
     quiet.status().expect("the program starts").success()
 }
 
+#[expect(clippy::zombie_processes, reason = "the watchdog outlives whoever starts it")]
 fn start(folder: &Path, binaries: &Path) {
     let data = folder.join("data");
     // Left over from a machine that went down: nothing in it is worth keeping.
