@@ -46,13 +46,13 @@ async fn a_life_through_two(notify: Notify) {
         async move { two.lease(patient("w")).await }
     });
     let (task, _) = accepted(&one.submit(vec![unhurried("k")]).await[0]);
-    let granted = waiting.await.unwrap().unwrap().remove(0);
+    let granted = waiting.await.expect("the store works").expect("the store works").remove(0);
     assert_eq!(granted.task.id, task);
     let report = report_of(&granted, succeeded("1"));
     let outcome = AttemptOutcome::Succeeded;
-    let answer = one.report(granted.key(), report.clone()).await.unwrap().answer;
+    let answer = one.report(granted.key(), report.clone()).await.expect("the store works").answer;
     assert_eq!(answer, Answer::Committed { outcome, state: State::Succeeded, replayed: false });
-    let answer = two.report(granted.key(), report).await.unwrap().answer;
+    let answer = two.report(granted.key(), report).await.expect("the store works").answer;
     assert_eq!(answer, Answer::Committed { outcome, state: State::Succeeded, replayed: true });
     assert_eq!(ends(&two, task).await, State::Succeeded);
 }

@@ -61,8 +61,8 @@ mod disk {
     async fn in_doubt() -> MemoryStore {
         let store = MemoryStore::with_writers(Arc::new(ManualClock::default()), Writers::One);
         let store = store.on_disk(Arc::new(Mute));
-        let mut writer = store.writer().await.unwrap();
-        let mut batch = writer.begin().await.unwrap();
+        let mut writer = store.writer().await.expect("a writer opens");
+        let mut batch = writer.begin().await.expect("a batch begins");
         batch.pulse();
         assert!(matches!(batch.commit().await, Err(CommitFailure::Unknown(_))));
         assert_eq!(store.orphans().len(), 1);
