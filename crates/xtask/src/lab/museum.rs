@@ -97,7 +97,9 @@ fn play(
         vec![catcher.test, "--exact"]
     };
     command.args(exact).current_dir(root.join(catcher.folder));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // Into a file: a test that fails may say more than a pipe holds, and would wait for a reader for ever.
+    let said = tempfile::NamedTempFile::new().context("keep what the catcher says")?;
+    command.stdin(Stdio::null()).stdout(said.reopen()?).stderr(Stdio::null());
     command.env("TENURE_LAB", mutant.map_or(String::new(), |number| format!("mutant@{number}")));
     #[expect(
         clippy::disallowed_methods,
@@ -108,11 +110,7 @@ fn play(
     let mut looks = patience.as_millis() / LOOK.as_millis();
     loop {
         if let Some(status) = child.try_wait()? {
-            let mut said = String::new();
-            if let Some(mut stdout) = child.stdout.take() {
-                std::io::Read::read_to_string(&mut stdout, &mut said)?;
-            }
-            if said.contains("running 0 tests") {
+            if std::fs::read_to_string(said.path())?.contains("running 0 tests") {
                 bail!("{} of {} does not exist", catcher.test, catcher.package);
             }
             let ended = if status.success() { Ended::Passed } else { Ended::Failed };
