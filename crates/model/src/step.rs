@@ -68,11 +68,14 @@ impl Space {
     }
 
     /// What was not committed was never answered, so it has not happened; what was alive gets the
-    /// gap back before anything else is decided.
+    /// gap back before anything else is decided. As a store opens: never before its last commit,
+    /// wherever the wall clock was set meanwhile.
     fn crash(&self, world: &mut World, gap: u64) -> bool {
-        let (deaf_since, gap) = (world.now, Span::from_millis(gap));
+        let last_commit = latest_decision(world).unwrap_or(world.now);
+        let deaf_since = world.now.max(last_commit);
         world.left.crashes -= 1;
-        world.now = world.now.plus(gap);
+        world.now = world.now.plus(Span::from_millis(gap)).max(last_commit);
+        let gap = world.now.since(deaf_since);
         for task in 0..world.tasks.len() {
             self.ask(world, task, &Request::Extend(Extend { deaf_since, gap }));
             if !world.broken.is_empty() {
@@ -179,4 +182,9 @@ fn new_fence(events: &[Event]) -> Option<Fence> {
         Event::Granted { fence, .. } => Some(*fence),
         _ => None,
     })
+}
+
+fn latest_decision(world: &World) -> Option<Time> {
+    let live = world.tasks.iter().filter_map(|row| row.subject.live());
+    live.map(|task| task.decided_at).max()
 }

@@ -7,8 +7,9 @@
 //! What this cannot show: a change by somebody who has the key file as well; and a cut by somebody who also
 //! takes the anchor back to an older one. Copy the anchor to where they cannot write to notice even that.
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
@@ -87,7 +88,9 @@ pub fn anchor_path(keyring_path: &Path) -> PathBuf {
 fn write_anchor(path: &Path, head: Head) -> io::Result<()> {
     let Head { n, seal: Some(seal) } = head else { return Ok(()) };
     let draft = path.with_extension("anchor.new");
-    fs::write(&draft, format!("{n} {}\n", hex(&seal.0)))?;
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    writeln!(file, "{n} {}", hex(&seal.0))?;
     fs::rename(&draft, path)
 }
 

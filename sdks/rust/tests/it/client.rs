@@ -178,7 +178,7 @@ async fn an_answer_of_somebody_else_is_recognised() {
 
 #[tokio::test]
 async fn addresses_keys_and_ids_that_cannot_be_sent_are_refused_here() {
-    for url in ["", "localhost", "https://127.0.0.1", "ftp://x"] {
+    for url in ["", "localhost", "ftp://x"] {
         assert!(matches!(Client::new(url, "key"), Err(Error::Setup(_))), "{url}");
     }
     assert!(matches!(Client::new("http://x", "a\nb"), Err(Error::Setup(_))));
