@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::limits::*;
-use crate::names::{is_idempotency_key, is_label_value, is_name, is_traceparent, repair_text};
+use crate::names::{is_idempotency_key, is_label_value, is_name, repair_text};
 use crate::requests::*;
 use crate::{ErrorCategory, Json, Outcome};
 
@@ -73,7 +73,6 @@ impl Check for SubmitRun {
         within("seed", self.seed, 0..=INTEGER_MAX)?;
         labels(&self.labels)?;
         retry(self.retry.as_ref())?;
-        traceparent(self.traceparent.as_deref())?;
         idempotency_key("idempotencyKey", self.idempotency_key.as_deref())
     }
 }
@@ -345,16 +344,6 @@ fn metrics(metrics: Option<&Metrics>) -> Checked {
     within("metrics.peakMemoryBytes", metrics.peak_memory_bytes, 0..=INTEGER_MAX)?;
     within("metrics.ioReadBytes", metrics.io_read_bytes, 0..=INTEGER_MAX)?;
     within("metrics.ioWriteBytes", metrics.io_write_bytes, 0..=INTEGER_MAX)
-}
-
-fn traceparent(value: Option<&str>) -> Checked {
-    match value {
-        Some(value) if !is_traceparent(value) => refuse(
-            "traceparent",
-            "is not W3C trace context; it looks like 00-<32 hex>-<16 hex>-<2 hex>",
-        ),
-        _ => Ok(()),
-    }
 }
 
 fn attempt(attempt: u32) -> Checked {

@@ -22,6 +22,7 @@ mod pages;
 mod parse;
 pub mod requests;
 mod time;
+mod trace_context;
 mod words;
 
 pub use check::{Check, FieldError, idempotency_key};
@@ -30,4 +31,5 @@ pub use json::Json;
 pub use openapi::openapi_json;
 pub use parse::{BatchItem, Body, Submit, parse, parse_batch, parse_submit};
 pub use time::{Time, TimeError};
+pub use trace_context::TraceContext;
 pub use words::{AttemptOutcome, ErrorCategory, Outcome, Role, State, UnknownWord, Verdict};

@@ -32,16 +32,6 @@ fn is_printable(c: char) -> bool {
     !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// W3C trace context, version 00: `00-<32 hex>-<16 hex>-<2 hex>`, lower case.
-pub fn is_traceparent(text: &str) -> bool {
-    let parts: Vec<&str> = text.split('-').collect();
-    let hex = |part: &str, len: usize| {
-        part.len() == len && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    matches!(parts[..], ["00", trace, span, flags]
-        if hex(trace, 32) && hex(span, 16) && hex(flags, 2))
-}
-
 /// Makes free text storable: NUL, which PostgreSQL cannot hold, becomes U+FFFD, and what is longer than
 /// `bytes_max` is cut between two characters.
 ///
@@ -94,14 +84,6 @@ mod tests {
         assert!(is_idempotency_key("order 7 / ü"));
         assert!(!is_idempotency_key("a\u{2028}b"));
         assert!(!is_idempotency_key("a\0b"));
-    }
-
-    #[test]
-    fn trace_context_is_version_00_in_lower_case() {
-        assert!(is_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
-        assert!(!is_traceparent("00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
-        assert!(!is_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x"));
-        assert!(!is_traceparent(""));
     }
 
     #[test]

@@ -84,7 +84,8 @@ pub struct SubmitRun {
     pub labels: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub retry: Option<Retry>,
-    /// W3C trace context, handed to the worker.
+    /// W3C trace context, continued by the worker; the call may have it as a header instead. Ignored
+    /// when it is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
     /// Only inside a batch; a single run names its key in the `Idempotency-Key` header.

@@ -2,8 +2,8 @@
 
 use store::{Resources, Spec};
 use verdict::{Digest, Name, Policy, Scope, Span, Text};
-use wire::limits;
 use wire::requests::SubmitRun;
+use wire::{TraceContext, limits};
 
 use super::canonical::Canonical;
 use super::translate::{instant, raw};
@@ -42,7 +42,10 @@ pub(super) fn submission(scope: &Scope, run: SubmitRun, key: Option<String>) -> 
         asset_id: asset_id.map(Text::from),
         resources: resources.map(resources_row),
         labels,
-        traceparent: traceparent.map(Text::from),
+        // What is not valid is ignored, as W3C wants it.
+        traceparent: traceparent
+            .and_then(|text| TraceContext::parse(&text))
+            .map(|context| Text::from(context.to_string())),
         key: key.map(Text::from),
         fingerprint,
     };
@@ -106,7 +109,8 @@ fn fingerprint(run: &SubmitRun) -> Digest {
         seed,
         labels,
         retry,
-        traceparent,
+        // Who asks again may do so in another span.
+        traceparent: _,
         idempotency_key: _,
     } = run;
     let mut said = Canonical::object();
@@ -134,7 +138,6 @@ fn fingerprint(run: &SubmitRun) -> Digest {
     said.optional("runAt", run_at.as_ref());
     said.optional("seed", seed.as_ref());
     said.optional("taskKey", task_key.as_ref());
-    said.optional("traceparent", traceparent.as_ref());
     said.digest()
 }
 
@@ -144,9 +147,9 @@ mod tests {
 
     use super::*;
 
-    /// The slow way: a tree of everything but the key, in its canonical form.
+    /// The slow way: a tree of everything but the key and the trace, in its canonical form.
     fn through_a_tree(run: &SubmitRun) -> Digest {
-        let said = SubmitRun { idempotency_key: None, ..run.clone() };
+        let said = SubmitRun { idempotency_key: None, traceparent: None, ..run.clone() };
         let tree = serde_json::to_value(&said).unwrap();
         let text = serde_json_canonicalizer::to_vec(&tree).unwrap();
         Digest::from_bytes(Sha256::digest(text).into())
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_but_the_key_counts() {
+    fn every_member_but_the_key_and_the_trace_counts() {
         let whole = run(EVERY_MEMBER);
         let members: serde_json::Map<String, serde_json::Value> =
             serde_json::from_str(EVERY_MEMBER).unwrap();
@@ -182,7 +185,8 @@ mod tests {
             fewer.remove(name);
             let fewer = run(&serde_json::to_string(&fewer).unwrap());
             let is_same = fingerprint(&fewer) == fingerprint(&whole);
-            assert_eq!(is_same, name == "idempotencyKey", "{name}");
+            let counts_not = matches!(name.as_str(), "idempotencyKey" | "traceparent");
+            assert_eq!(is_same, counts_not, "{name}");
         }
     }
 }

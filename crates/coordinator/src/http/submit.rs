@@ -8,7 +8,7 @@ use store::Store;
 use verdict::{Answer, Scope};
 use wire::answers::{RunAccepted, SubmitResult, SubmitResults};
 use wire::requests::SubmitRun;
-use wire::{Code, FieldError, Submit, parse_submit};
+use wire::{Code, FieldError, Submit, TraceContext, parse_submit};
 
 use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::declined::Declined;
@@ -16,9 +16,10 @@ use super::door::Door;
 use super::submission::submission;
 use super::translate::{state, time};
 use crate::admit::ClientPrincipal;
-use crate::item::Reply;
+use crate::item::{Reply, Submission};
 
 const KEY_HEADER: &str = "idempotency-key";
+const TRACE_HEADER: &str = "traceparent";
 
 pub(super) async fn submit<S: Store>(
     State(door): State<Door<S>>,
@@ -27,9 +28,10 @@ pub(super) async fn submit<S: Store>(
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
 ) -> Result<Response, Declined> {
     let key = key_header(&headers)?;
+    let asked = Asked { scope: principal.scope(), trace: trace_header(&headers) };
     match (parse_submit(&body)?, key) {
-        (Submit::One(run), key) => submit_one(&door, principal.scope(), *run, key).await,
-        (Submit::Many(runs), None) => submit_many(&door, principal.scope(), runs).await,
+        (Submit::One(run), key) => submit_one(&door, &asked, *run, key).await,
+        (Submit::Many(runs), None) => submit_many(&door, &asked, runs).await,
         (Submit::Many(_), Some(_)) => Err(Declined::field(
             "Idempotency-Key",
             "belongs to a single run; in a batch give each item its own idempotencyKey",
@@ -49,14 +51,37 @@ fn key_header(headers: &HeaderMap) -> Result<Option<String>, Declined> {
     Ok(Some(text.to_owned()))
 }
 
+/// The trace of the call, if it has one that can be read. It says nothing about what is asked, so
+/// that no reading of it refuses anything.
+fn trace_header(headers: &HeaderMap) -> Option<String> {
+    let mut values = headers.get_all(TRACE_HEADER).iter();
+    let (first, second) = (values.next()?, values.next());
+    second.is_none().then(|| first.to_str().ok().map(str::to_owned)).flatten()
+}
+
+/// What holds for every run of one call.
+struct Asked<'a> {
+    scope: &'a Scope,
+    trace: Option<String>,
+}
+
+impl Asked<'_> {
+    /// A run that says no trace of its own, or none that can be read, belongs to that of the call.
+    fn submission(&self, mut run: SubmitRun, key: Option<String>) -> Submission {
+        let own = run.traceparent.filter(|text| TraceContext::parse(text).is_some());
+        run.traceparent = own.or_else(|| self.trace.clone());
+        submission(self.scope, run, key)
+    }
+}
+
 async fn submit_one<S: Store>(
     door: &Door<S>,
-    scope: &Scope,
+    asked: &Asked<'_>,
     run: SubmitRun,
     key: Option<String>,
 ) -> Result<Response, Declined> {
-    let asked = door.coordinator.submit(vec![submission(scope, run, key)]);
-    let reply = door.decided(asked).await?.pop().expect("one submission has one reply");
+    let deciding = door.coordinator.submit(vec![asked.submission(run, key)]);
+    let reply = door.decided(deciding).await?.pop().expect("one submission has one reply");
     let accepted = accepted(reply)?;
     let status = match accepted.replayed {
         Some(true) => StatusCode::OK,
@@ -67,7 +92,7 @@ async fn submit_one<S: Store>(
 
 async fn submit_many<S: Store>(
     door: &Door<S>,
-    scope: &Scope,
+    asked: &Asked<'_>,
     runs: Vec<Result<SubmitRun, FieldError>>,
 ) -> Result<Response, Declined> {
     let mut submissions = Vec::new();
@@ -77,7 +102,7 @@ async fn submit_many<S: Store>(
             Err(fault) => Some(fault),
             Ok(mut run) => {
                 let key = run.idempotency_key.take();
-                submissions.push(submission(scope, run, key));
+                submissions.push(asked.submission(run, key));
                 None
             }
         });

@@ -22,4 +22,5 @@ mod signing;
 mod site;
 mod submits;
 mod tokens;
+mod traces;
 mod troubles;

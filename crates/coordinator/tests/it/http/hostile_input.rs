@@ -101,7 +101,7 @@ async fn runs_outside_their_limits_are_refused_with_the_range() {
         (json!({"labels": {"a b": "x"}}), "labels"),
         (json!({"labels": []}), "labels"),
         (json!({"resources": []}), "resources"),
-        (json!({"traceparent": "no"}), "traceparent"),
+        (json!({"traceparent": 7}), "traceparent"),
         (json!({"runAt": "2026-03-01"}), "runAt"),
         (json!({"state": "succeeded"}), "state"),
         (json!({"tenantId": "other"}), "tenantId"),

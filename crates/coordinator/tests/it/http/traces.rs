@@ -1,0 +1,77 @@
+//! The trace of a submission goes with the task to its worker, and never stands in the way of anything.
+
+use serde_json::{Value, json};
+
+use super::site::{Got, Site, both, run};
+
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const OTHER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+async fn submit(site: &Site, headers: &[(&str, &str)], body: Value) -> Got {
+    let request = site.request("POST", "/v1/runs").bearer_auth(&site.key).json(&body);
+    let request =
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    site.send(request).await
+}
+
+/// What the worker of the next task is handed.
+async fn handed(site: &Site) -> Value {
+    let lease = site.lease("w").await;
+    lease.envelope.get("traceparent").cloned().unwrap_or(Value::Null)
+}
+
+#[tokio::test]
+async fn a_trace_reaches_the_worker_from_the_body_or_the_header() {
+    // A4-48: the trace header is a member of the envelope.
+    for site in both().await {
+        submit(&site, &[("traceparent", TRACE)], run(json!({}))).await.ok();
+        assert_eq!(handed(&site).await, TRACE);
+        submit(&site, &[("traceparent", TRACE)], run(json!({"traceparent": OTHER}))).await.ok();
+        assert_eq!(handed(&site).await, OTHER, "a run's own word is the nearer one");
+        let batch = json!({"runs": [run(json!({})), run(json!({"traceparent": OTHER}))]});
+        submit(&site, &[("traceparent", TRACE)], batch).await.ok();
+        let leases = site.poll("w").await;
+        let handed = leases.iter().map(|lease| lease.envelope["traceparent"].as_str());
+        assert_eq!(handed.collect::<Vec<_>>(), [Some(TRACE), Some(OTHER)]);
+    }
+}
+
+#[tokio::test]
+async fn a_trace_that_is_not_valid_is_ignored() {
+    let zeros = TRACE.replace("b7ad6b7169203331", "0000000000000000");
+    for site in both().await {
+        for invalid in ["nonsense", "", &zeros, &TRACE.to_uppercase(), &format!("{TRACE}-x")] {
+            let headers = [("traceparent", invalid)];
+            let got = submit(&site, &headers, run(json!({"traceparent": invalid}))).await;
+            assert_eq!(got.status, 201, "{invalid}: {}", got.body);
+            assert_eq!(handed(&site).await, Value::Null, "{invalid}");
+        }
+        let twice = [("traceparent", TRACE), ("traceparent", OTHER)];
+        assert_eq!(submit(&site, &twice, run(json!({}))).await.status, 201);
+        assert_eq!(handed(&site).await, Value::Null, "which of the two is meant cannot be known");
+        submit(&site, &[("traceparent", TRACE)], run(json!({"traceparent": "x"}))).await.ok();
+        assert_eq!(handed(&site).await, TRACE);
+    }
+}
+
+#[tokio::test]
+async fn a_retry_from_another_span_finds_its_run() {
+    // the same submission under the same key; where it was asked from is no part of it.
+    for site in both().await {
+        let keyed = |trace| [("idempotency-key", "k"), ("traceparent", trace)];
+        let first = submit(&site, &keyed(TRACE), run(json!({"input": 1}))).await;
+        assert_eq!(first.status, 201);
+        for (trace, body) in [
+            (OTHER, json!({"input": 1})),
+            ("nonsense", json!({"input": 1})),
+            (TRACE, json!({"input": 1, "traceparent": OTHER})),
+        ] {
+            let again = submit(&site, &keyed(trace), run(body)).await;
+            assert_eq!(again.status, 200, "{}", again.body);
+            again.has("runId", first.text("runId")).has("replayed", true);
+        }
+        let other = submit(&site, &keyed(TRACE), run(json!({"input": 2}))).await;
+        other.problem(422, "idempotency_key_reused");
+        assert_eq!(handed(&site).await, TRACE, "the first submission's trace stays");
+    }
+}
