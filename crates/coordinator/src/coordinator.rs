@@ -100,7 +100,8 @@ impl<S: Store> Coordinator<S> {
     pub async fn start(store: S, options: Options) -> Result<Self, Failure> {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        metrics.starts.inc();
+        let begun = tokio::time::Instant::now();
+        metrics.start_time_seconds.set(store.now().millis() as f64 / 1_000.0);
         let (intake, outlet) = intake::lanes();
         let (end, ended) = channel::channel(None);
         let (short, outage) = channel::channel(None);
@@ -133,6 +134,7 @@ impl<S: Store> Coordinator<S> {
         let (recovered, recovery) = oneshot::channel();
         host(options.host, carrier, recovered, end);
         recovery.await.map_err(|_| gone())??;
+        coordinator.metrics.recovery_seconds.set(begun.elapsed().as_secs_f64());
         coordinator.ready.store(true, Ordering::SeqCst);
         Ok(coordinator)
     }

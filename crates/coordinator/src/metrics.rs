@@ -1,11 +1,16 @@
 //! What the coordinator counts. Labels come from bounded sets only: never ids, never names.
 
+use std::sync::atomic::AtomicU64;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+
+use verdict::Span;
 
 use crate::tally::Tally;
 
@@ -47,6 +52,14 @@ pub struct Metrics {
     pub submitted: Counter,
     pub granted: Counter,
     pub renewed: Counter,
+    /// Leases that ran out, whether anybody was heard under them or not.
+    pub expired: Counter,
+    /// How much later than its interval a heartbeat came.
+    pub heartbeat_lag: Histogram,
+    /// How long a task that could be leased waited for a worker.
+    pub wait_seconds: Histogram,
+    /// From a lease to its end.
+    pub attempt_seconds: Histogram,
     /// Attempts closed, by outcome.
     pub attempts: Family<OutcomeLabel, Counter>,
     /// Tasks ended, by state.
@@ -63,7 +76,10 @@ pub struct Metrics {
     pub failures: Counter,
     pub forgotten: Counter,
     pub forget_seconds: Histogram,
-    pub starts: Counter,
+    /// When this coordinator started; a change is a restart.
+    pub start_time_seconds: Gauge<f64, AtomicU64>,
+    /// How long it took to read what was stored and to give leases their time back.
+    pub recovery_seconds: Gauge<f64, AtomicU64>,
     /// 1 while the files of the certificate are not usable and an older one is shown.
     pub certificate_stale: Gauge,
     /// Requests refused because of a tenant's limits, by limit.
@@ -76,6 +92,10 @@ impl Metrics {
             submitted: Counter::default(),
             granted: Counter::default(),
             renewed: Counter::default(),
+            expired: Counter::default(),
+            heartbeat_lag: Histogram::new(exponential_buckets(0.01, 2.0, 14)),
+            wait_seconds: Histogram::new(exponential_buckets(0.001, 4.0, 12)),
+            attempt_seconds: Histogram::new(exponential_buckets(0.001, 4.0, 12)),
             attempts: Family::default(),
             ended: Family::default(),
             retries: Family::default(),
@@ -88,7 +108,8 @@ impl Metrics {
             failures: Counter::default(),
             forgotten: Counter::default(),
             forget_seconds: Histogram::new(exponential_buckets(0.000_1, 2.0, 16)),
-            starts: Counter::default(),
+            start_time_seconds: Gauge::default(),
+            recovery_seconds: Gauge::default(),
             certificate_stale: Gauge::default(),
             limited: Family::default(),
         };
@@ -96,6 +117,12 @@ impl Metrics {
         registry.register("tenure_tasks_submitted", "Tasks accepted", m.submitted);
         registry.register("tenure_leases_granted", "Leases granted", m.granted);
         registry.register("tenure_leases_renewed", "Leases renewed by a heartbeat", m.renewed);
+        registry.register("tenure_leases_expired", "Leases that ran out", m.expired);
+        let help = "How much later than its interval a heartbeat came";
+        registry.register("tenure_heartbeat_lag_seconds", help, m.heartbeat_lag);
+        let help = "How long a task that could be leased waited for a worker";
+        registry.register("tenure_wait_seconds", help, m.wait_seconds);
+        registry.register("tenure_attempt_seconds", "From a lease to its end", m.attempt_seconds);
         registry.register("tenure_attempts_closed", "Attempts closed, by outcome", m.attempts);
         registry.register("tenure_tasks_ended", "Tasks ended, by state", m.ended);
         registry.register("tenure_retries_scheduled", "Retries, by category", m.retries);
@@ -109,7 +136,12 @@ impl Metrics {
         registry.register("tenure_tasks_forgotten", "Ended tasks forgotten", m.forgotten);
         let help = "Time of one commit that forgets ended tasks";
         registry.register("tenure_forget_seconds", help, m.forget_seconds);
-        registry.register("tenure_starts", "Starts of this coordinator", m.starts);
+        let help = "When this coordinator started, in seconds since 1970; a change is a restart";
+        registry.register("tenure_start_time_seconds", help, m.start_time_seconds);
+        let help = "How long the start took to read what was stored and to recover leases";
+        registry.register("tenure_recovery_seconds", help, m.recovery_seconds);
+        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("tenure_build", "Which version runs", build);
         let stale = "Whether the certificate's files are unusable and an older one is shown";
         registry.register("tenure_certificate_stale", stale, m.certificate_stale);
         registry.register("tenure_limited", "Refused by a tenant's limits, by limit", m.limited);
@@ -129,6 +161,10 @@ impl Metrics {
         self.submitted.inc_by(tally.submitted);
         self.granted.inc_by(tally.granted);
         self.renewed.inc_by(tally.renewed);
+        self.expired.inc_by(tally.expired);
+        observe(&self.wait_seconds, &tally.waits);
+        observe(&self.heartbeat_lag, &tally.heartbeat_lags);
+        observe(&self.attempt_seconds, &tally.attempt_lengths);
         self.cancel_signals.inc_by(tally.cancel_signals);
         self.cancel_timeouts.inc_by(tally.cancel_timeouts);
         if tally.quota_refusals > 0 {
@@ -147,4 +183,8 @@ impl Metrics {
             self.verdicts.get_or_create(&VerdictLabels { verdict, code }).inc_by(count);
         }
     }
+}
+
+fn observe(histogram: &Histogram, spans: &[Span]) {
+    spans.iter().for_each(|span| histogram.observe(span.millis() as f64 / 1_000.0));
 }

@@ -1,17 +1,25 @@
 //! What a batch did, in numbers: noted decision by decision, and added to the metrics in one go when
 //! the batch is durable. A batch that is undone was never counted.
 
-use verdict::{Answer, Closed, End, Event, Next, Reason, Refusal, Stamp};
+use verdict::{Answer, Closed, End, Event, Next, Phase, Reason, Refusal, Span, Stamp, Task, Time};
 
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) submitted: u64,
     pub(crate) granted: u64,
     pub(crate) renewed: u64,
+    /// Leases that ran out.
+    pub(crate) expired: u64,
     pub(crate) cancel_signals: u64,
     pub(crate) cancel_timeouts: u64,
     /// Submissions refused because their tenant has too many unfinished runs.
     pub(crate) quota_refusals: u64,
+    /// How long tasks that could be leased waited until they were.
+    pub(crate) waits: Vec<Span>,
+    /// How much later than its interval each heartbeat came.
+    pub(crate) heartbeat_lags: Vec<Span>,
+    /// From each lease to its end.
+    pub(crate) attempt_lengths: Vec<Span>,
     /// By outcome.
     pub(crate) attempts: Counts<&'static str>,
     /// By state.
@@ -51,11 +59,19 @@ impl Tally {
         self.ended.iter().map(|(_, count)| count).sum()
     }
 
-    pub(crate) fn note_event(&mut self, event: &Event) {
+    /// Notes what was decided at `now` about a task that was as `before`.
+    pub(crate) fn note_event(&mut self, before: Option<&Task>, event: &Event, now: Time) {
         match event {
             Event::Submitted(_) => self.submitted += 1,
-            Event::Granted { .. } => self.granted += 1,
-            Event::Renewed { .. } => self.renewed += 1,
+            Event::Granted { .. } => {
+                self.granted += 1;
+                self.waits.extend(before.and_then(due).map(|due| now.since(due)));
+            }
+            Event::Renewed { .. } => {
+                self.renewed += 1;
+                let beat_due = before.and_then(next_heartbeat);
+                self.heartbeat_lags.extend(beat_due.map(|due| now.since(due)));
+            }
             Event::CancelSignalled => self.cancel_signals += 1,
             Event::AttemptClosed { closed, next } => self.note_closed(closed, next),
             Event::Ended(end) => self.note_end(end),
@@ -65,6 +81,8 @@ impl Tally {
 
     fn note_closed(&mut self, closed: &Closed, next: &Next) {
         self.attempts.note(closed.outcome.name());
+        self.attempt_lengths.push(closed.closed_at.since(closed.granted_at));
+        self.expired += u64::from(closed.reason == Some(Reason::HeartbeatTimeout));
         match next {
             Next::Retry { .. } => {
                 let category = closed.fault.as_ref().map(|fault| fault.category.name());
@@ -100,6 +118,19 @@ impl Tally {
     }
 }
 
+/// Since when the task could be leased.
+fn due(task: &Task) -> Option<Time> {
+    match task.phase {
+        Phase::Queued { due } | Phase::Retry { due } => Some(due),
+        Phase::Running(_) => None,
+    }
+}
+
+/// When the worker was to be heard again.
+fn next_heartbeat(task: &Task) -> Option<Time> {
+    Some(task.lease()?.heartbeat_at.plus(task.policy.heartbeat_every))
+}
+
 fn stamp_name(stamp: Stamp) -> &'static str {
     match stamp {
         Stamp::Committed => "COMMITTED",
@@ -115,7 +146,7 @@ mod tests {
     #[test]
     fn each_label_has_a_number_of_its_own() {
         let mut tally = Tally::default();
-        tally.note_event(&Event::CancelSignalled);
+        tally.note_event(None, &Event::CancelSignalled, Time::from_millis(0));
         tally.note_answer(&Answer::Acknowledged);
         tally.note_answer(&Answer::Acknowledged);
         tally.note_answer(&Answer::Refused(Refusal::TaskNotFound));

@@ -59,8 +59,31 @@ fn exposed(home: &Home) -> BTreeSet<String> {
         .map(|(name, kind)| match kind {
             "counter" => format!("{name}_total"),
             "histogram" => format!("{name}_bucket"),
+            "info" => format!("{name}_info"),
             _ => name.to_owned(),
         })
+        .collect()
+}
+
+/// Names of the tables in the operators' page.
+fn documented() -> BTreeSet<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate/metrics.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    rows.map(|(name, rest)| match rest.contains("| histogram |") {
+        true => format!("{name}_bucket"),
+        false => name.to_owned(),
+    })
+    .collect()
+}
+
+/// Names in the alerts that the page suggests.
+fn alerted() -> BTreeSet<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate/metrics.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    page.lines()
+        .filter_map(|line| line.trim().strip_prefix("expr: "))
+        .flat_map(metrics_in)
         .collect()
 }
 
@@ -70,7 +93,7 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_dashboard_shows_exactly_what_the_server_exposes() {
+fn the_dashboard_and_the_page_show_exactly_what_the_server_exposes() {
     let home = Home::new();
     let _server = home.serve();
     // A failure, a retry, an end and a limit, so that every counter with labels has one.
@@ -85,7 +108,10 @@ fn the_dashboard_shows_exactly_what_the_server_exposes() {
     let expressions = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
     let shown: BTreeSet<String> =
         expressions.flat_map(|target| metrics_in(target["expr"].as_str().unwrap())).collect();
-    assert_eq!(shown, exposed(&home));
+    let exposed = exposed(&home);
+    assert_eq!(shown, exposed);
+    assert_eq!(documented(), exposed);
+    assert!(!alerted().is_empty() && alerted().is_subset(&exposed), "{:?}", alerted());
 }
 
 #[test]

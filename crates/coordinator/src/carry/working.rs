@@ -164,14 +164,14 @@ impl Working {
     fn settle(&mut self, key: &TaskKey, request: Cow<'_, Request>, events: Vec<Event>, at: Moment) {
         let slot = self.slots.get_mut(key).expect("a settled task is in the set");
         let loaded = slot.subject.live().map(Renewals::of);
-        let subject = std::mem::replace(&mut slot.subject, Subject::Absent);
-        slot.subject = subject.settle(&events, at.now);
         for event in &events {
-            self.tally.note_event(event);
+            self.tally.note_event(slot.subject.live(), event, at.now);
             if let Event::AttemptClosed { closed, .. } = event {
                 slot.closed.push((**closed).clone());
             }
         }
+        let subject = std::mem::replace(&mut slot.subject, Subject::Absent);
+        slot.subject = subject.settle(&events, at.now);
         if events.iter().any(Event::is_history) {
             slot.entries.push(Entry {
                 n: entries(&slot.subject),

@@ -13,6 +13,7 @@ mod hostile_transport;
 mod keys;
 mod limits;
 mod matrix;
+mod metrics;
 mod principals;
 mod reads;
 mod scenarios;

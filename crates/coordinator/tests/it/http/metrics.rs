@@ -1,0 +1,127 @@
+//! What the contract wants counted is there, under a name, explained, with labels from bounded sets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+use verdict::Span;
+
+use super::site::{Site, both, run, seconds};
+
+/// The contract's list of metrics and where each is found. Outbox, gates and pause states are no
+/// features of this version, so that they have nothing to count.
+const CONTRACT: [(&str, &str); 13] = [
+    ("leased tasks", "tenure_tasks_running"),
+    ("lease expirations", "tenure_leases_expired"),
+    ("lost attempts", "tenure_attempts_closed"),
+    ("duplicate executions", "tenure_verdicts"),
+    ("retries by category", "tenure_retries_scheduled"),
+    ("restarts", "tenure_start_time_seconds"),
+    ("replay duration", "tenure_recovery_seconds"),
+    ("queue depth", "tenure_tasks_ready"),
+    ("queue depth of what waits for its time", "tenure_tasks_delayed"),
+    ("oldest age", "tenure_oldest_ready_seconds"),
+    ("heartbeat lag", "tenure_heartbeat_lag_seconds"),
+    ("cancel signals", "tenure_cancel_signals"),
+    ("cancel timeouts", "tenure_cancel_timeouts"),
+];
+
+/// Whoever adds a label says here from which set it is.
+const LABELS: [&str; 8] =
+    ["outcome", "state", "category", "verdict", "code", "limit", "version", "le"];
+
+/// More series than this come from a label that is not bounded.
+const SERIES_MAX: usize = 250;
+
+async fn metrics(site: &Site) -> String {
+    site.get("/metrics").await.body.as_str().unwrap().to_owned()
+}
+
+fn value(text: &str, series: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{series} in {text}"))
+}
+
+#[tokio::test]
+async fn everything_the_contract_wants_counted_is_exposed_and_explained() {
+    // A3-7: leased tasks, expirations, duplicates, retries, restarts, replay duration.
+    for site in both().await {
+        // What has labels is there once it happened: a lost attempt, its retry, a late report.
+        let lost = site.leased(json!({})).await;
+        site.started(&lost).await.ok();
+        site.pass(seconds(2)).await;
+        site.lease("w1").await;
+        site.succeed(&lost).await.problem(409, "attempt_mismatch");
+        let text = metrics(&site).await;
+        let helps: BTreeMap<&str, &str> =
+            text.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' ')).collect();
+        for (wanted, name) in CONTRACT {
+            assert!(helps.contains_key(name), "{wanted}: {name} is missing in {text}");
+        }
+        for (name, help) in helps {
+            assert!(help.len() > 8 && help.contains(' '), "{name}: {help:?} explains nothing");
+            assert!(name.starts_with("tenure_"), "{name}");
+        }
+        assert_eq!(value(&text, "tenure_attempts_closed_total{outcome=\"LOST\"}"), 1.0);
+        assert_eq!(value(&text, "tenure_retries_scheduled_total{category=\"LOST\"}"), 1.0);
+        let late = "tenure_verdicts_total{verdict=\"CANCELLED\",code=\"attempt_mismatch\"}";
+        assert_eq!(value(&text, late), 1.0);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_lease_and_a_late_heartbeat_are_counted_once() {
+    for site in both().await {
+        let lease = site.leased(json!({"heartbeatIntervalMs": 600})).await;
+        site.started(&lease).await.ok();
+        site.pass(Span::from_millis(1_600)).await;
+        site.heartbeat(&lease).await.ok();
+        site.pass(seconds(2)).await;
+        let text = metrics(&site).await;
+        assert_eq!(value(&text, "tenure_leases_renewed_total"), 1.0);
+        assert_eq!(value(&text, "tenure_heartbeat_lag_seconds_count"), 1.0);
+        assert_eq!(value(&text, "tenure_heartbeat_lag_seconds_sum"), 1.0);
+        assert_eq!(value(&text, "tenure_leases_expired_total"), 1.0);
+        assert_eq!(value(&text, "tenure_attempt_seconds_sum"), 3.6);
+    }
+}
+
+#[tokio::test]
+async fn a_wait_is_measured_from_when_the_task_could_be_leased() {
+    for site in both().await {
+        site.submit(json!({})).await;
+        site.pass(seconds(4)).await;
+        let lease = site.lease("w1").await;
+        site.succeed(&lease).await.ok();
+        let text = metrics(&site).await;
+        assert_eq!(value(&text, "tenure_wait_seconds_count"), 1.0);
+        assert_eq!(value(&text, "tenure_wait_seconds_sum"), 4.0);
+        assert_eq!(value(&text, "tenure_leases_expired_total"), 0.0);
+        assert_eq!(value(&text, "tenure_attempt_seconds_count"), 1.0);
+    }
+}
+
+#[tokio::test]
+async fn no_label_grows_with_what_people_name() {
+    // F77: queues, kinds, workers and tasks are never labels, however many there are.
+    for site in both().await {
+        for n in 0..20 {
+            let (kind, queue) = (format!("kind-{n}"), format!("queue-{n}"));
+            let body = run(json!({"kind": kind, "queue": queue}));
+            site.post("/v1/runs", &site.key, body).await.ok();
+            let poll = json!({"workerId": format!("worker-{n}"), "queues": [queue], "max": 1});
+            site.post("/v1/leases", &site.key, poll).await.ok();
+        }
+        let text = metrics(&site).await;
+        assert!(!["kind-", "queue-", "worker-"].iter().any(|name| text.contains(name)), "{text}");
+        let series = text.lines().filter(|line| !line.starts_with('#'));
+        assert!(series.clone().count() <= SERIES_MAX, "{text}");
+        let labels: BTreeSet<&str> = series
+            .filter_map(|line| Some(line.split_once('{')?.1.split_once('}')?.0))
+            .flat_map(|labels| labels.split(','))
+            .filter_map(|label| Some(label.split_once('=')?.0))
+            .collect();
+        for label in labels {
+            assert!(LABELS.contains(&label), "{label} is of no known set");
+        }
+    }
+}
