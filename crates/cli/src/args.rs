@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    audit, backup, bench, completions, config, coordinators, dev, doctor, explain, keys, limits,
-    restore, retention, runs, serve, submit, tour, verify, work,
+    audit, backup, bench, completions, config, coordinators, dev, doctor, epoch, explain, keys,
+    limits, migrate, restore, retention, runs, serve, submit, tour, verify, work,
 };
 
 /// What it is, how to begin, what there is, how it ends.
@@ -102,6 +102,11 @@ pub(crate) enum Command {
     Backup(backup::Arguments),
     /// Make a backup the store; leases and tokens from before are void
     Restore(restore::Arguments),
+    /// Move a store between SQLite and PostgreSQL; leases and tokens from before are void
+    Migrate(migrate::Arguments),
+    /// Begin a new epoch in a store that other tools restored
+    #[command(subcommand)]
+    Epoch(epoch::Verb),
     /// Forget runs that ended long ago, while no server runs
     Prune(retention::Arguments),
     /// Check profile, server, key, clock, files and room, with remedies

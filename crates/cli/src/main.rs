@@ -14,10 +14,12 @@ mod config;
 mod coordinators;
 mod dev;
 mod doctor;
+mod epoch;
 mod exit;
 mod explain;
 mod keys;
 mod limits;
+mod migrate;
 mod opening;
 mod output;
 mod profile;
@@ -117,6 +119,8 @@ async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended
         Command::Coordinators(arguments) => coordinators::run(format, arguments).await,
         Command::Backup(arguments) => backup::run(format, &arguments),
         Command::Restore(arguments) => restore::run(format, &arguments),
+        Command::Migrate(arguments) => migrate::run(format, arguments).await,
+        Command::Epoch(verb) => epoch::run(format, verb).await,
         Command::Doctor(arguments) => doctor::run(format, everywhere, arguments).await,
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => completions::man(format, &arguments),

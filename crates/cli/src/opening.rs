@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use store::postgres::{self, PostgresStore};
 use store::sqlite::{Options, SqliteStore};
-use store::{Ahead, Failure, Store, SystemClock};
+use store::{Ahead, Failure, FailureKind, Store, SystemClock};
 
 use crate::exit::{Complaint, Exit};
 use crate::{profile, serve};
@@ -186,7 +186,11 @@ pub(crate) fn database_trouble(failure: &Failure) -> Complaint {
         failure.what.as_str(),
         "see that the database runs and that the address given with --store is right",
     ));
-    Complaint::new(Exit::Conflict, "store_closed", format!("{sentence}{text}")).hint(remedy)
+    let code = match failure.kind {
+        FailureKind::Unfinished => "copy_interrupted",
+        _ => "store_closed",
+    };
+    Complaint::new(Exit::Conflict, code, format!("{sentence}{text}")).hint(remedy)
 }
 
 /// Opens a database to look, not to work: nothing is made in it, and nobody is told.

@@ -110,6 +110,7 @@ impl Shortage {
             FailureKind::Conflict(_) => Shortage::Turn,
             FailureKind::Invalid
             | FailureKind::Closed
+            | FailureKind::Unfinished
             | FailureKind::Unavailable
             | FailureKind::Fatal => Shortage::Answer,
         }

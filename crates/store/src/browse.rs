@@ -6,7 +6,7 @@ use verdict::{Closed, Scope, TaskId};
 
 use crate::administration::{ApiKey, AuditFilter, Audited, TenantLimits};
 use crate::failure::Failure;
-use crate::row::{Entry, Filter, Found, QueueDepth, Refused, TaskKey};
+use crate::row::{Dossier, Entry, Filter, Found, QueueDepth, Refused, TaskKey};
 
 pub trait Browse: Clone + Send + Sync + 'static {
     fn find(&self, key: &TaskKey) -> impl Future<Output = Result<Option<Found>, Failure>> + Send;
@@ -63,6 +63,42 @@ pub trait Browse: Clone + Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Found>, Failure>> + Send;
 
+    /// The same with all that belongs to each task, for whoever checks or copies a store.
+    fn dossiers(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Dossier>, Failure>> + Send {
+        async move {
+            let mut dossiers = Vec::new();
+            for found in self.everything(after, limit).await? {
+                dossiers.push(dossier(self, found).await?);
+            }
+            Ok(dossiers)
+        }
+    }
+
     /// The engine's own check of its files, in words; empty when nothing is wrong.
     fn integrity(&self) -> impl Future<Output = Result<Vec<String>, Failure>> + Send;
+}
+
+/// How many entries of a history are read at once.
+const ENTRIES: usize = 500;
+
+/// What belongs to a task, read in several snapshots.
+pub(crate) async fn dossier<B: Browse>(browse: &B, found: Found) -> Result<Dossier, Failure> {
+    let key = found.key();
+    let mut history = Vec::new();
+    loop {
+        let after = history.last().map_or(0, |entry: &Entry| entry.n);
+        let page = browse.history(&key, after, ENTRIES).await?;
+        let is_last = page.len() < ENTRIES;
+        history.extend(page);
+        if is_last {
+            break;
+        }
+    }
+    let attempts = browse.attempts(&key).await?;
+    let refused = browse.refused(&key).await?;
+    Ok(Dossier { found, history, attempts, refused })
 }

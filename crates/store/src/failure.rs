@@ -26,6 +26,8 @@ pub enum FailureKind {
     Invalid,
     /// Somebody else has the store open, or its files cannot be opened or understood.
     Closed,
+    /// A copy of another store that was not finished lies here: it is no store yet.
+    Unfinished,
     /// Passing trouble: try again.
     Unavailable,
     /// The store's memory of itself can no longer be trusted: reopen it.
@@ -46,7 +48,10 @@ impl Failure {
     pub fn is_retryable(&self) -> bool {
         match self.kind {
             FailureKind::Conflict(_) | FailureKind::Full | FailureKind::Unavailable => true,
-            FailureKind::Invalid | FailureKind::Closed | FailureKind::Fatal => false,
+            FailureKind::Invalid
+            | FailureKind::Closed
+            | FailureKind::Unfinished
+            | FailureKind::Fatal => false,
         }
     }
 }

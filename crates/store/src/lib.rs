@@ -9,8 +9,10 @@ pub mod browse;
 pub mod clock;
 pub mod codec;
 pub mod conformance;
+mod epoch;
 pub mod failure;
 pub mod memory;
+pub mod moving;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod row;
@@ -28,8 +30,8 @@ pub use memory::{ManualClock, MemoryStore, Writers};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use row::{
-    Change, Ended, Entry, Filter, Found, Held, Key, Place, PollRef, QueueDepth, Ready, Refused,
-    Renewals, Resources, Spec, TaskKey, Want,
+    Change, Dossier, Ended, Entry, Filter, Found, Held, Key, Place, PollRef, QueueDepth, Ready,
+    Refused, Renewals, Resources, Spec, TaskKey, Want,
 };
 pub use seam::{Batch, Loaded, Opened, Store, Writer};
 pub use sqlite::SqliteStore;

@@ -8,11 +8,14 @@
 //! It decides nothing: states, times and places come with the tasks that are saved.
 
 mod administration;
+pub mod arrival;
 mod batch;
 mod browse;
 mod candidates;
 mod clock;
 mod commit;
+pub mod departure;
+mod dossiers;
 mod fellows;
 mod forgetting;
 mod hints;

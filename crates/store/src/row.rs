@@ -234,3 +234,24 @@ pub struct Found {
     pub subject: Subject,
     pub spec: Spec,
 }
+
+/// Everything stored about one task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dossier {
+    pub found: Found,
+    pub history: Vec<Entry>,
+    pub attempts: Vec<Closed>,
+    pub refused: Vec<Refused>,
+}
+
+impl Found {
+    /// By which it is asked for.
+    pub fn key(&self) -> TaskKey {
+        let (scope, id) = match &self.subject {
+            Subject::Live(task) => (&task.scope, task.id),
+            Subject::Done(done) => (&done.scope, done.id),
+            Subject::Absent => unreachable!("what was found is there"),
+        };
+        TaskKey { scope: scope.clone(), id }
+    }
+}

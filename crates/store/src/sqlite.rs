@@ -8,6 +8,7 @@
 //! It decides nothing: states, times and places come with the tasks that are saved.
 
 mod administration;
+pub mod arrival;
 pub mod backup;
 mod batch;
 mod browse;

@@ -13,14 +13,14 @@ mod invariants;
 
 use std::fmt;
 
-use verdict::{Closed, Subject, TaskId};
+use verdict::TaskId;
 
-use crate::browse::Browse;
+use crate::browse::{self, Browse};
 use crate::failure::{Failure, FailureKind};
-use crate::row::{Entry, Found, TaskKey};
+use crate::row::{Dossier, Found};
 
-/// How many tasks and entries are read at once.
-const PAGE: usize = 500;
+/// How many tasks are read at once, with all that belongs to them.
+const PAGE: usize = 100;
 
 /// A store with this many findings needs a backup, not a longer list.
 const FINDINGS_MAX: usize = 1_000;
@@ -55,13 +55,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Everything stored about one task.
-struct Dossier {
-    found: Found,
-    history: Vec<Entry>,
-    attempts: Vec<Closed>,
-}
-
 /// Looks at the whole store.
 pub async fn verify<B: Browse>(browse: &B) -> Result<Report, Failure> {
     let mut report = Report::default();
@@ -71,14 +64,14 @@ pub async fn verify<B: Browse>(browse: &B) -> Result<Report, Failure> {
     }
     let mut after = None;
     loop {
-        let page = match browse.everything(after, PAGE).await {
+        let page = match read_page(browse, after).await {
             Ok(page) => page,
             Err(failure) => return Ok(report.with(None, unreadable(failure)?)),
         };
-        let Some(last) = page.last() else { return Ok(report) };
-        after = id_of(&last.subject);
-        for found in page {
-            check_task(browse, found, &mut report).await?;
+        let Some((last, _)) = page.last() else { return Ok(report) };
+        after = Some(*last);
+        for (task, dossier) in page {
+            check_task(browse, task, dossier, &mut report).await?;
             if report.findings.len() >= FINDINGS_MAX {
                 return Ok(report);
             }
@@ -86,14 +79,37 @@ pub async fn verify<B: Browse>(browse: &B) -> Result<Report, Failure> {
     }
 }
 
+type Page = Vec<(TaskId, Result<Dossier, Failure>)>;
+
+/// A page in one reading. If that fails because of what a row says, each task is read for itself, so that
+/// only those that cannot be understood are missing.
+async fn read_page<B: Browse>(browse: &B, after: Option<TaskId>) -> Result<Page, Failure> {
+    match browse.dossiers(after, PAGE).await {
+        Ok(page) => Ok(page.into_iter().map(|it| (it.found.key().id, Ok(it))).collect()),
+        Err(failure) => {
+            unreadable(failure)?;
+            let mut page = Vec::new();
+            for found in browse.everything(after, PAGE).await? {
+                page.push((found.key().id, browse::dossier(browse, found).await));
+            }
+            Ok(page)
+        }
+    }
+}
+
 async fn check_task<B: Browse>(
     browse: &B,
-    found: Found,
+    task: TaskId,
+    dossier: Result<Dossier, Failure>,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let task = id_of(&found.subject);
     report.tasks += 1;
-    match settled(browse, found).await {
+    let settled = match dossier {
+        Ok(dossier) => settled(browse, dossier).await,
+        Err(failure) => Err(failure),
+    };
+    let task = Some(task);
+    match settled {
         Ok((dossier, wrong)) => {
             report.entries += dossier.history.len() as u64;
             report.attempts += dossier.attempts.len() as u64;
@@ -108,16 +124,16 @@ async fn check_task<B: Browse>(
 }
 
 /// A task with what is wrong about it, read again if it only moved between the readings.
-async fn settled<B: Browse>(browse: &B, found: Found) -> Result<(Dossier, Vec<String>), Failure> {
-    let mut dossier = read(browse, found).await?;
+async fn settled<B: Browse>(browse: &B, first: Dossier) -> Result<(Dossier, Vec<String>), Failure> {
+    let mut dossier = first;
     let mut wrong = check(&dossier);
     for _ in 1..READINGS_MAX {
         if wrong.is_empty() {
             break;
         }
-        match browse.find(&key_of(&dossier.found)).await? {
+        match browse.find(&dossier.found.key()).await? {
             Some(found) if found.subject != dossier.found.subject => {
-                dossier = read(browse, found).await?;
+                dossier = browse::dossier(browse, found).await?;
                 wrong = check(&dossier);
             }
             None if !is_listed(browse, &dossier.found).await? => wrong.clear(),
@@ -129,10 +145,10 @@ async fn settled<B: Browse>(browse: &B, found: Found) -> Result<(Dossier, Vec<St
 
 /// Whether a task that is not found is still there: else it was forgotten while it was being read.
 async fn is_listed<B: Browse>(browse: &B, found: &Found) -> Result<bool, Failure> {
-    let id = id_of(&found.subject).expect("what was found has an id");
+    let id = found.key().id;
     let before = id.as_u128().checked_sub(1).map(TaskId::from_u128);
     let next = browse.everything(before, 1).await?;
-    Ok(next.first().and_then(|found| id_of(&found.subject)) == Some(id))
+    Ok(next.first().map(|found| found.key().id) == Some(id))
 }
 
 /// Rows that cannot be understood are a finding; a store that does not answer is a failure.
@@ -151,22 +167,6 @@ impl Report {
     }
 }
 
-async fn read<B: Browse>(browse: &B, found: Found) -> Result<Dossier, Failure> {
-    let key = key_of(&found);
-    let mut history = Vec::new();
-    loop {
-        let after = history.last().map_or(0, |entry: &Entry| entry.n);
-        let page = browse.history(&key, after, PAGE).await?;
-        let is_last = page.len() < PAGE;
-        history.extend(page);
-        if is_last {
-            break;
-        }
-    }
-    let attempts = browse.attempts(&key).await?;
-    Ok(Dossier { found, history, attempts })
-}
-
 /// Everything that is wrong with one task, in sentences.
 fn check(dossier: &Dossier) -> Vec<String> {
     let mut wrong = invariants::check(dossier);
@@ -175,17 +175,4 @@ fn check(dossier: &Dossier) -> Vec<String> {
         Err(broken) => wrong.push(broken),
     }
     wrong
-}
-
-fn id_of(subject: &Subject) -> Option<TaskId> {
-    match subject {
-        Subject::Absent => None,
-        Subject::Live(task) => Some(task.id),
-        Subject::Done(done) => Some(done.id),
-    }
-}
-
-fn key_of(found: &Found) -> TaskKey {
-    let scope = found.subject.scope().expect("what was found has a scope").clone();
-    TaskKey { scope, id: id_of(&found.subject).expect("what was found has an id") }
 }

@@ -17,6 +17,7 @@ mod operate_config;
 mod operate_deploy;
 mod operate_doctor;
 mod operate_explain;
+mod operate_migrate;
 mod operate_prune;
 mod runs;
 mod secure;

@@ -12,12 +12,12 @@ use crate::home::{Home, Process};
 
 const WORKER: &str = "old-hand";
 
-fn client(home: &Home) -> Client {
+pub(crate) fn client(home: &Home) -> Client {
     let profile: Value = serde_json::from_slice(&std::fs::read(home.profile()).unwrap()).unwrap();
     Client::new(profile["url"].as_str().unwrap(), profile["apiKey"].as_str().unwrap()).unwrap()
 }
 
-async fn lease(client: &Client) -> Envelope {
+pub(crate) async fn lease(client: &Client) -> Envelope {
     let request = LeaseRequest {
         worker_id: WORKER.to_owned(),
         queues: vec!["q".to_owned()],
@@ -28,13 +28,13 @@ async fn lease(client: &Client) -> Envelope {
     client.lease(&request).await.unwrap().leases.into_iter().next().unwrap()
 }
 
-async fn start(client: &Client, envelope: &Envelope) {
+pub(crate) async fn start(client: &Client, envelope: &Envelope) {
     let started =
         Started { attempt: envelope.attempt, worker_id: WORKER.to_owned(), started_at: None };
     client.started(&envelope.task_id, &envelope.task_token, &started).await.unwrap();
 }
 
-fn success(envelope: &Envelope) -> Completed {
+pub(crate) fn success(envelope: &Envelope) -> Completed {
     Completed {
         attempt: envelope.attempt,
         worker_id: WORKER.to_owned(),
@@ -48,7 +48,7 @@ fn success(envelope: &Envelope) -> Completed {
     }
 }
 
-fn stop(mut server: Process) {
+pub(crate) fn stop(mut server: Process) {
     server.signal("TERM");
     assert_eq!(server.exit_code(), 0);
 }

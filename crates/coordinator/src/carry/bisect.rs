@@ -299,7 +299,9 @@ fn on_failure(failure: Failure, conflicts: &mut usize) -> Course {
             tracing::warn!(error = %chain(&failure), "the store refused a batch");
             Course::Answer(Shortage::of(&failure))
         }
-        FailureKind::Closed | FailureKind::Fatal => Course::Stop(chain(&failure)),
+        FailureKind::Closed | FailureKind::Unfinished | FailureKind::Fatal => {
+            Course::Stop(chain(&failure))
+        }
     }
 }
 

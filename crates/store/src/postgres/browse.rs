@@ -9,12 +9,12 @@ use verdict::{Closed, Done, Scope, State, Subject, TaskId, Time};
 
 use super::reads::{Client, Read, as_limit};
 use super::rows::{self, CLOSED, Columns, DONE, ENTRY, REFUSED, SPEC, TASK, id_bytes};
-use super::{Shared, administration, scopes};
+use super::{Shared, administration, dossiers, scopes};
 use crate::administration::{ApiKey, AuditFilter, Audited, TenantLimits};
 use crate::browse::Browse;
 use crate::codec::abridge::{self, Payloads};
 use crate::failure::Failure;
-use crate::row::{Entry, Filter, Found, QueueDepth, Refused, TaskKey};
+use crate::row::{Dossier, Entry, Filter, Found, QueueDepth, Refused, TaskKey};
 
 #[derive(Clone)]
 pub struct PostgresBrowse {
@@ -250,7 +250,11 @@ async fn ahead(client: &Client, key: &TaskKey, now: Time, limit: usize) -> Read<
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
-async fn everything(client: &Client, after: Option<TaskId>, limit: usize) -> Read<Vec<Found>> {
+pub(super) async fn everything(
+    client: &Client,
+    after: Option<TaskId>,
+    limit: usize,
+) -> Read<Vec<Found>> {
     let (after, limit) = (after.map_or(Vec::new(), |id| id_bytes(id).to_vec()), as_limit(limit));
     let sql = "SELECT i.id FROM tenure.inputs i WHERE i.id > $1 \
         AND (EXISTS (SELECT 1 FROM tenure.live l WHERE l.id = i.id) \
@@ -400,6 +404,13 @@ impl Browse for PostgresBrowse {
     async fn everything(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Found>, Failure> {
         self.in_all("reading all tasks", move |client| async move {
             everything(&client, after, limit).await
+        })
+        .await
+    }
+
+    async fn dossiers(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Dossier>, Failure> {
+        self.in_all("reading all tasks", move |client| async move {
+            dossiers::read(&client, after, limit).await
         })
         .await
     }

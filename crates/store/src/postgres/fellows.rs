@@ -120,3 +120,18 @@ pub(super) async fn list(shared: &Arc<Shared>) -> Result<Vec<Fellow>, Failure> {
         })
         .await
 }
+
+/// How long a coordinator may be silent before it counts as gone: three times as long as it should be.
+const SILENCE_MAX_MS: i64 = 15_000;
+
+/// Who was heard of lately and has not said that it leaves, but for those of one name.
+pub(super) async fn alive(client: &tokio_postgres::Client, but: &str) -> Read<Vec<String>> {
+    let sql = "SELECT c.name FROM tenure.committers c WHERE c.stopped_at IS NULL AND c.name <> $1 \
+        AND greatest(c.seen_at, (SELECT max(b.at) FROM tenure.batches b \
+                WHERE b.committer = c.committer)) \
+            > floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 - $2 ORDER BY c.name";
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&but, Type::TEXT), (&SILENCE_MAX_MS, Type::INT8)];
+    let rows = client.query_typed(sql, &parameters).await?;
+    rows.iter().map(|row| Ok(Columns::of(row).take()?)).collect()
+}

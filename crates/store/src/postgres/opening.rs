@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
@@ -94,6 +94,7 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure>
     let readers = pool_of(&config, READ_CONNECTIONS_MAX)?;
     let mut client = pool.get().await.map_err(unreachable_database)?;
     let client: &mut Client = &mut client;
+    refuse_unfinished(client).await?;
     migrate(client, options.missing).await?;
     check_scopes(client).await.map_err(|trouble| trouble.while_doing("checking the scopes"))?;
     let header =
@@ -101,6 +102,30 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure>
     let durability =
         durability(client).await.map_err(|trouble| trouble.while_doing("reading the settings"))?;
     Ok(Parts { config, pool, readers, header, durability })
+}
+
+/// One connection beside the pools, for what happens once.
+pub(super) async fn session(url: &str, options: &Options) -> Result<Object, Failure> {
+    let pool = pool_of(&configure(url, options)?, 1)?;
+    pool.get().await.map_err(unreachable_database)
+}
+
+/// Whether a copy is being made in this database, or was cut short.
+pub(super) async fn is_arriving(client: &Client) -> Result<bool, Trouble> {
+    let rows = client.query_typed("SELECT to_regclass('tenure.arriving')::text", &[]).await?;
+    Ok(rows[0].try_get::<_, Option<&str>>(0)?.is_some())
+}
+
+/// What a copy has not finished is no store.
+async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
+    let is_arriving =
+        is_arriving(client).await.map_err(|trouble| trouble.while_doing("looking for a store"))?;
+    if is_arriving {
+        let what = "this database holds a copy of a store that was not finished; run the same \
+            `tenure migrate` again with --discard";
+        return Err(Failure::new(FailureKind::Unfinished, what));
+    }
+    Ok(())
 }
 
 fn configure(url: &str, options: &Options) -> Result<Config, Failure> {
@@ -239,7 +264,7 @@ async fn migrate_once(client: &mut Client) -> Result<(), Trouble> {
     Ok(())
 }
 
-async fn stored_version(client: &Client) -> Result<Option<i64>, Trouble> {
+pub(super) async fn stored_version(client: &Client) -> Result<Option<i64>, Trouble> {
     let known = client.query_typed("SELECT to_regclass('tenure.migrations')::text", &[]).await?;
     if known[0].try_get::<_, Option<&str>>(0)?.is_none() {
         return Ok(None);

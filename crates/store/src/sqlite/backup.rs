@@ -23,15 +23,8 @@ use verdict::Time;
 use super::lock::Lock;
 use super::opening::{self, APPLICATION_ID};
 use super::{Options, browse, trouble};
+use crate::epoch;
 use crate::failure::{Failure, FailureKind};
-
-/// Epochs are never below the number of these slices since [`EPOCHS_BEGIN`], so that a backup that
-/// is restored twice, on machines that know nothing of each other, gets two epochs. Ten minutes, so
-/// that fences stay exact in a 53-bit number until the year 2065.
-const EPOCH_SLICE_MS: i64 = 10 * 60 * 1000;
-
-/// 2026-01-01T00:00:00Z.
-const EPOCHS_BEGIN: i64 = 1_767_225_600_000;
 
 /// What becomes of a file that is already there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +95,18 @@ pub fn restore(
     draft.publish(target, existing)?;
     faultpoint::point!("restore.named");
     Ok(Restored { copied, epoch })
+}
+
+/// Begins a new epoch in a store whose file was brought back by other means than [`restore`]. Nobody may have
+/// it open. Returns the epoch before, and the new one.
+pub fn begin_epoch(path: &Path, options: &Options) -> Result<(u32, u32), Failure> {
+    let _lock = Lock::take(&super::absolute(path)?)?;
+    let connection = open_store(path, options)?;
+    let before = opening::header(&connection)
+        .map_err(trouble::while_doing("reading the store's header"))?
+        .epoch;
+    drop(connection);
+    Ok((before, raise_epoch(path, None, options)?))
 }
 
 /// A database of ours, open for reading, whose snapshot begins with the first read.
@@ -180,18 +185,13 @@ fn raise_epoch(path: &Path, replaced: Option<u32>, options: &Options) -> Result<
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = opening::open_with(path, flags, options)?;
     let backup = opening::header(&connection).map_err(doing())?.epoch;
-    let slices = (options.clock.wall().millis() - EPOCHS_BEGIN) / EPOCH_SLICE_MS;
-    let floor = u32::try_from(slices).unwrap_or(0);
-    let known = backup.max(replaced.unwrap_or(0));
-    let raised = known.checked_add(1).map(|next| next.max(floor)).ok_or_else(|| {
-        Failure::new(FailureKind::Closed, "the store's epochs are used up; begin a new store")
-    })?;
+    let raised = epoch::above(&[backup, replaced.unwrap_or(0)], options.clock.wall())?;
     connection.execute("UPDATE meta SET epoch = ?1", [raised]).map_err(doing())?;
     Ok(raised)
 }
 
 /// A log that stayed behind would be folded into the restored database and destroy it.
-fn forget_log(target: &Path) -> Result<(), Failure> {
+pub(super) fn forget_log(target: &Path) -> Result<(), Failure> {
     for suffix in ["-wal", "-shm"] {
         let path = with_suffix(target, suffix);
         match fs::remove_file(&path) {
@@ -230,16 +230,16 @@ fn refuse_same(source: &Path, target: &Path) -> Result<(), Failure> {
 }
 
 /// A file that gets its name only when it is whole and on disk; it vanishes if that does not come.
-struct Draft {
-    path: PathBuf,
+pub(super) struct Draft {
+    pub(super) path: PathBuf,
 }
 
 impl Draft {
-    fn beside(target: &Path, what: &str) -> Draft {
+    pub(super) fn beside(target: &Path, what: &str) -> Draft {
         Draft { path: with_suffix(target, &format!(".{what}-{}", std::process::id())) }
     }
 
-    fn publish(self, target: &Path, existing: Existing) -> Result<(), Failure> {
+    pub(super) fn publish(self, target: &Path, existing: Existing) -> Result<(), Failure> {
         let flags = match existing {
             Existing::Keep => RenameFlags::NOREPLACE,
             Existing::Replace => RenameFlags::empty(),
@@ -259,12 +259,13 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         // Published, it has another name and nothing is left to remove.
-        let _ = fs::remove_file(&self.path);
-        let _ = fs::remove_file(with_suffix(&self.path, "-journal"));
+        for suffix in ["", "-journal", "-wal", "-shm", ".lock"] {
+            let _ = fs::remove_file(with_suffix(&self.path, suffix));
+        }
     }
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

@@ -13,7 +13,7 @@ use crate::administration::{ApiKey, AuditFilter, Audited, TenantLimits};
 use crate::browse::Browse;
 use crate::codec::abridge::{self, Payloads};
 use crate::failure::{Failure, FailureKind};
-use crate::row::{Entry, Filter, Found, QueueDepth, Refused, TaskKey};
+use crate::row::{Dossier, Entry, Filter, Found, QueueDepth, Refused, TaskKey};
 
 /// How many reads run at once; more would only take the writer's share of the disk.
 const READERS_MAX: usize = 4;
@@ -245,6 +245,17 @@ fn everything(connection: &Connection, after: Option<TaskId>, limit: usize) -> R
     )
 }
 
+fn dossier(connection: &Connection, found: Found) -> Read<Dossier> {
+    let key = found.key();
+    let history = history(connection, &key, 0, usize::MAX)?;
+    let attempts = match row_in_scope(connection, &key)? {
+        Some(row) => reads::attempts(connection, key.id, row)?,
+        None => Vec::new(),
+    };
+    let refused = refused(connection, &key)?;
+    Ok(Dossier { found, history, attempts, refused })
+}
+
 pub(super) fn integrity(connection: &Connection) -> Read<Vec<String>> {
     let sql = format!("PRAGMA integrity_check({INTEGRITY_MAX})");
     let mut statement = connection.prepare(&sql)?;
@@ -354,6 +365,14 @@ impl Browse for SqliteBrowse {
 
     async fn everything(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Found>, Failure> {
         self.read("reading all tasks", move |connection| everything(connection, after, limit)).await
+    }
+
+    async fn dossiers(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Dossier>, Failure> {
+        self.read("reading all tasks", move |connection| {
+            let found = everything(connection, after, limit)?;
+            found.into_iter().map(|found| dossier(connection, found)).collect()
+        })
+        .await
     }
 
     async fn integrity(&self) -> Result<Vec<String>, Failure> {

@@ -6,8 +6,7 @@ use verdict::{
     Time,
 };
 
-use super::Dossier;
-use crate::row::{Entry, Renewals};
+use crate::row::{Dossier, Entry, Renewals};
 
 /// What a history says.
 pub(super) struct Replayed {

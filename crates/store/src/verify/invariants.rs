@@ -3,7 +3,7 @@
 use verdict::record;
 use verdict::{Digest, Event, Subject};
 
-use super::Dossier;
+use crate::row::Dossier;
 
 pub(super) fn check(dossier: &Dossier) -> Vec<String> {
     let mut wrong = Vec::new();

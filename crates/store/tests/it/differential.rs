@@ -6,8 +6,8 @@
 //! only when every kind of request was both granted and refused, so that no kind is compared by its
 //! refusals alone.
 
-mod asks;
-mod dice;
+pub(crate) mod asks;
+pub(crate) mod dice;
 mod seen;
 mod snapshot;
 

@@ -3,5 +3,6 @@
 mod conformance;
 mod differential;
 mod memory;
+mod moving;
 mod postgres;
 mod sqlite;

@@ -24,10 +24,14 @@ impl Postgres {
     pub(crate) fn new() -> Self {
         Self { database: Database::create() }
     }
+
+    pub(crate) fn url(&self) -> &str {
+        self.database.url()
+    }
 }
 
 /// Without hints: what fellows did is found by looking.
-fn options(clock: Option<Arc<ManualClock>>) -> Options {
+pub(crate) fn options(clock: Option<Arc<ManualClock>>) -> Options {
     let clock = clock.map(|clock| clock as Arc<dyn store::Clock>);
     Options { clock, notify: Notify::Off, ..Options::new("check") }
 }

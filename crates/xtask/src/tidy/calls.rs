@@ -124,6 +124,8 @@ const BANS: &[Ban] = &[
             "verify",
             "coordinators",
             "backup",
+            "epoch",
+            "migrate",
             "restore",
             "retention",
         ],

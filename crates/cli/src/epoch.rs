@@ -1,0 +1,43 @@
+//! `tenure epoch raise`: a store that other tools brought back begins a new life.
+
+use serde_json::json;
+use store::postgres::arrival;
+use store::sqlite::backup;
+
+use crate::backup::options;
+use crate::exit::{Ended, Exit};
+use crate::opening::{self, StoreAddress};
+use crate::output::{self, Format};
+use crate::{migrate, serve};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Verb {
+    /// After a database was restored by its own tools, before a server is started on it
+    Raise(Arguments),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The store; no server may have it open [default: the one `tenure dev` and `tenure serve` use]
+    #[arg(long, value_name = "sqlite:PATH|postgres://…")]
+    store: Option<String>,
+}
+
+pub(crate) async fn run(format: Format, verb: Verb) -> Ended {
+    let Verb::Raise(arguments) = verb;
+    let (before, after) = match opening::store_address(arguments.store.as_deref())? {
+        StoreAddress::Sqlite(path) => backup::begin_epoch(&path, &options())
+            .map_err(|failure| serve::store_trouble(&failure))?,
+        StoreAddress::Postgres(url) => {
+            let raised = arrival::raise_epoch(&url, &opening::without_password(&url)).await;
+            raised.map_err(|failure| migrate::complaint(&failure))?
+        }
+    };
+    match format {
+        Format::Json => output::json(&json!({ "before": before, "epoch": after }))?,
+        Format::People => output::line(format_args!(
+            "epoch {after}, after {before}: leases and task tokens from before are answered CANCELLED"
+        ))?,
+    }
+    Ok(Exit::Done)
+}

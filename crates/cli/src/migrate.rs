@@ -1,0 +1,283 @@
+//! `tenure migrate`: a store that nobody serves from moves into another engine, and is proved to be the same.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::json;
+use store::moving::{self, Arrival, Departure, MoveFailure, Moved, Stage, Tally};
+use store::postgres::arrival::{self as databases, PostgresArrival};
+use store::postgres::departure::PostgresDeparture;
+use store::sqlite::SqliteStore;
+use store::sqlite::arrival::{self as files, SqliteArrival};
+use store::{Failure, Store};
+
+use crate::backup::options;
+use crate::exit::{Complaint, Ended, Exit};
+use crate::opening::{self, StoreAddress};
+use crate::output::{self, BOLD, FAINT, Format};
+use crate::{profile, serve};
+
+/// How often a person is told how far it has come.
+const TELL_EVERY: Duration = Duration::from_secs(2);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The store to copy; no server may have it open
+    #[arg(long, value_name = "sqlite:PATH|postgres://…")]
+    from: String,
+    /// Where it shall be; nothing may be there
+    #[arg(long, value_name = "sqlite:PATH|postgres://…")]
+    to: String,
+    /// Count what would be copied, check that it could be, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Remove what a copy that was cut short left at the destination, and begin again
+    #[arg(long)]
+    discard: bool,
+}
+
+pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
+    let from = opening::store_address(Some(&arguments.from))?;
+    let to = opening::store_address(Some(&arguments.to))?;
+    if from == to {
+        let sentence = "a store cannot be moved to where it is";
+        return Err(Complaint::usage("same_store", sentence).hint("name two places"));
+    }
+    match &from {
+        StoreAddress::Sqlite(path) => {
+            let store = open_file(path)?;
+            with_source(format, &arguments, &store, &from, &to).await
+        }
+        StoreAddress::Postgres(url) => {
+            let begun = PostgresDeparture::begin(url, &name(&from)).await;
+            let store = begun.map_err(|failure| complaint(&failure))?;
+            with_source(format, &arguments, &store, &from, &to).await
+        }
+    }
+}
+
+fn open_file(path: &Path) -> Result<SqliteStore, Complaint> {
+    if !path.exists() {
+        let sentence = format!("there is no store at {}", path.display());
+        return Err(Complaint::new(Exit::NotFound, "store_missing", sentence)
+            .hint("say where it is with --from sqlite:PATH"));
+    }
+    SqliteStore::open(path, options()).map_err(|failure| serve::store_trouble(&failure))
+}
+
+/// An address as it may be printed.
+fn name(address: &StoreAddress) -> String {
+    match address {
+        StoreAddress::Sqlite(path) => format!("sqlite:{}", path.display()),
+        StoreAddress::Postgres(url) => opening::without_password(url),
+    }
+}
+
+async fn with_source<D: Departure>(
+    format: Format,
+    arguments: &Arguments,
+    departure: &D,
+    from: &StoreAddress,
+    to: &StoreAddress,
+) -> Ended {
+    if arguments.dry_run {
+        return dry_run(format, departure, to).await;
+    }
+    let moved = match to {
+        StoreAddress::Sqlite(path) => {
+            if arguments.discard {
+                files::discard(path, &options()).map_err(|failure| complaint(&failure))?;
+            }
+            let arrival = SqliteArrival::begin(path, &options());
+            carry(format, departure, arrival).await
+        }
+        StoreAddress::Postgres(url) => {
+            if arguments.discard {
+                databases::discard(url).await.map_err(|failure| complaint(&failure))?;
+            }
+            let arrival = PostgresArrival::begin(url, &name(to), &name(from)).await;
+            carry(format, departure, arrival).await
+        }
+    }?;
+    let key = carry_key(&key_path(from)?, &key_path(to)?)?;
+    match format {
+        Format::Json => output::json(&members(&moved.tally, Some(moved.epoch)))?,
+        Format::People => print(from, to, &moved, &key)?,
+    }
+    Ok(Exit::Done)
+}
+
+async fn dry_run<D: Departure>(format: Format, departure: &D, to: &StoreAddress) -> Ended {
+    match to {
+        StoreAddress::Sqlite(path) => files::inspect(path),
+        StoreAddress::Postgres(url) => databases::inspect(url, &name(to)).await,
+    }
+    .map_err(|failure| complaint(&failure))?;
+    let store = departure.store();
+    let tally = moving::survey(store.browse(), store.now()).await;
+    let tally = tally.map_err(|failure| complaint(&MoveFailure::Source(failure)))?;
+    match format {
+        Format::Json => output::json(&members(&tally, None))?,
+        Format::People => {
+            output::line(format_args!("would copy {} to {}", contents(&tally), name(to)))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn carry<D: Departure, A: Arrival>(
+    format: Format,
+    departure: &D,
+    arrival: Result<A, MoveFailure>,
+) -> Result<Moved, Complaint> {
+    let arrival = arrival.map_err(|failure| complaint(&failure))?;
+    let mut told = tokio::time::Instant::now();
+    let mut watch = |stage: Stage| {
+        if format == Format::People && (told.elapsed() >= TELL_EVERY || stage == Stage::Verifying) {
+            told = tokio::time::Instant::now();
+            output::note(progress(stage));
+        }
+    };
+    let moved = moving::carry_over(departure, arrival, &mut watch).await;
+    moved.map_err(|failure| complaint(&failure))
+}
+
+fn progress(stage: Stage) -> String {
+    match stage {
+        Stage::Copying(tasks) => format!("copied {}", output::count(tasks, "task")),
+        Stage::Comparing(tasks) => format!("compared {}", output::count(tasks, "task")),
+        Stage::Verifying => "all of it arrived; folding every history again".to_owned(),
+    }
+}
+
+/// The file with the signing key of a store.
+fn key_path(address: &StoreAddress) -> Result<PathBuf, Complaint> {
+    match address {
+        StoreAddress::Sqlite(path) => Ok(path.with_extension("key")),
+        StoreAddress::Postgres(_) => opening::shared_signing_key(),
+    }
+}
+
+/// What became of the signing key, without which tokens from before would be refused instead of CANCELLED.
+enum Key {
+    Copied(PathBuf),
+    Same,
+    None,
+    /// There is another one.
+    Other(PathBuf),
+}
+
+fn carry_key(from: &Path, to: &Path) -> Result<Key, Complaint> {
+    if !from.exists() {
+        return Ok(Key::None);
+    }
+    let failed = |error: std::io::Error| {
+        let sentence = format!("cannot copy {} to {}: {error}", from.display(), to.display());
+        Complaint::new(Exit::Failed, "file_unusable", sentence)
+            .hint("the store has moved; copy the file yourself, readable by its owner only")
+    };
+    let key = std::fs::read(from).map_err(failed)?;
+    if to.exists() {
+        let is_same = std::fs::read(to).map_err(failed)? == key;
+        return Ok(if is_same { Key::Same } else { Key::Other(to.to_owned()) });
+    }
+    if let Some(folder) = to.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        profile::make_folder(folder)?;
+    }
+    write_private(to, &key).map_err(failed)?;
+    Ok(Key::Copied(to.to_owned()))
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn contents(tally: &Tally) -> String {
+    format!(
+        "{}, {}, {}, {}, {} and {}",
+        output::count(tally.live, "live task"),
+        output::count(tally.ended, "ended one"),
+        output::count(tally.attempts, "attempt"),
+        output::count(tally.decisions, "decision"),
+        output::count(tally.api_keys, "API key"),
+        output::count(tally.records, "audit record"),
+    )
+}
+
+fn members(tally: &Tally, epoch: Option<u32>) -> serde_json::Value {
+    json!({
+        "dryRun": epoch.is_none(),
+        "live": tally.live,
+        "ended": tally.ended,
+        "attempts": tally.attempts,
+        "decisions": tally.decisions,
+        "refusals": tally.refusals,
+        "idempotencyKeys": tally.keys,
+        "apiKeys": tally.api_keys,
+        "limits": tally.limits,
+        "auditEntries": tally.records,
+        "digest": tally.digest.to_string(),
+        "epoch": epoch,
+    })
+}
+
+fn print(
+    from: &StoreAddress,
+    to: &StoreAddress,
+    moved: &Moved,
+    key: &Key,
+) -> Result<(), Complaint> {
+    output::line(format_args!("{BOLD}{}{BOLD:#} holds {}", name(to), contents(&moved.tally)))?;
+    output::line(format_args!(
+        "{FAINT}checked{FAINT:#}  counts and digest {} on both sides, every history folded again",
+        moved.tally.digest
+    ))?;
+    output::line(format_args!(
+        "{FAINT}epoch{FAINT:#}    {}: leases and task tokens from before are answered CANCELLED",
+        moved.epoch
+    ))?;
+    match key {
+        Key::Copied(path) => {
+            output::line(format_args!("{FAINT}key{FAINT:#}      copied to {}", path.display()))?;
+        }
+        Key::Other(path) => output::warning(format_args!(
+            "{} is another signing key: tokens from before are refused with it, and seals of the audit \
+             from before cannot be checked; keep the old key file",
+            path.display()
+        )),
+        Key::Same | Key::None => {}
+    }
+    output::note(format_args!(
+        "{} is unchanged; never serve from it again, or the same work is done twice",
+        name(from)
+    ));
+    Ok(())
+}
+
+/// Why it was not moved, and what to do.
+pub(crate) fn complaint(failure: &MoveFailure) -> Complaint {
+    let hint = match failure {
+        MoveFailure::Occupied { .. } => "a move never writes over anything; name an empty place",
+        MoveFailure::InUse { .. } => "stop it; one that was killed counts as gone after 15 seconds",
+        MoveFailure::Interrupted { .. } => {
+            "run the same command with --discard to remove it and begin again"
+        }
+        MoveFailure::Changed => "stop every server of the old store, and move again with --discard",
+        MoveFailure::Differs(_) => {
+            "run `tenure verify` on the old store; the new one was not made, remove it with --discard"
+        }
+        MoveFailure::Source(failure) | MoveFailure::Destination(failure) => {
+            return of_failure(failure);
+        }
+    };
+    Complaint::new(Exit::Conflict, failure.code(), failure.to_string()).hint(hint)
+}
+
+fn of_failure(failure: &Failure) -> Complaint {
+    opening::database_trouble(failure)
+}

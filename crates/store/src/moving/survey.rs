@@ -1,0 +1,186 @@
+//! What a store holds: how much of everything, and one digest over all of it.
+//!
+//! Two stores with the same tally hold the same, whatever engine keeps it. The epoch and what concerns only
+//! one process (coordinators, batches) are left out.
+
+use verdict::decide::submit::holds_key;
+use verdict::{Digest, Subject, Time};
+
+use super::canon::Canon;
+use super::copying::{check_holders, key_of, records};
+use super::{DIFFERENCES_MAX, MoveFailure, PAGE, Stage};
+use crate::administration::{ApiKey, Audited, TenantLimits};
+use crate::browse::Browse;
+use crate::failure::Failure;
+use crate::row::{Dossier, Held, Key};
+use crate::seam::Store;
+
+/// How much of everything, and the digest of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    pub live: u64,
+    pub ended: u64,
+    pub decisions: u64,
+    pub attempts: u64,
+    pub refusals: u64,
+    /// Idempotency keys that no other task may use at the time of the survey.
+    pub keys: u64,
+    pub api_keys: u64,
+    pub limits: u64,
+    pub records: u64,
+    pub digest: Digest,
+}
+
+impl Tally {
+    pub const fn tasks(&self) -> u64 {
+        self.live + self.ended
+    }
+
+    /// What differs, in words.
+    pub(super) fn differences(&self, other: &Tally) -> Vec<String> {
+        let counts = [
+            ("live tasks", self.live, other.live),
+            ("ended tasks", self.ended, other.ended),
+            ("decisions", self.decisions, other.decisions),
+            ("attempts", self.attempts, other.attempts),
+            ("refusals", self.refusals, other.refusals),
+            ("idempotency keys", self.keys, other.keys),
+            ("API keys", self.api_keys, other.api_keys),
+            ("limits", self.limits, other.limits),
+            ("records of the audit", self.records, other.records),
+        ];
+        let mut differences: Vec<String> = counts
+            .iter()
+            .filter(|(_, sent, arrived)| sent != arrived)
+            .map(|(what, sent, arrived)| format!("{sent} {what} were sent and {arrived} arrived"))
+            .collect();
+        if differences.is_empty() && self.digest != other.digest {
+            differences.push(format!("digest {} was sent, {} arrived", self.digest, other.digest));
+        }
+        differences
+    }
+}
+
+/// A tally in the making: tasks in order of id, then keys and limits, then the audit.
+pub(super) struct Counting {
+    tally: Tally,
+    at: Time,
+}
+
+impl Counting {
+    pub(super) fn new(at: Time) -> Self {
+        let tally = Tally {
+            live: 0,
+            ended: 0,
+            decisions: 0,
+            attempts: 0,
+            refusals: 0,
+            keys: 0,
+            api_keys: 0,
+            limits: 0,
+            records: 0,
+            digest: Digest::of(&[]),
+        };
+        Self { tally, at }
+    }
+
+    pub(super) fn tasks(&self) -> u64 {
+        self.tally.tasks()
+    }
+
+    pub(super) fn task(&mut self, dossier: &Dossier) {
+        let tally = &mut self.tally;
+        match dossier.found.subject {
+            Subject::Done(_) => tally.ended += 1,
+            Subject::Live(_) | Subject::Absent => tally.live += 1,
+        }
+        tally.decisions += dossier.history.len() as u64;
+        tally.attempts += dossier.attempts.len() as u64;
+        tally.refusals += dossier.refused.len() as u64;
+        tally.keys += held_keys(std::slice::from_ref(dossier), self.at).len() as u64;
+        self.add(Canon::of_task(dossier));
+    }
+
+    pub(super) fn administration(&mut self, keys: &[ApiKey], limits: &[TenantLimits]) {
+        self.tally.api_keys += keys.len() as u64;
+        self.tally.limits += limits.len() as u64;
+        keys.iter().for_each(|key| self.add(Canon::of_api_key(key)));
+        limits.iter().for_each(|limits| self.add(Canon::of_limits(limits)));
+    }
+
+    pub(super) fn record(&mut self, record: &Audited) {
+        self.tally.records += 1;
+        self.add(Canon::of_record(record));
+    }
+
+    fn add(&mut self, canon: Canon) {
+        self.tally.digest = Digest::of(&[self.tally.digest.bytes(), canon.bytes()]);
+    }
+
+    pub(super) fn done(self) -> Tally {
+        self.tally
+    }
+}
+
+/// Keys of these tasks that no other task may use at `at`.
+pub(super) fn held_keys(page: &[Dossier], at: Time) -> Vec<(Key, Held)> {
+    let holding = page.iter().filter(|dossier| holds_key(&dossier.found.subject, at));
+    let held = |dossier: &Dossier| {
+        let task = dossier.found.key().id;
+        Some((key_of(dossier)?, Held { task, fingerprint: dossier.found.spec.fingerprint }))
+    };
+    holding.filter_map(held).collect()
+}
+
+/// Counts what a store holds. Nothing is changed.
+pub async fn survey<B: Browse>(browse: &B, at: Time) -> Result<Tally, Failure> {
+    let mut counting = Counting::new(at);
+    let mut after = None;
+    loop {
+        let page = browse.dossiers(after, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.found.key().id);
+        page.iter().for_each(|dossier| counting.task(dossier));
+    }
+    administered(browse, &mut counting).await?;
+    Ok(counting.done())
+}
+
+async fn administered<B: Browse>(browse: &B, counting: &mut Counting) -> Result<(), Failure> {
+    let (keys, limits) = (browse.api_keys().await?, browse.tenant_limits().await?);
+    counting.administration(&keys, &limits);
+    let mut n = 0;
+    loop {
+        let page = records(browse, n).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        n = last.n;
+        page.iter().for_each(|record| counting.record(record));
+    }
+}
+
+/// Counts what arrived, and asks for every idempotency key as a submission would.
+pub(super) async fn arrived<D: Store>(
+    to: &D,
+    at: Time,
+    watch: &mut (dyn FnMut(Stage) + Send),
+) -> Result<Tally, MoveFailure> {
+    let browse = to.browse();
+    let mut counting = Counting::new(at);
+    let mut writer = to.writer().await.map_err(MoveFailure::Destination)?;
+    let mut after = None;
+    loop {
+        let page = browse.dossiers(after, PAGE).await.map_err(MoveFailure::Destination)?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.found.key().id);
+        let mut wrong =
+            check_holders(&mut writer, &page, at).await.map_err(MoveFailure::Destination)?;
+        if !wrong.is_empty() {
+            wrong.truncate(DIFFERENCES_MAX);
+            return Err(MoveFailure::Differs(wrong));
+        }
+        page.iter().for_each(|dossier| counting.task(dossier));
+        watch(Stage::Comparing(counting.tasks()));
+    }
+    administered(browse, &mut counting).await.map_err(MoveFailure::Destination)?;
+    Ok(counting.done())
+}

@@ -1,0 +1,320 @@
+//! A store moves from one engine to another and is the same; what is not whole is no store.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use store::conformance::carry::carry;
+use store::conformance::driver::{caller, key_of};
+use store::conformance::reports::{report, succeeded};
+use store::conformance::{Ask, Between, Driver, Fixture, Said, Submission};
+use store::moving::{Arrival, Departure, MoveFailure, Moved, Stage, Tally, carry_over, survey};
+use store::postgres::arrival::{self as databases, PostgresArrival};
+use store::postgres::departure::PostgresDeparture;
+use store::sqlite::arrival::{self as files, SqliteArrival};
+use store::sqlite::{Options, SqliteStore};
+use store::{
+    Administration, Ahead, ApiKey, Audit, AuditFilter, Browse, Dossier, FailureKind, ManualClock,
+    PostgresStore, PreviousSecret, Ready, Seal, Store, SystemClock, TenantLimits, Writer,
+};
+use tempfile::TempDir;
+use verdict::{Answer, Digest, Refusal, Scope, Span, TaskId};
+
+use crate::differential::asks::{self, Generator};
+use crate::differential::dice::Dice;
+use crate::postgres::{Postgres, options as database_options};
+
+/// Batches of a rich life: hundreds of requests of every kind, granted and refused.
+const BATCHES: usize = 60;
+
+/// More than one page of what is copied together.
+const WAITING: u128 = 70;
+
+/// Ids and leases above those of the generator.
+const HIGH: u128 = 1 << 100;
+
+struct AtPath(PathBuf);
+
+impl Fixture for AtPath {
+    type Store = SqliteStore;
+
+    async fn open(&mut self, clock: Arc<ManualClock>) -> SqliteStore {
+        SqliteStore::open(&self.0, Options::new(clock)).expect("the database opens")
+    }
+}
+
+fn today() -> Options {
+    Options { ahead: Ahead::Accept, ..Options::new(Arc::new(SystemClock::start())) }
+}
+
+fn open(path: &Path) -> SqliteStore {
+    SqliteStore::open(path, today()).expect("the store opens")
+}
+
+/// A store with a bit of everything, left with a lease that is held.
+async fn rich(path: &Path, seed: u64) -> Ready {
+    let mut driver = Driver::start(AtPath(path.to_owned()), Between::Nothing).await;
+    let (mut dice, mut generator) = (Dice::new(seed), Generator::default());
+    for _ in 0..BATCHES {
+        driver.wait(asks::span(&mut dice));
+        let now = driver.now();
+        let asked: Vec<Ask> = (0..=dice.below(4)).map(|_| generator.ask(&mut dice, now)).collect();
+        let said = driver.ask_all(asked.clone()).await;
+        asked.iter().zip(&said).for_each(|(ask, said)| generator.learn(ask, said));
+    }
+    let scope = Scope::new("acme", "moved");
+    for n in 0..WAITING {
+        let submission = Submission::new(TaskId::from_u128(HIGH + n), &scope, "moved");
+        driver.submit(submission.with_key(&format!("m{n}"))).await;
+    }
+    administer(&mut driver).await;
+    driver.lease(&scope, "moved", 1).await.remove(0)
+}
+
+async fn administer(driver: &mut Driver<AtPath>) {
+    let now = driver.now();
+    let key = |id: &str| ApiKey {
+        id: id.into(),
+        scope: Scope::new("acme", "main"),
+        roles: vec!["client".into(), "worker".into()],
+        digest: Digest::of(&[id.as_bytes()]),
+        created_at: now,
+        name: Some("a key".into()),
+        queues: Some(vec!["images".into()]),
+        expires_at: Some(now.plus(Span::from_secs(60))),
+        revoked_at: None,
+        previous: Some(PreviousSecret { digest: Digest::of(&[b"old"]), until: now }),
+        last_used_at: None,
+    };
+    let revoked = ApiKey { revoked_at: Some(now), queues: None, ..key("k2") };
+    let limits = TenantLimits {
+        tenant: "acme".into(),
+        requests_per_second: Some(5),
+        burst: None,
+        unfinished_runs: Some(1_000),
+        changed_at: now,
+    };
+    let record = |n: u8| Audit {
+        at: now,
+        scope: Scope::new("acme", "main"),
+        actor: "k1".into(),
+        action: "key.created".into(),
+        object: format!("k{n}").into(),
+        code: n.is_multiple_of(3).then(|| "forbidden".into()),
+        times: u32::from(n) + 1,
+        before: None,
+        after: Some(Digest::of(&[&[n]])),
+        request: Some("req_1".into()),
+        seal: Some(Seal([n; Seal::BYTES])),
+    };
+    let act = Administration {
+        keys: vec![key("k1"), revoked],
+        limits: vec![limits],
+        uses: vec![("k1".into(), now)],
+        audit: (0..7).map(record).collect(),
+    };
+    driver.writer().administer(&act).await.expect("the act is written");
+}
+
+async fn everything<B: Browse>(browse: &B) -> Vec<Dossier> {
+    browse.dossiers(None, usize::MAX).await.expect("the store answers")
+}
+
+async fn tally<S: Store>(store: &S) -> Tally {
+    survey(store.browse(), verdict::Time::from_millis(0)).await.expect("the store answers")
+}
+
+async fn carry_into<D: Departure, A: Arrival>(from: &D, arrival: A) -> Result<Moved, MoveFailure> {
+    carry_over(from, arrival, &mut |_| {}).await
+}
+
+async fn into_database(from: &SqliteStore, url: &str) -> Result<Moved, MoveFailure> {
+    carry_into(from, PostgresArrival::begin(url, "there", "a file").await?).await
+}
+
+async fn database(fixture: &Postgres) -> PostgresStore {
+    PostgresStore::open(fixture.url(), database_options(None)).await.expect("it opens")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_moves_to_a_database_and_back_unchanged() {
+    // S3-24, S2-104, S2-106: every row of every table arrives, twice; each move is a new epoch.
+    let folder = TempDir::new().unwrap();
+    let (first, last) = (folder.path().join("first.db"), folder.path().join("last.db"));
+    rich(&first, 11).await;
+    let from = open(&first);
+    let there = Postgres::new();
+    let mut stages = Vec::new();
+    let arrival = PostgresArrival::begin(there.url(), "there", "a file").await.unwrap();
+    let moved = carry_over(&from, arrival, &mut |stage| stages.push(stage)).await.unwrap();
+    let tasks = moved.tally.tasks();
+    assert!(stages.contains(&Stage::Copying(tasks)) && stages.contains(&Stage::Comparing(tasks)));
+    assert!(tasks > u64::try_from(WAITING).unwrap() && moved.tally.ended > 3, "{moved:?}");
+    assert!(moved.tally.refusals > 3 && moved.tally.attempts > 3, "{moved:?}");
+    assert_eq!((moved.tally.api_keys, moved.tally.limits, moved.tally.records), (2, 1, 7));
+    assert!(moved.tally.keys >= u64::try_from(WAITING).unwrap(), "{moved:?}");
+
+    let middle = database(&there).await;
+    assert!(middle.opened().epoch == moved.epoch && moved.epoch > from.opened().epoch);
+    assert_eq!(everything(from.browse()).await, everything(middle.browse()).await);
+    let arrival = SqliteArrival::begin(&last, &today()).unwrap();
+    let left = PostgresDeparture::begin(there.url(), "there").await.unwrap();
+    let back = carry_into(&left, arrival).await.unwrap();
+    assert!(back.epoch > moved.epoch);
+
+    let to = open(&last);
+    assert_eq!(to.opened().epoch, back.epoch);
+    assert_eq!(everything(from.browse()).await, everything(to.browse()).await);
+    let (ours, theirs) = (from.browse(), to.browse());
+    assert_eq!(ours.api_keys().await.unwrap(), theirs.api_keys().await.unwrap());
+    assert_eq!(ours.tenant_limits().await.unwrap(), theirs.tenant_limits().await.unwrap());
+    let filter = AuditFilter { limit: 100, ..AuditFilter::default() };
+    assert_eq!(ours.audit(&filter).await.unwrap(), theirs.audit(&filter).await.unwrap());
+    assert_eq!(tally(&from).await, tally(&to).await);
+    assert_eq!(tally(&from).await, tally(&middle).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_from_before_a_move_is_cancelled_and_its_task_goes_on() {
+    // S3-24: the old store may still be there, so nobody's lease from before counts in the new one.
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("first.db");
+    let leased = rich(&path, 12).await;
+    let there = Postgres::new();
+    into_database(&open(&path), there.url()).await.unwrap();
+    let store = database(&there).await;
+    let mut writer = store.writer().await.unwrap();
+    let request = report(&caller(&leased), succeeded());
+    let ask = Ask::About { key: key_of(&leased), request };
+    let mut batch = writer.begin().await.unwrap();
+    let said = carry(&mut batch, store.opened().epoch, ask).await.unwrap();
+    let Said::Answer(Answer::Refused(refusal)) = said else { panic!("{said:?}") };
+    assert!(matches!(refusal, Refusal::TaskExpired { .. }), "{refusal:?}");
+    assert_eq!(refusal.stamp(), verdict::Stamp::Cancelled);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_moved_over_something() {
+    // S2-104: a store that holds a single key is not written over, and neither is a file.
+    let folder = TempDir::new().unwrap();
+    let (first, other) = (folder.path().join("first.db"), folder.path().join("other.db"));
+    rich(&first, 13).await;
+    let there = Postgres::new();
+    into_database(&open(&first), there.url()).await.unwrap();
+    rich(&other, 14).await;
+    let refused = into_database(&open(&other), there.url()).await.unwrap_err();
+    assert!(matches!(refused, MoveFailure::Occupied { .. }), "{refused:?}");
+    let refused = SqliteArrival::begin(&first, &today()).err().unwrap();
+    assert!(matches!(refused, MoveFailure::Occupied { .. }), "{refused:?}");
+    assert_eq!(tally(&database(&there).await).await, tally(&open(&first)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_was_cut_short_is_no_store() {
+    // S2-104, S3-24: half a store is recognised by whoever opens it, and goes only when somebody says so.
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("first.db");
+    rich(&path, 15).await;
+    let (from, there) = (open(&path), Postgres::new());
+    let arrival = PostgresArrival::begin(there.url(), "there", "a file").await.unwrap();
+    arrival.store().writer().await.unwrap();
+    drop(arrival);
+    let refused = PostgresStore::open(there.url(), database_options(None)).await.err().unwrap();
+    assert_eq!(refused.kind, FailureKind::Unfinished);
+    let refused = into_database(&from, there.url()).await.unwrap_err();
+    assert!(matches!(refused, MoveFailure::Interrupted { .. }), "{refused:?}");
+    databases::discard(there.url()).await.unwrap();
+    into_database(&from, there.url()).await.unwrap();
+    // A store that is whole is not discarded.
+    databases::discard(there.url()).await.unwrap();
+    assert_eq!(tally(&database(&there).await).await, tally(&from).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_gets_its_name_when_it_is_whole() {
+    // S2-104: a copy that failed leaves nothing; what a killed process left is recognised.
+    let folder = TempDir::new().unwrap();
+    let (path, last) = (folder.path().join("first.db"), folder.path().join("last.db"));
+    rich(&path, 16).await;
+    drop(SqliteArrival::begin(&last, &today()).unwrap());
+    files::inspect(&last).unwrap();
+    // Forgotten, as by a process that was killed.
+    let arrival = SqliteArrival::begin(&last, &today()).unwrap();
+    let refused = files::discard(&last, &today()).unwrap_err();
+    assert!(matches!(refused, MoveFailure::Destination(_)), "somebody is copying: {refused:?}");
+    drop(arrival);
+    std::fs::write(folder.path().join("last.db.arriving"), b"").unwrap();
+    let refused = SqliteArrival::begin(&last, &today()).err().unwrap();
+    assert!(matches!(refused, MoveFailure::Interrupted { .. }), "{refused:?}");
+    files::discard(&last, &today()).unwrap();
+    let from = open(&path);
+    carry_into(&from, SqliteArrival::begin(&last, &today()).unwrap()).await.unwrap();
+    assert_eq!(tally(&open(&last)).await, tally(&from).await);
+    let mut left: Vec<_> =
+        folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.retain(|name| name.to_string_lossy().contains("arriving"));
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_lost_on_the_way_is_noticed() {
+    // S2-104, R-32: a key that nobody remembers, and an attempt that is missing.
+    for lose in ["DELETE FROM keys", "DROP TRIGGER attempts_no_delete; DELETE FROM attempts"] {
+        let folder = TempDir::new().unwrap();
+        let (path, last) = (folder.path().join("first.db"), folder.path().join("last.db"));
+        rich(&path, 17).await;
+        let from = open(&path);
+        let tasks = tally(&from).await.tasks();
+        let arrival = SqliteArrival::begin(&last, &today()).unwrap();
+        let draft = folder.path().join("last.db.arriving");
+        let mut watch = |stage| {
+            if stage == Stage::Copying(tasks) {
+                let thief = rusqlite::Connection::open(&draft).unwrap();
+                thief.execute_batch(lose).unwrap();
+            }
+        };
+        let differs = carry_over(&from, arrival, &mut watch).await.unwrap_err();
+        assert!(matches!(differs, MoveFailure::Differs(_)), "{lose}: {differs:?}");
+        assert!(!last.exists() && !draft.exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_changes_while_it_is_copied_is_not_moved() {
+    // S3-24: whoever commits to the old store meanwhile would lose it.
+    let folder = TempDir::new().unwrap();
+    let (path, last) = (folder.path().join("first.db"), folder.path().join("last.db"));
+    rich(&path, 18).await;
+    let there = Postgres::new();
+    into_database(&open(&path), there.url()).await.unwrap();
+    let left = PostgresDeparture::begin(there.url(), "there").await.unwrap();
+    let middle = database(&there).await;
+    drop(middle.writer().await.unwrap());
+    let arrival = SqliteArrival::begin(&last, &today()).unwrap();
+    let refused = carry_into(&left, arrival).await.unwrap_err();
+    assert!(matches!(refused, MoveFailure::InUse { .. } | MoveFailure::Changed), "{refused:?}");
+    assert!(!last.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_served_is_left_alone() {
+    // S3-24: whoever works on a database is asked to stop before it is copied or gets a new epoch.
+    let there = Postgres::new();
+    let store = database(&there).await;
+    let writer = store.writer().await.unwrap();
+    let refused = databases::refuse_served(there.url(), "there").await.unwrap_err();
+    assert!(matches!(refused, MoveFailure::InUse { .. }), "{refused:?}");
+    let refused = databases::raise_epoch(there.url(), "there").await.unwrap_err();
+    assert!(matches!(refused, MoveFailure::InUse { .. }), "{refused:?}");
+    let refused = PostgresArrival::begin(there.url(), "there", "a file").await.err().unwrap();
+    assert!(matches!(refused, MoveFailure::InUse { .. }), "{refused:?}");
+    drop(writer);
+    // Leaving is said by a task of its own.
+    let mut raised = databases::raise_epoch(there.url(), "there").await;
+    while matches!(raised, Err(MoveFailure::InUse { .. })) {
+        tokio::task::yield_now().await;
+        raised = databases::raise_epoch(there.url(), "there").await;
+    }
+    let (before, after) = raised.expect("nobody works on it any more");
+    assert!(before == store.opened().epoch && after > before);
+    assert_eq!(database(&there).await.opened().epoch, after);
+}
