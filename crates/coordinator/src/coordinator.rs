@@ -272,6 +272,12 @@ impl<S: Store> Coordinator<S> {
             let outage = Outage { shortage: Shortage::Start, retry_after: RECOVERY_PATIENCE };
             return Err(Trouble::Unavailable(outage));
         }
+        self.has_caught_up().await
+    }
+
+    /// Waits until the carrier has gone round: a stall of ours that ended before is noticed then,
+    /// and leases have their time back, unless the store does not take that.
+    pub(crate) async fn has_caught_up(&self) -> Result<(), Trouble> {
         self.intake.nudge().await?;
         match *self.outage.borrow() {
             Some(outage) => Err(Trouble::Unavailable(outage)),

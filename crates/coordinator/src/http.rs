@@ -29,6 +29,7 @@ mod lease;
 mod limits;
 mod metrics;
 mod openapi;
+mod overdue;
 mod queues;
 mod record;
 mod reports;

@@ -1,7 +1,8 @@
 //! Is there one order of the calls about a task that the sequential rules explain?
 //!
 //! The search of Wing and Gong with Lowe's memory: take any call that no unexplained call wholly precedes,
-//! apply it, go on; remember every pair of explained calls and state, so that nothing is looked at twice. Tasks
+//! apply it, go on; remember every pair of explained calls and state, so that nothing is looked at twice. A call
+//! that fits here and changes nothing is taken at once: every order that has it later has it here as well. Tasks
 //! share nothing, so each is searched alone and stays small. A call without an answer may have happened at any
 //! time after it was made, or never. A search that exceeds its budget has no result, and that is a failure.
 
@@ -182,6 +183,11 @@ fn search(calls: &[Timed], first: Model) -> Searched {
         if count >= best.0 {
             let required = next.iter().filter(|i| calls[**i].ended.is_some());
             best = (count, required.flat_map(|i| calls[*i].places.clone()).collect());
+        }
+        let idle = next.iter().find(|i| model.after(&calls[**i].step) == [model.clone()]);
+        if let Some(index) = idle {
+            open.push((with(&explained, *index), model));
+            continue;
         }
         open.extend(model.by_itself(attempts_max).into_iter().map(|m| (explained.clone(), m)));
         for index in next {

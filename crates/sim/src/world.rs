@@ -339,13 +339,24 @@ impl World {
                 self.log.fault(Fault::HostPartitioned);
                 self.stage.network.borrow_mut().cut_off(host, self.now + millis);
             }
-            Blow::JumpClock { host, millis } => {
-                self.log.fault(Fault::ClockJumped);
-                self.hosts[host].clock.jump(millis);
-            }
+            Blow::JumpClock { host, millis } => self.jump_clock(host, millis),
             Blow::FillDisk { millis } => self.weather.fill_disk(self.now + millis),
             Blow::StallDisk { millis } => self.weather.stall_disk(self.now + millis),
         }
+    }
+
+    /// A clock that was never right may be set back before it has counted for anything: the store begins
+    /// with it, and whoever asks for a start by true time waits until that clock has caught up. That is as
+    /// it must be and no fault that could end with the others, so a clock goes back only once a commit
+    /// holds the store's time.
+    fn jump_clock(&mut self, host: usize, millis: i64) {
+        let has_begun = !self.stage.books.borrow().accepted.is_empty();
+        if millis < 0 && !has_begun {
+            self.say(format_args!("but nothing is committed yet"));
+            return;
+        }
+        self.log.fault(Fault::ClockJumped);
+        self.hosts[host].clock.jump(millis);
     }
 
     fn black_out(&mut self, down_ms: u64, reopening: Reopening) {

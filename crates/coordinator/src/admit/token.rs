@@ -163,6 +163,19 @@ pub(super) fn header(kid: &str) -> String {
 
 /// Accepts exactly the tokens that [`issue`] made, until their end by the store's clock.
 pub fn verify(keyring: &Keyring, text: &str, now: Time) -> Result<TaskPrincipal, TokenRefused> {
+    let principal = authenticate(keyring, text, now)?;
+    if principal.is_expired(now, Span::ZERO) {
+        return Err(TokenRefused::Expired);
+    }
+    Ok(principal)
+}
+
+/// The same, but the end of the token is left for the caller to judge.
+pub(crate) fn authenticate(
+    keyring: &Keyring,
+    text: &str,
+    now: Time,
+) -> Result<TaskPrincipal, TokenRefused> {
     let (signed, signature) = parts(text).ok_or(TokenRefused::Invalid)?;
     let claims = read_claims(&signed.payload).ok_or(TokenRefused::Invalid)?;
     let key = authentic(keyring, &signed, &signature, &claims, now).ok_or(TokenRefused::Invalid)?;
@@ -175,9 +188,6 @@ pub fn verify(keyring: &Keyring, text: &str, now: Time) -> Result<TaskPrincipal,
         && instant(claims.nbf) <= soonest;
     if !is_sane {
         return Err(TokenRefused::Invalid);
-    }
-    if expires_at.has_come(now) && !faultpoint::mutant(34) {
-        return Err(TokenRefused::Expired);
     }
     Ok(TaskPrincipal { token, issued_at, expires_at })
 }
@@ -243,6 +253,15 @@ fn token_scope(claims: &Claims<'_>, key: &ScopeKey) -> Option<TokenScope> {
 impl TaskPrincipal {
     pub fn token(&self) -> &TokenScope {
         &self.token
+    }
+
+    pub(crate) fn issued_at(&self) -> Time {
+        self.issued_at
+    }
+
+    /// Whether its time is over, when `given_back` of it did not count.
+    pub(crate) fn is_expired(&self, now: Time, given_back: Span) -> bool {
+        self.expires_at.plus(given_back).has_come(now) && !faultpoint::mutant(34)
     }
 
     /// A fresh token of the same scope, when less than half of this one's life is left.

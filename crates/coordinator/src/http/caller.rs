@@ -5,16 +5,17 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use store::{Store, TaskKey};
-use verdict::TaskId;
 use verdict::request::Caller;
+use verdict::{Span, TaskId};
 use wire::Code;
 
 use super::declined::Declined;
 use super::door::Door;
+use super::overdue;
 use crate::admit::api_key::Principal;
 use crate::admit::token;
 use crate::admit::{
-    AdminPrincipal, ClientPrincipal, KeyRefused, Role, TaskPrincipal, TokenRefused, WorkerPrincipal,
+    AdminPrincipal, ClientPrincipal, KeyRefused, Role, TaskPrincipal, WorkerPrincipal,
 };
 
 /// The one bearer credential of a request. Two headers are none: who reads which would differ.
@@ -74,18 +75,23 @@ impl<S: Store> FromRequestParts<Door<S>> for TaskPrincipal {
 
     async fn from_request_parts(parts: &mut Parts, door: &Door<S>) -> Result<Self, Declined> {
         let Some(text) = bearer(&parts.headers) else { return Err(invalid_token()) };
-        verify(door, text)
+        verify(door, text).await
     }
 }
 
-pub(super) fn verify<S: Store>(door: &Door<S>, text: &str) -> Result<TaskPrincipal, Declined> {
-    token::verify(&door.inner.keyring, text, door.coordinator.now()).map_err(|why| match why {
-        TokenRefused::Invalid => invalid_token(),
-        TokenRefused::Expired => Declined::new(
-            Code::TokenExpired,
-            "the task token has expired; heartbeats bring fresh ones before that",
-        ),
-    })
+/// Whom a task token speaks for. Time in which nobody could have been heard does not end it.
+pub(super) async fn verify<S: Store>(
+    door: &Door<S>,
+    text: &str,
+) -> Result<TaskPrincipal, Declined> {
+    let now = door.coordinator.now();
+    let principal =
+        token::authenticate(&door.inner.keyring, text, now).map_err(|_| invalid_token())?;
+    if principal.is_expired(now, Span::ZERO) && !overdue::is_excused(door, &principal).await? {
+        let message = "the task token has expired; heartbeats bring fresh ones before that";
+        return Err(Declined::new(Code::TokenExpired, message));
+    }
+    Ok(principal)
 }
 
 fn invalid_token() -> Declined {

@@ -29,8 +29,10 @@ pub(super) async fn heartbeats<S: Store>(
     let mut named = Vec::new();
     for item in items {
         let task_id = item.as_ref().map_or_else(|_| String::new(), |item| item.task_id.clone());
-        let prepared =
-            item.map_err(Declined::from).and_then(|item| prepare(&door, &principal, item));
+        let prepared = match item {
+            Ok(item) => prepare(&door, &principal, item).await,
+            Err(error) => Err(error.into()),
+        };
         let token = prepared.map(|(token, key, heartbeat)| {
             asked.push((key, heartbeat));
             token
@@ -48,7 +50,7 @@ pub(super) async fn heartbeats<S: Store>(
     Ok(Json(HeartbeatAnswers { answers, server_time: door.server_time() }))
 }
 
-fn prepare<S: Store>(
+async fn prepare<S: Store>(
     door: &Door<S>,
     principal: &WorkerPrincipal,
     item: HeartbeatItem,
@@ -62,7 +64,7 @@ fn prepare<S: Store>(
         progress_pct,
         message,
     } = item;
-    let token = verify(door, &task_token)?;
+    let token = verify(door, &task_token).await?;
     let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
     check_scope(principal, &key)?;
     Ok((token, key, Heartbeat { caller, progress: progress(progress_pct, message) }))

@@ -28,8 +28,10 @@ pub(super) async fn reports<S: Store>(
     let mut named = Vec::new();
     for item in items {
         let task_id = item.as_ref().map_or_else(|_| String::new(), |item| item.task_id.clone());
-        let prepared =
-            item.map_err(Declined::from).and_then(|item| prepare(&door, &principal, item));
+        let prepared = match item {
+            Ok(item) => prepare(&door, &principal, item).await,
+            Err(error) => Err(error.into()),
+        };
         named.push((task_id, prepared.map(|pair| asked.push(pair))));
     }
     let mut replies = door.decided(door.coordinator.reports(asked)).await?.into_iter();
@@ -42,7 +44,7 @@ pub(super) async fn reports<S: Store>(
 }
 
 /// The same checks, in the same order, as a single call has.
-fn prepare<S: Store>(
+async fn prepare<S: Store>(
     door: &Door<S>,
     principal: &WorkerPrincipal,
     item: Report,
@@ -60,7 +62,7 @@ fn prepare<S: Store>(
         cancelled_during_phase,
         partial_progress,
     } = item;
-    let token = verify(door, &task_token)?;
+    let token = verify(door, &task_token).await?;
     let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
     check_scope(principal, &key)?;
     let completed = Completed {

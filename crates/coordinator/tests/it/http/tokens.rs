@@ -128,6 +128,44 @@ async fn an_expired_token_says_so() {
 }
 
 #[tokio::test]
+async fn a_token_does_not_run_out_while_nobody_could_hear_its_worker() {
+    for site in both().await {
+        // A8, S4-12: two hours in one jump are a stall of ours. The lease has them back, and so has the
+        // token, as often as the answer with a fresh one is lost.
+        let lease = site.leased(json!({"leaseMs": 60_000})).await;
+        site.clock.advance(seconds(7200));
+        for _ in 0..2 {
+            let ack = site.heartbeat(&lease).await;
+            ack.has("verdict", "COMMITTED").text("taskToken");
+        }
+        let beats = json!({"heartbeats": [{
+            "taskId": lease.task, "taskToken": lease.token, "attempt": lease.attempt(),
+            "workerId": lease.worker,
+        }]});
+        let got = site.post("/v1/heartbeats", &site.worker_key, beats).await.ok();
+        assert_eq!(got["answers"][0]["verdict"], "COMMITTED", "{got}");
+        site.succeed(&lease).await.has("verdict", "COMMITTED").has("replayed", false);
+        site.succeed(&lease).await.has("verdict", "COMMITTED").has("replayed", true);
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_given_back_no_more_than_the_outage() {
+    for site in both().await {
+        // S4-8: ten minutes nobody listened, so that its hour ends ten minutes later. The lease outlives it.
+        let lease = site.leased(json!({"leaseMs": 2_000, "heartbeatIntervalMs": 600})).await;
+        let long = site.leased(json!({"leaseMs": 86_400_000})).await;
+        site.clock.advance(seconds(600));
+        site.heartbeat(&lease).await.has("verdict", "COMMITTED");
+        site.succeed(&lease).await.has("verdict", "COMMITTED");
+        site.clock.advance(seconds(3599));
+        site.heartbeat(&long).await.has("verdict", "COMMITTED");
+        site.clock.advance(seconds(2));
+        site.heartbeat(&long).await.problem(401, "token_expired");
+    }
+}
+
+#[tokio::test]
 async fn heartbeats_bring_a_fresh_token_before_the_old_one_ends() {
     for site in both().await {
         // R-29, S4-12: same scope, later end; not before half of the life is over.
