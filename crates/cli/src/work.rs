@@ -213,8 +213,8 @@ fn facts(ctx: &Ctx) -> BTreeMap<&'static str, String> {
         ("TENURE_WORKER_ID", ctx.worker_id().to_owned()),
         ("TENURE_PROGRESS_FD", group::PROGRESS_FD.to_string()),
     ]);
-    if let Some(traceparent) = &ctx.envelope().traceparent {
-        facts.insert("TRACEPARENT", traceparent.clone());
+    if let Some(trace) = ctx.trace() {
+        facts.insert("TRACEPARENT", trace.to_string());
     }
     facts
 }
@@ -302,6 +302,7 @@ fn acceptable(output: Option<Json>) -> Result<Option<Json>, String> {
         metrics: None,
         cancelled_during_phase: None,
         partial_progress: None,
+        traceparent: None,
     };
     let body = serde_json::to_vec(&report).map_err(|error| error.to_string())?;
     match wire::parse::<Completed>(&body) {

@@ -224,5 +224,6 @@ pub(crate) fn report(worker: &str, lease: &Envelope, outcome: Outcome) -> Comple
         metrics: None,
         cancelled_during_phase: None,
         partial_progress: None,
+        traceparent: None,
     }
 }

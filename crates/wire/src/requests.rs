@@ -232,6 +232,10 @@ pub struct Completed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = crate::Json, required = false)]
     pub partial_progress: Option<Json>,
+    /// W3C trace context of the work itself, which the attempt's span is linked with. Ignored when it
+    /// is not valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
 }
 
 /// Why an attempt failed. The text is repaired where needed and never a reason to refuse the report.
@@ -295,6 +299,10 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = crate::Json, required = false)]
     pub partial_progress: Option<Json>,
+    /// W3C trace context of the work itself, which the attempt's span is linked with. Ignored when it
+    /// is not valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
 }
 
 /// `POST /v1/heartbeats`: many heartbeats at once, one answer each.

@@ -35,6 +35,7 @@ fn report_with(output: Json) -> Completed {
         metrics: None,
         cancelled_during_phase: None,
         partial_progress: None,
+        traceparent: None,
     }
 }
 

@@ -175,6 +175,7 @@ pub(crate) fn report(envelope: &Envelope, worker: &str, outcome: Outcome) -> Com
         metrics: None,
         cancelled_during_phase: None,
         partial_progress: None,
+        traceparent: None,
     }
 }
 

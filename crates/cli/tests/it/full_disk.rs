@@ -228,6 +228,7 @@ async fn work_off(client: &Client, runs: usize) {
                 metrics: None,
                 cancelled_during_phase: None,
                 partial_progress: None,
+                traceparent: None,
             };
             let ack = client.completed(&lease.task_id, &lease.task_token, &report).await.unwrap();
             assert_eq!((ack.verdict, ack.state), (Verdict::Committed, State::Succeeded));

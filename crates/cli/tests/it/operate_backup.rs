@@ -45,6 +45,7 @@ pub(crate) fn success(envelope: &Envelope) -> Completed {
         metrics: None,
         cancelled_during_phase: None,
         partial_progress: None,
+        traceparent: None,
     }
 }
 

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use store::Store;
 use verdict::request::{Caller, Outcome, Report};
 use verdict::{Answer, AttemptOutcome, Digest, Fault};
-use wire::FieldError;
 use wire::answers::CompletedAck;
 use wire::requests::{Completed, ReportedError};
+use wire::{FieldError, TraceContext};
 
 use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::caller::caller;
@@ -45,6 +45,7 @@ pub(super) fn report(caller: Caller, completed: Completed) -> Result<Report, Dec
         metrics: _,
         cancelled_during_phase: _,
         partial_progress,
+        traceparent: _,
     } = completed;
     let outcome = match outcome {
         wire::Outcome::Succeeded => Outcome::Succeeded { output: output.as_ref().map(raw) },
@@ -87,13 +88,21 @@ fn digest(completed: &Completed) -> Digest {
 /// What the worker says beside its outcome: kept with the attempt, decides nothing.
 fn claims(completed: &Completed) -> Option<verdict::Json> {
     let Completed {
-        completed_at, metrics, cancelled_during_phase, error, partial_progress, ..
+        completed_at,
+        metrics,
+        cancelled_during_phase,
+        error,
+        partial_progress,
+        traceparent,
+        ..
     } = completed;
+    let trace = traceparent.as_deref().and_then(TraceContext::parse);
     let is_silent = completed_at.is_none()
         && metrics.is_none()
         && cancelled_during_phase.is_none()
         && error.is_none()
-        && partial_progress.is_none();
+        && partial_progress.is_none()
+        && trace.is_none();
     if is_silent {
         return None;
     }
@@ -104,6 +113,7 @@ fn claims(completed: &Completed) -> Option<verdict::Json> {
         ("cancelledDuringPhase", json!(cancelled_during_phase)),
         ("error", if cancelled { json!(error) } else { Value::Null }),
         ("partialProgress", if cancelled { Value::Null } else { json!(partial_progress) }),
+        ("traceparent", json!(trace.map(|trace| trace.to_string()))),
     ];
     let said: serde_json::Map<String, Value> = members
         .into_iter()
@@ -152,7 +162,8 @@ mod tests {
         let texts = [
             r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED","output":{"b":1.0, "a":2}}"#,
             r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED","output":{"a":2,"b":1},
-                "completedAt":"2026-01-01T00:00:00Z","metrics":{"cpuTimeMs":1}}"#,
+                "completedAt":"2026-01-01T00:00:00Z","metrics":{"cpuTimeMs":1},
+                "traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}"#,
             r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED","output":{"a":2,"b":2}}"#,
             r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED"}"#,
             r#"{"attempt":1,"workerId":"w","outcome":"CANCELLED","partialProgress":{"a":2}}"#,

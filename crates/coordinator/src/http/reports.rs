@@ -61,6 +61,7 @@ async fn prepare<S: Store>(
         metrics,
         cancelled_during_phase,
         partial_progress,
+        traceparent,
     } = item;
     let token = verify(door, &task_token).await?;
     let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
@@ -75,6 +76,7 @@ async fn prepare<S: Store>(
         metrics,
         cancelled_during_phase,
         partial_progress,
+        traceparent,
     };
     Ok((key, report(caller, completed)?))
 }

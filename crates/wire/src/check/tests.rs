@@ -27,6 +27,7 @@ fn completed(outcome: Outcome) -> Completed {
         metrics: None,
         cancelled_during_phase: None,
         partial_progress: None,
+        traceparent: None,
     }
 }
 

@@ -91,7 +91,7 @@ fn completed() -> Value {
     json!({
         "attempt": 1, "workerId": "w", "outcome": "FAILED", "completedAt": AT, "output": {"o": 1},
         "error": reported_error(), "metrics": metrics(), "cancelledDuringPhase": "p",
-        "partialProgress": [1],
+        "partialProgress": [1], "traceparent": "p",
     })
 }
 
@@ -176,7 +176,8 @@ fn history_entry() -> Value {
 }
 
 fn claims() -> Value {
-    json!({"startedAt": AT, "heartbeatAt": AT, "completedAt": AT, "metrics": metrics()})
+    json!({"startedAt": AT, "heartbeatAt": AT, "completedAt": AT, "metrics": metrics(),
+        "traceparent": "p"})
 }
 
 fn attempt_view() -> Value {

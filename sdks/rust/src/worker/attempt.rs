@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use wire::answers::{Envelope, ReportAnswer};
 use wire::requests::{Report, Started};
-use wire::{Json, Outcome, Verdict};
+use wire::{Json, Outcome, TraceContext, Verdict};
 
 use super::clock::wall_clock;
 use super::ctx::Ctx;
@@ -69,6 +69,7 @@ impl Granted {
 pub(crate) async fn carry(granted: Granted) {
     let Granted { shop, envelope, polled, permit } = granted;
     let attempt = Attempt {
+        trace: work_trace(&envelope),
         standing: Arc::new(Standing::new(envelope.task_token.clone())),
         envelope: Arc::new(envelope),
         shop,
@@ -94,6 +95,8 @@ struct Attempt {
     shop: Arc<Shop>,
     envelope: Arc<Envelope>,
     standing: Arc<Standing>,
+    /// The span of the work, if the lease came with a trace.
+    trace: Option<TraceContext>,
 }
 
 impl Drop for Attempt {
@@ -163,7 +166,7 @@ impl Attempt {
             return None;
         }
         let (envelope, standing) = (Arc::clone(&self.envelope), Arc::clone(&self.standing));
-        let ctx = Ctx::new(envelope, standing, &self.shop.worker_id);
+        let ctx = Ctx::new(envelope, standing, &self.shop.worker_id).tracing(self.trace);
         let Some(task) = self.shop.tasks.of(&self.envelope.kind) else {
             let kind = &self.envelope.kind;
             return Some(Err(TaskError::config(format!("this worker has no task `{kind}`"))));
@@ -215,6 +218,7 @@ impl Attempt {
             metrics: None,
             cancelled_during_phase: None,
             partial_progress: None,
+            traceparent: self.trace.map(|trace| trace.to_string()),
         };
         match (end, self.standing.stopped()) {
             (Ok(output), _) => Report { output: Some(output), ..empty },
@@ -275,6 +279,13 @@ impl Attempt {
             _ => "the lease is over".to_owned(),
         }
     }
+}
+
+/// A span of its own for the work, below the one the lease names.
+fn work_trace(envelope: &Envelope) -> Option<TraceContext> {
+    let parent = TraceContext::parse(envelope.traceparent.as_deref()?)?;
+    let span = getrandom::u64().expect("the operating system has randomness");
+    Some(parent.with_span(span))
 }
 
 /// Code that failed because it was told to stop is not to blame for it.

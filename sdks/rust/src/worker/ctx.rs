@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use wire::answers::Envelope;
 use wire::limits::MESSAGE_BYTES_MAX;
-use wire::{Json, Time};
+use wire::{Json, Time, TraceContext};
 
 use super::standing::{Progress, Standing, Stop};
 use crate::task_error::{TaskError, TaskResult, shortened};
@@ -18,11 +18,16 @@ pub struct Ctx {
     envelope: Arc<Envelope>,
     standing: Arc<Standing>,
     worker_id: Arc<str>,
+    trace: Option<TraceContext>,
 }
 
 impl Ctx {
     pub(crate) fn new(envelope: Arc<Envelope>, standing: Arc<Standing>, worker_id: &str) -> Ctx {
-        Ctx { envelope, standing, worker_id: worker_id.into() }
+        Ctx { envelope, standing, worker_id: worker_id.into(), trace: None }
+    }
+
+    pub(crate) fn tracing(self, trace: Option<TraceContext>) -> Ctx {
+        Ctx { trace, ..self }
     }
 
     /// The owner of the lease: this start of this worker.
@@ -74,6 +79,23 @@ impl Ctx {
     /// Everything the coordinator sent along.
     pub fn envelope(&self) -> &Envelope {
         &self.envelope
+    }
+
+    /// The span of this attempt's work, made for it below the one that came with the lease: give it to
+    /// whatever the code calls, as the header `traceparent`, or as the parent of spans of its own. The
+    /// report carries it back, so that whoever looks at the attempt finds them. `None` when the lease
+    /// came without a trace.
+    ///
+    /// ```
+    /// # fn call(ctx: &tenure::Ctx) {
+    /// if let Some(trace) = ctx.trace() {
+    ///     let header = ("traceparent", trace.to_string());
+    /// #   let _ = header;
+    /// }
+    /// # }
+    /// ```
+    pub fn trace(&self) -> Option<TraceContext> {
+        self.trace
     }
 
     /// Until when this process may act for the attempt, as far as is proven now. Renewals move it.

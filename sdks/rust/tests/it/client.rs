@@ -45,6 +45,7 @@ fn completed() -> Completed {
         metrics: None,
         cancelled_during_phase: None,
         partial_progress: None,
+        traceparent: None,
     }
 }
 

@@ -12,5 +12,6 @@ mod draining;
 mod failing;
 mod heartbeats;
 mod log;
+mod tracing;
 mod transport;
 mod worker;

@@ -241,6 +241,7 @@ pub(crate) fn succeeded(worker: &str, lease: &Envelope, output: &str) -> Complet
         metrics: None,
         cancelled_during_phase: None,
         partial_progress: None,
+        traceparent: None,
     }
 }
 

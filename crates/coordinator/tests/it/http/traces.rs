@@ -75,3 +75,27 @@ async fn a_retry_from_another_span_finds_its_run() {
         assert_eq!(handed(&site).await, TRACE, "the first submission's trace stays");
     }
 }
+
+#[tokio::test]
+async fn the_trace_of_the_work_comes_back_with_the_report_and_counts_for_nothing() {
+    // what a report is compared by has no trace in it.
+    for site in both().await {
+        let lease = site.leased(json!({"traceparent": TRACE})).await;
+        let said = |trace: &str| json!({"outcome": "SUCCEEDED", "output": 1, "traceparent": trace});
+        site.complete(&lease, said(OTHER)).await.ok();
+        let again = site.complete(&lease, said(TRACE)).await;
+        again.has("verdict", "COMMITTED").has("replayed", true);
+        let record = site.get(&format!("/v1/runs/{}/record", lease.run)).await.ok();
+        assert_eq!(record["attempts"][0]["claims"]["traceparent"], OTHER, "{record}");
+
+        // In a batch, too; and what is not valid is ignored.
+        let lease = site.leased(json!({})).await;
+        let mut report = lease.said(said("nonsense"));
+        report["taskId"] = json!(lease.task);
+        report["taskToken"] = json!(lease.token);
+        let answers = site.post("/v1/reports", &site.key, json!({"reports": [report]})).await.ok();
+        assert_eq!(answers["answers"][0]["verdict"], "COMMITTED", "{answers}");
+        let record = site.get(&format!("/v1/runs/{}/record", lease.run)).await.ok();
+        assert_eq!(record["attempts"][0]["claims"], json!({}), "{record}");
+    }
+}
