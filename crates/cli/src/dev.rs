@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
     /// Go on from the stored time although it is far ahead of this machine's clock
     #[arg(long)]
     accept_clock: bool,
+    /// The OpenTelemetry collector that gets traces, by OTLP over HTTP [default: nobody]
+    #[arg(long, value_name = "URL", env = "TENURE_OTLP_ENDPOINT", hide_env = true)]
+    otlp_endpoint: Option<String>,
 }
 
 pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
@@ -39,6 +42,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
         plaintext: Plaintext::OnLoopback,
         public_url: None,
         retention: Retention::FOR_EVER,
+        collector: arguments.otlp_endpoint,
     })
     .await?;
     let api_key = server.ready.api_key.clone().expect("dev asks for a key it can show");

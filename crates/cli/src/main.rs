@@ -33,6 +33,7 @@ mod settings;
 mod span;
 mod submit;
 mod tour;
+mod traces;
 mod verify;
 mod work;
 

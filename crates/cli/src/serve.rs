@@ -20,6 +20,7 @@ use crate::opening::{self, Opened, Serving, StoreAddress};
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::profile::{self, Profile};
 use crate::settings::{self, Settings};
+use crate::traces::Exporter;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -49,6 +50,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
         plaintext: plaintext(settings),
         public_url: settings.public_url.clone(),
         retention: retention(settings),
+        collector: settings.otlp_endpoint.clone(),
     })
     .await?;
     if arguments.write_profile
@@ -126,6 +128,8 @@ pub(crate) struct Wishes {
     pub(crate) plaintext: Plaintext,
     pub(crate) public_url: Option<String>,
     pub(crate) retention: Retention,
+    /// Where traces are sent, if anywhere.
+    pub(crate) collector: Option<String>,
 }
 
 /// Whether a key is made. Only a key that is made now can be shown: the store keeps digests.
@@ -164,6 +168,7 @@ impl Server {
                 Plaintext::Anywhere => say_readable(wishes.listen),
             }
         }
+        let spans = wishes.collector.as_deref().map(Exporter::open).transpose()?;
         // Before anybody can know that there is a server to be stopped.
         let signals = Signals::listen()?;
         let opened = opening::open(&wishes.store, wishes.ahead, wishes.listen).await?;
@@ -174,6 +179,7 @@ impl Server {
         let mut options = ServeOptions::new(wishes.listen, opening::signing_key_path(&opened)?);
         options.new_keys = new_keys;
         options.coordinator.retention = wishes.retention;
+        options.coordinator.spans = spans.map(|exporter| exporter as _);
         let scheme = if wishes.tls.is_some() { "https" } else { "http" };
         options.callback_base_url = wishes.public_url.clone();
         (options.tls, options.plaintext) = (wishes.tls, wishes.plaintext);

@@ -76,6 +76,9 @@ pub(crate) struct Settings {
     /// Forget ended runs beyond so many, the first submitted first, but none before 24h [default: keep them]
     #[arg(long, value_name = "N", env = "TENURE_RETAIN_RUNS", hide_env = true)]
     pub(crate) retain_runs: Option<u64>,
+    /// The OpenTelemetry collector that gets traces, by OTLP over HTTP [default: nobody]
+    #[arg(long, value_name = "URL", env = "TENURE_OTLP_ENDPOINT", hide_env = true)]
+    pub(crate) otlp_endpoint: Option<String>,
 }
 
 fn retain_for(text: &str) -> Result<Duration, String> {

@@ -43,6 +43,7 @@ use crate::ids::Ids;
 use crate::intake::{Arrival, Outlet};
 use crate::item::{Group, Item, Outage, Shortage};
 use crate::metrics::Metrics;
+use crate::trace::Telling;
 use crate::watch::Watch;
 
 /// Requests in one commit. STORAGE measured no gain beyond a thousand, and a commit this size
@@ -65,6 +66,8 @@ pub(crate) struct Carrier<S: Store> {
     polls: Polls,
     hearing: Hearing,
     retaining: Retaining,
+    /// Whoever is told what is durable, as spans.
+    telling: Option<Telling>,
     /// Grants nobody received, to be handed back with the next batch.
     unclaimed: Vec<Item>,
     /// Until when not to start a batch that nobody asked for.
@@ -123,6 +126,7 @@ impl<S: Store> Carrier<S> {
             sealer: Arc::default(),
             hearing: Hearing::new(now),
             retaining: Retaining::new(Retention::FOR_EVER),
+            telling: None,
             unclaimed: Vec::new(),
             outage,
             more_due: true,
@@ -145,6 +149,12 @@ impl<S: Store> Carrier<S> {
     #[must_use]
     pub(crate) fn sealing(self, sealer: Arc<OnceLock<Sealer>>) -> Self {
         Self { sealer, ..self }
+    }
+
+    /// Tells what is committed.
+    #[must_use]
+    pub(crate) fn telling(self, telling: Option<Telling>) -> Self {
+        Self { telling, ..self }
     }
 
     /// Recovers, says so, and carries until told to close or until the store fails.

@@ -4,13 +4,14 @@
 //! the intake, and reads go to the store beside the carrier.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use store::{Administration, Failure, Store, TaskKey};
 use tokio::sync::{oneshot, watch as channel};
+use tokio::task::JoinHandle;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Time};
 
@@ -21,6 +22,7 @@ use crate::ids::{Entropy, Ids, StockedEntropy};
 use crate::intake::{self, Intake};
 use crate::item::{Granted, Item, Outage, Poll, Reply, Shortage, Submission, Trouble};
 use crate::metrics::Metrics;
+use crate::trace::{self, LAST_WORDS, SpanExport, TaskTrace};
 use crate::watch::Watch;
 
 /// When to come back while leases from before the start are being recovered: one commit.
@@ -41,6 +43,8 @@ pub enum Host {
 pub struct Options {
     pub host: Host,
     pub entropy: Box<dyn Entropy>,
+    /// Who is told what happened to tasks, as spans; `None` for nobody.
+    pub spans: Option<Arc<dyn SpanExport>>,
     /// What is kept of ended tasks while the coordinator runs.
     pub retention: Retention,
 }
@@ -50,6 +54,7 @@ impl Default for Options {
         Self {
             host: Host::Thread,
             entropy: Box::<StockedEntropy>::default(),
+            spans: None,
             retention: Retention::FOR_EVER,
         }
     }
@@ -66,6 +71,8 @@ pub struct Coordinator<S: Store> {
     ready: Arc<AtomicBool>,
     ended: channel::Receiver<Option<Ended>>,
     outage: channel::Receiver<Option<Outage>>,
+    /// The task that tells spans, where there is one.
+    teller: Option<Arc<Mutex<Option<JoinHandle<()>>>>>,
 }
 
 impl<S: Store> Clone for Coordinator<S> {
@@ -81,6 +88,7 @@ impl<S: Store> Clone for Coordinator<S> {
             ready: self.ready.clone(),
             ended: self.ended.clone(),
             outage: self.outage.clone(),
+            teller: self.teller.clone(),
         }
     }
 }
@@ -107,7 +115,7 @@ impl<S: Store> Coordinator<S> {
         let (short, outage) = channel::channel(None);
         let writer = store.writer().await?;
         let allowances = Allowances::load(&store).await?;
-        let coordinator = Self {
+        let mut coordinator = Self {
             store: store.clone(),
             intake,
             watch: Watch::default(),
@@ -118,6 +126,7 @@ impl<S: Store> Coordinator<S> {
             ready: Arc::new(AtomicBool::new(false)),
             ended,
             outage,
+            teller: None,
         };
         let carrier = Carrier::new(
             store,
@@ -131,12 +140,32 @@ impl<S: Store> Coordinator<S> {
         .retaining(options.retention)
         .counting(coordinator.allowances.clone())
         .sealing(coordinator.sealer.clone());
+        let telling = options.spans.map(|exporter| coordinator.tell(exporter));
+        let carrier = carrier.telling(telling);
         let (recovered, recovery) = oneshot::channel();
         host(options.host, carrier, recovered, end);
         recovery.await.map_err(|_| gone())??;
         coordinator.metrics.recovery_seconds.set(begun.elapsed().as_secs_f64());
         coordinator.ready.store(true, Ordering::SeqCst);
         Ok(coordinator)
+    }
+
+    fn tell(&mut self, exporter: Arc<dyn SpanExport>) -> trace::Telling {
+        let (store, metrics) = (self.store.clone(), self.metrics.clone());
+        let (telling, teller) = trace::open(exporter, store, metrics, self.ended.clone());
+        self.teller = Some(Arc::new(Mutex::new(Some(teller))));
+        telling
+    }
+
+    /// What a worker continues the trace from: the attempt's span, if spans are told, else what the
+    /// submitter said.
+    pub fn traceparent(&self, granted: &Granted) -> Option<String> {
+        let given = granted.spec.traceparent.as_ref().map(|text| text.as_str());
+        let trace = TaskTrace::of(granted.task.id, given);
+        if self.teller.is_some() && trace.is_sampled() {
+            return Some(trace.attempt(granted.lease()).to_string());
+        }
+        given.map(str::to_owned)
     }
 
     /// Records new tasks, or finds the ones that hold their keys.
@@ -299,7 +328,21 @@ impl<S: Store> Coordinator<S> {
     pub async fn stop(&self) -> Ended {
         self.intake.drain();
         self.intake.close().await;
-        self.ended().await
+        let ended = self.ended().await;
+        self.told().await;
+        ended
+    }
+
+    /// Waits for the last spans, but not for long, and lets go of the store in any case.
+    async fn told(&self) {
+        let teller = self.teller.as_ref();
+        let teller = teller.and_then(|it| it.lock().expect("nobody panics holding it").take());
+        let Some(mut teller) = teller else { return };
+        if tokio::time::timeout(LAST_WORDS, &mut teller).await.is_err() {
+            tracing::warn!("the last spans are lost because the collector is too slow");
+            teller.abort();
+            let _ = teller.await;
+        }
     }
 
     /// Resolves when the carrier has ended, by [`Coordinator::stop`] or because the store failed.

@@ -24,6 +24,7 @@ pub mod item;
 pub mod metrics;
 pub mod server;
 mod tally;
+pub mod trace;
 mod watch;
 
 pub use coordinator::{Coordinator, Ended, Host, Options};

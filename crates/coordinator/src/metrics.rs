@@ -47,6 +47,34 @@ pub struct LimitLabel {
     pub limit: &'static str,
 }
 
+/// Why a span did not reach the collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unsent {
+    /// The queue to the collector was full.
+    Queue,
+    /// The collector did not take it.
+    Collector,
+    /// The trace it belongs to could not be read.
+    Store,
+}
+
+impl Unsent {
+    const ALL: [Unsent; 3] = [Unsent::Queue, Unsent::Collector, Unsent::Store];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Unsent::Queue => "queue",
+            Unsent::Collector => "collector",
+            Unsent::Store => "store",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReasonLabel {
+    pub reason: &'static str,
+}
+
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub submitted: Counter,
@@ -84,6 +112,10 @@ pub struct Metrics {
     pub certificate_stale: Gauge,
     /// Requests refused because of a tenant's limits, by limit.
     pub limited: Family<LimitLabel, Counter>,
+    /// Spans a collector took.
+    pub spans_sent: Counter,
+    /// Spans that were lost, by reason.
+    pub spans_dropped: Family<ReasonLabel, Counter>,
 }
 
 impl Metrics {
@@ -112,7 +144,11 @@ impl Metrics {
             recovery_seconds: Gauge::default(),
             certificate_stale: Gauge::default(),
             limited: Family::default(),
+            spans_sent: Counter::default(),
+            spans_dropped: Family::default(),
         };
+        // Known from the beginning, so that a first loss is an increase.
+        Unsent::ALL.iter().for_each(|reason| metrics.count_unsent(*reason, 0));
         let m = metrics.clone();
         registry.register("tenure_tasks_submitted", "Tasks accepted", m.submitted);
         registry.register("tenure_leases_granted", "Leases granted", m.granted);
@@ -145,6 +181,12 @@ impl Metrics {
         let stale = "Whether the certificate's files are unusable and an older one is shown";
         registry.register("tenure_certificate_stale", stale, m.certificate_stale);
         registry.register("tenure_limited", "Refused by a tenant's limits, by limit", m.limited);
+        registry.register("tenure_spans_sent", "Spans a collector took", m.spans_sent);
+        registry.register(
+            "tenure_spans_dropped",
+            "Spans that were lost, by reason",
+            m.spans_dropped,
+        );
         metrics
     }
 
@@ -154,6 +196,11 @@ impl Metrics {
             Limited::UnfinishedRuns => "unfinished_runs",
         };
         self.limited.get_or_create(&LimitLabel { limit }).inc_by(times);
+    }
+
+    pub(crate) fn count_unsent(&self, unsent: Unsent, spans: u64) {
+        let label = ReasonLabel { reason: unsent.name() };
+        self.spans_dropped.get_or_create(&label).inc_by(spans);
     }
 
     /// Adds what a durable batch did.

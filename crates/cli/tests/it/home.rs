@@ -56,6 +56,7 @@ impl Home {
             "TENURE_INSECURE_PLAINTEXT",
             "TENURE_RETAIN_FOR",
             "TENURE_RETAIN_RUNS",
+            "TENURE_OTLP_ENDPOINT",
             "RUST_LOG",
             "NO_COLOR",
             "CLICOLOR_FORCE",

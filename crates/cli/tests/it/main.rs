@@ -23,5 +23,6 @@ mod runs;
 mod secure;
 mod serving;
 mod tour;
+mod traces;
 mod verify;
 mod work;

@@ -13,6 +13,7 @@ use crate::allowances::{self, Allowances, Moved};
 use crate::ids::Ids;
 use crate::item::{Answered, Granted, Item, Submission};
 use crate::tally::Tally;
+use crate::trace::Fact;
 
 /// Tasks swept in one batch. More wait for the next one, which follows at once.
 const SWEEP_MAX: usize = 1_024;
@@ -24,6 +25,8 @@ pub(super) struct Carried {
     /// By place of the poll.
     pub(super) grants: Vec<(usize, Vec<Granted>)>,
     pub(super) tally: Tally,
+    /// What is to be told as spans.
+    pub(super) facts: Vec<Fact>,
     pub(super) changed: Vec<TaskId>,
     pub(super) moved: Moved,
     pub(super) now: Time,
@@ -76,6 +79,8 @@ pub(super) struct Terms<'a> {
     /// Beyond this instant leases must first get back the time nobody was listening.
     pub(super) hears_until: Option<Time>,
     pub(super) allowances: &'a Allowances,
+    /// Whether somebody is told what happened, as spans.
+    pub(super) keeps_facts: bool,
 }
 
 pub(super) async fn carry<B: Batch>(
@@ -85,8 +90,9 @@ pub(super) async fn carry<B: Batch>(
     polls: &Polls,
     terms: Terms<'_>,
 ) -> Result<Carried, Aborted> {
-    let Terms { epoch, extras, patience, hears_until, allowances } = terms;
+    let Terms { epoch, extras, patience, hears_until, allowances, keeps_facts } = terms;
     let mut work = Working::default();
+    work.facts = keeps_facts.then(Vec::new);
     load(&mut batch, &mut work, items, patience).await?;
     faultpoint::point!("batch.loaded");
     let now = batch.now().await?;
@@ -100,6 +106,7 @@ pub(super) async fn carry<B: Batch>(
         answers,
         grants: Vec::new(),
         tally: Tally::default(),
+        facts: Vec::new(),
         changed: Vec::new(),
         moved: Moved::default(),
         now,
@@ -122,6 +129,7 @@ pub(super) async fn carry<B: Batch>(
     batch.commit().await.map_err(Aborted::Commit)?;
     faultpoint::point!("carry.committed");
     carried.tally = work.tally;
+    carried.facts = work.facts.unwrap_or_default();
     Ok(carried)
 }
 
@@ -291,8 +299,13 @@ fn grant_to(
             owner: poll.worker.clone(),
             poll: poll.poll.clone(),
         });
+        let waiting = work.task(&key).filter(|_| work.facts.is_some()).cloned();
         if work.decide(&key, Cow::Owned(request), at) == Answer::Granted {
             let task = work.task(&key).expect("a granted task is live").clone();
+            if let (Some(waiting), Some(lease)) = (waiting, task.lease()) {
+                let fact = Fact::granted(&waiting, &ready.spec, task.attempt, lease.id, at.now);
+                work.facts.get_or_insert_default().push(fact);
+            }
             granted.push(Granted { task, spec: ready.spec, at: at.now });
         }
     }

@@ -196,7 +196,8 @@ impl<S: Store> Carrier<S> {
         let begun = tokio::time::Instant::now();
         let batch = self.writer.begin().await?;
         let ids = &mut self.ids;
-        let terms = Terms { epoch, extras, patience, hears_until, allowances: &self.allowances };
+        let (allowances, keeps_facts) = (&self.allowances, self.telling.is_some());
+        let terms = Terms { epoch, extras, patience, hears_until, allowances, keeps_facts };
         let mut carried = batch::carry(batch, ids, items, &self.polls, terms).await?;
         self.allowances.settle(std::mem::take(&mut carried.moved));
         if carried.is_written {
@@ -209,7 +210,10 @@ impl<S: Store> Carrier<S> {
     }
 
     /// After the commit: tell everybody.
-    fn conclude(&mut self, carried: Carried, extras: Extras) -> Replies {
+    fn conclude(&mut self, mut carried: Carried, extras: Extras) -> Replies {
+        if let Some(telling) = &self.telling {
+            telling.tell(std::mem::take(&mut carried.facts));
+        }
         if extras != Extras::None {
             self.backoff.succeeded();
             self.swept_at = carried.now;

@@ -8,12 +8,13 @@ use std::collections::{HashMap, HashSet};
 
 use store::{Change, Entry, Held, Key, Refused, Renewals, Spec, TaskKey};
 use verdict::{
-    Answer, Closed, Event, Holder, LeaseId, Moment, Name, RULES_VERSION, Request, Seen, Subject,
-    Task, TaskId, decide, within_quota,
+    Answer, Closed, Event, Holder, LeaseId, Moment, Name, Next, RULES_VERSION, Request, Seen,
+    Subject, Task, TaskId, Time, decide, within_quota,
 };
 
 use crate::allowances::Allowances;
 use crate::tally::Tally;
+use crate::trace::Fact;
 
 #[derive(Default)]
 pub(super) struct Working {
@@ -29,6 +30,8 @@ pub(super) struct Working {
     accepted: HashMap<Name, u64>,
     /// Everything that happened, for those who count.
     pub(super) tally: Tally,
+    /// What is to be told as spans, where somebody is.
+    pub(super) facts: Option<Vec<Fact>>,
 }
 
 struct Slot {
@@ -164,6 +167,9 @@ impl Working {
     fn settle(&mut self, key: &TaskKey, request: Cow<'_, Request>, events: Vec<Event>, at: Moment) {
         let slot = self.slots.get_mut(key).expect("a settled task is in the set");
         let loaded = slot.subject.live().map(Renewals::of);
+        if let (Some(facts), Some(task)) = (&mut self.facts, slot.subject.live()) {
+            events.iter().for_each(|event| note_facts(facts, task, event, at.now));
+        }
         for event in &events {
             self.tally.note_event(slot.subject.live(), event, at.now);
             if let Event::AttemptClosed { closed, .. } = event {
@@ -205,6 +211,15 @@ impl Working {
             })
         });
         (changes.collect(), std::mem::take(&mut self.refused))
+    }
+}
+
+fn note_facts(facts: &mut Vec<Fact>, task: &Task, event: &Event, now: Time) {
+    if let Event::AttemptClosed { closed, .. } = event {
+        facts.push(Fact::closed(task, closed));
+    }
+    if let Event::AttemptClosed { next: Next::End(end), .. } | Event::Ended(end) = event {
+        facts.push(Fact::ended(task, end, now));
     }
 }
 

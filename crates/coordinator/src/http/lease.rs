@@ -88,7 +88,7 @@ fn envelope<S: Store>(door: &Door<S>, granted: &Granted) -> Envelope {
         asset_id,
         resources,
         labels,
-        traceparent,
+        traceparent: _,
         key: _,
         fingerprint: _,
     } = spec;
@@ -116,7 +116,7 @@ fn envelope<S: Store>(door: &Door<S>, granted: &Granted) -> Envelope {
         heartbeat_timeout_ms: task.policy.lease.millis(),
         cancel_grace_period_ms: task.policy.cancel_grace.millis(),
         labels: labels.clone(),
-        traceparent: traceparent.as_ref().map(Text::to_string),
+        traceparent: door.coordinator.traceparent(granted),
     }
 }
 

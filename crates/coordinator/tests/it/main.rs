@@ -8,3 +8,4 @@ mod fellows;
 mod harness;
 mod http;
 mod retention;
+mod spans;

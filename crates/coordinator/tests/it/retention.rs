@@ -30,7 +30,7 @@ async fn world(retention: Retention) -> (World<FaultyStore>, FaultyStore) {
 
 async fn start(store: FaultyStore, retention: Retention) -> Coordinator<FaultyStore> {
     let entropy = Box::new(SeededEntropy::new(7));
-    let options = Options { host: Host::Task, entropy, retention };
+    let options = Options { host: Host::Task, entropy, retention, ..Options::default() };
     Coordinator::start(store, options).await.unwrap()
 }
 

@@ -116,9 +116,10 @@ const BANS: &[Ban] = &[
     Ban {
         folders: &["crates/cli/src/"],
         words: &["store::", "coordinator::"],
-        // Those beside `serve` work on a store itself, also when no server can.
+        // Those beside `serve` work on a store itself, also when no server can, or are a part of serving.
         except: &[
             "serve",
+            "traces",
             "opening",
             "dev",
             "verify",

@@ -26,8 +26,8 @@ const CONTRACT: [(&str, &str); 13] = [
 ];
 
 /// Whoever adds a label says here from which set it is.
-const LABELS: [&str; 8] =
-    ["outcome", "state", "category", "verdict", "code", "limit", "version", "le"];
+const LABELS: [&str; 9] =
+    ["outcome", "state", "category", "verdict", "code", "limit", "reason", "version", "le"];
 
 /// More series than this come from a label that is not bounded.
 const SERIES_MAX: usize = 250;
