@@ -24,6 +24,7 @@ use wire::requests::{
 };
 
 use crate::Error;
+use crate::places::Places;
 use crate::transport::{Call, Retries, Transport};
 use crate::trust::Trust;
 
@@ -63,19 +64,15 @@ struct Target {
 }
 
 impl Client {
-    /// A client of the coordinator at `url`, with an API key that has the roles it will need.
+    /// A client of the coordinator at `url`, with an API key that has the roles it will need. Several
+    /// coordinators of one store are named with commas between them; when one gives no decision, the
+    /// next is asked.
     pub fn new(url: &str, api_key: &str) -> Result<Client, Error> {
-        let base = Url::parse(url)
-            .ok()
-            .filter(|base| matches!(base.scheme(), "http" | "https") && base.has_host())
-            .ok_or_else(|| {
-            Error::Setup(format!(
-                "`{url}` is not an address such as {DEFAULT_URL}; only http and https are spoken"
-            ))
-        })?;
+        let places = Places::parse(url)?;
+        let base = places.base().clone();
         let trust = if base.scheme() == "https" { Trust::System } else { Trust::Nobody };
         let target = Arc::new(Target { base, authorization: bearer(api_key)? });
-        Ok(Client { transport: Transport::new(Retries::default(), trust)?, target })
+        Ok(Client { transport: Transport::new(Retries::default(), trust, places)?, target })
     }
 
     /// The same client, which believes a server only if one of these authorities vouches for it (PEM),
@@ -93,7 +90,7 @@ impl Client {
         self.trusting(&pem)
     }
 
-    /// Reads `TENURE_URL` (absent: a coordinator on this machine), `TENURE_API_KEY` and, for a server
+    /// Reads `TENURE_URL` (one address, or several with commas; absent: a coordinator on this machine), `TENURE_API_KEY` and, for a server
     /// whose certificate a private authority signed, `TENURE_CA_FILE`.
     pub fn from_env() -> Result<Client, Error> {
         let url = std::env::var("TENURE_URL").unwrap_or_else(|_| DEFAULT_URL.to_owned());

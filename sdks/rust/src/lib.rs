@@ -33,6 +33,7 @@
 mod client;
 mod error;
 mod payload;
+mod places;
 mod task_error;
 pub mod testing;
 mod transport;

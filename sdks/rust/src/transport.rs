@@ -14,6 +14,7 @@ use wire::Code;
 use wire::answers::Problem;
 
 use crate::Error;
+use crate::places::Places;
 use crate::trust::Trust;
 
 /// A coordinator on the same network accepts within milliseconds; a black hole is noticed by this.
@@ -121,17 +122,18 @@ impl Call {
     }
 }
 
-/// Connections to one coordinator. They belong to the runtime that opened them, hence
+/// Connections to the coordinators of one store. They belong to the runtime that opened them, hence
 /// [`Transport::apart`].
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
     http: reqwest::Client,
     retries: Retries,
     trust: Trust,
+    places: Places,
 }
 
 impl Transport {
-    pub(crate) fn new(retries: Retries, trust: Trust) -> Result<Transport, Error> {
+    pub(crate) fn new(retries: Retries, trust: Trust, places: Places) -> Result<Transport, Error> {
         let http = reqwest::Client::builder()
             .http1_only()
             .tls_backend_preconfigured(trust.settings()?)
@@ -142,17 +144,17 @@ impl Transport {
             .user_agent(concat!("tenure-rust/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|source| Error::Setup(format!("no HTTP client could be made: {source}")))?;
-        Ok(Transport { http, retries, trust })
+        Ok(Transport { http, retries, trust, places })
     }
 
     /// The same settings with connections of its own, for another runtime.
     pub(crate) fn apart(&self) -> Result<Transport, Error> {
-        Transport::new(self.retries, self.trust.clone())
+        Transport::new(self.retries, self.trust.clone(), self.places.clone())
     }
 
     /// The same settings for servers that others vouch for.
     pub(crate) fn trusting(&self, trust: Trust) -> Result<Transport, Error> {
-        Transport::new(self.retries, trust)
+        Transport::new(self.retries, trust, self.places.clone())
     }
 
     pub(crate) fn with_retries(mut self, retries: Retries) -> Transport {
@@ -166,6 +168,8 @@ impl Transport {
             .retry(self.retries.backoff())
             .when(|failure| failure.error.may_repeat())
             .adjust(|failure, pause| match (pause, failure.retry_after) {
+                // One coordinator's wish says nothing about the next one, which is asked now.
+                (pause, _) if self.places.are_several() => pause,
                 (Some(pause), Some(asked)) => Some(pause.max(asked.min(RETRY_AFTER_MAX))),
                 (pause, _) => pause,
             })
@@ -176,12 +180,24 @@ impl Transport {
 
     /// Whatever was answered, refusals included: for probes, whose 503 is an answer and not a pause.
     pub(crate) async fn probe<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
-        let answer = self.send(call).await.map_err(|failure| failure.error)?;
+        let answer = self.send(call, self.places.now()).await.map_err(|failure| failure.error)?;
         read(call, answer.status, &answer.body)
     }
 
     async fn try_once(&self, call: &Call) -> Result<Answer, Failure> {
-        let answer = self.send(call).await?;
+        let place = self.places.now();
+        let tried = self.try_at(call, place).await;
+        // A rate is counted for the tenant: another coordinator would say the same.
+        let is_undecided =
+            |failure: &Failure| failure.error.may_repeat() && failure.error.status() != Some(429);
+        if tried.as_ref().is_err_and(is_undecided) {
+            self.places.leave(place);
+        }
+        tried
+    }
+
+    async fn try_at(&self, call: &Call, place: usize) -> Result<Answer, Failure> {
+        let answer = self.send(call, place).await?;
         if answer.status.is_success() {
             return Ok(answer);
         }
@@ -190,18 +206,20 @@ impl Transport {
         Err(Failure { error, retry_after: asked_ms.or(answer.retry_after) })
     }
 
-    async fn send(&self, call: &Call) -> Result<Answer, Failure> {
-        let response = self.request(call).send().await.map_err(|e| Failure::silence(call, e))?;
+    async fn send(&self, call: &Call, place: usize) -> Result<Answer, Failure> {
+        let url = self.places.chosen(&call.url, place);
+        let silence = |error| Failure::silence(&url, error);
+        let response = self.request(call, &url).send().await.map_err(silence)?;
         let status = response.status();
         let retry_after = response.headers().get(RETRY_AFTER).and_then(seconds);
-        let body = response.bytes().await.map_err(|e| Failure::silence(call, e))?;
+        let body = response.bytes().await.map_err(silence)?;
         Ok(Answer { status, retry_after, body: body.to_vec() })
     }
 
-    fn request(&self, call: &Call) -> reqwest::RequestBuilder {
+    fn request(&self, call: &Call, url: &Url) -> reqwest::RequestBuilder {
         let mut request = self
             .http
-            .request(call.method.clone(), call.url.clone())
+            .request(call.method.clone(), url.clone())
             .timeout(call.timeout)
             .header(AUTHORIZATION, &call.authorization);
         if let Some(key) = &call.idempotency_key {
@@ -226,8 +244,8 @@ struct Failure {
 }
 
 impl Failure {
-    fn silence(call: &Call, source: reqwest::Error) -> Failure {
-        let url = origin(&call.url);
+    fn silence(url: &Url, source: reqwest::Error) -> Failure {
+        let url = origin(url);
         Failure {
             error: Error::Unreachable { url, source: source.without_url() },
             retry_after: None,

@@ -269,3 +269,26 @@ async fn every_call_goes_to_its_path_with_its_query_and_body() {
     assert_eq!(made, expected);
     assert_eq!(coordinator.to("/heartbeat")[0].bearer, "Bearer token");
 }
+
+#[tokio::test]
+async fn of_several_coordinators_the_next_is_asked_where_one_decides_nothing() {
+    // S3-51: one is gone, one is going, one decides; whoever the client began with.
+    let [going, last] = [Coordinator::start().await, Coordinator::start().await];
+    going.always("/runs", problem(503, "shutting_down"));
+    last.always("/runs", Reply::Json(201, accepted(1)));
+    let list = format!("http://127.0.0.1:1, {},{}", going.url(), last.url());
+    for _ in 0..6 {
+        let client = Client::new(&list, API_KEY).unwrap().with_retries(quick(2));
+        let answer = client.submit(submission(), None).await.unwrap();
+        assert_eq!(answer.run_id, "run_1");
+        let asked = going.to("/runs").len();
+        client.submit(submission(), None).await.unwrap();
+        assert_eq!(going.to("/runs").len(), asked, "who answered is asked again");
+    }
+    // A refusal is an answer: nobody else is asked for another one.
+    last.always("/runs", problem(400, "invalid_argument"));
+    let client = Client::new(&format!("{},{}", last.url(), last.url()), API_KEY).unwrap();
+    let before = last.to("/runs").len();
+    client.submit(submission(), None).await.unwrap_err();
+    assert_eq!(last.to("/runs").len(), before + 1);
+}

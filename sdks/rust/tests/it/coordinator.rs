@@ -124,8 +124,11 @@ impl Coordinator {
 
     /// A client whose repetitions are few and quick.
     pub(crate) fn client(&self) -> Client {
-        let address = self.address.lock().unwrap().unwrap();
-        Client::new(&format!("http://{address}"), API_KEY).unwrap().with_retries(quick(4))
+        Client::new(&self.url(), API_KEY).unwrap().with_retries(quick(4))
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address.lock().unwrap().unwrap())
     }
 
     /// Answers the next call to a path that ends so, after those already scripted.
