@@ -22,6 +22,7 @@ mod hints;
 mod opening;
 mod own;
 mod place;
+mod primary;
 mod reads;
 mod ready;
 mod rows;
@@ -46,6 +47,7 @@ use self::clock::StoreClock;
 pub use self::fellows::Fellow;
 use self::hints::Hints;
 pub use self::opening::Durability;
+use self::primary::Primary;
 use self::reads::Client;
 use self::session::{Endings, Purpose, Transaction};
 use self::trouble::Trouble;
@@ -117,6 +119,7 @@ pub(crate) struct Shared {
     readers: Pool,
     endings: Arc<Endings>,
     clock: StoreClock,
+    primary: Arc<Primary>,
     name: String,
     memory: Mutex<Memory>,
     hints: Hints,
@@ -172,8 +175,10 @@ impl Shared {
         F: Future<Output = Result<T, Trouble>> + Send,
         W: FnOnce(Client) -> F + Send + 'static,
     {
+        primary::settle(self).await.map_err(CommitFailure::RolledBack)?;
         let (pool, endings) = (self.pool.clone(), self.endings.clone());
-        let transaction = Transaction::new(&self.runtime, pool, endings, Purpose::Write);
+        let purpose = Purpose::Write(self.primary.clone());
+        let transaction = Transaction::new(&self.runtime, pool, endings, purpose);
         let value = transaction.run(what, work).await.map_err(CommitFailure::RolledBack)?;
         match transaction.commit().await {
             Ok(Ok(())) => Ok(value),
@@ -216,7 +221,7 @@ impl PostgresStore {
     pub async fn open(url: &str, options: Options) -> Result<Self, Failure> {
         let parts = opening::open(url, &options).await?;
         let opened = Opened {
-            epoch: parts.header.epoch,
+            epoch: parts.primary.epoch(),
             last_commit_at: parts.header.last_commit_at,
             writers: WRITERS_MAX,
         };
@@ -228,6 +233,7 @@ impl PostgresStore {
             readers: parts.readers,
             endings: Arc::new(Endings::default()),
             clock,
+            primary: Arc::new(parts.primary),
             name: options.name,
             memory: Mutex::new(Memory::default()),
             hints,
@@ -277,6 +283,10 @@ impl Store for PostgresStore {
 
     fn opened(&self) -> Opened {
         self.opened
+    }
+
+    fn epoch(&self) -> u32 {
+        self.shared.primary.epoch()
     }
 
     async fn stirred(&self) {

@@ -36,6 +36,12 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// What was found when the store was opened.
     fn opened(&self) -> Opened;
 
+    /// Which life of the store a batch belongs to, asked once the batch has read its clock. It grows while the
+    /// store is open where a failover may have lost something that somebody was told of.
+    fn epoch(&self) -> u32 {
+        self.opened().epoch
+    }
+
     /// Resolves when somebody else may have changed something, or when it is time to look whether
     /// anybody has. A hint: nothing is lost by missing it but time. Never, where nobody else can write.
     fn stirred(&self) -> impl Future<Output = ()> + Send {

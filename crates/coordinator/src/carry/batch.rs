@@ -73,7 +73,8 @@ pub(super) enum Patience {
 /// What holds for one batch.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
-    pub(super) epoch: u32,
+    /// Which life of the store it is, once the clock was read.
+    pub(super) epoch: &'a (dyn Fn() -> u32 + Send + Sync),
     pub(super) extras: Extras,
     pub(super) patience: Patience,
     /// Beyond this instant leases must first get back the time nobody was listening.
@@ -99,7 +100,7 @@ pub(super) async fn carry<B: Batch>(
     if hears_until.is_some_and(|until| now > until) {
         return Err(Aborted::Deaf);
     }
-    let at = Moment { now, epoch };
+    let at = Moment { now, epoch: epoch() };
     let answers = guarded(|| decide_items(&mut work, ids, items, at, allowances))?;
     faultpoint::point!("batch.decided");
     let mut carried = Carried {

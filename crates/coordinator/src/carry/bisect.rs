@@ -192,12 +192,13 @@ impl<S: Store> Carrier<S> {
             || self.hearing.wants_pulse(self.writer.shortest_lease(), self.store.now());
         let extras = if extras { Extras::SweepAndGrant { pulse } } else { Extras::None };
         let hears_until = self.hearing.hears_until(self.writer.shortest_lease());
-        let epoch = self.store.opened().epoch;
+        let store = self.store.clone();
+        let epoch = || store.epoch();
         let begun = tokio::time::Instant::now();
         let batch = self.writer.begin().await?;
         let ids = &mut self.ids;
         let (allowances, keeps_facts) = (&self.allowances, self.telling.is_some());
-        let terms = Terms { epoch, extras, patience, hears_until, allowances, keeps_facts };
+        let terms = Terms { epoch: &epoch, extras, patience, hears_until, allowances, keeps_facts };
         let mut carried = batch::carry(batch, ids, items, &self.polls, terms).await?;
         self.allowances.settle(std::mem::take(&mut carried.moved));
         if carried.is_written {

@@ -120,9 +120,9 @@ impl<S: Store> Carrier<S> {
     /// Extends every lease that was alive at `since` by the time since then, in one commit: a crash
     /// in between must not leave some extended and the rest forgotten.
     pub(super) async fn give_back(&mut self, since: Time) -> Result<(), Failure> {
-        let epoch = self.store.opened().epoch;
         let mut batch = self.writer.begin().await?;
         let now = batch.now().await?;
+        let epoch = self.store.epoch();
         faultpoint::point!("recover.deciding");
         let request = Request::Extend(Extend { deaf_since: since, gap: now.since(since) });
         let mut after = None;

@@ -48,7 +48,7 @@ impl<'w> PostgresBatch<'w> {
             &shared.runtime,
             shared.pool.clone(),
             shared.endings.clone(),
-            Purpose::Write,
+            Purpose::Write(shared.primary.clone()),
         );
         Self {
             writer,

@@ -53,7 +53,7 @@ pub(super) async fn commit(batch: &mut PostgresBatch<'_>) -> Result<(), CommitFa
     let transaction = batch.transaction.take().expect("a batch commits once");
     let shared = batch.writer.shared.clone();
     match transaction.commit().await {
-        Ok(Ok(())) => {}
+        Ok(Ok(())) => shared.primary.tells(marker),
         Ok(Err(trouble)) if trouble.is_answered() => {
             return Err(CommitFailure::RolledBack(trouble.while_doing("committing a batch")));
         }
@@ -190,7 +190,10 @@ async fn look_up(shared: Arc<Shared>, marker: Marker, lost: Trouble) -> Result<(
     for _ in 0..LOOKS_MAX {
         let look = move |client: Client| async move { is_committed(&client, marker).await };
         match shared.in_own_transaction("looking up a batch", look).await {
-            Ok(true) => return Ok(()),
+            Ok(true) => {
+                shared.primary.tells(marker);
+                return Ok(());
+            }
             Ok(false) => {
                 let what = "the connection was lost and the batch was not committed";
                 let kind = FailureKind::Conflict(TaskId::from_u128(0));

@@ -14,7 +14,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 use verdict::{Name, Scope};
 
-use super::{Shared, fellows};
+use super::{Shared, fellows, primary};
 
 const CHANNEL: &str = "tenure";
 
@@ -103,6 +103,7 @@ async fn converse(
                     let Some(shared) = shared.upgrade() else { return Ok(()) };
                     let committers = shared.committers().clone();
                     fellows::say_present(&client, &committers, shared.clock.now()).await?;
+                    primary::note_waiting(&client).await?;
                 }
             }
         }

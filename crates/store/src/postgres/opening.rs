@@ -10,6 +10,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, NoTls};
 use verdict::Time;
 
+use super::primary::Primary;
 use super::rows::Columns;
 use super::trouble::{self, Trouble};
 use super::{Missing, Options, scopes};
@@ -25,7 +26,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const MIGRATION_TRIES: usize = 5;
 
 /// In order; a step that was released is never edited.
-const MIGRATIONS: &[(&str, &str)] = &[("tasks", include_str!("migrations/V1__tasks.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("tasks", include_str!("migrations/V1__tasks.sql")),
+    ("coordinators", include_str!("migrations/V2__coordinators.sql")),
+];
 
 /// Sixteen random bytes, drawn by the database: nothing in this process is random.
 pub(super) const RANDOM_ID: &str = "decode(replace(gen_random_uuid()::text, '-', ''), 'hex')";
@@ -35,11 +39,11 @@ pub(super) struct Parts {
     pub(super) pool: Pool,
     pub(super) readers: Pool,
     pub(super) header: Header,
+    pub(super) primary: Primary,
     pub(super) durability: Durability,
 }
 
 pub(super) struct Header {
-    pub(super) epoch: u32,
     pub(super) last_commit_at: Option<Time>,
     /// The database's clock.
     pub(super) clock: Time,
@@ -101,7 +105,10 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure>
         header(client).await.map_err(|trouble| trouble.while_doing("reading the header"))?;
     let durability =
         durability(client).await.map_err(|trouble| trouble.while_doing("reading the settings"))?;
-    Ok(Parts { config, pool, readers, header, durability })
+    let primary = Primary::meet(client, options.missing, header.clock);
+    let primary =
+        primary.await.map_err(|trouble| trouble.while_doing("finding out which server this is"))?;
+    Ok(Parts { config, pool, readers, header, primary, durability })
 }
 
 /// One connection beside the pools, for what happens once.
@@ -311,16 +318,15 @@ async fn check_scopes(client: &mut Client) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// The epoch, the last commit of any committer, and the clock.
+/// The last commit of any committer, and the clock.
 async fn header(client: &Client) -> Result<Header, Trouble> {
-    let sql = "SELECT m.epoch, (SELECT max(last.at) FROM tenure.committers c CROSS JOIN LATERAL \
+    let sql = "SELECT (SELECT max(last.at) FROM tenure.committers c CROSS JOIN LATERAL \
             (SELECT b.at FROM tenure.batches b WHERE b.committer = c.committer AND b.at >= 0 \
              ORDER BY b.n DESC LIMIT 1) last), \
-        floor(extract(epoch FROM clock_timestamp()) * 1000)::int8, gen_random_uuid()::text FROM tenure.meta m";
+        floor(extract(epoch FROM clock_timestamp()) * 1000)::int8, gen_random_uuid()::text";
     let rows = client.query_typed(sql, &[]).await?;
     let mut columns = Columns::of(&rows[0]);
     Ok(Header {
-        epoch: columns.count()?,
         last_commit_at: columns.optional_time()?,
         clock: columns.time()?,
         instance: columns.take()?,

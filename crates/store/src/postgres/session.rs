@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use deadpool_postgres::{Object, Pool};
 use tokio::sync::{mpsc, oneshot};
 
+use super::primary::Primary;
 use super::trouble::{self, Trouble};
 use crate::failure::{Failure, FailureKind};
 
@@ -33,9 +34,10 @@ const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
     SET LOCAL statement_timeout = '60s'; \
     SET LOCAL idle_in_transaction_session_timeout = '60s'";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) enum Purpose {
-    Write,
+    /// On the server that is known; whoever meets another one commits nothing.
+    Write(Arc<Primary>),
     Read,
 }
 
@@ -171,17 +173,26 @@ async fn live(pool: Pool, mut inbox: mpsc::Receiver<Step>, purpose: Purpose) {
             return;
         }
     };
-    let begin = match purpose {
-        Purpose::Write => BEGIN,
-        Purpose::Read => BEGIN_READING,
+    let begin = async {
+        match &purpose {
+            Purpose::Read => client.batch_execute(BEGIN_READING).await.map(|()| true),
+            Purpose::Write(primary) => {
+                let answer = client.simple_query(&primary.ask_after(BEGIN)).await?;
+                Ok(primary.is_same(&answer))
+            }
+        }
     };
     // Sent together: the connection keeps their order, and nothing runs outside a transaction, because
     // a failed BEGIN means a connection that runs nothing any more.
-    let (begun, mut flow) =
-        futures_util::join!(client.batch_execute(begin), first(Ok(client.clone())));
-    if let Err(error) = begun {
-        tracing::warn!(%error, "a transaction could not be begun");
-        flow = Flow::Failed;
+    let (begun, mut flow) = futures_util::join!(begin, first(Ok(client.clone())));
+    match begun {
+        Ok(true) => {}
+        // Whatever the first step said, nothing of it is ever committed.
+        Ok(false) => flow = Flow::Failed,
+        Err::<_, tokio_postgres::Error>(error) => {
+            tracing::warn!(%error, "a transaction could not be begun");
+            flow = Flow::Failed;
+        }
     }
     while flow == Flow::On
         && let Some(step) = inbox.recv().await

@@ -9,7 +9,7 @@ use super::batch::PostgresBatch;
 use super::commit::Marker;
 use super::reads::{self, Client};
 use super::scopes;
-use super::{Shared, administration, fellows};
+use super::{Shared, administration, fellows, primary};
 use crate::administration::Administration;
 use crate::failure::{CommitFailure, Failure};
 use crate::seam::Writer;
@@ -57,6 +57,7 @@ impl Writer for PostgresWriter {
 
     async fn begin(&mut self) -> Result<PostgresBatch<'_>, Failure> {
         self.shared.endings.wait().await;
+        primary::settle(&self.shared).await?;
         let number = self.shared.number_batch();
         Ok(PostgresBatch::new(self, number))
     }
@@ -86,6 +87,7 @@ impl Drop for PostgresWriter {
     fn drop(&mut self) {
         self.shared.writers.fetch_sub(1, Ordering::SeqCst);
         self.shared.committers().retain(|committer| *committer != self.committer);
+        self.shared.primary.forget(&self.committer);
         fellows::leave(&self.shared, self.committer);
     }
 }

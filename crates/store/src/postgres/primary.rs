@@ -1,0 +1,315 @@
+//! Which server answers: noticing that another one has taken over, and whether it has all that was promised.
+//!
+//! A standby that takes over begins a new timeline, and so does a database that was restored to an earlier
+//! time. Every transaction reads the timeline as it begins; one that meets another than it knows can never
+//! commit. Before the next one the change is settled, by whoever notices first, in one row that all share:
+//!
+//! - If commits waited for a standby, and what this coordinator was told last is there, nothing was lost: what
+//!   a standby has is a beginning of what its primary had. Leases go on.
+//! - Else commits may be lost that workers were told of, leases among them. The epoch is raised: no fence is ever
+//!   given twice, and every lease and token from before is void.
+//!
+//! A coordinator that later misses what it was told testifies against an accepted change, and raises the epoch
+//! then. An engine that knows no timelines is taken at its word.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, SimpleQueryMessage};
+use verdict::Time;
+
+use super::commit::Marker;
+use super::rows::Columns;
+use super::trouble::{self, Trouble};
+use super::{Missing, Shared};
+use crate::epoch;
+use crate::failure::{Failure, FailureKind};
+
+/// Reads the timeline of the server's log: the first eight digits of the file it is writing.
+const TIMELINE: &str = "SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)";
+
+/// What names a server and its timeline, and whether its commits wait for a standby.
+const IDENTITY: &str = "SELECT (SELECT system_identifier FROM pg_control_system())::text, \
+    left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), \
+    current_setting('synchronous_standby_names') <> '' \
+        AND current_setting('synchronous_commit') NOT IN ('off', 'local')";
+
+/// A server, as long as it is the same one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    system: String,
+    timeline: String,
+}
+
+impl Identity {
+    fn written(&self) -> String {
+        format!("{}/{}", self.system, self.timeline)
+    }
+}
+
+/// Whose commits go on, and in which life of the store.
+pub(super) struct Primary {
+    /// `None` where the engine knows no timelines.
+    known: Option<Mutex<Identity>>,
+    epoch: AtomicU32,
+    /// Another timeline was met, and is not settled yet.
+    is_disturbed: AtomicBool,
+    /// The last batch of each writer that was acknowledged.
+    told: Mutex<HashMap<[u8; 16], i64>>,
+}
+
+impl Primary {
+    /// Meets the server at the opening. Whoever only looks settles nothing.
+    pub(super) async fn meet(
+        client: &mut Client,
+        missing: Missing,
+        now: Time,
+    ) -> Result<Self, Trouble> {
+        let found = identity(client).await?;
+        let epoch = match &found {
+            Some(found) if missing == Missing::Create => {
+                settle_with(client, found, &HashMap::new(), now).await?
+            }
+            _ => stored_epoch(client).await?,
+        };
+        Ok(Self {
+            known: found.map(|found| Mutex::new(found.identity)),
+            epoch: AtomicU32::new(epoch),
+            is_disturbed: AtomicBool::new(false),
+            told: Mutex::default(),
+        })
+    }
+
+    pub(super) fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
+    /// What a transaction asks as it begins, behind its settings.
+    pub(super) fn ask_after(&self, begin: &str) -> String {
+        if self.known.is_some() { format!("{begin}; {TIMELINE}") } else { begin.to_owned() }
+    }
+
+    /// Whether the answer is the timeline that is known. If not, the transaction must not go on.
+    pub(super) fn is_same(&self, answer: &[SimpleQueryMessage]) -> bool {
+        let Some(known) = &self.known else { return true };
+        let met = answer.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        let is_same = met == Some(lock(known).timeline.as_str());
+        if !is_same {
+            tracing::warn!(?met, "another server answers, or the same one after a restore");
+            self.is_disturbed.store(true, Ordering::SeqCst);
+        }
+        is_same
+    }
+
+    /// The caller of this batch is about to be told that it is durable.
+    pub(super) fn tells(&self, marker: Marker) {
+        lock(&self.told).insert(marker.committer, marker.n);
+    }
+
+    /// A writer is gone, and with it what it could testify.
+    pub(super) fn forget(&self, committer: &[u8; 16]) {
+        lock(&self.told).remove(committer);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("nothing panics with it in hand")
+}
+
+/// Before a transaction begins: settles who serves now, if that has changed.
+pub(super) async fn settle(shared: &Shared) -> Result<(), Failure> {
+    let primary = &shared.primary;
+    let Some(known) =
+        primary.known.as_ref().filter(|_| primary.is_disturbed.load(Ordering::SeqCst))
+    else {
+        return Ok(());
+    };
+    let doing = |trouble: Trouble| trouble.while_doing("finding out which server took over");
+    let mut client = shared.pool.get().await.map_err(trouble::no_connection)?;
+    let found = identity(&client).await.map_err(doing)?;
+    let gone = || Failure::new(FailureKind::Unavailable, "the server knows no timelines any more");
+    let found = found.ok_or_else(gone)?;
+    let told = lock(&primary.told).clone();
+    let now = shared.clock.now();
+    let epoch = settle_with(&mut client, &found, &told, now).await.map_err(doing)?;
+    let before = primary.epoch.swap(epoch, Ordering::SeqCst);
+    tracing::warn!(server = found.identity.written(), before, epoch, "another server took over");
+    // What was believed of the tables may be of commits that are gone.
+    shared.memory().candidates.forget_all();
+    *lock(known) = found.identity;
+    primary.is_disturbed.store(false, Ordering::SeqCst);
+    Ok(())
+}
+
+struct Found {
+    identity: Identity,
+    /// Whether a commit waits for a standby.
+    waits: bool,
+}
+
+/// `None` where the engine has no such functions.
+async fn identity(client: &Client) -> Result<Option<Found>, Trouble> {
+    let rows = match client.query_typed(IDENTITY, &[]).await {
+        Ok(rows) => rows,
+        Err(error) if is_unknown(&error) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut columns = Columns::of(&rows[0]);
+    let identity = Identity { system: columns.take()?, timeline: columns.take()? };
+    Ok(Some(Found { identity, waits: columns.take()? }))
+}
+
+fn is_unknown(error: &tokio_postgres::Error) -> bool {
+    let unknown = [
+        SqlState::UNDEFINED_FUNCTION,
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_OBJECT,
+        SqlState::FEATURE_NOT_SUPPORTED,
+        SqlState::INSUFFICIENT_PRIVILEGE,
+    ];
+    error.code().is_some_and(|code| unknown.contains(code))
+}
+
+async fn stored_epoch(client: &Client) -> Result<u32, Trouble> {
+    let rows = client.query_typed("SELECT epoch FROM tenure.meta", &[]).await?;
+    Ok(Columns::of(&rows[0]).count()?)
+}
+
+/// What the store remembers of its servers.
+struct Remembered {
+    epoch: u32,
+    server: Option<String>,
+    waits: bool,
+    /// For which server the epoch was raised.
+    raised_for: Option<String>,
+}
+
+/// Under the lock of the row that everybody shares, so that one change is settled once.
+async fn settle_with(
+    client: &mut Client,
+    found: &Found,
+    told: &HashMap<[u8; 16], i64>,
+    now: Time,
+) -> Result<u32, Trouble> {
+    let transaction = client.transaction().await?;
+    transaction.batch_execute("SET LOCAL ROLE tenure_rows; SET LOCAL lock_timeout = '5s'").await?;
+    let sql = "SELECT epoch, server, waits, raised_for FROM tenure.meta FOR UPDATE";
+    let rows = transaction.query_typed(sql, &[]).await?;
+    let mut columns = Columns::of(&rows[0]);
+    let remembered = Remembered {
+        epoch: columns.count()?,
+        server: columns.take()?,
+        waits: columns.take()?,
+        raised_for: columns.take()?,
+    };
+    let testimony = testimony(&transaction, told).await?;
+    let server = found.identity.written();
+    let raises = is_doubtful(&remembered, &server, testimony);
+    let epoch = if raises { epoch::above(&[remembered.epoch], now)? } else { remembered.epoch };
+    let stored = i32::try_from(epoch).unwrap_or(i32::MAX);
+    let raised_for = raises.then_some(server.as_str());
+    let update = "UPDATE tenure.meta SET epoch = $1, server = $2, waits = $3, \
+        raised_for = coalesce($4, raised_for)";
+    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&stored, Type::INT4),
+        (&server, Type::TEXT),
+        (&found.waits, Type::BOOL),
+        (&raised_for, Type::TEXT),
+    ];
+    transaction.execute_typed(update, &parameters).await?;
+    transaction.commit().await?;
+    Ok(epoch)
+}
+
+/// What this coordinator can say about what it was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Testimony {
+    /// It was told nothing that it could look for.
+    None,
+    AllThere,
+    Missing,
+}
+
+async fn testimony(
+    client: &tokio_postgres::Transaction<'_>,
+    told: &HashMap<[u8; 16], i64>,
+) -> Result<Testimony, Trouble> {
+    if told.is_empty() {
+        return Ok(Testimony::None);
+    }
+    let committers: Vec<&[u8]> = told.keys().map(|id| &id[..]).collect();
+    let numbers: Vec<i64> = told.values().copied().collect();
+    let sql = "SELECT count(*) FROM unnest($1::bytea[], $2::int8[]) AS told(committer, n) \
+        JOIN tenure.batches b ON b.committer = told.committer AND b.n = told.n AND b.at >= 0";
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&committers, Type::BYTEA_ARRAY), (&numbers, Type::INT8_ARRAY)];
+    let rows = client.query_typed(sql, &parameters).await?;
+    let there: i64 = Columns::of(&rows[0]).take()?;
+    Ok(if there == told.len() as i64 { Testimony::AllThere } else { Testimony::Missing })
+}
+
+/// Whether leases from before could have been promised to others.
+fn is_doubtful(remembered: &Remembered, server: &str, testimony: Testimony) -> bool {
+    let Some(before) = remembered.server.as_deref() else { return false };
+    if before == server {
+        let is_raised = remembered.raised_for.as_deref() == Some(server);
+        return testimony == Testimony::Missing && !is_raised;
+    }
+    !(remembered.waits && testimony == Testimony::AllThere)
+}
+
+/// Keeps in mind whether commits wait for a standby, which an operator may change at any time.
+pub(super) async fn note_waiting(client: &Client) -> Result<(), tokio_postgres::Error> {
+    let found = match client.query_typed(IDENTITY, &[]).await {
+        Err(error) if is_unknown(&error) => return Ok(()),
+        other => other?,
+    };
+    let waits: bool = found[0].try_get(2)?;
+    let server = format!("{}/{}", found[0].try_get::<_, &str>(0)?, found[0].try_get::<_, &str>(1)?);
+    // Only for the server that is settled: a new one is judged by what was known of the old one.
+    let update = "UPDATE tenure.meta SET waits = $1 WHERE waits <> $1 AND server = $2";
+    client.execute_typed(update, &[(&waits, Type::BOOL), (&server, Type::TEXT)]).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remembered(server: Option<&str>, waits: bool) -> Remembered {
+        let server = server.map(str::to_owned);
+        Remembered { epoch: 1, server, waits, raised_for: None }
+    }
+
+    #[test]
+    fn a_new_server_is_believed_only_with_a_standby_and_a_witness() {
+        // A2, S3-24: what is not proven lossless raises the epoch.
+        for (waits, testimony, expected) in [
+            (true, Testimony::AllThere, false),
+            (true, Testimony::None, true),
+            (true, Testimony::Missing, true),
+            (false, Testimony::AllThere, true),
+            (false, Testimony::None, true),
+        ] {
+            let before = remembered(Some("1/a"), waits);
+            assert_eq!(is_doubtful(&before, "1/b", testimony), expected, "{waits} {testimony:?}");
+        }
+    }
+
+    #[test]
+    fn a_known_server_is_doubted_once_by_whoever_misses_something() {
+        let mut before = remembered(Some("1/b"), true);
+        assert!(!is_doubtful(&before, "1/b", Testimony::AllThere));
+        assert!(!is_doubtful(&before, "1/b", Testimony::None));
+        assert!(is_doubtful(&before, "1/b", Testimony::Missing));
+        before.raised_for = Some("1/b".to_owned());
+        assert!(!is_doubtful(&before, "1/b", Testimony::Missing));
+        assert!(!is_doubtful(&remembered(None, false), "1/b", Testimony::None));
+    }
+}
