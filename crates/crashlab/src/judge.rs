@@ -13,6 +13,7 @@ use tenure::Client;
 use wire::answers::{HistoryEntry, Run};
 use wire::requests::{HistoryQuery, ListRuns};
 
+use crate::load::QUEUE;
 use crate::recorded::{Recorded, bare, state};
 
 const COORDINATOR: &str = "coordinator";
@@ -20,7 +21,9 @@ const PAGE: u32 = 200;
 
 /// Reads every run with all that is known of it, through HTTP like everybody else.
 pub(crate) async fn write_down(reader: &Recorded) -> Result<usize> {
-    let runs = all_runs(&reader.client).await?;
+    let all = all_runs(&reader.client).await?;
+    // Whoever works in another queue keeps no history.
+    let runs: Vec<&Run> = all.iter().filter(|run| run.queue == QUEUE).collect();
     for run in &runs {
         write_run(reader, run).await.with_context(|| format!("read {}", run.run_id))?;
     }
@@ -38,7 +41,7 @@ pub(crate) async fn write_down(reader: &Recorded) -> Result<usize> {
         counted: None,
     }));
     reader.note(What::Settled(Settled {}));
-    Ok(runs.len())
+    Ok(all.len())
 }
 
 pub(crate) async fn all_runs(client: &Client) -> Result<Vec<Run>> {

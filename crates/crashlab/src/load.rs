@@ -40,7 +40,8 @@ const FAIL: &str = r#"{"worker":"fails once"}"#;
 
 #[derive(Clone)]
 pub(crate) struct Load {
-    client: Client,
+    /// Who is who's: each asks its own, so that several coordinators are asked at once.
+    clients: Arc<[Client]>,
     pub(crate) history: Arc<Recorder>,
     room: Arc<Semaphore>,
     /// No more new runs.
@@ -56,7 +57,7 @@ pub(crate) struct Load {
 impl Load {
     pub(crate) fn new(client: Client, seed: u64) -> Load {
         Load {
-            client,
+            clients: Arc::new([client]),
             history: Arc::new(Recorder::default()),
             room: Arc::new(Semaphore::new(UNFINISHED_MAX)),
             enough: CancellationToken::new(),
@@ -67,6 +68,18 @@ impl Load {
         }
     }
 
+    /// The same through several clients.
+    pub(crate) fn through(mut self, clients: Vec<Client>) -> Load {
+        self.clients = clients.into();
+        self
+    }
+
+    /// As much room as at the beginning: what was lost gives none back.
+    pub(crate) fn make_room(&self) {
+        let missing = UNFINISHED_MAX.saturating_sub(self.room.available_permits());
+        self.room.add_permits(missing);
+    }
+
     /// The same with runs that take so much room each.
     pub(crate) fn with_bytes(mut self, padding: usize) -> Load {
         self.padding = padding;
@@ -74,7 +87,9 @@ impl Load {
     }
 
     pub(crate) fn as_who(&self, who: &str) -> Recorded {
-        Recorded::new(self.client.clone(), self.history.clone(), who)
+        let number = who.bytes().fold(0_usize, |sum, byte| sum.wrapping_add(usize::from(byte)));
+        let client = self.clients[number % self.clients.len()].clone();
+        Recorded::new(client, self.history.clone(), who)
     }
 
     pub(crate) fn clients(&self, count: u64) -> JoinSet<()> {

@@ -6,12 +6,15 @@
 #![expect(clippy::print_stdout, reason = "a command-line program speaks to its user on stdout")]
 
 mod chance;
+mod cluster;
+mod fleet;
 mod ground;
 mod judge;
 mod load;
 mod recorded;
 mod scenarios;
 mod site;
+mod unworried;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,6 +36,9 @@ struct Arguments {
     /// Only the experiments whose names begin with this
     #[arg(long)]
     only: Option<String>,
+    /// Instead: how often the database of several coordinators fails over, with a synchronous standby
+    #[arg(long)]
+    failovers: Option<usize>,
     /// Repeats a run's choices, though not the machine's timing
     #[arg(long)]
     seed: Option<u64>,
@@ -69,6 +75,13 @@ fn run(arguments: Arguments) -> Result<()> {
         keep: arguments.keep,
         seed,
     };
+    if let Some(times) = arguments.failovers {
+        return runtime.block_on(scenarios::failover::all(
+            &wishes,
+            times,
+            arguments.only.as_deref(),
+        ));
+    }
     let mut total = Tally::default();
     for (name, scenario) in SCENARIOS {
         if arguments.only.as_ref().is_some_and(|only| !name.starts_with(only.as_str())) {

@@ -1,6 +1,7 @@
 //! The experiments. Each starts a place of its own, breaks it, and has its history judged.
 
 mod commands;
+pub(crate) mod failover;
 mod outages;
 mod points;
 mod starved;

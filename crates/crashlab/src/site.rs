@@ -94,7 +94,12 @@ impl Site {
     /// Starts a server, and returns when it says that it is ready or when it is dead.
     pub(crate) fn start(&self, blow: Option<&str>) -> Result<Server> {
         let store = format!("sqlite:{}", self.store().display());
-        let arguments = ["serve", "--json", "--listen", &self.listen, "--store", &store];
+        self.start_on(&self.listen, &store, blow)
+    }
+
+    /// The same at another address, on another store.
+    pub(crate) fn start_on(&self, listen: &str, store: &str, blow: Option<&str>) -> Result<Server> {
+        let arguments = ["serve", "--json", "--listen", listen, "--store", store];
         let mut command = self.tenure(&arguments, blow);
         let log = fs::File::options().create(true).append(true).open(self.log())?;
         let mut child =
@@ -127,9 +132,14 @@ impl Site {
 
     /// The number of tasks in a store that is whole.
     pub(crate) fn verify_file(&self, path: &Path) -> Result<u64> {
-        let store = format!("sqlite:{}", path.display());
+        self.verify_store(&format!("sqlite:{}", path.display()))
+    }
+
+    /// The same, wherever it lies.
+    pub(crate) fn verify_store(&self, store: &str) -> Result<u64> {
         let mut command = Command::new(&self.binary);
-        command.args(["verify", "--json", "--store", &store]).env("RUST_LOG", "error");
+        command.args(["verify", "--json", "--store", store]).env("RUST_LOG", "error");
+        command.env("HOME", self.folder.path());
         command.env_remove("TENURE_LAB").stdin(Stdio::null());
         let ran = command.output()?;
         let said = String::from_utf8_lossy(&ran.stdout).into_owned();
@@ -211,13 +221,13 @@ impl Drop for Server {
 }
 
 /// Between two looks at something that nobody announces.
-fn pause() {
+pub(crate) fn pause() {
     let (tell, told) = std::sync::mpsc::channel::<()>();
     let _ = told.recv_timeout(LOOK);
     drop(tell);
 }
 
-fn free_address(chance: &mut Chance) -> String {
+pub(crate) fn free_address(chance: &mut Chance) -> String {
     loop {
         let address = format!("127.0.0.1:{}", FIRST_PORT + chance.below(PORTS));
         if TcpListener::bind(&address).is_ok() {

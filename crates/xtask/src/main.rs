@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a command-line program speaks to its user on stdout")]
 
 mod contract;
+mod failover;
 mod finding;
 mod fuzz;
 mod generated;
@@ -27,6 +28,7 @@ usage: cargo xtask <command>
 
   test      set up what the tests need, then fmt, clippy, tidy, build, doc tests, all tests
   crash     kill, stop and starve a real server under load and judge what it leaves; --kills N, --long
+  failover  let the database of three coordinators fail over under load; --times N
   museum    play the bugs that other systems shipped; somebody must notice each
   tidy      rules of the tree that no compiler checks; each finding says what to do
   openapi   write protocol/openapi.json from the types of crates/wire
@@ -56,6 +58,7 @@ fn run(arguments: &[String]) -> Result<()> {
             let (kills, rest) = lab::crash::wanted(rest)?;
             lab::crash::run(&root, &lab::Build::make(&root)?, kills, &rest)
         }
+        ["failover", more @ ..] => failover::run(&root, more),
         ["museum"] => lab::museum::run(&root, &lab::Build::make(&root)?),
         ["tidy"] => tidy::run(&root),
         ["model", more @ ..] => steps::model(&root, more),

@@ -53,7 +53,7 @@ fn heading(title: &str) {
     println!("\n== {title}");
 }
 
-fn cargo(root: &Path, title: &str, arguments: &[&str]) -> Result<()> {
+pub(crate) fn cargo(root: &Path, title: &str, arguments: &[&str]) -> Result<()> {
     heading(&format!("{title}: cargo {}", arguments.join(" ")));
     run_cargo(root, title, arguments)
 }

@@ -1,0 +1,192 @@
+//! Several coordinators over one database, under load, until it is enough; then everything must end and be there.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use historyck::event::{DOWN, Fault, Phase, What};
+use rustix::process::Signal;
+use tenure::{Client, Retries};
+use tokio::task::JoinSet;
+use wire::State;
+use wire::requests::ListRuns;
+
+use crate::chance::Chance;
+use crate::judge;
+use crate::load::{Load, QUEUE};
+use crate::scenarios::{PATIENCE, Tally};
+use crate::site::{self, Server, Site};
+
+const CLIENTS: u64 = 4;
+const WORKERS: u64 = 6;
+const NEMESIS: &str = "nemesis";
+/// Between two looks whether everything has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(crate) struct Fleet {
+    site: Site,
+    store: String,
+    listens: Vec<String>,
+    servers: Vec<Option<Server>>,
+    pub(crate) api_key: String,
+    pub(crate) load: Load,
+    actors: Vec<JoinSet<()>>,
+    keep: PathBuf,
+    pub(crate) tally: Tally,
+}
+
+impl Fleet {
+    /// So many coordinators of the store.
+    pub(crate) fn start(
+        binary: &std::path::Path,
+        keep: PathBuf,
+        store: String,
+        size: usize,
+        seed: u64,
+    ) -> Result<Fleet> {
+        let mut chance = Chance::new(seed);
+        let site = Site::new(binary, None, &mut chance)?;
+        let listens: Vec<String> = (0..size).map(|_| site::free_address(&mut chance)).collect();
+        let mut servers = Vec::new();
+        for listen in &listens {
+            servers.push(Some(site.start_on(listen, &store, None)?.expect_ready(&site)?));
+        }
+        let api_key = servers[0].as_ref().context("the first has started")?.api_key()?;
+        let clients: Result<Vec<Client>> =
+            (0..WORKERS).map(|_| client(&listens, &api_key)).collect();
+        let load = Load::new(client(&listens, &api_key)?, seed).through(clients?);
+        let (actors, tally) = (Vec::new(), Tally::default());
+        Ok(Fleet { site, store, listens, servers, api_key, load, actors, keep, tally })
+    }
+
+    /// Where all of them are, for clients that know several.
+    pub(crate) fn urls(&self) -> String {
+        urls(&self.listens)
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.servers.len()
+    }
+
+    pub(crate) fn rage(&mut self) {
+        self.actors = vec![self.load.clients(CLIENTS), self.load.workers(WORKERS)];
+    }
+
+    /// Waits until so much more has happened.
+    pub(crate) async fn further(&self, events: usize) -> Result<()> {
+        let enough = self.load.history.len() + events;
+        let happens = async {
+            while self.load.history.len() < enough {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, happens).await.context("nothing happens any more")
+    }
+
+    pub(crate) fn note(&self, fault: &str, phase: Phase, detail: &str) {
+        let fault = Fault { fault: fault.to_owned(), phase, detail: Some(detail.to_owned()) };
+        let noted = self.load.history.record(NEMESIS, What::Fault(fault));
+        noted.expect("a history is kept in memory");
+    }
+
+    pub(crate) fn kill(&mut self, number: usize) -> Result<()> {
+        let mut server = self.servers[number].take().context("it runs")?;
+        server.kill()?;
+        self.tally.kills += 1;
+        Ok(())
+    }
+
+    /// As an upgrade does it: told to stop, waited for.
+    pub(crate) fn stop(&mut self, number: usize) -> Result<()> {
+        let mut server = self.servers[number].take().context("it runs")?;
+        server.signal(Signal::TERM)?;
+        let ended = server.wait_for_death(PATIENCE)?.context("it drains in time")?;
+        ensure!(ended.success(), "a coordinator that was told to stop ended with {ended}");
+        Ok(())
+    }
+
+    pub(crate) fn rise(&mut self, number: usize) -> Result<()> {
+        let server = self.site.start_on(&self.listens[number], &self.store, None)?;
+        self.servers[number] = Some(server.expect_ready(&self.site)?);
+        Ok(())
+    }
+
+    /// Until a write is acknowledged, by whomever.
+    pub(crate) async fn until_work_flows(&self, key: &str) -> Result<()> {
+        let me = self.load.as_who("probe");
+        let accepted = self.load.insist(|| me.submit(self.load.plain_run(), key));
+        let accepted = tokio::time::timeout(PATIENCE, accepted).await;
+        accepted.context("no work flows after the failover")??;
+        Ok(())
+    }
+
+    /// No more faults: everything ends and is read. Returns how many runs there are.
+    pub(crate) async fn settle(&mut self) -> Result<usize> {
+        self.load.enough.cancel();
+        tokio::time::timeout(PATIENCE, self.until_all_have_ended())
+            .await
+            .context("G1: something that was accepted does not end")??;
+        self.load.come_back_late().await;
+        self.load.over.cancel();
+        for actors in &mut self.actors {
+            while actors.join_next().await.is_some() {}
+        }
+        let runs = judge::write_down(&self.load.as_who("reader")).await?;
+        self.tally.runs += runs;
+        self.tally.unanswered += judge::unanswered(&self.load.history);
+        Ok(runs)
+    }
+
+    /// The store is whole, and has these runs.
+    pub(crate) fn verify(&mut self, runs: usize) -> Result<()> {
+        let tasks = self.site.verify_store(&self.store)?;
+        self.tally.verified += 1;
+        ensure!(tasks as usize == runs, "{tasks} tasks are in the database, {runs} were listed");
+        Ok(())
+    }
+
+    /// Everything the history says must hold.
+    pub(crate) fn judge(&mut self, name: &str) -> Result<()> {
+        self.tally.events += judge::judge(name, &self.load.history, &self.keep)?;
+        Ok(())
+    }
+
+    async fn until_all_have_ended(&mut self) -> Result<()> {
+        let client = self.load.as_who("reader").client.with_retries(Retries::default());
+        while let Some(ended) = self.actors.first_mut().map(JoinSet::join_next) {
+            if ended.await.is_none() {
+                break;
+            }
+        }
+        for state in [State::Queued, State::Running, State::Retry, State::Queued, State::Running] {
+            let filter = ListRuns {
+                state: Some(state),
+                queue: Some(QUEUE.to_owned()),
+                ..ListRuns::default()
+            };
+            while !client.list(&filter).await?.runs.is_empty() {
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody can be heard from now on.
+    pub(crate) fn goes_dark(&self, how: &str) {
+        self.note(DOWN, Phase::Begin, how);
+    }
+
+    pub(crate) fn is_back(&self, how: &str) {
+        self.note(DOWN, Phase::End, how);
+    }
+}
+
+fn urls(listens: &[String]) -> String {
+    let urls: Vec<String> = listens.iter().map(|listen| format!("http://{listen}")).collect();
+    urls.join(",")
+}
+
+/// It never repeats a call by itself: the history wants to see every silence.
+fn client(listens: &[String], api_key: &str) -> Result<Client> {
+    Ok(Client::new(&urls(listens), api_key)?.with_retries(Retries::NONE))
+}

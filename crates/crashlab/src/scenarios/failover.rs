@@ -1,0 +1,215 @@
+//! The database of several coordinators fails over, under load.
+//!
+//! With a synchronous standby nothing that was acknowledged may be lost, and no lease either. With an
+//! asynchronous one the last acknowledgements are: they are counted and reported, and no fence may ever be
+//! given twice for it. Coordinators come, go and are killed meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use historyck::event::{Answer, Operation, What};
+use tokio::task::block_in_place;
+use tokio::time::Instant;
+use wire::State;
+
+use super::{PATIENCE, Tally, Wishes};
+use crate::cluster::{Cluster, Replication};
+use crate::fleet::Fleet;
+use crate::judge;
+use crate::recorded::bare;
+
+const COORDINATORS: usize = 3;
+/// Between two blows: so many calls and answers that every one of them is in the middle of something.
+const EVENTS_BETWEEN: usize = 240;
+/// Acknowledged while the standby is cut off, so that there is something to lose.
+const EVENTS_UNHEARD: usize = 200;
+/// One asynchronous failover for so many synchronous ones.
+const SYNCHRONOUS_PER_ASYNCHRONOUS: usize = 3;
+
+pub(crate) async fn all(wishes: &Wishes, times: usize, only: Option<&str>) -> Result<()> {
+    let is_wanted = |name: &str| only.is_none_or(|only| name.starts_with(only));
+    if is_wanted("synchronous") {
+        let tally =
+            with_a_synchronous_standby(wishes, times).await.context("synchronous failed")?;
+        println!("{:12} {tally}; nothing acknowledged was lost", "synchronous");
+    }
+    let cuts =
+        if is_wanted("asynchronous") { times.div_ceil(SYNCHRONOUS_PER_ASYNCHRONOUS) } else { 0 };
+    for _ in 0..cuts {
+        let lost = with_an_asynchronous_standby(wishes).await.context("asynchronous failed")?;
+        println!("{:12} {lost}", "asynchronous");
+    }
+    if is_wanted("rolling") {
+        let tally = while_coordinators_come_and_go(wishes).await.context("rolling failed")?;
+        println!("{:12} {tally}; no worker saw an error", "rolling");
+    }
+    Ok(())
+}
+
+fn fleet(wishes: &Wishes, cluster: &Cluster, size: usize, seed: u64) -> Result<Fleet> {
+    Fleet::start(&wishes.binary, wishes.keep.clone(), cluster.url(), size, wishes.seed ^ seed)
+}
+
+/// The primary dies, the standby takes over, work flows again.
+async fn fail_over(fleet: &mut Fleet, cluster: &mut Cluster, key: &str) -> Result<Duration> {
+    fleet.goes_dark("the primary");
+    let since = Instant::now();
+    block_in_place(|| {
+        cluster.kill_primary()?;
+        cluster.promote()
+    })?;
+    let promoted = since.elapsed();
+    fleet.until_work_flows(key).await?;
+    fleet.is_back("the standby");
+    let flows = since.elapsed();
+    println!(
+        "    {key}: promoted after {promoted:.2?}, the next write acknowledged after {flows:.2?}"
+    );
+    fleet.tally.kills += 1;
+    Ok(flows)
+}
+
+async fn with_a_synchronous_standby(wishes: &Wishes, times: usize) -> Result<Tally> {
+    let mut cluster = block_in_place(|| Cluster::start(Replication::Synchronous))?;
+    let mut fleet = block_in_place(|| fleet(wishes, &cluster, COORDINATORS, 0x51))?;
+    fleet.rage();
+    let mut longest = Duration::ZERO;
+    for n in 0..times {
+        fleet.further(EVENTS_BETWEEN).await?;
+        let flows = fail_over(&mut fleet, &mut cluster, &format!("failover-{n}")).await?;
+        longest = longest.max(flows);
+        block_in_place(|| {
+            cluster.follow()?;
+            cluster.until_noticed()
+        })?;
+    }
+    fleet.further(EVENTS_BETWEEN).await?;
+    let runs = fleet.settle().await?;
+    fleet.judge("failover")?;
+    ensure!(fences(&fleet).len() == 1, "C1: a lossless failover costs nobody a lease");
+    block_in_place(|| fleet.verify(runs))?;
+    println!("    the longest outage took {longest:.2?}");
+    Ok(fleet.tally.clone())
+}
+
+/// What a failover to a standby that had not heard everything took.
+struct Lost {
+    submitted: usize,
+    completed: usize,
+    acknowledged: usize,
+}
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Lost { submitted, completed, acknowledged } = self;
+        write!(
+            f,
+            "{submitted} submissions and {completed} results lost of {acknowledged} acknowledged \
+             writes, as was warned of at the start; no fence was given twice"
+        )
+    }
+}
+
+async fn with_an_asynchronous_standby(wishes: &Wishes) -> Result<Lost> {
+    let mut cluster = block_in_place(|| Cluster::start(Replication::Asynchronous))?;
+    let mut fleet = block_in_place(|| fleet(wishes, &cluster, COORDINATORS, 0xa5))?;
+    fleet.rage();
+    fleet.further(EVENTS_BETWEEN).await?;
+    block_in_place(|| cluster.cut())?;
+    fleet.further(EVENTS_UNHEARD).await?;
+    let before = fleet.load.history.len();
+    fail_over(&mut fleet, &mut cluster, "asynchronous").await?;
+    fleet.load.make_room();
+    fleet.further(EVENTS_BETWEEN).await?;
+    let runs = fleet.settle().await?;
+    block_in_place(|| fleet.verify(runs))?;
+    // A2: whoever holds a fence from before holds the smaller one.
+    ensure!(fences(&fleet).len() == 2, "A2: the epoch was raised once");
+    no_fence_is_given_twice(&fleet)?;
+    count_lost(&fleet, before).await
+}
+
+/// Every epoch that a fence was given in.
+fn fences(fleet: &Fleet) -> BTreeSet<u64> {
+    granted(fleet).map(|(_, fence, _)| fence >> 32).collect()
+}
+
+/// Task, fence and lease of every grant that a worker was told of.
+fn granted(fleet: &Fleet) -> impl Iterator<Item = (String, u64, Option<String>)> {
+    let returns = fleet.load.history.events().into_iter().filter_map(|event| match event.what {
+        What::Return(answer) => Some(answer.grants),
+        _ => None,
+    });
+    returns.flatten().filter_map(|grant| Some((grant.task, grant.fence?, grant.lease)))
+}
+
+fn no_fence_is_given_twice(fleet: &Fleet) -> Result<()> {
+    let mut given: BTreeMap<(String, u64), Option<String>> = BTreeMap::new();
+    for (task, fence, lease) in granted(fleet) {
+        let before = given.insert((task.clone(), fence), lease.clone());
+        ensure!(
+            before.is_none_or(|before| before == lease),
+            "A2: the fence {fence} of {task} was given twice"
+        );
+    }
+    Ok(())
+}
+
+/// Among the writes that were acknowledged before the failover: those the store does not know any more.
+async fn count_lost(fleet: &Fleet, before: usize) -> Result<Lost> {
+    let client = fleet.load.as_who("reader").client;
+    let runs = judge::all_runs(&client).await?;
+    let ended: BTreeMap<String, State> =
+        runs.iter().map(|run| (bare(&run.run_id), run.state)).collect();
+    let mut asked = BTreeMap::new();
+    let mut lost = Lost { submitted: 0, completed: 0, acknowledged: 0 };
+    for event in fleet.load.history.events().into_iter().take(before) {
+        match event.what {
+            What::Invoke(invoke) => {
+                asked.insert(invoke.call, (invoke.op, invoke.task));
+            }
+            What::Return(answer) if answer.answer == Answer::Ok => match asked.get(&answer.call) {
+                Some((Operation::Submit, _)) => {
+                    lost.acknowledged += 1;
+                    let task = answer.task.context("a submission names its task")?;
+                    lost.submitted += usize::from(!ended.contains_key(&task));
+                }
+                Some((Operation::Report, Some(task))) => {
+                    lost.acknowledged += 1;
+                    let is_there = ended.get(task).is_some_and(|state| state.is_terminal());
+                    lost.completed += usize::from(!is_there);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    Ok(lost)
+}
+
+/// Restarted one after the other, killed, taken away and brought back; workers of the SDK notice nothing.
+async fn while_coordinators_come_and_go(wishes: &Wishes) -> Result<Tally> {
+    let cluster = block_in_place(|| Cluster::start(Replication::Synchronous))?;
+    let mut fleet = block_in_place(|| fleet(wishes, &cluster, COORDINATORS, 0x70))?;
+    let worker = crate::unworried::Unworried::start(&fleet.urls(), &fleet.api_key)?;
+    fleet.rage();
+    for number in 0..fleet.size() {
+        fleet.further(EVENTS_BETWEEN).await?;
+        block_in_place(|| fleet.stop(number))?;
+        fleet.further(EVENTS_BETWEEN / 2).await?;
+        block_in_place(|| fleet.rise(number))?;
+        worker.works(PATIENCE).await?;
+    }
+    worker.end().await.context("a rolling restart was noticed by a worker")?;
+    for number in 0..fleet.size() {
+        fleet.further(EVENTS_BETWEEN).await?;
+        block_in_place(|| fleet.kill(number))?;
+        fleet.further(EVENTS_BETWEEN / 2).await?;
+        block_in_place(|| fleet.rise(number))?;
+    }
+    let runs = fleet.settle().await?;
+    fleet.judge("rolling")?;
+    block_in_place(|| fleet.verify(runs))?;
+    Ok(fleet.tally.clone())
+}
