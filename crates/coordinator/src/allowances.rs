@@ -25,8 +25,21 @@ struct Inner {
     limits: RwLock<HashMap<Name, Arc<TenantLimits>>>,
     /// No more entries than tenants with a rate.
     spent: Mutex<HashMap<Name, Spent>>,
+    /// When a tenant was last refused because of its rate. No more entries than tenants with a rate.
+    refused: Mutex<HashMap<Name, Time>>,
     /// No more entries than tenants with unfinished runs.
     unfinished: Mutex<HashMap<Name, u64>>,
+}
+
+/// A tenant's rate, and what is left of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RateStanding {
+    pub(crate) per_second: u32,
+    pub(crate) burst: u32,
+    pub(crate) left: u32,
+    /// Until the next request would be fair, where none is now.
+    pub(crate) wait: Option<Span>,
+    pub(crate) refused_at: Option<Time>,
 }
 
 /// How a batch changes the number of unfinished runs.
@@ -60,6 +73,7 @@ impl Allowances {
             self.inner.limits.write().expect("no code panics while it holds the limits");
         // What was spent under another rate says nothing about this one.
         self.spent().remove(&row.tenant);
+        self.refused().remove(&row.tenant);
         limits.insert(row.tenant.clone(), Arc::new(row));
         self.inner.any.store(true, Ordering::Release);
     }
@@ -86,8 +100,31 @@ impl Allowances {
         let Some(per_second) = limits.requests_per_second else { return Ok(()) };
         let mut spent = self.spent();
         let spent = spent.entry(tenant.clone()).or_default();
-        *spent = Rate::new(per_second, limits.burst).ask(*spent, now)?;
-        Ok(())
+        match Rate::new(per_second, limits.burst).ask(*spent, now) {
+            Ok(more) => {
+                *spent = more;
+                Ok(())
+            }
+            Err(wait) => {
+                self.refused().insert(tenant.clone(), now);
+                Err(wait)
+            }
+        }
+    }
+
+    /// How the tenant stands against its rate, if it has one.
+    pub(crate) fn rate(&self, tenant: &Name, now: Time) -> Option<RateStanding> {
+        let limits = self.get(tenant)?;
+        let per_second = limits.requests_per_second?;
+        let rate = Rate::new(per_second, limits.burst);
+        let spent = self.spent().get(tenant).copied().unwrap_or_default();
+        Some(RateStanding {
+            per_second,
+            burst: rate.burst(),
+            left: rate.left(spent, now),
+            wait: rate.ask(spent, now).err(),
+            refused_at: self.refused().get(tenant).copied(),
+        })
     }
 
     /// How many unfinished runs the tenant may have.
@@ -117,6 +154,10 @@ impl Allowances {
 
     fn spent(&self) -> MutexGuard<'_, HashMap<Name, Spent>> {
         self.inner.spent.lock().expect("no code panics while it counts")
+    }
+
+    fn refused(&self) -> MutexGuard<'_, HashMap<Name, Time>> {
+        self.inner.refused.lock().expect("no code panics while it counts")
     }
 
     fn unfinished_runs(&self) -> MutexGuard<'_, HashMap<Name, u64>> {

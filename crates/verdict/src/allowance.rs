@@ -38,6 +38,41 @@ impl Rate {
         }
         Ok(Spent(fair_at.saturating_add(each)))
     }
+
+    /// How many requests may come at once now.
+    pub fn left(self, spent: Spent, now: Time) -> u32 {
+        let now = now.millis().saturating_mul(NANOS_PER_MILLI);
+        let each = NANOS_PER_SECOND / i64::from(self.per_second);
+        let ahead = each.saturating_mul(i64::from(self.burst) - 1);
+        let early = spent.0.max(now).saturating_sub(now);
+        if early > ahead {
+            return 0;
+        }
+        u32::try_from((ahead - early) / each + 1).unwrap_or(self.burst).min(self.burst)
+    }
+
+    pub const fn burst(self) -> u32 {
+        self.burst
+    }
+}
+
+/// How much of a limit is left, as whoever explains it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    Plenty,
+    /// A tenth or less: the next rush may reach the limit.
+    Little,
+    Nothing,
+}
+
+impl Room {
+    pub const fn of(left: u64, limit: u64) -> Self {
+        match left {
+            0 => Room::Nothing,
+            _ if left <= limit / 10 => Room::Little,
+            _ => Room::Plenty,
+        }
+    }
 }
 
 /// The verdict on a submission by a tenant that may have so many unfinished runs and has so many. A run

@@ -28,7 +28,7 @@ pub mod time;
 pub mod transition;
 pub mod verdict;
 
-pub use allowance::{Rate, Spent, within_quota};
+pub use allowance::{Rate, Room, Spent, within_quota};
 pub use attempt::{AttemptOutcome, Closed};
 pub use decide::decide;
 pub use done::{Category, Done, End, Fault, Reason};

@@ -269,6 +269,12 @@ pub struct TenantLimits {
     pub unfinished_runs: Option<u64>,
     /// How many runs wait or run at this moment.
     pub unfinished_runs_now: u64,
+    /// How many requests may come at once at this moment, where there is a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_left_now: Option<u32>,
+    /// When a request was last refused because of the rate, since the server started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_at: Option<Time>,
     pub changed_at: Time,
 }
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use tenure::{Client, Error};
 use wire::Code;
+use wire::admin::TenantLimits;
 
 use super::Check;
 use crate::args::Everywhere;
@@ -16,6 +17,12 @@ const APART_WARN_MS: u64 = 5_000;
 
 /// Beyond this, deadlines and `--delay` computed here mean something else there.
 const APART_FAIL_MS: u64 = 5 * 60 * 1000;
+
+/// A limit of which less than this part is left is near.
+const NEAR: u64 = 10;
+
+/// A refusal longer ago than this is history.
+const RECENT_MS: i64 = 5 * 60 * 1000;
 
 /// No run has this id, so that asking for it says only whether the key counts, and what time it is.
 const NO_RUN: &str = "run_00000000000000000000000000";
@@ -62,7 +69,59 @@ async fn answers(client: &Client, url: &str) -> Vec<Check> {
     checks.extend(ready(client).await);
     checks.push(same_version(&version));
     checks.extend(key_and_clock(client).await);
+    checks.extend(limits(client).await);
     checks
+}
+
+/// What tenants may use at most, where that holds something back or soon will. Only an administrator's
+/// key may look.
+async fn limits(client: &Client) -> Vec<Check> {
+    let all = match client.limits().await {
+        Ok(found) => found.limits,
+        Err(Error::Refused(problem)) if problem.code() == Some(Code::Forbidden) => {
+            return vec![Check::ok("limits", "this key may not look at them")];
+        }
+        Err(error) => return vec![Check::trouble("limits", server::complaint(error))],
+    };
+    let now = span::now();
+    let pressing: Vec<Check> =
+        all.iter().flat_map(|tenant| [runs_of(tenant), rate_of(tenant, now)]).flatten().collect();
+    if pressing.is_empty() {
+        let count = all.len();
+        return vec![Check::ok("limits", format!("none is near; tenants that have some: {count}"))];
+    }
+    pressing
+}
+
+fn runs_of(tenant: &TenantLimits) -> Option<Check> {
+    let (now, most) = (tenant.unfinished_runs_now, tenant.unfinished_runs?);
+    let left = most.saturating_sub(now);
+    if left > most / NEAR {
+        return None;
+    }
+    let then = if left == 0 { "new ones are refused" } else { "soon new ones are refused" };
+    let name = &tenant.tenant_id;
+    let found = format!("{name} has {now} of {most} unfinished runs: {then}");
+    let remedy = format!(
+        "let runs end, cancel some, or raise it: tenure limits set {name} --unfinished-runs"
+    );
+    Some(Check::warn("limits", found, remedy))
+}
+
+fn rate_of(tenant: &TenantLimits, now: wire::Time) -> Option<Check> {
+    let (rate, left) = (tenant.requests_per_second?, tenant.requests_left_now?);
+    let is_spent = left <= tenant.burst.unwrap_or(rate) / NEAR as u32;
+    let refused_at = tenant.limited_at.filter(|at| now.as_ms() - at.as_ms() <= RECENT_MS);
+    let name = &tenant.tenant_id;
+    let found = match (refused_at, is_spent) {
+        (Some(at), _) => format!("{name} was refused at {at}, at {rate} requests a second"),
+        (None, true) => format!("{name} has {left} requests left, at {rate} a second"),
+        (None, false) => return None,
+    };
+    let remedy = format!(
+        "let its programs ask less often, or raise it: tenure limits set {name} --requests-per-second"
+    );
+    Some(Check::warn("limits", found, remedy))
 }
 
 /// Whether work goes through, and what the server says of its certificate.
@@ -138,6 +197,34 @@ mod tests {
         let grades = [0, -4_999, 6_000, -299_000, 301_000].map(|apart| clock(apart).grade);
         assert_eq!(grades, [Grade::Ok, Grade::Ok, Grade::Warn, Grade::Warn, Grade::Fail]);
         assert!(clock(-6_000).found.contains("behind") && clock(6_000).found.contains("ahead"));
+    }
+
+    fn tenant(unfinished: u64, left: u32, limited_ms_ago: Option<i64>) -> TenantLimits {
+        TenantLimits {
+            tenant_id: "acme".to_owned(),
+            requests_per_second: Some(20),
+            burst: None,
+            unfinished_runs: Some(100),
+            unfinished_runs_now: unfinished,
+            requests_left_now: Some(left),
+            limited_at: limited_ms_ago.map(|ago| wire::Time::from_ms(1_000_000 - ago)),
+            changed_at: wire::Time::from_ms(0),
+        }
+    }
+
+    #[test]
+    fn a_limit_is_told_when_it_holds_or_nearly_holds() {
+        let now = wire::Time::from_ms(1_000_000);
+        let runs = |unfinished| runs_of(&tenant(unfinished, 20, None)).map(|check| check.found);
+        assert_eq!(runs(89), None);
+        assert!(
+            runs(90).unwrap().ends_with("90 of 100 unfinished runs: soon new ones are refused")
+        );
+        assert!(runs(100).unwrap().ends_with("100 unfinished runs: new ones are refused"));
+        let rate = |left, ago| rate_of(&tenant(0, left, ago), now).map(|check| check.found);
+        assert_eq!((rate(3, None), rate(20, Some(RECENT_MS + 1))), (None, None));
+        assert!(rate(2, None).unwrap().contains("has 2 requests left"));
+        assert!(rate(20, Some(1_000)).unwrap().contains("was refused at"));
     }
 
     #[test]

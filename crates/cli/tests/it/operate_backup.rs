@@ -110,6 +110,23 @@ async fn a_lease_that_the_restored_store_never_heard_of_is_cancelled_too() {
     assert_eq!((problem.status, problem.verdict), (410, Some(Verdict::Cancelled)));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_lease_is_from_before_a_restore_says_so() {
+    // S3-24: the gate `restored` of an explanation.
+    let home = Home::new();
+    let server = home.serve();
+    let id = home.submit(&["k", "--queue", "q", "--lease-ms", "3600000"]);
+    let before = lease(&client(&home)).await;
+    start(&client(&home), &before).await;
+    home.json(&["backup", "copy.db", "--json"]);
+    stop(server);
+    home.json(&["restore", "copy.db", "--force", "--json"]);
+    let _server = home.serve();
+    let explained = home.json(&["explain", &id, "--json"]);
+    assert_eq!(explained["gates"][0]["gate"], "restored", "{explained}");
+    assert!(explained["gates"][0]["at"].is_string(), "{explained}");
+}
+
 #[test]
 fn every_restore_of_the_same_backup_begins_another_life() {
     // S3-24: fences of the first restore may be out in the world when the second comes.

@@ -75,3 +75,26 @@ fn without_a_store_here_the_server_may_be_elsewhere() {
     assert!(ran.stdout.contains("warn  store"), "{ran:?}");
     assert!(!home.path().join("elsewhere").exists(), "nothing is made");
 }
+
+#[test]
+fn a_tenant_at_its_limits_is_told() {
+    let home = Home::new();
+    let _server = home.serve();
+    let limits = |checks: &Value| -> Vec<String> {
+        let all = checks.as_array().unwrap().iter().filter(|check| check["check"] == "limits");
+        all.map(|check| check["found"].as_str().unwrap().to_owned()).collect()
+    };
+    let (_, checks) = examine(&home);
+    assert_eq!((grade(&checks, "limits").as_str(), limits(&checks).len()), ("ok", 1), "{checks}");
+    home.json(&["limits", "set", "default", "--unfinished-runs", "1", "--json"]);
+    home.submit(&["k", "--queue", "q"]);
+    let (code, checks) = examine(&home);
+    assert_eq!((code, grade(&checks, "limits").as_str()), (0, "warn"), "{checks}");
+    assert_eq!(limits(&checks), ["default has 1 of 1 unfinished runs: new ones are refused"]);
+    // A key that is no administrator's is told that it may not look.
+    let key = home.json(&["keys", "create", "--name", "w", "--role", "worker", "--json"]);
+    let mut command = home.tenure(&["doctor", "--json"]);
+    let output = command.env("TENURE_API_KEY", key["secret"].as_str().unwrap()).output().unwrap();
+    let checks: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(grade(&checks, "limits"), "ok", "{checks}");
+}

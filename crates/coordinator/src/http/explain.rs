@@ -1,5 +1,5 @@
 //! `GET /v1/runs/{runId}/explain`: what the rules say of a task, with what only the coordinator
-//! knows: whether anybody asks for it, and how many stand before it.
+//! knows: whether anybody asks for it, how many stand before it, and what its tenant may still use.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use store::{Browse, Failure, Found, Store, TaskKey};
 use verdict::explain::{Gate as Rule, explain as gates_of};
-use verdict::{Moment, Progress, Reason, Subject, Task, Time};
+use verdict::{Moment, Name, Progress, Reason, Room, Subject, Task, Time};
 use wire::answers::{Explanation, Gate};
 
 use super::caller::RunPath;
@@ -15,6 +15,7 @@ use super::declined::Declined;
 use super::door::Door;
 use super::translate::{state, time};
 use crate::admit::ClientPrincipal;
+use crate::allowances::{Allowances, RateStanding};
 
 /// More than this is a number that nobody waits out by counting.
 const AHEAD_MAX: usize = 10_000;
@@ -37,6 +38,9 @@ pub(super) async fn explain<S: Store>(
             }
             _ => gates.push(spell(rule)),
         }
+    }
+    if let Subject::Live(task) = &subject {
+        gates.extend(runs_gate(door.coordinator.allowances(), &task.scope.tenant));
     }
     Ok(Json(Explanation {
         run_id: run.run_name(),
@@ -66,6 +70,8 @@ async fn ready<S: Store>(
         .await?;
     let since = time(since);
     let mut gates = Vec::new();
+    let allowances = door.coordinator.allowances();
+    gates.extend(rate_gate(allowances, &scope.tenant, door.coordinator.now()));
     if waiting == 0 {
         gates.push(gate(
             "no_worker",
@@ -92,6 +98,36 @@ async fn ready<S: Store>(
         gates.push(gate("ready", now, "the next commit, which grants it".to_owned(), None));
     }
     Ok(gates)
+}
+
+/// A tenant whose rate is spent cannot poll: its workers are refused like everybody of it.
+fn rate_gate(allowances: &Allowances, tenant: &Name, now: Time) -> Option<Gate> {
+    let RateStanding { per_second, burst, left, wait, .. } = allowances.rate(tenant, now)?;
+    let then = match Room::of(left.into(), burst.into()) {
+        Room::Plenty => return None,
+        Room::Little => "a rush of calls would have polls of its workers refused",
+        Room::Nothing => "polls of its workers are refused",
+    };
+    let said = format!(
+        "the tenant `{tenant}` may make {per_second} requests a second, {burst} at once, and has \
+         {left} left: {then}"
+    );
+    let change = "time, fewer calls, or a higher rate (`tenure limits set`)".to_owned();
+    Some(gate("tenant_rate", said, change, wait.map(|wait| now.plus(wait))))
+}
+
+/// It holds no run that exists, but whatever is to follow.
+fn runs_gate(allowances: &Allowances, tenant: &Name) -> Option<Gate> {
+    let quota = allowances.quota(tenant)?;
+    let unfinished = allowances.unfinished(tenant);
+    let then = match Room::of(quota.saturating_sub(unfinished), quota) {
+        Room::Plenty => return None,
+        Room::Little => "soon new ones are refused",
+        Room::Nothing => "new ones are refused",
+    };
+    let said = format!("the tenant `{tenant}` has {unfinished} of {quota} unfinished runs: {then}");
+    let change = "the end of runs, this one too, or a higher limit (`tenure limits set`)";
+    Some(gate("tenant_runs", said, change.to_owned(), None))
 }
 
 async fn running_beside<B: Browse>(browse: &B, task: &Task) -> Result<u64, Failure> {

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use store::{Store, TenantLimits};
-use verdict::Name;
+use verdict::{Name, Time};
 use wire::Code;
 use wire::admin::{Limits, SetLimits, TenantLimits as View};
 
@@ -13,6 +13,7 @@ use super::door::{Door, RequestId};
 use super::translate::time;
 use crate::admit::AdminPrincipal;
 use crate::admit::administer::{Reach, set_limits};
+use crate::allowances::Allowances;
 
 pub(super) async fn list<S: Store>(
     State(door): State<Door<S>>,
@@ -26,7 +27,8 @@ pub(super) async fn list<S: Store>(
         Reach::Tenant(tenant) => limits.tenant == *tenant,
         Reach::Workspace(scope) => limits.tenant == scope.tenant,
     });
-    let limits = reached.map(|limits| view(limits, allowances.unfinished(&limits.tenant)));
+    let now = door.coordinator.now();
+    let limits = reached.map(|limits| view(limits, allowances, now));
     Json(Limits { limits: limits.collect() })
 }
 
@@ -49,7 +51,6 @@ pub(super) async fn set<S: Store>(
         unfinished_runs,
         changed_at: door.coordinator.now(),
     };
-    let tenant = limits.tenant.clone();
     let setting = set_limits(
         &door.inner.keys,
         &door.coordinator,
@@ -58,17 +59,20 @@ pub(super) async fn set<S: Store>(
         limits.clone(),
     );
     door.decided(setting).await??;
-    Ok(Json(view(&limits, door.coordinator.allowances().unfinished(&tenant))))
+    Ok(Json(view(&limits, door.coordinator.allowances(), door.coordinator.now())))
 }
 
-fn view(limits: &TenantLimits, unfinished: u64) -> View {
+fn view(limits: &TenantLimits, allowances: &Allowances, now: Time) -> View {
     let TenantLimits { tenant, requests_per_second, burst, unfinished_runs, changed_at } = limits;
+    let rate = allowances.rate(tenant, now);
     View {
         tenant_id: tenant.to_string(),
         requests_per_second: *requests_per_second,
         burst: *burst,
         unfinished_runs: *unfinished_runs,
-        unfinished_runs_now: unfinished,
+        unfinished_runs_now: allowances.unfinished(tenant),
+        requests_left_now: rate.map(|rate| rate.left),
+        limited_at: rate.and_then(|rate| rate.refused_at).map(time),
         changed_at: time(*changed_at),
     }
 }

@@ -1,7 +1,9 @@
 //! Rates and quotas.
 
 use proptest::prelude::*;
-use verdict::{Answer, Rate, Refusal, Span, Spent, State, TaskId, Time, Verdict, within_quota};
+use verdict::{
+    Answer, Rate, Refusal, Room, Span, Spent, State, TaskId, Time, Verdict, within_quota,
+};
 
 fn at(millis: u64) -> Time {
     Time::default().plus(Span::from_millis(millis))
@@ -38,6 +40,26 @@ fn who_waits_as_told_passes_and_who_comes_earlier_does_not() {
     assert_eq!(wait, Span::from_millis(334));
     assert!(rate.ask(spent, at(10 + 333)).is_err());
     assert!(rate.ask(spent, at(10 + 334)).is_ok());
+}
+
+#[test]
+fn what_is_left_is_what_would_pass() {
+    let rate = Rate::new(4, Some(3));
+    assert_eq!(rate.left(Spent::default(), at(0)), 3);
+    let mut spent = Spent::default();
+    for left in [2, 1, 0] {
+        spent = rate.ask(spent, at(0)).unwrap();
+        assert_eq!(rate.left(spent, at(0)), left);
+    }
+    assert_eq!([249, 250, 500, 60_000].map(|ms| rate.left(spent, at(ms))), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_limit_presses_from_its_last_tenth_on() {
+    let rooms = [(0, 0), (0, 10), (1, 10), (2, 10), (1, 9), (100, 1_000), (101, 1_000)];
+    let found = rooms.map(|(left, limit)| Room::of(left, limit));
+    use Room::{Little, Nothing, Plenty};
+    assert_eq!(found, [Nothing, Nothing, Little, Plenty, Plenty, Little, Plenty]);
 }
 
 proptest! {

@@ -317,6 +317,8 @@ fn check_administration(shapes: &mut Shapes) {
     shapes.check_strict::<admin::SetLimits>("SetLimits", limits.clone());
     let mut limits = limits;
     limits["unfinishedRunsNow"] = json!(4);
+    limits["requestsLeftNow"] = json!(1);
+    limits["limitedAt"] = json!(AT);
     limits["changedAt"] = json!(AT);
     shapes.check_open::<admin::TenantLimits>("TenantLimits", limits.clone());
     shapes.check_open::<admin::Limits>("Limits", json!({"limits": [limits]}));

@@ -1,8 +1,11 @@
 //! Why a run is not running, or not ended: what holds it, over HTTP.
 
+use coordinator::server::Limits;
 use serde_json::{Value, json};
+use store::FailureKind;
+use verdict::Span;
 
-use super::site::{Site, both, run, seconds};
+use super::site::{Site, both, faulty, run, seconds};
 
 async fn gates(site: &Site, run: &str) -> Vec<Value> {
     let answer = site.get(&format!("/v1/runs/{run}/explain")).await.ok();
@@ -151,5 +154,83 @@ async fn an_ended_run_says_how_and_nothing_would_change_it() {
         let id = site.submit(json!({})).await;
         site.cancel(&id, json!({})).await.ok();
         says(&gates(&site, &id).await[0], &["cancelled (CANCEL_REQUESTED) with attempt 0"]);
+    }
+}
+
+#[tokio::test]
+async fn what_only_the_store_holds_is_ready() {
+    // A worker waits and nothing is before it, but no commit goes through that would grant it.
+    let (site, faults) = faulty(Limits::default()).await;
+    let now = site.get("/v1/runs/run_00000000000000000000000000").await.text("serverTime");
+    let at: wire::Time = now.parse().unwrap();
+    let due = wire::Time::from_ms(at.as_ms() + 5_000).to_string();
+    let id = site.submit(json!({"runAt": due})).await;
+    let poll = json!({"workerId": "w", "queues": ["q"], "max": 1, "waitMs": 30000});
+    let looks = async {
+        while !metrics(&site).await.contains("tenure_polls_waiting 1") {
+            tokio::task::yield_now().await;
+        }
+        faults.fail_every_write(FailureKind::Unavailable);
+        site.clock.advance(Span::from_secs(6));
+        let found = gates(&site, &id).await;
+        faults.heal();
+        // Another submission wakes the carrier, and the poll is answered.
+        site.submit(json!({"queue": "other"})).await;
+        found
+    };
+    let (found, granted) = tokio::join!(looks, site.post("/v1/leases", &site.key, poll));
+    assert_eq!(names(&found), ["ready"]);
+    says(&found[0], &["workers waiting for it: 1", "none before it"]);
+    assert_eq!(granted.leases()[0].run, id);
+}
+
+#[tokio::test]
+async fn a_tenant_whose_rate_is_spent_says_that_its_workers_cannot_poll() {
+    for site in both().await {
+        let id = site.submit(json!({})).await;
+        let limit = json!({"tenantId": "default", "requestsPerSecond": 1, "burst": 20});
+        site.post("/v1/limits", &site.admin_key, limit).await.ok();
+        assert_eq!(names(&gates(&site, &id).await), ["no_worker"], "there is plenty");
+        for _ in 0..16 {
+            site.get("/v1/runs?limit=1").await.ok();
+        }
+        // This call is the eighteenth: a tenth is left.
+        let found = gates(&site, &id).await;
+        assert_eq!(names(&found), ["tenant_rate", "no_worker"]);
+        says(&found[0], &["`default`", "1 requests a second, 20 at once", "has 2 left"]);
+        assert!(found[0].get("at").is_none(), "it does not hold yet: {found:?}");
+        site.get("/v1/runs?limit=1").await.ok();
+        let found = gates(&site, &id).await;
+        says(&found[0], &["has 0 left", "polls of its workers are refused"]);
+        assert!(found[0]["at"].is_string(), "{found:?}");
+        // Whoever is refused is told when, and an administrator sees it.
+        site.get(&format!("/v1/runs/{id}/explain")).await.problem(429, "too_many_requests");
+        let limits = site.get_as("/v1/limits", &site.admin_key).await.ok();
+        assert_eq!(limits["limits"][0]["requestsLeftNow"], 0, "{limits}");
+        assert!(limits["limits"][0]["limitedAt"].is_string(), "{limits}");
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_with_as_many_runs_as_it_may_have_says_that_new_ones_are_refused() {
+    for site in both().await {
+        let limit = json!({"tenantId": "default", "unfinishedRuns": 10});
+        site.post("/v1/limits", &site.admin_key, limit).await.ok();
+        let lease = site.leased(json!({})).await;
+        for _ in 0..7 {
+            site.submit(json!({})).await;
+        }
+        assert_eq!(names(&gates(&site, &lease.run).await), ["unheard"], "there is plenty");
+        site.submit(json!({})).await;
+        let found = gates(&site, &lease.run).await;
+        assert_eq!(names(&found), ["unheard", "tenant_runs"]);
+        says(&found[1], &["9 of 10 unfinished runs", "soon"]);
+        site.submit(json!({})).await;
+        says(
+            &gates(&site, &lease.run).await[1],
+            &["10 of 10 unfinished runs: new ones are refused"],
+        );
+        site.succeed(&lease).await.ok();
+        assert_eq!(names(&gates(&site, &lease.run).await), ["ended"], "an end waits for nothing");
     }
 }
