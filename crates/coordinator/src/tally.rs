@@ -20,6 +20,8 @@ pub(crate) struct Tally {
     pub(crate) heartbeat_lags: Vec<Span>,
     /// From each lease to its end.
     pub(crate) attempt_lengths: Vec<Span>,
+    /// When the tasks that ended were submitted.
+    pub(crate) ended_created: Vec<Time>,
     /// By outcome.
     pub(crate) attempts: Counts<&'static str>,
     /// By state.
@@ -54,11 +56,6 @@ impl<L: PartialEq + Copy> Counts<L> {
 }
 
 impl Tally {
-    /// How many tasks ended.
-    pub(crate) fn ends(&self) -> u64 {
-        self.ended.iter().map(|(_, count)| count).sum()
-    }
-
     /// Notes what was decided at `now` about a task that was as `before`.
     pub(crate) fn note_event(&mut self, before: Option<&Task>, event: &Event, now: Time) {
         match event {
@@ -73,13 +70,13 @@ impl Tally {
                 self.heartbeat_lags.extend(beat_due.map(|due| now.since(due)));
             }
             Event::CancelSignalled => self.cancel_signals += 1,
-            Event::AttemptClosed { closed, next } => self.note_closed(closed, next),
-            Event::Ended(end) => self.note_end(end),
+            Event::AttemptClosed { closed, next } => self.note_closed(before, closed, next),
+            Event::Ended(end) => self.note_end(before, end),
             Event::Started | Event::Extended { .. } | Event::CancelRequested { .. } => {}
         }
     }
 
-    fn note_closed(&mut self, closed: &Closed, next: &Next) {
+    fn note_closed(&mut self, before: Option<&Task>, closed: &Closed, next: &Next) {
         self.attempts.note(closed.outcome.name());
         self.attempt_lengths.push(closed.closed_at.since(closed.granted_at));
         self.expired += u64::from(closed.reason == Some(Reason::HeartbeatTimeout));
@@ -88,11 +85,12 @@ impl Tally {
                 let category = closed.fault.as_ref().map(|fault| fault.category.name());
                 self.retries.note(category.unwrap_or(closed.outcome.name()));
             }
-            Next::End(end) => self.note_end(end),
+            Next::End(end) => self.note_end(before, end),
         }
     }
 
-    fn note_end(&mut self, end: &End) {
+    fn note_end(&mut self, before: Option<&Task>, end: &End) {
+        self.ended_created.extend(before.map(|task| task.created_at));
         self.ended.note(end.state.name());
         self.cancel_timeouts += u64::from(end.reason == Some(Reason::CancelTimeout));
     }

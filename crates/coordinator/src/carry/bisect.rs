@@ -225,7 +225,7 @@ impl<S: Store> Carrier<S> {
                 .extend(unclaimed.iter().map(|it| Item::undelivered(it.key(), it.lease())));
         }
         self.metrics.add(&carried.tally);
-        self.retaining.note_ends(carried.tally.ends(), carried.now);
+        self.retaining.note_ends(&carried.tally.ended_created, carried.now);
         self.watch.changed(carried.changed.into_iter());
         carried.answers.into_iter().map(|answered| answered.map(Ok)).collect()
     }

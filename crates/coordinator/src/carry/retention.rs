@@ -6,8 +6,10 @@
 //! slice comes a pause that depends on how long it took, so that callers always have most of the
 //! writer's time, and a server that has nothing to forget does not wake for it.
 //!
-//! How many ended tasks there are is known once a first walk has counted them all. Ends that came
-//! behind that walk are missed: more is kept than was asked, never less.
+//! How many ended tasks there are is known once a first walk has counted them all. What ends meanwhile
+//! is counted by when it was submitted: before the walk's place it is behind it, after it the walk will
+//! see it. Only what was submitted in the very millisecond of the walk's place may be missed: then more
+//! is kept than was asked, never less.
 
 use std::time::Duration;
 
@@ -44,6 +46,8 @@ pub(super) struct Retaining {
 #[derive(Clone, Copy, Default)]
 struct Walk {
     after: Option<Place>,
+    /// When the last task that was looked at was submitted.
+    seen_until: Option<Time>,
     kept: u64,
     earliest_kept: Option<Time>,
 }
@@ -77,12 +81,17 @@ impl Retaining {
         }
     }
 
-    /// A batch ended this many tasks.
-    pub(super) fn note_ends(&mut self, count: u64, at: Time) {
-        if count == 0 {
+    /// A batch ended tasks that were submitted at these times.
+    pub(super) fn note_ends(&mut self, created: &[Time], at: Time) {
+        if created.is_empty() {
             return;
         }
-        self.ended = self.ended.map(|ended| ended + count);
+        if self.is_counting()
+            && let Some(Walk { seen_until: Some(seen_until), kept, .. }) = &mut self.walk
+        {
+            *kept += created.iter().filter(|time| *time < seen_until).count() as u64;
+        }
+        self.ended = self.ended.map(|ended| ended + created.len() as u64);
         self.earliest_end.get_or_insert(at);
         self.ended_meanwhile.get_or_insert(at);
     }
@@ -105,7 +114,7 @@ impl Retaining {
             let stock =
                 self.rule.stock(self.ended.unwrap_or(0).saturating_sub(leaving.len() as u64));
             let is_due = |time| self.rule.goes_at(time, stock).is_some_and(|at| at.has_come(now));
-            walk.after = Some(task.place);
+            (walk.after, walk.seen_until) = (Some(task.place), Some(task.created_at));
             if is_due(task.completed_at) {
                 leaving.push(task.place);
                 continue;
@@ -195,5 +204,36 @@ impl<S: Store> Carrier<S> {
             self.hearing.written_at = now;
         }
         Ok(judged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Time {
+        Time::from_millis(millis)
+    }
+
+    fn ended(n: i64) -> Ended {
+        Ended { place: Place(n as u128), created_at: at(n), completed_at: at(n + 10_000) }
+    }
+
+    #[test]
+    fn what_ends_while_ended_tasks_are_counted_is_counted_once() {
+        let mut retaining = Retaining::new(Retention::of(None, Some(10)));
+        let here = Instant::now();
+        let stored: Vec<Ended> = (0..SLICE as i64).map(|n| ended(10 * n)).collect();
+        let first = retaining.judge(Walk::default(), &stored, at(20_000));
+        retaining.advance(first, here, here);
+        // One was submitted before the walk's place, one after it: the walk meets only the second.
+        let later = 10 * SLICE as i64;
+        retaining.note_ends(&[at(5), at(later)], at(20_000));
+        let walk = retaining.walk.expect("there is more to look at");
+        let second = retaining.judge(walk, &[ended(later)], at(20_000));
+        retaining.advance(second, here, here);
+        assert_eq!(retaining.ended, Some(SLICE as u64 + 2));
+        retaining.note_ends(&[at(7)], at(20_001));
+        assert_eq!(retaining.ended, Some(SLICE as u64 + 3));
     }
 }
