@@ -165,6 +165,12 @@ impl<S: Store> Carrier<S> {
         if recovered.send(recovery).is_err() || failed {
             return Ended::Drained;
         }
+        let ended = self.carry_until_told().await;
+        self.outlet.refuse_the_rest().await;
+        ended
+    }
+
+    async fn carry_until_told(&mut self) -> Ended {
         loop {
             let arrivals = self.wait().await;
             let close = arrivals.close;
@@ -182,11 +188,11 @@ impl<S: Store> Carrier<S> {
     }
 
     /// Nothing new comes in; what is already waiting is still carried and answered.
-    async fn finish(mut self) -> Ended {
-        self.outlet.leased.close();
-        self.outlet.new_work.close();
-        while !(self.outlet.leased.is_empty() && self.outlet.new_work.is_empty()) {
+    async fn finish(&mut self) -> Ended {
+        self.outlet.close();
+        while let Some(first) = self.outlet.last().await {
             let mut arrivals = Arrivals::default();
+            self.sort(first, &mut arrivals);
             self.drain_lanes(&mut arrivals);
             if let Err(Fatal(why)) = self.turn(arrivals).await {
                 return Ended::Fatal(why);

@@ -69,6 +69,29 @@ pub(crate) fn lanes() -> (Intake, Outlet) {
     (intake, Outlet { leased: leased_outlet, new_work: new_work_outlet, draining })
 }
 
+impl Outlet {
+    /// Nothing new comes in.
+    pub(crate) fn close(&mut self) {
+        self.leased.close();
+        self.new_work.close();
+    }
+
+    /// What still came in before the lanes were closed. Waits for those who have their place in a lane and have
+    /// put nothing there yet: what they put there later nobody would take, and they would wait for ever.
+    pub(crate) async fn last(&mut self) -> Option<Arrival> {
+        match self.leased.recv().await {
+            Some(arrival) => Some(arrival),
+            None => self.new_work.recv().await,
+        }
+    }
+
+    /// Nobody is left to answer: who waits is told so by being let go.
+    pub(crate) async fn refuse_the_rest(&mut self) {
+        self.close();
+        while self.last().await.is_some() {}
+    }
+}
+
 impl Intake {
     /// Refuses new work from now on; calls under a lease still come through.
     pub(crate) fn drain(&self) {

@@ -186,7 +186,10 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     let beside = door.inner.beside.clone();
     let (closing, cutting) = (CancellationToken::new(), CancellationToken::new());
     if coordinator.store().opened().writers > 1 {
-        tokio::spawn(follow_others(coordinator.clone(), keys.clone(), closing.clone()));
+        let following = follow_others(coordinator.clone(), keys.clone());
+        let closing = closing.clone();
+        // Dropped wherever it waits: it only reads.
+        beside.spawn(async move { closing.run_until_cancelled(following).await });
     }
     let connections = TaskTracker::new();
     let accepting = tokio::spawn(accept::accept(accept::Listening {
@@ -216,16 +219,9 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 
 /// Keys and limits may be changed through any coordinator of a store: each reads them again and again.
-async fn follow_others<S: Store>(
-    coordinator: Coordinator<S>,
-    keys: ApiKeys,
-    closing: CancellationToken,
-) {
+async fn follow_others<S: Store>(coordinator: Coordinator<S>, keys: ApiKeys) {
     loop {
-        tokio::select! {
-            () = closing.cancelled() => return,
-            () = tokio::time::sleep(FOLLOW_EVERY) => {}
-        }
+        tokio::time::sleep(FOLLOW_EVERY).await;
         let store = coordinator.store();
         let read = match keys.reload(store).await {
             Ok(()) => coordinator.allowances().reload(store).await,
