@@ -2,16 +2,16 @@
 
 /// SplitMix64: eight lines, and every seed is a good one.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance {
+pub struct Chance {
     state: u64,
 }
 
 impl Chance {
-    pub(crate) fn new(seed: u64) -> Chance {
+    pub fn new(seed: u64) -> Chance {
         Chance { state: seed }
     }
 
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,7 +19,7 @@ impl Chance {
         (mixed ^ (mixed >> 31)) % bound
     }
 
-    pub(crate) fn one_in(&mut self, count: u64) -> bool {
+    pub fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }
 }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::site::pause;
+use crate::waits;
 
 /// Which acknowledgements a failover may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Cluster {
         let mut psql = self.program("psql");
         psql.arg("--host").arg(self.socket(node)).args(["--username", "postgres"]);
         psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", sql, database]);
-        let ran = psql.stdin(Stdio::null()).output().context("start psql")?;
+        let ran = waits::run(&mut psql)?;
         let said = String::from_utf8_lossy(&ran.stderr).into_owned();
         ensure!(ran.status.success(), "`{sql}` failed: {said}");
         Ok(String::from_utf8_lossy(&ran.stdout).trim().to_owned())
@@ -159,29 +159,24 @@ impl Cluster {
             Replication::Asynchronous => "async",
         };
         let look = "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'";
-        while self.sql(primary, look)? != wanted {
-            pause();
-        }
-        Ok(())
+        until_true("a standby to follow", || Ok(self.sql(primary, look)? == wanted))
     }
 
     /// Coordinators notice within seconds that commits wait for a standby again; until then a failover would
     /// void every lease, to be on the safe side.
     pub(crate) fn until_noticed(&self) -> Result<()> {
-        while self.sql_in("tenure", self.primary, "SELECT waits FROM tenure.meta")? != "t" {
-            pause();
-        }
-        Ok(())
+        let look = "SELECT waits FROM tenure.meta";
+        until_true("coordinators to notice", || {
+            Ok(self.sql_in("tenure", self.primary, look)? == "t")
+        })
     }
 
     /// The standby hears nothing more, as behind a broken network.
     pub(crate) fn cut(&self) -> Result<()> {
         let nowhere = format!("host={}", self.folder.path().join("nowhere").display());
         self.set(self.standby(), "primary_conninfo", &nowhere)?;
-        while self.sql(self.primary, "SELECT count(*) FROM pg_stat_replication")? != "0" {
-            pause();
-        }
-        Ok(())
+        let look = "SELECT count(*) FROM pg_stat_replication";
+        until_true("the standby to be cut off", || Ok(self.sql(self.primary, look)? == "0"))
     }
 
     /// Every process of the server that takes writes dies in the same moment, as with its machine.
@@ -240,11 +235,11 @@ fn children_of(parent: Pid) -> Result<Vec<Pid>> {
     Ok(children)
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::getuid().is_root()
 }
 
-fn binaries() -> Result<PathBuf> {
+pub(crate) fn binaries() -> Result<PathBuf> {
     if let Ok(output) = Command::new("pg_config").arg("--bindir").output()
         && output.status.success()
         && Path::new(String::from_utf8_lossy(&output.stdout).trim()).join("initdb").exists()
@@ -254,6 +249,11 @@ fn binaries() -> Result<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").context("PostgreSQL is not installed")?;
     let newest = versions.filter_map(|entry| Some(entry.ok()?.path().join("bin"))).max();
     newest.context("PostgreSQL is not installed")
+}
+
+fn until_true(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+    let came = waits::until(|| Ok(holds()?.then_some(())))?;
+    came.with_context(|| format!("waited in vain for {what}"))
 }
 
 fn run(command: &mut Command) -> Result<()> {

@@ -14,8 +14,9 @@ use wire::requests::ListRuns;
 use crate::chance::Chance;
 use crate::judge;
 use crate::load::{Load, QUEUE};
-use crate::scenarios::{PATIENCE, Tally};
+use crate::scenarios::Tally;
 use crate::site::{self, Server, Site};
+use crate::waits::{PATIENCE, within};
 
 const CLIENTS: u64 = 4;
 const WORKERS: u64 = 6;
@@ -54,7 +55,7 @@ impl Fleet {
         let api_key = servers[0].as_ref().context("the first has started")?.api_key()?;
         let clients: Result<Vec<Client>> =
             (0..WORKERS).map(|_| client(&listens, &api_key)).collect();
-        let load = Load::new(client(&listens, &api_key)?, seed).through(clients?);
+        let load = Load::new(clients?, seed);
         let (actors, tally) = (Vec::new(), Tally::default());
         Ok(Fleet { site, store, listens, servers, api_key, load, actors, keep, tally })
     }
@@ -100,7 +101,7 @@ impl Fleet {
     pub(crate) fn stop(&mut self, number: usize) -> Result<()> {
         let mut server = self.servers[number].take().context("it runs")?;
         server.signal(Signal::TERM)?;
-        let ended = server.wait_for_death(PATIENCE)?.context("it drains in time")?;
+        let ended = server.wait_for_death("a coordinator that drains")?;
         ensure!(ended.success(), "a coordinator that was told to stop ended with {ended}");
         Ok(())
     }
@@ -126,11 +127,16 @@ impl Fleet {
         tokio::time::timeout(PATIENCE, self.until_all_have_ended())
             .await
             .context("G1: something that was accepted does not end")??;
-        self.load.come_back_late().await;
+        // Where commits were lost, a late worker may be told anything but that it won.
+        let _ = within("late reports to be answered", self.load.come_back_late()).await?;
         self.load.over.cancel();
-        for actors in &mut self.actors {
-            while actors.join_next().await.is_some() {}
-        }
+        let actors = &mut self.actors;
+        let all_home = async {
+            for actors in actors {
+                while actors.join_next().await.is_some() {}
+            }
+        };
+        within("workers to go home", all_home).await?;
         let runs = judge::write_down(&self.load.as_who("reader")).await?;
         self.tally.runs += runs;
         self.tally.unanswered += judge::unanswered(&self.load.history);
@@ -152,7 +158,7 @@ impl Fleet {
     }
 
     async fn until_all_have_ended(&mut self) -> Result<()> {
-        let client = self.load.as_who("reader").client.with_retries(Retries::default());
+        let client = self.load.as_who("reader").client().clone().with_retries(Retries::default());
         while let Some(ended) = self.actors.first_mut().map(JoinSet::join_next) {
             if ended.await.is_none() {
                 break;

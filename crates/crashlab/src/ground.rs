@@ -2,19 +2,21 @@
 //! administrator where users may make namespaces, and it is gone with the processes.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-const DISK_BYTES: usize = 16 << 20;
+use crate::waits;
+
+pub const DISK_BYTES: usize = 16 << 20;
 /// What is deleted when room is needed: most of the disk, because a log is folded into the database before it is
 /// cut, so that for a moment both need their room.
 const BALLAST_BYTES: usize = 12 << 20;
 
 /// A disk that only processes in its namespace see.
-pub(crate) struct SmallDisk {
+pub struct SmallDisk {
     keeper: Child,
     mounted_at: PathBuf,
     rights: Rights,
@@ -50,7 +52,7 @@ impl Rights {
 }
 
 impl SmallDisk {
-    pub(crate) fn mount(at: &Path) -> Result<SmallDisk> {
+    pub fn mount(at: &Path) -> Result<SmallDisk> {
         fs::create_dir(at)?;
         let rights =
             [Rights::Anybody, Rights::Administrator].into_iter().find(|rights| rights.are_enough());
@@ -62,25 +64,24 @@ impl SmallDisk {
         command.args(rights.unshare()).args(["sh", "-c", mount, "sh"]);
         command.arg(DISK_BYTES.to_string()).arg(at).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut keeper = command.spawn()?;
-        let mut line = String::new();
-        let stdout = keeper.stdout.take().context("the keeper's output is piped")?;
-        BufReader::new(stdout).read_line(&mut line)?;
-        ensure!(line.trim() == "mounted", "the small disk was not mounted");
+        let said = waits::first_line(&mut keeper, "the small disk")?;
+        ensure!(said.trim() == "mounted", "the small disk was not mounted");
         Ok(SmallDisk { keeper, mounted_at: at.to_owned(), rights })
     }
 
     /// Where processes in the namespace see it.
-    pub(crate) fn inside(&self) -> &Path {
+    pub fn inside(&self) -> &Path {
         &self.mounted_at
     }
 
     /// Where everybody else does.
-    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+    pub fn outside(&self, name: &str) -> PathBuf {
         let inside = self.mounted_at.strip_prefix("/").unwrap_or(&self.mounted_at).join(name);
         Path::new("/proc").join(self.keeper.id().to_string()).join("root").join(inside)
     }
 
-    pub(crate) fn enter(&self, program: &Path) -> Command {
+    /// A program that sees the disk.
+    pub fn enter(&self, program: &Path) -> Command {
         let mut command = Command::new("nsenter");
         command
             .args(["--target", &self.keeper.id().to_string()])
@@ -89,12 +90,12 @@ impl SmallDisk {
         command
     }
 
-    pub(crate) fn lay_ballast(&self) -> Result<()> {
+    pub fn lay_ballast(&self) -> Result<()> {
         let mut ballast = fs::File::create(self.outside("ballast"))?;
         Ok(ballast.write_all(&vec![0; BALLAST_BYTES])?)
     }
 
-    pub(crate) fn drop_ballast(&self) -> Result<()> {
+    pub fn drop_ballast(&self) -> Result<()> {
         Ok(fs::remove_file(self.outside("ballast"))?)
     }
 }

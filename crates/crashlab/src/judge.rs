@@ -21,7 +21,7 @@ const PAGE: u32 = 200;
 
 /// Reads every run with all that is known of it, through HTTP like everybody else.
 pub(crate) async fn write_down(reader: &Recorded) -> Result<usize> {
-    let all = all_runs(&reader.client).await?;
+    let all = all_runs(reader.client()).await?;
     // Whoever works in another queue keeps no history.
     let runs: Vec<&Run> = all.iter().filter(|run| run.queue == QUEUE).collect();
     for run in &runs {
@@ -62,7 +62,7 @@ async fn write_run(reader: &Recorded, run: &Run) -> Result<()> {
     reader.get(&run.run_id).await?;
     let mut reported: BTreeMap<u32, bool> = BTreeMap::new();
     if state(run.state).is_terminal() {
-        let record = reader.client.record(&run.run_id).await?;
+        let record = reader.client().record(&run.run_id).await?;
         reported = record.attempts.iter().map(|a| (a.attempt, a.report_digest.is_some())).collect();
         reader.note(What::Record(Record {
             task: task.clone(),
@@ -74,7 +74,7 @@ async fn write_run(reader: &Recorded, run: &Run) -> Result<()> {
         }));
     }
     let query = HistoryQuery { limit: Some(PAGE), ..HistoryQuery::default() };
-    let history = reader.client.history(&run.run_id, &query).await?;
+    let history = reader.client().history(&run.run_id, &query).await?;
     let mut before = None;
     for entry in &history.entries {
         let decision = decision(&task, entry, before, &reported)?;
@@ -176,6 +176,13 @@ pub(crate) fn judge(name: &str, history: &Recorder, keep: &Path) -> Result<usize
         path.display(),
         told.join("\n")
     )
+}
+
+/// How many answers were the recorded ones of a call that was made before.
+pub(crate) fn replayed(history: &Recorder) -> usize {
+    let is_recorded =
+        |event: &&Event| matches!(&event.what, What::Return(answer) if answer.replayed);
+    history.events().iter().filter(is_recorded).count()
 }
 
 /// How many calls nobody answered.

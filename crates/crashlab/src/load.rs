@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use anyhow::{Result, bail};
 use historyck::Recorder;
 use tenure::{Client, Error, Force};
 use tokio::sync::Semaphore;
@@ -12,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wire::answers::Envelope;
 use wire::requests::{Completed, LeaseRequest, ReportedError, Retry, SubmitRun};
-use wire::{Json, Outcome};
+use wire::{Json, Outcome, Verdict};
 
 use crate::chance::Chance;
 use crate::recorded::Recorded;
@@ -31,7 +32,7 @@ pub(crate) const LEASE_MS: u64 = 4_000;
 const SHORT_LEASE_MS: u64 = 2_000;
 
 /// How long to leave a server alone that did not answer.
-const REST: Duration = Duration::from_millis(20);
+pub(crate) const REST: Duration = Duration::from_millis(20);
 
 /// What a run asks of its first worker.
 const LIVE: &str = r#"{"worker":"lives"}"#;
@@ -39,8 +40,7 @@ const DIE: &str = r#"{"worker":"dies"}"#;
 const FAIL: &str = r#"{"worker":"fails once"}"#;
 
 #[derive(Clone)]
-pub(crate) struct Load {
-    /// Who is who's: each asks its own, so that several coordinators are asked at once.
+pub struct Load {
     clients: Arc<[Client]>,
     pub(crate) history: Arc<Recorder>,
     room: Arc<Semaphore>,
@@ -55,9 +55,9 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    pub(crate) fn new(client: Client, seed: u64) -> Load {
+    pub(crate) fn new(clients: Vec<Client>, seed: u64) -> Load {
         Load {
-            clients: Arc::new([client]),
+            clients: clients.into(),
             history: Arc::new(Recorder::default()),
             room: Arc::new(Semaphore::new(UNFINISHED_MAX)),
             enough: CancellationToken::new(),
@@ -66,12 +66,6 @@ impl Load {
             seed,
             padding: 0,
         }
-    }
-
-    /// The same through several clients.
-    pub(crate) fn through(mut self, clients: Vec<Client>) -> Load {
-        self.clients = clients.into();
-        self
     }
 
     /// As much room as at the beginning: what was lost gives none back.
@@ -87,9 +81,7 @@ impl Load {
     }
 
     pub(crate) fn as_who(&self, who: &str) -> Recorded {
-        let number = who.bytes().fold(0_usize, |sum, byte| sum.wrapping_add(usize::from(byte)));
-        let client = self.clients[number % self.clients.len()].clone();
-        Recorded::new(client, self.history.clone(), who)
+        Recorded::new(self.clients.clone(), self.history.clone(), who)
     }
 
     pub(crate) fn clients(&self, count: u64) -> JoinSet<()> {
@@ -210,14 +202,25 @@ impl Load {
         }
     }
 
-    /// The workers that fell silent come back with a result, each after another has won.
-    pub(crate) async fn come_back_late(&self) {
+    /// The workers that fell silent come back with a result, each after another has won: a report gets exactly
+    /// one of three answers, and this one is CANCELLED.
+    pub(crate) async fn come_back_late(&self) -> Result<()> {
         let silent = self.silent.lock().expect("nothing panics with the list in hand").clone();
         for (worker, lease) in silent {
             let me = self.as_who(&worker);
             let report = report(&worker, &lease, Outcome::Succeeded);
-            let _ = self.insist(|| me.completed(&worker, &lease, &report)).await;
+            match self.insist(|| me.completed(&worker, &lease, &report)).await {
+                Err(refused) if refused.verdict() == Some(Verdict::Cancelled) => {}
+                other => bail!("a report under a lease that was lost got {other:?}"),
+            }
         }
+        Ok(())
+    }
+
+    /// One who asks a certain coordinator only.
+    pub(crate) fn at(&self, at: usize, who: &str) -> Recorded {
+        let only = Arc::new([self.clients[at].clone()]);
+        Recorded::new(only, self.history.clone(), who)
     }
 }
 

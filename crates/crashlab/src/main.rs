@@ -5,24 +5,13 @@
 //! with `tenure verify` on what is on the disk. `cargo xtask crash` builds and starts all of it.
 #![expect(clippy::print_stdout, reason = "a command-line program speaks to its user on stdout")]
 
-mod chance;
-mod cluster;
-mod fleet;
-mod ground;
-mod judge;
-mod load;
-mod recorded;
-mod scenarios;
-mod site;
-mod unworried;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-
-use crate::scenarios::{SCENARIOS, Tally, Wishes};
+use crashlab::scenarios::{SCENARIOS, failover};
+use crashlab::{Tally, Wishes};
 
 #[derive(Debug, Parser)]
 #[command(about = "Kills, stops and starves a real server under load, and judges what it leaves")]
@@ -33,9 +22,9 @@ struct Arguments {
     /// How often the server is killed, over all experiments
     #[arg(long, default_value_t = 110)]
     kills: usize,
-    /// Only the experiments whose names begin with this
-    #[arg(long)]
-    only: Option<String>,
+    /// Only the experiments whose names begin with one of these
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
     /// Instead: how often the database of several coordinators fails over, with a synchronous standby
     #[arg(long)]
     failovers: Option<usize>,
@@ -76,15 +65,13 @@ fn run(arguments: Arguments) -> Result<()> {
         seed,
     };
     if let Some(times) = arguments.failovers {
-        return runtime.block_on(scenarios::failover::all(
-            &wishes,
-            times,
-            arguments.only.as_deref(),
-        ));
+        let only = arguments.only.first().map(String::as_str);
+        return runtime.block_on(failover::all(&wishes, times, only));
     }
     let mut total = Tally::default();
     for (name, scenario) in SCENARIOS {
-        if arguments.only.as_ref().is_some_and(|only| !name.starts_with(only.as_str())) {
+        let is_wanted = |only: &String| name.starts_with(only.as_str());
+        if !arguments.only.is_empty() && !arguments.only.iter().any(is_wanted) {
             continue;
         }
         let tally =

@@ -1,6 +1,10 @@
 //! A client that writes every call and every answer into the history.
+//!
+//! Where there are several coordinators each call goes to the next of them, so that what one of them said is always
+//! asked of another.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use historyck::Recorder;
 use historyck::event::{Answer, Granted, Invoke, Operation, Outcome, Return, State, What};
@@ -12,7 +16,9 @@ use wire::requests::{Completed, Heartbeat, LeaseRequest, Started, SubmitRun};
 
 #[derive(Clone)]
 pub(crate) struct Recorded {
-    pub(crate) client: Client,
+    clients: Arc<[Client]>,
+    /// Which of them is asked.
+    at: Arc<AtomicUsize>,
     pub(crate) history: Arc<Recorder>,
     who: String,
 }
@@ -42,39 +48,6 @@ fn outcome(outcome: wire::Outcome) -> Outcome {
     }
 }
 
-fn asked(op: Operation) -> Invoke {
-    Invoke {
-        call: 0,
-        op,
-        scope: None,
-        task: None,
-        key: None,
-        digest: None,
-        worker: None,
-        attempt: None,
-        poll: None,
-        outcome: None,
-        force: false,
-    }
-}
-
-fn answered(answer: Answer) -> Return {
-    Return {
-        call: 0,
-        answer,
-        code: None,
-        verdict: None,
-        replayed: false,
-        task: None,
-        state: None,
-        attempt: None,
-        digest: None,
-        expires: None,
-        cancel: false,
-        grants: Vec::new(),
-    }
-}
-
 /// A refusal is definite; no answer, 429 and 5xx are not.
 fn declined(error: &Error) -> Return {
     let is_definite = error.status().is_some_and(|status| status < 500 && status != 429);
@@ -82,13 +55,25 @@ fn declined(error: &Error) -> Return {
     Return {
         code: error.problem().map(|problem| problem.error.clone()),
         verdict: error.verdict().map(|verdict| verdict.to_string()),
-        ..answered(answer)
+        ..Return::of(answer)
     }
 }
 
 impl Recorded {
-    pub(crate) fn new(client: Client, history: Arc<Recorder>, who: &str) -> Recorded {
-        Recorded { client, history, who: who.to_owned() }
+    pub(crate) fn new(clients: Arc<[Client]>, history: Arc<Recorder>, who: &str) -> Recorded {
+        // By name, so that who asks whom is the same in every run.
+        let first = who.bytes().map(usize::from).sum();
+        Recorded { clients, at: Arc::new(AtomicUsize::new(first)), history, who: who.to_owned() }
+    }
+
+    /// Whoever is asked now.
+    pub(crate) fn client(&self) -> &Client {
+        &self.clients[self.at.load(Ordering::SeqCst) % self.clients.len()]
+    }
+
+    /// The next call goes to the next coordinator.
+    pub(crate) fn turn_away(&self) {
+        self.at.fetch_add(1, Ordering::SeqCst);
     }
 
     async fn call<T>(
@@ -101,6 +86,7 @@ impl Recorded {
         self.note(What::Invoke(Invoke { call, ..invoke }));
         let answer = answer.await;
         let told = answer.as_ref().map_or_else(declined, tell);
+        self.turn_away();
         self.note(What::Return(Return { call, ..told }));
         answer
     }
@@ -111,12 +97,12 @@ impl Recorded {
 
     pub(crate) async fn submit(&self, run: SubmitRun, key: &str) -> Result<RunAccepted, Error> {
         let digest = Some(run.input.text().to_owned());
-        let invoke = Invoke { key: Some(key.to_owned()), digest, ..asked(Operation::Submit) };
-        self.call(invoke, self.client.submit(run, Some(key)), |accepted| Return {
+        let invoke = Invoke { key: Some(key.to_owned()), digest, ..Invoke::of(Operation::Submit) };
+        self.call(invoke, self.client().submit(run, Some(key)), |accepted| Return {
             task: Some(bare(&accepted.run_id)),
             state: Some(state(accepted.state)),
             replayed: accepted.replayed == Some(true),
-            ..answered(Answer::Ok)
+            ..Return::of(Answer::Ok)
         })
         .await
     }
@@ -125,11 +111,11 @@ impl Recorded {
         let invoke = Invoke {
             worker: Some(request.worker_id.clone()),
             poll: request.poll_id.clone(),
-            ..asked(Operation::Lease)
+            ..Invoke::of(Operation::Lease)
         };
-        let leases = self.call(invoke, self.client.lease(request), |leases| Return {
+        let leases = self.call(invoke, self.client().lease(request), |leases| Return {
             grants: leases.leases.iter().map(granted).collect(),
-            ..answered(Answer::Ok)
+            ..Return::of(Answer::Ok)
         });
         Ok(leases.await?.leases)
     }
@@ -139,7 +125,7 @@ impl Recorded {
             task: Some(bare(&lease.task_id)),
             attempt: Some(lease.attempt),
             worker: Some(worker.to_owned()),
-            ..asked(op)
+            ..Invoke::of(op)
         }
     }
 
@@ -150,10 +136,10 @@ impl Recorded {
     ) -> Result<StartedAck, Error> {
         let body =
             Started { attempt: lease.attempt, worker_id: worker.to_owned(), started_at: None };
-        let call = self.client.started(&lease.task_id, &lease.task_token, &body);
+        let call = self.client().started(&lease.task_id, &lease.task_token, &body);
         self.call(self.under(Operation::Started, worker, lease), call, |ack| Return {
             verdict: Some(ack.verdict.to_string()),
-            ..answered(Answer::Ok)
+            ..Return::of(Answer::Ok)
         })
         .await
     }
@@ -168,12 +154,12 @@ impl Recorded {
             worker_id: worker.to_owned(),
             ..Heartbeat::default()
         };
-        let call = self.client.heartbeat(&lease.task_id, &lease.task_token, &body);
+        let call = self.client().heartbeat(&lease.task_id, &lease.task_token, &body);
         self.call(self.under(Operation::Heartbeat, worker, lease), call, |ack| Return {
             verdict: Some(ack.verdict.to_string()),
             expires: Some(ack.lease_expires_at.as_ms()),
             cancel: ack.should_cancel,
-            ..answered(Answer::Ok)
+            ..Return::of(Answer::Ok)
         })
         .await
     }
@@ -189,33 +175,34 @@ impl Recorded {
             outcome: Some(outcome(body.outcome)),
             ..self.under(Operation::Report, worker, lease)
         };
-        let call = self.client.completed(&lease.task_id, &lease.task_token, body);
+        let call = self.client().completed(&lease.task_id, &lease.task_token, body);
         self.call(invoke, call, |ack| Return {
             verdict: Some(ack.verdict.to_string()),
             state: Some(state(ack.state)),
             replayed: ack.replayed,
-            ..answered(Answer::Ok)
+            ..Return::of(Answer::Ok)
         })
         .await
     }
 
     pub(crate) async fn cancel(&self, run: &str, force: Force) -> Result<CancelAccepted, Error> {
         let is_forced = force == Force::Revoke;
-        let invoke = Invoke { task: Some(bare(run)), force: is_forced, ..asked(Operation::Cancel) };
-        self.call(invoke, self.client.cancel(run, None, force), |accepted| Return {
+        let invoke =
+            Invoke { task: Some(bare(run)), force: is_forced, ..Invoke::of(Operation::Cancel) };
+        self.call(invoke, self.client().cancel(run, None, force), |accepted| Return {
             state: Some(state(accepted.state)),
-            ..answered(Answer::Ok)
+            ..Return::of(Answer::Ok)
         })
         .await
     }
 
     pub(crate) async fn get(&self, run: &str) -> Result<Run, Error> {
-        let invoke = Invoke { task: Some(bare(run)), ..asked(Operation::Get) };
-        self.call(invoke, self.client.run(run), |run| Return {
+        let invoke = Invoke { task: Some(bare(run)), ..Invoke::of(Operation::Get) };
+        self.call(invoke, self.client().run(run), |run| Return {
             state: Some(state(run.state)),
             attempt: Some(run.attempt),
             digest: run.output.as_ref().map(|output| output.text().to_owned()),
-            ..answered(Answer::Ok)
+            ..Return::of(Answer::Ok)
         })
         .await
     }

@@ -1,41 +1,45 @@
 //! The experiments. Each starts a place of its own, breaks it, and has its history judged.
 
 mod commands;
-pub(crate) mod failover;
+mod database;
+pub mod failover;
 mod outages;
 mod points;
 mod starved;
-mod storm;
 
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::time::Duration;
 
 use anyhow::Result;
 
+pub use outages::{asked_to_stop, stopped_for_longer_than_a_lease};
+pub use points::killed_at_any_time;
+
 /// What is asked of every experiment.
 #[derive(Clone, Debug)]
-pub(crate) struct Wishes {
-    pub(crate) binary: PathBuf,
-    pub(crate) kills: usize,
-    pub(crate) mutant: Option<u8>,
-    pub(crate) keep: PathBuf,
-    pub(crate) seed: u64,
+pub struct Wishes {
+    pub binary: PathBuf,
+    /// How often servers are killed, over all experiments.
+    pub kills: usize,
+    pub mutant: Option<u8>,
+    /// Where histories go that something is wrong with.
+    pub keep: PathBuf,
+    pub seed: u64,
 }
 
 /// What an experiment did.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) kills: usize,
-    pub(crate) points: usize,
-    pub(crate) runs: usize,
-    pub(crate) events: usize,
-    pub(crate) unanswered: usize,
-    pub(crate) verified: usize,
+pub struct Tally {
+    pub kills: usize,
+    pub points: usize,
+    pub runs: usize,
+    pub events: usize,
+    pub unanswered: usize,
+    pub verified: usize,
 }
 
 impl Tally {
-    pub(crate) fn add(&mut self, other: &Tally) {
+    pub fn add(&mut self, other: &Tally) {
         self.kills += other.kills;
         self.points += other.points;
         self.runs += other.runs;
@@ -60,14 +64,27 @@ type Future<'w> = Pin<Box<dyn std::future::Future<Output = Result<Tally>> + 'w>>
 type Scenario = for<'w> fn(&'w Wishes) -> Future<'w>;
 
 /// Adding an experiment is a function and a row.
-pub(crate) const SCENARIOS: &[(&str, Scenario)] = &[
+pub const SCENARIOS: &[(&str, Scenario)] = &[
     ("points", |wishes| Box::pin(points::killed_at_every_place(wishes))),
-    ("random", |wishes| Box::pin(points::killed_at_any_time(wishes))),
+    ("random", |wishes| Box::pin(points::killed_at_any_time(wishes, share(wishes)))),
     ("commands", |wishes| Box::pin(commands::killed_while_copying_and_forgetting(wishes))),
+    ("stop", |wishes| Box::pin(outages::asked_to_stop(wishes))),
     ("paused", |wishes| Box::pin(outages::stopped_for_longer_than_a_lease(wishes))),
     ("outage", |wishes| Box::pin(outages::down_for_longer_than_a_lease(wishes))),
     ("full-disk", |wishes| Box::pin(starved::on_a_disk_that_is_full(wishes))),
+    ("pg-points", |wishes| Box::pin(database::one_of_three_killed_at_every_place(wishes))),
+    ("pg-random", |wishes| Box::pin(database::one_of_three_killed_at_any_time(wishes))),
+    ("pg-cut", |wishes| Box::pin(database::sessions_cut_and_statements_ended(wishes))),
+    ("pg-restart", |wishes| Box::pin(database::killed_under_its_coordinators(wishes))),
 ];
 
-/// Only an experiment that fails waits for this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+fn share(wishes: &Wishes) -> usize {
+    (wishes.kills * PERCENT_AT_ANY_TIME / 100).max(1)
+}
+
+/// Of all kills, so many in a hundred fall at named places of a server with a file, ...
+const PERCENT_AT_PLACES: usize = 60;
+/// ... so many at any time, ...
+const PERCENT_AT_ANY_TIME: usize = 20;
+/// ... and as many again on one of three with a database, half of them at named places.
+const PERCENT_ON_A_DATABASE: usize = 20;

@@ -1,13 +1,12 @@
-//! A place on this machine with a store and a server that dies in every way a server can.
+//! A place on this machine with a store and servers that die in every way a server can.
 //!
-//! The server always comes back on the same store and address. Nothing here judges; it starts, breaks, waits.
+//! A server always comes back on the same store and address. One serves from a file; several share a database.
+//! Nothing here judges; it starts, breaks, waits.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,73 +15,110 @@ use tempfile::TempDir;
 
 use crate::chance::Chance;
 use crate::ground::SmallDisk;
+use crate::lone::LoneDatabase;
+use crate::waits;
 
 /// Below the ports that systems give to outgoing connections: nobody takes ours while it is free.
 const FIRST_PORT: u64 = 20_000;
 const PORTS: u64 = 10_000;
 
-/// How often to look for what nobody announces.
-const LOOK: Duration = Duration::from_millis(5);
-
 /// The files of a store.
 const FILES: [&str; 3] = ["tenure.db", "tenure.db-wal", "tenure.db-shm"];
 
-pub(crate) struct Site {
+pub struct Site {
     binary: PathBuf,
     folder: TempDir,
-    pub(crate) listen: String,
-    disk: Option<SmallDisk>,
+    /// Where its servers listen: one address each.
+    pub listen: Vec<String>,
+    ground: Ground,
     /// Played by every server of this place.
     mutant: Option<u8>,
 }
 
+/// What the store lies on.
+enum Ground {
+    Folder,
+    /// A disk that is soon full.
+    SmallDisk(SmallDisk),
+    Database(LoneDatabase),
+}
+
 /// A server that runs, or ran.
-pub(crate) struct Server {
+pub struct Server {
     child: Child,
-    pub(crate) ready: Option<Value>,
+    pub ready: Option<Value>,
 }
 
 impl Site {
-    pub(crate) fn new(binary: &Path, mutant: Option<u8>, chance: &mut Chance) -> Result<Site> {
+    pub fn new(binary: &Path, mutant: Option<u8>, chance: &mut Chance) -> Result<Site> {
         let folder = tempfile::Builder::new().prefix("tenure-lab").tempdir()?;
         let binary = binary.canonicalize().with_context(|| format!("find {}", binary.display()))?;
-        Ok(Site { binary, folder, listen: free_address(chance), disk: None, mutant })
+        let listen = vec![free_address(chance)];
+        Ok(Site { binary, folder, listen, ground: Ground::Folder, mutant })
     }
 
     /// The store shall be on a disk that is soon full.
-    pub(crate) fn on_small_disk(mut self) -> Result<Site> {
-        self.disk = Some(SmallDisk::mount(&self.folder.path().join("disk"))?);
+    pub fn on_small_disk(mut self) -> Result<Site> {
+        self.ground = Ground::SmallDisk(SmallDisk::mount(&self.folder.path().join("disk"))?);
         Ok(self)
     }
 
-    pub(crate) fn disk(&self) -> Option<&SmallDisk> {
-        self.disk.as_ref()
+    /// The store shall be a database of its own, shared by so many servers.
+    pub fn on_a_database(mut self, servers: usize, chance: &mut Chance) -> Result<Site> {
+        self.ground = Ground::Database(LoneDatabase::start()?);
+        while self.listen.len() < servers {
+            self.listen.push(free_address(chance));
+        }
+        Ok(self)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn disk(&self) -> Result<&SmallDisk> {
+        match &self.ground {
+            Ground::SmallDisk(disk) => Ok(disk),
+            _ => bail!("this store is not on a small disk"),
+        }
+    }
+
+    pub fn database(&self) -> Result<&LoneDatabase> {
+        match &self.ground {
+            Ground::Database(cluster) => Ok(cluster),
+            _ => bail!("this store is not a database"),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
     fn store_folder(&self) -> PathBuf {
-        match &self.disk {
-            Some(disk) => disk.inside().to_owned(),
-            None => self.folder.path().join("store"),
+        match &self.ground {
+            Ground::SmallDisk(disk) => disk.inside().to_owned(),
+            _ => self.folder.path().join("store"),
         }
     }
 
-    pub(crate) fn store(&self) -> PathBuf {
-        self.store_folder().join(FILES[0])
+    /// As `--store` takes it.
+    pub fn store(&self) -> String {
+        match &self.ground {
+            Ground::Database(cluster) => cluster.url(),
+            _ => format!("sqlite:{}", self.store_folder().join(FILES[0]).display()),
+        }
     }
 
     /// The binary, which sees nothing of the person's who runs it.
-    pub(crate) fn tenure(&self, arguments: &[&str], blow: Option<&str>) -> Command {
-        let mut command = match &self.disk {
-            Some(disk) => disk.enter(&self.binary),
-            None => Command::new(&self.binary),
+    pub fn tenure(&self, arguments: &[&str], blow: Option<&str>) -> Command {
+        let mut command = match &self.ground {
+            Ground::SmallDisk(disk) => disk.enter(&self.binary),
+            _ => Command::new(&self.binary),
         };
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
-        for name in ["TENURE_URL", "TENURE_API_KEY", "TENURE_STORE"] {
-            command.env_remove(name);
+        for (name, _) in std::env::vars_os() {
+            let is_ours = name.to_str().is_some_and(|name| {
+                name.starts_with("TENURE_") || name.starts_with("XDG_") || name.starts_with("PG")
+            });
+            if is_ours {
+                command.env_remove(name);
+            }
         }
         command.env("HOME", self.folder.path()).env("RUST_LOG", "error");
         let mutant = self.mutant.map(|number| format!("mutant@{number}"));
@@ -91,37 +127,39 @@ impl Site {
         command
     }
 
-    /// Starts a server, and returns when it says that it is ready or when it is dead.
-    pub(crate) fn start(&self, blow: Option<&str>) -> Result<Server> {
-        let store = format!("sqlite:{}", self.store().display());
-        self.start_on(&self.listen, &store, blow)
+    /// Starts the server of a place, and returns when it says that it is ready or when it is dead.
+    pub fn start(&self, at: usize, blow: Option<&str>) -> Result<Server> {
+        self.start_on(&self.listen[at], &self.store(), blow)
     }
 
     /// The same at another address, on another store.
-    pub(crate) fn start_on(&self, listen: &str, store: &str, blow: Option<&str>) -> Result<Server> {
+    pub fn start_on(&self, listen: &str, store: &str, blow: Option<&str>) -> Result<Server> {
         let arguments = ["serve", "--json", "--listen", listen, "--store", store];
         let mut command = self.tenure(&arguments, blow);
         let log = fs::File::options().create(true).append(true).open(self.log())?;
-        let mut child =
+        let child =
             command.stdout(Stdio::piped()).stderr(log).spawn().context("start the server")?;
-        let stdout = child.stdout.take().context("the server's output is piped")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let ready = if line.is_empty() { None } else { Some(serde_json::from_str(&line)?) };
-        Ok(Server { child, ready })
+        let mut server = Server { child, ready: None };
+        let line = waits::first_line(&mut server.child, "the server to start")?;
+        if !line.is_empty() {
+            server.ready = Some(serde_json::from_str(&line)?);
+        }
+        Ok(server)
     }
 
-    pub(crate) fn log(&self) -> PathBuf {
+    pub fn log(&self) -> PathBuf {
         self.folder.path().join("log")
     }
 
-    /// Checks a copy of the store, so that the next server still finds what the last one left.
-    pub(crate) fn verify(&self) -> Result<u64> {
+    /// Checks the store: a database as it is, and of files a copy, so that the next server still finds what the
+    /// last one left.
+    pub fn verify(&self) -> Result<u64> {
         let copy = tempfile::tempdir_in(self.folder.path())?;
         for name in FILES {
-            let from = match &self.disk {
-                Some(disk) => disk.outside(name),
-                None => self.store_folder().join(name),
+            let from = match &self.ground {
+                Ground::Database(cluster) => return self.verify_store(&cluster.url()),
+                Ground::SmallDisk(disk) => disk.outside(name),
+                Ground::Folder => self.store_folder().join(name),
             };
             if from.exists() {
                 fs::copy(from, copy.path().join(name))?;
@@ -131,17 +169,16 @@ impl Site {
     }
 
     /// The number of tasks in a store that is whole.
-    pub(crate) fn verify_file(&self, path: &Path) -> Result<u64> {
+    pub fn verify_file(&self, path: &Path) -> Result<u64> {
         self.verify_store(&format!("sqlite:{}", path.display()))
     }
 
     /// The same, wherever it lies.
-    pub(crate) fn verify_store(&self, store: &str) -> Result<u64> {
+    pub fn verify_store(&self, store: &str) -> Result<u64> {
         let mut command = Command::new(&self.binary);
         command.args(["verify", "--json", "--store", store]).env("RUST_LOG", "error");
-        command.env("HOME", self.folder.path());
-        command.env_remove("TENURE_LAB").stdin(Stdio::null());
-        let ran = command.output()?;
+        command.env_remove("TENURE_LAB").env("HOME", self.folder.path());
+        let ran = waits::run(&mut command)?;
         let said = String::from_utf8_lossy(&ran.stdout).into_owned();
         let found: Value = serde_json::from_str(&said).with_context(|| {
             format!("verify said {said:?} and {}", String::from_utf8_lossy(&ran.stderr))
@@ -153,7 +190,7 @@ impl Site {
 }
 
 impl Server {
-    pub(crate) fn kill(&mut self) -> Result<()> {
+    pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
@@ -163,17 +200,15 @@ impl Server {
         Pid::from_child(&self.child)
     }
 
-    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+    pub fn signal(&self, signal: Signal) -> Result<()> {
         Ok(kill_process(self.pid(), signal)?)
     }
 
     /// Stops it where it stands, and returns when not one of its threads runs any more.
-    pub(crate) fn freeze(&self) -> Result<()> {
+    pub fn freeze(&self) -> Result<()> {
         self.signal(Signal::STOP)?;
-        while !self.is_frozen()? {
-            pause();
-        }
-        Ok(())
+        let frozen = waits::until(|| Ok(self.is_frozen()?.then_some(())))?;
+        frozen.context("a stopped server still runs")
     }
 
     fn is_frozen(&self) -> Result<bool> {
@@ -185,29 +220,29 @@ impl Server {
         }))
     }
 
-    /// Waits until it is dead, for as long as `patience`.
-    pub(crate) fn wait_for_death(&mut self, patience: Duration) -> Result<Option<ExitStatus>> {
-        let mut looks = patience.as_millis() / LOOK.as_millis();
-        loop {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(Some(status));
-            }
-            let Some(left) = looks.checked_sub(1) else { return Ok(None) };
-            looks = left;
-            pause();
+    pub fn expect_running(&mut self, site: &Site) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            let log = fs::read_to_string(site.log()).unwrap_or_default();
+            bail!("a server ended by itself, {status}; its last words: {}", last_words(&log));
         }
+        Ok(())
+    }
+
+    /// Waits until it is dead.
+    pub fn wait_for_death(&mut self, what: &str) -> Result<ExitStatus> {
+        waits::death(&mut self.child, what)
     }
 
     /// The key of a store that had none.
-    pub(crate) fn api_key(&self) -> Result<String> {
+    pub fn api_key(&self) -> Result<String> {
         let key = self.ready.as_ref().and_then(|ready| ready["apiKey"].as_str());
         Ok(key.context("a new store gets a key")?.to_owned())
     }
 
-    pub(crate) fn expect_ready(self, site: &Site) -> Result<Server> {
+    pub fn expect_ready(self, site: &Site) -> Result<Server> {
         if self.ready.is_none() {
             let log = fs::read_to_string(site.log()).unwrap_or_default();
-            bail!("the server did not start; it said {}", log.lines().last().unwrap_or("nothing"));
+            bail!("the server did not start; it said {}", last_words(&log));
         }
         Ok(self)
     }
@@ -220,11 +255,8 @@ impl Drop for Server {
     }
 }
 
-/// Between two looks at something that nobody announces.
-pub(crate) fn pause() {
-    let (tell, told) = std::sync::mpsc::channel::<()>();
-    let _ = told.recv_timeout(LOOK);
-    drop(tell);
+fn last_words(log: &str) -> &str {
+    log.lines().last().unwrap_or("nothing")
 }
 
 pub(crate) fn free_address(chance: &mut Chance) -> String {

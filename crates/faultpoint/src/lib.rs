@@ -15,7 +15,7 @@
 
 mod tables;
 
-pub use tables::{MUTANTS, POINTS, Point, Reached};
+pub use tables::{MUTANTS, Over, POINTS, Point, Reached};
 
 #[cfg(feature = "lab")]
 mod chosen;

@@ -19,15 +19,32 @@ pub enum Reached {
     Pruning,
 }
 
+/// Which store must be in use for a place to be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    Any,
+    Sqlite,
+    Postgres,
+}
+
 /// A place at which the process can be made to die.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     pub name: &'static str,
     pub reached: Reached,
+    pub over: Over,
 }
 
 const fn point(name: &'static str, reached: Reached) -> Point {
-    Point { name, reached }
+    Point { name, reached, over: Over::Any }
+}
+
+const fn sqlite(name: &'static str, reached: Reached) -> Point {
+    Point { name, reached, over: Over::Sqlite }
+}
+
+const fn postgres(name: &'static str, reached: Reached) -> Point {
+    Point { name, reached, over: Over::Postgres }
 }
 
 use Reached::{Administering, BackingUp, Pruning, Restoring, Serving, Starting, Stopping};
@@ -35,52 +52,56 @@ use Reached::{Administering, BackingUp, Pruning, Restoring, Serving, Starting, S
 /// Every place, in the order in which a request or a command comes by.
 #[rustfmt::skip]
 pub const POINTS: &[Point] = &[
-    point("open.created", Starting),        // the file is there, and empty if it is new
-    point("open.migrated", Starting),       // its tables are this version's
-    point("open.folded", Starting),         // its log is in the file
-    point("open.rebuilt", Starting),        // the order of live tasks is in memory
+    sqlite("open.created", Starting),        // the file is there, and empty if it is new
+    sqlite("open.migrated", Starting),       // its tables are this version's
+    sqlite("open.folded", Starting),         // its log is in the file
+    sqlite("open.rebuilt", Starting),        // the order of live tasks is in memory
     point("keys.founded", Starting),        // the first key is durable, and nobody was told
     point("recover.deciding", Starting),    // leases are about to get time back
     point("recover.saved", Starting),       // they have it, not durably
     point("recover.committed", Starting),   // durably
     point("serve.listening", Starting),     // the port is taken, nothing is announced
-    point("batch.begun", Serving),
+    sqlite("batch.begun", Serving),
     point("batch.loaded", Serving),
     point("batch.decided", Serving),
     point("batch.swept", Serving),
     point("batch.granted", Serving),
     point("save.begun", Serving),
-    point("save.row", Serving),             // between two rows of one task
+    sqlite("save.row", Serving),             // between two rows of one task
     point("save.done", Serving),
-    point("commit.fresh", Serving),         // new tasks are about to be written
-    point("commit.clock", Serving),         // the last write before COMMIT
-    point("commit.before", Serving),
-    point("commit.after", Serving),
+    sqlite("commit.fresh", Serving),         // new tasks are about to be written
+    sqlite("commit.clock", Serving),         // the last write before COMMIT
+    sqlite("commit.before", Serving),
+    sqlite("commit.after", Serving),
+    postgres("pg.deciding", Serving),       // locks are held, nothing is written
+    postgres("pg.written", Serving),        // all of a batch is written, COMMIT is not sent
+    postgres("pg.committed", Serving),      // COMMIT is answered
+    postgres("pg.remembered", Serving),     // and memory follows it
     point("carry.committed", Serving),      // durable, and nobody was told
     point("carry.polls_told", Serving),     // workers were told, callers were not
     point("carry.told", Serving),           // everybody was told, not everybody was answered
     point("answer.leaving", Serving),       // an answer is whole and not on its way
     point("grants.leaving", Serving),       // leases are about to leave
-    point("admin.begun", Administering),
-    point("admin.before_commit", Administering),
-    point("admin.after_commit", Administering),
+    sqlite("admin.begun", Administering),
+    sqlite("admin.before_commit", Administering),
+    sqlite("admin.after_commit", Administering),
     point("stop.asked", Stopping),
     point("stop.drained", Stopping),
     point("stop.finished", Stopping),
-    point("backup.copied", BackingUp),
-    point("backup.checked", BackingUp),
-    point("backup.named", BackingUp),
-    point("restore.copied", Restoring),
-    point("restore.raised", Restoring),     // the copy has its new epoch, and no name
-    point("restore.log_gone", Restoring),   // the old store's log is gone, the old store is not
-    point("restore.named", Restoring),
-    point("prune.leaving", Pruning),        // what may go is marked, and still there
-    point("prune.before_commit", Pruning),
-    point("prune.after_commit", Pruning),
+    sqlite("backup.copied", BackingUp),
+    sqlite("backup.checked", BackingUp),
+    sqlite("backup.named", BackingUp),
+    sqlite("restore.copied", Restoring),
+    sqlite("restore.raised", Restoring),     // the copy has its new epoch, and no name
+    sqlite("restore.log_gone", Restoring),   // the old store's log is gone, the old store is not
+    sqlite("restore.named", Restoring),
+    sqlite("prune.leaving", Pruning),        // what may go is marked, and still there
+    sqlite("prune.before_commit", Pruning),
+    sqlite("prune.after_commit", Pruning),
 ];
 
 /// The numbers of the bugs that are built in. What each is and who catches it stands in the museum's own table.
 pub const MUTANTS: &[u8] = &[
-    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 25, 26, 27, 28, 29, 30, 31, 33, 34, 35,
-    36,
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 18, 19, 20, 24, 25, 26, 27, 28, 29, 30,
+    31, 33, 34, 35, 36,
 ];

@@ -88,6 +88,25 @@ pub struct Invoke {
     pub force: bool,
 }
 
+impl Invoke {
+    /// A call as it is written down before it is made; members that do not apply stay empty.
+    pub fn of(op: Operation) -> Self {
+        Self {
+            call: 0,
+            op,
+            scope: None,
+            task: None,
+            key: None,
+            digest: None,
+            worker: None,
+            attempt: None,
+            poll: None,
+            outcome: None,
+            force: false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -133,6 +152,26 @@ pub struct Return {
     /// What a poll got.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Granted>,
+}
+
+impl Return {
+    /// An answer with nothing in it but what it is.
+    pub fn of(answer: Answer) -> Self {
+        Self {
+            call: 0,
+            answer,
+            code: None,
+            verdict: None,
+            replayed: false,
+            task: None,
+            state: None,
+            attempt: None,
+            digest: None,
+            expires: None,
+            cancel: false,
+            grants: Vec::new(),
+        }
+    }
 }
 
 /// A lease as its worker got it.

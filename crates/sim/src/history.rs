@@ -3,38 +3,12 @@
 use historyck::Event;
 use historyck::event::{Answer, Invoke, Operation, Phase, Return, State, What};
 
-/// A call as it is recorded before it is made; members that do not apply stay empty.
 pub(crate) fn invoke(op: Operation) -> Invoke {
-    Invoke {
-        call: 0,
-        op,
-        scope: None,
-        task: None,
-        key: None,
-        digest: None,
-        worker: None,
-        attempt: None,
-        poll: None,
-        outcome: None,
-        force: false,
-    }
+    Invoke::of(op)
 }
 
 pub(crate) fn answer(answer: Answer) -> Return {
-    Return {
-        call: 0,
-        answer,
-        code: None,
-        verdict: None,
-        replayed: false,
-        task: None,
-        state: None,
-        attempt: None,
-        digest: None,
-        expires: None,
-        cancel: false,
-        grants: Vec::new(),
-    }
+    Return::of(answer)
 }
 
 #[derive(Default)]

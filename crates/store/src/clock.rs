@@ -110,22 +110,3 @@ fn too_far_ahead(stored: Time, wall: Time) -> String {
          or start with --accept-clock to go on from the stored time"
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::ManualClock;
-
-    #[test]
-    fn setting_the_wall_clock_moves_no_time() {
-        // F61: a step of an hour either way is no hour for anybody's lease.
-        let clock = Arc::new(ManualClock::default());
-        let reading = Reading::open(clock.clone(), None, Ahead::Refuse).unwrap();
-        let before = reading.now();
-        clock.set_wall(before.plus(Span::from_secs(3600)));
-        assert_eq!(reading.now(), before);
-        clock.set_wall(Time::from_millis(0));
-        clock.advance(Span::from_secs(1));
-        assert_eq!(reading.now(), before.plus(Span::from_secs(1)));
-    }
-}

@@ -21,7 +21,9 @@ const BUILD: &[&str] = &[
     "--exclude",
     "xtask",
     "--bins",
-    "--tests",
+    // Catchers are integration tests: unit tests would have every crate compiled once more.
+    "--test",
+    "it",
     "--features",
     "tenure-faultpoint/lab",
     "--message-format",
@@ -31,7 +33,7 @@ const BUILD: &[&str] = &[
 /// The programs and test binaries of one lab build.
 #[derive(Debug, Default)]
 pub(crate) struct Build {
-    /// By package and target, such as `tenure-store` and `it`; unit tests have the target `lib`.
+    /// By package and target, such as `tenure-store` and `it`.
     executables: BTreeMap<(String, String), PathBuf>,
 }
 
@@ -58,14 +60,7 @@ impl Build {
     fn note(&mut self, message: &Value) {
         let Some(executable) = message["executable"].as_str() else { return };
         let package = package(message["package_id"].as_str().unwrap_or_default());
-        let kind = message["target"]["kind"][0].as_str().unwrap_or_default();
-        let is_test = message["profile"]["test"].as_bool().unwrap_or(false);
-        let target = match (kind, is_test) {
-            ("lib", true) => "lib".to_owned(),
-            // Unit tests of a program are nobody's catcher; its binary is wanted.
-            ("bin", true) => return,
-            _ => message["target"]["name"].as_str().unwrap_or_default().to_owned(),
-        };
+        let target = message["target"]["name"].as_str().unwrap_or_default().to_owned();
         self.executables.insert((package, target), PathBuf::from(executable));
     }
 

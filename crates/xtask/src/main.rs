@@ -56,7 +56,9 @@ fn run(arguments: &[String]) -> Result<()> {
         ["test"] => steps::test(&root),
         ["crash", rest @ ..] => {
             let (kills, rest) = lab::crash::wanted(rest)?;
-            lab::crash::run(&root, &lab::Build::make(&root)?, kills, &rest)
+            let build = lab::Build::make(&root)?;
+            lab::crash::run(&root, &build, kills, &rest)?;
+            if rest.is_empty() { lab::crash::disks(&root, &build) } else { Ok(()) }
         }
         ["failover", more @ ..] => failover::run(&root, more),
         ["museum"] => lab::museum::run(&root, &lab::Build::make(&root)?),

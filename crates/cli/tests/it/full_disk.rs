@@ -1,13 +1,12 @@
 //! The disk is full: clear refusals, nothing lost, and service goes on when there is room again.
 //!
-//! The disk is a small one in memory, mounted in a mount namespace of the test's own. It needs no rights
-//! of the machine's administrator where users may make namespaces, and it is gone with the processes.
+//! The disk is a small one in memory, which only these processes see.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crashlab::ground::{DISK_BYTES, SmallDisk};
 use serde_json::Value;
 use tenure::{Client, Error, Retries};
 use wire::answers::{Envelope, HeartbeatAck};
@@ -16,103 +15,38 @@ use wire::{Code, Json, Outcome, State, Verdict};
 
 use crate::home::{Home, Process, Ran};
 
-const DISK_BYTES: usize = 16 << 20;
-/// What is deleted when room is needed: most of the disk, because a log is folded into the database before
-/// it is cut, so that for a moment both need their room.
-const BALLAST_BYTES: usize = 12 << 20;
 /// A few dozen of these fill the disk.
 const INPUT_BYTES: usize = 64 << 10;
 /// Far more than fit.
 const SUBMISSIONS_MAX: usize = 4 * DISK_BYTES / INPUT_BYTES;
 
-/// A disk that only processes in its namespace see.
-struct SmallDisk {
-    keeper: Process,
-    mounted_at: PathBuf,
-    by: Rights,
+fn small_disk(home: &Home) -> SmallDisk {
+    SmallDisk::mount(&home.path().join("disk")).unwrap()
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Rights {
-    /// A namespace of users too, in which anybody may mount.
-    Anybody,
-    Administrator,
+/// A command of the binary that sees the disk.
+fn tenure(home: &Home, disk: &SmallDisk, arguments: &[&str]) -> Command {
+    let plain = home.tenure(arguments);
+    let mut command = disk.enter(Path::new(plain.get_program()));
+    command.args(plain.get_args()).stdin(Stdio::null());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
 }
 
-impl Rights {
-    fn unshare(self) -> &'static [&'static str] {
-        match self {
-            Rights::Anybody => &["--user", "--map-root-user", "--mount"],
-            Rights::Administrator => &["--mount"],
-        }
-    }
-
-    fn enter(self) -> &'static [&'static str] {
-        match self {
-            Rights::Anybody => &["--user", "--preserve-credentials", "--mount"],
-            Rights::Administrator => &["--mount"],
-        }
-    }
-}
-
-impl SmallDisk {
-    fn mount(home: &Home) -> SmallDisk {
-        let mounted_at = home.path().join("disk");
-        fs::create_dir(&mounted_at).unwrap();
-        let by = [Rights::Anybody, Rights::Administrator].into_iter().find(|by| is_possible(*by));
-        let by = by.expect(
-            "this test mounts a small disk and may not: allow user namespaces \
-             (sysctl kernel.unprivileged_userns_clone=1) or run it as root",
-        );
-        let mount = r#"mount -t tmpfs -o "size=$1" tmpfs "$2" && echo '"mounted"' && exec cat"#;
-        let mut command = Command::new("unshare");
-        command.args(by.unshare()).args(["sh", "-c", mount, "sh"]);
-        command.arg(DISK_BYTES.to_string()).arg(&mounted_at).stdin(Stdio::piped());
-        let mut keeper = Process::start(command);
-        assert_eq!(keeper.line(), "mounted");
-        SmallDisk { keeper, mounted_at, by }
-    }
-
-    /// The path by which processes outside reach a file on the disk.
-    fn file(&self, name: &str) -> PathBuf {
-        let inside = self.mounted_at.strip_prefix("/").unwrap().join(name);
-        Path::new("/proc").join(self.keeper.child.id().to_string()).join("root").join(inside)
-    }
-
-    /// A command of the binary that sees the disk.
-    fn tenure(&self, home: &Home, arguments: &[&str]) -> Command {
-        let plain = home.tenure(arguments);
-        let mut command = Command::new("nsenter");
-        command.args(["--target", &self.keeper.child.id().to_string()]).args(self.by.enter());
-        command.arg(plain.get_program()).args(plain.get_args()).stdin(Stdio::null());
-        for (name, value) in plain.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        command
-    }
-
-    fn store(&self) -> String {
-        format!("sqlite:{}", self.mounted_at.join("tenure.db").display())
-    }
-
-    fn lay_ballast(&self) {
-        let mut ballast = fs::File::create(self.file("ballast")).unwrap();
-        ballast.write_all(&vec![0; BALLAST_BYTES]).unwrap();
-    }
-
-    fn drop_ballast(&self) {
-        fs::remove_file(self.file("ballast")).unwrap();
-    }
+fn store(disk: &SmallDisk) -> String {
+    format!("sqlite:{}", disk.inside().join("tenure.db").display())
 }
 
 /// A server whose store is on the disk, and a client that repeats nothing by itself.
 fn serve(home: &Home, disk: &SmallDisk) -> (Process, Client) {
-    let store = disk.store();
+    let store = store(disk);
     let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--store", &store];
-    let mut command = disk.tenure(home, &arguments);
+    let mut command = tenure(home, disk, &arguments);
     command.stderr(fs::File::create(log(home)).unwrap());
     let mut server = Process::start(command);
     let ready = server.line();
@@ -123,12 +57,6 @@ fn serve(home: &Home, disk: &SmallDisk) -> (Process, Client) {
 
 fn log(home: &Home) -> PathBuf {
     home.path().join("log")
-}
-
-fn is_possible(by: Rights) -> bool {
-    let tried =
-        Command::new("unshare").args(by.unshare()).arg("true").stderr(Stdio::null()).status();
-    tried.is_ok_and(|status| status.success())
 }
 
 fn big_run() -> SubmitRun {
@@ -169,9 +97,9 @@ async fn all_are_there(client: &Client, acknowledged: &[(String, String)]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_room() {
     let home = Home::new();
-    let disk = SmallDisk::mount(&home);
+    let disk = small_disk(&home);
     let (mut server, client) = serve(&home, &disk);
-    disk.lay_ballast();
+    disk.lay_ballast().unwrap();
 
     let (mut acknowledged, refused) = fill(&client).await;
     assert!(!acknowledged.is_empty());
@@ -183,7 +111,7 @@ async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_ro
     let waiting = client.queues().await.unwrap().queues.pop().unwrap();
     assert_eq!(waiting.ready, acknowledged.len() as u64);
 
-    disk.drop_ballast();
+    disk.drop_ballast().unwrap();
     // The same server takes the very call it refused.
     let accepted = client.submit(big_run(), Some(&refused)).await.expect("there is room again");
     assert_eq!(accepted.replayed, None, "nothing of the refused call was kept");
@@ -195,7 +123,7 @@ async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_ro
     server.signal("TERM");
     assert_eq!(server.exit_code(), 0);
     let verify =
-        disk.tenure(&home, &["verify", "--json", "--store", &disk.store()]).output().unwrap();
+        tenure(&home, &disk, &["verify", "--json", "--store", &store(&disk)]).output().unwrap();
     let ran = Ran::of(verify);
     assert_eq!(ran.code, 0, "{ran:?}");
     let found: Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -240,9 +168,9 @@ async fn work_off(client: &Client, runs: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_that_is_full_for_longer_than_a_lease_costs_no_honest_worker_its_lease() {
     let home = Home::new();
-    let disk = SmallDisk::mount(&home);
+    let disk = small_disk(&home);
     let (_server, client) = serve(&home, &disk);
-    disk.lay_ballast();
+    disk.lay_ballast().unwrap();
     let run = SubmitRun { queue: "short".to_owned(), lease_ms: Some(6_000), ..big_run() };
     client.submit(run, None).await.unwrap();
     let lease = client.lease(&poll("holder", 0)).await.unwrap().leases.pop().unwrap();
@@ -267,7 +195,7 @@ async fn a_disk_that_is_full_for_longer_than_a_lease_costs_no_honest_worker_its_
             break;
         }
     }
-    disk.drop_ballast();
+    disk.drop_ballast().unwrap();
     // A8: the rival comes first and gets nothing; the outage was the server's and not the worker's.
     assert_eq!(client.lease(&poll("rival", 0)).await.unwrap().leases.len(), 0);
     assert_eq!(beat(&client, &lease).await.unwrap().verdict, Verdict::Committed);

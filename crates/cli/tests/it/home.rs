@@ -3,13 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::sync::mpsc;
 
+use crashlab::waits::{self, PATIENCE};
 use serde_json::Value;
 use tempfile::TempDir;
-
-/// Long enough for the slowest machine; only a test that fails waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Home {
     folder: TempDir,
@@ -70,7 +68,7 @@ impl Home {
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::of(self.tenure(arguments).output().unwrap())
+        Ran::of(waits::run(&mut self.tenure(arguments)).unwrap())
     }
 
     /// Runs a command that must succeed, and reads its JSON.
@@ -115,15 +113,8 @@ impl Home {
 
 /// Asks again and again, for conditions that nobody announces.
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    const PAUSE: Duration = Duration::from_millis(20);
-    let (tell, told) = std::sync::mpsc::channel::<()>();
-    let mut left = PATIENCE.as_millis() / PAUSE.as_millis();
-    while !holds() {
-        left = left.checked_sub(1).unwrap_or_else(|| panic!("{what} did not come"));
-        // Nobody sends: this is a pause between two looks.
-        let _ = told.recv_timeout(PAUSE);
-    }
-    drop(tell);
+    let came = waits::until(|| Ok(holds().then_some(()))).unwrap();
+    came.unwrap_or_else(|| panic!("{what} did not come"));
 }
 
 /// A finished command.
@@ -161,13 +152,21 @@ impl Ran {
 /// A process that goes on; it ends with the test.
 pub(crate) struct Process {
     pub(crate) child: Child,
-    lines: BufReader<std::process::ChildStdout>,
+    /// What it says, read by a thread of its own, so that waiting for it has an end.
+    lines: mpsc::Receiver<String>,
 }
 
 impl Process {
     pub(crate) fn start(mut command: Command) -> Process {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (say, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                // The test may be over.
+                let _ = say.send(line);
+            }
+        });
         Process { child, lines }
     }
 
@@ -178,10 +177,11 @@ impl Process {
     }
 
     pub(crate) fn text_line(&mut self) -> String {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        assert!(!line.is_empty(), "the process ended: {:?}", self.child.wait());
-        line
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("the process says nothing"),
+            Err(_) => panic!("the process ended: {:?}", waits::death(&mut self.child, "it")),
+        }
     }
 
     pub(crate) fn signal(&self, name: &str) {
@@ -190,7 +190,7 @@ impl Process {
     }
 
     pub(crate) fn exit_code(&mut self) -> i32 {
-        self.child.wait().unwrap().code().unwrap_or(-1)
+        waits::death(&mut self.child, "the process").unwrap().code().unwrap_or(-1)
     }
 }
 

@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use faultpoint::{POINTS, Point, Reached};
 
-use super::storm::Storm;
 use super::{Tally, Wishes};
+use crate::storm::Storm;
+use crate::waits;
 
 /// What must have happened before there is something to copy.
 const EVENTS_FIRST: usize = 100;
@@ -25,7 +26,7 @@ pub(crate) async fn killed_while_copying_and_forgetting(wishes: &Wishes) -> Resu
         tokio::task::block_in_place(|| {
             dies(
                 &storm,
-                &["backup", path(&backup)?, "--force", "--store", &store(&storm)],
+                &["backup", path(&backup)?, "--force", "--store", &storm.site.store()],
                 point,
                 None,
             )
@@ -33,7 +34,7 @@ pub(crate) async fn killed_while_copying_and_forgetting(wishes: &Wishes) -> Resu
         killed += 1;
     }
     tokio::task::block_in_place(|| {
-        runs(&storm, &["backup", path(&backup)?, "--force", "--store", &store(&storm)])
+        runs(&storm, &["backup", path(&backup)?, "--force", "--store", &storm.site.store()])
     })?;
     let tasks = storm.site.verify_file(&backup)?;
     ensure!(tasks > 0, "a backup under load has something in it");
@@ -56,15 +57,11 @@ fn path(path: &Path) -> Result<&str> {
     path.to_str().context("a temporary path is text")
 }
 
-fn store(storm: &Storm) -> String {
-    format!("sqlite:{}", storm.site.store().display())
-}
-
 /// Runs a command that is killed at a place.
 fn dies(storm: &Storm, arguments: &[&str], point: &Point, also: Option<&str>) -> Result<()> {
     let blow = format!("kill@{}", point.name);
     let chosen = also.map_or(blow.clone(), |also| format!("{blow},{also}"));
-    let ran = storm.site.tenure(arguments, Some(&chosen)).output()?;
+    let ran = waits::run(&mut storm.site.tenure(arguments, Some(&chosen)))?;
     if std::os::unix::process::ExitStatusExt::signal(&ran.status).is_none() {
         bail!("{blow} was never reached: {}", String::from_utf8_lossy(&ran.stderr));
     }
@@ -72,7 +69,7 @@ fn dies(storm: &Storm, arguments: &[&str], point: &Point, also: Option<&str>) ->
 }
 
 fn runs(storm: &Storm, arguments: &[&str]) -> Result<()> {
-    let ran = storm.site.tenure(arguments, None).output()?;
+    let ran = waits::run(&mut storm.site.tenure(arguments, None))?;
     ensure!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
     Ok(())
 }
@@ -97,7 +94,7 @@ fn restore(storm: &Storm, backup: &Path, tasks: u64) -> Result<()> {
 
 /// Forgetting is all or nothing, slice by slice.
 fn prune(storm: &Storm) -> Result<usize> {
-    let to = store(storm);
+    let to = storm.site.store();
     let arguments = ["prune", "--older-than", "24h", "--store", &to];
     let mut killed = 0;
     let before = storm.site.verify()?;

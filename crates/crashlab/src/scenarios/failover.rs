@@ -13,11 +13,12 @@ use tokio::task::block_in_place;
 use tokio::time::Instant;
 use wire::State;
 
-use super::{PATIENCE, Tally, Wishes};
+use super::{Tally, Wishes};
 use crate::cluster::{Cluster, Replication};
 use crate::fleet::Fleet;
 use crate::judge;
 use crate::recorded::bare;
+use crate::waits::PATIENCE;
 
 const COORDINATORS: usize = 3;
 /// Between two blows: so many calls and answers that every one of them is in the middle of something.
@@ -27,7 +28,7 @@ const EVENTS_UNHEARD: usize = 200;
 /// One asynchronous failover for so many synchronous ones.
 const SYNCHRONOUS_PER_ASYNCHRONOUS: usize = 3;
 
-pub(crate) async fn all(wishes: &Wishes, times: usize, only: Option<&str>) -> Result<()> {
+pub async fn all(wishes: &Wishes, times: usize, only: Option<&str>) -> Result<()> {
     let is_wanted = |name: &str| only.is_none_or(|only| name.starts_with(only));
     if is_wanted("synchronous") {
         let tally =
@@ -158,8 +159,9 @@ fn no_fence_is_given_twice(fleet: &Fleet) -> Result<()> {
 
 /// Among the writes that were acknowledged before the failover: those the store does not know any more.
 async fn count_lost(fleet: &Fleet, before: usize) -> Result<Lost> {
-    let client = fleet.load.as_who("reader").client;
-    let runs = judge::all_runs(&client).await?;
+    let reader = fleet.load.as_who("reader");
+    let client = reader.client();
+    let runs = judge::all_runs(client).await?;
     let ended: BTreeMap<String, State> =
         runs.iter().map(|run| (bare(&run.run_id), run.state)).collect();
     let mut asked = BTreeMap::new();

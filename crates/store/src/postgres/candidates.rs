@@ -107,7 +107,8 @@ impl Candidates {
         is_free: impl Fn(TaskId) -> bool,
     ) -> Option<Refill> {
         let Some(lane) = self.lanes.get(key) else { return Some(Refill::Head) };
-        let is_old = lane.is_stale || lane.read_at.elapsed() > LOOK_AGE_MAX;
+        let is_old =
+            faultpoint::mutant(18) || lane.is_stale || lane.read_at.elapsed() > LOOK_AGE_MAX;
         if is_old || lane.next_due.is_some_and(|due| due.has_come(now)) {
             return Some(Refill::Head);
         }

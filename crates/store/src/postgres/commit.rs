@@ -47,9 +47,11 @@ pub(super) async fn commit(batch: &mut PostgresBatch<'_>) -> Result<(), CommitFa
         finish(batch);
         return Ok(());
     }
+    faultpoint::point!("pg.deciding");
     let now = batch.read_clock().await.map_err(CommitFailure::RolledBack)?;
     let marker = batch.writer.next_marker();
     write(batch, marker, now).await.map_err(CommitFailure::RolledBack)?;
+    faultpoint::point!("pg.written");
     let transaction = batch.transaction.take().expect("a batch commits once");
     let shared = batch.writer.shared.clone();
     match transaction.commit().await {
@@ -60,7 +62,9 @@ pub(super) async fn commit(batch: &mut PostgresBatch<'_>) -> Result<(), CommitFa
         Ok(Err(trouble)) => look_up(shared, marker, trouble).await?,
         Err(failure) => look_up(shared, marker, Trouble::Failure(failure)).await?,
     }
+    faultpoint::point!("pg.committed");
     finish(batch);
+    faultpoint::point!("pg.remembered");
     Ok(())
 }
 
@@ -137,6 +141,9 @@ async fn write_all(
     }
     mark?;
     all_touched(&expected.keys, &keys?)?;
+    if faultpoint::mutant(19) {
+        client.batch_execute("NOTIFY tenure").await?;
+    }
     Ok(())
 }
 

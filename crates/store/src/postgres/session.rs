@@ -28,6 +28,9 @@ const BEGIN: &str = "BEGIN; \
     SET LOCAL enable_hashjoin = off; \
     SET LOCAL enable_mergejoin = off";
 
+/// Bug 24 of the museum: who commits so waits neither for the disk nor for a standby.
+const BEGIN_HASTY: &str = "BEGIN; SET LOCAL ROLE tenure_rows; SET LOCAL synchronous_commit = off";
+
 /// The same for reading beside the writers, in one snapshot.
 const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
     SET LOCAL ROLE tenure_rows; \
@@ -177,7 +180,8 @@ async fn live(pool: Pool, mut inbox: mpsc::Receiver<Step>, purpose: Purpose) {
         match &purpose {
             Purpose::Read => client.batch_execute(BEGIN_READING).await.map(|()| true),
             Purpose::Write(primary) => {
-                let answer = client.simple_query(&primary.ask_after(BEGIN)).await?;
+                let begin = if faultpoint::mutant(24) { BEGIN_HASTY } else { BEGIN };
+                let answer = client.simple_query(&primary.ask_after(begin)).await?;
                 Ok(primary.is_same(&answer))
             }
         }
@@ -202,6 +206,7 @@ async fn live(pool: Pool, mut inbox: mpsc::Receiver<Step>, purpose: Purpose) {
     inbox.close();
     let is_idle = match flow {
         Flow::Committed => true,
+        _ if faultpoint::mutant(20) => true,
         Flow::On | Flow::Failed => client.batch_execute("ROLLBACK").await.is_ok(),
     };
     if let Some(client) = Arc::into_inner(client)

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use store::conformance::Fixture;
-use store::{ManualClock, MemoryStore, Writers};
+use store::{ManualClock, MemoryStore, Store, Writers};
+use verdict::{Span, Time};
 
 pub(crate) struct Memory {
     writers: Writers,
@@ -39,6 +40,19 @@ mod two_writers {
     use super::{Memory, Writers};
 
     store::conformance_checks! { Memory::new(Writers::Two) }
+}
+
+#[test]
+fn setting_the_wall_clock_moves_no_time() {
+    // F61: a step of an hour either way is no hour for anybody's lease.
+    let clock = Arc::new(ManualClock::default());
+    let store = MemoryStore::new(clock.clone());
+    let before = store.now();
+    clock.set_wall(before.plus(Span::from_secs(3600)));
+    assert_eq!(store.now(), before);
+    clock.set_wall(Time::from_millis(0));
+    clock.advance(Span::from_secs(1));
+    assert_eq!(store.now(), before.plus(Span::from_secs(1)));
 }
 
 mod disk {

@@ -3,9 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
 
+mod alone;
 mod commits;
 mod constraints;
 mod cutting;
+mod manners;
 mod server;
 
 use std::sync::Arc;

@@ -38,13 +38,15 @@ pub(crate) fn run(root: &Path, build: &Build, kills: usize, rest: &[String]) -> 
     lab.arg("--binary").arg(&server).arg("--kills").arg(kills.to_string()).args(rest);
     lab.arg("--keep").arg(server.with_file_name("histories")).current_dir(root);
     check(&mut lab, "the crash lab")?;
-    if rest.is_empty() {
-        println!("\n== power cuts and failing disks");
-        let mut disk = Command::new(build.executable("tenure-store", "it")?);
-        disk.args(DISK_TESTS).current_dir(root.join("crates/store"));
-        check(&mut disk, "the power cuts")?;
-    }
     Ok(())
+}
+
+/// Power cuts and failing disks; the test runner runs these too, without the lab's build.
+pub(crate) fn disks(root: &Path, build: &Build) -> Result<()> {
+    println!("\n== power cuts and failing disks");
+    let mut disk = Command::new(build.executable("tenure-store", "it")?);
+    disk.args(DISK_TESTS).current_dir(root.join("crates/store"));
+    check(&mut disk, "the power cuts")
 }
 
 fn check(command: &mut Command, what: &str) -> Result<()> {

@@ -58,14 +58,6 @@ const fn client(test: &'static str) -> Catcher {
     Catcher { layer: "client", package: "tenure-sdk", folder: "sdks/rust", target: "it", test }
 }
 
-const CLOCK: Catcher = Catcher {
-    layer: "clock",
-    package: "tenure-store",
-    folder: "crates/store",
-    target: "lib",
-    test: "clock::tests::setting_the_wall_clock_moves_no_time",
-};
-
 const fn played(
     number: u8,
     bug: &'static str,
@@ -99,18 +91,18 @@ pub(crate) const EXHIBITS: &[Exhibit] = &[
     played(15, "the herd after an outage", "PostHog, Stacks, Tempo", "retries have no jitter", rules("backoff::tasks_that_failed_together_do_not_come_back_together")),
     played(16, "a failure report that cannot be stored", "pg-boss, awa, Fractal", "NUL stays in a report's text", carrier("http::hostile_input::a_failure_report_never_fails_on_its_text")),
     played(17, "a claim takes more than its limit", "odd-jobs", "a poll gets one task too many", store("conform", "conformance::sqlite::grants::")),
-    absent(18, "bloat under a pinned horizon", "PgQue, Que, awa", "a matter of PostgreSQL alone, whose engine is young: not played yet"),
-    absent(19, "NOTIFY locks the database at commit", "Recall.ai", "a matter of PostgreSQL alone, whose engine is young: not played yet"),
-    absent(20, "a cancelled future returns a poisoned connection", "sqlx, Windmill", "a matter of PostgreSQL alone, whose engine is young: not played yet"),
+    played(18, "bloat under a pinned horizon", "PgQue, Que, awa", "a queue is walked from its head for every grant", store("database", "postgres::manners::tasks_are_taken_by_their_key_and_not_by_walking_the_queue")),
+    played(19, "NOTIFY locks the database at commit", "Recall.ai", "a batch notifies in its own transaction", store("database", "postgres::manners::a_batch_itself_notifies_nobody")),
+    played(20, "a cancelled future returns a poisoned connection", "sqlx, Windmill", "what was dropped half-way is not rolled back", store("database", "postgres::manners::a_batch_that_is_dropped_half_way_leaves_no_transaction_open")),
     absent(21, "the outbox skips what commits late", "Kamu, Eventuous", "there is no outbox yet"),
     absent(22, "a batch's lease is shorter than its delivery", "Endatix", "there is no outbox yet"),
     absent(23, "one endpoint blocks all behind it", "Sentry", "there is no outbox yet"),
-    absent(24, "lost on failover", "Sidekiq, RQ, Temporal", "needs a standby to fail over to: not played yet"),
+    played(24, "lost on failover", "Sidekiq, RQ, Temporal", "a commit waits neither for the disk nor for a standby", store("database", "postgres::manners::what_was_acknowledged_outlives_the_death_of_the_database")),
     played(25, "a task is lost between two writes", "Temporal", "a batch commits what went in before what is to be done", store("power cut", "sqlite::power::every_acknowledged_commit_survives_a_power_cut")),
     played(26, "history grows until it cannot be replayed", "Temporal", "every heartbeat is kept for ever", rules("heartbeat::a_heartbeat_grants_nothing_and_leaves_no_history")),
     played(27, "replay breaks on a harmless change", "Temporal SDK", "the jitter is drawn from one stream", rules("backoff::equal_seeds_give_equal_schedules")),
     played(28, "the scheduler dies silently", "River, Solid Queue", "a carrier that lost its store says that all is well", carrier("faults::a_commit_of_unknown_outcome_is_never_guessed")),
-    played(29, "a step of the wall clock inflates a wait", "Quartz.NET", "the store's time is the wall's", CLOCK),
+    played(29, "a step of the wall clock inflates a wait", "Quartz.NET", "the store's time is the wall's", store("clock", "memory::setting_the_wall_clock_moves_no_time")),
     played(30, "two leaders", "Kubernetes", "a second process opens the store", store("store", "sqlite::opening::a_second_opener_is_refused_with_the_owners_process")),
     played(31, "another tenant's row by its id", "Julep, Optio, n8n", "a task is loaded whoever's it is", store("conform", "conformance::sqlite::scopes::")),
     absent(32, "the guard of outgoing calls is passed", "OneUptime, librefang", "nothing is called yet: no webhook, no push"),

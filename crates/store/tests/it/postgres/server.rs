@@ -62,18 +62,18 @@ impl Server {
     }
 }
 
-fn make_folder(folder: &Path) {
+pub(super) fn make_folder(folder: &Path) {
     std::fs::create_dir_all(folder).expect("a folder can be made");
     if is_root() {
         run(Command::new("chown").arg("postgres").arg(folder));
     }
 }
 
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     rustix::process::getuid().is_root()
 }
 
-fn binaries() -> PathBuf {
+pub(super) fn binaries() -> PathBuf {
     let output = Command::new("pg_config").arg("--bindir").output();
     if let Ok(output) = output
         && output.status.success()
@@ -86,7 +86,7 @@ fn binaries() -> PathBuf {
 }
 
 /// A program of PostgreSQL's, as a user it accepts.
-fn program(binaries: &Path, name: &str) -> Command {
+pub(super) fn program(binaries: &Path, name: &str) -> Command {
     let path = binaries.join(name);
     if !is_root() {
         return Command::new(path);
@@ -96,7 +96,7 @@ fn program(binaries: &Path, name: &str) -> Command {
     command
 }
 
-fn run(command: &mut Command) {
+pub(super) fn run(command: &mut Command) {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let status = quiet.current_dir("/").status().expect("the program starts");
     assert!(status.success(), "{command:?} failed: {status}");

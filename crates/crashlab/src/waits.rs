@@ -1,0 +1,81 @@
+//! Waiting with an end. Only an experiment that fails waits for so long, and it says for what.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longer than any single step takes on a machine that has a tenth of a core to spare.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How often to look for what nobody announces.
+const LOOK: Duration = Duration::from_millis(5);
+
+pub async fn within<T>(what: &str, happens: impl Future<Output = T>) -> Result<T> {
+    let happened = tokio::time::timeout(PATIENCE, happens).await;
+    happened.with_context(|| format!("waited {} s for {what}", PATIENCE.as_secs()))
+}
+
+/// Looks until something is there, and returns `None` if it never is.
+pub fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+    let mut looks = PATIENCE.as_millis() / LOOK.as_millis();
+    loop {
+        if let Some(found) = look()? {
+            return Ok(Some(found));
+        }
+        let Some(left) = looks.checked_sub(1) else { return Ok(None) };
+        looks = left;
+        pause();
+    }
+}
+
+/// Between two looks at something that nobody announces.
+fn pause() {
+    let (tell, told) = mpsc::channel::<()>();
+    let _ = told.recv_timeout(LOOK);
+    drop(tell);
+}
+
+/// How a process ended.
+pub fn death(child: &mut Child, what: &str) -> Result<ExitStatus> {
+    match until(|| Ok(child.try_wait()?))? {
+        Some(status) => Ok(status),
+        None => bail!("waited {} s for {what} to end", PATIENCE.as_secs()),
+    }
+}
+
+/// The first line a process says; nothing if it ends without a word.
+pub fn first_line(child: &mut Child, what: &str) -> Result<String> {
+    let stdout = child.stdout.take().context("the output is piped")?;
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = BufReader::new(stdout).read_line(&mut line).map(|_| line);
+        // Whoever asked may have lost its patience.
+        let _ = tell.send(read);
+    });
+    let said = told.recv_timeout(PATIENCE);
+    Ok(said.with_context(|| format!("waited {} s for {what}", PATIENCE.as_secs()))??)
+}
+
+/// Runs a command to its end, or ends it.
+pub fn run(command: &mut Command) -> Result<Output> {
+    let what = format!("{command:?}");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().with_context(|| format!("start {what}"))?;
+    let pid = Pid::from_child(&child);
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = tell.send(child.wait_with_output());
+    });
+    match told.recv_timeout(PATIENCE) {
+        Ok(output) => Ok(output?),
+        Err(_) => {
+            kill_process(pid, Signal::KILL)?;
+            bail!("waited {} s for the end of {what}", PATIENCE.as_secs())
+        }
+    }
+}

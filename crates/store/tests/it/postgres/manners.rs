@@ -1,0 +1,146 @@
+//! How the engine treats its database: bugs that others shipped on PostgreSQL would show here.
+
+use std::time::Duration;
+
+use store::conformance::{Ask, Poll, Said, Submission, carry::carry};
+use store::postgres::{Options, PostgresStore};
+use store::{Batch, Browse, Store, TaskKey, Want, Writer};
+use tokio_postgres::{AsyncMessage, Client, NoTls};
+use verdict::{Scope, TaskId};
+
+use super::alone::Alone;
+use super::options;
+use super::server::Database;
+
+fn want(max: usize) -> Want {
+    Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max }
+}
+
+async fn submit(writer: &mut impl Writer, id: u128) {
+    let mut batch = writer.begin().await.unwrap();
+    let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
+    carry(&mut batch, 1, Ask::Submit(task)).await.unwrap();
+    batch.commit().await.unwrap();
+}
+
+async fn lease_one(writer: &mut impl Writer, n: u128) -> usize {
+    let mut batch = writer.begin().await.unwrap();
+    let poll = Poll { want: want(1), worker: "ann".into(), name: None, first_lease: n << 32 };
+    let said = carry(&mut batch, 1, Ask::Poll(poll)).await.unwrap();
+    batch.commit().await.unwrap();
+    match said {
+        Said::Granted(granted) => granted.len(),
+        said => panic!("{said:?}"),
+    }
+}
+
+async fn look(database: &Database) -> Client {
+    let (client, connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+async fn count(client: &Client, sql: &str) -> i64 {
+    client.query_one(sql, &[]).await.unwrap().get(0)
+}
+
+const OTHERS: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+    AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
+
+#[tokio::test]
+async fn a_batch_that_is_dropped_half_way_leaves_no_transaction_open() {
+    let database = Database::create();
+    let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    submit(&mut writer, 1).await;
+    let mut batch = writer.begin().await.unwrap();
+    let now = batch.now().await.unwrap();
+    assert_eq!(batch.ready(&[want(1)], now).await.unwrap()[0].len(), 1);
+    drop(batch);
+    // The next one begins when what was dropped has ended, and sends nothing by itself.
+    let next = writer.begin().await.unwrap();
+    let open = format!("{OTHERS} AND xact_start IS NOT NULL");
+    assert_eq!(count(&look(&database).await, &open).await, 0);
+    drop(next);
+    // F40, S2-52: nothing of it is left on any connection; whoever comes next gets the task.
+    assert_eq!(lease_one(&mut writer, 1).await, 1);
+}
+
+#[tokio::test]
+async fn a_batch_itself_notifies_nobody() {
+    // A notification inside a batch would have all commits of the database wait for each other.
+    let database = Database::create();
+    let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
+    let (client, mut connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
+    let (tell, mut told) = tokio::sync::mpsc::channel(64);
+    tokio::spawn(async move {
+        loop {
+            let next = std::future::poll_fn(|context| connection.poll_message(context)).await;
+            match next {
+                Some(Ok(AsyncMessage::Notification(note))) => tell.send(note).await.unwrap(),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return,
+            }
+        }
+    });
+    client.batch_execute("LISTEN tenure").await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    for id in 1..=5 {
+        submit(&mut writer, id).await;
+    }
+    // Whatever was said by then comes before this answer, and only this was said.
+    client.batch_execute("NOTIFY tenure, 'me'").await.unwrap();
+    let heard = told.recv().await.unwrap();
+    assert_eq!(heard.payload(), "me");
+}
+
+/// Leases, one after the other.
+const ROUNDS: u128 = 300;
+/// How often a queue may be read from its head without a reason: as the engine says.
+const LOOK_EVERY: Duration = Duration::from_millis(400);
+/// Pages that are read on, and the first look.
+const LOOKS_MORE: u128 = 8;
+
+#[tokio::test]
+async fn tasks_are_taken_by_their_key_and_not_by_walking_the_queue() {
+    // An old snapshot keeps every taken task at the head of its queue: who walks it for each grant walks over all.
+    let database = Database::create();
+    let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    for id in 1..=ROUNDS {
+        submit(&mut writer, id).await;
+    }
+    let client = look(&database).await;
+    let began = tokio::time::Instant::now();
+    for n in 1..=ROUNDS {
+        assert_eq!(lease_one(&mut writer, n).await, 1);
+    }
+    let looks = began.elapsed().as_millis() / LOOK_EVERY.as_millis() + LOOKS_MORE;
+    drop((writer, store));
+    // Sessions tell what they did when they end.
+    while count(&client, OTHERS).await > 0 {
+        tokio::task::yield_now().await;
+    }
+    let scans = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'live_ready'";
+    let scans = count(&client, scans).await;
+    assert!(scans.unsigned_abs() as u128 <= looks, "{scans} walks for {ROUNDS} leases");
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_outlives_the_death_of_the_database() {
+    // S2-104: the engine waits for everything that the database was told to wait for. This one writes its log by
+    // itself only every ten seconds, so that whoever does not wait loses what it acknowledged.
+    let alone = Alone::start("-c wal_writer_delay=10s");
+    let store = PostgresStore::open(&alone.url(), options(None)).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    for id in 1..=5 {
+        submit(&mut writer, id).await;
+    }
+    alone.die();
+    alone.rise();
+    let again = PostgresStore::open(&alone.url(), Options::new("again")).await.unwrap();
+    for id in 1..=5 {
+        let key = TaskKey { scope: Scope::default(), id: TaskId::from_u128(id) };
+        assert!(again.browse().find(&key).await.unwrap().is_some(), "task {id} is lost");
+    }
+}
