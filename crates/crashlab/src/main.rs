@@ -20,7 +20,7 @@ struct Arguments {
     #[arg(long)]
     binary: PathBuf,
     /// How often the server is killed, over all experiments
-    #[arg(long, default_value_t = 110)]
+    #[arg(long, default_value_t = 100)]
     kills: usize,
     /// Only the experiments whose names begin with one of these
     #[arg(long, value_delimiter = ',')]

@@ -19,7 +19,6 @@ pub mod campaign;
 mod client;
 mod clock;
 mod conduct;
-mod database;
 mod decisions;
 mod dice;
 pub mod fault;

@@ -26,7 +26,7 @@ use tree::Tree;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test      set up what the tests need, then fmt, clippy, tidy, build, doc tests, all tests
+  test      set up what the tests need, then fmt, clippy, tidy, hostile, crash, museum, all tests
   crash     kill, stop and starve a real server under load and judge what it leaves; --kills N, --long
   failover  let the database of three coordinators fail over under load; --times N
   museum    play the bugs that other systems shipped; somebody must notice each

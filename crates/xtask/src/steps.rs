@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{hostile, needs, tidy};
+use crate::{hostile, lab, needs, tidy};
 
 const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 const LINT: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -28,6 +28,9 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     cargo(root, "examples in the documentation", DOC_TESTS)?;
     heading("hostile input");
     hostile::run(root, &[]).context("failed at hostile input")?;
+    let build = lab::Build::make(root)?;
+    lab::crash::run(root, &build, lab::crash::KILLS, &[])?;
+    lab::museum::run(root, &build)?;
     cargo(root, "tests", TESTS)
 }
 

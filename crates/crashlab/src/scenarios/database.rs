@@ -9,6 +9,7 @@ use historyck::event::{DOWN, Phase};
 use super::points::{die_at, places};
 use super::{PERCENT_ON_A_DATABASE, Tally, Wishes};
 use crate::chance::Chance;
+use crate::load::LEASE_MS;
 use crate::site::Site;
 use crate::storm::Storm;
 
@@ -25,7 +26,7 @@ const CUTS: usize = 12;
 const LOCK_SECONDS: u32 = 3;
 /// How often the database dies.
 const FALLS: usize = 4;
-/// How long it stays away: longer than a coordinator waits for a connection, but for the last time.
+/// How much longer than a lease it stays away; nobody may lose one for that.
 const AWAY_MS_MAX: u64 = 1_500;
 
 fn begin(wishes: &Wishes, salt: u64) -> Result<Storm> {
@@ -102,11 +103,11 @@ pub(crate) async fn killed_under_its_coordinators(wishes: &Wishes) -> Result<Tal
         storm.further(EVENTS_BETWEEN).await?;
         storm.note(DOWN, Phase::Begin, Some("the database"));
         tokio::task::block_in_place(|| storm.site.database()?.fall())?;
-        let away = Duration::from_millis(storm.chance.below(AWAY_MS_MAX));
+        let away = Duration::from_millis(LEASE_MS + storm.chance.below(AWAY_MS_MAX));
         tokio::time::sleep(away).await;
         tokio::task::block_in_place(|| storm.site.database()?.rise())?;
-        storm.all_serve(&format!("fall-{n}")).await?;
         storm.note(DOWN, Phase::End, Some("the database"));
+        storm.all_serve(&format!("fall-{n}")).await?;
         tokio::task::block_in_place(|| storm.verify()).context("after the database died")?;
     }
     storm.settle("pg-restart", wishes).await

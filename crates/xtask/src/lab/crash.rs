@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::Build;
 
 /// What every change must survive.
-pub(crate) const KILLS: usize = 110;
+pub(crate) const KILLS: usize = 100;
 /// What a release must.
 const KILLS_LONG: usize = 2_000;
 
