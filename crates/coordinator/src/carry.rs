@@ -27,7 +27,7 @@ mod working;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use store::{Failure, Store, Writer};
+use store::{Failure, FailureKind, Store, Writer};
 use tokio::sync::{oneshot, watch as channel};
 use tokio::time::Instant;
 use verdict::{Retention, Time};
@@ -52,6 +52,11 @@ const BATCH_ITEMS_MAX: usize = 1_024;
 
 /// A wake-up further away than this is looked at again then: it bounds what a wrong clock can do.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
+
+/// How often a start tries to give leases their time back while another writer has one of them, and how
+/// long it rests in between: longer together than a database keeps the locks of a coordinator that died.
+const RECOVERY_TRIES_MAX: usize = 150;
+const RECOVERY_PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Carrier<S: Store> {
     store: S,
@@ -212,7 +217,16 @@ impl<S: Store> Carrier<S> {
         if opened.writers > 1 && tolerated.is_none_or(|tolerated| silence <= tolerated) {
             return Ok(());
         }
-        self.give_back(last_heard).await
+        let mut tries = 1;
+        loop {
+            let given = self.give_back(last_heard).await;
+            let is_held = |failure: &Failure| matches!(failure.kind, FailureKind::Conflict(_));
+            if tries == RECOVERY_TRIES_MAX || !given.as_ref().is_err_and(is_held) {
+                return given;
+            }
+            tries += 1;
+            tokio::time::sleep(RECOVERY_PAUSE).await;
+        }
     }
 
     async fn turn(&mut self, arrivals: Arrivals) -> Result<(), Fatal> {

@@ -69,7 +69,8 @@ impl Space {
 
     /// What was not committed was never answered, so it has not happened; what was alive gets the
     /// gap back before anything else is decided. As a store opens: never before its last commit,
-    /// wherever the wall clock was set meanwhile.
+    /// wherever the wall clock was set meanwhile. Every engine holds that, by `Reading::open` (SQLite,
+    /// memory) and `StoreClock::open` (PostgreSQL); the conformance suite asks for it (`never_runs_backwards`).
     fn crash(&self, world: &mut World, gap: u64) -> bool {
         let last_commit = latest_decision(world).unwrap_or(world.now);
         let deaf_since = world.now.max(last_commit);

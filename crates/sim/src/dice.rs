@@ -12,6 +12,8 @@ pub(crate) enum Stream {
     Network,
     Weather,
     Entropy,
+    Database,
+    Transactions,
     Client(u32),
     Worker(u32),
 }
@@ -24,6 +26,8 @@ impl Stream {
             Stream::Network => 2,
             Stream::Weather => 3,
             Stream::Entropy => 4,
+            Stream::Database => 5,
+            Stream::Transactions => 6,
             Stream::Client(n) => 1 << 32 | u64::from(n),
             Stream::Worker(n) => 2 << 32 | u64::from(n),
         }

@@ -19,6 +19,7 @@ pub mod campaign;
 mod client;
 mod clock;
 mod conduct;
+mod database;
 mod decisions;
 mod dice;
 pub mod fault;

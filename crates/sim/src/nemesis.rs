@@ -40,6 +40,10 @@ pub(crate) enum Blow {
     StallDisk {
         millis: u64,
     },
+    /// Every connection to the database is gone; for so long there are no new ones.
+    Disconnect {
+        millis: u64,
+    },
 }
 
 /// Down, paused or stalled for longer than the longest lease, sometimes.
@@ -71,6 +75,8 @@ pub(crate) fn schedule(seed: u64, options: &Options) -> Vec<(u64, Blow)> {
     plan(counts.clock_jumps, &|dice, host| Blow::JumpClock { host, millis: jump(dice) });
     plan(counts.full_disks, &|dice, _| Blow::FillDisk { millis: outage(dice) });
     plan(counts.stalls, &|dice, _| Blow::StallDisk { millis: outage(dice) });
+    let disconnections = options.database.map_or(0, |database| database.disconnections);
+    plan(disconnections, &|dice, _| Blow::Disconnect { millis: dice.sometimes(50, DOWN_MS.1) });
     blows.sort_by_key(|(at, _)| *at);
     blows
 }

@@ -10,7 +10,7 @@ use crate::dice::{Dice, PerMille, Stream};
 pub(crate) enum Topology {
     /// One coordinator with the store in its own process, and time from its own clock.
     Embedded,
-    /// Two coordinators with one database, which has the clock.
+    /// Several coordinators with one database, which has the clock.
     Shared,
 }
 
@@ -25,6 +25,8 @@ pub(crate) struct Options {
     pub(crate) runs_per_client: u64,
     pub(crate) network: NetworkOptions,
     pub(crate) store: StoreOptions,
+    /// How transactions meet each other, where the store is a database that says so.
+    pub(crate) database: Option<DatabaseOptions>,
     pub(crate) nemesis: NemesisOptions,
     pub(crate) runs: RunOptions,
     pub(crate) conduct: ConductOptions,
@@ -71,6 +73,43 @@ pub(crate) struct StoreOptions {
 impl StoreOptions {
     pub(crate) fn calm() -> Self {
         Self { call_ms: (0, 0), sync_ms: (0, 3), refuse: 0, roll_back: 0, unknown: 0 }
+    }
+}
+
+/// A database as several coordinators have it: their batches are transactions that run at once, each lost
+/// race and each lost connection is one transaction's, and the answer to a lost COMMIT can be looked up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DatabaseOptions {
+    pub(crate) coordinators: usize,
+    /// Whether coordinators tell each other what they committed.
+    pub(crate) hints: bool,
+    /// A transaction is rolled back because of another: serialisation, deadlock, a lock that took too long.
+    pub(crate) lose_race: PerMille,
+    pub(crate) lose_commit: PerMille,
+    /// Of lost COMMITs: nobody can be asked what became of it.
+    pub(crate) cannot_ask: PerMille,
+    /// A row that is ready is passed over, as by a list of candidates that is out of date.
+    pub(crate) pass_over: PerMille,
+    /// How often every connection is lost at once, and sometimes the database for a while.
+    pub(crate) disconnections: u64,
+}
+
+impl DatabaseOptions {
+    fn draw(dice: &mut Dice) -> Self {
+        Self {
+            coordinators: dice.between(2, 4) as usize,
+            hints: dice.chance(500),
+            lose_race: dice.sometimes(2, 60) as PerMille,
+            lose_commit: dice.sometimes(2, 60) as PerMille,
+            cannot_ask: dice.sometimes(100, 600) as PerMille,
+            pass_over: dice.sometimes(50, 400) as PerMille,
+            disconnections: dice.sometimes(1, 3),
+        }
+    }
+
+    /// What remains when faults stop.
+    pub(crate) fn calm(self) -> Self {
+        Self { lose_race: 0, lose_commit: 0, cannot_ask: 0, pass_over: 0, ..self }
     }
 }
 
@@ -128,13 +167,25 @@ pub(crate) struct ClockOptions {
     pub(crate) drift_ppm: [i64; 3],
 }
 
+impl ClockOptions {
+    pub(crate) fn of_host(&self, host: usize) -> i64 {
+        self.drift_ppm[host % 2]
+    }
+
+    pub(crate) fn of_database(&self) -> i64 {
+        self.drift_ppm[2]
+    }
+}
+
 impl Options {
     pub(crate) fn draw(seed: u64) -> Self {
         let mut dice = Dice::new(seed, Stream::Options);
         let dice = &mut dice;
         let topology = if dice.chance(500) { Topology::Embedded } else { Topology::Shared };
+        let database = database(seed, topology);
         Self {
             topology,
+            database,
             step_ms: dice.between(4, 20),
             safety_ms: dice.between(12_000, 30_000),
             clients: dice.between(1, 3) as u32,
@@ -152,7 +203,7 @@ impl Options {
     pub(crate) fn hosts(&self) -> usize {
         match self.topology {
             Topology::Embedded => 1,
-            Topology::Shared => 2,
+            Topology::Shared => self.database.map_or(2, |database| database.coordinators),
         }
     }
 
@@ -206,6 +257,13 @@ fn nemesis(dice: &mut Dice) -> NemesisOptions {
         full_disks: dice.sometimes(1, 2),
         stalls: dice.sometimes(1, 2),
     }
+}
+
+/// Four shared stores in five are databases; the fifth knows no lost COMMIT but by opening it again.
+fn database(seed: u64, topology: Topology) -> Option<DatabaseOptions> {
+    let mut dice = Dice::new(seed, Stream::Database);
+    let is_database = topology == Topology::Shared && dice.chance(800);
+    is_database.then(|| DatabaseOptions::draw(&mut dice))
 }
 
 fn runs(dice: &mut Dice) -> RunOptions {

@@ -11,11 +11,12 @@ use store::{
 };
 use verdict::{Closed, LeaseId, Span, Task, TaskId, Time};
 
-use crate::dice::Dice;
+use crate::database::{Database, Session};
+use crate::dice::{Dice, Stream};
 use crate::fault::Fault;
 use crate::log::Log;
 use crate::mark::Mark;
-use crate::options::StoreOptions;
+use crate::options::{Options, StoreOptions};
 
 struct Sky {
     dice: Dice,
@@ -33,6 +34,16 @@ pub enum Plant {
     LosesCommits,
     /// A start does not know since when nobody listened.
     ForgetsHearing,
+    /// A commit is acknowledged although its disk did not say that it has it.
+    AnswersBeforeTheDisk,
+    /// A key that was used is not found again.
+    ForgetsKeys,
+    /// A closed attempt is not written with the decision that closed it.
+    TearsSaves,
+    /// What time has ended is never looked at.
+    NeverSweeps,
+    /// A lost COMMIT is believed to have been made.
+    BelievesLostCommits,
 }
 
 /// One commit in so many is lost where commits get lost.
@@ -42,14 +53,18 @@ const LOSES_ONE_IN: u64 = 50;
 #[derive(Clone)]
 pub(crate) struct Weather {
     sky: Arc<Mutex<Sky>>,
+    database: Database,
     log: Log,
     plant: Plant,
 }
 
 impl Weather {
-    pub(crate) fn new(dice: Dice, options: StoreOptions, log: Log, plant: Plant) -> Self {
-        let sky = Sky { dice, options, full_until: 0, stalled_until: 0 };
-        Self { sky: Arc::new(Mutex::new(sky)), log, plant }
+    pub(crate) fn new(seed: u64, options: &Options, log: Log, plant: Plant) -> Self {
+        let dice = Dice::new(seed, Stream::Weather);
+        let sky = Sky { dice, options: options.store, full_until: 0, stalled_until: 0 };
+        let transactions = Dice::new(seed, Stream::Transactions);
+        let database = Database::new(transactions, options.database, log.clone());
+        Self { sky: Arc::new(Mutex::new(sky)), database, log, plant }
     }
 
     fn sky(&self) -> MutexGuard<'_, Sky> {
@@ -64,7 +79,12 @@ impl Weather {
         self.sky().stalled_until = until;
     }
 
+    pub(crate) fn disconnect(&self, until: u64) {
+        self.database.disconnect(until);
+    }
+
     pub(crate) fn calm_down(&self) {
+        self.database.calm_down();
         let mut sky = self.sky();
         (sky.full_until, sky.stalled_until) = (0, 0);
         sky.options = StoreOptions::calm();
@@ -101,6 +121,15 @@ impl Weather {
         self.plant == Plant::LosesCommits && self.sky().dice.between(1, LOSES_ONE_IN) == 1
     }
 
+    /// Whether a planted bug takes a commit in doubt for one that was made.
+    fn believes(&self, database: &Database) -> bool {
+        match self.plant {
+            Plant::AnswersBeforeTheDisk => !database.is_there(),
+            Plant::BelievesLostCommits => database.is_there(),
+            _ => false,
+        }
+    }
+
     fn before_commit(&self) -> Result<(), Failure> {
         let mut sky = self.sky();
         let roll_back = sky.options.roll_back;
@@ -123,10 +152,15 @@ impl Disk for Weather {
             millis += sky.stalled_until - now;
         }
         let unknown = sky.options.unknown;
-        let fails = sky.dice.chance(unknown);
+        let fails = sky.dice.chance(unknown) && !self.database.is_there();
+        let (database, session) = (self.database.clone(), self.database.session());
+        let is_lost = database.loses_commit();
         Box::pin(async move {
             if millis > 0 {
                 tokio::time::sleep(Duration::from_millis(millis)).await;
+            }
+            if is_lost || database.session() != session {
+                return Err(Failure::new(FailureKind::Unavailable, "the connection was lost"));
             }
             match fails {
                 true => Err(Failure::new(FailureKind::Fatal, "the disk did not say")),
@@ -145,12 +179,25 @@ pub(crate) struct SimStore {
 
 pub(crate) struct SimWriter {
     inner: <MemoryStore as Store>::Writer,
+    store: MemoryStore,
     weather: Weather,
 }
 
 pub(crate) struct SimBatch<'w> {
     inner: <<MemoryStore as Store>::Writer as Writer>::Batch<'w>,
+    store: MemoryStore,
     weather: Weather,
+    session: Session,
+    /// Whether others would care.
+    has_saved: bool,
+}
+
+impl SimBatch<'_> {
+    /// One call inside the transaction: takes its time, and may be refused or lose it.
+    async fn call(&self, what: &'static str) -> Result<(), Failure> {
+        self.weather.call(what).await?;
+        self.weather.database.execute(self.session, what)
+    }
 }
 
 impl Store for SimStore {
@@ -158,7 +205,8 @@ impl Store for SimStore {
     type Browse = MemoryBrowse;
 
     async fn writer(&self) -> Result<SimWriter, Failure> {
-        Ok(SimWriter { inner: self.inner.writer().await?, weather: self.weather.clone() })
+        let (store, weather) = (self.inner.clone(), self.weather.clone());
+        Ok(SimWriter { inner: self.inner.writer().await?, store, weather })
     }
 
     fn browse(&self) -> &MemoryBrowse {
@@ -173,8 +221,12 @@ impl Store for SimStore {
         let opened = self.inner.opened();
         match self.weather.plant {
             Plant::ForgetsHearing => Opened { last_commit_at: None, ..opened },
-            Plant::Nothing | Plant::LosesCommits => opened,
+            _ => opened,
         }
+    }
+
+    async fn stirred(&self) {
+        self.weather.database.stirred().await;
     }
 }
 
@@ -183,7 +235,10 @@ impl Writer for SimWriter {
 
     async fn begin(&mut self) -> Result<SimBatch<'_>, Failure> {
         self.weather.call("begin").await?;
-        Ok(SimBatch { inner: self.inner.begin().await?, weather: self.weather.clone() })
+        let session = self.weather.database.connect()?;
+        let (store, weather) = (self.store.clone(), self.weather.clone());
+        let inner = self.inner.begin().await?;
+        Ok(SimBatch { inner, store, weather, session, has_saved: false })
     }
 
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
@@ -202,10 +257,24 @@ impl Writer for SimWriter {
 
 impl Batch for SimBatch<'_> {
     async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
-        self.weather.call("load").await?;
+        self.call("load").await?;
         let loaded = self.inner.load(keys).await?;
         if loaded.contains(&Loaded::Held) {
             self.weather.log.mark(Mark::RowHeldByAnother);
+        }
+        Ok(loaded)
+    }
+
+    async fn load_patiently(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
+        let mut loaded = self.load(keys).await?;
+        let looks = self.weather.database.row_looks();
+        for pause in looks {
+            if !loaded.contains(&Loaded::Held) {
+                break;
+            }
+            self.weather.log.mark(Mark::RowWaitedFor);
+            tokio::time::sleep(pause).await;
+            loaded = self.load(keys).await?;
         }
         Ok(loaded)
     }
@@ -214,17 +283,19 @@ impl Batch for SimBatch<'_> {
         &mut self,
         leases: &[(TaskId, LeaseId)],
     ) -> Result<Vec<Option<Closed>>, Failure> {
-        self.weather.call("closed").await?;
+        self.call("closed").await?;
         self.inner.closed(leases).await
     }
 
     async fn holders(&mut self, keys: &[Key]) -> Result<Vec<Option<Held>>, Failure> {
-        self.weather.call("holders").await?;
-        self.inner.holders(keys).await
+        self.call("holders").await?;
+        let held = self.inner.holders(keys).await?;
+        let is_forgetful = self.weather.plant == Plant::ForgetsKeys;
+        Ok(if is_forgetful { vec![None; keys.len()] } else { held })
     }
 
     async fn polled(&mut self, polls: &[PollRef]) -> Result<Vec<Vec<Ready>>, Failure> {
-        self.weather.call("polled").await?;
+        self.call("polled").await?;
         let found = self.inner.polled(polls).await?;
         if found.iter().any(|leases| !leases.is_empty()) {
             self.weather.log.mark(Mark::GrantRecalled);
@@ -236,34 +307,57 @@ impl Batch for SimBatch<'_> {
         self.inner.now().await
     }
 
-    async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
+    async fn save(
+        &mut self,
+        mut changes: Vec<Change>,
+        refused: Vec<Refused>,
+    ) -> Result<(), Failure> {
         self.weather.check_room()?;
-        self.weather.call("save").await?;
+        self.call("save").await?;
+        self.has_saved = true;
+        if self.weather.plant == Plant::TearsSaves {
+            changes.iter_mut().for_each(|change| change.closed.clear());
+        }
         self.inner.save(changes, refused).await
     }
 
     async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {
-        self.weather.call("ready").await?;
-        self.inner.ready(wants, now).await
+        self.call("ready").await?;
+        let mut found = self.inner.ready(wants, now).await?;
+        self.weather.database.pass_over(&mut found);
+        Ok(found)
     }
 
     async fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
-        self.weather.call("due").await?;
+        self.call("due").await?;
+        if self.weather.plant == Plant::NeverSweeps {
+            return Ok(Vec::new());
+        }
         self.inner.due(now, limit).await
     }
 
     async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
-        self.weather.call("running").await?;
-        self.inner.running(after, limit).await
+        self.call("running").await?;
+        let mut looks = self.weather.database.row_looks();
+        loop {
+            match (self.inner.running(after, limit).await, looks.next()) {
+                (Err(held), Some(pause)) if matches!(held.kind, FailureKind::Conflict(_)) => {
+                    self.weather.log.mark(Mark::LeaseWaitedFor);
+                    tokio::time::sleep(pause).await;
+                    self.call("running").await?;
+                }
+                (found, _) => return found,
+            }
+        }
     }
 
     async fn ended(&mut self, after: Option<Place>, limit: usize) -> Result<Vec<Ended>, Failure> {
-        self.weather.call("ended").await?;
+        self.call("ended").await?;
         self.inner.ended(after, limit).await
     }
 
     async fn forget(&mut self, places: &[Place]) -> Result<(), Failure> {
-        self.weather.call("forget").await?;
+        self.call("forget").await?;
         self.inner.forget(places).await
     }
 
@@ -272,12 +366,24 @@ impl Batch for SimBatch<'_> {
     }
 
     async fn commit(self) -> Result<(), CommitFailure> {
-        let Self { inner, weather } = self;
+        let Self { inner, store, weather, session, has_saved } = self;
         weather.before_commit().map_err(CommitFailure::RolledBack)?;
+        let database = weather.database.clone();
+        database.execute(session, "commit").map_err(CommitFailure::RolledBack)?;
         if weather.loses_this_one() {
             return Ok(());
         }
-        let committed = inner.commit().await;
+        let batch = inner.number();
+        let committed = match inner.commit().await {
+            Err(CommitFailure::Unknown(_)) if weather.believes(&database) => Ok(()),
+            Err(CommitFailure::Unknown(lost)) if database.is_there() => {
+                database.look_up(&store, batch, lost).await
+            }
+            committed => committed,
+        };
+        if has_saved && committed.is_ok() {
+            database.tell();
+        }
         if let Err(CommitFailure::RolledBack(failure)) = &committed
             && matches!(failure.kind, FailureKind::Conflict(_))
         {

@@ -126,10 +126,9 @@ impl World {
         entropy.fill(&mut signing_key);
         let network_dice = Dice::new(seed, Stream::Network);
         let network = Network::new(options.network, network_dice, log.clone(), options.hosts());
-        let weather_dice = Dice::new(seed, Stream::Weather);
-        let weather = Weather::new(weather_dice, options.store, log.clone(), plant);
+        let weather = Weather::new(seed, &options, log.clone(), plant);
         let hosts = (0..options.hosts())
-            .map(|n| Host::new(options.topology, options.clock.drift_ppm[n]))
+            .map(|n| Host::new(options.topology, options.clock.of_host(n)))
             .collect();
         let mut blows = schedule(seed, &options);
         blows.reverse();
@@ -302,7 +301,7 @@ impl World {
         self.deliver();
         let database_ms = self.database_ms();
         self.hosts.iter_mut().for_each(|host| host.advance(millis, database_ms));
-        let rate = (1_000_000 + self.stage.options.clock.drift_ppm[2]) as u64;
+        let rate = (1_000_000 + self.stage.options.clock.of_database()) as u64;
         self.database_us += millis * rate / 1_000;
         self.collect();
         self.bury();
@@ -342,6 +341,10 @@ impl World {
             Blow::JumpClock { host, millis } => self.jump_clock(host, millis),
             Blow::FillDisk { millis } => self.weather.fill_disk(self.now + millis),
             Blow::StallDisk { millis } => self.weather.stall_disk(self.now + millis),
+            Blow::Disconnect { millis } => {
+                self.log.fault(Fault::Disconnected);
+                self.weather.disconnect(self.now + millis);
+            }
         }
     }
 
@@ -439,13 +442,13 @@ impl World {
             signing_key: self.signing_key,
             database_ms: self.database_ms(),
         };
-        let topology = self.stage.options.topology;
+        let (topology, hosts) = (self.stage.options.topology, self.stage.options.hosts());
         let reopening = std::mem::replace(&mut self.reopening, Reopening::AsItIs);
         let disk = Arc::new(self.weather.clone());
         let before = self.store.take();
         let mut opened = None;
         self.hosts[host].boot(boot, |clock| {
-            let store = open(before, clock, topology, reopening).on_disk(disk);
+            let store = open(before, clock, (topology, hosts), reopening).on_disk(disk);
             opened = Some(store.clone());
             store
         });
@@ -533,13 +536,13 @@ impl World {
 fn open(
     before: Option<MemoryStore>,
     clock: &Arc<HostClock>,
-    topology: Topology,
+    (topology, hosts): (Topology, usize),
     reopening: Reopening,
 ) -> MemoryStore {
     let Some(before) = before else {
         let writers = match topology {
             Topology::Embedded => Writers::One,
-            Topology::Shared => Writers::Two,
+            Topology::Shared => Writers::Several(hosts),
         };
         return MemoryStore::with_writers(clock.clone(), writers);
     };

@@ -4,7 +4,7 @@
 //! does. So it is naive on purpose: ordered maps, scans instead of indexes, and no code shared with
 //! another engine. It is not for production: nothing here outlives the process.
 //!
-//! With [`Writers::Two`] it behaves like a database with several writers: rows that another batch
+//! With more than one of [`Writers`] it behaves like a database with several writers: rows that another batch
 //! has locked are `Held`, changes are guarded by revisions, and a lost race is a conflict.
 //!
 //! A commit counts once its [`Disk`] has synced it, so that a simulator can crash in between.
@@ -37,6 +37,8 @@ use crate::seam::{Opened, Store, Writer};
 pub enum Writers {
     One,
     Two,
+    /// So many, as a database has them.
+    Several(usize),
 }
 
 impl Writers {
@@ -44,6 +46,7 @@ impl Writers {
         match self {
             Writers::One => 1,
             Writers::Two => 2,
+            Writers::Several(count) => count,
         }
     }
 }
@@ -95,6 +98,11 @@ impl MemoryStore {
     /// Says what became of an orphaned commit; until then its rows stay locked.
     pub fn settle(&self, orphan: u64, fate: Fate) {
         lock(&self.browse.shared).settle(orphan, fate);
+    }
+
+    /// What became of a batch, once that is settled: what a database says about a batch's marker.
+    pub fn fate(&self, batch: u64) -> Option<Fate> {
+        lock(&self.browse.shared).fate(batch)
     }
 
     /// The same data after a crash: what was not committed is gone, and so is every writer.

@@ -141,7 +141,8 @@ pub trait Batch: Send {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Task>, Failure>> + Send;
 
-    /// Running tasks by id, after `after`, locked: for decisions about every lease.
+    /// Running tasks by id, after `after`, locked: for decisions about every lease. None is left out: one
+    /// that another writer has is waited for, for a while, and then it is a conflict.
     fn running(
         &mut self,
         after: Option<TaskId>,

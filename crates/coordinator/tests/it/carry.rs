@@ -1,7 +1,11 @@
 //! The carrier, embedded: what a program gets without HTTP.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use coordinator::{Ended, Trouble};
-use store::Browse;
+use store::memory::{ManualClock, MemoryStore};
+use store::{Batch, Browse, Store, Writer, Writers};
 use verdict::request::{Cancel, Manner};
 use verdict::{Answer, AttemptOutcome, Refusal, Span, State};
 
@@ -168,6 +172,31 @@ async fn a_restart_gives_leases_back_the_time_nobody_listened() {
     second.pass(Span::from_secs(2)).await;
     let expired = second.heartbeat(&granted).await;
     assert_eq!(expired, Answer::Refused(Refusal::TaskExpired { state: State::Retry }));
+}
+
+#[tokio::test]
+async fn a_start_leaves_out_no_lease_that_another_writer_still_has() {
+    // A8, F12: the transaction of a coordinator that died keeps its rows locked for a while after the
+    // next one starts. Passing over them would cost an honest worker its lease.
+    let clock = Arc::new(ManualClock::default());
+    let store = MemoryStore::with_writers(clock.clone(), Writers::Two);
+    let first = crate::harness::World { coordinator: start(store.clone()).await, clock };
+    first.submit(submission("k")).await;
+    let granted = first.lease_one("w").await;
+    first.started(&granted).await;
+    assert_eq!(first.coordinator.stop().await, Ended::Drained);
+    let mut dead = store.writer().await.unwrap();
+    let mut transaction = dead.begin().await.unwrap();
+    transaction.load(&[granted.key()]).await.unwrap();
+    first.clock.advance(Span::from_secs(600));
+    tokio::time::pause();
+    let starting = start(store.attach(first.clock.clone()));
+    tokio::pin!(starting);
+    let early = tokio::time::timeout(Duration::from_secs(20), &mut starting).await;
+    assert!(early.is_err(), "it waits for the row");
+    drop(transaction);
+    let second = crate::harness::World { coordinator: starting.await, clock: first.clock.clone() };
+    assert!(matches!(second.heartbeat(&granted).await, Answer::Alive { .. }));
 }
 
 #[tokio::test]

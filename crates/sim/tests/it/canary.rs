@@ -6,6 +6,7 @@ use sim::log::Keep;
 /// How many worlds a planted bug may survive.
 const WORLDS_MAX: usize = 60;
 
+/// What the first world says in which a planted bug shows.
 fn finds(plant: Plant, seeds: impl Iterator<Item = u64>) -> String {
     let violation = |seed| sim::run(seed, Keep::DigestOnly, plant).violation;
     let found = seeds.take(WORLDS_MAX).find_map(violation);
@@ -23,4 +24,37 @@ fn a_start_that_does_not_give_back_the_time_nobody_listened_is_found() {
     // S3-49 would be a lie: an honest worker loses its lease to our outage.
     let what = finds(Plant::ForgetsHearing, (0..).filter(|seed| sim::is_fair_to_workers(*seed)));
     assert!(what.contains("kept the rules and lost"), "{what}");
+}
+
+#[test]
+fn an_answer_before_the_disk_has_it_is_found() {
+    // Museum 35: acknowledged, and gone after the crash.
+    let what = finds(Plant::AnswersBeforeTheDisk, 0..);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_key_that_makes_a_second_run_is_found() {
+    let what = finds(Plant::ForgetsKeys, 0..);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_decision_that_is_written_in_part_is_found() {
+    let what = finds(Plant::TearsSaves, 0..);
+    assert!(what.starts_with("verify"), "{what}");
+}
+
+#[test]
+fn a_store_in_which_nothing_ever_runs_out_is_found() {
+    // Museum 4: running for ever.
+    let what = finds(Plant::NeverSweeps, 0..);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_lost_commit_that_is_taken_for_made_is_found() {
+    // The database was never asked what became of it.
+    let what = finds(Plant::BelievesLostCommits, 0..);
+    assert!(!what.is_empty());
 }

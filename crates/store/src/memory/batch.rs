@@ -36,6 +36,11 @@ impl<'w> MemoryBatch<'w> {
         }
     }
 
+    /// Under which number its commit is settled.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Works on the shared tables, if they are still this writer's.
     fn with<T>(
         &mut self,
@@ -330,9 +335,13 @@ impl Batch for MemoryBatch<'_> {
         self.with(|batch, shared| {
             let wanted =
                 |task: &&Task| task.lease().is_some() && after.is_none_or(|after| task.id > after);
-            let mut tasks: Vec<Task> = batch.free(shared).filter(wanted).cloned().collect();
+            let mut tasks: Vec<Task> = batch.live(shared).filter(wanted).cloned().collect();
             tasks.sort_by_key(|task| task.id);
             tasks.truncate(limit);
+            let is_held = |task: &&Task| shared.is_locked_by_another(task.id, batch.number);
+            if let Some(held) = tasks.iter().find(is_held) {
+                return Err(conflict(held.id));
+            }
             shared.locks.extend(tasks.iter().map(|task| (task.id, batch.number)));
             Ok(tasks)
         })

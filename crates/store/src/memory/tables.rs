@@ -150,6 +150,8 @@ pub(super) struct Shared {
     pub(super) locks: BTreeMap<TaskId, u64>,
     pub(super) writers: usize,
     in_flight: Vec<InFlight>,
+    /// What became of every batch that was written.
+    fates: BTreeMap<u64, Fate>,
     life: u64,
     batches: u64,
 }
@@ -161,6 +163,7 @@ impl Shared {
             locks: BTreeMap::new(),
             writers: 0,
             in_flight: Vec::new(),
+            fates: BTreeMap::new(),
             life: 0,
             batches: 0,
         }
@@ -225,6 +228,11 @@ impl Shared {
         if fate == Fate::Kept {
             self.tables.absorb(commit.saved, commit.at);
         }
+        self.fates.insert(batch, fate);
         self.unlock(batch);
+    }
+
+    pub(super) fn fate(&self, batch: u64) -> Option<Fate> {
+        self.fates.get(&batch).copied()
     }
 }

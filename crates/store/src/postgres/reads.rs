@@ -253,11 +253,12 @@ pub(super) async fn put_off(client: &Client, ids: &[TaskId]) -> Read<()> {
     Ok(())
 }
 
+/// Waits for what another transaction has, such as one whose coordinator is dead: nobody's lease may be left out.
+/// Whoever waits here waits in order of id, and nobody else waits for a row while it has others.
 static RUNNING: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {TASK} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id \
-         WHERE l.lease IS NOT NULL AND l.id > $1 ORDER BY l.id LIMIT $2 \
-         FOR UPDATE OF l SKIP LOCKED"
+         WHERE l.lease IS NOT NULL AND l.id > $1 ORDER BY l.id LIMIT $2 FOR UPDATE OF l"
     )
 });
 
