@@ -1,15 +1,13 @@
 //! Filling a queue, and working it off.
 
-use tokio::time::Instant;
-
 use tokio::task::JoinSet;
 
 use crate::door::{Door, Entrance};
 use crate::load::{Loops, Tally};
 use crate::measurement::Measurement;
-use crate::process::{Usage, rss_mib};
 use crate::remote::Remote;
 use crate::trouble::Trouble;
+use crate::watch::{Watch, Watched};
 
 /// Runs of one call, and calls at once: what one client with a list does.
 const RUNS_PER_CALL: usize = 500;
@@ -22,10 +20,10 @@ const WORKERS: usize = 4;
 pub(crate) async fn fill(
     remote: &Remote,
     count: usize,
-    server: Option<u32>,
+    watched: &Watched,
 ) -> Result<Measurement, Trouble> {
     let mut callers: Loops = JoinSet::new();
-    let watch = Watch::begin(server);
+    let watch = watched.begin().await?;
     for _ in 0..SUBMITTERS {
         let mut door = remote.open().await?;
         callers.spawn(async move {
@@ -36,18 +34,20 @@ pub(crate) async fn fill(
         });
     }
     all(callers).await?;
-    Ok(watch.end("bulk submit", count / SUBMITTERS / RUNS_PER_CALL * SUBMITTERS * RUNS_PER_CALL))
+    let submitted = count / SUBMITTERS / RUNS_PER_CALL * SUBMITTERS * RUNS_PER_CALL;
+    let filled = row("bulk submit", submitted, &watch).await?;
+    Ok(Measurement { rss_mib: watched.rss_mib(), ..filled })
 }
 
 /// Leases and completes until `count` tasks have ended.
 pub(crate) async fn drain(
     remote: &Remote,
     count: usize,
-    server: Option<u32>,
+    watched: &Watched,
 ) -> Result<Measurement, Trouble> {
     let mut workers: Loops = JoinSet::new();
     let tally = Tally::default();
-    let watch = Watch::begin(server);
+    let watch = watched.begin().await?;
     for _ in 0..WORKERS {
         let (mut door, tally) = (remote.open().await?, tally.clone());
         workers.spawn(async move {
@@ -62,7 +62,8 @@ pub(crate) async fn drain(
     }
     all(workers).await?;
     let drained = tally.count() as usize;
-    Ok(watch.end("drain", drained))
+    let drained = row("drain", drained, &watch).await?;
+    Ok(Measurement { rss_mib: watched.rss_mib(), ..drained })
 }
 
 async fn all(mut callers: Loops) -> Result<(), Trouble> {
@@ -72,28 +73,12 @@ async fn all(mut callers: Loops) -> Result<(), Trouble> {
     Ok(())
 }
 
-struct Watch {
-    began: Instant,
-    server: Option<(u32, Usage)>,
-    own: Usage,
-}
-
-impl Watch {
-    fn begin(server: Option<u32>) -> Self {
-        let server = server.map(|pid| (pid, Usage::of(pid)));
-        Self { began: Instant::now(), server, own: Usage::own() }
-    }
-
-    fn end(self, name: &str, count: usize) -> Measurement {
-        let each = count.max(1) as f64;
-        let used = self.server.map(|(pid, before)| Usage::of(pid).since(&before));
-        Measurement {
-            lifecycles_per_second: Some(each / self.began.elapsed().as_secs_f64()),
-            cpu_micros_per_lifecycle: used.map(|used| used.cpu_micros / each),
-            bytes_per_lifecycle: used.map(|used| used.written_bytes / each),
-            rss_mib: self.server.and_then(|(pid, _)| rss_mib(pid)),
-            client_micros_per_lifecycle: Some(Usage::own().since(&self.own).cpu_micros / each),
-            ..Measurement::named(name)
-        }
-    }
+/// What filling or draining came to, for each task.
+async fn row(name: &str, count: usize, watch: &Watch) -> Result<Measurement, Trouble> {
+    let (elapsed, used) = watch.end().await?;
+    let row = Measurement {
+        lifecycles_per_second: Some(count as f64 / elapsed.as_secs_f64()),
+        ..Measurement::named(name)
+    };
+    Ok(used.put(row, count as u64))
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::{Coordinator, Granted, Poll, Reply, Submission};
-use store::sqlite::{Options, SqliteStore};
-use store::{Spec, SystemClock};
+use store::postgres::{self, PostgresStore};
+use store::sqlite::{self, SqliteStore};
+use store::{Spec, Store, SystemClock};
 use verdict::request::{Caller, Outcome, Report};
 use verdict::{Answer, Digest, Json, Policy, Scope};
 
@@ -17,14 +18,22 @@ const QUEUE: &str = "bench";
 const OUTPUT: &str = r#"{"ok":true}"#;
 
 #[derive(Clone)]
-pub(crate) struct Embedded {
-    coordinator: Coordinator<SqliteStore>,
+pub(crate) struct Embedded<S: Store> {
+    coordinator: Coordinator<S>,
 }
 
-impl Embedded {
-    pub(crate) async fn start(store: &Path) -> Result<Self, Trouble> {
-        let options = Options::new(Arc::new(SystemClock::start()));
-        let store = SqliteStore::open(store, options).map_err(|failure| refused(&failure))?;
+pub(crate) fn open_file(path: &Path) -> Result<SqliteStore, Trouble> {
+    let options = sqlite::Options::new(Arc::new(SystemClock::start()));
+    SqliteStore::open(path, options).map_err(|failure| refused(&failure))
+}
+
+pub(crate) async fn open_database(url: &str) -> Result<PostgresStore, Trouble> {
+    let store = PostgresStore::open(url, postgres::Options::new("bench")).await;
+    store.map_err(|failure| refused(&failure))
+}
+
+impl<S: Store> Embedded<S> {
+    pub(crate) async fn start(store: S) -> Result<Self, Trouble> {
         let coordinator = Coordinator::start(store, coordinator::Options::default()).await;
         Ok(Self { coordinator: coordinator.map_err(|failure| refused(&failure))? })
     }
@@ -38,10 +47,10 @@ fn refused(why: &dyn std::fmt::Display) -> Trouble {
     Trouble::Engine(why.to_string())
 }
 
-impl Entrance for Embedded {
-    type Door = Embedded;
+impl<S: Store> Entrance for Embedded<S> {
+    type Door = Self;
 
-    async fn open(&self) -> Result<Embedded, Trouble> {
+    async fn open(&self) -> Result<Self, Trouble> {
         Ok(self.clone())
     }
 }
@@ -105,7 +114,7 @@ fn check(replies: Vec<Reply>) -> Result<(), Trouble> {
     Ok(())
 }
 
-impl Door for Embedded {
+impl<S: Store> Door for Embedded<S> {
     type Leased = Granted;
 
     async fn submit(&mut self, count: usize) -> Result<(), Trouble> {

@@ -18,11 +18,15 @@ const STARTS_WAITING_MAX: usize = 16;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// From the submission's first byte until the waiting worker has the task in hand, and until the
-/// waiting client has the result.
-pub(crate) async fn idle(remote: &Remote, span: Duration) -> Result<Vec<Measurement>, Trouble> {
-    let remote = remote.with(Mode::Single, "idle");
+/// waiting client has the result. Client and worker may talk to different servers.
+pub(crate) async fn idle(
+    client: &Remote,
+    worker: &Remote,
+    span: Duration,
+) -> Result<[Measurement; 2], Trouble> {
+    let remote = client.with(Mode::Single, "idle");
     let (started, mut starts) = mpsc::channel(STARTS_WAITING_MAX);
-    let worker = tokio::spawn(work(remote.clone(), started));
+    let worker = tokio::spawn(work(worker.with(Mode::Single, "idle"), started));
     let mut client = remote.open().await?;
     let (mut until_started, mut until_result) = (Vec::new(), Vec::new());
     let end = Instant::now() + span;
@@ -40,7 +44,7 @@ pub(crate) async fn idle(remote: &Remote, span: Duration) -> Result<Vec<Measurem
         concurrency: Some(1),
         ..Measurement::named(name).with_latencies(micros)
     };
-    Ok(vec![row("submit to started", until_started), row("submit to result", until_result)])
+    Ok([row("submit to started", until_started), row("submit to result", until_result)])
 }
 
 async fn work(remote: Remote, started: mpsc::Sender<u64>) -> Result<(), Trouble> {

@@ -8,19 +8,23 @@
 //! Nothing is asserted here: numbers are reported, and people judge them.
 
 mod backlog;
+mod database;
 mod door;
 mod embedded;
+mod ground;
 mod http;
 mod latency;
 mod load;
 mod long;
 mod measurement;
+mod old_snapshot;
 mod plan;
 mod process;
 mod remote;
 mod server;
 mod transport;
 mod trouble;
+mod watch;
 
 pub use measurement::{Measurement, Mode};
 pub use plan::{Extent, Options, Target, run};

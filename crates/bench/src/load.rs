@@ -8,15 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 use crate::door::{Door, Entrance, Stamped, micros_now};
 use crate::measurement::Mode;
-use crate::process::Usage;
 use crate::trouble::Trouble;
+use crate::watch::{Used, Watched};
 
 /// Before this, caches are cold and the loop is not in step.
 const WARM_UP_MAX: Duration = Duration::from_millis(400);
@@ -37,8 +35,7 @@ pub(crate) struct Observed {
     pub(crate) lifecycles: u64,
     pub(crate) elapsed: Duration,
     pub(crate) latencies: Vec<u64>,
-    pub(crate) server: Option<Usage>,
-    pub(crate) own: Usage,
+    pub(crate) used: Used,
 }
 
 impl Observed {
@@ -79,7 +76,7 @@ pub(crate) async fn observe<E: Entrance>(
     mode: Mode,
     concurrency: usize,
     span: Duration,
-    server: Option<u32>,
+    watched: &Watched,
 ) -> Result<Observed, Trouble> {
     let tally = Tally::default();
     let mut loops = match mode {
@@ -88,16 +85,13 @@ pub(crate) async fn observe<E: Entrance>(
     };
     undisturbed(&mut loops, WARM_UP_MAX.min(span)).await?;
     tally.take_latencies();
-    let (count, began) = (tally.count(), Instant::now());
-    let (server_before, own_before) = (server.map(Usage::of), Usage::own());
+    let watch = watched.begin().await?;
+    let count = tally.count();
     undisturbed(&mut loops, span).await?;
-    let observed = Observed {
-        lifecycles: tally.count() - count,
-        elapsed: began.elapsed(),
-        latencies: tally.take_latencies(),
-        server: server.map(Usage::of).zip(server_before).map(|(now, then)| now.since(&then)),
-        own: Usage::own().since(&own_before),
-    };
+    let lifecycles = tally.count() - count;
+    let latencies = tally.take_latencies();
+    let (elapsed, used) = watch.end().await?;
+    let observed = Observed { lifecycles, elapsed, latencies, used };
     loops.shutdown().await;
     Ok(observed)
 }

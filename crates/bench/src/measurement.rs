@@ -26,6 +26,9 @@ pub struct Measurement {
     pub p99_ms: Option<f64>,
     /// Of the server's process.
     pub cpu_micros_per_lifecycle: Option<f64>,
+    /// Of all processes of the database, where the store is one and runs on this machine.
+    pub database_micros_per_lifecycle: Option<f64>,
+    /// Written by the server; of the database's log, where the store is one.
     pub bytes_per_lifecycle: Option<f64>,
     #[serde(rename = "rssMiB")]
     pub rss_mib: Option<f64>,
@@ -45,6 +48,7 @@ impl Measurement {
             p50_ms: None,
             p99_ms: None,
             cpu_micros_per_lifecycle: None,
+            database_micros_per_lifecycle: None,
             bytes_per_lifecycle: None,
             rss_mib: None,
             client_micros_per_lifecycle: None,
@@ -85,6 +89,7 @@ mod tests {
                 "ceilingPerSecond",
                 "concurrency",
                 "cpuMicrosPerLifecycle",
+                "databaseMicrosPerLifecycle",
                 "lifecyclesPerSecond",
                 "mode",
                 "name",

@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::embedded::Embedded;
+use store::Store;
+
+use crate::embedded::{self, Embedded};
+use crate::ground::{Ground, StoreAt};
 use crate::load::{self, Observed};
 use crate::measurement::{Measurement, Mode, median};
-use crate::process::rss_mib;
 use crate::remote::Remote;
-use crate::server::{Scratch, Server, address};
+use crate::server::{Servers, address};
 use crate::transport::Nothing;
 use crate::trouble::Trouble;
-use crate::{backlog, latency, long};
+use crate::watch::Watched;
+use crate::{backlog, latency, long, old_snapshot};
 
 const CONCURRENCIES: [usize; 4] = [1, 16, 64, 256];
 
@@ -21,6 +24,9 @@ const ROUNDS: usize = 5;
 
 /// The transport alone is steady: a part of the time is enough for it.
 const TRANSPORT_SHARE: u32 = 3;
+
+/// So is one commit after the other.
+const COMMITS_SHARE: u32 = 3;
 
 /// Below this a measurement is a trial, of which one is enough.
 const COMPARABLE: Duration = Duration::from_millis(500);
@@ -43,8 +49,20 @@ pub struct Options {
 pub enum Target {
     /// Servers of our own, on new stores in this folder: it says which disk is measured.
     Own { folder: PathBuf },
+    /// Servers of our own, on new databases of the server that this address leads to; at the end as many as
+    /// said on one of them.
+    Databases { url: String, coordinators: usize },
     /// A server that runs already. Nothing is known of its process, and its store is not empty.
     Running { url: String, key: String },
+}
+
+impl Target {
+    fn coordinators(&self) -> usize {
+        match self {
+            Target::Databases { coordinators, .. } => *coordinators,
+            Target::Own { .. } | Target::Running { .. } => 1,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +71,8 @@ pub enum Extent {
     Usual,
     /// Also with a hundred thousand and a million tasks.
     Long,
+    /// Only what a transaction costs that is left open for this long. Needs a database.
+    OldSnapshot(Duration),
 }
 
 /// Measures, saying what is going on and how far it is (0 to 1).
@@ -60,21 +80,23 @@ pub async fn run(
     options: &Options,
     mut progress: impl FnMut(&str, f64),
 ) -> Result<Vec<Measurement>, Trouble> {
-    match &options.target {
-        Target::Own { folder } => {
-            let scratch = Scratch::new(folder)?;
-            let mut rows = own(options, &scratch, &mut progress).await?;
-            if options.extent == Extent::Long {
-                rows.extend(long::measure(options, &scratch, |what| progress(what, 1.0)).await?);
-            }
-            Ok(rows)
-        }
+    let ground = match &options.target {
+        Target::Own { folder } => Ground::files(folder)?,
+        Target::Databases { url, .. } => Ground::databases(url).await?,
         Target::Running { url, key } => {
-            let (address, key) = (address(url)?, key.clone());
             let queue = format!("bench-{}", std::process::id());
-            running(options, &Remote { address, key, queue, mode: Mode::Single }, progress).await
+            let remote = Remote::new(vec![address(url)?], key.clone(), Mode::Single);
+            return running(options, &remote.with(Mode::Single, &queue), progress).await;
         }
-    }
+    };
+    let measured = match options.extent {
+        Extent::OldSnapshot(span) => {
+            old_snapshot::measure(options, &ground, span, &mut progress).await
+        }
+        Extent::Usual | Extent::Long => own(options, &ground, &mut progress).await,
+    };
+    ground.leave().await?;
+    measured
 }
 
 fn round_count(concurrency: usize, span: Duration) -> usize {
@@ -87,43 +109,66 @@ fn backlog_size(span: Duration) -> usize {
 
 async fn own(
     options: &Options,
-    scratch: &Scratch,
+    ground: &Ground,
     progress: &mut impl FnMut(&str, f64),
 ) -> Result<Vec<Measurement>, Trouble> {
     let mut done = 0.0;
     let total = (2 * (CONCURRENCIES.len() - 1 + ROUNDS) + 2) as f64;
     progress("one task at a time", done / total);
-    let server = Server::start(&options.program, &scratch.store()?, None).await?;
-    let mut rows = latency::idle(&server.remote, options.span).await?;
-    server.kill().await?;
+    let mut rows = one_at_a_time(options, ground).await?;
     done += 1.0;
     for mode in [Mode::Single, Mode::Batch] {
         for concurrency in CONCURRENCIES {
             let mut rounds = Vec::new();
             for _ in 0..round_count(concurrency, options.span) {
                 progress(&format!("{mode:?}, {concurrency} at once"), done / total);
-                rounds.push(round(options, scratch, mode, concurrency).await?);
+                rounds.push(round(options, ground, mode, concurrency).await?);
                 done += 1.0;
             }
-            rows.extend(compared(mode, concurrency, &rounds));
+            rows.extend(compared(options, mode, concurrency, &rounds));
         }
     }
     progress("bulk submit and drain", done / total);
-    let server = Server::start(&options.program, &scratch.store()?, None).await?;
+    let (server, _) = Servers::on_new_store(&options.program, ground, 1).await?;
     let remote = server.remote.with(Mode::Batch, "backlog");
-    rows.extend(fill_and_drain(options, &remote, Some(server.pid)).await?);
+    rows.extend(fill_and_drain(options, &remote, &server.watched).await?);
     server.kill().await?;
+    if options.extent == Extent::Long {
+        rows.extend(long::measure(options, ground, |what| progress(what, 1.0)).await?);
+    }
+    Ok(rows)
+}
+
+/// An idle server; with several of them also from one to another. Beside it, where the store is a database, what
+/// that takes for one commit.
+async fn one_at_a_time(options: &Options, ground: &Ground) -> Result<Vec<Measurement>, Trouble> {
+    let coordinators = options.target.coordinators().min(2);
+    let (servers, store) = Servers::on_new_store(&options.program, ground, coordinators).await?;
+    let one = servers.remote_of(0);
+    let mut rows = Vec::from(latency::idle(one, one, options.span).await?);
+    if coordinators > 1 {
+        let across = latency::idle(one, servers.remote_of(1), options.span).await?;
+        rows.extend(
+            across
+                .map(|row| Measurement { name: format!("{}, two coordinators", row.name), ..row }),
+        );
+    }
+    servers.kill().await?;
+    if let (Some(databases), StoreAt::Database(url)) = (&ground.databases, &store) {
+        let micros = databases.commits(url, options.span / COMMITS_SHARE).await?;
+        rows.push(Measurement::named("a commit of the database").with_latencies(micros));
+    }
     Ok(rows)
 }
 
 async fn fill_and_drain(
     options: &Options,
     remote: &Remote,
-    server: Option<u32>,
+    watched: &Watched,
 ) -> Result<[Measurement; 2], Trouble> {
     let count = backlog_size(options.span);
-    let filled = backlog::fill(remote, count, server).await?;
-    Ok([filled, backlog::drain(remote, count, server).await?])
+    let filled = backlog::fill(remote, count, watched).await?;
+    Ok([filled, backlog::drain(remote, count, watched).await?])
 }
 
 async fn running(
@@ -132,101 +177,152 @@ async fn running(
     mut progress: impl FnMut(&str, f64),
 ) -> Result<Vec<Measurement>, Trouble> {
     progress("one task at a time", 0.0);
-    let mut rows = latency::idle(remote, options.span).await?;
-    let queue = remote.queue.clone();
+    let mut rows = Vec::from(latency::idle(remote, remote, options.span).await?);
+    let (unwatched, queue) = (Watched::default(), remote.queue.clone());
     for mode in [Mode::Single, Mode::Batch] {
         for concurrency in CONCURRENCIES {
             progress(&format!("{mode:?}, {concurrency} at once"), rows.len() as f64 / 12.0);
             let remote = remote.with(mode, &queue);
-            let seen = load::observe(&remote, mode, concurrency, options.span, None).await?;
-            rows.push(row_of("lifecycles", mode, concurrency, &seen, None));
+            let seen = load::observe(&remote, mode, concurrency, options.span, &unwatched).await?;
+            rows.push(row_of("lifecycles", mode, concurrency, &seen));
         }
     }
     let backlog = remote.with(Mode::Batch, &format!("{queue}-backlog"));
-    rows.extend(fill_and_drain(options, &backlog, None).await?);
+    rows.extend(fill_and_drain(options, &backlog, &unwatched).await?);
     Ok(rows)
 }
 
-/// The server, the engine alone, the transport alone, one after the other, so that what else the
-/// machine does meets all three.
+/// The server, several of them, the engine alone, the transport alone, one after the other, so that what
+/// else the machine does meets all of them.
 struct Round {
     served: Observed,
     rss_mib: Option<f64>,
+    /// Where several are asked for, and only with the load that figures are promised for.
+    by_several: Option<Observed>,
     engine: Observed,
     transport: Observed,
 }
 
 async fn round(
     options: &Options,
-    scratch: &Scratch,
+    ground: &Ground,
     mode: Mode,
     concurrency: usize,
 ) -> Result<Round, Trouble> {
-    let server = Server::start(&options.program, &scratch.store()?, None).await?;
-    let remote = server.remote.with(mode, "bench");
-    let pid = Some(server.pid);
-    let served = load::observe(&remote, mode, concurrency, options.span, pid).await?;
-    let rss_mib = rss_mib(server.pid);
-    server.kill().await?;
-    let engine = Embedded::start(&scratch.store()?).await?;
-    let alone = load::observe(&engine, mode, concurrency, options.span, None).await?;
-    engine.stop().await;
+    let (served, rss_mib) = serve(options, ground, 1, mode, concurrency).await?;
+    let coordinators = options.target.coordinators();
+    let is_promised = concurrency == PROMISED && mode == Mode::Batch;
+    let by_several = if coordinators > 1 && is_promised {
+        Some(serve(options, ground, coordinators, mode, concurrency).await?.0)
+    } else {
+        None
+    };
+    let engine = engine_alone(options, ground, mode, concurrency).await?;
     let nothing = Nothing::start(mode).await?;
     let span = options.span / TRANSPORT_SHARE;
-    let transport = load::observe(&nothing.remote, mode, concurrency, span, None).await?;
+    let unwatched = Watched::default();
+    let transport = load::observe(&nothing.remote, mode, concurrency, span, &unwatched).await?;
     nothing.stop();
-    Ok(Round { served, rss_mib, engine: alone, transport })
+    Ok(Round { served, rss_mib, by_several, engine, transport })
 }
 
-/// Three rows, each of medians: the server with its ceiling, the engine alone, the transport alone.
-fn compared(mode: Mode, concurrency: usize, rounds: &[Round]) -> [Measurement; 3] {
-    let row = |name: &str, seen: fn(&Round) -> &Observed| {
-        let rows = rounds.iter().map(|round| row_of(name, mode, concurrency, seen(round), None));
-        middle(rows.collect())
+async fn serve(
+    options: &Options,
+    ground: &Ground,
+    coordinators: usize,
+    mode: Mode,
+    concurrency: usize,
+) -> Result<(Observed, Option<f64>), Trouble> {
+    let (servers, _) = Servers::on_new_store(&options.program, ground, coordinators).await?;
+    let remote = servers.remote.with(mode, "bench");
+    let seen = load::observe(&remote, mode, concurrency, options.span, &servers.watched).await?;
+    let rss_mib = servers.watched.rss_mib();
+    servers.kill().await?;
+    Ok((seen, rss_mib))
+}
+
+async fn engine_alone(
+    options: &Options,
+    ground: &Ground,
+    mode: Mode,
+    concurrency: usize,
+) -> Result<Observed, Trouble> {
+    let database = ground.databases.as_ref().map(|databases| databases.server());
+    let watched = Watched { servers: Vec::new(), database };
+    let load = Alone { mode, concurrency, span: options.span, watched };
+    match ground.store().await? {
+        StoreAt::File(path) => load.observe(embedded::open_file(&path)?).await,
+        StoreAt::Database(url) => load.observe(embedded::open_database(&url).await?).await,
+    }
+}
+
+/// A load on the engine alone, of either kind.
+struct Alone {
+    mode: Mode,
+    concurrency: usize,
+    span: Duration,
+    watched: Watched,
+}
+
+impl Alone {
+    async fn observe<S: Store>(&self, store: S) -> Result<Observed, Trouble> {
+        let engine = Embedded::start(store).await?;
+        let Self { mode, concurrency, span, watched } = self;
+        let seen = load::observe(&engine, *mode, *concurrency, *span, watched).await?;
+        engine.stop().await;
+        Ok(Observed { used: seen.used.as_engine(), ..seen })
+    }
+}
+
+/// Rows of medians: the server with its ceiling, several servers with the same, the engine alone, the
+/// transport alone.
+fn compared(
+    options: &Options,
+    mode: Mode,
+    concurrency: usize,
+    rounds: &[Round],
+) -> Vec<Measurement> {
+    let row = |name: &str, seen: fn(&Round) -> Option<&Observed>| {
+        let seen = rounds.iter().filter_map(seen);
+        middle(seen.map(|seen| row_of(name, mode, concurrency, seen)).collect())
     };
-    let engine = row("engine alone", |round| &round.engine);
-    let served = Measurement {
-        ceiling_per_second: engine.lifecycles_per_second,
+    let mut engine = row("engine alone", |round| Some(&round.engine)).expect("a round has one");
+    engine.client_micros_per_lifecycle = None;
+    let ceiling_per_second = engine.lifecycles_per_second;
+    let served = row("lifecycles", |round| Some(&round.served)).map(|row| Measurement {
+        ceiling_per_second,
         rss_mib: median(rounds.iter().filter_map(|round| round.rss_mib).collect()),
-        ..row("lifecycles", |round| &round.served)
-    };
-    [served, engine, row("transport alone", |round| &round.transport)]
+        ..row
+    });
+    let name = format!("lifecycles, {} coordinators", options.target.coordinators());
+    let several = row(&name, |round| round.by_several.as_ref());
+    let several = several.map(|row| Measurement { ceiling_per_second, ..row });
+    let transport = row("transport alone", |round| Some(&round.transport));
+    [served, several, Some(engine), transport].into_iter().flatten().collect()
 }
 
 /// The medians of rows that measured the same.
-fn middle(rows: Vec<Measurement>) -> Measurement {
+fn middle(rows: Vec<Measurement>) -> Option<Measurement> {
     let of =
         |member: fn(&Measurement) -> Option<f64>| median(rows.iter().filter_map(member).collect());
-    Measurement {
+    Some(Measurement {
         lifecycles_per_second: of(|row| row.lifecycles_per_second),
         p50_ms: of(|row| row.p50_ms),
         p99_ms: of(|row| row.p99_ms),
         cpu_micros_per_lifecycle: of(|row| row.cpu_micros_per_lifecycle),
+        database_micros_per_lifecycle: of(|row| row.database_micros_per_lifecycle),
         bytes_per_lifecycle: of(|row| row.bytes_per_lifecycle),
         client_micros_per_lifecycle: of(|row| row.client_micros_per_lifecycle),
-        ..rows[0].clone()
-    }
+        ..rows.first()?.clone()
+    })
 }
 
-/// The engine alone has no process of its own: what the measurement used is what it used.
-pub(crate) fn row_of(
-    name: &str,
-    mode: Mode,
-    concurrency: usize,
-    seen: &Observed,
-    rss_mib: Option<f64>,
-) -> Measurement {
-    let each = seen.lifecycles.max(1) as f64;
-    let is_alone = name == "engine alone";
-    let used = seen.server.or(is_alone.then_some(seen.own));
-    Measurement {
+pub(crate) fn row_of(name: &str, mode: Mode, concurrency: usize, seen: &Observed) -> Measurement {
+    let row = Measurement {
         concurrency: Some(concurrency),
         mode: Some(mode),
         lifecycles_per_second: Some(seen.per_second()),
-        cpu_micros_per_lifecycle: used.map(|used| used.cpu_micros / each),
-        bytes_per_lifecycle: used.map(|used| used.written_bytes / each),
-        rss_mib,
-        client_micros_per_lifecycle: (!is_alone).then_some(seen.own.cpu_micros / each),
         ..Measurement::named(name).with_latencies(seen.latencies.clone())
-    }
+    };
+    seen.used.put(row, seen.lifecycles)
 }

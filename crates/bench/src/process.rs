@@ -19,13 +19,20 @@ impl Usage {
     /// All zero where the system does not say.
     pub(crate) fn of(pid: u32) -> Self {
         Self {
-            cpu_micros: cpu_micros(pid).unwrap_or(0.0),
+            cpu_micros: Stat::read(pid).map_or(0.0, |stat| stat.cpu_micros),
             written_bytes: written(pid).unwrap_or(0.0),
         }
     }
 
     pub(crate) fn own() -> Self {
         Self::of(std::process::id())
+    }
+
+    pub(crate) fn of_all(pids: &[u32]) -> Self {
+        pids.iter().map(|pid| Self::of(*pid)).fold(Self::default(), |sum, one| Usage {
+            cpu_micros: sum.cpu_micros + one.cpu_micros,
+            written_bytes: sum.written_bytes + one.written_bytes,
+        })
     }
 
     pub(crate) fn since(&self, before: &Usage) -> Usage {
@@ -36,14 +43,55 @@ impl Usage {
     }
 }
 
-fn cpu_micros(pid: u32) -> Option<f64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second column is a name in brackets and may contain anything.
-    let (_, columns) = stat.rsplit_once(')')?;
-    let mut columns = columns.split_ascii_whitespace().skip(11);
-    let user: f64 = columns.next()?.parse().ok()?;
-    let system: f64 = columns.next()?.parse().ok()?;
-    Some((user + system) / TICKS_PER_SECOND * 1e6)
+/// A process with its children, the living and those it has buried.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Family {
+    parent: u32,
+}
+
+impl Family {
+    /// That of a child, if there is such a process on this machine and it has this name.
+    pub(crate) fn of_child(pid: u32, name: &str) -> Option<Self> {
+        let stat = Stat::read(pid)?;
+        (stat.name == name).then_some(Self { parent: stat.parent })
+    }
+
+    pub(crate) fn cpu_micros(&self) -> f64 {
+        let Some(parent) = Stat::read(self.parent) else { return 0.0 };
+        let pids = fs::read_dir("/proc")
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        let children = pids.filter_map(Stat::read).filter(|stat| stat.parent == self.parent);
+        parent.cpu_micros + parent.buried_micros + children.map(|stat| stat.cpu_micros).sum::<f64>()
+    }
+}
+
+/// What the kernel says of a process.
+struct Stat {
+    name: String,
+    parent: u32,
+    cpu_micros: f64,
+    /// What children that have ended had used.
+    buried_micros: f64,
+}
+
+impl Stat {
+    fn read(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The second column is a name in brackets and may contain anything.
+        let (head, columns) = stat.rsplit_once(')')?;
+        let (_, name) = head.split_once('(')?;
+        let columns: Vec<&str> = columns.split_ascii_whitespace().collect();
+        let ticks = |column: usize| columns.get(column)?.parse::<f64>().ok();
+        let micros = |first| Some((ticks(first)? + ticks(first + 1)?) / TICKS_PER_SECOND * 1e6);
+        Some(Self {
+            name: name.to_owned(),
+            parent: columns.get(1)?.parse().ok()?,
+            cpu_micros: micros(11)?,
+            buried_micros: micros(13)?,
+        })
+    }
 }
 
 fn written(pid: u32) -> Option<f64> {
@@ -71,5 +119,20 @@ mod tests {
             sum = sum.wrapping_add(1);
         }
         assert!(sum > 0);
+    }
+
+    #[test]
+    fn a_family_counts_its_children() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        while Family::of_child(child.id(), "cat").is_none() {
+            std::thread::yield_now();
+        }
+        let family = Family::of_child(child.id(), "cat").unwrap();
+        assert_eq!(family.parent, std::process::id());
+        assert!(family.cpu_micros() >= Usage::own().cpu_micros);
+        assert!(Family::of_child(child.id(), "dog").is_none());
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 }

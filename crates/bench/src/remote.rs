@@ -1,6 +1,8 @@
 //! The load's doors over HTTP.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,16 +12,30 @@ use crate::http::Connection;
 use crate::measurement::Mode;
 use crate::trouble::Trouble;
 
-/// A server to be measured.
+/// A server to be measured, or several behind which there is one store.
 #[derive(Clone)]
 pub(crate) struct Remote {
-    pub(crate) address: SocketAddr,
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Doors opened so far.
+    opened: Arc<AtomicUsize>,
     pub(crate) key: String,
     pub(crate) queue: String,
     pub(crate) mode: Mode,
 }
 
 impl Remote {
+    pub(crate) fn new(addresses: Vec<SocketAddr>, key: String, mode: Mode) -> Self {
+        Self { addresses, opened: Arc::default(), key, queue: "bench".to_owned(), mode }
+    }
+
+    /// Each server in turn, beginning one further with each round: callers open their doors in a fixed
+    /// order, and no server is to get all doors of one kind.
+    fn next_address(&self) -> SocketAddr {
+        let servers = self.addresses.len();
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
+        self.addresses[(number + number / servers) % servers]
+    }
+
     pub(crate) fn with(&self, mode: Mode, queue: &str) -> Self {
         Self { mode, queue: queue.to_owned(), ..self.clone() }
     }
@@ -29,7 +45,7 @@ impl Entrance for Remote {
     type Door = RemoteDoor;
 
     async fn open(&self) -> Result<RemoteDoor, Trouble> {
-        let connection = Connection::open(self.address).await?;
+        let connection = Connection::open(self.next_address()).await?;
         Ok(RemoteDoor { connection, remote: self.clone() })
     }
 }

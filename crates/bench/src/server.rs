@@ -3,16 +3,18 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+use crate::ground::{Ground, StoreAt};
 use crate::measurement::Mode;
 use crate::remote::Remote;
 use crate::trouble::Trouble;
+use crate::watch::Watched;
 
 pub(crate) struct Server {
     child: Child,
@@ -28,16 +30,19 @@ struct Ready {
 }
 
 impl Server {
-    /// Starts `program serve` on the store; `key` is that of a store which was served before.
+    /// Starts `program serve` on the store; `key` is that of a store which was served before. Servers of
+    /// one database find each other's signing key in `state`.
     pub(crate) async fn start(
         program: &Path,
-        store: &Path,
+        store: &StoreAt,
+        state: &Path,
         key: Option<&str>,
     ) -> Result<Self, Trouble> {
         let mut child = Command::new(program)
             .args(["serve", "--json", "--listen", "127.0.0.1:0", "--store"])
-            .arg(format!("sqlite:{}", store.display()))
+            .arg(store.address())
             .env("RUST_LOG", "error")
+            .env("XDG_STATE_HOME", state)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -49,13 +54,66 @@ impl Server {
         let key = ready.api_key.or_else(|| key.map(str::to_owned));
         let key = key.ok_or_else(|| Trouble::Start("it made no key".to_owned()))?;
         let pid = child.id().ok_or_else(|| Trouble::Start("it ended at once".to_owned()))?;
-        let remote = Remote { address, key, queue: "bench".to_owned(), mode: Mode::Single };
+        let remote = Remote::new(vec![address], key, Mode::Single);
         Ok(Self { child, pid, remote })
     }
 
     /// Ends it as a loss of power would, and waits until it is gone.
     pub(crate) async fn kill(mut self) -> Result<(), Trouble> {
         Ok(self.child.kill().await?)
+    }
+}
+
+/// Servers on one store, and the way to all of them: calls go to one after the other.
+pub(crate) struct Servers {
+    servers: Vec<Server>,
+    pub(crate) remote: Remote,
+    pub(crate) watched: Watched,
+}
+
+impl Servers {
+    /// A new store with `count` servers on it.
+    pub(crate) async fn on_new_store(
+        program: &Path,
+        ground: &Ground,
+        count: usize,
+    ) -> Result<(Self, StoreAt), Trouble> {
+        let store = ground.store().await?;
+        Ok((Self::start(program, ground, &store, count, None).await?, store))
+    }
+
+    /// `key` is that of a store which was served before.
+    pub(crate) async fn start(
+        program: &Path,
+        ground: &Ground,
+        store: &StoreAt,
+        count: usize,
+        key: Option<&str>,
+    ) -> Result<Self, Trouble> {
+        let first = Server::start(program, store, ground.state(), key).await?;
+        let (key, mut servers) = (first.remote.key.clone(), vec![first]);
+        while servers.len() < count {
+            servers.push(Server::start(program, store, ground.state(), Some(&key)).await?);
+        }
+        let addresses = servers.iter().flat_map(|server| server.remote.addresses.iter().copied());
+        let remote = Remote::new(addresses.collect(), key, Mode::Single);
+        let watched = Watched {
+            servers: servers.iter().map(|server| server.pid).collect(),
+            database: ground.databases.as_ref().map(|databases| databases.server()),
+        };
+        Ok(Self { servers, remote, watched })
+    }
+
+    /// The way to one of them.
+    pub(crate) fn remote_of(&self, number: usize) -> &Remote {
+        &self.servers[number].remote
+    }
+
+    pub(crate) async fn kill(self) -> Result<(), Trouble> {
+        for server in self.servers {
+            server.kill().await?;
+        }
+        Ok(())
     }
 }
 
@@ -70,34 +128,4 @@ pub(crate) fn address(url: &str) -> Result<SocketAddr, Trouble> {
     let authority = url.trim_end_matches('/').strip_prefix("http://").unwrap_or(url);
     let mut addresses = std::net::ToSocketAddrs::to_socket_addrs(authority)?;
     Ok(addresses.next().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?)
-}
-
-/// A folder for stores that are thrown away.
-pub(crate) struct Scratch {
-    folder: PathBuf,
-    made: std::cell::Cell<u32>,
-}
-
-impl Scratch {
-    /// Inside `parent`, which says on which disk.
-    pub(crate) fn new(parent: &Path) -> io::Result<Self> {
-        let folder = parent.join(format!("tenure-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        Ok(Self { folder, made: std::cell::Cell::new(0) })
-    }
-
-    /// The path of a store that does not exist; those before it are removed.
-    pub(crate) fn store(&self) -> io::Result<PathBuf> {
-        self.made.set(self.made.get() + 1);
-        std::fs::remove_dir_all(&self.folder)?;
-        std::fs::create_dir_all(&self.folder)?;
-        Ok(self.folder.join(format!("{}.db", self.made.get())))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Nobody is left to tell; the folder's name says what it was.
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
 }

@@ -41,7 +41,7 @@ impl Nothing {
             .with_state(Arc::new(Waiting::new()));
         let serving = tokio::spawn(async move { axum::serve(listener, routes).await });
         let key = "tnr_".to_owned() + &"0".repeat(80);
-        Ok(Self { serving, remote: Remote { address, key, queue: "bench".to_owned(), mode } })
+        Ok(Self { serving, remote: Remote::new(vec![address], key, mode) })
     }
 
     pub(crate) fn stop(self) {

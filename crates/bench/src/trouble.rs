@@ -12,6 +12,10 @@ pub enum Trouble {
     Answer { status: u16, body: String },
     #[error("the server's answer could not be read")]
     Unreadable(#[from] serde_json::Error),
+    #[error("the database refused")]
+    Database(#[from] tokio_postgres::Error),
+    #[error("only a database keeps old versions for open transactions")]
+    NoDatabase,
     #[error("the engine refused: {0}")]
     Engine(String),
 }

@@ -9,7 +9,11 @@ use comfy_table::{Cell, CellAlignment};
 
 use crate::args::Everywhere;
 use crate::exit::{Complaint, Ended, Exit};
+use crate::opening::is_postgres;
 use crate::output::{self, FAINT, Format};
+
+/// All of them run on this machine: more would measure how it shares its cores.
+const COORDINATORS_MAX: usize = 16;
 
 /// Characters of the longest bar.
 const BAR_WIDTH: f64 = 24.0;
@@ -19,13 +23,19 @@ pub(crate) struct Arguments {
     /// How long each single measurement lasts; the whole takes about fifty times as long
     #[arg(long, value_name = "SECONDS", default_value_t = 2.5)]
     seconds: f64,
-    /// The folder for stores that are thrown away: it says which disk is measured [default: the
-    /// folder for temporary files]
-    #[arg(long, value_name = "FOLDER")]
-    store: Option<PathBuf>,
+    /// The folder for stores that are thrown away: it says which disk is measured; or a PostgreSQL
+    /// server, on which databases are made and dropped [default: the folder for temporary files]
+    #[arg(long, value_name = "FOLDER|postgres://…")]
+    store: Option<String>,
+    /// How many coordinators share a database, beside what one does alone
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    coordinators: usize,
     /// Also with 100,000 and 1,000,000 tasks queued, and with 1,000,000 done; takes several minutes
     #[arg(long)]
     long: bool,
+    /// Only: 20,000 queued, and the rate beside a transaction that is left open for so long
+    #[arg(long, value_name = "SECONDS", conflicts_with = "long")]
+    old_snapshot: Option<f64>,
 }
 
 pub(crate) async fn run(format: Format, everywhere: &Everywhere, arguments: Arguments) -> Ended {
@@ -44,7 +54,7 @@ pub(crate) async fn run(format: Format, everywhere: &Everywhere, arguments: Argu
         let cause = std::error::Error::source(&trouble);
         let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
         Complaint::new(Exit::Failed, "not_measured", format!("{trouble}{cause}"))
-            .hint("see that the folder of --store can be written to, and try again")
+            .hint("see that stores can be made where --store says, and try again")
     })?;
     match format {
         Format::Json => output::json(&rows)?,
@@ -68,12 +78,43 @@ fn options(everywhere: &Everywhere, arguments: &Arguments) -> Result<Options, Co
             let sentence = "a server that runs already needs its key";
             return Err(Complaint::usage("no_key", sentence).hint("give it with --key"));
         }
-        (None, _) => {
-            Target::Own { folder: arguments.store.clone().unwrap_or_else(std::env::temp_dir) }
-        }
+        (None, _) => own_target(arguments)?,
     };
-    let extent = if arguments.long { Extent::Long } else { Extent::Usual };
+    let extent = extent(arguments, &target)?;
     Ok(Options { span: Duration::from_secs_f64(arguments.seconds), target, program, extent })
+}
+
+fn own_target(arguments: &Arguments) -> Result<Target, Complaint> {
+    match &arguments.store {
+        Some(url) if is_postgres(url) => {
+            if !(1..=COORDINATORS_MAX).contains(&arguments.coordinators) {
+                let sentence = format!("--coordinators must be between 1 and {COORDINATORS_MAX}");
+                return Err(Complaint::usage("bad_coordinators", sentence));
+            }
+            Ok(Target::Databases { url: url.clone(), coordinators: arguments.coordinators })
+        }
+        Some(folder) => Ok(Target::Own { folder: PathBuf::from(folder) }),
+        None => Ok(Target::Own { folder: std::env::temp_dir() }),
+    }
+}
+
+fn extent(arguments: &Arguments, target: &Target) -> Result<Extent, Complaint> {
+    match (arguments.old_snapshot, target) {
+        (None, _) if arguments.long => Ok(Extent::Long),
+        (None, _) => Ok(Extent::Usual),
+        (Some(seconds), Target::Databases { .. }) if (0.1..=3600.0).contains(&seconds) => {
+            Ok(Extent::OldSnapshot(Duration::from_secs_f64(seconds)))
+        }
+        (Some(_), Target::Databases { .. }) => {
+            let sentence = "--old-snapshot must be between 0.1 and 3600 seconds";
+            Err(Complaint::usage("bad_seconds", sentence))
+        }
+        (Some(_), _) => {
+            let sentence = "only a database keeps old versions for open transactions";
+            Err(Complaint::usage("postgres_only", sentence)
+                .hint("give one with --store postgres://…"))
+        }
+    }
 }
 
 fn show_progress(what: &str, share: f64) {
@@ -99,6 +140,7 @@ fn print(rows: &[Measurement]) -> Result<(), Complaint> {
         "P50 ms",
         "P99 ms",
         "CPU µs",
+        "DATABASE µs",
         "CLIENT µs",
         "BYTES",
         "MiB",
@@ -108,12 +150,12 @@ fn print(rows: &[Measurement]) -> Result<(), Complaint> {
     for row in rows {
         table.add_row(cells(row, most));
     }
-    for column in table.column_iter_mut().skip(2).take(9) {
+    for column in table.column_iter_mut().skip(2).take(10) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     output::print_table(&table)?;
     output::line(format_args!(
-        "{FAINT}CPU and bytes are the server's, for each lifecycle; client and server share this machine's cores.{FAINT:#}"
+        "{FAINT}CPU and bytes are the server's, for each lifecycle; of a database, bytes are those of its log. Client and server share this machine's cores.{FAINT:#}"
     ))
 }
 
@@ -138,6 +180,7 @@ fn cells(row: &Measurement, most: f64) -> Vec<Cell> {
         Cell::new(number(row.p50_ms, 2)),
         Cell::new(number(row.p99_ms, 2)),
         Cell::new(number(row.cpu_micros_per_lifecycle, 1)),
+        Cell::new(number(row.database_micros_per_lifecycle, 1)),
         Cell::new(number(row.client_micros_per_lifecycle, 1)),
         Cell::new(number(row.bytes_per_lifecycle, 0)),
         Cell::new(number(row.rss_mib, 0)),

@@ -4,6 +4,7 @@
 //! `faultpoint`, for the museum's numbers, and no other crate of ours. It decides nothing about the product; it only reads the tree and runs cargo.
 #![expect(clippy::print_stdout, reason = "a command-line program speaks to its user on stdout")]
 
+mod bench_postgres;
 mod contract;
 mod failover;
 mod finding;
@@ -30,6 +31,7 @@ usage: cargo xtask <command>
   crash     kill, stop and starve a real server under load and judge what it leaves; --kills N, --long
   failover  let the database of three coordinators fail over under load; --times N
   museum    play the bugs that other systems shipped; somebody must notice each
+  bench-postgres  `tenure bench` against a PostgreSQL server that is started for it; takes its options
   tidy      rules of the tree that no compiler checks; each finding says what to do
   openapi   write protocol/openapi.json from the types of crates/wire
   model     explore every state of small worlds with the rules of production; --long for larger ones
@@ -62,6 +64,7 @@ fn run(arguments: &[String]) -> Result<()> {
         }
         ["failover", more @ ..] => failover::run(&root, more),
         ["museum"] => lab::museum::run(&root, &lab::Build::make(&root)?),
+        ["bench-postgres", more @ ..] => bench_postgres::run(&root, more),
         ["tidy"] => tidy::run(&root),
         ["model", more @ ..] => steps::model(&root, more),
         ["hostile", more @ ..] => steps::hostile(&root, more),

@@ -1,0 +1,158 @@
+//! Databases that are thrown away, on a PostgreSQL server that somebody else runs.
+//!
+//! Also what that server uses, where it runs on this machine: all of its processes, because which of them
+//! serves whom is its own affair.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_postgres::{Client, NoTls};
+
+use crate::process::{Family, Usage};
+use crate::trouble::Trouble;
+
+/// Commits of which one takes the usual time.
+const COMMITS_MIN: usize = 20;
+
+pub(crate) struct Databases {
+    url: Address,
+    client: Arc<Client>,
+    server: Engine,
+    last: RefCell<Option<String>>,
+}
+
+/// The database server, as far as it can be watched.
+#[derive(Clone)]
+pub(crate) struct Engine {
+    client: Arc<Client>,
+    /// Its processes, if they are on this machine.
+    family: Option<Family>,
+}
+
+impl Databases {
+    pub(crate) async fn of(url: &str) -> Result<Self, Trouble> {
+        let client = Arc::new(connect(url).await?);
+        let row = client.query_one("SELECT pg_backend_pid()", &[]).await?;
+        let pid: i32 = row.try_get(0)?;
+        let family = Family::of_child(pid.unsigned_abs(), "postgres");
+        let server = Engine { client: client.clone(), family };
+        Ok(Self { url: Address::parse(url), client, server, last: RefCell::default() })
+    }
+
+    pub(crate) fn server(&self) -> Engine {
+        self.server.clone()
+    }
+
+    /// An empty database in place of the last one.
+    pub(crate) async fn create(&self, number: u32) -> Result<String, Trouble> {
+        self.remove().await?;
+        let name = format!("tenure_bench_{}_{number}", std::process::id());
+        self.client.batch_execute(&format!("CREATE DATABASE {name}")).await?;
+        self.last.replace(Some(name.clone()));
+        Ok(self.url.naming(&name))
+    }
+
+    pub(crate) async fn remove(&self) -> Result<(), Trouble> {
+        let last = self.last.take();
+        if let Some(name) = last {
+            self.client
+                .batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// How long this server takes to commit one row, one after the other: what a store cannot do without.
+    pub(crate) async fn commits(&self, url: &str, span: Duration) -> Result<Vec<u64>, Trouble> {
+        let client = connect(url).await?;
+        client.batch_execute("CREATE TABLE commits (n bigint)").await?;
+        let (end, mut micros) = (Instant::now() + span, Vec::new());
+        while Instant::now() < end || micros.len() < COMMITS_MIN {
+            let begun = Instant::now();
+            client.batch_execute("INSERT INTO commits VALUES (1)").await?;
+            micros.push(begun.elapsed().as_micros() as u64);
+        }
+        client.batch_execute("DROP TABLE commits").await?;
+        Ok(micros)
+    }
+}
+
+impl Engine {
+    /// Processor time of all its processes, and the bytes of its log.
+    pub(crate) async fn usage(&self) -> Result<Usage, Trouble> {
+        let sql = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8";
+        let written_bytes: f64 = self.client.query_one(sql, &[]).await?.try_get(0)?;
+        let cpu_micros = self.family.as_ref().map_or(0.0, Family::cpu_micros);
+        Ok(Usage { cpu_micros, written_bytes })
+    }
+
+    pub(crate) fn is_here(&self) -> bool {
+        self.family.is_some()
+    }
+}
+
+/// A transaction that has looked once and does nothing any more: what it saw must be kept for it.
+pub(crate) struct OldSnapshot {
+    _client: Client,
+}
+
+impl OldSnapshot {
+    pub(crate) async fn take(url: &str) -> Result<Self, Trouble> {
+        let client = connect(url).await?;
+        client
+            .batch_execute(
+                "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_catalog.pg_class",
+            )
+            .await?;
+        Ok(Self { _client: client })
+    }
+}
+
+async fn connect(url: &str) -> Result<Client, Trouble> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    tokio::spawn(async move {
+        // Whoever uses the client learns of it there.
+        let _ = connection.await;
+    });
+    Ok(client)
+}
+
+/// A `postgres://` address around the name of its database.
+struct Address {
+    before: String,
+    after: String,
+}
+
+impl Address {
+    fn parse(url: &str) -> Self {
+        let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let authority = path.split_once('/').map_or(path, |(authority, _)| authority);
+        let members = query.split('&').filter(|member| !member.starts_with("dbname="));
+        let query: Vec<&str> = members.filter(|member| !member.is_empty()).collect();
+        let after = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+        Self { before: format!("{scheme}://{authority}/"), after }
+    }
+
+    fn naming(&self, database: &str) -> String {
+        format!("{}{database}{}", self.before, self.after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_keeps_all_but_its_database() {
+        let named = |url| Address::parse(url).naming("x");
+        assert_eq!(named("postgres://u:p@h:5/db"), "postgres://u:p@h:5/x");
+        assert_eq!(named("postgres://u@a,b"), "postgres://u@a,b/x");
+        assert_eq!(
+            named("postgres:///db?host=/run&dbname=db&user=u"),
+            "postgres:///x?host=/run&user=u"
+        );
+    }
+}
