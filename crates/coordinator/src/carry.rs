@@ -103,6 +103,13 @@ impl Arrivals {
     }
 }
 
+/// Whether anything happened while the carrier listened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Silence {
+    Kept,
+    Broken,
+}
+
 /// The store is no longer to be trusted.
 #[derive(Debug)]
 pub(crate) struct Fatal(String);
@@ -258,21 +265,33 @@ impl<S: Store> Carrier<S> {
         // Who is waiting already is not made to wait for the question of how long to sleep.
         self.drain_lanes(&mut arrivals);
         if arrivals.count == 0 && self.unclaimed.is_empty() {
-            let wake = self.next_wake().await;
-            let outlet = &mut self.outlet;
-            // A lane without senders means that every handle is gone: nobody is left to ask.
-            let first = tokio::select! {
-                biased;
-                arrival = outlet.leased.recv() => Some(arrival.unwrap_or(Arrival::Close)),
-                arrival = outlet.new_work.recv() => Some(arrival.unwrap_or(Arrival::Close)),
-                () = outlet.draining.cancelled(), if !self.polls.is_empty() => None,
-                () = tokio::time::sleep_until(wake) => None,
-                () = self.store.stirred() => None,
-            };
-            first.into_iter().for_each(|arrival| self.sort(arrival, &mut arrivals));
-            self.drain_lanes(&mut arrivals);
+            let lull = if self.more_due { Duration::ZERO } else { S::LULL };
+            let is_quiet = lull.is_zero()
+                || self.listen(tokio::time::Instant::now() + lull, &mut arrivals).await
+                    == Silence::Kept;
+            if is_quiet {
+                let wake = self.next_wake().await;
+                self.listen(wake, &mut arrivals).await;
+            }
         }
         arrivals
+    }
+
+    /// Waits for whoever comes, until then at the latest.
+    async fn listen(&mut self, until: Instant, arrivals: &mut Arrivals) -> Silence {
+        let outlet = &mut self.outlet;
+        // A lane without senders means that every handle is gone: nobody is left to ask.
+        let first = tokio::select! {
+            biased;
+            arrival = outlet.leased.recv() => Some(arrival.unwrap_or(Arrival::Close)),
+            arrival = outlet.new_work.recv() => Some(arrival.unwrap_or(Arrival::Close)),
+            () = outlet.draining.cancelled(), if !self.polls.is_empty() => None,
+            () = tokio::time::sleep_until(until) => return Silence::Kept,
+            () = self.store.stirred() => None,
+        };
+        first.into_iter().for_each(|arrival| self.sort(arrival, arrivals));
+        self.drain_lanes(arrivals);
+        Silence::Broken
     }
 
     /// Takes what else is waiting, calls under a lease first, up to one batch.

@@ -6,8 +6,10 @@
 
 pub mod administration;
 pub mod browse;
+mod cells;
 pub mod clock;
 pub mod codec;
+mod columns;
 pub mod conformance;
 mod epoch;
 pub mod failure;

@@ -21,6 +21,7 @@ mod forgetting;
 mod hints;
 mod opening;
 mod own;
+mod pace;
 mod place;
 mod primary;
 mod reads;
@@ -47,8 +48,10 @@ use self::clock::StoreClock;
 pub use self::fellows::Fellow;
 use self::hints::Hints;
 pub use self::opening::Durability;
+use self::pace::Pace;
 use self::primary::Primary;
 use self::reads::Client;
+pub use self::reads::Hot;
 use self::session::{Endings, Purpose, Transaction};
 use self::trouble::Trouble;
 pub use self::writer::PostgresWriter;
@@ -59,11 +62,27 @@ use crate::seam::{Opened, Store};
 /// Writers of one opening. One carries the batches; a second is there for tests of two at once.
 const WRITERS_MAX: usize = 2;
 
+/// What is sent to the database for every lifecycle. For tests: what a statement visits is a promise too.
+#[doc(hidden)]
+pub fn hot() -> Hot {
+    reads::hot()
+}
+
 /// How long to rest between two looks at what fellows did, when no hint comes.
 const LOOK: Duration = Duration::from_millis(400);
 
+/// Longer than a busy caller takes for its next call, and short beside any lease.
+const LULL: Duration = Duration::from_millis(20);
+
 /// How long after everything due was found the alarms are not looked at again, unless this process set one.
 const SWEEP_REST: Span = Span::from_millis(250);
+
+/// How far behind the last sweep the next one begins: as long as a fellow may take to commit, or may keep
+/// a task locked.
+const SWEEP_OVERLAP: Span = Span::from_secs(10);
+
+/// How often all alarms are looked at, for whatever was later than that.
+const SWEEP_ALL: Duration = Duration::from_secs(5);
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -135,6 +154,10 @@ struct Memory {
     candidates: Candidates,
     /// Until when no alarm rings, as far as this process knows.
     quiet_until: Option<Time>,
+    /// Up to here every alarm was found and dealt with, as far as this process knows.
+    swept_to: Option<Time>,
+    /// Of the look at all alarms.
+    sweeping: Option<Pace>,
 }
 
 impl Memory {
@@ -142,13 +165,30 @@ impl Memory {
         self.quiet_until.is_some_and(|until| now < until)
     }
 
+    /// From which alarm on to look: those before were dealt with, and an old snapshot may keep any number
+    /// of them in the way. Now and then all are looked at, since a fellow may have been late.
+    fn sweep_from(&self) -> Option<Time> {
+        let is_rested = self.sweeping.is_none_or(|pace| pace.is_rested(SWEEP_ALL));
+        self.swept_to.filter(|_| !is_rested)
+    }
+
     /// A batch has found out until when it is quiet, or has set an alarm of its own.
     fn swept(&mut self, until: Option<Time>, alarm: Option<Time>) {
         self.quiet_until = until.or(self.quiet_until);
+        if let Some(until) = until {
+            self.swept_to = Some(earlier(earlier(until, SWEEP_REST), SWEEP_OVERLAP));
+        }
+        if let (Some(swept), Some(alarm)) = (self.swept_to, alarm) {
+            self.swept_to = Some(swept.min(earlier(alarm, Span::from_millis(1))));
+        }
         if let (Some(quiet), Some(alarm)) = (self.quiet_until, alarm) {
             self.quiet_until = Some(quiet.min(alarm));
         }
     }
+}
+
+fn earlier(time: Time, span: Span) -> Time {
+    Time::from_millis(time.millis().saturating_sub_unsigned(span.millis()))
 }
 
 impl Shared {
@@ -263,6 +303,8 @@ impl Store for PostgresStore {
     type Writer = PostgresWriter;
     type Browse = PostgresBrowse;
 
+    const LULL: Duration = LULL;
+
     async fn writer(&self) -> Result<PostgresWriter, Failure> {
         let taken = self.shared.writers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |taken| {
             (taken < WRITERS_MAX).then_some(taken + 1)
@@ -290,9 +332,12 @@ impl Store for PostgresStore {
     }
 
     async fn stirred(&self) {
+        let look = tokio::time::Instant::now() + LOOK;
+        // A hint that came while its queue was resting is followed as soon as that is over.
+        let rested = self.shared.memory().candidates.rests_until();
         tokio::select! {
             () = self.shared.hints.heard() => {}
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep_until(rested.map_or(look, |rested| rested.min(look))) => {}
         }
     }
 }

@@ -12,6 +12,7 @@
 //! a thread of its own.
 
 use std::future::Future;
+use std::time::Duration;
 
 use verdict::{Closed, LeaseId, Subject, Task, TaskId, Time};
 
@@ -23,6 +24,10 @@ use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, TaskK
 pub trait Store: Clone + Send + Sync + 'static {
     type Writer: Writer;
     type Browse: Browse;
+
+    /// How long nothing must have arrived before it is worth asking [`Writer::next_wake`]: where that is
+    /// a question to a database, whoever comes meanwhile would wait for its answer.
+    const LULL: Duration = Duration::ZERO;
 
     /// A writer. Engines with a single writer refuse a second one while the first lives.
     fn writer(&self) -> impl Future<Output = Result<Self::Writer, Failure>> + Send;

@@ -7,9 +7,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use verdict::{Closed, LeaseId, Scope, Subject, Task, TaskId, Time};
+use verdict::{Closed, LeaseId, Subject, Task, TaskId, Time};
 
-use super::own::OwnRows;
+use super::own::{Locked, OwnRows};
+use super::pace::Pace;
 use super::reads::{self, Keys, Patience};
 use super::scopes::Scopes;
 use super::session::{Purpose, Transaction};
@@ -25,8 +26,8 @@ pub struct PostgresBatch<'w> {
     pub(super) transaction: Option<Transaction>,
     pub(super) own: OwnRows,
     pub(super) scopes: Scopes,
-    /// The table's alarms of tasks that were locked.
-    pub(super) alarms: HashMap<TaskId, Time>,
+    /// What the table has of the tasks that were locked.
+    pub(super) locked: HashMap<TaskId, Locked>,
     pub(super) now: Option<Time>,
     /// The database's clock as read behind the last locks.
     read: Option<Time>,
@@ -56,7 +57,7 @@ impl<'w> PostgresBatch<'w> {
             transaction: Some(transaction),
             own: OwnRows::default(),
             scopes: Scopes::default(),
-            alarms: HashMap::new(),
+            locked: HashMap::new(),
             now: None,
             read: None,
             answers: false,
@@ -97,38 +98,51 @@ impl<'w> PostgresBatch<'w> {
         let setting = self.scopes.add(wanted.iter().map(|key| &key.scope));
         let keys = Arc::new(Keys::of(wanted.iter()));
         let is_clock_ours = self.writer.shared.clock.given().is_none();
+        let asked = keys.clone();
         let work = move |client| async move {
             let clock = async {
                 if is_clock_ours { reads::clock(&client).await.map(Some) } else { Ok(None) }
             };
             // Sent together, answered in this order: the clock is read behind the locks.
-            let (set, locked, present, ended, clock) = futures_util::join!(
+            let (set, locked, clock) = futures_util::join!(
                 reads::set_scopes(&client, setting),
-                reads::lock(&client, &keys, patience),
-                reads::present(&client, &keys),
-                reads::ended(&client, &keys),
+                reads::lock(&client, &asked, patience),
                 clock,
             );
             set?;
-            Ok((locked?, present?, ended?, clock?))
+            Ok((locked?, clock?))
         };
-        let (locked, present, ended, clock) = self.transaction().run("loading tasks", work).await?;
+        let (locked, clock) = self.transaction().run("loading tasks", work).await?;
         self.read = clock;
-        let mut found = HashMap::new();
-        let mut put = |scope: &Scope, id, loaded| {
-            found.insert(TaskKey { scope: scope.clone(), id }, loaded);
-        };
-        // A task that ended between two of the statements is done, whatever the others saw.
-        let present: HashSet<TaskId> = present.into_iter().collect();
-        wanted.iter().filter(|key| present.contains(&key.id)).for_each(|key| {
-            put(&key.scope, key.id, Loaded::Held);
-        });
+        let is_whole = locked.len() == wanted.len();
+        let mut found = if is_whole { HashMap::new() } else { self.missing(wanted, keys).await? };
         for row in locked {
-            self.alarms.extend(row.alarm_at.map(|at| (row.task.id, at)));
-            put(&row.task.scope.clone(), row.task.id, Loaded::Subject(Subject::Live(row.task)));
+            self.locked.insert(row.task.id, Locked::of(&row));
+            let key = TaskKey { scope: row.task.scope.clone(), id: row.task.id };
+            found.insert(key, Loaded::Subject(Subject::Live(row.task)));
         }
+        Ok(found)
+    }
+
+    /// What became of tasks that could not be locked: another writer has them, or they have ended.
+    async fn missing(
+        &mut self,
+        wanted: Vec<TaskKey>,
+        keys: Arc<Keys>,
+    ) -> Result<HashMap<TaskKey, Loaded>, Failure> {
+        let work = move |client| async move {
+            let (present, ended) =
+                futures_util::join!(reads::present(&client, &keys), reads::ended(&client, &keys),);
+            Ok((present?, ended?))
+        };
+        let (present, ended) = self.transaction().run("loading tasks", work).await?;
+        let present: HashSet<TaskId> = present.into_iter().collect();
+        let held = wanted.into_iter().filter(|key| present.contains(&key.id));
+        let mut found: HashMap<TaskKey, Loaded> = held.map(|key| (key, Loaded::Held)).collect();
+        // A task that ended between two of the statements is done, whatever the others saw.
         for done in ended {
-            put(&done.scope.clone(), done.id, Loaded::Subject(Subject::Done(done)));
+            let key = TaskKey { scope: done.scope.clone(), id: done.id };
+            found.insert(key, Loaded::Subject(Subject::Done(done)));
         }
         Ok(found)
     }
@@ -206,7 +220,9 @@ impl<'w> PostgresBatch<'w> {
         let work = move |client| async move {
             let rows = async {
                 match select {
-                    Select::Rung { now, limit } => reads::rung(&client, now, limit).await,
+                    Select::Rung { from, now, limit } => {
+                        reads::rung(&client, from, now, limit).await
+                    }
                     Select::Running { after, limit } => reads::running(&client, after, limit).await,
                 }
             };
@@ -215,14 +231,14 @@ impl<'w> PostgresBatch<'w> {
             rows
         };
         let rows = self.transaction().run(what, work).await?;
-        self.alarms.extend(rows.iter().filter_map(|row| Some((row.task.id, row.alarm_at?))));
+        self.locked.extend(rows.iter().map(|row| (row.task.id, Locked::of(row))));
         Ok(rows.into_iter().map(|row| row.task).collect())
     }
 
     /// Alarms that rang before their task wakes are put off, so that they are not found again.
     async fn put_off(&mut self, tasks: &[TaskId]) -> Result<(), Failure> {
         self.has_put_off = true;
-        self.alarms.retain(|id, _| !tasks.contains(id));
+        self.locked.retain(|id, _| !tasks.contains(id));
         let setting = self.scopes.all();
         let ids = tasks.to_vec();
         let work = move |client| async move {
@@ -244,15 +260,23 @@ impl<'w> PostgresBatch<'w> {
     /// order in which tasks wake.
     async fn due_in_table(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
         let limit = limit.saturating_add(self.own.subjects().count());
+        let from = self.writer.shared.memory().sweep_from();
+        let began = self.writer.shared.clock.instant();
         loop {
-            let due = self.of_all_scopes("taking due tasks", Select::Rung { now, limit }).await?;
+            let select = Select::Rung { from, now, limit };
+            let due = self.of_all_scopes("taking due tasks", select).await?;
             let is_early = |task: &&Task| {
-                !self.own.contains(task.id) && self.alarms.get(&task.id) != task.wakes_at().as_ref()
+                let locked = self.locked.get(&task.id);
+                !self.own.contains(task.id)
+                    && locked.and_then(|locked| locked.alarm_at) != task.wakes_at()
             };
             let early: Vec<TaskId> = due.iter().filter(is_early).map(|task| task.id).collect();
             if !early.is_empty() {
                 self.put_off(&early).await?;
                 continue;
+            }
+            if from.is_none() {
+                self.writer.shared.memory().sweeping = Some(Pace::of(began));
             }
             if due.len() < limit {
                 self.quiet_until = Some(self.next_alarm(now).await?);
@@ -263,7 +287,7 @@ impl<'w> PostgresBatch<'w> {
 }
 
 enum Select {
-    Rung { now: Time, limit: usize },
+    Rung { from: Option<Time>, now: Time, limit: usize },
     Running { after: Option<TaskId>, limit: usize },
 }
 
@@ -280,12 +304,17 @@ impl Batch for PostgresBatch<'_> {
         &mut self,
         leases: &[(TaskId, LeaseId)],
     ) -> Result<Vec<Option<Closed>>, Failure> {
-        if leases.is_empty() {
-            return Ok(Vec::new());
-        }
-        let asked = leases.to_vec();
-        let work = move |client| async move { reads::closed(&client, &asked).await };
-        let found = self.transaction().run("loading closed attempts", work).await?;
+        // The lease that a task has now is not closed: nearly every report quotes that one.
+        let is_current = |(task, lease): &&(TaskId, LeaseId)| {
+            self.locked.get(task).is_some_and(|locked| locked.lease == Some(*lease))
+        };
+        let asked: Vec<_> = leases.iter().filter(|quoted| !is_current(quoted)).copied().collect();
+        let found = if asked.is_empty() {
+            Vec::new()
+        } else {
+            let work = move |client| async move { reads::closed(&client, &asked).await };
+            self.transaction().run("loading closed attempts", work).await?
+        };
         let find = |(task, lease): &(TaskId, LeaseId)| {
             let is_it = |closed: &&Closed| closed.task == *task && closed.lease == *lease;
             found.iter().chain(self.own.closed(*task)).find(is_it).cloned()

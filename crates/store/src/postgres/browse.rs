@@ -8,7 +8,7 @@ use tokio_postgres::types::{ToSql, Type};
 use verdict::{Closed, Done, Scope, State, Subject, TaskId, Time};
 
 use super::reads::{Client, Read, as_limit};
-use super::rows::{self, CLOSED, Columns, DONE, ENTRY, REFUSED, SPEC, TASK, id_bytes};
+use super::rows::{self, CLOSED, Columns, ENTRY, REFUSED, SPEC, id_bytes};
 use super::{Shared, administration, dossiers, scopes};
 use crate::administration::{ApiKey, AuditFilter, Audited, TenantLimits};
 use crate::browse::Browse;
@@ -54,12 +54,14 @@ impl PostgresBrowse {
 /// check reports it.
 async fn found(client: &Client, ids: &[Vec<u8>]) -> Read<Vec<Found>> {
     let live = format!(
-        "SELECT {TASK}, {SPEC} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id \
-         WHERE l.id = ANY ($1)"
+        "SELECT {}, {SPEC} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id \
+         WHERE l.id = ANY ($1)",
+        rows::task_columns()
     );
     let done = format!(
-        "SELECT {DONE}, {SPEC} FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id \
-         WHERE d.id = ANY ($1)"
+        "SELECT {}, {SPEC} FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id \
+         WHERE d.id = ANY ($1)",
+        rows::done_columns()
     );
     let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&ids, Type::BYTEA_ARRAY)];
     let (live, done) = futures_util::join!(
@@ -161,7 +163,8 @@ async fn attempts(client: &Client, key: &TaskKey) -> Read<Vec<Closed>> {
 
 async fn done(client: &Client, id: TaskId) -> Read<Option<Done>> {
     let sql = format!(
-        "SELECT {DONE} FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id WHERE d.id = $1"
+        "SELECT {} FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id WHERE d.id = $1",
+        rows::done_columns()
     );
     let rows = client.query_typed(&sql, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
     rows.first().map(|row| Ok(rows::done(&mut Columns::of(row))?)).transpose()
@@ -171,22 +174,51 @@ async fn history(client: &Client, key: &TaskKey, after: u32, limit: usize) -> Re
     if !is_in_scope(client, key).await? {
         return Ok(Vec::new());
     }
-    let id = id_bytes(key.id);
-    // Entries are numbered far below what the column can hold; what lies above it is after all of them.
-    let (id, after, limit) = (&id[..], i32::try_from(after).unwrap_or(i32::MAX), as_limit(limit));
-    let sql = format!(
-        "SELECT {ENTRY} FROM tenure.history h WHERE h.task = $1 AND h.n > $2 ORDER BY h.n LIMIT $3"
-    );
-    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
-        [(&id, Type::BYTEA), (&after, Type::INT4), (&limit, Type::INT8)];
-    let rows = client.query_typed(&sql, &parameters).await?;
-    let entries: Read<Vec<Entry>> =
-        rows.iter().map(|row| Ok(rows::entry(key.id, &mut Columns::of(row))?)).collect();
+    let mut entries = told(client, key.id).await?;
+    entries.extend(told_elsewhere(client, key.id, after, limit).await?);
+    entries.retain(|entry| entry.n > after);
+    entries.truncate(limit);
     let attempts = attempts(client, key).await?;
     let done = done(client, key.id).await?;
     let end = done.as_ref().map(|done| &done.end);
     let payloads = Payloads { attempts: &attempts, end };
-    Ok(entries?.into_iter().map(|entry| abridge::restore(entry, payloads)).collect())
+    Ok(entries.into_iter().map(|entry| abridge::restore(entry, payloads)).collect())
+}
+
+async fn told(client: &Client, id: TaskId) -> Read<Vec<Entry>> {
+    let sql = format!("{TALES} WHERE i.id = $1");
+    let rows = client.query_typed(&sql, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
+    let tales = rows.iter().map(|row| Ok(tales(&mut Columns::of(row))?.1));
+    Ok(tales.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+/// The packed part of histories: the submission, and what the task's row says since.
+pub(super) const TALES: &str = "SELECT i.id, i.tale, coalesce(l.tale, d.tale) \
+    FROM tenure.inputs i LEFT JOIN tenure.live l ON l.id = i.id LEFT JOIN tenure.done d ON d.id = i.id";
+
+pub(super) fn tales(columns: &mut Columns<'_>) -> Result<(TaskId, Vec<Entry>), Failure> {
+    let id = columns.task_id()?;
+    let mut entries = Vec::new();
+    for _ in 0..2 {
+        let told = columns.tale()?.entries(id);
+        entries.extend(told.map_err(|error| columns.unreadable(error))?);
+    }
+    Ok((id, entries))
+}
+
+/// What found no room in the tale.
+async fn told_elsewhere(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<Vec<Entry>> {
+    let bytes = id_bytes(id);
+    // Entries are numbered far below what the column can hold; what lies above it is after all of them.
+    let (bytes, after) = (&bytes[..], i32::try_from(after).unwrap_or(i32::MAX));
+    let limit = as_limit(limit);
+    let sql = format!(
+        "SELECT {ENTRY} FROM tenure.history h WHERE h.task = $1 AND h.n > $2 ORDER BY h.n LIMIT $3"
+    );
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&bytes, Type::BYTEA), (&after, Type::INT4), (&limit, Type::INT8)];
+    let rows = client.query_typed(&sql, &parameters).await?;
+    rows.iter().map(|row| Ok(rows::entry(id, &mut Columns::of(row))?)).collect()
 }
 
 async fn refused(client: &Client, key: &TaskKey) -> Read<Vec<Refused>> {

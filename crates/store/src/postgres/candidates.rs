@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use verdict::{Name, Scope, Subject, Task, TaskId, Time};
 
+use super::pace::Pace;
 use super::place::Place;
 use crate::row::Want;
 
@@ -69,7 +70,8 @@ struct Lane {
     tail: Option<Place>,
     /// When time will next make a task of this lane ready.
     next_due: Option<Time>,
-    read_at: Instant,
+    /// Of the look at the head.
+    looked: Pace,
     is_stale: bool,
 }
 
@@ -107,8 +109,8 @@ impl Candidates {
         is_free: impl Fn(TaskId) -> bool,
     ) -> Option<Refill> {
         let Some(lane) = self.lanes.get(key) else { return Some(Refill::Head) };
-        let is_old =
-            faultpoint::mutant(18) || lane.is_stale || lane.read_at.elapsed() > LOOK_AGE_MAX;
+        let look_age = if lane.is_stale { Duration::ZERO } else { LOOK_AGE_MAX };
+        let is_old = faultpoint::mutant(18) || lane.looked.is_rested(look_age);
         if is_old || lane.next_due.is_some_and(|due| due.has_come(now)) {
             return Some(Refill::Head);
         }
@@ -116,7 +118,8 @@ impl Candidates {
         (free < wanted).then_some(lane.tail).flatten().map(Refill::After)
     }
 
-    pub(super) fn fill(&mut self, key: LaneKey, refill: Refill, page: Page, read_at: Instant) {
+    /// Takes in a page that was asked for at `began`.
+    pub(super) fn fill(&mut self, key: LaneKey, refill: Refill, page: Page, began: Instant) {
         if self.lanes.len() >= LANES_MAX && !self.lanes.contains_key(&key) {
             self.lanes.clear();
         }
@@ -129,7 +132,8 @@ impl Candidates {
             }
             (Refill::Head, _) | (Refill::After(_), None) => {
                 let (places, next_due) = (places.collect(), page.next_due);
-                let lane = Lane { places, tail, next_due, read_at, is_stale: false };
+                let looked = Pace::of(began);
+                let lane = Lane { places, tail, next_due, looked, is_stale: false };
                 self.lanes.insert(key, lane);
             }
         }
@@ -190,6 +194,12 @@ impl Candidates {
             let named = |(scope, queue): &(Scope, Name)| *scope == key.scope && *queue == key.queue;
             lane.is_stale |= queues.iter().any(named);
         }
+    }
+
+    /// When the first of the queues that fellows changed may be looked at.
+    pub(super) fn rests_until(&self) -> Option<Instant> {
+        let stale = self.lanes.values().filter(|lane| lane.is_stale);
+        stale.map(|lane| lane.looked.rests_until(Duration::ZERO)).min()
     }
 
     /// Nothing known can be relied on any more.

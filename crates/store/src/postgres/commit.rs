@@ -12,8 +12,8 @@ use tokio_postgres::types::{ToSql, Type};
 use verdict::{TaskId, Time};
 
 use super::batch::PostgresBatch;
-use super::own::Expected;
-use super::reads::{Client, Read, set_scopes};
+use super::own::{Expected, Locked};
+use super::reads::{self, Client, Read, set_scopes};
 use super::rows::Columns;
 use super::sheet::Sheet;
 use super::trouble::{Trouble, conflict};
@@ -91,7 +91,8 @@ fn finish(batch: &mut PostgresBatch<'_>) {
 }
 
 async fn write(batch: &mut PostgresBatch<'_>, marker: Marker, now: Time) -> Result<(), Failure> {
-    let sheets = batch.own.sheets(now, &batch.alarms);
+    look_at_unlocked(batch).await?;
+    let sheets = batch.own.sheets(now, &batch.locked);
     let expected = batch.own.expected();
     let scopes = batch.own.subjects().filter_map(|subject| subject.scope());
     let setting = batch.scopes.add(scopes);
@@ -107,6 +108,26 @@ async fn write(batch: &mut PostgresBatch<'_>, marker: Marker, now: Time) -> Resu
     let work =
         move |client: Client| async move { forgetting::leave(&client, setting, &forgotten).await };
     batch.transaction().run("forgetting ended tasks", work).await
+}
+
+/// What is changed was locked before, as a rule. For whatever was not, the tale of its history is read now;
+/// the guard of the change notices if it has grown since.
+async fn look_at_unlocked(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
+    let ids = batch.own.unlocked(&batch.locked);
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let scopes = batch.own.subjects().filter_map(|subject| subject.scope());
+    let setting = batch.scopes.add(scopes);
+    let work = move |client: Client| async move {
+        let (set, rows) =
+            futures_util::join!(set_scopes(&client, setting), reads::unlocked(&client, &ids));
+        set?;
+        rows
+    };
+    let rows = batch.transaction().run("looking at changed tasks", work).await?;
+    batch.locked.extend(rows.iter().map(|row| (row.task.id, Locked::of(row))));
+    Ok(())
 }
 
 /// All statements in one go. The keys come last: only they may wait for another transaction.

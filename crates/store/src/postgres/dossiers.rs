@@ -7,18 +7,19 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use verdict::{Subject, TaskId};
 
-use super::browse;
+use super::browse::{self, TALES};
 use super::reads::{Client, Read};
 use super::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
 use crate::codec::abridge::{self, Payloads};
 use crate::failure::Failure;
-use crate::row::{Dossier, Found, TaskKey};
+use crate::row::{Dossier, Entry, Found, TaskKey};
 
 static HISTORY: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT h.task, {ENTRY} FROM tenure.history h WHERE h.task = ANY ($1) ORDER BY h.task, h.n"
     )
 });
+static TOLD: LazyLock<String> = LazyLock::new(|| format!("{TALES} WHERE i.id = ANY ($1)"));
 static ATTEMPTS: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT a.task, {CLOSED} FROM tenure.attempts a WHERE a.task = ANY ($1) \
@@ -43,11 +44,15 @@ pub(super) async fn read(
         found.iter().map(Found::key).map(|key| (key.id, key)).collect();
     let ids: Vec<Vec<u8>> = keys.keys().map(|id| id_bytes(*id).to_vec()).collect();
     let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&ids, Type::BYTEA_ARRAY)];
-    let (history, attempts, refused) = futures_util::join!(
+    let (told, history, attempts, refused) = futures_util::join!(
+        client.query_typed(&TOLD, &parameters),
         client.query_typed(&HISTORY, &parameters),
         client.query_typed(&ATTEMPTS, &parameters),
         client.query_typed(&REFUSALS, &parameters),
     );
+    let told: Read<HashMap<TaskId, Vec<Entry>>> =
+        told?.iter().map(|row| Ok(browse::tales(&mut Columns::of(row))?)).collect();
+    let mut told = told?;
     let mut history = by_task(&history?, rows::entry)?;
     let mut attempts = by_task(&attempts?, rows::closed)?;
     let mut refused = by_task(&refused?, |task, columns| {
@@ -62,7 +67,7 @@ pub(super) async fn read(
             Subject::Live(_) | Subject::Absent => None,
         };
         let payloads = Payloads { attempts: &attempts, end };
-        let entries = history.remove(&id).unwrap_or_default().into_iter();
+        let entries = told.remove(&id).into_iter().chain(history.remove(&id)).flatten();
         let history = entries.map(|entry| abridge::restore(entry, payloads)).collect();
         Dossier { found, history, attempts, refused: refused.remove(&id).unwrap_or_default() }
     };

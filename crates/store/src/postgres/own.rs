@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use verdict::{Closed, Subject, Task, TaskId, Time};
+use verdict::{Closed, LeaseId, Subject, Task, TaskId, Time};
 
+use super::rows::LiveRow;
 use super::trouble::{conflict, invalid};
 use super::writes::{self, Guard, Named, Sheets};
+use crate::codec::tale::{Tale, Told};
 use crate::failure::Failure;
 use crate::row::{Change, Entry, Held, Key, Refused, Spec};
 
@@ -96,12 +98,19 @@ impl OwnRows {
         self.refused.extend(refused);
     }
 
-    /// Everything as rows. `alarms` says what the table's alarms are.
-    pub(super) fn sheets(&self, now: Time, alarms: &HashMap<TaskId, Time>) -> Sheets {
+    /// Tasks that were there before this batch and that it did not lock.
+    pub(super) fn unlocked(&self, locked: &HashMap<TaskId, Locked>) -> Vec<TaskId> {
+        let is_unlocked =
+            |id: &&TaskId| self.tasks[*id].guard.is_some() && !locked.contains_key(*id);
+        self.order.iter().filter(is_unlocked).copied().collect()
+    }
+
+    /// Everything as rows. `locked` says what the table has of the tasks that were there before.
+    pub(super) fn sheets(&self, now: Time, locked: &HashMap<TaskId, Locked>) -> Sheets {
         let mut sheets = Sheets::new();
         for id in &self.order {
             let own = self.tasks.get(id).expect("what is ordered is there");
-            own.write(&mut sheets, now, alarms.get(id).copied());
+            own.write(&mut sheets, now, locked.get(id));
         }
         self.refused.iter().for_each(|refused| writes::refused(&mut sheets.refused, refused));
         for (key, held) in &self.keys {
@@ -159,36 +168,69 @@ impl Own {
         Ok(())
     }
 
-    fn write(&self, sheets: &mut Sheets, now: Time, alarm: Option<Time>) {
+    fn write(&self, sheets: &mut Sheets, now: Time, locked: Option<&Locked>) {
         let task = named(&self.subject).expect("what is saved exists");
-        if let (None, Some(spec)) = (self.guard, &self.spec) {
-            let policy = self.subject.live().map(|task| &task.policy);
-            writes::input(&mut sheets.inputs, task, policy, spec);
-        }
+        let tale = self.tell(sheets, task, locked);
         match (&self.subject, self.guard) {
             (Subject::Live(live), None) => {
-                writes::live(&mut sheets.born, live, now, live.wakes_at(), None);
+                writes::live(&mut sheets.born, live, &tale, now, live.wakes_at(), None);
             }
             (Subject::Live(live), Some(guard)) => {
-                let alarm_at = alarm_for(live, alarm);
-                writes::live(&mut sheets.changed, live, now, alarm_at, Some(guard));
+                let alarm_at = alarm_for(live, locked.and_then(|locked| locked.alarm_at));
+                writes::live(&mut sheets.changed, live, &tale, now, alarm_at, Some(guard));
             }
             (Subject::Done(done), guard) => {
                 if let Some(guard) = guard {
                     writes::ended(&mut sheets.ended, done.id, &done.scope, guard);
                 }
-                writes::done(&mut sheets.done, done);
+                writes::done(&mut sheets.done, done, &tale);
             }
             (Subject::Absent, _) => unreachable!("what is saved exists"),
         }
         for closed in &self.closed {
             writes::attempt(&mut sheets.attempts, task.scope, closed);
         }
-        for entry in &self.entries {
-            writes::entry(&mut sheets.history, task.id, task.scope, entry);
+    }
+
+    /// Writes down the history: the submission with the input, the next entries into the tale of the
+    /// task's own row, and what finds no room there into its table.
+    fn tell(&self, sheets: &mut Sheets, task: Named<'_>, locked: Option<&Locked>) -> Tale {
+        let mut tale = locked.map(|locked| locked.tale.clone()).unwrap_or_default();
+        let mut entries = self.entries.as_slice();
+        if let (None, Some(spec), Some((submission, later))) =
+            (self.guard, &self.spec, entries.split_first())
+        {
+            let policy = self.subject.live().map(|task| &task.policy);
+            let submitted = Tale::of(task.id, submission);
+            writes::input(&mut sheets.inputs, task, policy, spec, &submitted);
+            entries = later;
         }
+        for entry in entries {
+            if tale.tell(task.id, SUBMISSION, entry) == Told::Elsewhere {
+                writes::entry(&mut sheets.history, task.id, task.scope, entry);
+            }
+        }
+        tale
     }
 }
+
+/// What the table has of a task that this batch locked.
+#[derive(Clone)]
+pub(super) struct Locked {
+    pub(super) alarm_at: Option<Time>,
+    pub(super) tale: Tale,
+    pub(super) lease: Option<LeaseId>,
+}
+
+impl Locked {
+    pub(super) fn of(row: &LiveRow) -> Self {
+        let lease = row.task.lease().map(|lease| lease.id);
+        Self { alarm_at: row.alarm_at, tale: row.tale.clone(), lease }
+    }
+}
+
+/// The number of the entry that stands with the input.
+const SUBMISSION: u32 = 1;
 
 /// An alarm that rings before the task wakes may stay: then the row keeps its place in every index.
 fn alarm_for(task: &Task, alarm: Option<Time>) -> Option<Time> {

@@ -7,8 +7,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use verdict::{Closed, Done, LeaseId, Scope, TaskId, Time};
 
+use super::own::Locked;
 use super::place::Place;
-use super::rows::{self, CLOSED, Columns, DONE, LiveRow, SPEC, TASK, id_bytes};
+use super::rows::{self, CLOSED, Columns, LiveRow, SPEC, done_columns, id_bytes, task_columns};
 use super::scopes;
 use super::trouble::Trouble;
 use crate::row::{Held, Key, PollRef, Ready, Spec, TaskKey};
@@ -58,38 +59,43 @@ pub(super) enum Patience {
     Wait,
 }
 
-macro_rules! from_keys {
-    ($columns:expr, $joins:literal) => {
-        format!(
-            concat!(
-                "SELECT {} FROM unnest($1::text[], $2::text[], $3::bytea[]) AS u(tenant, workspace, id) ",
-                $joins
-            ),
-            $columns
-        )
-    };
+/// Rows that belong to the keys `u`, each looked up by its own key whatever the planner believes of the
+/// table: a subquery with an offset is not merged into the join. Beliefs are often wrong here, since
+/// tables swing between empty and full faster than their statistics.
+fn by_key(columns: &str, lookups: &str) -> String {
+    format!(
+        "SELECT {columns} FROM unnest($1::text[], $2::text[], $3::bytea[]) \
+         AS u(tenant, workspace, id) {lookups}"
+    )
 }
 
-static LOCK: LazyLock<String> = LazyLock::new(|| {
-    from_keys!(
-        TASK,
-        "JOIN tenure.live l ON l.id = u.id AND l.tenant = u.tenant AND l.workspace = u.workspace \
-         JOIN tenure.inputs i ON i.id = l.id ORDER BY l.id FOR UPDATE OF l"
-    )
-});
-static LOCK_SKIPPING: LazyLock<String> = LazyLock::new(|| format!("{} SKIP LOCKED", *LOCK));
+const THE_INPUT: &str =
+    "CROSS JOIN LATERAL (SELECT * FROM tenure.inputs WHERE id = u.id OFFSET 0) i";
+
+/// Keys come sorted, and are locked in that order.
+fn locking(manner: &str) -> String {
+    let live = format!(
+        "CROSS JOIN LATERAL (SELECT * FROM tenure.live WHERE id = u.id AND tenant = u.tenant \
+         AND workspace = u.workspace FOR UPDATE {manner}) l {THE_INPUT}"
+    );
+    by_key(&task_columns(), &live)
+}
+
+static LOCK: LazyLock<String> = LazyLock::new(|| locking(""));
+static LOCK_SKIPPING: LazyLock<String> = LazyLock::new(|| locking("SKIP LOCKED"));
 static PRESENT: LazyLock<String> = LazyLock::new(|| {
-    from_keys!(
+    by_key(
         "l.id",
-        "JOIN tenure.live l ON l.id = u.id AND l.tenant = u.tenant AND l.workspace = u.workspace"
+        "CROSS JOIN LATERAL (SELECT id FROM tenure.live WHERE id = u.id AND tenant = u.tenant \
+         AND workspace = u.workspace OFFSET 0) l",
     )
 });
 static ENDED: LazyLock<String> = LazyLock::new(|| {
-    from_keys!(
-        DONE,
-        "JOIN tenure.done d ON d.id = u.id AND d.tenant = u.tenant AND d.workspace = u.workspace \
-         JOIN tenure.inputs i ON i.id = d.id"
-    )
+    let done = format!(
+        "CROSS JOIN LATERAL (SELECT * FROM tenure.done WHERE id = u.id AND tenant = u.tenant \
+         AND workspace = u.workspace OFFSET 0) d {THE_INPUT}"
+    );
+    by_key(&done_columns(), &done)
 });
 
 /// Locks live tasks; without patience those of others are passed over.
@@ -117,6 +123,17 @@ fn live_rows(rows: &[Row]) -> Read<Vec<LiveRow>> {
     rows.iter().map(|row| Ok(rows::live_row(&mut Columns::of(row))?)).collect()
 }
 
+/// What the table has of live tasks, without locking them: their revision says whether it still has it.
+pub(super) async fn unlocked(client: &Client, ids: &[TaskId]) -> Read<Vec<LiveRow>> {
+    let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
+    let sql = format!(
+        "SELECT {} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id WHERE l.id = ANY ($1)",
+        task_columns()
+    );
+    let rows = client.query_typed(&sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
+    live_rows(&rows)
+}
+
 /// The database's clock. Asked for behind the locks.
 pub(super) async fn clock(client: &Client) -> Read<Time> {
     let sql = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8";
@@ -127,7 +144,8 @@ pub(super) async fn clock(client: &Client) -> Read<Time> {
 static ATTEMPTS_BY_LEASE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT a.task, {CLOSED} FROM unnest($1::bytea[], $2::bytea[]) AS u(task, lease) \
-         JOIN tenure.attempts a ON a.task = u.task AND a.lease = u.lease"
+         CROSS JOIN LATERAL (SELECT * FROM tenure.attempts \
+            WHERE task = u.task AND lease = u.lease OFFSET 0) a"
     )
 });
 
@@ -152,7 +170,8 @@ pub(super) async fn holders(client: &Client, keys: &[Key]) -> Read<Vec<(Key, Hel
     let texts: Vec<&str> = keys.iter().map(|key| key.text.as_str()).collect();
     let sql = "SELECT k.tenant, k.workspace, k.key, k.task, k.fingerprint \
         FROM unnest($1::text[], $2::text[], $3::text[]) AS u(tenant, workspace, key) \
-        JOIN tenure.keys k USING (tenant, workspace, key)";
+        CROSS JOIN LATERAL (SELECT * FROM tenure.keys WHERE tenant = u.tenant \
+            AND workspace = u.workspace AND key = u.key OFFSET 0) k";
     let parameters: [(&(dyn ToSql + Sync), Type); 3] =
         [(&tenants, Type::TEXT_ARRAY), (&workspaces, Type::TEXT_ARRAY), (&texts, Type::TEXT_ARRAY)];
     let rows = client.query_typed(sql, &parameters).await?;
@@ -167,11 +186,12 @@ pub(super) async fn holders(client: &Client, keys: &[Key]) -> Read<Vec<(Key, Hel
 
 static POLLED: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "SELECT {TASK}, {SPEC} FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) \
+        "SELECT {}, {SPEC} FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) \
             AS u(tenant, workspace, owner, poll) \
-         JOIN tenure.live l ON l.poll = u.poll AND l.owner = u.owner AND l.tenant = u.tenant \
-            AND l.workspace = u.workspace \
-         JOIN tenure.inputs i ON i.id = l.id"
+         CROSS JOIN LATERAL (SELECT * FROM tenure.live WHERE poll = u.poll AND owner = u.owner \
+            AND tenant = u.tenant AND workspace = u.workspace OFFSET 0) l \
+         CROSS JOIN LATERAL (SELECT * FROM tenure.inputs WHERE id = l.id OFFSET 0) i",
+        task_columns()
     )
 });
 
@@ -190,22 +210,24 @@ pub(super) async fn polled(client: &Client, polls: &[PollRef]) -> Read<Vec<Ready
     rows.iter().map(|row| Ok(ready_row(row)?.1)).collect()
 }
 
-fn ready_row(row: &Row) -> Read<(Option<Time>, Ready)> {
+fn ready_row(row: &Row) -> Read<(Locked, Ready)> {
     let mut columns = Columns::of(row);
-    let LiveRow { alarm_at, task } = rows::live_row(&mut columns)?;
-    Ok((alarm_at, Ready { task, spec: rows::spec(&mut columns)? }))
+    let live = rows::live_row(&mut columns)?;
+    let (locked, spec) = (Locked::of(&live), rows::spec(&mut columns)?);
+    Ok((locked, Ready { task: live.task, spec }))
 }
 
 static TAKE: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "SELECT {TASK}, {SPEC} FROM unnest($1::bytea[]) AS u(id) \
-         JOIN tenure.live l ON l.id = u.id JOIN tenure.inputs i ON i.id = l.id \
-         WHERE l.due IS NOT NULL ORDER BY l.id FOR UPDATE OF l SKIP LOCKED"
+        "SELECT {}, {SPEC} FROM unnest($1::bytea[]) AS u(id) \
+         CROSS JOIN LATERAL (SELECT * FROM tenure.live WHERE id = u.id AND due IS NOT NULL \
+            FOR UPDATE SKIP LOCKED) l {THE_INPUT}",
+        task_columns()
     )
 });
 
-/// Locks candidates that still wait, by their key, each with its alarm.
-pub(super) async fn take(client: &Client, ids: &[TaskId]) -> Read<Vec<(Option<Time>, Ready)>> {
+/// Locks candidates that still wait, by their key, each with what the table has of it.
+pub(super) async fn take(client: &Client, ids: &[TaskId]) -> Read<Vec<(Locked, Ready)>> {
     let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
     let rows = client.query_typed(&TAKE, &[(&ids, Type::BYTEA_ARRAY)]).await?;
     rows.iter().map(ready_row).collect()
@@ -224,15 +246,26 @@ pub(super) async fn specs(client: &Client, ids: &[TaskId]) -> Read<Vec<(TaskId, 
 
 static DUE: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "SELECT {TASK} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id \
-         WHERE l.alarm_at <= $1 ORDER BY l.alarm_at, l.id LIMIT $2 FOR UPDATE OF l SKIP LOCKED"
+        "SELECT {} FROM tenure.live l \
+         CROSS JOIN LATERAL (SELECT * FROM tenure.inputs WHERE id = l.id OFFSET 0) i \
+         WHERE l.alarm_at > $1 AND l.alarm_at <= $2 ORDER BY l.alarm_at, l.id LIMIT $3 \
+         FOR UPDATE OF l SKIP LOCKED",
+        task_columns()
     )
 });
 
-/// Tasks whose alarm has rung, locked. Some may wake later than that.
-pub(super) async fn rung(client: &Client, now: Time, limit: usize) -> Read<Vec<LiveRow>> {
-    let (now, limit) = (now.millis(), as_limit(limit));
-    let rows = client.query_typed(&DUE, &[(&now, Type::INT8), (&limit, Type::INT8)]).await?;
+/// Tasks whose alarm has rung since `from`, locked. Some may wake later than that.
+pub(super) async fn rung(
+    client: &Client,
+    from: Option<Time>,
+    now: Time,
+    limit: usize,
+) -> Read<Vec<LiveRow>> {
+    let (from, now) = (from.map_or(i64::MIN, Time::millis), now.millis());
+    let limit = as_limit(limit);
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&from, Type::INT8), (&now, Type::INT8), (&limit, Type::INT8)];
+    let rows = client.query_typed(&DUE, &parameters).await?;
     live_rows(&rows)
 }
 
@@ -257,8 +290,10 @@ pub(super) async fn put_off(client: &Client, ids: &[TaskId]) -> Read<()> {
 /// Whoever waits here waits in order of id, and nobody else waits for a row while it has others.
 static RUNNING: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "SELECT {TASK} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id \
-         WHERE l.lease IS NOT NULL AND l.id > $1 ORDER BY l.id LIMIT $2 FOR UPDATE OF l"
+        "SELECT {} FROM tenure.live l \
+         CROSS JOIN LATERAL (SELECT * FROM tenure.inputs WHERE id = l.id OFFSET 0) i \
+         WHERE l.lease IS NOT NULL AND l.id > $1 ORDER BY l.id LIMIT $2 FOR UPDATE OF l",
+        task_columns()
     )
 });
 
@@ -273,6 +308,10 @@ pub(super) async fn running(
     live_rows(&rows)
 }
 
+const WAITING: &str = "SELECT l.place FROM tenure.live l WHERE l.tenant = $1 \
+    AND l.workspace = $2 AND l.queue = $3 AND l.place > $4 AND l.due IS NOT NULL \
+    AND NOT l.delayed AND ($5::text[] IS NULL OR l.kind = ANY ($5)) ORDER BY l.place LIMIT $6";
+
 /// Candidates of one lane behind a place.
 pub(super) async fn waiting(
     client: &Client,
@@ -285,9 +324,6 @@ pub(super) async fn waiting(
     let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
     let after: &[u8] = after.as_ref().map_or(&[], |place| place.bytes());
     let limit = as_limit(limit);
-    let sql = "SELECT l.place FROM tenure.live l WHERE l.tenant = $1 AND l.workspace = $2 \
-        AND l.queue = $3 AND l.place > $4 AND l.due IS NOT NULL AND NOT l.delayed \
-        AND ($5::text[] IS NULL OR l.kind = ANY ($5)) ORDER BY l.place LIMIT $6";
     let parameters: [(&(dyn ToSql + Sync), Type); 6] = [
         (&tenant, Type::TEXT),
         (&workspace, Type::TEXT),
@@ -296,7 +332,7 @@ pub(super) async fn waiting(
         (&kinds, Type::TEXT_ARRAY),
         (&limit, Type::INT8),
     ];
-    let rows = client.query_typed(sql, &parameters).await?;
+    let rows = client.query_typed(WAITING, &parameters).await?;
     rows.iter().map(|row| Ok(Columns::of(row).place()?)).collect()
 }
 
@@ -326,6 +362,20 @@ pub(super) async fn delayed(
         Ok((columns.time()?, columns.place()?))
     };
     rows.iter().map(read).collect()
+}
+
+/// The statements of every lifecycle, for tests of what they visit.
+pub(super) fn hot() -> Hot {
+    Hot { begin: super::session::BEGIN, lock: &LOCK_SKIPPING, ended: &ENDED }
+}
+
+/// See [`super::hot`].
+#[derive(Clone, Copy, Debug)]
+pub struct Hot {
+    pub begin: &'static str,
+    /// By tenants, workspaces and ids.
+    pub lock: &'static str,
+    pub ended: &'static str,
 }
 
 pub(super) fn as_limit(limit: usize) -> i64 {

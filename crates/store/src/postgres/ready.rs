@@ -175,8 +175,8 @@ impl PostgresBatch<'_> {
             taken
         };
         let taken = self.transaction().run("taking ready tasks", work).await?;
-        for (alarm_at, ready) in taken {
-            self.alarms.extend(alarm_at.map(|at| (ready.task.id, at)));
+        for (locked, ready) in taken {
+            self.locked.insert(ready.task.id, locked);
             if ready.task.claimable_at().is_some_and(|due| due.has_come(now)) {
                 known.locked.insert(ready.task.id, ready);
             }

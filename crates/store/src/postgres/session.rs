@@ -18,14 +18,16 @@ use crate::failure::{Failure, FailureKind};
 /// What every transaction begins with: nothing of it outlives the transaction, so that any pooler may
 /// stand in between. Locks are waited for briefly, because whoever has one works on a single batch.
 /// Hot tables swing between empty and full faster than their statistics, so that plans are not left to
-/// those.
-const BEGIN: &str = "BEGIN; \
+/// those. A plan that was forbidden everything else looks so expensive that it would be compiled, each
+/// time anew.
+pub(super) const BEGIN: &str = "BEGIN; \
     SET LOCAL ROLE tenure_rows; \
     SET LOCAL lock_timeout = '2s'; \
     SET LOCAL statement_timeout = '30s'; \
     SET LOCAL idle_in_transaction_session_timeout = '60s'; \
+    SET LOCAL jit = off; \
     SET LOCAL enable_seqscan = off; \
-    SET LOCAL enable_hashjoin = off; \
+    SET LOCAL enable_material = off; \
     SET LOCAL enable_mergejoin = off";
 
 /// Bug 24 of the museum: who commits so waits neither for the disk nor for a standby.
@@ -34,6 +36,7 @@ const BEGIN_HASTY: &str = "BEGIN; SET LOCAL ROLE tenure_rows; SET LOCAL synchron
 /// The same for reading beside the writers, in one snapshot.
 const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
     SET LOCAL ROLE tenure_rows; \
+    SET LOCAL jit = off; \
     SET LOCAL statement_timeout = '60s'; \
     SET LOCAL idle_in_transaction_session_timeout = '60s'";
 

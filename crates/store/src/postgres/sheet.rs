@@ -5,6 +5,8 @@
 
 use tokio_postgres::types::{ToSql, Type};
 
+use crate::cells::Cells;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -88,15 +90,30 @@ impl Sheet {
         &mut self.columns[self.next - 1]
     }
 
-    pub(super) fn text(&mut self, value: Option<impl Into<String>>) -> &mut Self {
+    /// A number that may be missing.
+    pub(super) fn optional_count(&mut self, value: Option<u32>) -> &mut Self {
         match self.column() {
-            Column::Text(values) => values.push(value.map(Into::into)),
+            Column::Int(values) => values.push(value.map(|value| value as i32)),
+            _ => unreachable!("the heading says an integer"),
+        }
+        self
+    }
+
+    pub(super) fn parameters(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
+        self.columns.iter().map(Column::parameter).collect()
+    }
+}
+
+impl Cells for Sheet {
+    fn text(&mut self, value: Option<&str>) -> &mut Self {
+        match self.column() {
+            Column::Text(values) => values.push(value.map(str::to_owned)),
             _ => unreachable!("the heading says text"),
         }
         self
     }
 
-    pub(super) fn bytes(&mut self, value: Option<&[u8]>) -> &mut Self {
+    fn bytes(&mut self, value: Option<&[u8]>) -> &mut Self {
         match self.column() {
             Column::Bytes(values) => values.push(value.map(<[u8]>::to_vec)),
             _ => unreachable!("the heading says bytes"),
@@ -104,20 +121,20 @@ impl Sheet {
         self
     }
 
-    /// Counts use all 32 bits; the database's integer has a sign, which no order depends on.
-    pub(super) fn count(&mut self, value: u32) -> &mut Self {
-        self.int(Some(value as i32))
-    }
-
-    pub(super) fn int(&mut self, value: Option<i32>) -> &mut Self {
+    fn int(&mut self, value: i32) -> &mut Self {
         match self.column() {
-            Column::Int(values) => values.push(value),
+            Column::Int(values) => values.push(Some(value)),
             _ => unreachable!("the heading says an integer"),
         }
         self
     }
 
-    pub(super) fn long(&mut self, value: Option<i64>) -> &mut Self {
+    /// The database's integer has a sign, which no order depends on.
+    fn count(&mut self, value: u32) -> &mut Self {
+        self.int(value as i32)
+    }
+
+    fn long(&mut self, value: Option<i64>) -> &mut Self {
         match self.column() {
             Column::Long(values) => values.push(value),
             _ => unreachable!("the heading says a long integer"),
@@ -125,16 +142,12 @@ impl Sheet {
         self
     }
 
-    pub(super) fn flag(&mut self, value: Option<bool>) -> &mut Self {
+    fn flag(&mut self, value: Option<bool>) -> &mut Self {
         match self.column() {
             Column::Bool(values) => values.push(value),
             _ => unreachable!("the heading says a flag"),
         }
         self
-    }
-
-    pub(super) fn parameters(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
-        self.columns.iter().map(Column::parameter).collect()
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::sync::LazyLock;
 
-use verdict::{Closed, Done, Phase, Scope, Task, TaskId, Time};
+use verdict::{Closed, Done, Scope, Task, TaskId, Time};
 
 use super::place::Place;
-use super::rows::{id_bytes, millis, stamp_name, text, written};
 use super::sheet::Kind::{Bool, Bytes, Int, Long, Text};
 use super::sheet::{Heading, Sheet, names, unnest};
-use crate::codec::{Stored, abridge, brief};
+pub(super) use crate::cells::Named;
+use crate::cells::{self, Cells};
+use crate::codec::tale::Tale;
+use crate::columns::id_bytes;
 use crate::row::{Entry, Held, Key, Refused, Spec};
 
 pub(super) const INPUTS: Heading = &[
@@ -19,7 +21,7 @@ pub(super) const INPUTS: Heading = &[
     ("kind", Text),
     ("priority", Int),
     ("created_at", Long),
-    ("policy", Text),
+    ("terms", Bytes),
     ("fingerprint", Bytes),
     ("key", Text),
     ("goal", Text),
@@ -29,6 +31,7 @@ pub(super) const INPUTS: Heading = &[
     ("labels", Text),
     ("traceparent", Text),
     ("input", Text),
+    ("tale", Bytes),
 ];
 
 /// What changes in the life of a task, behind what names it.
@@ -39,9 +42,7 @@ const LIVE: Heading = &[
     ("state", Text),
     ("revision", Int),
     ("due", Long),
-    ("delayed", Bool),
     ("wakes_at", Long),
-    ("alarm_at", Long),
     ("started_at", Long),
     ("attempt", Int),
     ("failures", Int),
@@ -62,6 +63,9 @@ const LIVE: Heading = &[
     ("attempt_at", Long),
     ("heard", Bool),
     ("progress", Text),
+    ("tale", Bytes),
+    ("delayed", Bool),
+    ("alarm_at", Long),
     // Where a new task stands; the guard of one that is changed.
     ("queue", Text),
     ("kind", Text),
@@ -74,7 +78,7 @@ const LIVE: Heading = &[
 
 /// How many of [`LIVE`]'s columns name the task, and how many an update sets after those.
 const NAMING: usize = 3;
-const CHANGING: usize = 26;
+const CHANGING: usize = 27;
 /// How many a new row has: all but the two of the guard.
 const INSERTED: usize = LIVE.len() - 2;
 
@@ -103,13 +107,14 @@ const DONE: Heading = &[
     ("cancel", Text),
     ("fault", Text),
     ("output", Text),
+    ("tale", Bytes),
 ];
 
 const ATTEMPTS: Heading = &[
     ("task", Bytes),
-    ("attempt", Int),
     ("tenant", Text),
     ("workspace", Text),
+    ("attempt", Int),
     ("lease", Bytes),
     ("fence", Long),
     ("owner", Text),
@@ -125,9 +130,9 @@ const ATTEMPTS: Heading = &[
 
 const HISTORY: Heading = &[
     ("task", Bytes),
-    ("n", Int),
     ("tenant", Text),
     ("workspace", Text),
+    ("n", Int),
     ("at", Long),
     ("epoch", Int),
     ("rules", Int),
@@ -138,11 +143,11 @@ const HISTORY: Heading = &[
 
 const REFUSED: Heading = &[
     ("task", Bytes),
+    ("tenant", Text),
+    ("workspace", Text),
     ("lease", Bytes),
     ("call", Text),
     ("code", Text),
-    ("tenant", Text),
-    ("workspace", Text),
     ("attempt", Int),
     ("worker", Text),
     ("stamp", Text),
@@ -195,34 +200,8 @@ pub(super) struct Guard {
     pub(super) entries_before: Option<u32>,
 }
 
-/// What a live and an ended task have in common.
-#[derive(Clone, Copy)]
-pub(super) struct Named<'a> {
-    pub(super) id: TaskId,
-    pub(super) scope: &'a Scope,
-    queue: &'a verdict::Name,
-    kind: &'a verdict::Name,
-    priority: i32,
-    created_at: Time,
-}
-
-impl<'a> Named<'a> {
-    pub(super) fn live(task: &'a Task) -> Self {
-        let Task { id, scope, queue, kind, priority, created_at, .. } = task;
-        let (id, priority, created_at) = (*id, *priority, *created_at);
-        Self { id, scope, queue, kind, priority, created_at }
-    }
-
-    pub(super) fn done(done: &'a Done) -> Self {
-        let Done { id, scope, queue, kind, priority, created_at, .. } = done;
-        let (id, priority, created_at) = (*id, *priority, *created_at);
-        Self { id, scope, queue, kind, priority, created_at }
-    }
-}
-
 fn named<'s>(sheet: &'s mut Sheet, id: TaskId, scope: &Scope) -> &'s mut Sheet {
-    let sheet = sheet.row().bytes(Some(&id_bytes(id)));
-    sheet.text(Some(scope.tenant.as_str())).text(Some(scope.workspace.as_str()))
+    sheet.row().id(id).name(&scope.tenant).name(&scope.workspace)
 }
 
 pub(super) fn input(
@@ -230,159 +209,63 @@ pub(super) fn input(
     task: Named<'_>,
     policy: Option<&verdict::Policy>,
     spec: &Spec,
+    tale: &Tale,
 ) {
-    let labels = (!spec.labels.is_empty())
-        .then(|| serde_json::to_string(&spec.labels).expect("labels are text"));
-    named(sheet, task.id, task.scope)
-        .text(Some(task.queue.as_str()))
-        .text(Some(task.kind.as_str()))
-        .int(Some(task.priority))
-        .long(Some(task.created_at.millis()))
-        .text(written(policy))
-        .bytes(Some(spec.fingerprint.bytes()))
-        .text(text(spec.key.as_ref()))
-        .text(text(spec.goal.as_ref()))
-        .text(spec.task_key.as_ref().map(|name| name.as_str()))
-        .text(text(spec.asset_id.as_ref()))
-        .text(written(spec.resources.as_ref()))
-        .text(labels)
-        .text(text(spec.traceparent.as_ref()))
-        .text(Some(spec.input.as_str()));
+    let sheet = named(sheet, task.id, task.scope).name(task.queue).name(task.kind);
+    cells::input(sheet, task, policy, spec, tale);
 }
 
 /// A live task, new or changed.
 pub(super) fn live(
     sheet: &mut Sheet,
     task: &Task,
+    tale: &Tale,
     now: Time,
     alarm_at: Option<Time>,
     guard: Option<Guard>,
 ) {
-    let due = task.claimable_at();
-    let lease = match &task.phase {
-        Phase::Running(lease) => Some(lease),
-        Phase::Queued { .. } | Phase::Retry { .. } => None,
-    };
-    named(sheet, task.id, &task.scope)
-        .text(Some(task.state().name()))
-        .count(task.revision)
-        .long(millis(due))
-        .flag(Some(due.is_some_and(|due| !due.has_come(now))))
-        .long(millis(task.wakes_at()))
-        .long(millis(alarm_at))
-        .long(millis(task.started_at))
-        .count(task.attempt)
-        .count(task.failures)
-        .count(task.lost)
-        .count(task.undelivered)
-        .count(task.claim_version)
-        .long(Some(task.decided_at.millis()))
-        .count(task.entries)
-        .bytes(Some(task.chain.bytes()))
-        .text(written(task.cancel.as_ref()))
-        .bytes(lease.map(|lease| lease.id.as_u128().to_be_bytes()).as_ref().map(|id| &id[..]))
-        .text(lease.map(|lease| lease.owner.as_str()))
-        .text(lease.and_then(|lease| lease.poll.as_ref()).map(|poll| poll.as_str()))
-        .long(lease.map(|lease| lease.fence.as_u64() as i64))
-        .long(lease.map(|lease| lease.acquired_at.millis()))
-        .long(lease.map(|lease| lease.heartbeat_at.millis()))
-        .long(lease.map(|lease| lease.expires_at.millis()))
-        .long(millis(lease.and_then(|lease| lease.started_at)))
-        .flag(lease.map(|lease| lease.heard))
-        .text(written(lease.and_then(|lease| lease.progress.as_ref())))
-        .text(Some(task.queue.as_str()))
-        .text(Some(task.kind.as_str()))
+    let sheet = named(sheet, task.id, &task.scope);
+    cells::changing(sheet, task, tale);
+    sheet
+        .flag(Some(task.claimable_at().is_some_and(|due| !due.has_come(now))))
+        .optional_time(alarm_at)
+        .name(&task.queue)
+        .name(&task.kind)
         .bytes(Some(Place::new(task.priority, task.id).bytes()))
-        .int(Some(task.priority))
+        .int(task.priority)
         .long(Some(task.policy.lease.millis() as i64))
-        .int(guard.map(|guard| guard.before as i32))
-        .int(guard.and_then(|guard| guard.entries_before).map(|entries| entries as i32));
+        .optional_count(guard.map(|guard| guard.before))
+        .optional_count(guard.and_then(|guard| guard.entries_before));
 }
 
 pub(super) fn ended(sheet: &mut Sheet, id: TaskId, scope: &Scope, guard: Guard) {
-    named(sheet, id, scope)
-        .count(guard.before)
-        .int(guard.entries_before.map(|entries| entries as i32));
+    named(sheet, id, scope).count(guard.before).optional_count(guard.entries_before);
 }
 
-pub(super) fn done(sheet: &mut Sheet, done: &Done) {
-    named(sheet, done.id, &done.scope)
-        .text(Some(done.end.state.name()))
-        .text(done.end.reason.map(|reason| reason.name()))
-        .long(millis(done.started_at))
-        .long(Some(done.completed_at.millis()))
-        .count(done.attempt)
-        .count(done.failures)
-        .count(done.lost)
-        .count(done.claim_version)
-        .count(done.entries)
-        .bytes(Some(done.record.bytes()))
-        .text(written(done.cancel.as_ref()))
-        .text(written(done.end.fault.as_ref()))
-        .text(done.end.output.as_ref().map(|output| output.as_str()));
+pub(super) fn done(sheet: &mut Sheet, done: &Done, tale: &Tale) {
+    cells::done(named(sheet, done.id, &done.scope), done, tale);
 }
 
 pub(super) fn attempt(sheet: &mut Sheet, scope: &Scope, closed: &Closed) {
-    sheet
-        .row()
-        .bytes(Some(&id_bytes(closed.task)))
-        .count(closed.attempt)
-        .text(Some(scope.tenant.as_str()))
-        .text(Some(scope.workspace.as_str()))
-        .bytes(Some(&closed.lease.as_u128().to_be_bytes()))
-        .long(Some(closed.fence.as_u64() as i64))
-        .text(Some(closed.owner.as_str()))
-        .long(Some(closed.granted_at.millis()))
-        .long(millis(closed.started_at))
-        .long(Some(closed.closed_at.millis()))
-        .text(Some(closed.outcome.name()))
-        .text(closed.reason.map(|reason| reason.name()))
-        .bytes(closed.report.as_ref().map(|report| &report.bytes()[..]))
-        .text(written(closed.fault.as_ref()))
-        .text(closed.claims.as_ref().map(|claims| claims.as_str()));
+    cells::attempt(named(sheet, closed.task, scope), closed);
 }
 
 pub(super) fn entry(sheet: &mut Sheet, id: TaskId, scope: &Scope, entry: &Entry) {
-    let entry = abridge::abridge(entry);
-    sheet
-        .row()
-        .bytes(Some(&id_bytes(id)))
-        .count(entry.n)
-        .text(Some(scope.tenant.as_str()))
-        .text(Some(scope.workspace.as_str()))
-        .long(Some(entry.at.millis()))
-        .count(entry.epoch)
-        .count(entry.rules)
-        .text(Some(entry.request.write()))
-        .text(written(entry.loaded.as_ref()))
-        .text(Some(brief::write(&entry.request, &entry.events)));
+    cells::entry(named(sheet, id, scope), entry);
 }
 
 pub(super) fn refused(sheet: &mut Sheet, refused: &Refused) {
-    let scope = &refused.task.scope;
-    sheet
-        .row()
-        .bytes(Some(&id_bytes(refused.task.id)))
-        .bytes(Some(&refused.lease.as_u128().to_be_bytes()))
-        .text(Some(refused.call.as_str()))
-        .text(Some(refused.code.as_str()))
-        .text(Some(scope.tenant.as_str()))
-        .text(Some(scope.workspace.as_str()))
-        .count(refused.attempt)
-        .text(Some(refused.worker.as_str()))
-        .text(Some(stamp_name(refused.stamp)))
-        .bytes(refused.digest.as_ref().map(|digest| &digest.bytes()[..]))
-        .long(Some(refused.at.millis()));
+    cells::refused(named(sheet, refused.task.id, &refused.task.scope), refused);
 }
 
 /// A key with the task it belongs to from now on, and the one it was seen to belong to.
 pub(super) fn key(sheet: &mut Sheet, key: &Key, held: &Held, seen: Option<TaskId>) {
     sheet
         .row()
-        .text(Some(key.scope.tenant.as_str()))
-        .text(Some(key.scope.workspace.as_str()))
+        .name(&key.scope.tenant)
+        .name(&key.scope.workspace)
         .text(Some(key.text.as_str()))
-        .bytes(Some(&id_bytes(held.task)))
+        .id(held.task)
         .bytes(Some(held.fingerprint.bytes()))
         .bytes(seen.map(id_bytes).as_ref().map(|id| &id[..]));
 }

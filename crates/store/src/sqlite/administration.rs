@@ -1,6 +1,5 @@
 //! Keys and the audit: written together, apart from batches.
 
-use rusqlite::types::Type;
 use rusqlite::{Connection, params};
 use verdict::{Name, Time};
 
@@ -204,7 +203,7 @@ fn api_key(columns: &mut Columns<'_>) -> Sql<ApiKey> {
 
 fn names(columns: &Columns<'_>, text: &str) -> Sql<Vec<Name>> {
     let names = serde_json::from_str::<Vec<String>>(text);
-    let names = names.map_err(|error| columns.unreadable(Type::Text, error))?;
+    let names = names.map_err(|error| columns.unreadable(error))?;
     Ok(names.into_iter().map(Name::from).collect())
 }
 

@@ -6,9 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 use verdict::{Closed, Done, LeaseId, Subject, TaskId};
 
 use super::order::Order;
-use super::rows::{
-    self, CLOSED, Columns, DONE, LiveRow, NAMES, Names, SPEC, TASK, WHERE, id_bytes,
-};
+use super::rows::{self, CLOSED, Columns, LiveRow, NAMES, Names, SPEC, WHERE, id_bytes};
 use super::statements::{Hot, Statements};
 use crate::codec::tale::Tale;
 use crate::row::Spec;
@@ -26,7 +24,10 @@ pub(super) fn row_of(connection: &Connection, id: TaskId) -> Read<Option<i64>> {
 pub(super) fn live(connection: &Connection, row: i64) -> Read<Option<LiveRow>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let from = "live l JOIN inputs i ON i.row = l.row JOIN lanes n ON n.lane = l.lane";
-        select(&format!("{WHERE}, {NAMES}, {TASK}"), &format!("{from} WHERE l.row = ?1"))
+        select(
+            &format!("{WHERE}, {NAMES}, {}", rows::task_columns()),
+            &format!("{from} WHERE l.row = ?1"),
+        )
     });
     connection
         .prepare_cached(&SQL)?
@@ -44,7 +45,7 @@ pub(super) fn ready(
     id: TaskId,
 ) -> Read<Option<(LiveRow, Spec)>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        let columns = format!("{WHERE}, {TASK}, {SPEC}");
+        let columns = format!("{WHERE}, {}, {SPEC}", rows::task_columns());
         select(&columns, "inputs i JOIN live l ON l.row = i.row WHERE i.id = ?1")
     });
     statements
@@ -62,7 +63,7 @@ pub(super) fn ready(
 pub(super) fn done(connection: &Connection, row: i64) -> Read<Option<Done>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let from = "done d JOIN inputs i ON i.row = d.row JOIN lanes n ON n.lane = i.lane";
-        select(DONE, &format!("{from} WHERE d.row = ?1"))
+        select(&rows::done_columns(), &format!("{from} WHERE d.row = ?1"))
     });
     connection
         .prepare_cached(&SQL)?

@@ -1,16 +1,70 @@
 //! Writing rows. Statements only; which ones, in which order, is the batch's business.
 
-use rusqlite::{Connection, params};
-use verdict::{Closed, Done, Phase, Task};
+use rusqlite::{Connection, Statement, ToSql, params};
+use verdict::{Closed, Done, Task};
 
 use super::order::LaneId;
-use super::rows::{LiveRow, id_bytes, millis, stamp_name, text, written};
+use super::rows::LiveRow;
 use super::statements::{Hot, Statements};
+pub(super) use crate::cells::Named;
+use crate::cells::{self, Cells};
 use crate::codec::tale::Tale;
-use crate::codec::{Stored, abridge, brief, terms};
 use crate::row::{Entry, Refused, Spec};
 
 type Written<T> = rusqlite::Result<T>;
+
+/// Cells as the parameters of one statement, which is executed at the end.
+struct Binding<'s, 'c> {
+    statement: &'s mut Statement<'c>,
+    bound: usize,
+    /// The first parameter that was refused; then none is bound any more.
+    refused: Written<()>,
+}
+
+impl<'s, 'c> Binding<'s, 'c> {
+    fn of(statement: &'s mut Statement<'c>) -> Self {
+        Self { statement, bound: 0, refused: Ok(()) }
+    }
+
+    fn bind(&mut self, value: impl ToSql) -> &mut Self {
+        self.bound += 1;
+        if self.refused.is_ok() {
+            self.refused = self.statement.raw_bind_parameter(self.bound, value);
+        }
+        self
+    }
+
+    fn execute(self) -> Written<usize> {
+        self.refused?;
+        self.statement.raw_execute()
+    }
+}
+
+impl Cells for Binding<'_, '_> {
+    fn text(&mut self, value: Option<&str>) -> &mut Self {
+        self.bind(value)
+    }
+
+    fn bytes(&mut self, value: Option<&[u8]>) -> &mut Self {
+        self.bind(value)
+    }
+
+    fn int(&mut self, value: i32) -> &mut Self {
+        self.bind(value)
+    }
+
+    fn count(&mut self, value: u32) -> &mut Self {
+        self.bind(value)
+    }
+
+    fn long(&mut self, value: Option<i64>) -> &mut Self {
+        self.bind(value)
+    }
+
+    fn flag(&mut self, value: Option<bool>) -> &mut Self {
+        self.bind(value)
+    }
+}
 
 pub(super) fn lane(connection: &Connection, lane: LaneId, task: Named<'_>) -> Written<()> {
     connection
@@ -27,31 +81,6 @@ pub(super) fn lane(connection: &Connection, lane: LaneId, task: Named<'_>) -> Wr
     Ok(())
 }
 
-/// What a live and an ended task have in common.
-#[derive(Clone, Copy)]
-pub(super) struct Named<'a> {
-    pub(super) id: verdict::TaskId,
-    pub(super) scope: &'a verdict::Scope,
-    pub(super) queue: &'a verdict::Name,
-    pub(super) kind: &'a verdict::Name,
-    pub(super) priority: i32,
-    pub(super) created_at: verdict::Time,
-}
-
-impl<'a> Named<'a> {
-    pub(super) fn live(task: &'a Task) -> Self {
-        let Task { id, scope, queue, kind, priority, created_at, .. } = task;
-        let (id, priority, created_at) = (*id, *priority, *created_at);
-        Self { id, scope, queue, kind, priority, created_at }
-    }
-
-    pub(super) fn done(done: &'a Done) -> Self {
-        let Done { id, scope, queue, kind, priority, created_at, .. } = done;
-        let (id, priority, created_at) = (*id, *priority, *created_at);
-        Self { id, scope, queue, kind, priority, created_at }
-    }
-}
-
 /// A row of `inputs`.
 #[derive(Clone, Copy)]
 pub(super) struct Input<'a> {
@@ -65,34 +94,16 @@ pub(super) struct Input<'a> {
 
 pub(super) fn input(statements: &mut Statements<'_>, input: Input<'_>) -> Written<()> {
     let Input { row, lane, task, policy, spec, tale } = input;
-    let labels = (!spec.labels.is_empty())
-        .then(|| serde_json::to_string(&spec.labels).expect("labels are text"));
-    statements
-        .get(
-            Hot::Input,
-            "INSERT INTO inputs (row, id, lane, priority, created_at, terms, fingerprint, key,
-                goal, task_key, asset_id, resources, labels, traceparent, input, tale)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-        )?
-        .execute(params![
-            row,
-            id_bytes(task.id),
-            lane.0,
-            task.priority,
-            task.created_at.millis(),
-            policy.map(terms::write),
-            spec.fingerprint.bytes(),
-            text(spec.key.as_ref()),
-            text(spec.goal.as_ref()),
-            spec.task_key.as_ref().map(|name| name.as_str()),
-            text(spec.asset_id.as_ref()),
-            written(spec.resources.as_ref()),
-            labels,
-            text(spec.traceparent.as_ref()),
-            spec.input.as_str(),
-            tale.bytes(),
-        ])?;
-    Ok(())
+    let statement = statements.get(
+        Hot::Input,
+        "INSERT INTO inputs (row, id, lane, priority, created_at, terms, fingerprint, key,
+            goal, task_key, asset_id, resources, labels, traceparent, input, tale)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+    )?;
+    let mut cells = Binding::of(statement);
+    cells.long(Some(row)).id(task.id).long(Some(lane.0.into()));
+    cells::input(&mut cells, task, policy, spec, tale);
+    cells.execute().map(drop)
 }
 
 const LIVE_INSERT: &str = "INSERT INTO live (state, revision, due, wakes_at, started_at, attempt,
@@ -111,14 +122,11 @@ const LIVE_UPDATE: &str = "UPDATE live SET state = ?1, revision = ?2, due = ?3, 
 
 pub(super) fn live_insert(statements: &mut Statements<'_>, live: &LiveRow) -> Written<()> {
     let LiveRow { row, lane, task, tale } = live;
-    let statement = statements.get(Hot::LiveInsert, LIVE_INSERT)?;
-    bind_changing(statement, task, tale)?;
-    statement.raw_bind_parameter(26, row)?;
-    statement.raw_bind_parameter(27, id_bytes(task.id))?;
-    statement.raw_bind_parameter(28, lane.0)?;
-    statement.raw_bind_parameter(29, task.priority)?;
-    statement.raw_bind_parameter(30, task.policy.lease.millis() as i64)?;
-    statement.raw_execute().map(drop)
+    let mut cells = Binding::of(statements.get(Hot::LiveInsert, LIVE_INSERT)?);
+    cells::changing(&mut cells, task, tale);
+    cells.long(Some(*row)).id(task.id).long(Some(lane.0.into())).int(task.priority);
+    cells.long(Some(task.policy.lease.millis() as i64));
+    cells.execute().map(drop)
 }
 
 /// How many rows had this revision: one, or none when somebody else came first.
@@ -129,46 +137,10 @@ pub(super) fn live_update(
     task: &Task,
     tale: &Tale,
 ) -> Written<usize> {
-    let statement = statements.get(Hot::LiveUpdate, LIVE_UPDATE)?;
-    bind_changing(statement, task, tale)?;
-    statement.raw_bind_parameter(26, row)?;
-    statement.raw_bind_parameter(27, before)?;
-    statement.raw_execute()
-}
-
-/// The columns that change in the life of a task, in the order of both statements above.
-fn bind_changing(statement: &mut rusqlite::Statement<'_>, task: &Task, tale: &Tale) -> Written<()> {
-    statement.raw_bind_parameter(1, task.state().name())?;
-    statement.raw_bind_parameter(2, task.revision)?;
-    statement.raw_bind_parameter(3, millis(task.claimable_at()))?;
-    statement.raw_bind_parameter(4, millis(task.wakes_at()))?;
-    statement.raw_bind_parameter(5, millis(task.started_at))?;
-    statement.raw_bind_parameter(6, task.attempt)?;
-    statement.raw_bind_parameter(7, task.failures)?;
-    statement.raw_bind_parameter(8, task.lost)?;
-    statement.raw_bind_parameter(9, task.undelivered)?;
-    statement.raw_bind_parameter(10, task.claim_version)?;
-    statement.raw_bind_parameter(11, task.decided_at.millis())?;
-    statement.raw_bind_parameter(12, task.entries)?;
-    statement.raw_bind_parameter(13, task.chain.bytes())?;
-    statement.raw_bind_parameter(14, written(task.cancel.as_ref()))?;
-    let lease = match &task.phase {
-        Phase::Running(lease) => Some(lease),
-        Phase::Queued { .. } | Phase::Retry { .. } => None,
-    };
-    statement.raw_bind_parameter(15, lease.map(|lease| lease.id.as_u128().to_be_bytes()))?;
-    statement.raw_bind_parameter(16, lease.map(|lease| lease.owner.as_str()))?;
-    let poll = lease.and_then(|lease| lease.poll.as_ref());
-    statement.raw_bind_parameter(17, poll.map(|poll| poll.as_str()))?;
-    statement.raw_bind_parameter(18, lease.map(|lease| lease.fence.as_u64() as i64))?;
-    statement.raw_bind_parameter(19, lease.map(|lease| lease.acquired_at.millis()))?;
-    statement.raw_bind_parameter(20, lease.map(|lease| lease.heartbeat_at.millis()))?;
-    statement.raw_bind_parameter(21, lease.map(|lease| lease.expires_at.millis()))?;
-    statement.raw_bind_parameter(22, millis(lease.and_then(|lease| lease.started_at)))?;
-    statement.raw_bind_parameter(23, lease.map(|lease| lease.heard))?;
-    let progress = lease.and_then(|lease| lease.progress.as_ref());
-    statement.raw_bind_parameter(24, written(progress))?;
-    statement.raw_bind_parameter(25, tale.bytes())
+    let mut cells = Binding::of(statements.get(Hot::LiveUpdate, LIVE_UPDATE)?);
+    cells::changing(&mut cells, task, tale);
+    cells.long(Some(row)).count(before);
+    cells.execute()
 }
 
 pub(super) fn live_delete(
@@ -187,99 +159,53 @@ pub(super) fn done_insert(
     done: &Done,
     tale: &Tale,
 ) -> Written<()> {
-    statements
-        .get(
-            Hot::Done,
-            "INSERT INTO done (row, state, reason, started_at, completed_at, attempt, failures,
-                lost, claim_version, entries, record, cancel, fault, output, tale)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-        )?
-        .execute(params![
-            row,
-            done.end.state.name(),
-            done.end.reason.map(|reason| reason.name()),
-            millis(done.started_at),
-            done.completed_at.millis(),
-            done.attempt,
-            done.failures,
-            done.lost,
-            done.claim_version,
-            done.entries,
-            done.record.bytes(),
-            written(done.cancel.as_ref()),
-            written(done.end.fault.as_ref()),
-            done.end.output.as_ref().map(|output| output.as_str()),
-            tale.bytes(),
-        ])?;
-    Ok(())
+    let statement = statements.get(
+        Hot::Done,
+        "INSERT INTO done (row, state, reason, started_at, completed_at, attempt, failures,
+            lost, claim_version, entries, record, cancel, fault, output, tale)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+    )?;
+    let mut cells = Binding::of(statement);
+    cells.long(Some(row));
+    cells::done(&mut cells, done, tale);
+    cells.execute().map(drop)
 }
 
 pub(super) fn attempt(statements: &mut Statements<'_>, row: i64, closed: &Closed) -> Written<()> {
-    statements
-        .get(
-            Hot::Attempt,
-            "INSERT INTO attempts (task, attempt, lease, fence, owner, granted_at, started_at,
-                closed_at, outcome, reason, report, fault, claims)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-        )?
-        .execute(params![
-            row,
-            closed.attempt,
-            closed.lease.as_u128().to_be_bytes(),
-            closed.fence.as_u64() as i64,
-            closed.owner.as_str(),
-            closed.granted_at.millis(),
-            millis(closed.started_at),
-            closed.closed_at.millis(),
-            closed.outcome.name(),
-            closed.reason.map(|reason| reason.name()),
-            closed.report.as_ref().map(|report| report.bytes()),
-            written(closed.fault.as_ref()),
-            closed.claims.as_ref().map(|claims| claims.as_str()),
-        ])?;
-    Ok(())
+    let statement = statements.get(
+        Hot::Attempt,
+        "INSERT INTO attempts (task, attempt, lease, fence, owner, granted_at, started_at,
+            closed_at, outcome, reason, report, fault, claims)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    )?;
+    let mut cells = Binding::of(statement);
+    cells.long(Some(row));
+    cells::attempt(&mut cells, closed);
+    cells.execute().map(drop)
 }
 
 pub(super) fn entry(connection: &Connection, row: i64, entry: &Entry) -> Written<()> {
-    let entry = abridge::abridge(entry);
-    connection
-        .prepare_cached(
-            "INSERT INTO history (task, n, at, epoch, rules, request, loaded, events)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        )?
-        .execute(params![
-            row,
-            entry.n,
-            entry.at.millis(),
-            entry.epoch,
-            entry.rules,
-            entry.request.write(),
-            written(entry.loaded.as_ref()),
-            brief::write(&entry.request, &entry.events),
-        ])?;
-    Ok(())
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO history (task, n, at, epoch, rules, request, loaded, events)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?;
+    let mut cells = Binding::of(&mut statement);
+    cells.long(Some(row));
+    cells::entry(&mut cells, entry);
+    cells.execute().map(drop)
 }
 
 /// The first refusal of its kind under a lease; later ones say nothing new.
 pub(super) fn refused(connection: &Connection, row: i64, refused: &Refused) -> Written<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO refused (task, lease, call, code, attempt, worker, stamp, digest, at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-             ON CONFLICT (task, lease, call, code) DO NOTHING",
-        )?
-        .execute(params![
-            row,
-            refused.lease.as_u128().to_be_bytes(),
-            refused.call.as_str(),
-            refused.code.as_str(),
-            refused.attempt,
-            refused.worker.as_str(),
-            stamp_name(refused.stamp),
-            refused.digest.as_ref().map(|digest| digest.bytes()),
-            refused.at.millis(),
-        ])?;
-    Ok(())
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO refused (task, lease, call, code, attempt, worker, stamp, digest, at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+         ON CONFLICT (task, lease, call, code) DO NOTHING",
+    )?;
+    let mut cells = Binding::of(&mut statement);
+    cells.long(Some(row));
+    cells::refused(&mut cells, refused);
+    cells.execute().map(drop)
 }
 
 pub(super) fn clock(connection: &Connection, now: verdict::Time) -> Written<()> {

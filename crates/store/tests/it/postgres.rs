@@ -8,6 +8,7 @@ mod commits;
 mod constraints;
 mod cutting;
 mod manners;
+mod plans;
 mod server;
 
 use std::sync::Arc;

@@ -86,8 +86,8 @@ async fn nothing_refers_to_another_tenant() {
     let (_driver, client) = furnished().await;
     refuses(
         &client,
-        "INSERT INTO tenure.history SELECT task, 99, 'evil', workspace, at, epoch, rules, request, \
-         loaded, events FROM tenure.history LIMIT 1",
+        "INSERT INTO tenure.history SELECT id, 99, 'evil', workspace, 0, 1, 1, '{}', NULL, '[]' \
+         FROM tenure.inputs LIMIT 1",
     )
     .await;
     refuses(
@@ -95,6 +95,19 @@ async fn nothing_refers_to_another_tenant() {
         "INSERT INTO tenure.keys SELECT 'evil', workspace, key, task, fingerprint FROM tenure.keys",
     )
     .await;
+}
+
+#[tokio::test]
+async fn what_was_told_is_never_told_otherwise() {
+    // S2-108: decisions about a live task are written once, also those that stand in its own row.
+    let (_driver, client) = furnished().await;
+    let told = "SELECT count(*) FROM tenure.live WHERE tale IS NOT NULL";
+    assert!(client.query_one(told, &[]).await.unwrap().get::<_, i64>(0) > 0);
+    refuses(&client, "UPDATE tenure.live SET tale = NULL, revision = revision + 1").await;
+    refuses(&client, "UPDATE tenure.live SET tale = '\\x00' || tale, revision = revision + 1")
+        .await;
+    let more = "UPDATE tenure.live SET tale = tale || '\\x00', revision = revision + 1";
+    client.batch_execute(more).await.unwrap();
 }
 
 #[tokio::test]
@@ -113,6 +126,10 @@ async fn a_live_task_keeps_its_key() {
 async fn without_a_scope_nothing_is_seen_or_written() {
     // R-40, X13: the role that batches work as sees what its transaction named, and no more.
     let (_driver, client) = furnished().await;
+    // Short histories stand in other rows: here is one that went on.
+    let long = "INSERT INTO tenure.history SELECT id, 99, tenant, workspace, 0, 1, 1, '{}', NULL, '[]' \
+        FROM tenure.inputs WHERE tenant = 'acme' LIMIT 1";
+    client.batch_execute(long).await.unwrap();
     let count = async |scopes: &str, table: &str| {
         let begin =
             format!("BEGIN; SET LOCAL ROLE tenure_rows; SET LOCAL tenure.scopes = '{scopes}'");
