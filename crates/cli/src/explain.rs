@@ -9,13 +9,18 @@ use crate::{server, span};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The run's id
+    /// The id of a run, or of its task
     #[arg(value_name = "RUN")]
     id: String,
 }
 
+/// A run and its task share all of their ids but the first word.
+fn run_id(id: &str) -> String {
+    id.strip_prefix("task_").map_or_else(|| id.to_owned(), |shared| format!("run_{shared}"))
+}
+
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
-    let answer = client.explain(&arguments.id).await.map_err(server::complaint)?;
+    let answer = client.explain(&run_id(&arguments.id)).await.map_err(server::complaint)?;
     match format {
         Format::Json => output::json(&answer)?,
         Format::People => print(&answer)?,

@@ -19,6 +19,8 @@ fn it_names_what_holds_a_run_and_what_would_change_it() {
     );
     let answer = home.json(&["explain", "--json", &id]);
     assert_eq!(answer["gates"][0]["gate"], "no_worker");
+    let by_task = home.json(&["explain", "--json", answer["taskId"].as_str().unwrap()]);
+    assert_eq!(by_task["runId"], id.as_str(), "a worker's log names tasks");
     let missing = home.run(&["explain", "run_00000000000000000000000000"]);
     missing.complains(3, "run_not_found", "run", "runs list");
 }

@@ -36,10 +36,15 @@ impl Collector {
         Collector { endpoint, requests }
     }
 
-    /// Everything that was sent so far.
-    fn spans(&self) -> Vec<Span> {
-        let resources = self.requests.try_iter().flat_map(|request| request.resource_spans);
-        resources.flat_map(|it| it.scope_spans).flat_map(|it| it.spans).collect()
+    /// What was sent, once it is so much.
+    fn spans(&self, count: usize) -> Vec<Span> {
+        let mut spans = Vec::new();
+        wait_until("the spans", || {
+            let resources = self.requests.try_iter().flat_map(|request| request.resource_spans);
+            spans.extend(resources.flat_map(|it| it.scope_spans).flat_map(|it| it.spans));
+            spans.len() >= count
+        });
+        spans
     }
 }
 
@@ -130,10 +135,11 @@ fn the_life_of_a_run_arrives_at_the_collector_as_one_trace() {
     let untraced = submit(&home, "traceparent: nonsense\r\n", &json!({"kind": "k", "queue": "q"}));
     let handed = home.ended(&run)["output"].as_str().unwrap().to_owned();
     assert_eq!(home.ended(&untraced)["state"], "succeeded", "an invalid trace refuses nothing");
+    // Two lives of a wait, an attempt, a task and a run each. They are sent while the server goes on.
+    let spans = collector.spans(8);
     server.signal("TERM");
     assert_eq!(server.exit_code(), 0);
 
-    let spans = collector.spans();
     let ours: BTreeMap<&str, &Span> = spans
         .iter()
         .filter(|span| hex(&span.trace_id) == TRACE)
@@ -174,6 +180,22 @@ fn a_collector_that_is_gone_costs_nothing_but_spans() {
         metrics.contains("tenure_spans_dropped_total{reason=\"collector\"}")
             && !metrics.contains(lost)
     });
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), 0);
+}
+
+#[test]
+fn a_collector_that_never_answers_holds_nothing_up() {
+    let home = Home::new();
+    // Connections are taken by the system, and nobody reads from them.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let mut server = serve(&home, &endpoint);
+    let _worker = Process::start(home.tenure(&["work", "--json", "--queue", "q", "--exec", "cat"]));
+    for _ in 0..3 {
+        let run = home.submit(&["k", "--queue", "q"]);
+        assert_eq!(home.ended(&run)["state"], "succeeded");
+    }
     server.signal("TERM");
     assert_eq!(server.exit_code(), 0);
 }

@@ -98,7 +98,7 @@ fn count<S: Store>(coordinator: &Coordinator<S>, series: &str) -> u64 {
     line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{series} in {text}"))
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_life_is_one_trace_from_the_submitter_to_the_worker_and_back() {
     // A4-48: the submitter's trace context goes with the task, through every attempt.
     let collector = Collector::new(Manner::Takes);
@@ -149,7 +149,7 @@ async fn a_life_is_one_trace_from_the_submitter_to_the_worker_and_back() {
     assert_eq!(count(&world.coordinator, "tenure_spans_sent_total"), spans.len() as u64);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_not_sampled_is_not_told_and_what_has_no_trace_gets_one() {
     let collector = Collector::new(Manner::Takes);
     let world = world(&collector).await;
@@ -172,7 +172,7 @@ async fn what_is_not_sampled_is_not_told_and_what_has_no_trace_gets_one() {
     assert_eq!(named(&spans, "run untraced")[0].parent, None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_run_whose_grant_was_not_seen_is_told_in_its_trace_all_the_same() {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::new(clock.clone());
