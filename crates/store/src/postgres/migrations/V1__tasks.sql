@@ -307,18 +307,18 @@ BEGIN
     RETURN NEW;
 END $$;
 
-DO $$
-DECLARE
-    known record;
-BEGIN
-    FOR known IN SELECT * FROM (VALUES ('live', 'tasks'), ('done', 'tasks'), ('attempts', 'rows'),
-        ('history', 'rows'), ('refused', 'rows'), ('keys', 'rows')) AS t (name, which)
-    LOOP
-        EXECUTE format('CREATE TRIGGER %I AFTER INSERT ON tenure.%I
-            REFERENCING NEW TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION tenure.%I()',
-            known.name || '_known', known.name, 'check_' || known.which);
-    END LOOP;
-END $$;
+CREATE TRIGGER live_known AFTER INSERT ON tenure.live
+    REFERENCING NEW TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION tenure.check_tasks();
+CREATE TRIGGER done_known AFTER INSERT ON tenure.done
+    REFERENCING NEW TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION tenure.check_tasks();
+CREATE TRIGGER attempts_known AFTER INSERT ON tenure.attempts
+    REFERENCING NEW TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION tenure.check_rows();
+CREATE TRIGGER history_known AFTER INSERT ON tenure.history
+    REFERENCING NEW TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION tenure.check_rows();
+CREATE TRIGGER refused_known AFTER INSERT ON tenure.refused
+    REFERENCING NEW TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION tenure.check_rows();
+CREATE TRIGGER keys_known AFTER INSERT ON tenure.keys
+    REFERENCING NEW TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION tenure.check_rows();
 CREATE TRIGGER keys_of_live_tasks_stay BEFORE UPDATE ON tenure.keys
     FOR EACH ROW WHEN (OLD.task IS DISTINCT FROM NEW.task) EXECUTE FUNCTION tenure.check_key();
 
@@ -342,25 +342,26 @@ CREATE TRIGGER live_tale_grows BEFORE UPDATE ON tenure.live FOR EACH ROW
     EXECUTE FUNCTION tenure.refuse('what was told is never told otherwise');
 
 -- Written once: what was submitted, what has ended, and how. It leaves by retention only.
-DO $$
-DECLARE
-    once record;
-BEGIN
-    FOR once IN SELECT * FROM (VALUES
-        ('inputs', 'inputs are written once'),
-        ('done', 'an ended task never changes'),
-        ('attempts', 'closed attempts are written once'),
-        ('history', 'history is written once'),
-        ('refused', 'refusals are written once')) AS t (name, sentence)
-    LOOP
-        EXECUTE format('CREATE TRIGGER %I BEFORE UPDATE OR TRUNCATE ON tenure.%I
-            FOR EACH STATEMENT EXECUTE FUNCTION tenure.refuse(%L)',
-            once.name || '_stay', once.name, once.sentence);
-        EXECUTE format('CREATE TRIGGER %I BEFORE DELETE ON tenure.%I
-            FOR EACH STATEMENT EXECUTE FUNCTION tenure.refuse_unless_forgetting(%L)',
-            once.name || '_leave', once.name, once.sentence);
-    END LOOP;
-END $$;
+CREATE TRIGGER inputs_stay BEFORE UPDATE OR TRUNCATE ON tenure.inputs
+    FOR EACH STATEMENT EXECUTE FUNCTION tenure.refuse('inputs are written once');
+CREATE TRIGGER inputs_leave BEFORE DELETE ON tenure.inputs
+    FOR EACH STATEMENT EXECUTE FUNCTION tenure.refuse_unless_forgetting('inputs are written once');
+CREATE TRIGGER done_stay BEFORE UPDATE OR TRUNCATE ON tenure.done
+    FOR EACH STATEMENT EXECUTE FUNCTION tenure.refuse('an ended task never changes');
+CREATE TRIGGER done_leave BEFORE DELETE ON tenure.done
+    FOR EACH STATEMENT EXECUTE FUNCTION tenure.refuse_unless_forgetting('an ended task never changes');
+CREATE TRIGGER attempts_stay BEFORE UPDATE OR TRUNCATE ON tenure.attempts
+    FOR EACH STATEMENT EXECUTE FUNCTION tenure.refuse('closed attempts are written once');
+CREATE TRIGGER attempts_leave BEFORE DELETE ON tenure.attempts
+    FOR EACH STATEMENT EXECUTE FUNCTION tenure.refuse_unless_forgetting('closed attempts are written once');
+CREATE TRIGGER history_stay BEFORE UPDATE OR TRUNCATE ON tenure.history
+    FOR EACH STATEMENT EXECUTE FUNCTION tenure.refuse('history is written once');
+CREATE TRIGGER history_leave BEFORE DELETE ON tenure.history
+    FOR EACH STATEMENT EXECUTE FUNCTION tenure.refuse_unless_forgetting('history is written once');
+CREATE TRIGGER refused_stay BEFORE UPDATE OR TRUNCATE ON tenure.refused
+    FOR EACH STATEMENT EXECUTE FUNCTION tenure.refuse('refusals are written once');
+CREATE TRIGGER refused_leave BEFORE DELETE ON tenure.refused
+    FOR EACH STATEMENT EXECUTE FUNCTION tenure.refuse_unless_forgetting('refusals are written once');
 CREATE TRIGGER inputs_leave_after_the_end AFTER DELETE ON tenure.inputs
     REFERENCING OLD TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION tenure.check_forgotten();
 CREATE TRIGGER audit_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON tenure.audit
@@ -381,22 +382,36 @@ CREATE FUNCTION tenure.scopes() RETURNS text[] LANGUAGE sql STABLE AS $$
     SELECT string_to_array(current_setting('tenure.scopes', true), chr(30))
 $$;
 
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOREACH name IN ARRAY ARRAY['inputs', 'live', 'done', 'attempts', 'history', 'refused', 'keys',
-        'api_keys', 'audit']
-    LOOP
-        EXECUTE format('ALTER TABLE tenure.%I ENABLE ROW LEVEL SECURITY', name);
-        -- The list is made once for a statement, and every row is compared with its few members.
-        -- Inside `coalesce` the planner expects half of the rows to pass. It would else expect hardly
-        -- any, and read whole tables to join what is left of them.
-        EXECUTE format('CREATE POLICY of_scope ON tenure.%I
-            USING (coalesce(tenant || chr(31) || workspace = ANY ((SELECT tenure.scopes())::text[])
-                OR ''*'' = ANY ((SELECT tenure.scopes())::text[]), false))', name);
-    END LOOP;
-END $$;
+-- The list is made once for a statement, and every row is compared with its few members. Inside
+-- `coalesce` the planner expects half of the rows to pass. It would else expect hardly any, and read
+-- whole tables to join what is left of them.
+ALTER TABLE tenure.inputs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY of_scope ON tenure.inputs USING (coalesce(tenant || chr(31) || workspace
+    = ANY ((SELECT tenure.scopes())::text[]) OR '*' = ANY ((SELECT tenure.scopes())::text[]), false));
+ALTER TABLE tenure.live ENABLE ROW LEVEL SECURITY;
+CREATE POLICY of_scope ON tenure.live USING (coalesce(tenant || chr(31) || workspace
+    = ANY ((SELECT tenure.scopes())::text[]) OR '*' = ANY ((SELECT tenure.scopes())::text[]), false));
+ALTER TABLE tenure.done ENABLE ROW LEVEL SECURITY;
+CREATE POLICY of_scope ON tenure.done USING (coalesce(tenant || chr(31) || workspace
+    = ANY ((SELECT tenure.scopes())::text[]) OR '*' = ANY ((SELECT tenure.scopes())::text[]), false));
+ALTER TABLE tenure.attempts ENABLE ROW LEVEL SECURITY;
+CREATE POLICY of_scope ON tenure.attempts USING (coalesce(tenant || chr(31) || workspace
+    = ANY ((SELECT tenure.scopes())::text[]) OR '*' = ANY ((SELECT tenure.scopes())::text[]), false));
+ALTER TABLE tenure.history ENABLE ROW LEVEL SECURITY;
+CREATE POLICY of_scope ON tenure.history USING (coalesce(tenant || chr(31) || workspace
+    = ANY ((SELECT tenure.scopes())::text[]) OR '*' = ANY ((SELECT tenure.scopes())::text[]), false));
+ALTER TABLE tenure.refused ENABLE ROW LEVEL SECURITY;
+CREATE POLICY of_scope ON tenure.refused USING (coalesce(tenant || chr(31) || workspace
+    = ANY ((SELECT tenure.scopes())::text[]) OR '*' = ANY ((SELECT tenure.scopes())::text[]), false));
+ALTER TABLE tenure.keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY of_scope ON tenure.keys USING (coalesce(tenant || chr(31) || workspace
+    = ANY ((SELECT tenure.scopes())::text[]) OR '*' = ANY ((SELECT tenure.scopes())::text[]), false));
+ALTER TABLE tenure.api_keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY of_scope ON tenure.api_keys USING (coalesce(tenant || chr(31) || workspace
+    = ANY ((SELECT tenure.scopes())::text[]) OR '*' = ANY ((SELECT tenure.scopes())::text[]), false));
+ALTER TABLE tenure.audit ENABLE ROW LEVEL SECURITY;
+CREATE POLICY of_scope ON tenure.audit USING (coalesce(tenant || chr(31) || workspace
+    = ANY ((SELECT tenure.scopes())::text[]) OR '*' = ANY ((SELECT tenure.scopes())::text[]), false));
 
 GRANT USAGE ON SCHEMA tenure TO tenure_rows;
 GRANT SELECT, INSERT ON tenure.audit TO tenure_rows;
