@@ -68,6 +68,9 @@ pub(crate) async fn open(
             let opened = PostgresStore::open(url, options).await;
             let store = opened.map_err(|failure| database_trouble(&failure))?;
             say_durability(store.durability());
+            if let Some(warning) = store.link().warning() {
+                tracing::warn!("{warning}");
+            }
             Ok(Opened::Postgres(store))
         }
     }
@@ -83,6 +86,7 @@ fn say_durability(found: &postgres::Durability) {
     tracing::info!(
         server = found.server,
         fsync = found.fsync,
+        full_page_writes = found.full_page_writes,
         synchronous_commit = found.synchronous_commit,
         synchronous_standbys = found.synchronous_standbys,
         "the database's durability"
@@ -188,6 +192,7 @@ pub(crate) fn database_trouble(failure: &Failure) -> Complaint {
     ));
     let code = match failure.kind {
         FailureKind::Unfinished => "copy_interrupted",
+        FailureKind::Untrusted => "database_untrusted",
         _ => "store_closed",
     };
     Complaint::new(Exit::Conflict, code, format!("{sentence}{text}")).hint(remedy)

@@ -21,7 +21,7 @@ use crate::carry::Carrier;
 use crate::ids::{Entropy, Ids, StockedEntropy};
 use crate::intake::{self, Intake};
 use crate::item::{Granted, Item, Outage, Poll, Reply, Shortage, Submission, Trouble};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, PromiseLabel};
 use crate::trace::{self, LAST_WORDS, SpanExport, TaskTrace};
 use crate::watch::Watch;
 
@@ -110,6 +110,9 @@ impl<S: Store> Coordinator<S> {
         let metrics = Metrics::register(&mut registry);
         let begun = tokio::time::Instant::now();
         metrics.start_time_seconds.set(store.now().millis() as f64 / 1_000.0);
+        for (promise, is_given) in store.promises() {
+            metrics.promises.get_or_create(&PromiseLabel { promise }).set(i64::from(is_given));
+        }
         let (intake, outlet) = intake::lanes();
         let (end, ended) = channel::channel(None);
         let (short, outage) = channel::channel(None);

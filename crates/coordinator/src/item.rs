@@ -111,6 +111,7 @@ impl Shortage {
             FailureKind::Invalid
             | FailureKind::Closed
             | FailureKind::Unfinished
+            | FailureKind::Untrusted
             | FailureKind::Unavailable
             | FailureKind::Fatal => Shortage::Answer,
         }

@@ -47,6 +47,12 @@ pub struct LimitLabel {
     pub limit: &'static str,
 }
 
+/// What an acknowledged commit survives.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PromiseLabel {
+    pub promise: &'static str,
+}
+
 /// Why a span did not reach the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unsent {
@@ -112,6 +118,8 @@ pub struct Metrics {
     pub certificate_stale: Gauge,
     /// Requests refused because of a tenant's limits, by limit.
     pub limited: Family<LimitLabel, Counter>,
+    /// 1 where the store gives a promise about its commits, 0 where it does not.
+    pub promises: Family<PromiseLabel, Gauge>,
     /// Spans a collector took.
     pub spans_sent: Counter,
     /// Spans that were lost, by reason.
@@ -144,6 +152,7 @@ impl Metrics {
             recovery_seconds: Gauge::default(),
             certificate_stale: Gauge::default(),
             limited: Family::default(),
+            promises: Family::default(),
             spans_sent: Counter::default(),
             spans_dropped: Family::default(),
         };
@@ -169,6 +178,8 @@ impl Metrics {
         registry.register("tenure_batch_items", "Requests per commit", m.batch_items);
         registry.register("tenure_commit_seconds", "Time of one commit", m.commit_seconds);
         registry.register("tenure_store_failures", "Batches the store refused", m.failures);
+        let help = "1 where the store gives this promise about its commits, 0 where it does not";
+        registry.register("tenure_store_promise", help, m.promises);
         registry.register("tenure_tasks_forgotten", "Ended tasks forgotten", m.forgotten);
         let help = "Time of one commit that forgets ended tasks";
         registry.register("tenure_forget_seconds", help, m.forget_seconds);

@@ -28,6 +28,8 @@ pub enum FailureKind {
     Closed,
     /// A copy of another store that was not finished lies here: it is no store yet.
     Unfinished,
+    /// Whoever answers is not known to be whom the address means.
+    Untrusted,
     /// Passing trouble: try again.
     Unavailable,
     /// The store's memory of itself can no longer be trusted: reopen it.
@@ -51,6 +53,7 @@ impl Failure {
             FailureKind::Invalid
             | FailureKind::Closed
             | FailureKind::Unfinished
+            | FailureKind::Untrusted
             | FailureKind::Fatal => false,
         }
     }

@@ -16,6 +16,7 @@ mod clock;
 mod commit;
 pub mod departure;
 mod dossiers;
+mod durability;
 mod fellows;
 mod forgetting;
 mod hints;
@@ -30,6 +31,7 @@ mod rows;
 mod scopes;
 mod session;
 mod sheet;
+pub mod tls;
 mod trouble;
 mod writer;
 mod writes;
@@ -45,9 +47,10 @@ pub use self::batch::PostgresBatch;
 pub use self::browse::PostgresBrowse;
 use self::candidates::Candidates;
 use self::clock::StoreClock;
+pub use self::durability::Durability;
 pub use self::fellows::Fellow;
 use self::hints::Hints;
-pub use self::opening::Durability;
+pub use self::opening::Link;
 use self::pace::Pace;
 use self::primary::Primary;
 use self::reads::Client;
@@ -129,6 +132,7 @@ pub struct PostgresStore {
     browse: PostgresBrowse,
     opened: Opened,
     durability: Durability,
+    link: Link,
 }
 
 /// What the store, its writers and its readers have in common.
@@ -282,15 +286,20 @@ impl PostgresStore {
             batches: AtomicU64::new(1),
         });
         if options.notify == Notify::On {
-            hints::start(&shared, parts.config);
+            hints::start(&shared, parts.way.clone());
         }
         let browse = PostgresBrowse::new(shared.clone());
-        Ok(Self { shared, browse, opened, durability: parts.durability })
+        Ok(Self { shared, browse, opened, durability: parts.durability, link: parts.way.link })
     }
 
     /// What the database promises about a commit that it acknowledged.
     pub fn durability(&self) -> &Durability {
         &self.durability
+    }
+
+    /// Who could listen on the way to the database.
+    pub fn link(&self) -> &Link {
+        &self.link
     }
 
     /// Who works on this store, and who did lately.
@@ -329,6 +338,10 @@ impl Store for PostgresStore {
 
     fn epoch(&self) -> u32 {
         self.shared.primary.epoch()
+    }
+
+    fn promises(&self) -> Vec<(&'static str, bool)> {
+        self.durability.promises()
     }
 
     async fn stirred(&self) {

@@ -47,6 +47,12 @@ pub trait Store: Clone + Send + Sync + 'static {
         self.opened().epoch
     }
 
+    /// What an acknowledged commit survives, promise by promise, as found when the store was opened; for
+    /// operators.
+    fn promises(&self) -> Vec<(&'static str, bool)> {
+        Vec::new()
+    }
+
     /// Resolves when somebody else may have changed something, or when it is time to look whether
     /// anybody has. A hint: nothing is lost by missing it but time. Never, where nobody else can write.
     fn stirred(&self) -> impl Future<Output = ()> + Send {

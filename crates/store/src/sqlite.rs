@@ -169,4 +169,8 @@ impl Store for SqliteStore {
     fn opened(&self) -> Opened {
         self.opened
     }
+
+    fn promises(&self) -> Vec<(&'static str, bool)> {
+        vec![("fsync", self.shared.options.durability == Durability::Full)]
+    }
 }

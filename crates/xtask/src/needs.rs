@@ -42,6 +42,7 @@ const NEEDS: &[Need] = &[
     need("clippy", "lints are denied", &["cargo", "clippy", "--version"], Source::Toolchain("clippy")),
     need("cargo-nextest", "it runs each test in a process of its own", &["cargo", "nextest", "--version"], Source::Cargo("cargo-nextest")),
     need("PostgreSQL", "the engine for several coordinators is tested on a real server", &["sh", "-c", "test -x $(pg_config --bindir 2>/dev/null || echo /usr/lib/postgresql/*/bin)/initdb"], Source::Debian("postgresql")),
+    need("pgbouncer", "the engine for several coordinators is tested through a pooler", &["test", "-x", "/usr/sbin/pgbouncer"], Source::Debian("pgbouncer")),
     need("curl", "the guide for workers in any language is run as printed", &["curl", "--version"], Source::Debian("curl")),
     need("Python with venv", "schemathesis tries hostile input on a live server", &["python3", "-c", "import ensurepip, venv"], Source::Debian("python3 python3-venv")),
 ];

@@ -3,6 +3,7 @@
 //! A rule belongs here when a reviewer would otherwise have to say it twice. What clippy or rustc can hold belongs to them.
 
 mod calls;
+mod dialect;
 mod edges;
 mod error_pages;
 mod links;
@@ -24,6 +25,7 @@ type Check = fn(&Tree) -> Vec<Finding>;
 const CHECKS: &[Check] = &[
     edges::check,
     calls::check,
+    dialect::check,
     marks::check,
     size::check,
     module_comments::check,

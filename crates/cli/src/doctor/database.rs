@@ -13,14 +13,19 @@ pub(super) async fn checks(url: &str) -> Vec<Check> {
     let place = opening::without_password(url);
     let reached = format!("PostgreSQL {} at {place}; scopes are kept apart", found.server);
     let settings = format!(
-        "fsync {}, synchronous_commit {}, synchronous standbys: {}",
+        "fsync {}, full_page_writes {}, synchronous_commit {}, synchronous standbys: {}",
         if found.fsync { "on" } else { "off" },
+        if found.full_page_writes { "on" } else { "off" },
         found.synchronous_commit,
         if found.synchronous_standbys.is_empty() { "none" } else { &found.synchronous_standbys },
     );
     let mut checks = vec![Check::ok("database", reached), Check::ok("durability", settings)];
+    if let Some(warning) = store.link().warning() {
+        let (sentence, remedy) = warning.split_once(": ").unwrap_or((warning, "see above"));
+        checks.push(Check::warn("connection", sentence, remedy));
+    }
     for warning in found.warnings() {
-        let (sentence, remedy) = warning.split_once(": ").unwrap_or((&warning, "see above"));
+        let (sentence, remedy) = warning.split_once("; ").unwrap_or((warning, "see above"));
         checks.push(Check::warn("durability", sentence, remedy));
     }
     checks

@@ -304,9 +304,10 @@ fn on_failure(failure: Failure, conflicts: &mut usize) -> Course {
             tracing::warn!(error = %chain(&failure), "the store refused a batch");
             Course::Answer(Shortage::of(&failure))
         }
-        FailureKind::Closed | FailureKind::Unfinished | FailureKind::Fatal => {
-            Course::Stop(chain(&failure))
-        }
+        FailureKind::Closed
+        | FailureKind::Unfinished
+        | FailureKind::Untrusted
+        | FailureKind::Fatal => Course::Stop(chain(&failure)),
     }
 }
 

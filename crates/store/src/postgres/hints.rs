@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio_postgres::types::Type;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Client};
 use verdict::{Name, Scope};
 
+use super::opening::Way;
 use super::{Shared, fellows, primary};
 
 const CHANNEL: &str = "tenure";
@@ -57,15 +58,15 @@ impl Hints {
 }
 
 /// Starts the session. It ends with the store.
-pub(super) fn start(shared: &Arc<Shared>, config: Config) {
+pub(super) fn start(shared: &Arc<Shared>, way: Way) {
     let inbox = shared.hints.inbox.lock().expect("nothing panics with the box in hand").take();
     let Some(inbox) = inbox else { return };
-    shared.runtime.spawn(run(Arc::downgrade(shared), config, inbox));
+    shared.runtime.spawn(run(Arc::downgrade(shared), way, inbox));
 }
 
-async fn run(shared: Weak<Shared>, config: Config, mut inbox: mpsc::Receiver<Queues>) {
+async fn run(shared: Weak<Shared>, way: Way, mut inbox: mpsc::Receiver<Queues>) {
     while shared.strong_count() > 0 {
-        if let Err(error) = converse(&shared, &config, &mut inbox).await {
+        if let Err(error) = converse(&shared, &way, &mut inbox).await {
             tracing::debug!(%error, "the session for hints ended; connecting again");
         }
         tokio::time::sleep(RECONNECT).await;
@@ -75,10 +76,10 @@ async fn run(shared: Weak<Shared>, config: Config, mut inbox: mpsc::Receiver<Que
 /// One session's life: until the connection breaks or the store is gone.
 async fn converse(
     shared: &Weak<Shared>,
-    config: &Config,
+    way: &Way,
     inbox: &mut mpsc::Receiver<Queues>,
 ) -> Result<(), tokio_postgres::Error> {
-    let (client, mut connection) = config.connect(NoTls).await?;
+    let (client, mut connection) = way.config.connect(way.connector.clone()).await?;
     let heard = shared.clone();
     let listening = async move {
         loop {
@@ -91,7 +92,8 @@ async fn converse(
         }
     };
     let telling = async {
-        client.batch_execute("SET ROLE tenure_rows; LISTEN tenure").await?;
+        // No role is set: behind a pooler this session is somebody else's after the statement.
+        client.batch_execute("LISTEN tenure").await?;
         let mut presence = tokio::time::interval(PRESENCE);
         loop {
             tokio::select! {

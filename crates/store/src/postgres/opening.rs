@@ -4,14 +4,16 @@
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
-use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{Client, Config};
 use verdict::Time;
 
+use super::durability::{self, Durability};
 use super::primary::Primary;
 use super::rows::Columns;
+use super::tls::{self, Connector};
 use super::trouble::{self, Trouble};
 use super::{Missing, Options, scopes};
 use crate::failure::{Failure, FailureKind};
@@ -35,7 +37,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
 pub(super) const RANDOM_ID: &str = "decode(replace(gen_random_uuid()::text, '-', ''), 'hex')";
 
 pub(super) struct Parts {
-    pub(super) config: Config,
+    pub(super) way: Way,
     pub(super) pool: Pool,
     pub(super) readers: Pool,
     pub(super) header: Header,
@@ -51,69 +53,29 @@ pub(super) struct Header {
     pub(super) instance: String,
 }
 
-/// What the database says about how durable an acknowledged commit is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Durability {
-    pub server: String,
-    pub fsync: bool,
-    pub full_page_writes: bool,
-    /// `on`, `off`, `local`, `remote_write` or `remote_apply`.
-    pub synchronous_commit: String,
-    /// Which standbys a commit waits for; empty for none.
-    pub synchronous_standbys: String,
-}
-
-impl Durability {
-    /// What an acknowledgement does not survive, in sentences; empty when it survives all of it.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if !self.fsync || !self.full_page_writes {
-            warnings.push(
-                "the database does not wait for its disk (fsync or full_page_writes is off): \
-                 a crash of its machine can lose acknowledged work and damage the database"
-                    .to_owned(),
-            );
-        }
-        if self.synchronous_commit == "off" {
-            warnings.push(
-                "synchronous_commit is off: a crash of the database can lose work that was acknowledged \
-                 in the last moments"
-                    .to_owned(),
-            );
-        }
-        if self.synchronous_standbys.is_empty() || self.synchronous_commit == "local" {
-            warnings.push(
-                "no commit waits for a standby: a failover to one can lose acknowledged work; \
-                 set synchronous_standby_names where that matters"
-                    .to_owned(),
-            );
-        }
-        warnings
-    }
-}
-
 pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure> {
-    let config = configure(url, options)?;
-    let pool = pool_of(&config, WRITE_CONNECTIONS_MAX)?;
-    let readers = pool_of(&config, READ_CONNECTIONS_MAX)?;
+    let way = Way::of(url, options)?;
+    let pool = pool_of(&way, WRITE_CONNECTIONS_MAX)?;
+    let readers = pool_of(&way, READ_CONNECTIONS_MAX)?;
     let mut client = pool.get().await.map_err(unreachable_database)?;
     let client: &mut Client = &mut client;
     refuse_unfinished(client).await?;
     migrate(client, options.missing).await?;
-    check_scopes(client).await.map_err(|trouble| trouble.while_doing("checking the scopes"))?;
+    scopes::check(client).await.map_err(|trouble| trouble.while_doing("checking the scopes"))?;
     let header =
         header(client).await.map_err(|trouble| trouble.while_doing("reading the header"))?;
-    let durability =
-        durability(client).await.map_err(|trouble| trouble.while_doing("reading the settings"))?;
+    let durability = durability::find(client)
+        .await
+        .map_err(|trouble| trouble.while_doing("reading the settings"))?;
     let primary = Primary::meet(client, options.missing, header.clock);
     let primary =
         primary.await.map_err(|trouble| trouble.while_doing("finding out which server this is"))?;
-    Ok(Parts { config, pool, readers, header, primary, durability })
+    Ok(Parts { way, pool, readers, header, primary, durability })
 }
 
 /// One connection beside the pools, for what happens once.
 pub(super) async fn session(url: &str, options: &Options) -> Result<Object, Failure> {
-    let pool = pool_of(&configure(url, options)?, 1)?;
+    let pool = pool_of(&Way::of(url, options)?, 1)?;
     pool.get().await.map_err(unreachable_database)
 }
 
@@ -135,6 +97,66 @@ async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
+/// How the database is reached.
+#[derive(Clone)]
+pub(super) struct Way {
+    pub(super) config: Config,
+    pub(super) connector: Connector,
+    pub(super) link: Link,
+}
+
+impl Way {
+    fn of(url: &str, options: &Options) -> Result<Self, Failure> {
+        let (address, wish) = tls::split(url)?;
+        let mut config = configure(&address, options)?;
+        config.ssl_mode(wish.mode.driver_mode());
+        let link = Link { mode: wish.mode, is_local: config.get_hosts().iter().all(is_local) };
+        Ok(Self { config, connector: wish.connector()?, link })
+    }
+}
+
+fn is_local(host: &Host) -> bool {
+    match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            let address: Option<std::net::IpAddr> = name.parse().ok();
+            name == "localhost" || address.is_some_and(|address| address.is_loopback())
+        }
+    }
+}
+
+/// Who could listen on the way to the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub mode: tls::Mode,
+    /// On this very machine.
+    pub is_local: bool,
+}
+
+impl Link {
+    /// What is not assured, with the remedy behind a colon; `None` when nobody could listen.
+    pub fn warning(&self) -> Option<&'static str> {
+        if self.is_local {
+            return None;
+        }
+        match self.mode {
+            tls::Mode::Disable | tls::Mode::Prefer => Some(
+                "whoever is on the way to the database may read and change what is sent: add \
+                 sslmode=verify-full and sslrootcert=FILE to the address",
+            ),
+            tls::Mode::Require => Some(
+                "the database's certificate is not checked, so that anybody on the way may pass for it: \
+                 say sslmode=verify-full in the address",
+            ),
+            tls::Mode::VerifyCa => Some(
+                "the database's certificate may be for another name, so that whoever has one of that \
+                 authority may pass for it: say sslmode=verify-full in the address",
+            ),
+            tls::Mode::VerifyFull => None,
+        }
+    }
+}
+
 fn configure(url: &str, options: &Options) -> Result<Config, Failure> {
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
         Failure::new(FailureKind::Closed, "the store's address is not one of PostgreSQL's")
@@ -150,10 +172,10 @@ fn configure(url: &str, options: &Options) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn pool_of(config: &Config, size: usize) -> Result<Pool, Failure> {
+fn pool_of(way: &Way, size: usize) -> Result<Pool, Failure> {
     // A connection comes back only after its transaction has ended, so that being open is enough.
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    Pool::builder(Manager::from_config(config.clone(), NoTls, recycling))
+    Pool::builder(Manager::from_config(way.config.clone(), way.connector.clone(), recycling))
         .max_size(size)
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(CONNECT_TIMEOUT))
@@ -166,6 +188,9 @@ fn pool_of(config: &Config, size: usize) -> Result<Pool, Failure> {
 }
 
 fn unreachable_database(error: deadpool_postgres::PoolError) -> Failure {
+    if let Some(what) = tls::distrust(&error) {
+        return Failure::new(FailureKind::Untrusted, what).because(error);
+    }
     let failure = trouble::no_connection(error);
     let what = "the database cannot be reached; check address, user and password".to_owned();
     Failure { kind: FailureKind::Closed, what, ..failure }
@@ -243,10 +268,8 @@ async fn migrate_once(client: &mut Client) -> Result<(), Trouble> {
              LOCK TABLE tenure.migrations IN EXCLUSIVE MODE",
         )
         .await?;
-    let row = transaction
-        .query_one("SELECT coalesce(max(version), 0) FROM tenure.migrations", &[])
-        .await?;
-    let stored: i64 = row.try_get(0)?;
+    let sql = "SELECT coalesce(max(version), 0) FROM tenure.migrations";
+    let stored: i64 = transaction.query_typed(sql, &[]).await?[0].try_get(0)?;
     let known = MIGRATIONS.len() as i64;
     if stored > known {
         let what = format!(
@@ -280,44 +303,6 @@ pub(super) async fn stored_version(client: &Client) -> Result<Option<i64>, Troub
     Ok(rows[0].try_get(0)?)
 }
 
-/// Writes a row, and insists that whoever names no scope does not see it. Leaves nothing behind.
-async fn check_scopes(client: &mut Client) -> Result<(), Trouble> {
-    let transaction = client.transaction().await?;
-    transaction.batch_execute("SET LOCAL ROLE tenure_rows").await?;
-    let probe = scopes::setting(&verdict::Scope::new("tenure.probe", "tenure.probe"));
-    let set = async |setting: &str| {
-        transaction.query_typed(scopes::SET, &[(&setting, Type::TEXT)]).await.map(drop)
-    };
-    set(&probe).await?;
-    transaction
-        .batch_execute(
-            "INSERT INTO tenure.inputs (id, tenant, workspace, queue, kind, priority, created_at, \
-                fingerprint, input) VALUES ('\\x00000000000000000000000000000000', 'tenure.probe', \
-                'tenure.probe', 'probe', 'probe', 0, 0, decode(repeat('00', 32), 'hex'), '{}')",
-        )
-        .await?;
-    set("").await?;
-    for table in
-        ["inputs", "live", "done", "attempts", "history", "refused", "keys", "api_keys", "audit"]
-    {
-        let rows = transaction.query(&format!("SELECT 1 FROM tenure.{table} LIMIT 1"), &[]).await?;
-        if !rows.is_empty() {
-            let what = format!(
-                "a query that names no scope sees rows of tenure.{table}: row-level security is not in force"
-            );
-            return Err(Failure::new(FailureKind::Closed, what).into());
-        }
-    }
-    set(&probe).await?;
-    let seen = transaction.query("SELECT 1 FROM tenure.inputs", &[]).await?.len();
-    transaction.rollback().await?;
-    if seen != 1 {
-        let what = "a query that names its scope does not see exactly its own rows";
-        return Err(Failure::new(FailureKind::Closed, what).into());
-    }
-    Ok(())
-}
-
 /// The last commit of any committer, and the clock.
 async fn header(client: &Client) -> Result<Header, Trouble> {
     let sql = "SELECT (SELECT max(last.at) FROM tenure.committers c CROSS JOIN LATERAL \
@@ -330,20 +315,5 @@ async fn header(client: &Client) -> Result<Header, Trouble> {
         last_commit_at: columns.optional_time()?,
         clock: columns.time()?,
         instance: columns.take()?,
-    })
-}
-
-async fn durability(client: &Client) -> Result<Durability, Trouble> {
-    let sql = "SELECT current_setting('server_version'), current_setting('fsync'), \
-        current_setting('full_page_writes'), current_setting('synchronous_commit'), \
-        current_setting('synchronous_standby_names')";
-    let rows = client.query_typed(sql, &[]).await?;
-    let mut columns = Columns::of(&rows[0]);
-    Ok(Durability {
-        server: columns.take()?,
-        fsync: columns.take::<&str>()? == "on",
-        full_page_writes: columns.take::<&str>()? == "on",
-        synchronous_commit: columns.take()?,
-        synchronous_standbys: columns.take()?,
     })
 }

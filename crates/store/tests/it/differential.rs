@@ -8,7 +8,7 @@
 
 pub(crate) mod asks;
 pub(crate) mod dice;
-mod seen;
+pub(crate) mod seen;
 mod snapshot;
 
 use store::conformance::carry::carry;
@@ -101,7 +101,7 @@ fn compare_many<A: Fixture, B: Fixture>(
 
 /// Runs one sequence on both engines.
 #[expect(clippy::print_stdout, reason = "whatever panics, the last seed printed repeats it")]
-fn compare<A: Fixture, B: Fixture>(seed: u64, a: A, b: B, coverage: &mut Coverage) {
+pub(crate) fn compare<A: Fixture, B: Fixture>(seed: u64, a: A, b: B, coverage: &mut Coverage) {
     println!("seed {seed}");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

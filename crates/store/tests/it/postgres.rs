@@ -7,8 +7,13 @@ mod alone;
 mod commits;
 mod constraints;
 mod cutting;
+mod durability;
+mod encrypted;
 mod manners;
+mod outages;
 mod plans;
+mod pooled;
+mod private;
 mod server;
 
 use std::sync::Arc;

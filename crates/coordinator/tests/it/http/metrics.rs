@@ -26,8 +26,10 @@ const CONTRACT: [(&str, &str); 13] = [
 ];
 
 /// Whoever adds a label says here from which set it is.
-const LABELS: [&str; 9] =
-    ["outcome", "state", "category", "verdict", "code", "limit", "reason", "version", "le"];
+const LABELS: [&str; 10] = [
+    "outcome", "state", "category", "verdict", "code", "limit", "reason", "version", "promise",
+    "le",
+];
 
 /// More series than this come from a label that is not bounded.
 const SERIES_MAX: usize = 250;
@@ -124,4 +126,15 @@ async fn no_label_grows_with_what_people_name() {
             assert!(LABELS.contains(&label), "{label} is of no known set");
         }
     }
+}
+
+#[tokio::test]
+async fn what_a_commit_survives_is_told_where_the_store_knows() {
+    // S2-104: a store that says what its commits survive has it on the page, promise by promise.
+    let mut told = 0;
+    for site in both().await {
+        let text = metrics(&site).await;
+        told += text.lines().filter(|line| line.starts_with("tenure_store_promise{")).count();
+    }
+    assert_eq!(told, 1, "SQLite waits for its disk or not; memory promises nothing");
 }

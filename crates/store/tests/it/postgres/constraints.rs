@@ -95,6 +95,22 @@ async fn nothing_refers_to_another_tenant() {
         "INSERT INTO tenure.keys SELECT 'evil', workspace, key, task, fingerprint FROM tenure.keys",
     )
     .await;
+    for (table, task) in [("attempts", "task"), ("done", "id"), ("live", "id")] {
+        let foreign = format!(
+            "CREATE TEMP TABLE foreign_{table} AS SELECT * FROM tenure.{table} LIMIT 1; \
+             UPDATE foreign_{table} SET tenant = 'evil', {task} = decode(repeat('22', 16), 'hex'); \
+             INSERT INTO tenure.inputs SELECT decode(repeat('22', 16), 'hex'), 'acme', 'main', 'q', 'k', 0, \
+                0, NULL, decode(repeat('00', 32), 'hex'), NULL, NULL, NULL, NULL, NULL, NULL, NULL, '{{}}'; \
+             INSERT INTO tenure.{table} SELECT * FROM foreign_{table}"
+        );
+        refuses(&client, &foreign).await;
+    }
+    refuses(
+        &client,
+        "INSERT INTO tenure.refused SELECT task, lease, 'call', 'code', 'evil', workspace, 1, 'w', \
+         'rejected', NULL, 0, 0 FROM tenure.attempts LIMIT 1",
+    )
+    .await;
 }
 
 #[tokio::test]

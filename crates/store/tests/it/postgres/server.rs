@@ -62,18 +62,18 @@ impl Server {
     }
 }
 
-pub(super) fn make_folder(folder: &Path) {
+pub(crate) fn make_folder(folder: &Path) {
     std::fs::create_dir_all(folder).expect("a folder can be made");
     if is_root() {
         run(Command::new("chown").arg("postgres").arg(folder));
     }
 }
 
-pub(super) fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::getuid().is_root()
 }
 
-pub(super) fn binaries() -> PathBuf {
+pub(crate) fn binaries() -> PathBuf {
     let output = Command::new("pg_config").arg("--bindir").output();
     if let Ok(output) = output
         && output.status.success()
@@ -86,7 +86,7 @@ pub(super) fn binaries() -> PathBuf {
 }
 
 /// A program of PostgreSQL's, as a user it accepts.
-pub(super) fn program(binaries: &Path, name: &str) -> Command {
+pub(crate) fn program(binaries: &Path, name: &str) -> Command {
     let path = binaries.join(name);
     if !is_root() {
         return Command::new(path);
@@ -96,7 +96,7 @@ pub(super) fn program(binaries: &Path, name: &str) -> Command {
     command
 }
 
-pub(super) fn run(command: &mut Command) {
+pub(crate) fn run(command: &mut Command) {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let status = quiet.current_dir("/").status().expect("the program starts");
     assert!(status.success(), "{command:?} failed: {status}");
@@ -163,6 +163,10 @@ impl Database {
 
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Where the server's socket is.

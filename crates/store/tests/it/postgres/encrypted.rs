@@ -1,0 +1,148 @@
+//! The way to the database is encrypted, and whoever answers is who the address says.
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+};
+use store::postgres::tls::Mode;
+use store::{Failure, FailureKind, PostgresStore, Store};
+
+use super::options;
+use super::private::{PrivateServer, give};
+use super::server::Database;
+
+/// An authority, and what it vouched for, as files.
+struct Papers {
+    folder: tempfile::TempDir,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Papers {
+    fn new() -> Self {
+        let folder = tempfile::TempDir::new().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "an authority");
+        let key = KeyPair::generate().unwrap();
+        std::fs::write(folder.path().join("ca.pem"), params.self_signed(&key).unwrap().pem())
+            .unwrap();
+        Self { folder, issuer: Issuer::new(params, key) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn authority(&self) -> String {
+        self.path("ca.pem").display().to_string()
+    }
+
+    /// A certificate with its key, as `NAME.pem` and `NAME.key`.
+    fn vouch(&self, name: &str, common: &str, hosts: &[&str], usage: ExtendedKeyUsagePurpose) {
+        let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(hosts).unwrap();
+        params.distinguished_name.push(DnType::CommonName, common);
+        params.extended_key_usages = vec![usage];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        std::fs::write(self.path(&format!("{name}.pem")), certificate.pem()).unwrap();
+        std::fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+}
+
+/// A server with a certificate for `localhost`, that wants one from the user `certified`.
+fn server(papers: &Papers) -> PrivateServer {
+    papers.vouch("server", "a database", &["localhost"], ExtendedKeyUsagePurpose::ServerAuth);
+    let prepare = |data: &Path| {
+        for (name, kept) in
+            [("server.pem", "server.crt"), ("server.key", "server.key"), ("ca.pem", "root.crt")]
+        {
+            std::fs::copy(papers.path(name), data.join(kept)).unwrap();
+            give(&data.join(kept));
+        }
+        let rules = "local all all trust\n\
+            hostssl all certified 127.0.0.1/32 cert\n\
+            host all all 127.0.0.1/32 trust\n";
+        std::fs::write(data.join("pg_hba.conf"), rules).unwrap();
+    };
+    PrivateServer::start_in("-c ssl=on -c ssl_ca_file=root.crt -c fsync=off", None, prepare)
+}
+
+async fn open(url: &str) -> Result<PostgresStore, Failure> {
+    PostgresStore::open(url, options(None)).await
+}
+
+/// How many connections of stores are encrypted, and how many are not.
+async fn encrypted(server: &PrivateServer) -> (i64, i64) {
+    let sql = "SELECT count(*) FILTER (WHERE s.ssl), count(*) FILTER (WHERE NOT s.ssl) \
+        FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.application_name LIKE 'tenure %'";
+    let row = server.client().await.query_one(sql, &[]).await.unwrap();
+    (row.get(0), row.get(1))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_database_that_was_meant_is_believed() {
+    // R-40: the right name of a known authority passes; another name and an unknown authority do not.
+    let (papers, others) = (Papers::new(), Papers::new());
+    let server = server(&papers);
+    let at = |host: &str, mode: &str, authority: &str| {
+        format!("{} sslmode={mode} sslrootcert={authority}", server.tcp_url(host))
+    };
+    let store = open(&at("localhost", "verify-full", &papers.authority())).await.unwrap();
+    assert_eq!(encrypted(&server).await, (1, 0));
+    assert_eq!((store.link().mode, store.link().warning()), (Mode::VerifyFull, None));
+    store.writer().await.unwrap();
+
+    let wrong_name =
+        open(&at("127.0.0.1", "verify-full", &papers.authority())).await.err().unwrap();
+    assert_eq!(wrong_name.kind, FailureKind::Untrusted, "{wrong_name:?}");
+    assert!(wrong_name.what.contains("another name"), "{wrong_name:?}");
+    open(&at("127.0.0.1", "verify-ca", &papers.authority())).await.unwrap();
+    for mode in ["verify-ca", "verify-full", "require"] {
+        let unknown = open(&at("localhost", mode, &others.authority())).await.err().unwrap();
+        assert_eq!(unknown.kind, FailureKind::Untrusted, "{mode}: {unknown:?}");
+        assert!(unknown.what.contains("sslrootcert"), "{mode}: {unknown:?}");
+    }
+    let missing = open(&at("localhost", "verify-full", "/none.pem")).await.err().unwrap();
+    assert_eq!(missing.kind, FailureKind::Closed, "{missing:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_mode_does_what_its_name_says() {
+    // R-40: `disable` speaks plainly, `prefer` and `require` are encrypted by whoever answers.
+    let papers = Papers::new();
+    let server = server(&papers);
+    let plain = open(&format!("{} sslmode=disable", server.tcp_url("127.0.0.1"))).await.unwrap();
+    assert_eq!(encrypted(&server).await, (0, 1));
+    assert_eq!(plain.link().warning(), None, "nobody listens inside a machine");
+    let preferred = open(&server.tcp_url("127.0.0.1")).await.unwrap();
+    assert_eq!(encrypted(&server).await, (1, 1));
+    let required = open(&format!("{} sslmode=require", server.tcp_url("127.0.0.1"))).await.unwrap();
+    assert_eq!(encrypted(&server).await, (2, 1));
+    drop((plain, preferred, required));
+
+    papers.vouch("client", "certified", &[], ExtendedKeyUsagePurpose::ClientAuth);
+    server.client().await.batch_execute("CREATE ROLE certified LOGIN SUPERUSER").await.unwrap();
+    let bare = format!(
+        "host=localhost port={} user=certified dbname=postgres sslmode=verify-full sslrootcert={}",
+        server.port,
+        papers.authority()
+    );
+    assert!(open(&bare).await.is_err(), "without a certificate");
+    let key = papers.path("client.key");
+    let with =
+        format!("{bare} sslcert={} sslkey={}", papers.path("client.pem").display(), key.display());
+    open(&with).await.unwrap();
+    assert!(open(&format!("{bare} sslkey={}", key.display())).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_cannot_encrypt_is_refused_where_that_is_required() {
+    // R-40: no silent fall back to plain text.
+    let database = Database::create();
+    let refused = open(&format!("{} sslmode=require", database.url())).await.err().unwrap();
+    assert_eq!(refused.kind, FailureKind::Untrusted, "{refused:?}");
+    assert!(refused.what.contains("does not speak TLS"), "{refused:?}");
+    open(&format!("{} sslmode=prefer", database.url())).await.unwrap();
+}

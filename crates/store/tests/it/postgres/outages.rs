@@ -1,0 +1,162 @@
+//! The database goes away, sends everybody home, or takes too long: what was acknowledged is there, what was
+//! not says so, and the same store works on without being opened again.
+
+use std::time::Duration;
+
+use store::conformance::Submission;
+use store::conformance::carry::{Ask, Said, carry};
+use store::{Batch, CommitFailure, Failure, FailureKind, PostgresStore, Store, Writer, verify};
+use tokio_postgres::Client;
+use verdict::{Digest, Scope, TaskId};
+
+use super::options;
+use super::private::{PrivateServer, SmallVolume};
+
+/// Far more tries than a slow machine needs; a failure without it would be a test that hangs.
+const TRIES_MAX: usize = 600;
+
+fn scope() -> Scope {
+    Scope::new("acme", "main")
+}
+
+/// Submits one task in a batch of its own.
+async fn submit<W: Writer>(writer: &mut W, n: u128) -> Result<(), Failure> {
+    submit_with(writer, n, "{}".to_owned()).await
+}
+
+async fn submit_with<W: Writer>(writer: &mut W, n: u128, input: String) -> Result<(), Failure> {
+    let mut batch = writer.begin().await?;
+    let mut submission = Submission::new(TaskId::from_u128(n), &scope(), "q");
+    submission.submit.input = Digest::of(&[input.as_bytes()]);
+    submission.spec.input = input.into();
+    let said = carry(&mut batch, 1, Ask::Submit(submission)).await?;
+    assert!(matches!(said, Said::Answer(verdict::Answer::Accepted { .. })), "{said:?}");
+    batch.commit().await.map_err(|failure| match failure {
+        CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure) => failure,
+    })
+}
+
+/// Submits until it is acknowledged. Returns how it was refused meanwhile.
+async fn submit_at_last<W: Writer>(writer: &mut W, n: u128) -> Vec<FailureKind> {
+    let mut refusals = Vec::new();
+    while let Err(failure) = submit(writer, n).await {
+        assert!(failure.is_retryable(), "{failure:?}");
+        refusals.push(failure.kind);
+        assert!(refusals.len() < TRIES_MAX, "{failure:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    refusals
+}
+
+async fn open(server: &PrivateServer) -> PostgresStore {
+    PostgresStore::open(&server.socket_url(), options(None)).await.unwrap()
+}
+
+async fn count(store: &PostgresStore) -> u64 {
+    let report = verify::verify(store.browse()).await.unwrap();
+    assert!(report.findings.is_empty(), "{report:?}");
+    report.tasks
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_database_loses_nothing_acknowledged() {
+    // F37, S2-104: killed as by a crash and stopped as by an administrator; the same store goes on.
+    let server = PrivateServer::start("");
+    let store = open(&server).await;
+    let mut writer = store.writer().await.unwrap();
+    let mut acknowledged = 0;
+    for (round, mode) in ["immediate", "fast", "immediate"].iter().enumerate() {
+        for _ in 0..5 {
+            acknowledged += 1;
+            submit_at_last(&mut writer, acknowledged).await;
+        }
+        server.stop(mode);
+        let down = submit(&mut writer, 1_000 + round as u128).await.unwrap_err();
+        assert_eq!(down.kind, FailureKind::Unavailable, "{down:?}");
+        server.start_again();
+    }
+    acknowledged += 1;
+    submit_at_last(&mut writer, acknowledged).await;
+    assert_eq!(u128::from(count(&store).await), acknowledged);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn terminated_sessions_are_replaced() {
+    // F37: every session ends, again and again, also in the middle of batches.
+    let server = PrivateServer::start("-c fsync=off");
+    let store = open(&server).await;
+    let admin = server.client().await;
+    let mut writer = store.writer().await.unwrap();
+    for n in 1..=20 {
+        let terminate = "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity \
+            WHERE application_name LIKE 'tenure %'";
+        let ending = admin.batch_execute(terminate);
+        let (_, ended) = tokio::join!(submit_at_last(&mut writer, n), ending);
+        ended.unwrap();
+    }
+    assert_eq!(count(&store).await, 20);
+}
+
+/// Waits until a session of the store waits for a lock, and cancels its statement.
+async fn cancel_who_waits(admin: &Client) {
+    let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity \
+        WHERE application_name LIKE 'tenure %' AND wait_event_type = 'Lock'";
+    while admin.query(cancel, &[]).await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_takes_too_long_is_refused_and_the_next_is_not() {
+    // F44, S2-104: cancelled by the server, as by statement_timeout; and a lock that is not given.
+    let server = PrivateServer::start("-c fsync=off");
+    let store = open(&server).await;
+    let (admin, other) = (server.client().await, server.client().await);
+    let mut writer = store.writer().await.unwrap();
+    submit(&mut writer, 1).await.unwrap();
+    other.batch_execute("BEGIN; LOCK TABLE tenure.inputs IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let (refused, ()) = tokio::join!(submit(&mut writer, 2), cancel_who_waits(&admin));
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.kind, FailureKind::Unavailable, "{refused:?}");
+    let refused = submit(&mut writer, 2).await.unwrap_err();
+    assert!(matches!(refused.kind, FailureKind::Conflict(_)), "{refused:?}");
+    other.batch_execute("ROLLBACK").await.unwrap();
+    submit_at_last(&mut writer, 2).await;
+    assert_eq!(count(&store).await, 2);
+}
+
+/// Large, and as good as random, so that no database can make it small.
+fn large_input(n: u128) -> String {
+    let line = |i: u32| Digest::of(&[&n.to_be_bytes(), &i.to_be_bytes()]).to_string();
+    format!("\"{}\"", (0..2_000).map(line).collect::<String>())
+}
+
+/// Room for an empty database and some dozens of the inputs above.
+const VOLUME_BYTES: usize = 64 << 20;
+/// What is removed when room is needed.
+const BALLAST_BYTES: usize = 12 << 20;
+/// Far more than fit.
+const SUBMISSIONS_MAX: u128 = 1_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_volume_refuses_and_serves_again_when_there_is_room() {
+    // S2-104: what does not fit is refused as such, what was acknowledged stays, and nobody opens anything again.
+    let volume = SmallVolume::mount(VOLUME_BYTES);
+    let server = PrivateServer::start_in("", Some(&volume.path()), |_| {});
+    volume.lay_ballast(BALLAST_BYTES);
+    let store = open(&server).await;
+    let mut writer = store.writer().await.unwrap();
+    let mut acknowledged = 0;
+    let refused = loop {
+        assert!(acknowledged < SUBMISSIONS_MAX, "the volume is never full");
+        match submit_with(&mut writer, acknowledged + 1, large_input(acknowledged)).await {
+            Ok(()) => acknowledged += 1,
+            Err(failure) => break failure,
+        }
+    };
+    assert_eq!(refused.kind, FailureKind::Full, "{refused:?}");
+    assert!(acknowledged > 0);
+    volume.drop_ballast();
+    submit_with(&mut writer, acknowledged + 1, large_input(acknowledged)).await.unwrap();
+    assert_eq!(u128::from(count(&store).await), acknowledged + 1);
+}
