@@ -113,7 +113,8 @@ impl<S: Store> Carrier<S> {
             self.hearing.heard_at = now;
         }
         self.hearing.refused_since = None;
-        self.hearing.begin_round(self.store.now());
+        // Not later: giving back may itself have taken long, and that time is still to be given back.
+        self.hearing.begin_round(now);
         Ok(None)
     }
 

@@ -197,6 +197,19 @@ async fn time_in_which_a_worker_was_refused_is_given_back_though_pulses_fitted()
 }
 
 #[tokio::test]
+async fn a_stall_while_a_stall_is_given_back_is_given_back_too() {
+    // A8, F24: the disk hangs again, in the very commit that extends the leases.
+    let (world, store) = faulty_world().await;
+    world.submit(submission("k")).await;
+    let granted = world.lease_one("w").await;
+    world.started(&granted).await;
+    world.clock.advance(Span::from_secs(600));
+    store.faults.stall_next_commit(world.clock.clone(), Span::from_secs(600));
+    world.round().await;
+    assert!(matches!(world.heartbeat(&granted).await, Answer::Alive { .. }));
+}
+
+#[tokio::test]
 async fn a_batch_that_stood_still_before_it_looked_at_the_clock_ends_no_lease() {
     // A8, F09, F63: the machine stops between the carrier's look for a gap and the batch's own.
     let (world, store) = faulty_world().await;

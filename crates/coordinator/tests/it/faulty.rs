@@ -31,6 +31,8 @@ pub(crate) struct Faults {
     pub(crate) commit_unknown: AtomicBool,
     /// This much time passes once, between the beginning of a batch and its look at the clock.
     stall: Mutex<Option<(Arc<ManualClock>, Span)>>,
+    /// This much time passes once, while a commit becomes durable.
+    stall_commit: Mutex<Option<(Arc<ManualClock>, Span)>>,
     /// Commits wait here while set.
     pub(crate) is_held: AtomicBool,
     pub(crate) released: Notify,
@@ -53,6 +55,11 @@ impl Faults {
     /// The next batch stands still for so long before it decides anything.
     pub(crate) fn stall_next_batch(&self, clock: Arc<ManualClock>, span: Span) {
         *self.stall.lock().expect("not poisoned") = Some((clock, span));
+    }
+
+    /// The next commit takes so long.
+    pub(crate) fn stall_next_commit(&self, clock: Arc<ManualClock>, span: Span) {
+        *self.stall_commit.lock().expect("not poisoned") = Some((clock, span));
     }
 
     pub(crate) fn heal(&self) {
@@ -243,6 +250,9 @@ impl Batch for FaultyBatch<'_> {
             return Err(CommitFailure::RolledBack(Failure::new(kind, "no write today")));
         }
         inner.commit().await?;
+        if let Some((clock, span)) = faults.stall_commit.lock().expect("not poisoned").take() {
+            clock.advance(span);
+        }
         if faults.commit_unknown.swap(false, Ordering::SeqCst) {
             let failure = Failure::new(FailureKind::Fatal, "the disk said nothing");
             return Err(CommitFailure::Unknown(failure));
