@@ -3,11 +3,11 @@
 use clap::Subcommand;
 use comfy_table::Cell;
 use tenure::Client;
-use wire::admin::AuditQuery;
+use wire::admin::{AuditQuery, AuditVerified};
 
-use crate::exit::{Ended, Exit};
+use crate::exit::{Complaint, Ended, Exit};
 use crate::output::{self, BAD, Format, GOOD};
-use crate::server;
+use crate::{opening, server, verify};
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -25,18 +25,39 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Check that no entry was changed, removed, added or reordered
-    Verify,
+    Verify {
+        /// Read the store itself instead of asking a server
+        #[arg(long, value_name = "sqlite:PATH|postgres://…")]
+        store: Option<String>,
+    },
 }
 
-pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
-    match arguments.verb {
-        Some(Verb::Verify) => verify(&client, format).await,
-        None => show(&client, format, &arguments).await,
+pub(crate) async fn run(
+    connect: impl FnOnce() -> Result<Client, Complaint>,
+    format: Format,
+    arguments: Arguments,
+) -> Ended {
+    match &arguments.verb {
+        Some(Verb::Verify { store: Some(store) }) => told(read(store).await?, format),
+        Some(Verb::Verify { store: None }) => {
+            told(connect()?.verify_audit().await.map_err(server::complaint)?, format)
+        }
+        None => show(&connect()?, format, &arguments).await,
     }
 }
 
-async fn verify(client: &Client, format: Format) -> Ended {
-    let found = client.verify_audit().await.map_err(server::complaint)?;
+/// The store's own log, checked with the key file of this machine.
+async fn read(store: &str) -> Result<AuditVerified, Complaint> {
+    let address = opening::store_address(Some(store))?;
+    let Some(found) = verify::audit_of(&address).await? else {
+        let sentence = "the key file that the audit is sealed with is not on this machine";
+        return Err(Complaint::new(Exit::NotFound, "keyring", sentence)
+            .hint("run this where a coordinator of the store runs"));
+    };
+    Ok(found)
+}
+
+fn told(found: AuditVerified, format: Format) -> Ended {
     let exit = if found.findings.is_empty() { Exit::Done } else { Exit::Failed };
     if format == Format::Json {
         output::json(&found)?;

@@ -1,14 +1,11 @@
 //! `tenure coordinators`: who works on a shared store, which version, and since when it was not heard of.
 
 use serde_json::json;
-use store::postgres::Fellow;
+use store::postgres::{Fellow, SILENCE_MAX};
 
 use crate::exit::{Complaint, Ended, Exit};
 use crate::opening::{self, StoreAddress};
 use crate::output::{self, BAD, FAINT, Format, GOOD};
-
-/// A coordinator says every five seconds that it is there; after three times that it is missed.
-const SILENCE_MAX_MS: u64 = 15_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -42,7 +39,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
 fn state(fellow: &Fellow) -> &'static str {
     match fellow.stopped_at {
         Some(_) => "stopped",
-        None if silence_ms(fellow) > SILENCE_MAX_MS => "missing",
+        None if silence_ms(fellow) > SILENCE_MAX.millis() => "missing",
         None => "alive",
     }
 }

@@ -113,7 +113,7 @@ async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended
         Command::Queues => queues::run(connect()?, format).await,
         Command::Keys(verb) => keys::run(connect()?, format, verb).await,
         Command::Limits(verb) => limits::run(connect()?, format, verb).await,
-        Command::Audit(arguments) => audit::run(connect()?, format, arguments).await,
+        Command::Audit(arguments) => audit::run(connect, format, arguments).await,
         Command::Work(arguments) => work::run(connect()?, format, arguments).await,
         Command::Bench(arguments) => bench::run(format, everywhere, arguments).await,
         Command::Verify(arguments) => verify::run(format, arguments).await,

@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use coordinator::admit::{NewKey, Role};
+use coordinator::admit::{KeyringError, NewKey, Role};
 use coordinator::server::Limits;
 use coordinator::{OsEntropy, Plaintext, Retention, ServeError, ServeOptions, TlsFiles};
 use serde::Serialize;
@@ -329,11 +329,26 @@ fn not_served(error: ServeError, port_flag: &str) -> Complaint {
         ServeError::Listen { address, source } => cannot_listen(address, &source, port_flag),
         ServeError::Tls(error) => Complaint::usage("certificate", error.to_string())
             .hint("--tls-cert names the chain and --tls-key its private key, both as PEM"),
-        ServeError::Keyring(error) => Complaint::new(Exit::Conflict, "keyring", error.to_string())
-            .hint(
-                "the file signs the tokens of tasks; a new one makes running attempts start again",
-            ),
+        ServeError::Keyring(error) => keyring_trouble(error),
         ServeError::Store(failure) => store_trouble(&failure),
+    }
+}
+
+/// Signing keys that cannot be used, with the remedy for each case.
+pub(crate) fn keyring_trouble(error: KeyringError) -> Complaint {
+    let complaint = |code, remedy: &str| {
+        Complaint::new(Exit::Conflict, code, error.to_string()).hint(remedy.to_owned())
+    };
+    match &error {
+        KeyringError::Store(failure) => opening::database_trouble(failure),
+        KeyringError::Differs { .. } | KeyringError::NotCopied { .. } => complaint(
+            "signing_key_differs",
+            "all coordinators of a database need the same file; docs/operate/postgres.md says how to copy it",
+        ),
+        _ => complaint(
+            "keyring",
+            "the file signs the tokens of tasks; a new one makes running attempts start again",
+        ),
     }
 }
 

@@ -9,7 +9,8 @@ use coordinator::admit::seal::{self, SealReport};
 use serde_json::json;
 use store::sqlite::{Options, SqliteStore};
 use store::verify::{Finding, Report};
-use store::{Ahead, Store, SystemClock};
+use store::{Ahead, Browse, Store, SystemClock};
+use wire::admin::{AuditFinding, AuditVerified};
 
 use crate::exit::{Complaint, Ended, Exit};
 use crate::opening::{self, StoreAddress};
@@ -27,13 +28,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
     let address = opening::store_address(arguments.store.as_deref())?;
     let ((report, seals), place) = match &address {
         StoreAddress::Sqlite(path) => (check_file(path).await?, path.display().to_string()),
-        StoreAddress::Postgres(url) => {
-            let store = opening::look_into(url).await?;
-            let checked = store::verify::verify(store.browse()).await;
-            let report = checked.map_err(|failure| opening::database_trouble(&failure))?;
-            output::note("the audit's seals are not checked on a database");
-            ((report, SealReport::default()), opening::without_password(url))
-        }
+        StoreAddress::Postgres(url) => (check_database(url).await?, opening::without_password(url)),
     };
     match format {
         Format::Json => output::json(&members(&report, &seals))?,
@@ -61,15 +56,70 @@ async fn check(path: &PathBuf) -> Result<(Report, SealReport), Complaint> {
     let mut report = store::verify::verify(store.browse()).await.map_err(trouble)?;
     let key_path = path.with_extension("key");
     let Some(keyring) = keyring(&key_path)? else { return Ok((report, SealReport::default())) };
-    let anchor = seal::read_anchor(&seal::anchor_path(&key_path)).unwrap_or_else(|error| {
+    let seals = check_seals(store.browse(), &keyring, &key_path, &mut report).await;
+    Ok((report, seals.map_err(trouble)?))
+}
+
+async fn check_database(url: &str) -> Result<(Report, SealReport), Complaint> {
+    let store = opening::look_into(url).await?;
+    let trouble = |failure: store::Failure| opening::database_trouble(&failure);
+    let mut report = store::verify::verify(store.browse()).await.map_err(trouble)?;
+    let key_path = opening::shared_signing_key()?;
+    let Some(keyring) = shared_keyring(&store, &key_path).await? else {
+        return Ok((report, SealReport::default()));
+    };
+    let seals = check_seals(store.browse(), &keyring, &key_path, &mut report).await;
+    Ok((report, seals.map_err(trouble)?))
+}
+
+/// What is wrong with the audit joins what is wrong with tasks.
+async fn check_seals<B: Browse>(
+    browse: &B,
+    keyring: &Keyring,
+    key_path: &Path,
+    report: &mut Report,
+) -> Result<SealReport, store::Failure> {
+    let anchor = seal::read_anchor(&seal::anchor_path(key_path)).unwrap_or_else(|error| {
         let what = format!("the anchor of the audit cannot be read: {error}");
         report.findings.push(Finding { task: None, what });
         None
     });
-    let seals = seal::verify(store.browse(), &keyring, anchor).await.map_err(trouble)?;
+    let seals = seal::verify(browse, keyring, anchor).await?;
     let wrong = seals.findings.iter().map(|finding| format!("the audit: {}", finding.what));
     report.findings.extend(wrong.map(|what| Finding { task: None, what }));
-    Ok((report, seals))
+    Ok(seals)
+}
+
+/// The keys that coordinators share, if this machine has the file that opens them.
+async fn shared_keyring(
+    store: &store::PostgresStore,
+    path: &Path,
+) -> Result<Option<Keyring>, Complaint> {
+    let opened = Keyring::look(store.browse(), path).await;
+    let keyring = opened.map_err(serve::keyring_trouble)?;
+    if keyring.is_none() {
+        output::note(format_args!("without {} the audit's seals are not checked", path.display()));
+    }
+    Ok(keyring)
+}
+
+/// Only the audit of a store, wherever it lies. `None` without the key file.
+pub(crate) async fn audit_of(address: &StoreAddress) -> Result<Option<AuditVerified>, Complaint> {
+    let key_path = match address {
+        StoreAddress::Sqlite(path) => path.with_extension("key"),
+        StoreAddress::Postgres(_) => opening::shared_signing_key()?,
+    };
+    if !key_path.exists() {
+        return Ok(None);
+    }
+    let (_, seals) = match address {
+        StoreAddress::Sqlite(path) => check_file(path).await?,
+        StoreAddress::Postgres(url) => check_database(url).await?,
+    };
+    let anchored = seal::anchor_path(&key_path).exists();
+    let SealReport { entries, sealed, findings } = seals;
+    let findings = findings.into_iter().map(|it| AuditFinding { n: it.n, message: it.what });
+    Ok(Some(AuditVerified { entries, sealed, anchored, findings: findings.collect() }))
 }
 
 /// The key file beside the store. A copy of a store that came without it is checked as far as it goes.
@@ -79,7 +129,7 @@ fn keyring(path: &Path) -> Result<Option<Keyring>, Complaint> {
         return Ok(None);
     }
     let opened = Keyring::open(path);
-    opened.map(Some).map_err(|e| Complaint::new(Exit::Conflict, "keyring", e.to_string()))
+    opened.map(Some).map_err(serve::keyring_trouble)
 }
 
 fn members(report: &Report, seals: &SealReport) -> serde_json::Value {

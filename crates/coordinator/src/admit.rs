@@ -12,6 +12,7 @@ pub mod keyring;
 mod known;
 pub(crate) mod refusals;
 pub mod seal;
+mod shared_ring;
 pub mod token;
 mod token_keys;
 

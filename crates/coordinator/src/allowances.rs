@@ -1,12 +1,12 @@
 //! What each tenant may use and has used: limits from the store, and what is counted beside it.
 //!
 //! The limits are the store's; this follows them, and a change counts before who made it is answered. How
-//! many runs a tenant has unfinished is counted once at the start and moved by every commit after that, so
-//! that it is exact as long as one coordinator writes. What is spent of a rate may be lost: it is forgotten
-//! within seconds anyway. The rules themselves are in [`verdict::allowance`].
+//! many runs a tenant has unfinished is counted once at the start and moved by every commit after that, which
+//! is exact while one coordinator writes; where several do, the store counts inside the batch instead. What is
+//! spent of a rate may be lost: it is forgotten within seconds anyway. Several coordinators share each rate. The rules themselves are in [`verdict::allowance`].
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use store::{Browse, Change, Failure, Store, TenantLimits};
@@ -23,6 +23,8 @@ struct Inner {
     /// Whether any tenant has limits, so that nobody pays for what is not used.
     any: AtomicBool,
     limits: RwLock<HashMap<Name, Arc<TenantLimits>>>,
+    /// How many coordinators share each rate; 0 counts as one.
+    sharers: AtomicU32,
     /// No more entries than tenants with a rate.
     spent: Mutex<HashMap<Name, Spent>>,
     /// When a tenant was last refused because of its rate. No more entries than tenants with a rate.
@@ -100,7 +102,7 @@ impl Allowances {
         let Some(per_second) = limits.requests_per_second else { return Ok(()) };
         let mut spent = self.spent();
         let spent = spent.entry(tenant.clone()).or_default();
-        match Rate::new(per_second, limits.burst).ask(*spent, now) {
+        match self.share_of(per_second, limits.burst).ask(*spent, now) {
             Ok(more) => {
                 *spent = more;
                 Ok(())
@@ -116,7 +118,7 @@ impl Allowances {
     pub(crate) fn rate(&self, tenant: &Name, now: Time) -> Option<RateStanding> {
         let limits = self.get(tenant)?;
         let per_second = limits.requests_per_second?;
-        let rate = Rate::new(per_second, limits.burst);
+        let rate = self.share_of(per_second, limits.burst);
         let spent = self.spent().get(tenant).copied().unwrap_or_default();
         Some(RateStanding {
             per_second,
@@ -125,6 +127,17 @@ impl Allowances {
             wait: rate.ask(spent, now).err(),
             refused_at: self.refused().get(tenant).copied(),
         })
+    }
+
+    /// What this coordinator may let pass of a rate. Rounded up, so that nobody is shut out.
+    fn share_of(&self, per_second: u32, burst: Option<u32>) -> Rate {
+        let sharers = self.inner.sharers.load(Ordering::Relaxed).max(1);
+        Rate::new(per_second.div_ceil(sharers), burst.map(|burst| burst.div_ceil(sharers)))
+    }
+
+    /// So many coordinators take requests: each lets its share of every rate pass.
+    pub(crate) fn share_among(&self, coordinators: u32) {
+        self.inner.sharers.store(coordinators, Ordering::Relaxed);
     }
 
     /// How many unfinished runs the tenant may have.
@@ -205,6 +218,16 @@ mod tests {
         assert_eq!((passed, allowances.quota(&acme), allowances.quota(&other)), (3, Some(7), None));
         allowances.put(limits(None, None));
         assert!((0..100).all(|_| allowances.ask(&acme, now).is_ok()));
+    }
+
+    #[test]
+    fn coordinators_share_a_rate() {
+        let (allowances, acme) = (Allowances::default(), Name::from("acme"));
+        allowances.put(limits(Some(10), None));
+        allowances.share_among(3);
+        let now = Time::from_millis(5_000);
+        // Rounded up, so that nobody is shut out: at most one request a second too many for each.
+        assert_eq!((0..99).filter(|_| allowances.ask(&acme, now).is_ok()).count(), 4);
     }
 
     #[test]

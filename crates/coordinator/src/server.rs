@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use store::{CommitFailure, Failure, Store, Writer};
+use store::{CommitFailure, Failure, Store};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -161,7 +161,10 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     let cannot_listen = |source| ServeError::Listen { address: listen, source };
     let listener = TcpListener::bind(listen).await.map_err(cannot_listen)?;
     let local_addr = listener.local_addr().map_err(cannot_listen)?;
-    let keyring = Keyring::open(&keyring_path)?;
+    let keyring = match store.opened().writers {
+        1 => Keyring::open(&keyring_path)?,
+        _ => Keyring::share(&store, &keyring_path).await?,
+    };
     let sealer = Sealer::open(store.browse(), keyring.clone(), &keyring_path).await?;
     remember(&store, &new_keys, &sealer).await?;
     faultpoint::point!("keys.founded");
@@ -186,7 +189,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     let beside = door.inner.beside.clone();
     let (closing, cutting) = (CancellationToken::new(), CancellationToken::new());
     if coordinator.store().opened().writers > 1 {
-        let following = follow_others(coordinator.clone(), keys.clone());
+        let following = follow_others(coordinator.clone(), keys.clone(), keyring.clone());
         let closing = closing.clone();
         // Dropped wherever it waits: it only reads.
         beside.spawn(async move { closing.run_until_cancelled(following).await });
@@ -219,10 +222,20 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 
 /// Keys and limits may be changed through any coordinator of a store: each reads them again and again.
-async fn follow_others<S: Store>(coordinator: Coordinator<S>, keys: ApiKeys) {
+async fn follow_others<S: Store>(coordinator: Coordinator<S>, keys: ApiKeys, keyring: Keyring) {
     loop {
         tokio::time::sleep(FOLLOW_EVERY).await;
         let store = coordinator.store();
+        if let Err(error) = keyring.follow(store.browse()).await {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the signing keys are as before"
+            );
+        }
+        match store.coordinators().await {
+            Ok(there) => coordinator.allowances().share_among(there),
+            Err(failure) => tracing::warn!(error = %failure, "coordinators could not be counted"),
+        }
         let read = match keys.reload(store).await {
             Ok(()) => coordinator.allowances().reload(store).await,
             Err(failure) => Err(failure),
@@ -246,16 +259,9 @@ async fn remember<S: Store>(
     let keys = new_keys.iter().map(|key| key.row(now)).collect();
     let mut writer = store.writer().await?;
     let mut act = administer::founding(keys, now);
-    let head = sealer.seal(&mut act.audit);
-    let (CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure)) =
-        match writer.administer(&act).await {
-            Ok(()) => {
-                sealer.written(head);
-                return Ok(());
-            }
-            Err(failed) => failed,
-        };
-    Err(failure)
+    let written = sealer.write(store, &mut writer, &mut act).await;
+    written
+        .map_err(|(CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure))| failure)
 }
 
 impl<S: Store> Server<S> {

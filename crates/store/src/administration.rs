@@ -3,7 +3,9 @@
 //! Both stand outside the state machine of tasks. A change of a key and the record of it are written
 //! in one transaction ([`crate::seam::Writer::administer`]); records are only ever added.
 
-use verdict::{Digest, Name, Scope, Text, Time};
+use verdict::{Digest, Name, Scope, TaskId, Text, Time};
+
+use crate::failure::{Failure, FailureKind};
 
 /// A key that opens the HTTP interface. Only digests of its secrets are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +144,27 @@ pub struct Administration {
     /// Keys that were used, and about when. No change of a key, so that it needs no record.
     pub uses: Vec<(Name, Time)>,
     pub audit: Vec<Audit>,
+    /// The last record of the log that these were sealed behind. If another one stands there by now, somebody
+    /// else was first: a conflict, and nothing is written.
+    pub follows: Option<u64>,
+    /// The signing keys as they are from now on, where coordinators share them through the store.
+    pub ring: Option<RingChange>,
+}
+
+/// Signing keys, sealed with a key that the store does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedRing {
+    /// Grows with every change.
+    pub version: u64,
+    pub sealed: Vec<u8>,
+}
+
+/// A change of the signing keys; a conflict if they are not the ones it was made from any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingChange {
+    /// The version it was made from; `None` for the first.
+    pub before: Option<u64>,
+    pub sealed: Vec<u8>,
 }
 
 /// Which records to show, newest first.
@@ -154,4 +177,15 @@ pub struct AuditFilter {
     /// Only records before this one.
     pub before: Option<u64>,
     pub limit: usize,
+}
+
+/// Somebody else has written to the log since the last look at its end.
+pub(crate) fn behind_another() -> Failure {
+    let kind = FailureKind::Conflict(TaskId::from_u128(0));
+    Failure::new(kind, "another coordinator wrote to the audit first")
+}
+
+/// One coordinator has such a store alone.
+pub(crate) fn no_shared_ring() -> Failure {
+    Failure::new(FailureKind::Invalid, "the signing keys of this store lie in a file")
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use verdict::{Closed, Scope, TaskId};
 
-use crate::administration::{ApiKey, AuditFilter, Audited, TenantLimits};
+use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
 use crate::failure::Failure;
 use crate::row::{Dossier, Entry, Filter, Found, QueueDepth, Refused, TaskKey};
 
@@ -55,6 +55,12 @@ pub trait Browse: Clone + Send + Sync + 'static {
         &self,
         filter: &AuditFilter,
     ) -> impl Future<Output = Result<Vec<Audited>, Failure>> + Send;
+
+    /// The signing keys that coordinators share through the store. None where one coordinator has it alone:
+    /// then they lie in a file.
+    fn ring(&self) -> impl Future<Output = Result<Option<SealedRing>, Failure>> + Send {
+        std::future::ready(Ok(None))
+    }
 
     /// All tasks of all scopes in order of id, for `verify`.
     fn everything(

@@ -23,7 +23,8 @@ pub mod sqlite;
 pub mod verify;
 
 pub use administration::{
-    Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, Seal, TenantLimits,
+    Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, RingChange, Seal,
+    SealedRing, TenantLimits,
 };
 pub use browse::Browse;
 pub use clock::{Ahead, Clock, Reading, SystemClock};

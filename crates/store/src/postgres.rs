@@ -17,6 +17,7 @@ mod commit;
 pub mod departure;
 mod dossiers;
 mod durability;
+mod expiring;
 mod fellows;
 mod forgetting;
 mod hints;
@@ -25,6 +26,7 @@ mod own;
 mod pace;
 mod place;
 mod primary;
+mod quota;
 mod reads;
 mod ready;
 mod rows;
@@ -48,7 +50,7 @@ pub use self::browse::PostgresBrowse;
 use self::candidates::Candidates;
 use self::clock::StoreClock;
 pub use self::durability::Durability;
-pub use self::fellows::Fellow;
+pub use self::fellows::{Fellow, SILENCE_MAX};
 use self::hints::Hints;
 pub use self::opening::Link;
 use self::pace::Pace;
@@ -302,6 +304,13 @@ impl PostgresStore {
         &self.link
     }
 
+    /// Lets idempotency keys go that count no more. Coordinators do it by themselves, a page at a time.
+    pub async fn forget_old_keys(&self) -> Result<(), Failure> {
+        let client = self.shared.pool.get().await.map_err(trouble::no_connection)?;
+        let walked = expiring::Walk::default().go_on(&client, self.now()).await;
+        walked.map_err(|error| Trouble::from(error).while_doing("forgetting old keys"))
+    }
+
     /// Who works on this store, and who did lately.
     pub async fn fellows(&self) -> Result<Vec<Fellow>, Failure> {
         fellows::list(&self.shared).await
@@ -342,6 +351,10 @@ impl Store for PostgresStore {
 
     fn promises(&self) -> Vec<(&'static str, bool)> {
         self.durability.promises()
+    }
+
+    async fn coordinators(&self) -> Result<u32, Failure> {
+        fellows::count(&self.shared).await
     }
 
     async fn stirred(&self) {

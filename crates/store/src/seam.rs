@@ -14,7 +14,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use verdict::{Closed, LeaseId, Subject, Task, TaskId, Time};
+use verdict::{Closed, LeaseId, Name, Subject, Task, TaskId, Time};
 
 use crate::administration::Administration;
 use crate::browse::Browse;
@@ -51,6 +51,11 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// operators.
     fn promises(&self) -> Vec<(&'static str, bool)> {
         Vec::new()
+    }
+
+    /// How many coordinators work on the store, as far as is known: a hint by which they share what is limited.
+    fn coordinators(&self) -> impl Future<Output = Result<u32, Failure>> + Send {
+        std::future::ready(Ok(1))
     }
 
     /// Resolves when somebody else may have changed something, or when it is time to look whether
@@ -94,6 +99,17 @@ pub trait Writer: Send + 'static {
 
 /// One transaction. Dropping it without [`Batch::commit`] rolls it back.
 pub trait Batch: Send {
+    /// How many runs of each tenant wait or run, for decisions about more of them: until this batch ends no other
+    /// batch counts the same tenants. Called before anything is loaded. `None` where one writer has the store
+    /// alone and may count for itself.
+    fn unfinished(
+        &mut self,
+        tenants: &[Name],
+    ) -> impl Future<Output = Result<Option<Vec<u64>>, Failure>> + Send {
+        let _ = tenants;
+        std::future::ready(Ok(None))
+    }
+
     /// Loads and locks tasks. The answers are in the order of the keys.
     fn load(
         &mut self,

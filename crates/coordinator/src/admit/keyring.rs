@@ -18,8 +18,10 @@ use std::sync::{Arc, RwLock};
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use store::{Failure, RingChange};
 use verdict::{Scope, Span, Time};
 
+use super::shared_ring::RingSeal;
 use super::token_keys::TokenKeys;
 use super::{hex, token};
 use crate::ids::{Entropy, OsEntropy};
@@ -70,8 +72,27 @@ const SEALING: &str = "audit-seal";
 /// The keys there are, as everybody in this process sees them. Cheap to clone.
 #[derive(Clone)]
 pub struct Keyring {
-    path: Option<PathBuf>,
+    home: Home,
     ring: Arc<RwLock<Ring>>,
+}
+
+/// Where keys are kept.
+#[derive(Clone)]
+enum Home {
+    Nowhere,
+    File(PathBuf),
+    /// In the store, sealed with what lies in the file.
+    Store {
+        path: PathBuf,
+        seal: Arc<RingSeal>,
+    },
+}
+
+/// New keys that are not in force yet.
+pub(crate) struct Rotated {
+    contents: Contents,
+    /// What the store must remember for that, if it keeps them.
+    pub(crate) change: Option<RingChange>,
 }
 
 struct Ring {
@@ -82,6 +103,8 @@ struct Ring {
     /// Of keys that are gone, oldest first.
     sealing: Vec<SealingKey>,
     read_at: Option<Time>,
+    /// Of the keys in the store.
+    version: u64,
 }
 
 /// What becomes of the keys before.
@@ -109,8 +132,8 @@ struct Line {
 }
 
 /// What a file holds.
-struct Contents {
-    keys: Vec<Arc<SigningKey>>,
+pub(super) struct Contents {
+    pub(super) keys: Vec<Arc<SigningKey>>,
     next: Option<Arc<SigningKey>>,
     sealing: Vec<SealingKey>,
 }
@@ -130,6 +153,18 @@ pub enum KeyringError {
     Length { path: PathBuf, found: usize },
     #[error("the key file {path} is neither one key nor a list of keys; restore it from a backup")]
     Format { path: PathBuf },
+    #[error(
+        "the signing keys in the database cannot be opened with the key file {path}: it is another \
+         installation's, or was made anew; copy the file of a coordinator that runs"
+    )]
+    Differs { path: PathBuf },
+    #[error(
+        "other coordinators have put their signing keys into the database, and the key file that opens \
+         them is not here; copy theirs to {path}"
+    )]
+    NotCopied { path: PathBuf },
+    #[error("the signing keys in the store cannot be read or written")]
+    Store(#[from] Failure),
     #[error("the keys are not in a file, so they cannot be rotated")]
     NoFile,
     #[error("the key file {path} may be read by others (mode {mode:o}); run `chmod 600 {path}`")]
@@ -143,27 +178,39 @@ pub enum KeyringError {
 impl Keyring {
     /// Reads the keys of `path`, or makes one there.
     pub fn open(path: &Path) -> Result<Self, KeyringError> {
-        let failed = |source| KeyringError::Io { path: path.to_owned(), source };
-        if !path.try_exists().map_err(failed)? {
-            create(path).map_err(failed)?;
+        Ok(Self::at(Home::File(path.to_owned()), read_or_create(path)?, 0))
+    }
+
+    /// What was found in a store that several coordinators share.
+    pub(super) fn shared(path: &Path, seal: RingSeal, version: u64, contents: Contents) -> Self {
+        Self::at(Home::Store { path: path.to_owned(), seal: Arc::new(seal) }, contents, version)
+    }
+
+    fn at(home: Home, contents: Contents, version: u64) -> Self {
+        let Contents { keys, next, sealing } = contents;
+        let ring = Ring { keys, next, sealing, read_at: None, version };
+        Self { home, ring: Arc::new(RwLock::new(ring)) }
+    }
+
+    /// What opens the keys of the store, and which of them are known, where they are kept there.
+    pub(super) fn in_store(&self) -> Option<(&RingSeal, u64, &Path)> {
+        let Home::Store { path, seal } = &self.home else { return None };
+        let ring = self.ring.read().expect("no code panics while it holds the keys");
+        Some((seal, ring.version, path))
+    }
+
+    /// From now on these count.
+    pub(super) fn take_in(&self, contents: Contents, version: u64) {
+        let mut ring = self.ring.write().expect("no code panics while it holds the keys");
+        if version >= ring.version {
+            ring.version = version;
+            ring.follow(contents);
         }
-        let Contents { keys, next, sealing } = read(path)?;
-        let ring = Ring { keys, next, sealing, read_at: None };
-        Ok(Self { path: Some(path.to_owned()), ring: Arc::new(RwLock::new(ring)) })
     }
 
     /// One key that is in no file.
     pub fn from_bytes(master: [u8; KEY_BYTES]) -> Self {
-        let keys = vec![Arc::new(SigningKey::new(master, None))];
-        Self {
-            path: None,
-            ring: Arc::new(RwLock::new(Ring {
-                keys,
-                next: None,
-                sealing: Vec::new(),
-                read_at: None,
-            })),
-        }
+        Self::at(Home::Nowhere, of_one_key(master), 0)
     }
 
     /// The public name of the key in use.
@@ -214,7 +261,10 @@ impl Keyring {
     fn reload_if_due(&self, now: Time) {
         let mut ring = self.ring.write().expect("no code panics while it holds the keys");
         let is_due = ring.read_at.is_none_or(|at| now.since(at) >= RELOAD_EVERY);
-        let Some(path) = self.path.as_ref().filter(|_| is_due) else { return };
+        let Home::File(path) = &self.home else { return };
+        if !is_due {
+            return;
+        }
         ring.read_at = Some(now);
         match read(path) {
             Ok(contents) => ring.follow(contents),
@@ -222,32 +272,72 @@ impl Keyring {
         }
     }
 
-    /// Reads the file again: what it says counts from now on.
+    /// Reads the file again: what it says counts from now on. Keys in the store are followed anyway.
     pub fn reload(&self) -> Result<(), KeyringError> {
-        let path = self.path.as_ref().ok_or(KeyringError::NoFile)?;
+        let path = match &self.home {
+            Home::Nowhere => return Err(KeyringError::NoFile),
+            Home::Store { .. } => return Ok(()),
+            Home::File(path) => path,
+        };
         let contents = read(path)?;
         self.ring.write().expect("no code panics while it holds the keys").follow(contents);
         Ok(())
     }
 
     /// Makes a new key, writes the file, and signs with the new key from then on.
-    pub fn rotate(
+    #[cfg(test)]
+    pub(crate) fn rotate(
         &self,
         entropy: &mut dyn Entropy,
         rotation: Rotation,
         now: Time,
     ) -> Result<(), KeyringError> {
-        let path = self.path.as_ref().ok_or(KeyringError::NoFile)?;
-        let mut fresh = || {
-            let mut master = [0; KEY_BYTES];
-            entropy.fill(&mut master);
-            Arc::new(SigningKey::new(master, None))
+        self.turn(self.rotated(entropy, rotation, now)?)
+    }
+
+    /// The keys after a rotation, with what the store must remember before they count.
+    pub(crate) fn rotated(
+        &self,
+        entropy: &mut dyn Entropy,
+        rotation: Rotation,
+        now: Time,
+    ) -> Result<Rotated, KeyringError> {
+        if matches!(self.home, Home::Nowhere) {
+            return Err(KeyringError::NoFile);
+        }
+        let ring = self.ring.read().expect("no code panics while it holds the keys");
+        let contents = ring.after(entropy, rotation, now);
+        let change = match &self.home {
+            Home::Store { seal, .. } => {
+                let sealed = seal.seal(&contents, entropy);
+                Some(RingChange { before: Some(ring.version), sealed })
+            }
+            Home::Nowhere | Home::File(_) => None,
         };
-        let mut ring = self.ring.write().expect("no code panics while it holds the keys");
+        Ok(Rotated { contents, change })
+    }
+
+    /// Signs with the new keys from now on; what lies in a file is written first.
+    pub(crate) fn turn(&self, rotated: Rotated) -> Result<(), KeyringError> {
+        let Rotated { contents, change } = rotated;
+        if let Home::File(path) = &self.home {
+            let failed = |source| KeyringError::Io { path: path.clone(), source };
+            write(path, &contents).map_err(failed)?;
+        }
+        let before = change.and_then(|change| change.before);
+        self.take_in(contents, before.map_or(0, |before| before + 1));
+        Ok(())
+    }
+}
+
+impl Ring {
+    /// The keys after a rotation.
+    fn after(&self, entropy: &mut dyn Entropy, rotation: Rotation, now: Time) -> Contents {
+        let ring = self;
         // Whoever read the leaked file has the next key as well.
         let published = ring.next.clone().filter(|_| rotation != Rotation::Emergency);
-        let mut keys = vec![published.unwrap_or_else(&mut fresh)];
-        let next = fresh();
+        let mut keys = vec![published.unwrap_or_else(|| fresh(entropy))];
+        let next = fresh(entropy);
         if let Rotation::Overlap(overlap) = rotation {
             let end = now.plus(overlap);
             let older = ring.keys.iter().filter(|key| key.counts(now));
@@ -258,14 +348,9 @@ impl Keyring {
         }
         keys.truncate(KEYS_MAX);
         let sealing = ring.sealing_after(&keys);
-        let contents = Contents { keys, next: Some(next), sealing };
-        write(path, &contents).map_err(|source| KeyringError::Io { path: path.clone(), source })?;
-        ring.follow(contents);
-        Ok(())
+        Contents { keys, next: Some(next), sealing }
     }
-}
 
-impl Ring {
     fn follow(&mut self, contents: Contents) {
         let Contents { keys, next, sealing } = contents;
         (self.keys, self.next, self.sealing) = (keys, next, sealing);
@@ -343,6 +428,36 @@ impl std::fmt::Debug for Keyring {
     }
 }
 
+fn fresh(entropy: &mut dyn Entropy) -> Arc<SigningKey> {
+    let mut master = [0; KEY_BYTES];
+    entropy.fill(&mut master);
+    Arc::new(SigningKey::new(master, None))
+}
+
+pub(super) fn of_one_key(master: [u8; KEY_BYTES]) -> Contents {
+    let keys = vec![Arc::new(SigningKey::new(master, None))];
+    Contents { keys, next: None, sealing: Vec::new() }
+}
+
+/// The same with a key that the next rotation will sign with.
+pub(super) fn with_next(contents: Contents, entropy: &mut dyn Entropy) -> Contents {
+    let next = contents.next.unwrap_or_else(|| fresh(entropy));
+    Contents { next: Some(next), ..contents }
+}
+
+pub(super) fn read_or_create(path: &Path) -> Result<Contents, KeyringError> {
+    let failed = |source| KeyringError::Io { path: path.to_owned(), source };
+    if !path.try_exists().map_err(failed)? {
+        create(path).map_err(failed)?;
+    }
+    read(path)
+}
+
+/// A list as [`text`] writes it.
+pub(super) fn contents(text: &[u8]) -> Option<Contents> {
+    listed(Path::new(""), text).ok().map(Contents::from)
+}
+
 /// The keys of a file: 32 bytes as they are, or a list with the ends of the older ones.
 fn read(path: &Path) -> Result<Contents, KeyringError> {
     let failed = |source| KeyringError::Io { path: path.to_owned(), source };
@@ -353,16 +468,23 @@ fn read(path: &Path) -> Result<Contents, KeyringError> {
     }
     let mut bytes = Vec::new();
     (&mut file).take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
-    let Listed { keys, next, sealing } = match bytes.strip_prefix(b"[") {
+    let listed = match bytes.strip_prefix(b"[") {
         None => Listed { keys: vec![(one_key(path, &bytes)?, None)], ..Listed::default() },
         Some(_) => listed(path, &bytes)?,
     };
-    if keys.iter().any(|(master, _)| is_guessable(master)) {
+    if listed.keys.iter().any(|(master, _)| is_guessable(master)) {
         return Err(KeyringError::Guessable { path: path.to_owned() });
     }
-    let keys = keys.into_iter().map(|(master, end)| Arc::new(SigningKey::new(master, end)));
-    let next = next.map(|master| Arc::new(SigningKey::new(master, None)));
-    Ok(Contents { keys: keys.collect(), next, sealing })
+    Ok(Contents::from(listed))
+}
+
+impl From<Listed> for Contents {
+    fn from(listed: Listed) -> Self {
+        let Listed { keys, next, sealing } = listed;
+        let keys = keys.into_iter().map(|(master, end)| Arc::new(SigningKey::new(master, end)));
+        let next = next.map(|master| Arc::new(SigningKey::new(master, None)));
+        Contents { keys: keys.collect(), next, sealing }
+    }
 }
 
 type Found = ([u8; KEY_BYTES], Option<Time>);
@@ -401,8 +523,8 @@ fn listed(path: &Path, bytes: &[u8]) -> Result<Listed, KeyringError> {
     Ok(listed)
 }
 
-/// Beside its place first, so that a reader finds the old file or the new one and never half of one.
-fn write(path: &Path, contents: &Contents) -> io::Result<()> {
+/// The keys as they stand in a file or, sealed, in a store.
+pub(super) fn text(contents: &Contents) -> Vec<u8> {
     let Contents { keys, next, sealing } = contents;
     let line = |key: &[u8; KEY_BYTES]| Line {
         key: hex(key),
@@ -417,8 +539,13 @@ fn write(path: &Path, contents: &Contents) -> io::Result<()> {
     let sealing =
         sealing.iter().map(|key| Line { seals_of: Some(key.kid.clone()), ..line(&key.key) });
     let lines: Vec<Line> = signing.chain(next).chain(sealing).collect();
-    let text = serde_json::to_vec_pretty(&lines).expect("keys are text and numbers");
-    let draft = path.with_extension(format!("{}.new", keys[0].kid));
+    serde_json::to_vec_pretty(&lines).expect("keys are text and numbers")
+}
+
+/// Beside its place first, so that a reader finds the old file or the new one and never half of one.
+fn write(path: &Path, contents: &Contents) -> io::Result<()> {
+    let text = text(contents);
+    let draft = path.with_extension(format!("{}.new", contents.keys[0].kid));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     let written = file.write_all(&text).and_then(|()| file.sync_all());
     if let Err(error) = written.and_then(|()| fs::rename(&draft, path)) {

@@ -14,10 +14,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
 use hmac::Mac;
-use store::{Audit, AuditFilter, Audited, Browse, Failure, Seal};
+use store::{
+    Administration, Audit, AuditFilter, Audited, Browse, CommitFailure, Failure, FailureKind, Seal,
+    Store, Writer,
+};
 
 use super::hex;
 use super::keyring::{KID_BYTES, Keyring, mac};
+
+/// How often an act is sealed again because others wrote in between: many coordinators, each busy.
+const TRIES_MAX: usize = 64;
 
 /// Entries read at once.
 const PAGE: usize = 1_000;
@@ -35,7 +41,7 @@ pub struct Head {
     seal: Option<Seal>,
 }
 
-/// Seals what is written, one after the other. Only the store's writer may use it.
+/// Seals what is written, one after the other, behind what others wrote. Only the store's writer may use it.
 pub(crate) struct Sealer {
     keyring: Keyring,
     anchor: PathBuf,
@@ -49,13 +55,52 @@ impl Sealer {
         keyring: Keyring,
         keyring_path: &Path,
     ) -> Result<Self, Failure> {
-        let last = browse.audit(&AuditFilter { limit: 1, ..AuditFilter::default() }).await?;
-        let head = last.first().map_or(Head::default(), |it| Head { n: it.n, seal: it.audit.seal });
-        Ok(Self { keyring, anchor: anchor_path(keyring_path), head: Mutex::new(head) })
+        let head = Mutex::new(end_of(browse).await?);
+        Ok(Self { keyring, anchor: anchor_path(keyring_path), head })
+    }
+
+    /// Seals an act behind the end of the log and writes it; again, if another coordinator was first.
+    pub(crate) async fn write<S: Store>(
+        &self,
+        store: &S,
+        writer: &mut S::Writer,
+        act: &mut Administration,
+    ) -> Result<(), CommitFailure> {
+        for _ in 1..TRIES_MAX {
+            match self.try_to_write(writer, act).await {
+                Err(CommitFailure::RolledBack(failure)) if is_conflict(&failure) => {
+                    let caught_up = self.catch_up(store.browse()).await;
+                    caught_up.map_err(CommitFailure::RolledBack)?;
+                }
+                decided => return decided,
+            }
+        }
+        self.try_to_write(writer, act).await
+    }
+
+    async fn try_to_write<W: Writer>(
+        &self,
+        writer: &mut W,
+        act: &mut Administration,
+    ) -> Result<(), CommitFailure> {
+        act.follows = (!act.audit.is_empty()).then_some(self.head().n);
+        let head = self.seal(&mut act.audit);
+        writer.administer(act).await?;
+        if act.follows.is_some() {
+            self.written(head);
+        }
+        Ok(())
+    }
+
+    /// Others write to the same log: its end is where they left it.
+    async fn catch_up<B: Browse>(&self, browse: &B) -> Result<(), Failure> {
+        let head = end_of(browse).await?;
+        *self.head() = head;
+        Ok(())
     }
 
     /// Gives the entries their seals, in the order in which they will be written.
-    pub(crate) fn seal(&self, entries: &mut [Audit]) -> Head {
+    fn seal(&self, entries: &mut [Audit]) -> Head {
         let mut head = *self.head();
         for entry in entries {
             let n = head.n + 1;
@@ -68,7 +113,7 @@ impl Sealer {
     }
 
     /// The sealed entries are durable: the next ones follow them.
-    pub(crate) fn written(&self, head: Head) {
+    fn written(&self, head: Head) {
         *self.head() = head;
         if let Err(error) = write_anchor(&self.anchor, head) {
             tracing::warn!(%error, "the end of the audit is not noted beside the key file");
@@ -80,6 +125,15 @@ impl Sealer {
     }
 }
 
+async fn end_of<B: Browse>(browse: &B) -> Result<Head, Failure> {
+    let last = browse.audit(&AuditFilter { limit: 1, ..AuditFilter::default() }).await?;
+    Ok(last.first().map_or(Head::default(), |it| Head { n: it.n, seal: it.audit.seal }))
+}
+
+fn is_conflict(failure: &Failure) -> bool {
+    matches!(failure.kind, FailureKind::Conflict(_))
+}
+
 /// Beside the key file.
 pub fn anchor_path(keyring_path: &Path) -> PathBuf {
     keyring_path.with_extension("anchor")
@@ -87,7 +141,8 @@ pub fn anchor_path(keyring_path: &Path) -> PathBuf {
 
 fn write_anchor(path: &Path, head: Head) -> io::Result<()> {
     let Head { n, seal: Some(seal) } = head else { return Ok(()) };
-    let draft = path.with_extension("anchor.new");
+    // Coordinators of one machine share the file, and each renames only what it wrote itself.
+    let draft = path.with_extension(format!("anchor.{}.new", std::process::id()));
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     writeln!(file, "{n} {}", hex(&seal.0))?;
@@ -421,6 +476,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn two_sealers_make_one_chain() {
+        // X45: each believes that it knows the end, and whoever is wrong looks again.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tenure.key");
+        let keyring = Keyring::open(&path).unwrap();
+        let store = MemoryStore::new(std::sync::Arc::new(ManualClock::default()));
+        let mut writer = store.writer().await.unwrap();
+        let open = || Sealer::open(store.browse(), keyring.clone(), &path);
+        let both = [open().await.unwrap(), open().await.unwrap()];
+        for n in 0..9 {
+            let act =
+                Administration { audit: vec![entry(n), entry(n)], ..Administration::default() };
+            let sealer = &both[usize::from(n % 3 == 1)];
+            sealer.write(&store, &mut writer, &mut act.clone()).await.unwrap();
+        }
+        let anchor = read_anchor(&anchor_path(&path)).unwrap();
+        let report = verify(store.browse(), &keyring, anchor).await.unwrap();
+        assert_eq!(report, SealReport { entries: 18, sealed: 18, findings: Vec::new() });
+    }
+
+    #[tokio::test]
     async fn a_sealer_goes_on_where_the_log_ends() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tenure.key");
@@ -434,9 +510,7 @@ mod tests {
             let mut act = Administration { audit: vec![entry(n)], ..Administration::default() };
             // What was not written leaves no trace.
             sealer.seal(&mut act.audit);
-            let head = sealer.seal(&mut act.audit);
-            writer.administer(&act).await.unwrap();
-            sealer.written(head);
+            sealer.write(&store, &mut writer, &mut act).await.unwrap();
         }
         let anchor = read_anchor(&anchor_path(&path)).unwrap();
         assert_eq!(anchor.map(|anchor| anchor.n), Some(4));

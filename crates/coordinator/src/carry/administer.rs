@@ -16,14 +16,12 @@ impl<S: Store> Carrier<S> {
     /// One transaction each: acts are rare, and none may fail because of another.
     pub(super) async fn administer(&mut self, acts: Vec<Act>) -> Result<(), Fatal> {
         for Act { mut act, reply } in acts {
-            let sealed = self.sealer.get().map(|sealer| (sealer, sealer.seal(&mut act.audit)));
-            let (answer, end) = match self.writer.administer(&act).await {
-                Ok(()) => {
-                    if let Some((sealer, head)) = sealed {
-                        sealer.written(head);
-                    }
-                    (Ok(()), Ok(()))
-                }
+            let written = match self.sealer.get() {
+                Some(sealer) => sealer.write(&self.store, &mut self.writer, &mut act).await,
+                None => self.writer.administer(&act).await,
+            };
+            let (answer, end) = match written {
+                Ok(()) => (Ok(()), Ok(())),
                 Err(CommitFailure::RolledBack(failure)) => {
                     tracing::error!(error = &failure as &dyn std::error::Error, "not written");
                     let trouble = match failure.kind {

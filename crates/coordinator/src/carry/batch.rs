@@ -1,11 +1,12 @@
 //! One batch: load, decide, sweep, grant, commit.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use store::{Batch, CommitFailure, Failure, Loaded, Ready, TaskKey};
 use verdict::request::{Grant, Submit};
-use verdict::{Answer, Digest, Moment, Request, TaskId, Time};
+use verdict::{Answer, Digest, Moment, Name, Request, TaskId, Time};
 
 use super::polls::Polls;
 use super::working::Working;
@@ -94,6 +95,7 @@ pub(super) async fn carry<B: Batch>(
     let Terms { epoch, extras, patience, hears_until, allowances, keeps_facts } = terms;
     let mut work = Working::default();
     work.facts = keeps_facts.then(Vec::new);
+    count(&mut batch, &mut work, items, allowances).await?;
     load(&mut batch, &mut work, items, patience).await?;
     faultpoint::point!("batch.loaded");
     let now = batch.now().await?;
@@ -137,6 +139,31 @@ pub(super) async fn carry<B: Batch>(
 /// A broken assertion undoes the batch instead of the process.
 fn guarded<T>(decide: impl FnOnce() -> T) -> Result<T, Aborted> {
     catch_unwind(AssertUnwindSafe(decide)).map_err(|_| Aborted::Defect)
+}
+
+/// Counts the unfinished runs of tenants that may not have any number of them.
+async fn count<B: Batch>(
+    batch: &mut B,
+    work: &mut Working,
+    items: &[Item],
+    allowances: &Allowances,
+) -> Result<(), Aborted> {
+    let limited = |item: &Item| match item {
+        Item::Submit(submission) => {
+            let tenant = &submission.scope.tenant;
+            allowances.quota(tenant).map(|_| tenant.clone())
+        }
+        Item::About { .. } => None,
+    };
+    let tenants: BTreeSet<Name> = items.iter().filter_map(limited).collect();
+    if tenants.is_empty() {
+        return Ok(());
+    }
+    let tenants: Vec<Name> = tenants.into_iter().collect();
+    if let Some(counted) = batch.unfinished(&tenants).await? {
+        work.unfinished.extend(tenants.into_iter().zip(counted));
+    }
+    Ok(())
 }
 
 /// Loads what the items are about: tasks, the attempts they quote, the holders of their keys.

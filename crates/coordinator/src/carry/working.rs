@@ -28,6 +28,8 @@ pub(super) struct Working {
     refused: Vec<Refused>,
     /// Tasks accepted in this batch, by tenant: the store does not count them yet.
     accepted: HashMap<Name, u64>,
+    /// Unfinished runs by tenant, where the store has counted them for this batch.
+    pub(super) unfinished: HashMap<Name, u64>,
     /// Everything that happened, for those who count.
     pub(super) tally: Tally,
     /// What is to be told as spans, where somebody is.
@@ -115,7 +117,9 @@ impl Working {
         let tenant = &submit.scope.tenant;
         let quota = allowances.quota(tenant);
         let here = self.accepted.get(tenant).copied().unwrap_or(0);
-        let verdict = within_quota(verdict, allowances.unfinished(tenant) + here, quota);
+        let counted = self.unfinished.get(tenant).copied();
+        let unfinished = counted.unwrap_or_else(|| allowances.unfinished(tenant));
+        let verdict = within_quota(verdict, unfinished + here, quota);
         self.tally.note_answer(&verdict.answer);
         if verdict.events.is_empty() {
             return verdict.answer;

@@ -35,9 +35,12 @@ pub(super) async fn rotate<S: Store>(
         Some(false) | None => Rotation::Overlap(OVERLAP),
     };
     let (keyring, now) = (&door.inner.keyring, door.coordinator.now());
-    let act = signing_rotation(&principal, &keyring.kid(), Name::new(request), now);
+    let rotated = door.draw(|entropy| keyring.rotated(entropy, rotation, now));
+    let rotated = rotated.map_err(not_rotated)?;
+    let mut act = signing_rotation(&principal, &keyring.kid(), Name::new(request), now);
+    act.ring = rotated.change.clone();
     door.decided(door.coordinator.administer(act)).await??;
-    door.draw(|entropy| keyring.rotate(entropy, rotation, now)).map_err(not_rotated)?;
+    keyring.turn(rotated).map_err(not_rotated)?;
     let previous_until = match rotation {
         Rotation::Overlap(overlap) => Some(time(now.plus(overlap))),
         Rotation::Emergency => None,

@@ -2,7 +2,7 @@
 
 #[path = "../../../store/tests/it/postgres/server.rs"]
 #[expect(dead_code, reason = "the store's own tests need more of it")]
-mod server;
+pub(crate) mod server;
 
 use coordinator::{Coordinator, Host, Options};
 use store::postgres::{self, Notify};

@@ -19,6 +19,7 @@ mod reads;
 mod scenarios;
 mod secure;
 mod serving;
+mod shared;
 mod signing;
 mod site;
 mod submits;

@@ -8,7 +8,7 @@ use crate::administration::{
     Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, Seal, TenantLimits,
 };
 use crate::browse::Browse;
-use crate::failure::CommitFailure;
+use crate::failure::{CommitFailure, FailureKind};
 use crate::seam::Writer;
 
 fn key<F: Fixture>(driver: &Driver<F>, id: &str) -> ApiKey {
@@ -79,6 +79,23 @@ pub async fn keeps_keys_as_they_are_now<F: Fixture>(driver: &mut Driver<F>) {
     assert_ne!(revoked.fingerprint(), full.fingerprint());
     administer(driver, &[&revoked], &[]).await;
     assert_eq!(keys(driver).await, [plain, revoked]);
+}
+
+pub async fn writes_only_behind_what_an_act_was_sealed_behind<F: Fixture>(driver: &mut Driver<F>) {
+    let (key, audit) = (key(driver, "k1"), audit(driver, Scope::default(), "k1"));
+    driver.pause().await;
+    let behind = |follows| Administration { follows: Some(follows), ..act(&[&key], &[&audit]) };
+    driver.writer().administer(&behind(0)).await.expect("nothing stands before the first");
+    for follows in [0, 2] {
+        match driver.writer().administer(&behind(follows)).await {
+            Err(CommitFailure::RolledBack(failure)) => {
+                assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    driver.writer().administer(&behind(1)).await.expect("it goes on where the log ends");
+    assert_eq!(log(driver, AuditFilter { limit: 9, ..AuditFilter::default() }).await.len(), 2);
 }
 
 pub async fn keeps_when_a_key_was_used_apart_from_its_changes<F: Fixture>(driver: &mut Driver<F>) {

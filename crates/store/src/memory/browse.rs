@@ -9,7 +9,7 @@ use verdict::{Closed, Name, Scope, Subject, Task, TaskId, Time};
 
 use super::lock;
 use super::tables::{Shared, Tables};
-use crate::administration::{ApiKey, AuditFilter, Audited, TenantLimits};
+use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
 use crate::browse::Browse;
 use crate::clock::Reading;
 use crate::failure::Failure;
@@ -103,6 +103,10 @@ impl Browse for MemoryBrowse {
 
     async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
         Ok(self.read(|tables| tables.api_keys.values().cloned().collect()))
+    }
+
+    async fn ring(&self) -> Result<Option<SealedRing>, Failure> {
+        Ok(self.read(|tables| tables.ring.clone()))
     }
 
     async fn tenant_limits(&self) -> Result<Vec<TenantLimits>, Failure> {

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use verdict::{Closed, Done, Name, Subject, Task, TaskId, Time};
 
-use crate::administration::{Administration, ApiKey, Audit, TenantLimits};
+use crate::administration::{
+    self, Administration, ApiKey, Audit, RingChange, SealedRing, TenantLimits,
+};
 use crate::failure::{Failure, FailureKind};
 use crate::memory::Fate;
 use crate::row::{Entry, Found, Held, Key, Refused, Spec, TaskKey};
@@ -23,6 +25,7 @@ pub(super) struct Tables {
     pub(super) api_keys: BTreeMap<Name, ApiKey>,
     pub(super) tenant_limits: BTreeMap<Name, TenantLimits>,
     pub(super) audit: Vec<Audit>,
+    pub(super) ring: Option<SealedRing>,
     pub(super) last_commit_at: Option<Time>,
     /// Ended tasks that a batch forgets; nothing of them is kept.
     pub(super) forgotten: BTreeSet<TaskId>,
@@ -41,6 +44,15 @@ impl Tables {
 
     /// All of it or nothing: keys keep their scope, and what is revoked stays so.
     pub(super) fn administer(&mut self, act: &Administration) -> Result<(), Failure> {
+        if act.follows.is_some_and(|follows| follows != self.audit.len() as u64) {
+            return Err(administration::behind_another());
+        }
+        if let Some(change) = &act.ring {
+            let version = self.ring.as_ref().map(|ring| ring.version);
+            if version != change.before {
+                return Err(administration::behind_another());
+            }
+        }
         for key in &act.keys {
             let Some(known) = self.api_keys.get(&key.id) else { continue };
             let revived = known.revoked_at.is_some() && known.revoked_at != key.revoked_at;
@@ -62,6 +74,9 @@ impl Tables {
         let limits = act.limits.iter().map(|limits| (limits.tenant.clone(), limits.clone()));
         self.tenant_limits.extend(limits);
         self.audit.extend(act.audit.iter().cloned());
+        if let Some(RingChange { before, sealed }) = act.ring.clone() {
+            self.ring = Some(SealedRing { version: before.unwrap_or(0) + 1, sealed });
+        }
         Ok(())
     }
 

@@ -76,7 +76,7 @@ async fn copy_administration<B: Browse, W: Writer>(
     let limits = from.tenant_limits().await.map_err(MoveFailure::Source)?;
     counting.administration(&keys, &limits);
     let uses = keys.iter().filter_map(|key| Some((key.id.clone(), key.last_used_at?))).collect();
-    let act = Administration { keys, limits, uses, audit: Vec::new() };
+    let act = Administration { keys, limits, uses, ..Administration::default() };
     administer(writer, &act).await?;
     let mut n = 0;
     loop {

@@ -2,15 +2,16 @@
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Name, Time};
+use verdict::{Name, TaskId, Time};
 
 use super::reads::{Client, Read, as_limit, set_scopes};
 use super::rows::Columns;
 use super::scopes;
 use crate::administration::{
-    Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, Seal, TenantLimits,
+    self, Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, RingChange, Seal,
+    SealedRing, TenantLimits,
 };
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 
 type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -18,6 +19,16 @@ type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 pub(super) async fn write(client: &Client, act: &Administration) -> Read<()> {
     set_scopes(client, Some(scopes::ALL.to_owned())).await?;
     client.query_typed("SELECT epoch FROM tenure.meta FOR UPDATE", &[]).await?;
+    if let Some(follows) = act.follows {
+        let rows = client.query_typed("SELECT max(n) FROM tenure.audit", &[]).await?;
+        let last: Option<i64> = Columns::of(&rows[0]).take()?;
+        if last.unwrap_or(0).unsigned_abs() != follows {
+            return Err(administration::behind_another().into());
+        }
+    }
+    if let Some(change) = &act.ring {
+        write_ring(client, change).await?;
+    }
     for key in &act.keys {
         write_key(client, key).await?;
     }
@@ -31,6 +42,33 @@ pub(super) async fn write(client: &Client, act: &Administration) -> Read<()> {
         write_audit(client, audit).await?;
     }
     Ok(())
+}
+
+async fn write_ring(client: &Client, change: &RingChange) -> Read<()> {
+    let before = change.before.and_then(|version| i64::try_from(version).ok()).unwrap_or(0);
+    let sql = match change.before {
+        None => {
+            "INSERT INTO tenure.ring (one, version, sealed) VALUES (1, $1 + 1, $2) \
+            ON CONFLICT (one) DO NOTHING"
+        }
+        Some(_) => "UPDATE tenure.ring SET version = version + 1, sealed = $2 WHERE version = $1",
+    };
+    let parameters: [Parameter<'_>; 2] = [(&before, Type::INT8), (&change.sealed, Type::BYTEA)];
+    if client.execute_typed(sql, &parameters).await? == 0 {
+        let what = "another coordinator changed the signing keys first";
+        return Err(Failure::new(FailureKind::Conflict(TaskId::from_u128(0)), what).into());
+    }
+    Ok(())
+}
+
+pub(super) async fn ring(client: &Client) -> Read<Option<SealedRing>> {
+    let rows = client.query_typed("SELECT version, sealed FROM tenure.ring", &[]).await?;
+    let read = |row: &Row| {
+        let mut columns = Columns::of(row);
+        let version: i64 = columns.take()?;
+        Ok(SealedRing { version: version.unsigned_abs(), sealed: columns.take()? })
+    };
+    rows.first().map(read).transpose()
 }
 
 const WRITE_KEY: &str = "INSERT INTO tenure.api_keys (id, tenant, workspace, roles, digest, created_at, \

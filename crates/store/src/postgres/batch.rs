@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use verdict::{Closed, LeaseId, Subject, Task, TaskId, Time};
+use verdict::{Closed, LeaseId, Name, Subject, Task, TaskId, Time};
 
 use super::own::{Locked, OwnRows};
 use super::pace::Pace;
@@ -292,6 +292,10 @@ enum Select {
 }
 
 impl Batch for PostgresBatch<'_> {
+    async fn unfinished(&mut self, tenants: &[Name]) -> Result<Option<Vec<u64>>, Failure> {
+        self.count_unfinished(tenants).await.map(Some)
+    }
+
     async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
         self.load_with(keys, Patience::Skip).await
     }

@@ -10,7 +10,7 @@ use verdict::{Closed, Done, Scope, State, Subject, TaskId, Time};
 use super::reads::{Client, Read, as_limit};
 use super::rows::{self, CLOSED, Columns, ENTRY, REFUSED, SPEC, id_bytes};
 use super::{Shared, administration, dossiers, scopes};
-use crate::administration::{ApiKey, AuditFilter, Audited, TenantLimits};
+use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
 use crate::browse::Browse;
 use crate::codec::abridge::{self, Payloads};
 use crate::failure::Failure;
@@ -415,6 +415,13 @@ impl Browse for PostgresBrowse {
             "reading API keys",
             |client| async move { administration::api_keys(&client).await },
         )
+        .await
+    }
+
+    async fn ring(&self) -> Result<Option<SealedRing>, Failure> {
+        self.in_all("reading the signing keys", |client| async move {
+            administration::ring(&client).await
+        })
         .await
     }
 

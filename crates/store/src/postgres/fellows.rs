@@ -1,9 +1,10 @@
-//! Who works on the store: one row per writer, for operators. Nothing is decided by it.
+//! Who works on the store: one row per writer, for operators, and by which coordinators share the rates of
+//! tenants. Nothing else is decided by it.
 
 use std::sync::Arc;
 
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{RULES_VERSION, Text, Time};
+use verdict::{RULES_VERSION, Span, Text, Time};
 
 use super::Shared;
 use super::opening::RANDOM_ID;
@@ -92,6 +93,22 @@ pub(super) fn leave(shared: &Arc<Shared>, committer: [u8; 16]) {
             tracing::debug!(error = %failure, "the database was not told that this writer left");
         }
     });
+}
+
+/// A coordinator says every five seconds that it is there; after three times that it is missed.
+pub const SILENCE_MAX: Span = Span::from_secs(15);
+
+/// How many are there, this one included.
+pub(super) async fn count(shared: &Arc<Shared>) -> Result<u32, Failure> {
+    let since = shared.clock.now().millis().saturating_sub(SILENCE_MAX.millis() as i64);
+    let work = move |client: Client| async move {
+        let sql =
+            "SELECT count(*) FROM tenure.committers WHERE stopped_at IS NULL AND seen_at > $1";
+        let rows = client.query_typed(sql, &[(&since, Type::INT8)]).await?;
+        Ok(Columns::of(&rows[0]).take::<i64>()?)
+    };
+    let there = shared.read("counting coordinators", scopes::ALL.to_owned(), work).await?;
+    Ok(u32::try_from(there).unwrap_or(u32::MAX).max(1))
 }
 
 pub(super) async fn list(shared: &Arc<Shared>) -> Result<Vec<Fellow>, Failure> {

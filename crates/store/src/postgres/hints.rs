@@ -14,6 +14,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client};
 use verdict::{Name, Scope};
 
+use super::expiring::Walk;
 use super::opening::Way;
 use super::{Shared, fellows, primary};
 
@@ -65,8 +66,9 @@ pub(super) fn start(shared: &Arc<Shared>, way: Way) {
 }
 
 async fn run(shared: Weak<Shared>, way: Way, mut inbox: mpsc::Receiver<Queues>) {
+    let mut walk = Walk::default();
     while shared.strong_count() > 0 {
-        if let Err(error) = converse(&shared, &way, &mut inbox).await {
+        if let Err(error) = converse(&shared, &way, &mut inbox, &mut walk).await {
             tracing::debug!(%error, "the session for hints ended; connecting again");
         }
         tokio::time::sleep(RECONNECT).await;
@@ -78,6 +80,7 @@ async fn converse(
     shared: &Weak<Shared>,
     way: &Way,
     inbox: &mut mpsc::Receiver<Queues>,
+    walk: &mut Walk,
 ) -> Result<(), tokio_postgres::Error> {
     let (client, mut connection) = way.config.connect(way.connector.clone()).await?;
     let heard = shared.clone();
@@ -106,6 +109,10 @@ async fn converse(
                     let committers = shared.committers().clone();
                     fellows::say_present(&client, &committers, shared.clock.now()).await?;
                     primary::note_waiting(&client).await?;
+                    // Whoever hands in a clock says for himself when something is old.
+                    if shared.clock.given().is_none() {
+                        walk.go_on(&client, shared.clock.now()).await?;
+                    }
                 }
             }
         }

@@ -7,7 +7,7 @@ use super::rows::Columns;
 use super::writer::SqliteWriter;
 use super::{reads, trouble};
 use crate::administration::{
-    Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, Seal, TenantLimits,
+    self, Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, Seal, TenantLimits,
 };
 use crate::failure::{CommitFailure, Failure, FailureKind};
 
@@ -25,6 +25,17 @@ const LIMITS: &str = "tenant, requests_per_second, burst, unfinished_runs, chang
 pub(super) fn write(writer: &mut SqliteWriter, act: &Administration) -> Result<(), CommitFailure> {
     let doing = "saving an administrative change";
     let connection = &writer.connection;
+    if let Some(follows) = act.follows {
+        let last: Sql<Option<i64>> =
+            connection.query_row("SELECT max(n) FROM audit", [], |row| row.get(0));
+        let last = last.map_err(trouble::while_doing(doing)).map_err(CommitFailure::RolledBack)?;
+        if last.unwrap_or(0).unsigned_abs() != follows {
+            return Err(CommitFailure::RolledBack(administration::behind_another()));
+        }
+    }
+    if act.ring.is_some() {
+        return Err(CommitFailure::RolledBack(administration::no_shared_ring()));
+    }
     let written = connection.execute_batch("BEGIN IMMEDIATE").and_then(|()| {
         faultpoint::point!("admin.begun");
         act.keys.iter().try_for_each(|key| write_key(connection, key))?;

@@ -111,6 +111,7 @@ async fn administer(driver: &mut Driver<AtPath>) {
         limits: vec![limits],
         uses: vec![("k1".into(), now)],
         audit: (0..7).map(record).collect(),
+        ..Administration::default()
     };
     driver.writer().administer(&act).await.expect("the act is written");
 }

@@ -9,6 +9,7 @@ mod constraints;
 mod cutting;
 mod durability;
 mod encrypted;
+mod keys;
 mod manners;
 mod outages;
 mod plans;

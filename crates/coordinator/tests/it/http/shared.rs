@@ -1,0 +1,177 @@
+//! Several served coordinators over one database: keys, limits and the audit are everybody's.
+
+use std::path::Path;
+
+use coordinator::admit::seal::{self, SealReport};
+use coordinator::admit::{Keyring, KeyringError, NewKey, Role};
+use coordinator::{Host, Options, SeededEntropy, ServeError, ServeOptions, Server, serve};
+use serde_json::{Value, json};
+use store::postgres::{self, Notify};
+use store::{PostgresStore, Store};
+use tokio_postgres::NoTls;
+use verdict::Scope;
+
+use super::site::browser;
+use crate::fellows::server::Database;
+
+type Serving = Server<PostgresStore>;
+
+async fn try_to_serve(
+    database: &Database,
+    key_file: &Path,
+    new_keys: Vec<NewKey>,
+) -> Result<Serving, ServeError> {
+    let options = postgres::Options { notify: Notify::Off, ..postgres::Options::new("test") };
+    let store = PostgresStore::open(database.url(), options).await.expect("the database opens");
+    let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), key_file);
+    options.new_keys = new_keys;
+    options.coordinator = Options { host: Host::Task, ..Options::default() };
+    serve(store, options).await
+}
+
+fn admin() -> NewKey {
+    NewKey::generate(&mut SeededEntropy::new(11), Scope::default(), &Role::ALL)
+}
+
+/// Two coordinators on one machine, and the key of an administrator.
+async fn two(database: &Database, key_file: &Path) -> ([Serving; 2], String) {
+    let key = admin();
+    let text = key.text().to_owned();
+    let one = try_to_serve(database, key_file, vec![key]).await.unwrap();
+    let two = try_to_serve(database, key_file, Vec::new()).await.unwrap();
+    ([one, two], text)
+}
+
+async fn post(server: &Serving, path: &str, key: &str, body: Value) -> (u16, Value) {
+    let url = format!("http://{}{path}", server.local_addr());
+    let request = browser().build().unwrap().post(url).bearer_auth(key).json(&body);
+    let answer = request.send().await.unwrap();
+    let status = answer.status().as_u16();
+    (status, answer.json().await.unwrap_or(Value::Null))
+}
+
+async fn audit(database: &Database, key_file: &Path) -> SealReport {
+    let options = postgres::Options {
+        notify: Notify::Off,
+        missing: postgres::Missing::Refuse,
+        ..postgres::Options::new("look")
+    };
+    let store = PostgresStore::open(database.url(), options).await.unwrap();
+    let keyring = Keyring::look(store.browse(), key_file).await.unwrap().expect("there are keys");
+    let anchor = seal::read_anchor(&seal::anchor_path(key_file)).unwrap();
+    seal::verify(store.browse(), &keyring, anchor).await.unwrap()
+}
+
+/// As somebody who reaches the database and takes its guards away.
+async fn tamper(database: &Database, sql: &str) {
+    let (client, connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    client.batch_execute(&format!("SET session_replication_role = replica; {sql}")).await.unwrap();
+    drop(client);
+    connection.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_several_administer_is_one_sealed_chain() {
+    // X45: one chain without gaps, whoever wrote; and each way of changing it in the database is noticed.
+    let (database, folder) = (Database::create(), tempfile::tempdir().unwrap());
+    let key_file = folder.path().join("tenure.key");
+    let (both, key) = two(&database, &key_file).await;
+    let made = |n: usize| {
+        let (server, key) = (&both[n % 2], &key);
+        async move { post(server, "/v1/keys", key, json!({"roles": ["client"]})).await.0 }
+    };
+    let made = futures_util::future::join_all((0..12).map(made)).await;
+    assert!(made.iter().all(|status| (200..300).contains(status)), "{made:?}");
+    let whole = audit(&database, &key_file).await;
+    assert_eq!((whole.entries, whole.sealed, whole.findings), (13, 13, Vec::new()));
+    tamper(&database, "UPDATE tenure.audit SET actor = 'nobody' WHERE n = 4").await;
+    assert_eq!(audit(&database, &key_file).await.findings[0].n, 4);
+    tamper(&database, "DELETE FROM tenure.audit WHERE n = 9").await;
+    let found = audit(&database, &key_file).await.findings;
+    assert_eq!(found.iter().map(|finding| finding.n).collect::<Vec<_>>(), [4, 9]);
+    tamper(&database, "DELETE FROM tenure.audit WHERE n > 2").await;
+    assert!(audit(&database, &key_file).await.findings[0].what.contains("was cut"));
+}
+
+#[tokio::test]
+async fn who_has_another_key_file_does_not_start() {
+    // X11: its tokens would be refused by everybody else.
+    let (database, folder) = (Database::create(), tempfile::tempdir().unwrap());
+    let first = try_to_serve(&database, &folder.path().join("a.key"), vec![admin()]).await.unwrap();
+    let missing = folder.path().join("b.key");
+    let refused = try_to_serve(&database, &missing, Vec::new()).await.err();
+    let Some(ServeError::Keyring(KeyringError::NotCopied { path })) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(path == missing && !missing.exists(), "nothing is made that looks like a key");
+    Keyring::open(&missing).unwrap();
+    let refused = try_to_serve(&database, &missing, Vec::new()).await.err();
+    assert!(
+        matches!(refused, Some(ServeError::Keyring(KeyringError::Differs { .. }))),
+        "{refused:?}"
+    );
+    let copy = folder.path().join("c.key");
+    std::fs::copy(folder.path().join("a.key"), &copy).unwrap();
+    let second = try_to_serve(&database, &copy, Vec::new()).await.unwrap();
+    second.shutdown().await;
+    first.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_rotation_through_one_holds_for_the_others() {
+    // X07: tokens from before and after are good everywhere, without a file being copied again.
+    let (database, folder) = (Database::create(), tempfile::tempdir().unwrap());
+    let key_file = folder.path().join("tenure.key");
+    let ([one, two], key) = two(&database, &key_file).await;
+    let before = std::fs::read(&key_file).unwrap();
+    let run = json!({"kind": "k", "queue": "q", "input": {}});
+    let poll = json!({"workerId": "w", "queues": ["q"], "max": 1, "waitMs": 20_000});
+    let mut kids = std::collections::BTreeSet::new();
+    for through in [&one, &two, &one] {
+        assert_eq!(post(&one, "/v1/runs", &key, run.clone()).await.0, 201);
+        let (_, leased) = post(&one, "/v1/leases", &key, poll.clone()).await;
+        let lease = &leased["leases"][0];
+        // Whoever rotates knows the keys of the last rotation, or says that it does not yet.
+        let rotated = loop {
+            let rotated = post(through, "/v1/signing-keys/rotate", &key, json!({})).await;
+            if rotated.0 != 503 {
+                break rotated;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(rotated.0, 200, "{rotated:?}");
+        assert!(kids.insert(rotated.1["kid"].as_str().unwrap().to_owned()));
+        let path = format!("/v1/tasks/{}/completed", lease["taskId"].as_str().unwrap());
+        let report = json!({"attempt": 1, "workerId": "w", "outcome": "SUCCEEDED", "output": 1});
+        let token = lease["taskToken"].as_str().unwrap();
+        let answer = post(&two, &path, token, report).await;
+        assert_eq!(answer.1["verdict"], "COMMITTED", "{answer:?}");
+    }
+    assert_eq!(std::fs::read(&key_file).unwrap(), before, "the file is copied once and for all");
+    assert_eq!(audit(&database, &key_file).await.findings, Vec::new());
+}
+
+#[tokio::test]
+async fn a_quota_is_exact_whoever_is_asked() {
+    // X42: submissions at once through both; together they get what the tenant may have, and no more.
+    const MAY_HAVE: usize = 7;
+    let (database, folder) = (Database::create(), tempfile::tempdir().unwrap());
+    let (both, key) = two(&database, &folder.path().join("tenure.key")).await;
+    let limits = json!({"tenantId": "default", "unfinishedRuns": MAY_HAVE});
+    let set = post(&both[0], "/v1/limits", &key, limits).await;
+    assert_eq!(set.0, 200, "{set:?}");
+    both[1].reload_api_keys().await.unwrap();
+    let submit = |n: usize| {
+        let (server, key) = (&both[n % 2], &key);
+        async move {
+            let run = json!({"kind": "k", "queue": "q", "input": {}});
+            post(server, "/v1/runs", key, run).await
+        }
+    };
+    let answers = futures_util::future::join_all((0..24).map(submit)).await;
+    let accepted = answers.iter().filter(|(status, _)| *status == 201).count();
+    assert_eq!(accepted, MAY_HAVE, "{answers:?}");
+    let refused = answers.iter().find(|(status, _)| *status != 201).unwrap();
+    assert_eq!(refused.1["error"], "quota_reached");
+}
