@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 use verdict::{Retention, Time};
 
-use super::scopes;
+use super::{scopes, session};
 
 /// Keys looked at in one statement.
 const PAGE: i64 = 2_000;
@@ -38,8 +38,7 @@ impl Walk {
 
     /// Returns how many left.
     async fn page(&mut self, client: &Client, now: Time) -> Result<u64, tokio_postgres::Error> {
-        let begin = "BEGIN; SET LOCAL ROLE tenure_rows; SET LOCAL statement_timeout = '10s'";
-        client.batch_execute(begin).await?;
+        client.batch_execute(session::BEGIN).await?;
         client.query_typed(scopes::SET, &[(&scopes::ALL, Type::TEXT)]).await?;
         let left = self.walk(client, now).await;
         client.batch_execute(if left.is_ok() { "END" } else { "ROLLBACK" }).await?;
