@@ -18,14 +18,15 @@ const SETTINGS: &str = "-c listen_addresses='' -c fsync=off -c full_page_writes=
     -c synchronous_commit=off -c max_connections=300 -c shared_buffers=64MB -c autovacuum=off \
     -c log_min_messages=fatal";
 
-/// Ends the server when nobody has held the lock for a few looks in a row.
+/// Ends the server when nobody has held the lock for a few looks in a row. The files of locks belong to whoever
+/// runs the tests, so the watchdog, who may be another user, opens them for reading only.
 const WATCHDOG: &str = r#"
 idle=0
 while [ $idle -lt 4 ]; do
   sleep 5
   if flock --exclusive --nonblock "$1/users.lock" true; then idle=$((idle + 1)); else idle=0; fi
 done
-exec 8>"$1/start.lock"
+exec 8<"$1/start.lock"
 flock --exclusive 8
 if flock --exclusive --nonblock "$1/users.lock" true; then
   "$2/pg_ctl" stop --silent --mode immediate --pgdata "$1/data"
