@@ -17,8 +17,12 @@ use super::pace::Pace;
 use super::place::Place;
 use crate::row::Want;
 
-/// How many candidates one read brings. As many tasks may overtake an older one, per coordinator.
+/// How many candidates one read brings.
 pub(super) const PAGE: usize = 1_024;
+
+/// After so many grants the head is looked at again, whatever hints say: as many tasks, and those of one batch, may
+/// overtake a more urgent one that a fellow has queued, for each coordinator.
+const GRANTS_BETWEEN_LOOKS: usize = PAGE;
 
 /// How many candidates a queue keeps: more are read again when they are needed.
 const LANE_MAX: usize = 4 * PAGE;
@@ -72,6 +76,8 @@ struct Lane {
     next_due: Option<Time>,
     /// Of the look at the head.
     looked: Pace,
+    /// Taken since that look.
+    taken: usize,
     is_stale: bool,
 }
 
@@ -109,7 +115,8 @@ impl Candidates {
         is_free: impl Fn(TaskId) -> bool,
     ) -> Option<Refill> {
         let Some(lane) = self.lanes.get(key) else { return Some(Refill::Head) };
-        let look_age = if lane.is_stale { Duration::ZERO } else { LOOK_AGE_MAX };
+        let is_due = lane.is_stale || lane.taken >= GRANTS_BETWEEN_LOOKS;
+        let look_age = if is_due { Duration::ZERO } else { LOOK_AGE_MAX };
         let is_old = faultpoint::mutant(18) || lane.looked.is_rested(look_age);
         if is_old || lane.next_due.is_some_and(|due| due.has_come(now)) {
             return Some(Refill::Head);
@@ -133,7 +140,7 @@ impl Candidates {
             (Refill::Head, _) | (Refill::After(_), None) => {
                 let (places, next_due) = (places.collect(), page.next_due);
                 let looked = Pace::of(began);
-                let lane = Lane { places, tail, next_due, looked, is_stale: false };
+                let lane = Lane { places, tail, next_due, looked, taken: 0, is_stale: false };
                 self.lanes.insert(key, lane);
             }
         }
@@ -209,10 +216,14 @@ impl Candidates {
 }
 
 impl Lane {
+    fn take(&mut self, place: Place) {
+        self.taken += usize::from(self.places.remove(&place));
+    }
+
     fn moved(&mut self, task: &Task, now: Time) {
         let place = Place::new(task.priority, task.id);
         match task.claimable_at() {
-            None => drop(self.places.remove(&place)),
+            None => self.take(place),
             Some(due) if !due.has_come(now) => {
                 self.places.remove(&place);
                 self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
@@ -227,5 +238,33 @@ impl Lane {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(numbers: std::ops::Range<u128>) -> Page {
+        let places = numbers.map(|number| Place::new(0, TaskId::from_u128(number))).collect();
+        Page { places, is_last: false, matured: Vec::new(), next_due: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_head_is_looked_at_again_after_a_bounded_number_of_grants() {
+        // R-19, S2-24: whoever is urgent and was queued elsewhere is overtaken by no more, even if no hint ever comes.
+        let key = LaneKey { scope: Scope::default(), queue: Name::new("images"), kinds: None };
+        let mut candidates = Candidates::default();
+        let (began, now, first) = (Instant::now(), Time::from_millis(0), PAGE as u128);
+        candidates.fill(key.clone(), Refill::Head, page(0..first), began);
+        let tail = candidates.lanes[&key].tail.unwrap();
+        candidates.fill(key.clone(), Refill::After(tail), page(first..2 * first), began);
+        let mut looks = Vec::new();
+        for place in candidates.heads(&key, GRANTS_BETWEEN_LOOKS, |_| true) {
+            looks.extend(candidates.needs(&key, now, 1, |_| true));
+            candidates.lanes.get_mut(&key).unwrap().take(place);
+        }
+        assert_eq!(looks, [], "while there are candidates, and not for every grant");
+        assert_eq!(candidates.needs(&key, now, 1, |_| true), Some(Refill::Head));
     }
 }
