@@ -176,9 +176,10 @@ impl Process {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
     }
 
+    /// The next line, with its end, so that several can be put together.
     pub(crate) fn text_line(&mut self) -> String {
         match self.lines.recv_timeout(PATIENCE) {
-            Ok(line) => line,
+            Ok(line) => line + "\n",
             Err(mpsc::RecvTimeoutError::Timeout) => panic!("the process says nothing"),
             Err(_) => panic!("the process ended: {:?}", waits::death(&mut self.child, "it")),
         }
