@@ -95,13 +95,16 @@ impl Cluster {
     fn start_server(&self, node: usize) -> Result<()> {
         let options =
             format!("{SETTINGS} -c unix_socket_directories={}", self.socket(node).display());
+        let log = self.folder.path().join(format!("log{node}"));
         run(self
             .program("pg_ctl")
-            .args(["start", "--silent", "--wait", "--timeout", "120", "--log", "/dev/null"])
+            .args(["start", "--silent", "--wait", "--timeout", "120", "--log"])
+            .arg(&log)
             .arg("--options")
             .arg(options)
             .arg("--pgdata")
             .arg(self.data(node)))
+        .with_context(|| fs::read_to_string(&log).unwrap_or_default())
     }
 
     fn sql(&self, node: usize, sql: &str) -> Result<String> {
@@ -131,6 +134,7 @@ impl Cluster {
         if data.exists() {
             fs::remove_dir_all(&data)?;
         }
+        self.clear_socket(standby)?;
         let source = format!(
             "host={} user=postgres application_name={STANDBY}",
             self.socket(primary).display()
@@ -162,6 +166,15 @@ impl Cluster {
         until_true("a standby to follow", || Ok(self.sql(primary, look)? == wanted))
     }
 
+    /// As a machine that comes up again finds it. The lock beside a socket names a process, and one that was killed
+    /// counts as alive until its parent has noticed.
+    fn clear_socket(&self, node: usize) -> Result<()> {
+        for entry in fs::read_dir(self.socket(node))? {
+            fs::remove_file(entry?.path())?;
+        }
+        Ok(())
+    }
+
     /// Coordinators notice within seconds that commits wait for a standby again; until then a failover would
     /// void every lease, to be on the safe side.
     pub(crate) fn until_noticed(&self) -> Result<()> {
@@ -181,18 +194,20 @@ impl Cluster {
 
     /// Every process of the server that takes writes dies in the same moment, as with its machine.
     pub(crate) fn kill_primary(&self) -> Result<()> {
-        let file = fs::read_to_string(self.data(self.primary).join("postmaster.pid"))?;
+        let data = self.data(self.primary);
+        let file = fs::read_to_string(data.join("postmaster.pid"))?;
         let id = file.lines().next().and_then(|line| line.trim().parse().ok());
         let parent = id.and_then(Pid::from_raw).context("a server notes its process")?;
-        // Stopped first, so that it starts nobody while its children are counted.
+        // Stopped first, so that it starts nobody while the others are killed.
         kill_process(parent, Signal::STOP)?;
-        let children = children_of(parent)?;
-        kill_process(parent, Signal::KILL)?;
-        for child in children {
-            // Some end by themselves when they see their parent gone.
-            let _ = kill_process(child, Signal::KILL);
-        }
-        Ok(())
+        until_true("a killed server to be gone", || {
+            let left = at_work_in(&data)?;
+            for process in &left {
+                // Some end by themselves when they see their parent gone.
+                let _ = kill_process(*process, Signal::KILL);
+            }
+            Ok(left.is_empty())
+        })
     }
 
     /// The standby takes over. Commits wait for nobody until there is a standby again.
@@ -221,18 +236,16 @@ impl Drop for Cluster {
     }
 }
 
-fn children_of(parent: Pid) -> Result<Vec<Pid>> {
-    let mut children = Vec::new();
+/// Every process of a server works in its data folder, and nobody else does. One that was missed would keep the
+/// server's memory, and the next server in that folder would refuse to start.
+fn at_work_in(data: &Path) -> Result<Vec<Pid>> {
+    let mut processes = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name may hold anything, so the fields are what follows its last parenthesis.
-        let of = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
         let id = entry.file_name().to_string_lossy().parse().ok().and_then(Pid::from_raw);
-        if of == Some(parent.as_raw_nonzero().get()) {
-            children.extend(id);
-        }
+        let is_there = fs::read_link(entry.path().join("cwd")).is_ok_and(|place| place == data);
+        processes.extend(id.filter(|_| is_there));
     }
-    Ok(children)
+    Ok(processes)
 }
 
 pub(crate) fn is_root() -> bool {
