@@ -126,7 +126,7 @@ impl Life {
             .caller()
             .and_then(|caller| self.closed.iter().find(|closed| closed.lease == caller.lease));
         let seen = Seen { closed, ..Seen::of(&self.subject) };
-        let moment = Moment { now, epoch: self.epoch };
+        let moment = Moment { now, epoch: self.epoch, rules: verdict::Rules::NEWEST };
         let verdict = decide(seen, request, moment);
         assert_eq!(verdict, decide(seen, request, moment), "the same question, the same verdict");
         let at = self.subject.dated(moment).now;

@@ -98,7 +98,7 @@ impl Space {
     /// different afterwards.
     fn ask(&self, world: &mut World, task: TaskAt, request: &Request) -> bool {
         let row = &world.tasks[task];
-        let moment = Moment { now: world.now, epoch: world.epoch };
+        let moment = Moment { now: world.now, epoch: world.epoch, rules: verdict::Rules::NEWEST };
         let verdict = self.rules.decide(seen(row, request), request, moment);
         let at = row.subject.dated(moment);
         let decision = Decision {
@@ -141,8 +141,11 @@ impl Space {
         let cancelled = row.ledger.cancel.is_some();
         broken.require(Property::B7, !cancelled || row.ledger.open.is_some());
         let Some((now, ending)) = row.ledger.must_close(&task.policy) else { return broken };
-        let swept =
-            self.rules.decide(Seen::of(&row.subject), &Request::Sweep, Moment { now, epoch });
+        let swept = self.rules.decide(
+            Seen::of(&row.subject),
+            &Request::Sweep,
+            Moment { now, epoch, rules: verdict::Rules::NEWEST },
+        );
         let property = if cancelled { Property::B7 } else { Property::B6 };
         broken.require(property, ending.is_done_by(&swept.events));
         broken

@@ -1,7 +1,7 @@
 //! Checks that what is stored is what was decided, with nothing but the store's own reading.
 //!
 //! For each task the history is folded again and compared with the stored task; every decision made
-//! by these rules is made again; the record's digest is computed from the attempts and the end; and
+//! by a version of the rules that is known is made again by that version; the record's digest is computed from the attempts and the end; and
 //! the invariants that no decision may break are looked at by themselves. Renewals since the last
 //! entry have none of their own, so what they changed is not compared.
 //!

@@ -23,6 +23,7 @@ pub mod policy;
 pub mod record;
 pub mod request;
 pub mod retention;
+pub mod rules;
 pub mod task;
 pub mod time;
 pub mod transition;
@@ -37,10 +38,7 @@ pub use id::{Digest, Fence, Json, LeaseId, Name, Scope, TaskId, Text};
 pub use policy::Policy;
 pub use request::Request;
 pub use retention::Retention;
+pub use rules::{Known, Rules};
 pub use task::{CancelRequest, Lease, Phase, Progress, State, Task};
 pub use time::{Moment, Span, Time};
 pub use verdict::{Answer, Holder, Refusal, Seen, Stamp, Verdict};
-
-/// Grows whenever a rule changes what it answers, so that recorded decisions are re-decided only
-/// by the rules that made them.
-pub const RULES_VERSION: u32 = 2;

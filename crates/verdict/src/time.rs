@@ -1,5 +1,7 @@
 //! Time as the rules see it: whole milliseconds, handed in, never read.
 
+use crate::rules::Rules;
+
 /// An instant, in milliseconds since the Unix epoch, by the store's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
@@ -57,7 +59,7 @@ impl Span {
     }
 }
 
-/// When and in which life of the store a decision is made.
+/// When, in which life of the store and by which version of the rules a decision is made.
 ///
 /// The epoch grows when a store is restored from a backup: leases of an earlier epoch have no
 /// authority any more (S3-24).
@@ -65,4 +67,5 @@ impl Span {
 pub struct Moment {
     pub now: Time,
     pub epoch: u32,
+    pub rules: Rules,
 }

@@ -134,7 +134,11 @@ impl<S: Store> Carrier<S> {
             let mut work = Working::default();
             for task in tasks {
                 let key = work.adopt(task);
-                work.decide(&key, Cow::Borrowed(&request), Moment { now, epoch });
+                work.decide(
+                    &key,
+                    Cow::Borrowed(&request),
+                    Moment { now, epoch, rules: verdict::Rules::NEWEST },
+                );
             }
             let (changes, refused) = work.take();
             batch.save(changes, refused).await?;

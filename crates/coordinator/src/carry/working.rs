@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 use store::{Change, Entry, Held, Key, Refused, Renewals, Spec, TaskKey};
 use verdict::{
-    Answer, Closed, Event, Holder, LeaseId, Moment, Name, Next, RULES_VERSION, Request, Seen,
-    Subject, Task, TaskId, Time, decide, within_quota,
+    Answer, Closed, Event, Holder, LeaseId, Moment, Name, Next, Request, Seen, Subject, Task,
+    TaskId, Time, decide, within_quota,
 };
 
 use crate::allowances::Allowances;
@@ -187,7 +187,7 @@ impl Working {
                 n: entries(&slot.subject),
                 at: at.now,
                 epoch: at.epoch,
-                rules: RULES_VERSION,
+                rules: at.rules.number(),
                 request: request.into_owned(),
                 loaded,
                 events,

@@ -29,7 +29,8 @@ pub(super) async fn explain<S: Store>(
     let found = door.read(Duration::ZERO, door.coordinator.browse().find(&key)).await?;
     let Found { subject, .. } = found.ok_or_else(Declined::run_not_found)?;
     let now = door.coordinator.now();
-    let moment = Moment { now, epoch: door.coordinator.store().epoch() };
+    let moment =
+        Moment { now, epoch: door.coordinator.store().epoch(), rules: verdict::Rules::NEWEST };
     let mut gates = Vec::new();
     for rule in gates_of(&subject, subject.dated(moment)) {
         match (&rule, &subject) {

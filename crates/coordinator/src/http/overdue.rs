@@ -109,7 +109,7 @@ mod tests {
             n: 1,
             at: end,
             epoch: 1,
-            rules: verdict::RULES_VERSION,
+            rules: verdict::Rules::NEWEST.number(),
             request: Request::Extend(extend),
             loaded: None,
             events: Vec::new(),

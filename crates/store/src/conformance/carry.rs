@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use verdict::request::{Grant, Submit};
 use verdict::{
-    Answer, Closed, Digest, Event, Holder, LeaseId, Moment, Name, RULES_VERSION, Request, Scope,
-    Seen, Subject, TaskId, decide,
+    Answer, Closed, Digest, Event, Holder, LeaseId, Moment, Name, Request, Scope, Seen, Subject,
+    TaskId, decide,
 };
 
 use super::driver::key_of;
@@ -131,7 +131,7 @@ async fn submit<B: Batch>(batch: &mut B, epoch: u32, ask: Submission) -> Result<
     }
     let holder = held.map(|held| Holder { subject: &holder, fingerprint: held.fingerprint });
     let seen = Seen { holder, ..Seen::of(&Subject::Absent) };
-    let at = Moment { now: batch.now().await?, epoch };
+    let at = Moment { now: batch.now().await?, epoch, rules: verdict::Rules::NEWEST };
     let request = Request::Submit(ask.submit);
     let verdict = decide(seen, &request, at);
     if !verdict.events.is_empty() {
@@ -156,7 +156,7 @@ async fn about<B: Batch>(
         None => None,
     };
     let now = batch.now().await?;
-    let moment = Moment { now, epoch };
+    let moment = Moment { now, epoch, rules: verdict::Rules::NEWEST };
     settle(batch, key, subject, closed, request, moment).await.map(Said::Answer)
 }
 
@@ -179,7 +179,8 @@ async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<Said, 
         let key = key_of(&ready);
         let (owner, lease) = (poll.worker.clone(), LeaseId::from_u128(number));
         let request = Request::Grant(Grant { lease, owner, poll: poll.name.clone() });
-        let (subject, at) = (Subject::Live(ready.task), Moment { now, epoch });
+        let (subject, at) =
+            (Subject::Live(ready.task), Moment { now, epoch, rules: verdict::Rules::NEWEST });
         if settle(batch, &key, subject, None, &request, at).await? == Answer::Granted {
             leased.push((key, ready.spec));
         }
@@ -225,7 +226,7 @@ async fn each<B: Batch>(
     for subject in subjects {
         let task = subject.live().expect("only live tasks are selected");
         let key = TaskKey { scope: task.scope.clone(), id: task.id };
-        let at = Moment { now, epoch };
+        let at = Moment { now, epoch, rules: verdict::Rules::NEWEST };
         let answer = settle(batch, &key, subject, None, request, at).await?;
         answers.push((key.id, answer));
     }
@@ -272,7 +273,7 @@ pub fn change(subject: Subject, request: &Request, events: Vec<Event>, at: Momen
         n: entries(&after),
         at: at.now,
         epoch: at.epoch,
-        rules: RULES_VERSION,
+        rules: at.rules.number(),
         request: request.clone(),
         loaded,
         events,

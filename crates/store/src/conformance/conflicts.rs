@@ -97,7 +97,11 @@ pub async fn loses_the_race_for_a_key<F: Fixture>(driver: &mut Driver<F>) {
 /// What a sweep at the deadline would change, from a task loaded now.
 async fn prepared<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> Change {
     let subject = driver.load(key).await;
-    let at = Moment { now: driver.now().plus(Span::from_secs(1000)), epoch: 1 };
+    let at = Moment {
+        now: driver.now().plus(Span::from_secs(1000)),
+        epoch: 1,
+        rules: verdict::Rules::NEWEST,
+    };
     let verdict = verdict::decide(Seen::of(&subject), &Request::Sweep, at);
     change(subject, &Request::Sweep, verdict.events, at)
 }

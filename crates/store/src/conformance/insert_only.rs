@@ -26,7 +26,7 @@ async fn refuses<F: Fixture>(driver: &mut Driver<F>, change: Change) {
 async fn next_change<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> Change {
     let subject = driver.load(key).await;
     let request = Request::Cancel(Cancel { reason: None, manner: Manner::Force });
-    let at = Moment { now: driver.now(), epoch: 1 };
+    let at = Moment { now: driver.now(), epoch: 1, rules: verdict::Rules::NEWEST };
     let verdict = verdict::decide(verdict::Seen::of(&subject), &request, at);
     change(subject, &request, verdict.events, at)
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{RULES_VERSION, Span, Text, Time};
+use verdict::{Rules, Span, Text, Time};
 
 use super::Shared;
 use super::opening::RANDOM_ID;
@@ -37,7 +37,7 @@ pub struct Fellow {
 pub(super) async fn join(shared: &Arc<Shared>) -> Result<[u8; 16], Failure> {
     let (name, now) = (shared.name.clone(), shared.clock.now().millis());
     let write = move |client: Client| async move {
-        let (version, rules) = (env!("CARGO_PKG_VERSION"), RULES_VERSION as i32);
+        let (version, rules) = (env!("CARGO_PKG_VERSION"), Rules::NEWEST.number() as i32);
         let parameters: [(&(dyn ToSql + Sync), Type); 4] =
             [(&name, Type::TEXT), (&version, Type::TEXT), (&rules, Type::INT4), (&now, Type::INT8)];
         let sql = format!(

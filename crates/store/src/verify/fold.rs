@@ -2,8 +2,7 @@
 
 use verdict::request::Outcome;
 use verdict::{
-    Closed, Done, End, Event, Moment, Next, Phase, RULES_VERSION, Request, Seen, Subject, Task,
-    Time,
+    Closed, Done, End, Event, Moment, Next, Phase, Request, Rules, Seen, Subject, Task, Time,
 };
 
 use crate::row::{Dossier, Entry, Renewals};
@@ -57,11 +56,10 @@ impl Replayed {
     }
 
     fn decide_again(&mut self, entry: &Entry) {
-        if entry.rules != RULES_VERSION {
-            return;
-        }
+        // Whoever does not know the version can only fold what it decided.
+        let Some(rules) = Rules::of(entry.rules) else { return };
         let request = with_payloads(entry);
-        let at = Moment { now: entry.at, epoch: entry.epoch };
+        let at = Moment { now: entry.at, epoch: entry.epoch, rules };
         let verdict = verdict::decide(Seen::of(&self.subject), &request, at);
         if verdict.events != entry.events {
             self.wrong.push(format!("the rules decide history entry {} differently", entry.n));

@@ -7,23 +7,42 @@
 
 use crate::event::Event;
 use crate::request::Extend;
-use crate::time::{Moment, Span};
+use crate::rules::Rules;
+use crate::task::Task;
+use crate::time::{Moment, Span, Time};
 use crate::verdict::{Answer, Seen, Verdict};
 
 pub(super) fn decide(seen: Seen<'_>, extend: &Extend, at: Moment) -> Verdict {
     let Some(task) = seen.subject.live() else { return Verdict::nothing() };
     let Some(lease) = task.lease() else { return Verdict::nothing() };
-    let deaf_since = extend.deaf_since.max(task.decided_at);
-    let was_alive = !lease.expires_at.has_come(deaf_since) || faultpoint::mutant(11);
-    let gap = extend.gap.minus(deaf_since.since(extend.deaf_since));
-    if !was_alive || lease.fence.epoch() != at.epoch || gap == Span::ZERO {
+    let Some(missed) = missed(task, extend, at.rules) else { return Verdict::nothing() };
+    let was_alive = !lease.expires_at.has_come(missed.since);
+    if !was_alive || lease.fence.epoch() != at.epoch {
         return Verdict::nothing();
     }
-    let wanted = lease.expires_at.plus(gap);
+    let wanted = lease.expires_at.plus(missed.gap);
     let signalled_at = task.cancel.as_ref().and_then(|cancel| cancel.signalled_at);
     let event = Event::Extended {
         expires_at: task.bound_lease(lease.acquired_at, wanted),
-        signalled_at: signalled_at.map(|at| at.plus(gap)),
+        signalled_at: signalled_at.map(|at| at.plus(missed.gap)),
     };
     Verdict::new(Answer::Done, vec![event])
+}
+
+/// What a task has missed of being heard.
+struct Missed {
+    since: Time,
+    gap: Span,
+}
+
+/// Version 1 looked at the outage alone: each of several coordinators gave back the whole of it.
+fn missed(task: &Task, extend: &Extend, rules: Rules) -> Option<Missed> {
+    match rules {
+        Rules::V1 => Some(Missed { since: extend.deaf_since, gap: extend.gap }),
+        Rules::V2 => {
+            let since = extend.deaf_since.max(task.decided_at);
+            let gap = extend.gap.minus(since.since(extend.deaf_since));
+            (gap != Span::ZERO).then_some(Missed { since, gap })
+        }
+    }
 }

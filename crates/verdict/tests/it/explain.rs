@@ -2,12 +2,12 @@
 
 use verdict::explain::{Gate, explain};
 use verdict::request::Manner;
-use verdict::{Category, Moment, Policy, Reason, Request, State, Subject};
+use verdict::{Category, Policy, Reason, Request, State, Subject};
 
 use crate::world::{START, World, beat, cancel, failed, secs, submission};
 
 fn gates(world: &World) -> Vec<Gate> {
-    explain(&world.subject, Moment { now: world.now, epoch: world.epoch })
+    explain(&world.subject, world.moment())
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod order;
 mod properties;
 mod record;
 mod report;
+mod rules;
 mod started;
 mod submit;
 mod sweep;

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use verdict::request::{Caller, Manner, Undelivered};
 use verdict::transition::TABLE;
 use verdict::{
-    Answer, AttemptOutcome, Category, Event, Fence, Policy, Request, Span, State, Subject, Time,
+    Answer, AttemptOutcome, Category, Event, Fence, Moment, Policy, Request, Rules, Seen, Span,
+    State, Subject, Time, decide,
 };
 
 use crate::world::{START, World, beat, cancel, failed, report, secs, start, succeeded};
@@ -85,6 +86,13 @@ impl Life {
         Self { world: World::submitted(policy), callers: Vec::new(), fences: Vec::new() }
     }
 
+    /// A life under this version of the rules.
+    fn under(rules: Rules, policy: Policy) -> Self {
+        let mut life = Self::begin(policy);
+        life.world.rules = rules;
+        life
+    }
+
     fn request(&mut self, ask: &Ask) -> Option<Request> {
         let caller = |back: usize| self.callers.get(back);
         Some(match ask {
@@ -115,7 +123,8 @@ impl Life {
         }
         let Some(request) = self.request(ask) else { return };
         let before = self.world.subject.clone();
-        let at = before.dated(verdict::Moment { now: self.world.now, epoch: self.world.epoch }).now;
+        let at = before.dated(self.world.moment()).now;
+        check_versions(&self.world, &request);
         let answer = self.world.ask(request);
         check_change(&before, &self.world, &answer);
         if answer == Answer::Granted {
@@ -124,6 +133,30 @@ impl Life {
             self.fences.push(self.world.lease().fence);
         }
     }
+}
+
+/// Each version says the same when asked twice; and they differ only about a gap in which somebody decided
+/// something about the task, or about no gap at all.
+fn check_versions(world: &World, request: &Request) {
+    let closed = request
+        .caller()
+        .and_then(|caller| world.closed.iter().find(|closed| closed.lease == caller.lease));
+    let seen = Seen { closed, ..Seen::of(&world.subject) };
+    let verdicts = Rules::ALL.map(|rules| {
+        let at = Moment { rules, ..world.moment() };
+        let verdict = decide(seen, request, at);
+        assert_eq!(verdict, decide(seen, request, at), "{rules:?}");
+        verdict
+    });
+    let may_differ = match (request, &world.subject) {
+        (Request::Extend(extend), Subject::Live(task)) => task.decided_at > extend.deaf_since,
+        _ => false,
+    };
+    assert!(may_differ || verdicts.windows(2).all(|pair| pair[0] == pair[1]), "{request:?}");
+}
+
+fn rules() -> impl Strategy<Value = Rules> {
+    proptest::sample::select(Rules::ALL.to_vec())
 }
 
 fn check_change(before: &Subject, world: &World, answer: &Answer) {
@@ -223,8 +256,8 @@ fn check_life(life: &Life) {
 fn check_wake(subject: &Subject, wakes_at: Option<Time>, decided_at: Time, epoch: u32) {
     let Some(wakes_at) = wakes_at else { return };
     let swept = |now| {
-        let at = verdict::Moment { now, epoch };
-        verdict::decide(verdict::Seen::of(subject), &Request::Sweep, at).answer == Answer::Done
+        let at = Moment { now, epoch, rules: Rules::NEWEST };
+        decide(Seen::of(subject), &Request::Sweep, at).answer == Answer::Done
     };
     // S3-48, S2-100: what time takes back, it takes back on time.
     assert!(swept(wakes_at.max(decided_at)));
@@ -236,8 +269,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_life_keeps_the_invariants(policy in policy(), steps in vec(step(), 1..60)) {
-        let mut life = Life::begin(policy);
+    fn every_life_keeps_the_invariants(
+        rules in rules(),
+        policy in policy(),
+        steps in vec(step(), 1..60),
+    ) {
+        let mut life = Life::under(rules, policy);
         for (passed, ask) in &steps {
             life.live(*passed, ask);
             check_life(&life);
@@ -292,7 +329,7 @@ proptest! {
             if matches!(ask, Ask::Restore) || events_before == life.world.subject {
                 continue;
             }
-            let moment = verdict::Moment { now: life.world.now, epoch: life.world.epoch };
+            let moment = life.world.moment();
             let at = rebuilt.dated(moment).now;
             let events: Vec<Event> = life.world.events.clone();
             rebuilt = rebuilt.settle(&events, at);

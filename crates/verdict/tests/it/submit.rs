@@ -84,5 +84,9 @@ fn submit_with_holder(holder: &Subject, submit: &Submit, now: Time) -> Verdict {
     let fingerprint = submission(Policy::default()).fingerprint;
     let holder = Some(Holder { subject: holder, fingerprint });
     let seen = Seen { holder, ..Seen::of(&Subject::Absent) };
-    decide(seen, &Request::Submit(submit.clone()), Moment { now, epoch: 1 })
+    decide(
+        seen,
+        &Request::Submit(submit.clone()),
+        Moment { now, epoch: 1, rules: verdict::Rules::NEWEST },
+    )
 }

@@ -5,7 +5,7 @@ use verdict::request::{
 };
 use verdict::{
     Answer, AttemptOutcome, Category, Closed, Digest, Done, Event, Fault, Json, Lease, LeaseId,
-    Moment, Name, Policy, Reason, Refusal, Request, Scope, Seen, Span, State, Subject, Task,
+    Moment, Name, Policy, Reason, Refusal, Request, Rules, Scope, Seen, Span, State, Subject, Task,
     TaskId, Time, decide,
 };
 
@@ -21,6 +21,7 @@ pub(crate) struct World {
     pub(crate) closed: Vec<Closed>,
     pub(crate) now: Time,
     pub(crate) epoch: u32,
+    pub(crate) rules: Rules,
     /// What the last request changed.
     pub(crate) events: Vec<Event>,
     leases: u128,
@@ -33,6 +34,7 @@ impl World {
             closed: Vec::new(),
             now: START,
             epoch: 1,
+            rules: Rules::NEWEST,
             events: Vec::new(),
             leases: 0,
         }
@@ -71,12 +73,16 @@ impl World {
         (world, caller)
     }
 
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { now: self.now, epoch: self.epoch, rules: self.rules }
+    }
+
     /// Asks, and lets what was decided come true.
     pub(crate) fn ask(&mut self, request: Request) -> Answer {
         let closed = lease_of(&request)
             .and_then(|lease| self.closed.iter().find(|closed| closed.lease == lease));
         let seen = Seen { closed, ..Seen::of(&self.subject) };
-        let at = self.subject.dated(Moment { now: self.now, epoch: self.epoch });
+        let at = self.subject.dated(self.moment());
         let verdict = decide(seen, &request, at);
         for event in &verdict.events {
             if let Event::AttemptClosed { closed, .. } = event {

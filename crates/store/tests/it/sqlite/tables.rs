@@ -142,7 +142,10 @@ async fn a_failed_save_takes_the_whole_batch_back() {
     let now = batch.now().await.unwrap();
     let ready = batch.ready(&[super::play::want(1)], now).await.unwrap().remove(0).remove(0);
     let grant = Grant { lease: LeaseId::from_u128(99), owner: "w".into(), poll: None };
-    let (before, at) = (Subject::Live(ready.task.clone()), Moment { now, epoch: 1 });
+    let (before, at) = (
+        Subject::Live(ready.task.clone()),
+        Moment { now, epoch: 1, rules: verdict::Rules::NEWEST },
+    );
     let (_, granted) = super::play::decide(&before, None, &Request::Grant(grant), at, None);
     let stale = Change {
         before: Some(ready.task.revision + 7),

@@ -1,0 +1,124 @@
+//! Which version of the rules may decide, and what the versions differ in.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use verdict::rules::{Waiting, to_activate, to_join, waiting};
+use verdict::{Answer, Known, Rules};
+
+use crate::world::{START, World, secs};
+
+fn known(oldest: u32, newest: u32) -> Known {
+    Known::stated(oldest, newest).expect("the oldest is not newer")
+}
+
+#[test]
+fn the_greatest_version_that_all_know_is_activated_and_never_a_lower_one() {
+    let (old, both, new) = (known(1, 1), known(1, 2), known(2, 3));
+    for (in_force, living, expected) in [
+        (1, vec![], 1),
+        (1, vec![old], 1),
+        (1, vec![both], 2),
+        (1, vec![both, old], 1),
+        (1, vec![both, both], 2),
+        // The oldest of one is newer than what the other knows: nothing that all know.
+        (1, vec![old, new], 1),
+        (1, vec![new], 3),
+        (2, vec![new, both], 2),
+        // Whoever lags behind what is in force does not take it back.
+        (2, vec![old], 2),
+        (2, vec![old, both], 2),
+        (3, vec![], 3),
+    ] {
+        assert_eq!(to_activate(in_force, &living), expected, "{in_force} {living:?}");
+    }
+}
+
+#[test]
+fn whoever_could_not_decide_by_what_is_in_force_does_not_join() {
+    let (old, both, new) = (known(1, 1), known(1, 2), known(2, 3));
+    for (in_force, newcomer, living, expected) in [
+        (1, old, vec![], Some(1)),
+        (1, old, vec![both], Some(1)),
+        (2, old, vec![], None),
+        (2, old, vec![both], None),
+        // Alone it may begin with its newest, in company only when all know that.
+        (1, both, vec![], Some(2)),
+        (1, both, vec![old], Some(1)),
+        (1, both, vec![both], Some(2)),
+        // Too new for those who are there: they must go first.
+        (1, new, vec![old], None),
+        (1, new, vec![both], Some(2)),
+        (1, new, vec![], Some(3)),
+    ] {
+        let joined = to_join(in_force, newcomer, &living);
+        assert_eq!(joined, expected, "{in_force} {newcomer:?} {living:?}");
+    }
+}
+
+#[test]
+fn a_version_that_waits_names_those_who_lack_it() {
+    let (old, both) = (known(1, 1), known(1, 2));
+    assert_eq!(waiting(1, &[]), None);
+    assert_eq!(waiting(1, &[old, old]), None);
+    let lacking = vec![1, 2];
+    assert_eq!(waiting(1, &[both, old, old]), Some(Waiting { version: 2, lacking }));
+    // Nobody is in the way: it is about to be activated, or is.
+    assert_eq!(waiting(1, &[both]), None);
+    assert_eq!(waiting(2, &[both, old]), None);
+}
+
+#[test]
+fn a_version_is_known_by_its_number_and_others_are_not() {
+    for rules in Rules::ALL {
+        assert_eq!(Rules::of(rules.number()), Some(rules));
+        assert_eq!(Known::OURS.rules(rules.number()), Some(rules));
+    }
+    assert_eq!((Rules::OLDEST, Rules::NEWEST), (Rules::ALL[0], Rules::ALL[Rules::ALL.len() - 1]));
+    assert_eq!(Rules::of(Rules::OLDEST.number() - 1), None);
+    assert_eq!(Rules::of(Rules::NEWEST.number() + 1), None);
+    assert_eq!(known(1, 99).rules(99), None, "it may know it; this code does not");
+    assert_eq!(Known::only(Rules::V1, Rules::V1).rules(2), None);
+    assert_eq!(Known::stated(2, 1), None);
+}
+
+#[test]
+fn version_one_gives_an_outage_back_as_often_as_somebody_returns_from_it() {
+    for (rules, twice) in [(Rules::V1, 600), (Rules::V2, 300)] {
+        let (mut world, _) = World::running();
+        world.rules = rules;
+        let (deaf_since, end) = (START.plus(secs(10)), world.lease().expires_at);
+        world.now = deaf_since.plus(secs(300));
+        assert_eq!(world.extend(deaf_since, secs(300)), Answer::Done);
+        assert_eq!(world.lease().expires_at, end.plus(secs(300)), "{rules:?}");
+        world.extend(deaf_since, secs(300));
+        assert_eq!(world.lease().expires_at, end.plus(secs(twice)), "{rules:?}");
+    }
+}
+
+fn anybody() -> impl Strategy<Value = Known> {
+    (1..6_u32, 0..4_u32).prop_map(|(oldest, more)| known(oldest, oldest + more))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_activated_is_known_to_all_and_the_greatest_of_those(
+        in_force in 1..6_u32,
+        living in vec(anybody(), 0..6),
+    ) {
+        let knows = |known: &Known, n: u32| known.oldest() <= n && n <= known.newest();
+        let by_all = |n: u32| living.iter().all(|known| knows(known, n));
+        let activated = to_activate(in_force, &living);
+        prop_assert!(activated >= in_force);
+        prop_assert!(activated == in_force || by_all(activated));
+        if !living.is_empty() {
+            prop_assert!(!(activated + 1..12).any(by_all), "{activated} with {living:?}");
+        }
+        // Asked again, nothing changes; and nobody who can decide by it is in the way of joining.
+        prop_assert_eq!(to_activate(activated, &living), activated);
+        for known in &living {
+            prop_assert_eq!(to_join(activated, *known, &living).is_some(), knows(known, activated));
+        }
+    }
+}
