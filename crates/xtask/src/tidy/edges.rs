@@ -32,7 +32,8 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/store",
         dependency: "store",
-        may_know: &["faultpoint", "verdict"],
+        // Its tests start databases; nothing of that is in the library.
+        may_know: &["faultpoint", "verdict", "pgserver"],
         outside: None,
     },
     Member {
@@ -52,6 +53,13 @@ const MEMBERS: &[Member] = &[
         dependency: "faultpoint",
         may_know: &[],
         outside: Some(&["rustix"]),
+    },
+    Member {
+        folder: "crates/pgserver",
+        dependency: "pgserver",
+        // It starts servers and knows nothing of what is kept in them.
+        may_know: &[],
+        outside: Some(&["rustix", "tempfile", "thiserror"]),
     },
     Member {
         folder: "crates/historyck",
@@ -82,7 +90,7 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/crashlab",
         dependency: "crashlab",
-        may_know: &["faultpoint", "historyck", "tenure", "wire"],
+        may_know: &["faultpoint", "historyck", "pgserver", "tenure", "wire"],
         outside: None,
     },
     Member {
@@ -95,13 +103,13 @@ const MEMBERS: &[Member] = &[
         folder: "crates/cli",
         dependency: "cli",
         // The lab breaks its binary in tests; nothing of the lab is in the binary.
-        may_know: &["wire", "tenure", "coordinator", "store", "bench", "crashlab"],
+        may_know: &["wire", "tenure", "coordinator", "store", "bench", "crashlab", "pgserver"],
         outside: None,
     },
     Member {
         folder: "crates/xtask",
         dependency: "xtask",
-        may_know: &["faultpoint", "wire"],
+        may_know: &["faultpoint", "pgserver", "wire"],
         outside: None,
     },
 ];

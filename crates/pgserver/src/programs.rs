@@ -1,0 +1,105 @@
+//! The programs of PostgreSQL on this machine: where they are, as whom they run, and that they come to an end.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::{Error, Result};
+
+/// Whom the package makes to run the server, and the name of every server's administrator here.
+pub(crate) const USER: &str = "postgres";
+
+/// Longer than any program here takes on a machine that has a tenth of a core to spare.
+const PATIENCE_SECONDS: u32 = 300;
+
+/// Where Debian puts each version, in a folder with its number.
+const DEBIAN: &str = "/usr/lib/postgresql";
+
+/// Where the programs of one version of PostgreSQL are.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    folder: PathBuf,
+}
+
+impl Programs {
+    /// The version that `pg_config` names if there is a server with it, else the newest.
+    pub fn find() -> Result<Programs> {
+        let configured = configured().into_iter();
+        let folder = configured.chain(newest()).find(|folder| folder.join("initdb").exists());
+        folder.map(|folder| Programs { folder }).ok_or(Error::Missing)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A program of PostgreSQL's, as a user it accepts, ended if it never ends.
+    pub(crate) fn command(&self, name: &str) -> Command {
+        bounded(&self.folder.join(name))
+    }
+}
+
+fn configured() -> Option<PathBuf> {
+    let output = Command::new("pg_config").arg("--bindir").output().ok()?;
+    Some(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
+}
+
+fn newest() -> Option<PathBuf> {
+    let versions = fs::read_dir(DEBIAN).ok()?.flatten();
+    let numbered = versions.filter_map(|entry| {
+        let number: u32 = entry.file_name().to_string_lossy().parse().ok()?;
+        Some((number, entry.path().join("bin")))
+    });
+    Some(numbered.max()?.1)
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::getuid().is_root()
+}
+
+/// A program as the server's user. It does not start where it was called: that user may not look there.
+pub(crate) fn as_user(program: &Path) -> Command {
+    let mut command = if is_root() {
+        let mut command = Command::new("runuser");
+        command.args(["-u", USER, "--"]).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    command.current_dir("/");
+    command
+}
+
+/// The same, with all it started, ended when it takes too long.
+pub(crate) fn bounded(program: &Path) -> Command {
+    let inner = as_user(program);
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", &PATIENCE_SECONDS.to_string()]);
+    command.arg(inner.get_program()).args(inner.get_args()).current_dir("/");
+    command
+}
+
+/// Runs a program to its end, and returns what it printed.
+pub(crate) fn run(command: &mut Command) -> Result<String> {
+    let name = format!("{command:?}");
+    let Output { status, stdout, stderr } = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| Error::Start { command: name.clone(), source })?;
+    if status.success() {
+        return Ok(String::from_utf8_lossy(&stdout).trim().to_owned());
+    }
+    let said = String::from_utf8_lossy(&stderr).trim().to_owned();
+    Err(Error::Failed { command: name, status, said })
+}
+
+/// Gives a file or a folder to the user that the server runs as, and to nobody else.
+pub fn give(path: &Path) -> Result<()> {
+    let mode = if path.is_dir() { 0o700 } else { 0o600 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Error::file(path))?;
+    if is_root() {
+        run(Command::new("chown").arg(USER).arg(path))?;
+    }
+    Ok(())
+}

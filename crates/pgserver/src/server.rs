@@ -1,0 +1,218 @@
+//! One server in a folder of its own: made, started, stopped, killed, asked.
+
+use std::fmt::Write;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::builder::{Builder, Reach};
+use crate::programs::{Programs, USER, give, run};
+use crate::watchdog::Watchdog;
+use crate::{Error, Result, family};
+
+/// How often another port is tried because somebody was faster.
+const PORTS_TRIED: usize = 5;
+
+/// What names the socket of a server without a port.
+const SOCKET_PORT: u16 = 5432;
+
+/// How long a server may take to be ready, in seconds: after a crash it first reads its log of changes.
+const READY_SECONDS: &str = "240";
+
+/// How much of a log is told.
+const LOG_LINES_TOLD: usize = 20;
+
+/// How a server is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Sessions are ended, everything is written.
+    Fast,
+    /// All of its processes end at once; what was not written is lost.
+    Immediate,
+}
+
+/// A server; gone with this value.
+pub struct Server {
+    programs: Programs,
+    data: PathBuf,
+    reach: Reach,
+    port: u16,
+    /// Stops it when it is dropped, and removes the folder.
+    _watchdog: Watchdog,
+    folder: TempDir,
+}
+
+impl Server {
+    pub fn builder<'prepare>() -> Builder<'prepare> {
+        Builder::new()
+    }
+
+    pub(crate) fn make(builder: Builder<'_>) -> Result<Server> {
+        let Builder { settings, reach, volume, prepare } = builder;
+        let mut server = Server::place(reach, volume.as_deref())?;
+        let mut initdb = server.programs.command("initdb");
+        initdb.args(["--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8"]);
+        initdb.args(["--locale", "C.UTF-8", "--waldir"]).arg(server.path("wal"));
+        run(initdb.arg("--pgdata").arg(&server.data))?;
+        server.write_down(&settings)?;
+        prepare(&server.data);
+        server.start_somewhere()?;
+        Ok(server)
+    }
+
+    /// A folder, and nothing in it.
+    pub(crate) fn place(reach: Reach, volume: Option<&Path>) -> Result<Server> {
+        let programs = Programs::find()?;
+        let folder = tempfile::Builder::new().prefix("tenure-pg-").tempdir();
+        let folder = folder.map_err(Error::file(std::env::temp_dir()))?;
+        give(folder.path())?;
+        let data = volume.unwrap_or(folder.path()).join("data");
+        let watchdog = Watchdog::over(&programs, &data, folder.path())?;
+        Ok(Server { programs, data, reach, port: SOCKET_PORT, _watchdog: watchdog, folder })
+    }
+
+    fn write_down(&self, settings: &[(String, String)]) -> Result<()> {
+        let file = self.data.join("postgresql.conf");
+        let mut text = fs::read_to_string(&file).map_err(Error::file(&file))?;
+        for (name, value) in settings {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name} = '{}'", value.replace('\'', "''"));
+        }
+        fs::write(&file, text).map_err(Error::file(&file))
+    }
+
+    pub(crate) fn start_somewhere(&mut self) -> Result<()> {
+        if self.reach == Reach::Socket {
+            return self.rise();
+        }
+        let mut last = None;
+        for _ in 0..PORTS_TRIED {
+            self.port = free_port()?;
+            match self.rise() {
+                Ok(()) => return Ok(()),
+                Err(failure) => last = Some(failure),
+            }
+        }
+        Err(last.expect("some port was tried"))
+    }
+
+    /// Starts it, again or for the first time, and returns when it takes connections.
+    pub fn rise(&self) -> Result<()> {
+        let addresses = match self.reach {
+            Reach::Socket => "",
+            Reach::Port => "127.0.0.1",
+        };
+        let options = format!(
+            "-p {} -c listen_addresses='{addresses}' -c unix_socket_directories={}",
+            self.port,
+            self.folder().display()
+        );
+        let mut start = self.programs.command("pg_ctl");
+        start.args(["start", "--silent", "--wait", "--timeout", READY_SECONDS, "--log"]);
+        start.arg(self.path("log")).args(["--options", &options, "--pgdata"]).arg(&self.data);
+        match run(&mut start) {
+            Ok(_) => Ok(()),
+            Err(source) => Err(Error::NoStart { log: self.log(), source: Box::new(source) }),
+        }
+    }
+
+    pub fn stop(&self, how: Stop) -> Result<()> {
+        let mode = match how {
+            Stop::Fast => "fast",
+            Stop::Immediate => "immediate",
+        };
+        let mut stop = self.programs.command("pg_ctl");
+        stop.args(["stop", "--silent", "--wait", "--timeout", READY_SECONDS, "--mode", mode]);
+        run(stop.arg("--pgdata").arg(&self.data)).map(drop)
+    }
+
+    /// Every process of it dies in the same moment, as with its machine.
+    pub fn kill(&self) -> Result<()> {
+        family::kill(&self.data)?;
+        self.forget_processes()
+    }
+
+    /// As a machine that comes up again finds it. Both files name a process, and one that was killed counts as alive
+    /// until its parent has noticed.
+    fn forget_processes(&self) -> Result<()> {
+        let socket = self.path(&format!(".s.PGSQL.{}.lock", self.port));
+        for file in [self.data.join("postmaster.pid"), socket] {
+            if file.exists() {
+                fs::remove_file(&file).map_err(Error::file(&file))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A standby takes over.
+    pub fn promote(&self) -> Result<()> {
+        let mut promote = self.programs.command("pg_ctl");
+        promote.args(["promote", "--silent", "--wait", "--timeout", READY_SECONDS, "--pgdata"]);
+        run(promote.arg(&self.data)).map(drop)
+    }
+
+    /// What its administrator is told, as text without a heading.
+    pub fn sql(&self, database: &str, sql: &str) -> Result<String> {
+        let mut psql = self.programs.command("psql");
+        psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"]);
+        psql.args(["--set", "ON_ERROR_STOP=1", "--username", USER, "--host"]).arg(self.folder());
+        run(psql.args(["--port", &self.port.to_string(), "--command", sql, database]))
+    }
+
+    /// Changes a setting of the whole server that needs no restart.
+    pub fn set(&self, name: &str, value: &str) -> Result<()> {
+        self.sql("postgres", &format!("ALTER SYSTEM SET {name} = '{value}'"))?;
+        self.sql("postgres", "SELECT pg_reload_conf()").map(drop)
+    }
+
+    /// Where its socket is.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder().join(name)
+    }
+
+    /// Its address in words, through its socket.
+    pub fn words(&self, database: &str) -> String {
+        let (folder, port) = (self.folder().display(), self.port);
+        format!("host={folder} port={port} user={USER} dbname={database}")
+    }
+
+    /// Its address as `--store` takes it, through its socket.
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://{USER}@{}:{}/{database}", self.host(), self.port)
+    }
+
+    /// Its socket as the host of a URL.
+    pub fn host(&self) -> String {
+        self.folder().to_string_lossy().replace('/', "%2F")
+    }
+
+    /// The end of what it wrote down.
+    pub fn log(&self) -> String {
+        let log = fs::read_to_string(self.path("log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES_TOLD)..].join("\n")
+    }
+}
+
+fn free_port() -> Result<u16> {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr());
+    Ok(free.map_err(Error::file("127.0.0.1"))?.port())
+}

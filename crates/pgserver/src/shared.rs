@@ -1,0 +1,108 @@
+//! One server for many short-lived processes, such as tests that each run in their own.
+//!
+//! The first that needs it makes it in the temporary folder; a small watchdog stops and removes it when nobody has
+//! used it for a while. Everybody holds a shared lock on a file meanwhile. Nobody waits for the disk: what is tested
+//! here is what an engine says and keeps, not the loss of power.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::programs::{Programs, USER, as_user, give, run};
+use crate::{Error, Result};
+
+const SETTINGS: &str = "-c listen_addresses='' -c fsync=off -c full_page_writes=off \
+    -c synchronous_commit=off -c max_connections=300 -c shared_buffers=64MB -c autovacuum=off \
+    -c log_min_messages=fatal";
+
+/// Ends the server when nobody has held the lock for a few looks in a row. The files of locks belong to whoever
+/// runs the tests, so the watchdog, who may be another user, opens them for reading only.
+const WATCH: &str = r#"
+idle=0
+while [ $idle -lt 4 ]; do
+  sleep 5
+  if flock --exclusive --nonblock "$1/users.lock" true; then idle=$((idle + 1)); else idle=0; fi
+done
+exec 8<"$1/start.lock"
+flock --exclusive 8
+if flock --exclusive --nonblock "$1/users.lock" true; then
+  "$2/pg_ctl" stop --silent --mode immediate --pgdata "$1/data"
+  rm -rf "$1/data"
+fi
+"#;
+
+/// The right to use the server; it goes on while anybody has one.
+pub struct Shared {
+    folder: PathBuf,
+    _use: File,
+}
+
+impl Shared {
+    /// The server that everybody shares who gives the same name and is the same user.
+    pub fn find_or_start(name: &str) -> Result<Shared> {
+        let mut hasher = DefaultHasher::new();
+        (name, rustix::process::getuid().as_raw()).hash(&mut hasher);
+        let folder = std::env::temp_dir().join(format!("tenure-pg-{:x}", hasher.finish()));
+        std::fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
+        give(&folder)?;
+        let starting = lock_file(&folder.join("start.lock"))?;
+        starting.lock().map_err(Error::file(&folder))?;
+        let using = lock_file(&folder.join("users.lock"))?;
+        using.lock_shared().map_err(Error::file(&folder))?;
+        let programs = Programs::find()?;
+        if !is_running(&folder, &programs) {
+            start(&folder, &programs)?;
+        }
+        Ok(Shared { folder, _use: using })
+    }
+
+    /// Where its socket is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its address in words.
+    pub fn words(&self, database: &str) -> String {
+        format!("host={} user={USER} dbname={database}", self.folder.display())
+    }
+}
+
+fn lock_file(path: &Path) -> Result<File> {
+    File::create(path).map_err(Error::file(path))
+}
+
+fn is_running(folder: &Path, programs: &Programs) -> bool {
+    let mut status = programs.command("pg_ctl");
+    run(status.arg("status").arg("--pgdata").arg(folder.join("data"))).is_ok()
+}
+
+fn start(folder: &Path, programs: &Programs) -> Result<()> {
+    let (data, log) = (folder.join("data"), folder.join("log"));
+    // Left over from a machine that went down: nothing in it is worth keeping.
+    if data.exists() {
+        std::fs::remove_dir_all(&data).map_err(Error::file(&data))?;
+    }
+    let mut initdb = programs.command("initdb");
+    initdb.args(["--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8"]);
+    run(initdb.args(["--locale", "C.UTF-8", "--pgdata"]).arg(&data))?;
+    let options = format!("{SETTINGS} -c unix_socket_directories={}", folder.display());
+    let mut start = programs.command("pg_ctl");
+    start.args(["start", "--silent", "--wait", "--timeout", "240", "--log"]).arg(&log);
+    start.args(["--options", &options, "--pgdata"]).arg(&data);
+    run(&mut start).map_err(|source| Error::NoStart {
+        log: std::fs::read_to_string(&log).unwrap_or_default(),
+        source: Box::new(source),
+    })?;
+    watch(folder, programs)
+}
+
+fn watch(folder: &Path, programs: &Programs) -> Result<()> {
+    let shell = as_user(Path::new("sh"));
+    let mut watch = Command::new("setsid");
+    watch.arg(shell.get_program()).args(shell.get_args()).current_dir("/");
+    watch.args(["-c", WATCH, "watchdog"]).arg(folder).arg(programs.folder());
+    watch.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let command = "setsid".to_owned();
+    watch.spawn().map(drop).map_err(|source| Error::Start { command, source })
+}

@@ -1,0 +1,49 @@
+//! A server that follows another one, and can take over.
+
+use std::fs;
+
+use crate::builder::Reach;
+use crate::family::until;
+use crate::programs::{USER, run};
+use crate::{Error, Result, Server};
+
+impl Server {
+    /// A new server that has all of this one and follows it under a name. It has this one's settings.
+    pub fn standby(&self, name: &str) -> Result<Server> {
+        let mut standby = Server::place(Reach::Socket, None)?;
+        standby.follow(self, name)?;
+        Ok(standby)
+    }
+
+    /// Forgets all it had, and follows another one from now on. It must not run.
+    pub fn follow(&mut self, primary: &Server, name: &str) -> Result<()> {
+        for folder in [self.data().to_owned(), self.folder().join("wal")] {
+            if folder.exists() {
+                fs::remove_dir_all(&folder).map_err(Error::file(&folder))?;
+            }
+        }
+        let (folder, port) = (primary.folder().display(), primary.port());
+        let source = format!("host={folder} port={port} user={USER} application_name={name}");
+        let mut copy = self.programs().command("pg_basebackup");
+        copy.args(["--checkpoint", "fast", "--wal-method", "stream", "--no-sync"]);
+        copy.args(["--write-recovery-conf", "--dbname", &source, "--pgdata"]).arg(self.data());
+        run(&mut copy)?;
+        let settings = self.data().join("postgresql.auto.conf");
+        let written = fs::read_to_string(&settings).map_err(Error::file(&settings))?;
+        let written = format!("{written}primary_conninfo = '{source}'\n");
+        fs::write(&settings, written).map_err(Error::file(&settings))?;
+        self.rise()
+    }
+
+    /// Waits until somebody follows this server in a state: `sync`, `async` or `quorum`.
+    pub fn until_followed(&self, state: &str) -> Result<()> {
+        let look = "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'";
+        until("a standby to follow", || Ok(self.sql("postgres", look)? == state))
+    }
+
+    /// Waits until nobody follows this server.
+    pub fn until_alone(&self) -> Result<()> {
+        let look = "SELECT count(*) FROM pg_stat_replication";
+        until("the standby to be cut off", || Ok(self.sql("postgres", look)? == "0"))
+    }
+}
