@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
 
-mod alone;
 mod commits;
 mod constraints;
 mod cutting;

@@ -39,7 +39,8 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/coordinator",
         dependency: "coordinator",
-        may_know: &["faultpoint", "verdict", "store", "wire"],
+        // Its tests start databases, like those of the store.
+        may_know: &["faultpoint", "verdict", "store", "wire", "pgserver"],
         outside: None,
     },
     Member {

@@ -1,12 +1,13 @@
 //! What the database promises is found and told, whatever it is set to; and scopes that are not kept apart keep
 //! the store closed.
 
+use pgserver::Server;
 use store::postgres::{Missing, Options};
 use store::{FailureKind, PostgresStore, Store};
 use tokio_postgres::Client;
 
 use super::options;
-use super::private::PrivateServer;
+use super::private::client;
 
 /// Settings of the whole server, by SQL, until they are in force for new sessions.
 async fn set(client: &Client, settings: &[(&str, &str)]) {
@@ -31,12 +32,12 @@ async fn set(client: &Client, settings: &[(&str, &str)]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_combination_is_found_and_told() {
     // F35, S2-104: which acknowledgements a crash or a failover could lose is said, and what to do about it.
-    let server = PrivateServer::start("");
-    let client = server.client().await;
-    drop(PostgresStore::open(&server.socket_url(), options(None)).await.unwrap());
+    let server = Server::builder().start().unwrap();
+    let client = client(&server).await;
+    drop(PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap());
     // Only looking: whatever writes would wait for a standby that is named and not there.
     let looking = || Options { missing: Missing::Refuse, ..options(None) };
-    let open = async || PostgresStore::open(&server.socket_url(), looking()).await.unwrap();
+    let open = async || PostgresStore::open(&server.words("postgres"), looking()).await.unwrap();
     let mut met = Vec::new();
     for fsync in ["on", "off"] {
         for pages in ["on", "off"] {
@@ -83,9 +84,9 @@ async fn every_combination_is_found_and_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_whose_scopes_are_open_is_not_opened() {
     // the check at every start fails for each way in which row-level security can be gone.
-    let server = PrivateServer::start("-c fsync=off");
-    let client = server.client().await;
-    let open = async || PostgresStore::open(&server.socket_url(), options(None)).await;
+    let server = Server::builder().careless().start().unwrap();
+    let client = client(&server).await;
+    let open = async || PostgresStore::open(&server.words("postgres"), options(None)).await;
     drop(open().await.unwrap());
     let tables =
         ["inputs", "live", "done", "attempts", "history", "refused", "keys", "api_keys", "audit"];

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pgserver::{Server, give};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
 };
@@ -9,7 +10,7 @@ use store::postgres::tls::Mode;
 use store::{Failure, FailureKind, PostgresStore, Store};
 
 use super::options;
-use super::private::{PrivateServer, give};
+use super::private::{client, tcp_url};
 use super::server::Database;
 
 /// An authority, and what it vouched for, as files.
@@ -52,21 +53,22 @@ impl Papers {
 }
 
 /// A server with a certificate for `localhost`, that wants one from the user `certified`.
-fn server(papers: &Papers) -> PrivateServer {
+fn server(papers: &Papers) -> Server {
     papers.vouch("server", "a database", &["localhost"], ExtendedKeyUsagePurpose::ServerAuth);
     let prepare = |data: &Path| {
         for (name, kept) in
             [("server.pem", "server.crt"), ("server.key", "server.key"), ("ca.pem", "root.crt")]
         {
             std::fs::copy(papers.path(name), data.join(kept)).unwrap();
-            give(&data.join(kept));
+            give(&data.join(kept)).unwrap();
         }
         let rules = "local all all trust\n\
             hostssl all certified 127.0.0.1/32 cert\n\
             host all all 127.0.0.1/32 trust\n";
         std::fs::write(data.join("pg_hba.conf"), rules).unwrap();
     };
-    PrivateServer::start_in("-c ssl=on -c ssl_ca_file=root.crt -c fsync=off", None, prepare)
+    let encrypted = Server::builder().set("ssl", "on").set("ssl_ca_file", "root.crt");
+    encrypted.careless().on_a_port().prepare(prepare).start().unwrap()
 }
 
 async fn open(url: &str) -> Result<PostgresStore, Failure> {
@@ -74,10 +76,10 @@ async fn open(url: &str) -> Result<PostgresStore, Failure> {
 }
 
 /// How many connections of stores are encrypted, and how many are not.
-async fn encrypted(server: &PrivateServer) -> (i64, i64) {
+async fn encrypted(server: &Server) -> (i64, i64) {
     let sql = "SELECT count(*) FILTER (WHERE s.ssl), count(*) FILTER (WHERE NOT s.ssl) \
         FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.application_name LIKE 'tenure %'";
-    let row = server.client().await.query_one(sql, &[]).await.unwrap();
+    let row = client(server).await.query_one(sql, &[]).await.unwrap();
     (row.get(0), row.get(1))
 }
 
@@ -87,7 +89,7 @@ async fn only_the_database_that_was_meant_is_believed() {
     let (papers, others) = (Papers::new(), Papers::new());
     let server = server(&papers);
     let at = |host: &str, mode: &str, authority: &str| {
-        format!("{} sslmode={mode} sslrootcert={authority}", server.tcp_url(host))
+        format!("{} sslmode={mode} sslrootcert={authority}", tcp_url(&server, host))
     };
     let store = open(&at("localhost", "verify-full", &papers.authority())).await.unwrap();
     assert_eq!(encrypted(&server).await, (1, 0));
@@ -113,20 +115,21 @@ async fn each_mode_does_what_its_name_says() {
     // R-40: `disable` speaks plainly, `prefer` and `require` are encrypted by whoever answers.
     let papers = Papers::new();
     let server = server(&papers);
-    let plain = open(&format!("{} sslmode=disable", server.tcp_url("127.0.0.1"))).await.unwrap();
+    let plain = open(&format!("{} sslmode=disable", tcp_url(&server, "127.0.0.1"))).await.unwrap();
     assert_eq!(encrypted(&server).await, (0, 1));
     assert_eq!(plain.link().warning(), None, "nobody listens inside a machine");
-    let preferred = open(&server.tcp_url("127.0.0.1")).await.unwrap();
+    let preferred = open(&tcp_url(&server, "127.0.0.1")).await.unwrap();
     assert_eq!(encrypted(&server).await, (1, 1));
-    let required = open(&format!("{} sslmode=require", server.tcp_url("127.0.0.1"))).await.unwrap();
+    let required =
+        open(&format!("{} sslmode=require", tcp_url(&server, "127.0.0.1"))).await.unwrap();
     assert_eq!(encrypted(&server).await, (2, 1));
     drop((plain, preferred, required));
 
     papers.vouch("client", "certified", &[], ExtendedKeyUsagePurpose::ClientAuth);
-    server.client().await.batch_execute("CREATE ROLE certified LOGIN SUPERUSER").await.unwrap();
+    client(&server).await.batch_execute("CREATE ROLE certified LOGIN SUPERUSER").await.unwrap();
     let bare = format!(
         "host=localhost port={} user=certified dbname=postgres sslmode=verify-full sslrootcert={}",
-        server.port,
+        server.port(),
         papers.authority()
     );
     assert!(open(&bare).await.is_err(), "without a certificate");

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use pgserver::{Server, Stop};
 use store::conformance::{Ask, Poll, Said, Submission, carry::carry};
 use store::postgres::{Options, PostgresStore};
 use store::{Batch, Browse, Store, TaskKey, Want, Writer};
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 use verdict::{Scope, TaskId};
 
-use super::alone::Alone;
 use super::options;
 use super::server::Database;
 
@@ -130,15 +130,15 @@ async fn tasks_are_taken_by_their_key_and_not_by_walking_the_queue() {
 async fn what_was_acknowledged_outlives_the_death_of_the_database() {
     // S2-104: the engine waits for everything that the database was told to wait for. This one writes its log by
     // itself only every ten seconds, so that whoever does not wait loses what it acknowledged.
-    let alone = Alone::start("-c wal_writer_delay=10s");
-    let store = PostgresStore::open(&alone.url(), options(None)).await.unwrap();
+    let alone = Server::builder().set("wal_writer_delay", "10s").start().unwrap();
+    let store = PostgresStore::open(&alone.words("postgres"), options(None)).await.unwrap();
     let mut writer = store.writer().await.unwrap();
     for id in 1..=5 {
         submit(&mut writer, id).await;
     }
-    alone.die();
-    alone.rise();
-    let again = PostgresStore::open(&alone.url(), Options::new("again")).await.unwrap();
+    alone.stop(Stop::Immediate).unwrap();
+    alone.rise().unwrap();
+    let again = PostgresStore::open(&alone.words("postgres"), Options::new("again")).await.unwrap();
     for id in 1..=5 {
         let key = TaskKey { scope: Scope::default(), id: TaskId::from_u128(id) };
         assert!(again.browse().find(&key).await.unwrap().is_some(), "task {id} is lost");

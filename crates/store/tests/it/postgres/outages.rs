@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use pgserver::{Server, SmallVolume, Stop};
 use store::conformance::Submission;
 use store::conformance::carry::{Ask, Said, carry};
 use store::{Batch, CommitFailure, Failure, FailureKind, PostgresStore, Store, Writer, verify};
@@ -10,7 +11,7 @@ use tokio_postgres::Client;
 use verdict::{Digest, Scope, TaskId};
 
 use super::options;
-use super::private::{PrivateServer, SmallVolume};
+use super::private::client;
 
 /// Far more tries than a slow machine needs; a failure without it would be a test that hangs.
 const TRIES_MAX: usize = 600;
@@ -48,8 +49,8 @@ async fn submit_at_last<W: Writer>(writer: &mut W, n: u128) -> Vec<FailureKind> 
     refusals
 }
 
-async fn open(server: &PrivateServer) -> PostgresStore {
-    PostgresStore::open(&server.socket_url(), options(None)).await.unwrap()
+async fn open(server: &Server) -> PostgresStore {
+    PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap()
 }
 
 async fn count(store: &PostgresStore) -> u64 {
@@ -61,19 +62,19 @@ async fn count(store: &PostgresStore) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_database_loses_nothing_acknowledged() {
     // F37, S2-104: killed as by a crash and stopped as by an administrator; the same store goes on.
-    let server = PrivateServer::start("");
+    let server = Server::builder().start().unwrap();
     let store = open(&server).await;
     let mut writer = store.writer().await.unwrap();
     let mut acknowledged = 0;
-    for (round, mode) in ["immediate", "fast", "immediate"].iter().enumerate() {
+    for (round, mode) in [Stop::Immediate, Stop::Fast, Stop::Immediate].into_iter().enumerate() {
         for _ in 0..5 {
             acknowledged += 1;
             submit_at_last(&mut writer, acknowledged).await;
         }
-        server.stop(mode);
+        server.stop(mode).unwrap();
         let down = submit(&mut writer, 1_000 + round as u128).await.unwrap_err();
         assert_eq!(down.kind, FailureKind::Unavailable, "{down:?}");
-        server.start_again();
+        server.rise().unwrap();
     }
     acknowledged += 1;
     submit_at_last(&mut writer, acknowledged).await;
@@ -83,9 +84,9 @@ async fn a_restarted_database_loses_nothing_acknowledged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn terminated_sessions_are_replaced() {
     // F37: every session ends, again and again, also in the middle of batches.
-    let server = PrivateServer::start("-c fsync=off");
+    let server = Server::builder().careless().start().unwrap();
     let store = open(&server).await;
-    let admin = server.client().await;
+    let admin = client(&server).await;
     let mut writer = store.writer().await.unwrap();
     for n in 1..=20 {
         let terminate = "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity \
@@ -109,9 +110,9 @@ async fn cancel_who_waits(admin: &Client) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_takes_too_long_is_refused_and_the_next_is_not() {
     // F44, S2-104: cancelled by the server, as by statement_timeout; and a lock that is not given.
-    let server = PrivateServer::start("-c fsync=off");
+    let server = Server::builder().careless().start().unwrap();
     let store = open(&server).await;
-    let (admin, other) = (server.client().await, server.client().await);
+    let (admin, other) = (client(&server).await, client(&server).await);
     let mut writer = store.writer().await.unwrap();
     submit(&mut writer, 1).await.unwrap();
     other.batch_execute("BEGIN; LOCK TABLE tenure.inputs IN ACCESS EXCLUSIVE MODE").await.unwrap();
@@ -141,9 +142,9 @@ const SUBMISSIONS_MAX: u128 = 1_000;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_volume_refuses_and_serves_again_when_there_is_room() {
     // S2-104: what does not fit is refused as such, what was acknowledged stays, and nobody opens anything again.
-    let volume = SmallVolume::mount(VOLUME_BYTES);
-    let server = PrivateServer::start_in("", Some(&volume.path()), |_| {});
-    volume.lay_ballast(BALLAST_BYTES);
+    let volume = SmallVolume::mount(VOLUME_BYTES).unwrap();
+    let server = Server::builder().on_volume(&volume.path()).start().unwrap();
+    volume.lay_ballast(BALLAST_BYTES).unwrap();
     let store = open(&server).await;
     let mut writer = store.writer().await.unwrap();
     let mut acknowledged = 0;
@@ -156,7 +157,7 @@ async fn a_full_volume_refuses_and_serves_again_when_there_is_room() {
     };
     assert_eq!(refused.kind, FailureKind::Full, "{refused:?}");
     assert!(acknowledged > 0);
-    volume.drop_ballast();
+    volume.drop_ballast().unwrap();
     submit_with(&mut writer, acknowledged + 1, large_input(acknowledged)).await.unwrap();
     assert_eq!(u128::from(count(&store).await), acknowledged + 1);
 }
