@@ -1,88 +1,38 @@
 //! One PostgreSQL server of the lab's own, without a standby, with the durability of production, that can be cut, locked and restarted.
-//!
-//! It refuses to run as root, so as root it runs as the user that its package made. It listens on a socket in its
-//! own folder and on no port.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::Command;
-
-use anyhow::{Result, ensure};
-use tempfile::TempDir;
-
-use crate::cluster::{binaries, is_root};
-use crate::waits;
-
-/// Three coordinators, their readers, and whoever looks.
-const SETTINGS: &str = "-c listen_addresses='' -c max_connections=100 -c shared_buffers=64MB \
-    -c log_min_messages=fatal";
-
-/// Whom its package made to run it.
-const USER: &str = "postgres";
+use anyhow::Result;
+use pgserver::{Server, Stop};
 
 /// Sessions of coordinators, whatever each is called.
 const SESSIONS: &str =
     "FROM pg_stat_activity WHERE application_name LIKE 'tenure %' AND pid <> pg_backend_pid()";
 
+/// Where coordinators keep what they decide.
+const DATABASE: &str = "postgres";
+
 pub struct LoneDatabase {
-    folder: TempDir,
-    programs: PathBuf,
+    server: Server,
 }
 
 impl LoneDatabase {
     pub fn start() -> Result<LoneDatabase> {
-        let folder = tempfile::Builder::new().prefix("tenure-lab-pg").tempdir()?;
-        if is_root() {
-            fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
-            let mut command = Command::new("chown");
-            succeed(command.arg(USER).arg(folder.path()))?;
-        }
-        let cluster = LoneDatabase { folder, programs: binaries()? };
-        let mut make = cluster.program("initdb");
-        make.args(["--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8"]);
-        succeed(make.args(["--locale", "C.UTF-8", "--pgdata"]).arg(cluster.data()))?;
-        cluster.rise()?;
-        Ok(cluster)
+        // Three coordinators, their readers, and whoever looks.
+        let server = Server::builder().set("max_connections", "100").set("shared_buffers", "64MB");
+        Ok(LoneDatabase { server: server.start()? })
     }
 
     /// As `--store` takes it.
     pub fn url(&self) -> String {
-        let folder = self.folder.path().to_string_lossy().replace('/', "%2F");
-        format!("postgres://{USER}@{folder}/postgres")
-    }
-
-    fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
-    }
-
-    /// A program of PostgreSQL's, as a user it accepts.
-    fn program(&self, name: &str) -> Command {
-        let path = self.programs.join(name);
-        let mut command = if is_root() {
-            let mut command = Command::new("runuser");
-            command.args(["-u", USER, "--"]).arg(path);
-            command
-        } else {
-            Command::new(path)
-        };
-        command.current_dir("/");
-        command
+        self.server.url(DATABASE)
     }
 
     pub fn rise(&self) -> Result<()> {
-        let folder = self.folder.path().display();
-        let options = format!("{SETTINGS} -c unix_socket_directories={folder}");
-        let mut control = self.program("pg_ctl");
-        control.args(["start", "--silent", "--wait", "--timeout", "240", "--log", "/dev/null"]);
-        succeed(control.args(["--options", &options, "--pgdata"]).arg(self.data()))
+        Ok(self.server.rise()?)
     }
 
     /// Every process of it dies at once; nothing is written that was not written before.
     pub fn fall(&self) -> Result<()> {
-        let mut control = self.program("pg_ctl");
-        control.args(["stop", "--silent", "--wait", "--mode", "immediate", "--pgdata"]);
-        succeed(control.arg(self.data()))
+        Ok(self.server.stop(Stop::Immediate)?)
     }
 
     /// Every session of every coordinator ends.
@@ -103,27 +53,7 @@ impl LoneDatabase {
     }
 
     fn tell(&self, text: &str) -> Result<()> {
-        succeed(&mut self.shell(text))
+        self.server.sql(DATABASE, text)?;
+        Ok(())
     }
-
-    fn shell(&self, text: &str) -> Command {
-        let mut command = self.program("psql");
-        command.args(["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--username", USER]);
-        command.arg("--host").arg(self.folder.path()).args(["--command", text]);
-        command
-    }
-}
-
-impl Drop for LoneDatabase {
-    fn drop(&mut self) {
-        // Nothing of it is wanted any more; the folder goes with it.
-        let _ = self.fall();
-    }
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let ran = waits::run(command)?;
-    let said = String::from_utf8_lossy(&ran.stderr);
-    ensure!(ran.status.success(), "{command:?} failed ({}): {said}", ran.status);
-    Ok(())
 }
