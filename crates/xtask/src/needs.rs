@@ -10,9 +10,17 @@ use anyhow::{Context, Result, bail};
 struct Need {
     name: &'static str,
     why: &'static str,
-    /// A command that succeeds where the need is met.
-    probe: &'static [&'static str],
+    probe: Probe,
     source: Source,
+}
+
+/// How it is seen that a need is met.
+#[derive(Clone, Copy)]
+enum Probe {
+    /// A command that succeeds.
+    Command(&'static [&'static str]),
+    /// Whoever uses it knows where it looks.
+    Look(fn() -> bool),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +39,11 @@ const fn need(
     probe: &'static [&'static str],
     source: Source,
 ) -> Need {
-    Need { name, why, probe, source }
+    Need { name, why, probe: Probe::Command(probe), source }
+}
+
+const fn server(name: &'static str, why: &'static str, look: fn() -> bool, source: Source) -> Need {
+    Need { name, why, probe: Probe::Look(look), source }
 }
 
 /// One line per need: name, why, probe, where it comes from.
@@ -41,8 +53,8 @@ const NEEDS: &[Need] = &[
     need("rustfmt", "the formatting is checked", &["cargo", "fmt", "--version"], Source::Toolchain("rustfmt")),
     need("clippy", "lints are denied", &["cargo", "clippy", "--version"], Source::Toolchain("clippy")),
     need("cargo-nextest", "it runs each test in a process of its own", &["cargo", "nextest", "--version"], Source::Cargo("cargo-nextest")),
-    need("PostgreSQL", "the engine for several coordinators is tested on a real server", &["sh", "-c", "test -x $(pg_config --bindir 2>/dev/null || echo /usr/lib/postgresql/*/bin)/initdb"], Source::Debian("postgresql")),
-    need("pgbouncer", "the engine for several coordinators is tested through a pooler", &["test", "-x", "/usr/sbin/pgbouncer"], Source::Debian("pgbouncer")),
+    server("PostgreSQL", "the engine for several coordinators is tested on a real server", || pgserver::Programs::find().is_ok(), Source::Debian("postgresql")),
+    server("pgbouncer", "the engine for several coordinators is tested through a pooler", pgserver::Pooler::is_installed, Source::Debian("pgbouncer")),
     need("curl", "the guide for workers in any language is run as printed", &["curl", "--version"], Source::Debian("curl")),
     need("Python with venv", "schemathesis tries hostile input on a live server", &["python3", "-c", "import ensurepip, venv"], Source::Debian("python3 python3-venv")),
 ];
@@ -75,8 +87,11 @@ pub(crate) fn meet() -> Result<()> {
 }
 
 fn is_met(need: &Need) -> bool {
-    let [program, arguments @ ..] = need.probe else { return false };
-    quiet(program, arguments)
+    match need.probe {
+        Probe::Command([program, arguments @ ..]) => quiet(program, arguments),
+        Probe::Command([]) => false,
+        Probe::Look(look) => look(),
+    }
 }
 
 fn quiet(program: &str, arguments: &[&str]) -> bool {
@@ -175,7 +190,7 @@ mod tests {
         let need = Need {
             name: "x",
             why: "y",
-            probe: &["no-such-program-as-this", "--version"],
+            probe: Probe::Command(&["no-such-program-as-this", "--version"]),
             source: Source::Debian("x"),
         };
         assert!(!is_met(&need));
