@@ -59,7 +59,7 @@ fn members(fellow: &Fellow) -> serde_json::Value {
         "name": fellow.name.as_str(),
         "state": state(fellow),
         "version": fellow.version.as_str(),
-        "rules": fellow.rules,
+        "rules": fellow.knows.newest(),
         "startedAt": instant(fellow.started_at.millis()),
         "silentMs": silence_ms(fellow),
         "lastCommitAt": fellow.last_commit_at.map(|at| instant(at.millis())),
@@ -73,7 +73,7 @@ fn print(fellow: &Fellow) -> Result<(), Complaint> {
         "{style}{state:8}{style:#} {:32} version {}, rules {} {FAINT}heard {} ms ago{FAINT:#}",
         fellow.name.as_str(),
         fellow.version.as_str(),
-        fellow.rules,
+        fellow.knows,
         silence_ms(fellow),
     ))
 }

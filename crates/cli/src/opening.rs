@@ -193,6 +193,7 @@ pub(crate) fn database_trouble(failure: &Failure) -> Complaint {
     let code = match failure.kind {
         FailureKind::Unfinished => "copy_interrupted",
         FailureKind::Untrusted => "database_untrusted",
+        FailureKind::UnknownRules => "rules_unknown",
         _ => "store_closed",
     };
     Complaint::new(Exit::Conflict, code, format!("{sentence}{text}")).hint(remedy)

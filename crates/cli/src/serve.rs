@@ -235,6 +235,7 @@ impl Server {
                 Err(Complaint::new(Exit::Failed, "store_fatal", sentence)
                     .hint("start the server again; it recovers from what is on disk"))
             }
+            coordinator::Ended::Outdated(why) => Err(rules_unknown(&why)),
         }
     }
 }
@@ -424,6 +425,12 @@ pub(crate) fn store_path(given: Option<&str>) -> Result<PathBuf, Complaint> {
     Ok(PathBuf::from(path))
 }
 
+/// The store is decided by rules that this binary does not know: no file and no restart would help.
+fn rules_unknown(what: &str) -> Complaint {
+    let (sentence, remedy) = what.split_once("; ").unwrap_or((what, "start a newer Tenure"));
+    Complaint::new(Exit::Conflict, "rules_unknown", sentence).hint(remedy)
+}
+
 /// A store's trouble. What keeps it closed it says itself: a sentence, and after a semicolon the remedy.
 pub(crate) fn store_trouble(failure: &Failure) -> Complaint {
     let cause = failure.source.as_ref().map(|source| format!(": {source}")).unwrap_or_default();
@@ -436,6 +443,7 @@ pub(crate) fn store_trouble(failure: &Failure) -> Complaint {
             Complaint::new(Exit::Conflict, "store_closed", format!("{what}{cause}"))
                 .hint("give another file with --store sqlite:PATH")
         }
+        (FailureKind::UnknownRules, _) => rules_unknown(what),
         (FailureKind::Full, _) => {
             let sentence = format!("there is no room left where the store lies ({what})");
             Complaint::new(Exit::Failed, "store_full", sentence).hint("make room and try again")

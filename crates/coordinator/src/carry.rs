@@ -110,9 +110,19 @@ enum Silence {
     Broken,
 }
 
-/// The store is no longer to be trusted.
+/// Nothing can be decided any more: how the carrier ends.
 #[derive(Debug)]
-pub(crate) struct Fatal(String);
+pub(crate) struct Fatal(Ended);
+
+impl Fatal {
+    /// The store is no longer to be trusted, or no longer to be understood.
+    fn of(failure: &Failure) -> Self {
+        match failure.kind {
+            FailureKind::UnknownRules => Self(Ended::Outdated(failure.what.clone())),
+            _ => Self(Ended::Fatal(bisect::chain(failure))),
+        }
+    }
+}
 
 impl<S: Store> Carrier<S> {
     pub(crate) fn new(
@@ -186,12 +196,15 @@ impl<S: Store> Carrier<S> {
         loop {
             let arrivals = self.wait().await;
             let close = arrivals.close;
-            if let Err(Fatal(why)) = self.turn(arrivals).await {
-                tracing::error!(%why, "the store failed while committing; it must be reopened");
+            if let Err(Fatal(ended)) = self.turn(arrivals).await {
+                tracing::error!(
+                    ?ended,
+                    "nothing can be decided any more; the store must be reopened"
+                );
                 if faultpoint::mutant(28) {
                     return Ended::Drained;
                 }
-                return Ended::Fatal(why);
+                return ended;
             }
             if close {
                 return self.finish().await;
@@ -206,8 +219,8 @@ impl<S: Store> Carrier<S> {
             let mut arrivals = Arrivals::default();
             self.sort(first, &mut arrivals);
             self.drain_lanes(&mut arrivals);
-            if let Err(Fatal(why)) = self.turn(arrivals).await {
-                return Ended::Fatal(why);
+            if let Err(Fatal(ended)) = self.turn(arrivals).await {
+                return ended;
             }
         }
         self.polls.answer_all_empty();

@@ -100,6 +100,8 @@ pub enum Ended {
     Drained,
     /// The store can no longer be trusted; reopen it. Says why.
     Fatal(String),
+    /// The store is decided by rules that this program does not know: others have a newer one. Says which.
+    Outdated(String),
 }
 
 impl<S: Store> Coordinator<S> {

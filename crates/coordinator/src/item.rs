@@ -112,6 +112,7 @@ impl Shortage {
             | FailureKind::Closed
             | FailureKind::Unfinished
             | FailureKind::Untrusted
+            | FailureKind::UnknownRules
             | FailureKind::Unavailable
             | FailureKind::Fatal => Shortage::Answer,
         }

@@ -234,6 +234,7 @@ async fn live(store: SimStore, boot: Boot, place: Arc<Mutex<Site>>) {
             match coordinator.ended().await {
                 Ended::Drained => "drained".to_owned(),
                 Ended::Fatal(why) => format!("fatal: {why}"),
+                Ended::Outdated(why) => format!("outdated: {why}"),
             }
         }
     };

@@ -9,7 +9,7 @@ use store::{
     Administration, Batch, Change, CommitFailure, Ended, Failure, FailureKind, Held, Key, Loaded,
     Opened, Place, PollRef, Ready, Refused, Store, TaskKey, Want, Writer,
 };
-use verdict::{Closed, LeaseId, Span, Task, TaskId, Time};
+use verdict::{Closed, LeaseId, Rules, Span, Task, TaskId, Time};
 
 use crate::database::{Database, Session};
 use crate::dice::{Dice, Stream};
@@ -225,6 +225,10 @@ impl Store for SimStore {
         }
     }
 
+    fn rules_in_force(&self) -> u32 {
+        self.inner.rules_in_force()
+    }
+
     async fn stirred(&self) {
         self.weather.database.stirred().await;
     }
@@ -359,6 +363,10 @@ impl Batch for SimBatch<'_> {
     async fn forget(&mut self, places: &[Place]) -> Result<(), Failure> {
         self.call("forget").await?;
         self.inner.forget(places).await
+    }
+
+    fn rules(&self) -> Rules {
+        self.inner.rules()
     }
 
     fn pulse(&mut self) {

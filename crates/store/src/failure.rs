@@ -30,6 +30,8 @@ pub enum FailureKind {
     Unfinished,
     /// Whoever answers is not known to be whom the address means.
     Untrusted,
+    /// The store is decided by a version of the rules that this program does not know.
+    UnknownRules,
     /// Passing trouble: try again.
     Unavailable,
     /// The store's memory of itself can no longer be trusted: reopen it.
@@ -54,6 +56,7 @@ impl Failure {
             | FailureKind::Closed
             | FailureKind::Unfinished
             | FailureKind::Untrusted
+            | FailureKind::UnknownRules
             | FailureKind::Fatal => false,
         }
     }

@@ -18,6 +18,7 @@ pub mod moving;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod row;
+mod rules;
 pub mod seam;
 pub mod sqlite;
 pub mod verify;

@@ -20,7 +20,7 @@ mod tables;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use verdict::{Span, Time};
+use verdict::{Known, Span, Time};
 
 pub use self::batch::MemoryBatch;
 pub use self::browse::MemoryBrowse;
@@ -30,6 +30,7 @@ use self::tables::Shared;
 use crate::administration::Administration;
 use crate::clock::{Ahead, Clock, Reading};
 use crate::failure::{CommitFailure, Failure, FailureKind};
+use crate::rules;
 use crate::seam::{Opened, Store, Writer};
 
 /// How many writers may work at once.
@@ -57,6 +58,7 @@ pub struct MemoryStore {
     browse: MemoryBrowse,
     opened: Opened,
     disk: Arc<dyn Disk>,
+    known: Known,
     /// Which opening this is. Writers of an earlier one have lost the store.
     life: u64,
 }
@@ -77,6 +79,12 @@ impl MemoryStore {
     #[must_use]
     pub fn on_disk(self, disk: Arc<dyn Disk>) -> Self {
         Self { disk, ..self }
+    }
+
+    /// The same store for whoever knows only these versions of the rules.
+    #[must_use]
+    pub fn knowing(self, known: Known) -> Self {
+        Self { known, ..self }
     }
 
     /// Another session with the same data, as a second coordinator has it: the writers, locks and
@@ -122,6 +130,7 @@ impl MemoryStore {
         let opened = Opened { epoch, last_commit_at, writers: self.opened.writers };
         Self::open(self.clock.clone(), self.browse.shared.clone(), opened)
             .on_disk(self.disk.clone())
+            .knowing(self.known)
     }
 
     fn open(clock: Arc<dyn Clock>, shared: Arc<Mutex<Shared>>, opened: Opened) -> Self {
@@ -129,7 +138,8 @@ impl MemoryStore {
             .expect("a clock that is accepted opens");
         let life = lock(&shared).start_life();
         let disk = Arc::new(Immediate);
-        Self { clock, browse: MemoryBrowse { shared, reading }, opened, disk, life }
+        let known = Known::OURS;
+        Self { clock, browse: MemoryBrowse { shared, reading }, opened, disk, known, life }
     }
 }
 
@@ -143,8 +153,9 @@ impl Store for MemoryStore {
         if shared.writers == self.opened.writers {
             return Err(Failure::new(FailureKind::Closed, "every writer of the store is taken"));
         }
-        shared.writers += 1;
         Ok(MemoryWriter {
+            number: shared.join(self.known)?,
+            known: self.known,
             shared: self.browse.shared.clone(),
             reading: self.browse.reading.clone(),
             disk: self.disk.clone(),
@@ -164,9 +175,15 @@ impl Store for MemoryStore {
     fn opened(&self) -> Opened {
         self.opened
     }
+
+    fn rules_in_force(&self) -> u32 {
+        lock(&self.browse.shared).rules
+    }
 }
 
 pub struct MemoryWriter {
+    number: u64,
+    known: Known,
     shared: Arc<Mutex<Shared>>,
     reading: Reading,
     disk: Arc<dyn Disk>,
@@ -179,12 +196,12 @@ impl Writer for MemoryWriter {
     type Batch<'w> = MemoryBatch<'w>;
 
     async fn begin(&mut self) -> Result<MemoryBatch<'_>, Failure> {
-        let number = {
+        let (number, rules) = {
             let mut shared = lock(&self.shared);
             shared.check_life(self.life)?;
-            shared.number_batch()
+            (shared.number_batch(), rules::known(shared.rules, self.known)?)
         };
-        Ok(MemoryBatch::new(self, number))
+        Ok(MemoryBatch::new(self, number, rules))
     }
 
     /// What became ready after a batch last looked still counts, although its time may have come:
@@ -216,7 +233,7 @@ impl Drop for MemoryWriter {
     fn drop(&mut self) {
         let mut shared = lock(&self.shared);
         if shared.check_life(self.life).is_ok() {
-            shared.writers -= 1;
+            shared.part(self.number);
         }
     }
 }

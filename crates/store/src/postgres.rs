@@ -30,6 +30,7 @@ mod quota;
 mod reads;
 mod ready;
 mod rows;
+mod rules;
 mod scopes;
 mod session;
 mod sheet;
@@ -43,7 +44,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
-use verdict::{Span, Time};
+use verdict::{Known, Span, Time};
 
 pub use self::batch::PostgresBatch;
 pub use self::browse::PostgresBrowse;
@@ -57,6 +58,7 @@ use self::pace::Pace;
 use self::primary::Primary;
 use self::reads::Client;
 pub use self::reads::Hot;
+use self::rules::InForce;
 use self::session::{Endings, Purpose, Transaction};
 use self::trouble::Trouble;
 pub use self::writer::PostgresWriter;
@@ -99,6 +101,8 @@ pub struct Options {
     pub name: String,
     pub notify: Notify,
     pub missing: Missing,
+    /// The versions of the rules to decide by; fewer than all for whoever tests an upgrade.
+    pub rules: Known,
 }
 
 /// What to do about a database that has no store yet.
@@ -117,11 +121,13 @@ impl Options {
             name: name.into(),
             notify: Notify::On,
             missing: Missing::Create,
+            rules: Known::OURS,
         }
     }
 }
 
-/// Whether fellows tell each other what they committed. Without it they find out by looking.
+/// Whether fellows tell each other what they committed. Without it they find out by looking, and count as there
+/// only while they commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
     On,
@@ -146,6 +152,7 @@ pub(crate) struct Shared {
     clock: StoreClock,
     primary: Arc<Primary>,
     name: String,
+    rules: InForce,
     memory: Mutex<Memory>,
     hints: Hints,
     /// Ids of this opening's writers, which say now and then that they are there.
@@ -281,6 +288,7 @@ impl PostgresStore {
             clock,
             primary: Arc::new(parts.primary),
             name: options.name,
+            rules: InForce::new(options.rules, parts.header.rules),
             memory: Mutex::new(Memory::default()),
             hints,
             committers: Mutex::new(Vec::new()),
@@ -347,6 +355,10 @@ impl Store for PostgresStore {
 
     fn epoch(&self) -> u32 {
         self.shared.primary.epoch()
+    }
+
+    fn rules_in_force(&self) -> u32 {
+        self.shared.rules.number()
     }
 
     fn promises(&self) -> Vec<(&'static str, bool)> {

@@ -14,7 +14,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use verdict::{Closed, LeaseId, Name, Subject, Task, TaskId, Time};
+use verdict::{Closed, LeaseId, Name, Rules, Subject, Task, TaskId, Time};
 
 use crate::administration::Administration;
 use crate::browse::Browse;
@@ -29,7 +29,8 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// a question to a database, whoever comes meanwhile would wait for its answer.
     const LULL: Duration = Duration::ZERO;
 
-    /// A writer. Engines with a single writer refuse a second one while the first lives.
+    /// A writer. Engines with a single writer refuse a second one while the first lives; all refuse one that does
+    /// not know the rules in force.
     fn writer(&self) -> impl Future<Output = Result<Self::Writer, Failure>> + Send;
 
     /// Reads beside the writers, each call in one snapshot of committed state.
@@ -46,6 +47,9 @@ pub trait Store: Clone + Send + Sync + 'static {
     fn epoch(&self) -> u32 {
         self.opened().epoch
     }
+
+    /// The number of the version of the rules that decides, as far as is known; for operators.
+    fn rules_in_force(&self) -> u32;
 
     /// What an acknowledged commit survives, promise by promise, as found when the store was opened; for
     /// operators.
@@ -186,6 +190,10 @@ pub trait Batch: Send {
     /// Forgets ended tasks whole: what went in, every attempt, every decision, the end. Refused as
     /// invalid for a task that has not ended, or not for as long as its idempotency key holds.
     fn forget(&mut self, places: &[Place]) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// By which version of the rules this batch decides. If another one is in force by then, its commit is a
+    /// conflict: load and decide again.
+    fn rules(&self) -> Rules;
 
     /// Makes the commit durable even if nothing changed, so that "last heard" moves on.
     fn pulse(&mut self);

@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use verdict::Time;
+use verdict::{Known, Rules, Time};
 
 pub use self::batch::SqliteBatch;
 pub use self::browse::SqliteBrowse;
@@ -52,12 +52,20 @@ pub struct Options {
     pub durability: Durability,
     /// The virtual file system to go through; `None` for the machine's own.
     pub vfs: Option<String>,
+    /// The versions of the rules to decide by; fewer than all for whoever tests an upgrade.
+    pub rules: Known,
 }
 
 impl Options {
     /// The options everybody should use.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, ahead: Ahead::Refuse, durability: Durability::Full, vfs: None }
+        Self {
+            clock,
+            ahead: Ahead::Refuse,
+            durability: Durability::Full,
+            vfs: None,
+            rules: Known::OURS,
+        }
     }
 }
 
@@ -82,6 +90,7 @@ struct Shared {
     path: PathBuf,
     options: Options,
     reading: Reading,
+    rules: Rules,
     writer_taken: AtomicBool,
     poisoned: AtomicBool,
     /// Last, so that it is released after everything else.
@@ -93,7 +102,7 @@ impl SqliteStore {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, Failure> {
         let path = absolute(path.as_ref())?;
         let lock = Lock::take(&path)?;
-        let header = opening::prepare(&path, &options)?;
+        let (header, rules) = opening::prepare(&path, &options)?;
         let reading = Reading::open(options.clock.clone(), header.last_commit_at, options.ahead)?;
         let opened =
             Opened { epoch: header.epoch, last_commit_at: header.last_commit_at, writers: 1 };
@@ -101,6 +110,7 @@ impl SqliteStore {
             path,
             options,
             reading,
+            rules,
             writer_taken: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
             _lock: lock,
@@ -168,6 +178,10 @@ impl Store for SqliteStore {
 
     fn opened(&self) -> Opened {
         self.opened
+    }
+
+    fn rules_in_force(&self) -> u32 {
+        self.shared.rules.number()
     }
 
     fn promises(&self) -> Vec<(&'static str, bool)> {

@@ -36,7 +36,7 @@ impl<S: Store> Carrier<S> {
                 Err(CommitFailure::Unknown(failure)) => {
                     tracing::error!(error = &failure as &dyn std::error::Error, "in doubt");
                     let end = match failure.kind {
-                        FailureKind::Fatal => Err(Fatal(failure.to_string())),
+                        FailureKind::Fatal => Err(Fatal::of(&failure)),
                         _ => Ok(()),
                     };
                     (Err(Trouble::Unknown), end)

@@ -102,7 +102,7 @@ pub(super) async fn carry<B: Batch>(
     if hears_until.is_some_and(|until| now > until) {
         return Err(Aborted::Deaf);
     }
-    let at = Moment { now, epoch: epoch(), rules: verdict::Rules::NEWEST };
+    let at = Moment { now, epoch: epoch(), rules: batch.rules() };
     let answers = guarded(|| decide_items(&mut work, ids, items, at, allowances))?;
     faultpoint::point!("batch.decided");
     let mut carried = Carried {

@@ -35,7 +35,7 @@ enum Course {
     Answer(Shortage),
     /// Nobody knows whether it happened, but the store goes on.
     Doubt(String),
-    Stop(String),
+    Stop(Fatal),
 }
 
 /// One reply per item; `None` where another writer has the task.
@@ -166,7 +166,7 @@ impl<S: Store> Carrier<S> {
                         self.run_short(Shortage::Answer);
                         replies[range].fill(Some(Err(Trouble::Unknown)));
                     }
-                    Course::Stop(why) => return Err(Fatal(why)),
+                    Course::Stop(fatal) => return Err(fatal),
                 },
             }
         }
@@ -287,7 +287,7 @@ fn course(aborted: Aborted, conflicts: &mut usize) -> Course {
             on_failure(failure, conflicts)
         }
         Aborted::Commit(CommitFailure::Unknown(failure)) => match failure.kind {
-            FailureKind::Fatal => Course::Stop(chain(&failure)),
+            FailureKind::Fatal => Course::Stop(Fatal::of(&failure)),
             _ => Course::Doubt(chain(&failure)),
         },
     }
@@ -307,7 +307,8 @@ fn on_failure(failure: Failure, conflicts: &mut usize) -> Course {
         FailureKind::Closed
         | FailureKind::Unfinished
         | FailureKind::Untrusted
-        | FailureKind::Fatal => Course::Stop(chain(&failure)),
+        | FailureKind::UnknownRules
+        | FailureKind::Fatal => Course::Stop(Fatal::of(&failure)),
     }
 }
 
@@ -317,7 +318,7 @@ fn again(conflicts: &mut usize) -> Course {
 }
 
 /// A failure with everything behind it, on one line.
-fn chain(failure: &Failure) -> String {
+pub(super) fn chain(failure: &Failure) -> String {
     let mut text = failure.what.clone();
     let mut source = std::error::Error::source(failure);
     while let Some(error) = source {

@@ -106,7 +106,7 @@ impl<S: Store> Carrier<S> {
                 return if failure.is_retryable() {
                     Ok(Some(Shortage::of(&failure)))
                 } else {
-                    Err(Fatal(failure.what))
+                    Err(Fatal::of(&failure))
                 };
             }
             tracing::warn!(millis = now.since(since).millis(), "stalled; leases are extended");
@@ -123,7 +123,7 @@ impl<S: Store> Carrier<S> {
     pub(super) async fn give_back(&mut self, since: Time) -> Result<(), Failure> {
         let mut batch = self.writer.begin().await?;
         let now = batch.now().await?;
-        let epoch = self.store.epoch();
+        let (epoch, rules) = (self.store.epoch(), batch.rules());
         faultpoint::point!("recover.deciding");
         let request = Request::Extend(Extend { deaf_since: since, gap: now.since(since) });
         let mut after = None;
@@ -134,11 +134,7 @@ impl<S: Store> Carrier<S> {
             let mut work = Working::default();
             for task in tasks {
                 let key = work.adopt(task);
-                work.decide(
-                    &key,
-                    Cow::Borrowed(&request),
-                    Moment { now, epoch, rules: verdict::Rules::NEWEST },
-                );
+                work.decide(&key, Cow::Borrowed(&request), Moment { now, epoch, rules });
             }
             let (changes, refused) = work.take();
             batch.save(changes, refused).await?;

@@ -187,7 +187,7 @@ impl<S: Store> Carrier<S> {
                 self.run_short(Shortage::of(&failure));
                 Ok(())
             }
-            Err(CommitFailure::Unknown(failure)) => Err(Fatal(failure.to_string())),
+            Err(CommitFailure::Unknown(failure)) => Err(Fatal::of(&failure)),
         }
     }
 

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use store::{Browse, Failure, Found, Store, TaskKey};
 use verdict::explain::{Gate as Rule, explain as gates_of};
-use verdict::{Moment, Name, Progress, Reason, Room, Subject, Task, Time};
+use verdict::{Moment, Name, Progress, Reason, Room, Rules, Subject, Task, Time};
 use wire::answers::{Explanation, Gate};
 
 use super::caller::RunPath;
@@ -29,8 +29,10 @@ pub(super) async fn explain<S: Store>(
     let found = door.read(Duration::ZERO, door.coordinator.browse().find(&key)).await?;
     let Found { subject, .. } = found.ok_or_else(Declined::run_not_found)?;
     let now = door.coordinator.now();
-    let moment =
-        Moment { now, epoch: door.coordinator.store().epoch(), rules: verdict::Rules::NEWEST };
+    let store = door.coordinator.store();
+    // Nothing is decided here, so a version that is not known is no reason to say nothing.
+    let rules = Rules::of(store.rules_in_force()).unwrap_or(Rules::NEWEST);
+    let moment = Moment { now, epoch: store.epoch(), rules };
     let mut gates = Vec::new();
     for rule in gates_of(&subject, subject.dated(moment)) {
         match (&rule, &subject) {

@@ -11,7 +11,6 @@ use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use store::{Browse, QueueDepth, Store};
-use verdict::Time;
 
 use super::declined::Declined;
 use super::door::Door;
@@ -22,13 +21,14 @@ pub(super) async fn metrics<S: Store>(State(door): State<Door<S>>) -> Result<Res
     let depths = door.read(Duration::ZERO, door.coordinator.browse().queues(None)).await?;
     let mut text = String::new();
     encode_registry(&mut text, door.coordinator.registry())
-        .and_then(|()| encode_registry(&mut text, &gauges(&depths, door.coordinator.now())))
+        .and_then(|()| encode_registry(&mut text, &gauges(&depths, &door)))
         .and_then(|()| encode_eof(&mut text))
         .expect("writing to a string cannot fail");
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }
 
-fn gauges(depths: &[QueueDepth], now: Time) -> Registry {
+fn gauges<S: Store>(depths: &[QueueDepth], door: &Door<S>) -> Registry {
+    let (now, rules) = (door.coordinator.now(), door.coordinator.store().rules_in_force());
     let mut registry = Registry::default();
     let mut gauge = |name: &str, help: &str, value: u64| {
         let gauge: Gauge = Gauge::default();
@@ -42,5 +42,6 @@ fn gauges(depths: &[QueueDepth], now: Time) -> Registry {
     let oldest = depths.iter().filter_map(|depth| depth.oldest_ready_at).min();
     let age = oldest.map_or(0, |oldest| now.since(oldest).millis() / 1000);
     gauge("tenure_oldest_ready_seconds", "How long the oldest ready task has waited", age);
+    gauge("tenure_rules_version", "Version of the rules that decides", u64::from(rules));
     registry
 }

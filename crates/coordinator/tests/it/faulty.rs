@@ -11,7 +11,7 @@ use store::{
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use verdict::{Closed, LeaseId, Span, Subject, Task, TaskId, Time};
+use verdict::{Closed, LeaseId, Rules, Span, Subject, Task, TaskId, Time};
 
 /// What is to go wrong.
 #[derive(Default)]
@@ -136,6 +136,10 @@ impl Store for FaultyStore {
     fn opened(&self) -> Opened {
         self.inner.opened()
     }
+
+    fn rules_in_force(&self) -> u32 {
+        self.inner.rules_in_force()
+    }
 }
 
 impl Writer for FaultyWriter {
@@ -232,6 +236,10 @@ impl Batch for FaultyBatch<'_> {
     async fn forget(&mut self, places: &[Place]) -> Result<(), Failure> {
         self.faults.call("forget")?;
         self.inner.forget(places).await
+    }
+
+    fn rules(&self) -> Rules {
+        self.inner.rules()
     }
 
     fn pulse(&mut self) {

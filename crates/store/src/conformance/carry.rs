@@ -131,7 +131,7 @@ async fn submit<B: Batch>(batch: &mut B, epoch: u32, ask: Submission) -> Result<
     }
     let holder = held.map(|held| Holder { subject: &holder, fingerprint: held.fingerprint });
     let seen = Seen { holder, ..Seen::of(&Subject::Absent) };
-    let at = Moment { now: batch.now().await?, epoch, rules: verdict::Rules::NEWEST };
+    let at = Moment { now: batch.now().await?, epoch, rules: batch.rules() };
     let request = Request::Submit(ask.submit);
     let verdict = decide(seen, &request, at);
     if !verdict.events.is_empty() {
@@ -156,7 +156,7 @@ async fn about<B: Batch>(
         None => None,
     };
     let now = batch.now().await?;
-    let moment = Moment { now, epoch, rules: verdict::Rules::NEWEST };
+    let moment = Moment { now, epoch, rules: batch.rules() };
     settle(batch, key, subject, closed, request, moment).await.map(Said::Answer)
 }
 
@@ -180,7 +180,7 @@ async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<Said, 
         let (owner, lease) = (poll.worker.clone(), LeaseId::from_u128(number));
         let request = Request::Grant(Grant { lease, owner, poll: poll.name.clone() });
         let (subject, at) =
-            (Subject::Live(ready.task), Moment { now, epoch, rules: verdict::Rules::NEWEST });
+            (Subject::Live(ready.task), Moment { now, epoch, rules: batch.rules() });
         if settle(batch, &key, subject, None, &request, at).await? == Answer::Granted {
             leased.push((key, ready.spec));
         }
@@ -226,7 +226,7 @@ async fn each<B: Batch>(
     for subject in subjects {
         let task = subject.live().expect("only live tasks are selected");
         let key = TaskKey { scope: task.scope.clone(), id: task.id };
-        let at = Moment { now, epoch, rules: verdict::Rules::NEWEST };
+        let at = Moment { now, epoch, rules: batch.rules() };
         let answer = settle(batch, &key, subject, None, request, at).await?;
         answers.push((key.id, answer));
     }

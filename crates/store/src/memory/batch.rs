@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use verdict::{Closed, Done, LeaseId, Retention, Subject, Task, TaskId, Time};
+use verdict::{Closed, Done, LeaseId, Retention, Rules, Subject, Task, TaskId, Time};
 
 use super::tables::{Shared, Tables};
 use super::{Fate, MemoryWriter, lock};
@@ -13,6 +13,7 @@ use crate::seam::{Batch, Loaded};
 pub struct MemoryBatch<'w> {
     writer: &'w mut MemoryWriter,
     number: u64,
+    rules: Rules,
     /// What this batch saved, and nobody else sees yet.
     mine: Tables,
     /// The committed revision each saved task had; `None` for a new one.
@@ -24,10 +25,11 @@ pub struct MemoryBatch<'w> {
 }
 
 impl<'w> MemoryBatch<'w> {
-    pub(super) fn new(writer: &'w mut MemoryWriter, number: u64) -> Self {
+    pub(super) fn new(writer: &'w mut MemoryWriter, number: u64, rules: Rules) -> Self {
         Self {
             writer,
             number,
+            rules,
             mine: Tables::default(),
             bases: BTreeMap::new(),
             key_bases: BTreeMap::new(),
@@ -347,6 +349,10 @@ impl Batch for MemoryBatch<'_> {
         })
     }
 
+    fn rules(&self) -> Rules {
+        self.rules
+    }
+
     fn pulse(&mut self) {
         self.pulse = true;
     }
@@ -355,6 +361,10 @@ impl Batch for MemoryBatch<'_> {
         let at = self.read_clock();
         let written = self.with(|batch, shared| {
             batch.check_bases(shared)?;
+            if shared.rules != batch.rules.number() {
+                let kind = FailureKind::Conflict(TaskId::from_u128(0));
+                return Err(Failure::new(kind, "other rules came into force"));
+            }
             let saved = std::mem::take(&mut batch.mine);
             let has_news = batch.pulse || !saved.is_empty();
             if has_news {

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use verdict::{Closed, Done, Name, Subject, Task, TaskId, Time};
+use verdict::rules::{to_activate, to_join};
+use verdict::{Closed, Done, Known, Name, Rules, Subject, Task, TaskId, Time};
 
 use crate::administration::{
     self, Administration, ApiKey, Audit, RingChange, SealedRing, TenantLimits,
@@ -10,6 +11,7 @@ use crate::administration::{
 use crate::failure::{Failure, FailureKind};
 use crate::memory::Fate;
 use crate::row::{Entry, Found, Held, Key, Refused, Spec, TaskKey};
+use crate::rules;
 
 /// Everything the store remembers. A batch keeps what it saved in a second, small set of tables.
 #[derive(Default)]
@@ -164,6 +166,11 @@ pub(super) struct Shared {
     /// Which batch has a task locked.
     pub(super) locks: BTreeMap<TaskId, u64>,
     pub(super) writers: usize,
+    /// Which version of the rules decides.
+    pub(super) rules: u32,
+    /// What each writer knows of the rules, by its number.
+    fellows: BTreeMap<u64, Known>,
+    joined: u64,
     in_flight: Vec<InFlight>,
     /// What became of every batch that was written.
     fates: BTreeMap<u64, Fate>,
@@ -177,6 +184,9 @@ impl Shared {
             tables: Tables::default(),
             locks: BTreeMap::new(),
             writers: 0,
+            rules: Rules::OLDEST.number(),
+            fellows: BTreeMap::new(),
+            joined: 0,
             in_flight: Vec::new(),
             fates: BTreeMap::new(),
             life: 0,
@@ -190,6 +200,7 @@ impl Shared {
         self.locks.clear();
         self.in_flight.clear();
         self.writers = 0;
+        self.fellows.clear();
         self.life += 1;
         self.life
     }
@@ -200,6 +211,25 @@ impl Shared {
         } else {
             Err(Failure::new(FailureKind::Closed, "the store was opened again since"))
         }
+    }
+
+    /// A writer joins, unless it could not decide by the rules in force. Returns its number.
+    pub(super) fn join(&mut self, newcomer: Known) -> Result<u64, Failure> {
+        let living: Vec<Known> = self.fellows.values().copied().collect();
+        let number = to_join(self.rules, newcomer, &living);
+        self.rules = number.ok_or_else(|| rules::unknown(self.rules, newcomer))?;
+        self.writers += 1;
+        self.joined += 1;
+        self.fellows.insert(self.joined, newcomer);
+        Ok(self.joined)
+    }
+
+    /// A writer is gone: whom a newer version has waited for may be that one.
+    pub(super) fn part(&mut self, writer: u64) {
+        self.writers -= 1;
+        self.fellows.remove(&writer);
+        let living: Vec<Known> = self.fellows.values().copied().collect();
+        self.rules = to_activate(self.rules, &living);
     }
 
     pub(super) fn number_batch(&mut self) -> u64 {

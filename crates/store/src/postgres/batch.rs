@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use verdict::{Closed, LeaseId, Name, Subject, Task, TaskId, Time};
+use verdict::{Closed, LeaseId, Name, Rules, Subject, Task, TaskId, Time};
 
 use super::own::{Locked, OwnRows};
 use super::pace::Pace;
@@ -23,6 +23,8 @@ use crate::seam::{Batch, Loaded};
 pub struct PostgresBatch<'w> {
     pub(super) writer: &'w mut PostgresWriter,
     pub(super) number: u64,
+    /// What its decisions are made by.
+    pub(super) rules: Rules,
     pub(super) transaction: Option<Transaction>,
     pub(super) own: OwnRows,
     pub(super) scopes: Scopes,
@@ -43,7 +45,7 @@ pub struct PostgresBatch<'w> {
 }
 
 impl<'w> PostgresBatch<'w> {
-    pub(super) fn new(writer: &'w mut PostgresWriter, number: u64) -> Self {
+    pub(super) fn new(writer: &'w mut PostgresWriter, number: u64, rules: Rules) -> Self {
         let shared = &writer.shared;
         let transaction = Transaction::new(
             &shared.runtime,
@@ -54,6 +56,7 @@ impl<'w> PostgresBatch<'w> {
         Self {
             writer,
             number,
+            rules,
             transaction: Some(transaction),
             own: OwnRows::default(),
             scopes: Scopes::default(),
@@ -423,6 +426,10 @@ impl Batch for PostgresBatch<'_> {
 
     async fn forget(&mut self, places: &[Place]) -> Result<(), Failure> {
         self.forget_ended(places).await
+    }
+
+    fn rules(&self) -> Rules {
+        self.rules
     }
 
     fn pulse(&mut self) {

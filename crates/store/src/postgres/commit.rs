@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{TaskId, Time};
+use verdict::{Rules, TaskId, Time};
 
 use super::batch::PostgresBatch;
 use super::own::{Expected, Locked};
@@ -18,7 +18,7 @@ use super::rows::Columns;
 use super::sheet::Sheet;
 use super::trouble::{Trouble, conflict};
 use super::writes::{self, Sheets};
-use super::{Shared, forgetting};
+use super::{Shared, forgetting, rules};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 
 /// How often, and with which pause, a new connection is tried to look up a lost COMMIT. Together about
@@ -35,6 +35,10 @@ pub(super) struct Marker {
 
 const MARK: &str = "INSERT INTO tenure.batches (committer, n, at) VALUES ($1, $2, $3) \
     ON CONFLICT (committer, n) DO NOTHING";
+
+/// The same, if the rules that the batch was decided by are in force.
+const MARK_BY: &str = "INSERT INTO tenure.batches (committer, n, at) \
+    SELECT $1, $2, $3 FROM tenure.meta WHERE rules = $4";
 
 pub(super) async fn commit(batch: &mut PostgresBatch<'_>) -> Result<(), CommitFailure> {
     let is_marked = !batch.forgotten.is_empty()
@@ -96,10 +100,13 @@ async fn write(batch: &mut PostgresBatch<'_>, marker: Marker, now: Time) -> Resu
     let expected = batch.own.expected();
     let scopes = batch.own.subjects().filter_map(|subject| subject.scope());
     let setting = batch.scopes.add(scopes);
+    let rules = batch.rules;
     let work = move |client: Client| async move {
-        write_all(&client, setting, &sheets, &expected, marker, now).await
+        write_all(&client, setting, &sheets, &expected, (marker, rules), now).await
     };
-    batch.transaction().run("saving decisions", work).await?;
+    if !batch.transaction().run("saving decisions", work).await? {
+        return Err(rules::overtaken(batch.transaction(), &batch.writer.shared.rules).await);
+    }
     let forgotten: Vec<TaskId> = batch.forgotten.iter().copied().collect();
     if forgotten.is_empty() {
         return Ok(());
@@ -130,15 +137,16 @@ async fn look_at_unlocked(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// All statements in one go. The keys come last: only they may wait for another transaction.
+/// All statements in one go. The keys come last: only they may wait for another transaction. Returns whether the
+/// rules that decided are in force: asked behind the locks of all tasks.
 async fn write_all(
     client: &Client,
     setting: Option<String>,
     sheets: &Sheets,
     expected: &Expected,
-    marker: Marker,
+    (marker, rules): (Marker, Rules),
     now: Time,
-) -> Read<()> {
+) -> Read<bool> {
     let (set, born, _live, changed, ended, done, attempts, history, refused, mark, keys) = futures_util::join!(
         set_scopes(client, setting),
         returned(client, &writes::INPUTS_INSERT, &sheets.inputs),
@@ -149,7 +157,7 @@ async fn write_all(
         returned(client, &writes::ATTEMPTS_INSERT, &sheets.attempts),
         returned(client, &writes::HISTORY_INSERT, &sheets.history),
         returned(client, &writes::REFUSED_INSERT, &sheets.refused),
-        mark(client, marker, now),
+        mark_by(client, marker, rules, now),
         returned(client, &writes::KEYS_WRITE, &sheets.keys),
     );
     set?;
@@ -160,12 +168,12 @@ async fn write_all(
     for written in [_live, done, attempts, history, refused] {
         written?;
     }
-    mark?;
+    let is_marked = mark?;
     all_touched(&expected.keys, &keys?)?;
     if faultpoint::mutant(19) {
         client.batch_execute("NOTIFY tenure").await?;
     }
-    Ok(())
+    Ok(is_marked)
 }
 
 fn all_touched(expected: &[TaskId], touched: &[TaskId]) -> Result<(), Failure> {
@@ -186,6 +194,18 @@ async fn returned(client: &Client, sql: &str, sheet: &Sheet) -> Read<Vec<TaskId>
     }
     let rows = client.query_typed(sql, &sheet.parameters()).await?;
     rows.iter().map(|row| Ok(Columns::of(row).task_id()?)).collect()
+}
+
+/// Whether the batch is marked as decided by the rules that are in force.
+async fn mark_by(client: &Client, marker: Marker, rules: Rules, at: Time) -> Read<bool> {
+    let (committer, at, rules) = (&marker.committer[..], at.millis(), rules.number() as i32);
+    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&committer, Type::BYTEA),
+        (&marker.n, Type::INT8),
+        (&at, Type::INT8),
+        (&rules, Type::INT4),
+    ];
+    Ok(client.execute_typed(MARK_BY, &parameters).await? == 1)
 }
 
 /// Whether the marker is new. Waits while another transaction is about to write the same one.

@@ -1,17 +1,17 @@
 //! Who works on the store: one row per writer, for operators, and by which coordinators share the rates of
-//! tenants. Nothing else is decided by it.
+//! tenants and agree on a version of the rules. Nothing else is decided by it.
 
 use std::sync::Arc;
 
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Rules, Span, Text, Time};
+use verdict::{Known, Span, Text, Time};
 
 use super::Shared;
 use super::opening::RANDOM_ID;
 use super::reads::{Client, Read};
 use super::rows::Columns;
-use super::scopes;
-use crate::failure::{CommitFailure, Failure};
+use super::{rules, scopes};
+use crate::failure::{CommitFailure, Failure, FailureKind};
 
 /// How many of the last coordinators are shown.
 const SHOWN_MAX: i64 = 200;
@@ -21,8 +21,8 @@ const SHOWN_MAX: i64 = 200;
 pub struct Fellow {
     pub name: Text,
     pub version: Text,
-    /// The version of the rules it decides by.
-    pub rules: u32,
+    /// The versions of the rules it can decide by.
+    pub knows: Known,
     pub started_at: Time,
     /// When it last said that it is there.
     pub seen_at: Time,
@@ -33,24 +33,35 @@ pub struct Fellow {
     pub read_at: Time,
 }
 
-/// Registers a writer, and gives it the id that its batches are marked with.
+/// Registers a writer, and gives it the id that its batches are marked with. Refused if it could not decide by
+/// the rules that are in force.
 pub(super) async fn join(shared: &Arc<Shared>) -> Result<[u8; 16], Failure> {
-    let (name, now) = (shared.name.clone(), shared.clock.now().millis());
+    let (name, now, knows) = (shared.name.clone(), shared.clock.now(), shared.rules.known());
     let write = move |client: Client| async move {
-        let (version, rules) = (env!("CARGO_PKG_VERSION"), Rules::NEWEST.number() as i32);
-        let parameters: [(&(dyn ToSql + Sync), Type); 4] =
-            [(&name, Type::TEXT), (&version, Type::TEXT), (&rules, Type::INT4), (&now, Type::INT8)];
+        let in_force = rules::join(&client, knows, now).await?;
+        let (version, now) = (env!("CARGO_PKG_VERSION"), now.millis());
+        let (newest, oldest) = (knows.newest() as i32, knows.oldest() as i32);
+        let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
+            (&name, Type::TEXT),
+            (&version, Type::TEXT),
+            (&newest, Type::INT4),
+            (&now, Type::INT8),
+            (&oldest, Type::INT4),
+        ];
         let sql = format!(
-            "INSERT INTO tenure.committers (committer, name, version, rules, started_at, seen_at) \
-             VALUES ({RANDOM_ID}, $1, $2, $3, $4, $4) RETURNING committer"
+            "INSERT INTO tenure.committers \
+                (committer, name, version, rules, started_at, seen_at, oldest_rules) \
+             VALUES ({RANDOM_ID}, $1, $2, $3, $4, $4, $5) RETURNING committer"
         );
         let rows = client.query_typed(&sql, &parameters).await?;
-        Ok(Columns::of(&rows[0]).sixteen()?.to_be_bytes())
+        Ok((Columns::of(&rows[0]).sixteen()?.to_be_bytes(), in_force))
     };
     let joined = shared.in_own_transaction("joining the other coordinators", write).await;
-    joined.map_err(|failure| match failure {
+    let (committer, in_force) = joined.map_err(|failure| match failure {
         CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure) => failure,
-    })
+    })?;
+    shared.rules.heard(in_force);
+    Ok(committer)
 }
 
 /// How many markers of a writer stay: the last one counts, the others are for whoever looks.
@@ -115,7 +126,7 @@ pub(super) async fn list(shared: &Arc<Shared>) -> Result<Vec<Fellow>, Failure> {
     let read_at = shared.clock.now();
     shared
         .read("listing coordinators", scopes::ALL.to_owned(), move |client| async move {
-            let sql = "SELECT c.name, c.version, c.rules, c.started_at, c.seen_at, c.stopped_at, \
+            let sql = "SELECT c.name, c.version, coalesce(c.oldest_rules, c.rules), c.rules, c.started_at, c.seen_at, c.stopped_at, \
                 (SELECT b.at FROM tenure.batches b WHERE b.committer = c.committer AND b.at >= 0 \
                     ORDER BY b.n DESC LIMIT 1) \
                 FROM tenure.committers c ORDER BY c.started_at DESC, c.committer LIMIT $1";
@@ -125,7 +136,7 @@ pub(super) async fn list(shared: &Arc<Shared>) -> Result<Vec<Fellow>, Failure> {
                 Ok(Fellow {
                     name: columns.take::<&str>()?.into(),
                     version: columns.take::<&str>()?.into(),
-                    rules: columns.count()?,
+                    knows: knows(&mut columns)?,
                     started_at: columns.time()?,
                     seen_at: columns.time()?,
                     stopped_at: columns.optional_time()?,
@@ -138,8 +149,14 @@ pub(super) async fn list(shared: &Arc<Shared>) -> Result<Vec<Fellow>, Failure> {
         .await
 }
 
-/// How long a coordinator may be silent before it counts as gone: three times as long as it should be.
-const SILENCE_MAX_MS: i64 = 15_000;
+/// What a row states of the rules.
+pub(super) fn knows(columns: &mut Columns<'_>) -> Result<Known, Failure> {
+    let (oldest, newest) = (columns.count()?, columns.count()?);
+    let senseless = || {
+        Failure::new(FailureKind::Fatal, "a coordinator's oldest rules are newer than its newest")
+    };
+    Known::stated(oldest, newest).ok_or_else(senseless)
+}
 
 /// Who was heard of lately and has not said that it leaves, but for those of one name.
 pub(super) async fn alive(client: &tokio_postgres::Client, but: &str) -> Read<Vec<String>> {
@@ -147,8 +164,9 @@ pub(super) async fn alive(client: &tokio_postgres::Client, but: &str) -> Read<Ve
         AND greatest(c.seen_at, (SELECT max(b.at) FROM tenure.batches b \
                 WHERE b.committer = c.committer)) \
             > floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 - $2 ORDER BY c.name";
+    let silence_max = SILENCE_MAX.millis() as i64;
     let parameters: [(&(dyn ToSql + Sync), Type); 2] =
-        [(&but, Type::TEXT), (&SILENCE_MAX_MS, Type::INT8)];
+        [(&but, Type::TEXT), (&silence_max, Type::INT8)];
     let rows = client.query_typed(sql, &parameters).await?;
     rows.iter().map(|row| Ok(Columns::of(row).take()?)).collect()
 }

@@ -16,7 +16,7 @@ use verdict::{Name, Scope};
 
 use super::expiring::Walk;
 use super::opening::Way;
-use super::{Shared, fellows, primary};
+use super::{Shared, fellows, primary, rules};
 
 const CHANNEL: &str = "tenure";
 
@@ -109,6 +109,7 @@ async fn converse(
                     let committers = shared.committers().clone();
                     fellows::say_present(&client, &committers, shared.clock.now()).await?;
                     primary::note_waiting(&client).await?;
+                    rules::keep(&client, &shared).await;
                     // Whoever hands in a clock says for himself when something is old.
                     if shared.clock.given().is_none() {
                         walk.go_on(&client, shared.clock.now()).await?;

@@ -31,6 +31,7 @@ const MIGRATION_TRIES: usize = 5;
 const MIGRATIONS: &[(&str, &str)] = &[
     ("tasks", include_str!("migrations/V1__tasks.sql")),
     ("coordinators", include_str!("migrations/V2__coordinators.sql")),
+    ("rules", include_str!("migrations/V3__rules.sql")),
 ];
 
 /// Sixteen random bytes, drawn by the database: nothing in this process is random.
@@ -51,6 +52,8 @@ pub(super) struct Header {
     pub(super) clock: Time,
     /// A name for this opening that no other has.
     pub(super) instance: String,
+    /// Which version of the rules decides.
+    pub(super) rules: u32,
 }
 
 pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure> {
@@ -303,17 +306,19 @@ pub(super) async fn stored_version(client: &Client) -> Result<Option<i64>, Troub
     Ok(rows[0].try_get(0)?)
 }
 
-/// The last commit of any committer, and the clock.
+/// The last commit of any committer, the clock, and the rules.
 async fn header(client: &Client) -> Result<Header, Trouble> {
     let sql = "SELECT (SELECT max(last.at) FROM tenure.committers c CROSS JOIN LATERAL \
             (SELECT b.at FROM tenure.batches b WHERE b.committer = c.committer AND b.at >= 0 \
              ORDER BY b.n DESC LIMIT 1) last), \
-        floor(extract(epoch FROM clock_timestamp()) * 1000)::int8, gen_random_uuid()::text";
+        floor(extract(epoch FROM clock_timestamp()) * 1000)::int8, gen_random_uuid()::text, \
+        (SELECT m.rules FROM tenure.meta m)";
     let rows = client.query_typed(sql, &[]).await?;
     let mut columns = Columns::of(&rows[0]);
     Ok(Header {
         last_commit_at: columns.optional_time()?,
         clock: columns.time()?,
         instance: columns.take()?,
+        rules: columns.count()?,
     })
 }

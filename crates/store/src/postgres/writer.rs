@@ -58,8 +58,9 @@ impl Writer for PostgresWriter {
     async fn begin(&mut self) -> Result<PostgresBatch<'_>, Failure> {
         self.shared.endings.wait().await;
         primary::settle(&self.shared).await?;
+        let rules = self.shared.rules.rules()?;
         let number = self.shared.number_batch();
-        Ok(PostgresBatch::new(self, number))
+        Ok(PostgresBatch::new(self, number, rules))
     }
 
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {

@@ -4,7 +4,7 @@
 //! what it was, and every later call says so. Only COMMIT itself can leave the outcome open; then
 //! the whole store is given up until it is opened again.
 
-use verdict::{Closed, LeaseId, Task, TaskId, Time};
+use verdict::{Closed, LeaseId, Rules, Task, TaskId, Time};
 
 use super::ids::Ids;
 use super::work::{Seen, Trouble, Work};
@@ -220,6 +220,10 @@ impl Batch for SqliteBatch<'_> {
             let rows = places.iter().copied().map(leaving::row_of);
             Ok(leaving::forget(work.connection, rows, now)?)
         })
+    }
+
+    fn rules(&self) -> Rules {
+        self.writer.shared.rules
     }
 
     fn pulse(&mut self) {

@@ -7,10 +7,12 @@ use std::path::Path;
 use refinery::{Migration, Runner};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
-use verdict::Time;
+use verdict::rules::to_join;
+use verdict::{Known, Rules, Time};
 
 use super::{Durability, Options, trouble};
 use crate::failure::{Failure, FailureKind};
+use crate::rules;
 
 /// "TNRE", in the file's header: says that the file is ours before any table is read.
 pub(super) const APPLICATION_ID: i64 = 0x544e_5245;
@@ -31,12 +33,13 @@ const BUSY_MS: u64 = 5_000;
 /// More statements than the engine has.
 const STATEMENTS_MAX: usize = 64;
 
-const MIGRATIONS: [(&str, &str); 5] = [
+const MIGRATIONS: [(&str, &str); 6] = [
     ("V1__tasks", include_str!("../../migrations/V1__tasks.sql")),
     ("V2__administration", include_str!("../../migrations/V2__administration.sql")),
     ("V3__retention", include_str!("../../migrations/V3__retention.sql")),
     ("V4__limits_and_seals", include_str!("../../migrations/V4__limits_and_seals.sql")),
     ("V5__tales", include_str!("../../migrations/V5__tales.sql")),
+    ("V6__rules", include_str!("../../migrations/V6__rules.sql")),
 ];
 
 /// What the database says of itself.
@@ -47,8 +50,8 @@ pub(super) struct Header {
 }
 
 /// Brings the file to this version and its log into the file: an answer that only reads recovered
-/// pages of the log would not be durable.
-pub(super) fn prepare(path: &Path, options: &Options) -> Result<Header, Failure> {
+/// pages of the log would not be durable. Returns what it says of itself, and by which rules it is decided.
+pub(super) fn prepare(path: &Path, options: &Options) -> Result<(Header, Rules), Failure> {
     assert!(rusqlite::version_number() >= SQLITE_MIN, "the bundled SQLite is too old");
     stop_counting_memory();
     create_private(path)?;
@@ -57,9 +60,11 @@ pub(super) fn prepare(path: &Path, options: &Options) -> Result<Header, Failure>
     refuse_foreign(&connection, path)?;
     migrate(&mut connection, path)?;
     faultpoint::point!("open.migrated");
+    let rules = activate(&connection, options.rules)?;
     checkpoint(&connection)?;
     faultpoint::point!("open.folded");
-    header(&connection).map_err(trouble::while_doing("reading the store's header"))
+    let header = header(&connection).map_err(trouble::while_doing("reading the store's header"))?;
+    Ok((header, rules))
 }
 
 /// SQLite counts its memory under a lock of the whole process, at every value it handles; nobody reads
@@ -225,6 +230,18 @@ fn checkpoint(connection: &Connection) -> Result<(), Failure> {
         return Err(Failure::new(FailureKind::Closed, what));
     }
     Ok(())
+}
+
+/// Whoever opens the file has it alone: the newest version of the rules that it knows is in force from now on.
+fn activate(connection: &Connection, known: Known) -> Result<Rules, Failure> {
+    let failed = || trouble::while_doing("activating the newest rules");
+    let in_force: u32 =
+        connection.query_row("SELECT rules FROM meta", [], |row| row.get(0)).map_err(failed())?;
+    let number = to_join(in_force, known, &[]).ok_or_else(|| rules::unknown(in_force, known))?;
+    if number != in_force {
+        connection.execute("UPDATE meta SET rules = ?1", [number]).map_err(failed())?;
+    }
+    rules::known(number, known)
 }
 
 pub(super) fn header(connection: &Connection) -> rusqlite::Result<Header> {

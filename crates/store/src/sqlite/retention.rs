@@ -62,7 +62,7 @@ pub fn prune(path: &Path, rule: Rule, mode: Mode, options: &Options) -> Result<P
         return Err(Failure::new(FailureKind::Invalid, what));
     }
     let _lock = Lock::take(&super::absolute(path)?)?;
-    let header = opening::prepare(path, options)?;
+    let (header, _) = opening::prepare(path, options)?;
     let now = Reading::open(options.clock.clone(), header.last_commit_at, options.ahead)?.now();
     let age = i64::try_from(rule.older_than.millis()).unwrap_or(i64::MAX);
     let before = Time::from_millis(now.millis().saturating_sub(age));
