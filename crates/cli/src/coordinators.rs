@@ -1,7 +1,9 @@
-//! `tenure coordinators`: who works on a shared store, which version, and since when it was not heard of.
+//! `tenure coordinators`: who works on a shared store, which version, since when it was not heard of, and by which
+//! rules all of them decide.
 
 use serde_json::json;
-use store::postgres::{Fellow, SILENCE_MAX};
+use store::Store;
+use store::postgres::{self, Awaited, Fellow};
 
 use crate::exit::{Complaint, Ended, Exit};
 use crate::opening::{self, StoreAddress};
@@ -27,20 +29,45 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
     let fellows = store.fellows().await.map_err(|failure| opening::database_trouble(&failure))?;
     let shown: Vec<&Fellow> =
         fellows.iter().filter(|fellow| arguments.all || fellow.stopped_at.is_none()).collect();
+    let in_force = store.rules_in_force();
+    let awaited = postgres::awaited(in_force, &fellows);
     match format {
         Format::Json => {
-            output::json(&shown.iter().map(|fellow| members(fellow)).collect::<Vec<_>>())?;
+            let rules = Rules { in_force, awaited: awaited.as_ref() };
+            output::json(&shown.iter().map(|fellow| members(fellow, &rules)).collect::<Vec<_>>())?;
         }
-        Format::People => shown.iter().try_for_each(|fellow| print(fellow))?,
+        Format::People => {
+            shown.iter().try_for_each(|fellow| print(fellow))?;
+            output::line(format_args!("{}", rules_line(in_force, awaited.as_ref())))?;
+        }
     }
     Ok(Exit::Done)
+}
+
+/// By which rules everybody decides, and which newer ones wait.
+struct Rules<'a> {
+    in_force: u32,
+    awaited: Option<&'a Awaited>,
+}
+
+fn rules_line(in_force: u32, awaited: Option<&Awaited>) -> String {
+    match awaited {
+        None => format!("rules {in_force} are in force"),
+        Some(Awaited { version, lacking }) => {
+            let names: Vec<&str> = lacking.iter().map(|name| name.as_str()).collect();
+            let names = names.join(", ");
+            format!(
+                "rules {in_force} are in force; rules {version} wait until all have them: {names}"
+            )
+        }
+    }
 }
 
 fn state(fellow: &Fellow) -> &'static str {
     match fellow.stopped_at {
         Some(_) => "stopped",
-        None if silence_ms(fellow) > SILENCE_MAX.millis() => "missing",
-        None => "alive",
+        None if fellow.is_living() => "alive",
+        None => "missing",
     }
 }
 
@@ -54,12 +81,17 @@ fn instant(millis: i64) -> String {
     format!("{instant:.3}")
 }
 
-fn members(fellow: &Fellow) -> serde_json::Value {
+fn members(fellow: &Fellow, rules: &Rules<'_>) -> serde_json::Value {
+    let holds_back =
+        rules.awaited.filter(|awaited| awaited.lacking.contains(&fellow.name)).map(|it| it.version);
     json!({
         "name": fellow.name.as_str(),
         "state": state(fellow),
         "version": fellow.version.as_str(),
         "rules": fellow.knows.newest(),
+        "rulesOldest": fellow.knows.oldest(),
+        "rulesInForce": rules.in_force,
+        "holdsBackRules": holds_back,
         "startedAt": instant(fellow.started_at.millis()),
         "silentMs": silence_ms(fellow),
         "lastCommitAt": fellow.last_commit_at.map(|at| instant(at.millis())),

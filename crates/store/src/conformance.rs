@@ -25,6 +25,7 @@ pub mod polls;
 pub mod reports;
 pub mod retention;
 pub mod rollback;
+pub mod rules;
 pub mod scopes;
 pub mod submits;
 pub mod sweeps;
@@ -50,6 +51,7 @@ macro_rules! conformance_checks {
             reports::{records_a_report_once, keeps_a_second_attempt_apart, remembers_refused_reports, carries_payloads_unchanged};
             retention::{forgets_ended_tasks_whole, keeps_what_may_still_be_asked_about, keeps_everything_when_a_batch_is_dropped};
             rollback::{leaves_nothing_of_a_dropped_batch, shows_nothing_before_the_commit, pulses_without_changes};
+            rules::{are_the_newest_for_whoever_is_alone};
             scopes::{never_leak};
             submits::{loads_what_was_saved, orders_answers_like_questions};
             sweeps::{finds_what_is_due_earliest_first, takes_over_after_a_loss, walks_running_tasks};

@@ -51,7 +51,7 @@ pub use self::browse::PostgresBrowse;
 use self::candidates::Candidates;
 use self::clock::StoreClock;
 pub use self::durability::Durability;
-pub use self::fellows::{Fellow, SILENCE_MAX};
+pub use self::fellows::{Awaited, Fellow, SILENCE_MAX, awaited};
 use self::hints::Hints;
 pub use self::opening::Link;
 use self::pace::Pace;
@@ -317,6 +317,14 @@ impl PostgresStore {
         let client = self.shared.pool.get().await.map_err(trouble::no_connection)?;
         let walked = expiring::Walk::default().go_on(&client, self.now()).await;
         walked.map_err(|error| Trouble::from(error).while_doing("forgetting old keys"))
+    }
+
+    /// Activates a newer version of the rules if everybody has it, and says which one is in force. Coordinators do it
+    /// by themselves, every few seconds.
+    pub async fn agree_on_rules(&self) -> Result<u32, Failure> {
+        let client = self.shared.pool.get().await.map_err(trouble::no_connection)?;
+        let agreed = rules::agree(&client, &self.shared).await;
+        agreed.map_err(|trouble| trouble.while_doing("agreeing on a version of the rules"))
     }
 
     /// Who works on this store, and who did lately.

@@ -8,4 +8,5 @@ mod fellows;
 mod harness;
 mod http;
 mod retention;
+mod rules;
 mod spans;

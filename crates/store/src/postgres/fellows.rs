@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use tokio_postgres::types::{ToSql, Type};
+use verdict::rules::waiting;
 use verdict::{Known, Span, Text, Time};
 
 use super::Shared;
@@ -31,6 +32,33 @@ pub struct Fellow {
     pub last_commit_at: Option<Time>,
     /// The database's time at which this was read.
     pub read_at: Time,
+}
+
+impl Fellow {
+    /// Whether it counts as there: it has said so lately, or committed something, and not that it leaves.
+    pub fn is_living(&self) -> bool {
+        let heard_at = self.last_commit_at.map_or(self.seen_at, |at| at.max(self.seen_at));
+        self.stopped_at.is_none() && self.read_at.since(heard_at) < SILENCE_MAX
+    }
+}
+
+/// A newer version of the rules that is not in force yet, and who lacks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    pub version: u32,
+    pub lacking: Vec<Text>,
+}
+
+/// What the rules say of these fellows, while this version is in force.
+pub fn awaited(in_force: u32, fellows: &[Fellow]) -> Option<Awaited> {
+    let living: Vec<&Fellow> = fellows.iter().filter(|fellow| fellow.is_living()).collect();
+    let known: Vec<Known> = living.iter().map(|fellow| fellow.knows).collect();
+    let waiting = waiting(in_force, &known)?;
+    let mut lacking: Vec<Text> =
+        waiting.lacking.into_iter().map(|place| living[place].name.clone()).collect();
+    lacking.sort_unstable();
+    lacking.dedup();
+    Some(Awaited { version: waiting.version, lacking })
 }
 
 /// Registers a writer, and gives it the id that its batches are marked with. Refused if it could not decide by

@@ -109,16 +109,16 @@ pub(super) async fn join(client: &tokio_postgres::Client, newcomer: Known, now: 
     Ok(number)
 }
 
-/// Looks what is in force, and activates a newer version if everybody has it by now. If that fails there is a
-/// next time.
+/// Agrees on a version now and then. If that fails there is a next time.
 pub(super) async fn keep(client: &tokio_postgres::Client, shared: &Arc<Shared>) {
-    if let Err(trouble) = look(client, shared).await {
-        let error = trouble.while_doing("looking for a newer version of the rules");
+    if let Err(trouble) = agree(client, shared).await {
+        let error = trouble.while_doing("agreeing on a version of the rules");
         tracing::debug!(%error, "whether newer rules may come into force is looked at again later");
     }
 }
 
-async fn look(client: &tokio_postgres::Client, shared: &Arc<Shared>) -> Read<()> {
+/// Looks what is in force, and activates a newer version if everybody has it by now.
+pub(super) async fn agree(client: &tokio_postgres::Client, shared: &Arc<Shared>) -> Read<u32> {
     let now = shared.clock.now();
     let in_force = read(client).await?;
     let mut number = to_activate(in_force, &living(client, now).await?);
@@ -135,5 +135,5 @@ async fn look(client: &tokio_postgres::Client, shared: &Arc<Shared>) -> Read<()>
         })?;
     }
     shared.rules.heard(number);
-    Ok(())
+    Ok(number)
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use store::conformance::Fixture;
-use store::{ManualClock, MemoryStore, Store, Writers};
-use verdict::{Span, Time};
+use store::{Batch, CommitFailure, FailureKind, ManualClock, MemoryStore, Store, Writer, Writers};
+use verdict::{Known, Rules, Span, Time};
 
 pub(crate) struct Memory {
     writers: Writers,
@@ -53,6 +53,27 @@ fn setting_the_wall_clock_moves_no_time() {
     clock.set_wall(Time::from_millis(0));
     clock.advance(Span::from_secs(1));
     assert_eq!(store.now(), before.plus(Span::from_secs(1)));
+}
+
+#[tokio::test]
+async fn sessions_decide_by_what_all_of_them_know() {
+    let clock = Arc::new(ManualClock::default());
+    let first = Known::only(Rules::V1, Rules::V1);
+    let new = MemoryStore::with_writers(clock.clone(), Writers::Several(3));
+    let old = new.attach(clock).knowing(first);
+    let older = old.writer().await.unwrap();
+    let mut newer = new.writer().await.unwrap();
+    let mut begun = newer.begin().await.unwrap();
+    assert_eq!(begun.rules(), Rules::V1);
+    begun.pulse();
+    drop(older);
+    assert_eq!(new.rules_in_force(), 2);
+    let failure = begun.commit().await.unwrap_err();
+    let CommitFailure::RolledBack(failure) = failure else { panic!("{failure:?}") };
+    assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
+    assert_eq!(newer.begin().await.unwrap().rules(), Rules::V2);
+    let refused = old.writer().await.map(drop).unwrap_err();
+    assert_eq!(refused.kind, FailureKind::UnknownRules);
 }
 
 mod disk {

@@ -14,6 +14,7 @@ mod outages;
 mod plans;
 mod pooled;
 mod private;
+mod rules;
 mod server;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use store::sqlite::SqliteStore;
 use store::{Ahead, Browse, Clock, Failure, FailureKind, ManualClock, Store};
-use verdict::Span;
+use verdict::{Known, Rules, Span};
 
 use super::play::{Play, key, options};
 
@@ -180,9 +180,38 @@ async fn a_store_of_an_older_format_goes_on_where_it_was() {
     let history = play.store.browse().history(&key(6), 0, 10).await.unwrap();
     assert_eq!(history.iter().map(|entry| entry.n).collect::<Vec<_>>(), [1, 2, 3]);
 
+    // What was decided by the first version is decided again by that one; from here on the newest decides.
+    assert_eq!(history.iter().map(|entry| entry.rules).collect::<Vec<_>>(), [1, 2, 2]);
+
     let raw = Connection::open(&path).unwrap();
-    for sql in ["DELETE FROM done", "UPDATE attempts SET owner = 'mallory'", "DELETE FROM attempts"]
-    {
+    for sql in [
+        "UPDATE meta SET rules = 1",
+        "DELETE FROM done",
+        "UPDATE attempts SET owner = 'mallory'",
+        "DELETE FROM attempts",
+    ] {
         assert!(raw.execute(sql, []).is_err(), "{sql}");
     }
+}
+
+#[tokio::test]
+async fn a_file_is_decided_by_the_newest_rules_of_whoever_opens_it_and_never_by_older_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenure.db");
+    let clock = Arc::new(ManualClock::default());
+    let first = Known::only(Rules::V1, Rules::V1);
+    let older = || store::sqlite::Options { rules: first, ..options(&clock) };
+    let mut play = Play::open_with(&path, older(), clock.clone()).await.unwrap();
+    play.submit(1).await.unwrap();
+    assert_eq!(play.store.rules_in_force(), 1);
+    drop(play);
+    let mut play = Play::open_with(&path, options(&clock), clock.clone()).await.unwrap();
+    play.grant().await.unwrap().expect("it waits");
+    let history = play.store.browse().history(&key(1), 0, 10).await.unwrap();
+    assert_eq!(history.iter().map(|entry| entry.rules).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(store::verify::verify(play.store.browse()).await.unwrap().findings, []);
+    drop(play);
+    let refused = SqliteStore::open(&path, older()).map(drop).unwrap_err();
+    assert_eq!(refused.kind, FailureKind::UnknownRules);
+    assert!(refused.to_string().contains("this Tenure knows 1; start the newer"), "{refused}");
 }

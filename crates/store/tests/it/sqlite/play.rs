@@ -89,7 +89,7 @@ impl Play {
     /// Submits without having loaded, as somebody would who believes the id to be new.
     pub(crate) async fn submit_again(&mut self, id: u128, key: &str) -> Step<()> {
         let mut batch = self.writer.begin().await?;
-        let at = Moment { now: batch.now().await?, epoch: 1, rules: verdict::Rules::NEWEST };
+        let at = Moment { now: batch.now().await?, epoch: 1, rules: batch.rules() };
         let spec = spec(Some(key));
         let request = Request::Submit(submission(id, Policy::default(), &spec));
         let (_, change) = decide(&Subject::Absent, None, &request, at, Some(spec));
@@ -112,13 +112,8 @@ impl Play {
         let grant = Grant { lease, owner: "worker".into(), poll: Some("poll".into()) };
         let request = Request::Grant(grant);
         let before = Subject::Live(ready.task.clone());
-        let (_, change) = decide(
-            &before,
-            None,
-            &request,
-            Moment { now, epoch, rules: verdict::Rules::NEWEST },
-            None,
-        );
+        let (_, change) =
+            decide(&before, None, &request, Moment { now, epoch, rules: batch.rules() }, None);
         let change = change.expect("a ready task is granted");
         ready.task = change.after.live().expect("a granted task lives").clone();
         batch.save(vec![change], vec![]).await?;
@@ -188,7 +183,7 @@ impl Play {
             None => None,
         };
         let now = batch.now().await?;
-        let at = Moment { now, epoch, rules: verdict::Rules::NEWEST };
+        let at = Moment { now, epoch, rules: batch.rules() };
         let (verdict, change) = decide(&before, closed.as_ref(), &request, at, spec);
         if let Some(change) = change {
             batch.save(vec![change], vec![]).await?;

@@ -1,0 +1,109 @@
+//! Coordinators of different versions of the rules over one database, while they are replaced one by one.
+
+use std::sync::Arc;
+
+use coordinator::{Coordinator, Ended, Host, Options, Trouble};
+use store::postgres::{self, Notify};
+use store::{Browse, Failure, FailureKind, ManualClock, PostgresStore, Store};
+use verdict::request::{Cancel, Manner};
+use verdict::{Known, Policy, Rules, TaskId};
+
+use crate::fellows::server::Database;
+use crate::harness::{accepted, key, patient, report_of, submission, succeeded};
+
+const OLDER: Known = Known::only(Rules::V1, Rules::V1);
+
+/// A database and a clock that stands still: nobody is missed because a machine is slow.
+struct Stage {
+    database: Database,
+    clock: Arc<ManualClock>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { database: Database::create(), clock: Arc::default() }
+    }
+
+    async fn start(
+        &self,
+        name: &str,
+        rules: Known,
+        notify: Notify,
+    ) -> Result<Coordinator<PostgresStore>, Failure> {
+        let clock = Some(self.clock.clone() as Arc<dyn store::Clock>);
+        let options = postgres::Options { clock, notify, rules, ..postgres::Options::new(name) };
+        let store = PostgresStore::open(self.database.url(), options).await;
+        let options = Options { host: Host::Task, ..Options::default() };
+        Coordinator::start(store.expect("the database opens"), options).await
+    }
+}
+
+/// Submits a task whose lease ends by nothing but a report.
+async fn submit(coordinator: &Coordinator<PostgresStore>) -> TaskId {
+    let unhurried = coordinator::Submission { policy: Policy::default(), ..submission("k") };
+    accepted(&coordinator.submit(vec![unhurried]).await[0]).0
+}
+
+async fn decided_by(coordinator: &Coordinator<PostgresStore>, task: TaskId) -> Vec<u32> {
+    let history = coordinator.browse().history(&key(task), 0, 100).await.expect("it can be read");
+    history.iter().map(|entry| entry.rules).collect()
+}
+
+async fn in_force(coordinator: &Coordinator<PostgresStore>, number: u32) {
+    while coordinator.store().rules_in_force() != number {
+        coordinator.store().stirred().await;
+    }
+}
+
+async fn findings(coordinator: &Coordinator<PostgresStore>) -> Vec<store::verify::Finding> {
+    store::verify::verify(coordinator.browse()).await.expect("it can be read").findings
+}
+
+#[tokio::test]
+async fn a_rolling_upgrade_activates_the_newer_rules_when_the_last_older_one_is_gone() {
+    // S2-52: whoever is asked, the answer is the same, also by which rules.
+    let stage = Stage::new();
+    let old = stage.start("old", OLDER, Notify::On).await.expect("it starts");
+    let one = stage.start("one", Known::OURS, Notify::On).await.expect("it starts");
+    let two = stage.start("two", Known::OURS, Notify::On).await.expect("it starts");
+    let task = submit(&one).await;
+    let granted = old.lease(patient("w")).await.expect("the store works").remove(0);
+    assert_eq!(decided_by(&two, task).await, [1, 1]);
+    assert_eq!(old.stop().await, Ended::Drained);
+    drop(old);
+    // Nobody is told: each finds out by itself, and goes on with what it had in hand.
+    in_force(&one, 2).await;
+    in_force(&two, 2).await;
+    let report = report_of(&granted, succeeded("1"));
+    two.report(granted.key(), report).await.expect("the store works");
+    assert_eq!(decided_by(&one, task).await, [1, 1, 2]);
+    let late = stage.start("old", OLDER, Notify::On).await.map(drop);
+    assert_eq!(late.expect_err("it is refused").kind, FailureKind::UnknownRules);
+    assert_eq!(findings(&one).await, []);
+}
+
+#[tokio::test]
+async fn one_that_was_counted_as_gone_stops_instead_of_deciding_by_rules_that_are_over() {
+    let stage = Stage::new();
+    let old = stage.start("old", OLDER, Notify::Off).await.expect("it starts");
+    let new = stage.start("new", Known::OURS, Notify::Off).await.expect("it starts");
+    let task = submit(&old).await;
+    // As if it had been stopped for longer than anybody is waited for.
+    let (client, connection) =
+        tokio_postgres::connect(stage.database.url(), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let silence = "DELETE FROM tenure.batches b USING tenure.committers c \
+        WHERE b.committer = c.committer AND c.name = 'old'; \
+        UPDATE tenure.committers SET seen_at = seen_at - 60000 WHERE name = 'old'";
+    client.batch_execute(silence).await.expect("it does as it is told");
+    assert_eq!(new.store().agree_on_rules().await.expect("the database answers"), 2);
+    let cancel = Cancel { reason: None, manner: Manner::Ask };
+    let answer = old.cancel(key(task), cancel.clone()).await;
+    assert_eq!(answer.expect_err("nothing is decided"), Trouble::Unknown);
+    let Ended::Outdated(why) = old.ended().await else { panic!("{:?}", old.ended().await) };
+    assert!(why.contains("version 2 of the rules and this Tenure knows 1"), "{why}");
+    assert_eq!(decided_by(&new, task).await, [1], "it has decided nothing since");
+    new.cancel(key(task), cancel).await.expect("the store works");
+    assert_eq!(decided_by(&new, task).await, [1, 2]);
+    assert_eq!(findings(&new).await, []);
+}

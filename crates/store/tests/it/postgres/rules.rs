@@ -1,0 +1,306 @@
+//! Coordinators that know different versions of the rules decide by one that all of them know.
+
+use std::sync::Arc;
+
+use store::conformance::carry::carry;
+use store::conformance::{Ask, Poll, Submission};
+use store::postgres::{Notify, Options, PostgresStore, PostgresWriter, SILENCE_MAX};
+use store::{
+    Batch, Browse, CommitFailure, Failure, FailureKind, ManualClock, Store, TaskKey, Want, Writer,
+};
+use tokio_postgres::{Client, NoTls};
+use verdict::{Known, Request, Rules, Scope, Span, TaskId};
+
+use super::server::Database;
+
+const OLDER: Known = Known::only(Rules::V1, Rules::V1);
+
+/// A database and a clock that stands still: nobody is missed because a machine is slow.
+struct Stage {
+    database: Database,
+    clock: Arc<ManualClock>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { database: Database::create(), clock: Arc::default() }
+    }
+
+    /// One coordinator's view, under a name; without a word of its own between commits.
+    async fn open(&self, name: &str, rules: Known) -> PostgresStore {
+        let clock = Some(self.clock.clone() as Arc<dyn store::Clock>);
+        let options = Options { clock, rules, notify: Notify::Off, ..Options::new(name) };
+        PostgresStore::open(self.database.url(), options).await.expect("the database opens")
+    }
+
+    async fn look(&self) -> Client {
+        look(&self.database).await
+    }
+}
+
+async fn look(database: &Database) -> Client {
+    let (client, connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+fn task(id: u128) -> TaskKey {
+    TaskKey { scope: Scope::default(), id: TaskId::from_u128(id) }
+}
+
+fn submission(id: u128) -> Ask {
+    Ask::Submit(Submission::new(TaskId::from_u128(id), &Scope::default(), "images"))
+}
+
+async fn submit(writer: &mut PostgresWriter, id: u128) {
+    let mut batch = writer.begin().await.expect("a batch can be begun");
+    carry(&mut batch, 1, submission(id)).await.expect("the store takes it");
+    batch.commit().await.expect("it commits");
+}
+
+async fn lease(writer: &mut PostgresWriter, lease: u128) {
+    let mut batch = writer.begin().await.expect("a batch can be begun");
+    let want = Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max: 1 };
+    let poll = Poll { want, worker: "ann".into(), name: None, first_lease: lease };
+    carry(&mut batch, 1, Ask::Poll(poll)).await.expect("the store takes it");
+    batch.commit().await.expect("it commits");
+}
+
+/// By which versions a task was decided, in order.
+async fn decided_by(store: &PostgresStore, id: u128) -> Vec<u32> {
+    let history = store.browse().history(&task(id), 0, 100).await.unwrap();
+    history.iter().map(|entry| entry.rules).collect()
+}
+
+async fn gone(store: &PostgresStore, name: &str) {
+    loop {
+        let fellows = store.fellows().await.unwrap();
+        let of_name = |it: &&store::postgres::Fellow| it.name.as_str() == name;
+        if fellows.iter().filter(of_name).all(|fellow| fellow.stopped_at.is_some()) {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn rolled_back(failure: CommitFailure) -> Failure {
+    match failure {
+        CommitFailure::RolledBack(failure) => failure,
+        CommitFailure::Unknown(failure) => panic!("in doubt: {failure:?}"),
+    }
+}
+
+#[tokio::test]
+async fn all_decide_by_what_all_know_until_the_older_one_has_left() {
+    let stage = Stage::new();
+    let old = stage.open("old", OLDER).await;
+    let mut older = old.writer().await.unwrap();
+    let new = stage.open("new", Known::OURS).await;
+    let mut newer = new.writer().await.unwrap();
+    submit(&mut older, 1).await;
+    lease(&mut newer, 1 << 32).await;
+    assert_eq!(decided_by(&new, 1).await, [1, 1]);
+    // However often it is looked at, it waits.
+    assert_eq!(new.agree_on_rules().await.unwrap(), 1);
+    drop(older);
+    gone(&new, "old").await;
+    assert_eq!(new.agree_on_rules().await.unwrap(), 2);
+    assert_eq!((new.rules_in_force(), newer.begin().await.unwrap().rules()), (2, Rules::V2));
+    let mut batch = newer.begin().await.unwrap();
+    let request = Request::Cancel(verdict::request::Cancel {
+        reason: None,
+        manner: verdict::request::Manner::Ask,
+    });
+    carry(&mut batch, 1, Ask::About { key: task(1), request }).await.unwrap();
+    batch.commit().await.unwrap();
+    assert_eq!(decided_by(&new, 1).await, [1, 1, 2]);
+    // S2-114: each entry is decided again by the version it names.
+    assert_eq!(store::verify::verify(new.browse()).await.unwrap().findings, []);
+}
+
+#[tokio::test]
+async fn one_that_was_killed_is_waited_for_until_it_is_missed() {
+    let stage = Stage::new();
+    let old = stage.open("old", OLDER).await;
+    let mut older = old.writer().await.unwrap();
+    let new = stage.open("new", Known::OURS).await;
+    let _newer = new.writer().await.unwrap();
+    stage.clock.advance(Span::from_millis(SILENCE_MAX.millis() - 1));
+    assert_eq!(new.agree_on_rules().await.unwrap(), 1, "it may only be slow");
+    // What it commits is a word of its own.
+    submit(&mut older, 1).await;
+    stage.clock.advance(Span::from_millis(SILENCE_MAX.millis() - 1));
+    assert_eq!(new.agree_on_rules().await.unwrap(), 1, "it works");
+    stage.clock.advance(Span::from_millis(1));
+    assert_eq!(new.agree_on_rules().await.unwrap(), 1, "whoever activates is itself not heard of");
+    let client = stage.look().await;
+    let present = "UPDATE tenure.committers SET seen_at = $1 WHERE name = 'new'";
+    client.execute(present, &[&new.now().millis()]).await.unwrap();
+    assert_eq!(new.agree_on_rules().await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn an_older_one_that_comes_late_is_refused() {
+    let stage = Stage::new();
+    let new = stage.open("new", Known::OURS).await;
+    let newer = new.writer().await.unwrap();
+    assert_eq!(new.rules_in_force(), 2, "alone it begins with its newest");
+    let old = stage.open("old", OLDER).await;
+    let refused = old.writer().await.map(drop).unwrap_err();
+    assert_eq!(refused.kind, FailureKind::UnknownRules);
+    let said = refused.to_string();
+    assert!(said.contains("version 2 of the rules and this Tenure knows 1; start"), "{said}");
+    // Also when nobody is there any more: what was decided since then stays decided.
+    drop(newer);
+    gone(&new, "new").await;
+    let refused = old.writer().await.map(drop).unwrap_err();
+    assert_eq!(refused.kind, FailureKind::UnknownRules);
+    let names = new.fellows().await.unwrap();
+    assert!(names.iter().all(|fellow| fellow.name.as_str() == "new"), "it has not joined");
+}
+
+#[tokio::test]
+async fn a_silent_one_that_comes_back_decides_nothing_by_rules_that_are_over() {
+    let stage = Stage::new();
+    let old = stage.open("old", OLDER).await;
+    let mut older = old.writer().await.unwrap();
+    let new = stage.open("new", Known::OURS).await;
+    let mut newer = new.writer().await.unwrap();
+    let mut begun_by_old = older.begin().await.unwrap();
+    carry(&mut begun_by_old, 1, submission(1)).await.unwrap();
+    let mut begun_by_new = newer.begin().await.unwrap();
+    carry(&mut begun_by_new, 1, submission(2)).await.unwrap();
+    // As if it had been stopped for longer than anybody is waited for.
+    stage
+        .look()
+        .await
+        .batch_execute("UPDATE tenure.committers SET seen_at = seen_at - 60000 WHERE name = 'old'")
+        .await
+        .unwrap();
+    assert_eq!(new.agree_on_rules().await.unwrap(), 2);
+    for batch in [begun_by_old, begun_by_new] {
+        assert_eq!(batch.rules(), Rules::V1);
+        let failure = rolled_back(batch.commit().await.unwrap_err());
+        assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
+    }
+    // One decides again by the new version; the other cannot, and says why.
+    assert_eq!(newer.begin().await.unwrap().rules(), Rules::V2);
+    let stopped = older.begin().await.map(drop).unwrap_err();
+    assert_eq!(stopped.kind, FailureKind::UnknownRules);
+    assert!(new.browse().everything(None, 10).await.unwrap().is_empty(), "nothing of it happened");
+}
+
+#[tokio::test]
+async fn on_no_task_an_older_version_decides_after_a_newer_one() {
+    let stage = Stage::new();
+    let old = stage.open("old", OLDER).await;
+    let older = old.writer().await.unwrap();
+    let (one, two) = (stage.open("one", Known::OURS).await, stage.open("two", Known::OURS).await);
+    let (mut first, mut second) = (one.writer().await.unwrap(), two.writer().await.unwrap());
+    submit(&mut first, 1).await;
+    let mut begun_before = first.begin().await.unwrap();
+    begun_before.now().await.unwrap();
+    drop(older);
+    gone(&two, "old").await;
+    assert_eq!(two.agree_on_rules().await.unwrap(), 2);
+    lease(&mut second, 1 << 32).await;
+    // It locks the task behind whoever decided by the newer version.
+    let request = Request::Cancel(verdict::request::Cancel {
+        reason: None,
+        manner: verdict::request::Manner::Force,
+    });
+    carry(&mut begun_before, 1, Ask::About { key: task(1), request }).await.unwrap();
+    let failure = rolled_back(begun_before.commit().await.unwrap_err());
+    assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
+    assert_eq!(decided_by(&two, 1).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn whoever_joins_sees_what_is_being_activated() {
+    let stage = Stage::new();
+    let old = stage.open("old", OLDER).await;
+    let mut client = stage.look().await;
+    let activation = client.transaction().await.unwrap();
+    activation.batch_execute("UPDATE tenure.meta SET rules = 2").await.unwrap();
+    let joining = tokio::spawn({
+        let old = old.clone();
+        async move { old.writer().await.map(drop) }
+    });
+    let waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() \
+        AND wait_event_type = 'Lock'";
+    let others = stage.look().await;
+    while others.query(waits, &[]).await.unwrap().is_empty() {
+        assert!(!joining.is_finished(), "it waits for the activation");
+        tokio::task::yield_now().await;
+    }
+    activation.commit().await.unwrap();
+    let mut refused = joining.await.unwrap().unwrap_err();
+    if matches!(refused.kind, FailureKind::Conflict(_)) {
+        // It waited for longer than anybody waits for a row; whoever comes now finds what was activated.
+        refused = old.writer().await.map(drop).unwrap_err();
+    }
+    assert_eq!(refused.kind, FailureKind::UnknownRules);
+}
+
+#[tokio::test]
+async fn the_rules_in_force_never_go_back() {
+    // S2-108: not even for the owner of the table.
+    let stage = Stage::new();
+    let new = stage.open("new", Known::OURS).await;
+    let _newer = new.writer().await.unwrap();
+    let client = stage.look().await;
+    let refused = client.batch_execute("UPDATE tenure.meta SET rules = 1").await.unwrap_err();
+    assert!(refused.as_db_error().unwrap().message().contains("never go back"), "{refused:?}");
+}
+
+/// The steps that a store of format 2 had taken.
+const FORMAT_2: [&str; 2] = [
+    include_str!("../../../src/postgres/migrations/V1__tasks.sql"),
+    include_str!("../../../src/postgres/migrations/V2__coordinators.sql"),
+];
+
+/// A database as it was before there were rules in force, with coordinators that decided by these.
+async fn of_format_2(database: &Database, rules: &[i32]) {
+    // Makes the role that all databases of a server share.
+    drop(Stage::new().open("first", Known::OURS).await);
+    let client = look(database).await;
+    client
+        .batch_execute(
+            "CREATE SCHEMA tenure; CREATE TABLE tenure.migrations (version bigint PRIMARY KEY, \
+             name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()); \
+             INSERT INTO tenure.migrations VALUES (1, 'tasks'), (2, 'coordinators')",
+        )
+        .await
+        .unwrap();
+    for step in FORMAT_2 {
+        client.batch_execute(step).await.unwrap();
+    }
+    let meta = "INSERT INTO tenure.meta (one, store_id, epoch) VALUES (1, $1, 1)";
+    client.execute(meta, &[&[7_u8; 16].as_slice()]).await.unwrap();
+    for (n, rules) in rules.iter().enumerate() {
+        let join = "INSERT INTO tenure.committers (committer, name, version, rules, started_at, \
+            seen_at) VALUES ($1, 'before', '0.1.0', $2, 1, 1)";
+        client.execute(join, &[&[n as u8; 16].as_slice(), rules]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_store_of_an_older_format_goes_on_with_the_rules_it_had() {
+    for (rules, in_force) in [(vec![], 1), (vec![1], 1), (vec![1, 2, 1], 2)] {
+        let stage = Stage::new();
+        of_format_2(&stage.database, &rules).await;
+        let store = stage.open("new", Known::OURS).await;
+        assert_eq!(store.rules_in_force(), in_force, "{rules:?}");
+        let known: Vec<u32> = rules.iter().map(|rules| *rules as u32).collect();
+        let mut stated: Vec<u32> = Vec::new();
+        for fellow in store.fellows().await.unwrap() {
+            assert_eq!(fellow.knows.oldest(), fellow.knows.newest(), "it said one number");
+            stated.push(fellow.knows.newest());
+        }
+        stated.sort_unstable();
+        assert_eq!(stated.iter().sum::<u32>(), known.iter().sum::<u32>());
+        let mut writer = store.writer().await.unwrap();
+        submit(&mut writer, 1).await;
+        assert_eq!(decided_by(&store, 1).await, [2]);
+    }
+}
