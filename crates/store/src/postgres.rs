@@ -14,7 +14,9 @@ mod browse;
 mod candidates;
 mod clock;
 mod commit;
+mod connections;
 pub mod departure;
+mod direct;
 mod dossiers;
 mod durability;
 mod expiring;
@@ -43,13 +45,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use deadpool_postgres::Pool;
 use verdict::{Known, Span, Time};
 
 pub use self::batch::PostgresBatch;
 pub use self::browse::PostgresBrowse;
 use self::candidates::Candidates;
 use self::clock::StoreClock;
+use self::connections::Pool;
 pub use self::durability::Durability;
 pub use self::fellows::{Awaited, Fellow, SILENCE_MAX, awaited};
 use self::hints::Hints;
@@ -310,6 +312,13 @@ impl PostgresStore {
     /// Who could listen on the way to the database.
     pub fn link(&self) -> &Link {
         &self.link
+    }
+
+    /// Whether batches reach the server itself and call their statements by name, or go through a pooler, which
+    /// costs more.
+    pub async fn is_direct(&self) -> Result<bool, Failure> {
+        let connection = self.shared.pool.get().await.map_err(trouble::no_connection)?;
+        Ok(connection.is_direct())
     }
 
     /// Lets idempotency keys go that count no more. Coordinators do it by themselves, a page at a time.

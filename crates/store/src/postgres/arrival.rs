@@ -4,10 +4,10 @@
 //! or after the copy was cut short, finds that table and is refused. It goes in the transaction that raises
 //! the epoch. Discarding removes the schema, and only a schema with that table in it.
 
-use deadpool_postgres::Object;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
+use super::connections::Object;
 use super::opening;
 use super::rows::Columns;
 use super::trouble::Trouble;

@@ -33,7 +33,7 @@ pub(super) struct Marker {
     pub(super) n: i64,
 }
 
-const MARK: &str = "INSERT INTO tenure.batches (committer, n, at) VALUES ($1, $2, $3) \
+pub(super) const MARK: &str = "INSERT INTO tenure.batches (committer, n, at) VALUES ($1, $2, $3) \
     ON CONFLICT (committer, n) DO NOTHING";
 
 /// The same, if the rules that the batch was decided by are in force.

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool::Runtime;
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config};
 use verdict::Time;
 
+use super::connections::{Connections, Object, Pool, PoolError, Use};
 use super::durability::{self, Durability};
 use super::primary::Primary;
 use super::rows::Columns;
@@ -58,9 +59,10 @@ pub(super) struct Header {
 
 pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure> {
     let way = Way::of(url, options)?;
-    let pool = pool_of(&way, WRITE_CONNECTIONS_MAX)?;
-    let readers = pool_of(&way, READ_CONNECTIONS_MAX)?;
-    let mut client = pool.get().await.map_err(unreachable_database)?;
+    let pool = pool_of(&way, Use::Batches, WRITE_CONNECTIONS_MAX)?;
+    let readers = pool_of(&way, Use::Reading, READ_CONNECTIONS_MAX)?;
+    // Not one for batches: there may be no store yet whose statements could be named.
+    let mut client = readers.get().await.map_err(unreachable_database)?;
     let client: &mut Client = &mut client;
     refuse_unfinished(client).await?;
     migrate(client, options.missing).await?;
@@ -78,7 +80,7 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure>
 
 /// One connection beside the pools, for what happens once.
 pub(super) async fn session(url: &str, options: &Options) -> Result<Object, Failure> {
-    let pool = pool_of(&Way::of(url, options)?, 1)?;
+    let pool = pool_of(&Way::of(url, options)?, Use::Reading, 1)?;
     pool.get().await.map_err(unreachable_database)
 }
 
@@ -175,10 +177,8 @@ fn configure(url: &str, options: &Options) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn pool_of(way: &Way, size: usize) -> Result<Pool, Failure> {
-    // A connection comes back only after its transaction has ended, so that being open is enough.
-    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    Pool::builder(Manager::from_config(way.config.clone(), way.connector.clone(), recycling))
+fn pool_of(way: &Way, purpose: Use, size: usize) -> Result<Pool, Failure> {
+    Pool::builder(Connections::new(way.clone(), purpose))
         .max_size(size)
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(CONNECT_TIMEOUT))
@@ -190,7 +190,7 @@ fn pool_of(way: &Way, size: usize) -> Result<Pool, Failure> {
         })
 }
 
-fn unreachable_database(error: deadpool_postgres::PoolError) -> Failure {
+fn unreachable_database(error: PoolError) -> Failure {
     if let Some(what) = tls::distrust(&error) {
         return Failure::new(FailureKind::Untrusted, what).because(error);
     }

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use deadpool_postgres::Object;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use verdict::{Closed, Done, LeaseId, Scope, TaskId, Time};
 
+use super::connections::Object;
 use super::own::Locked;
 use super::place::Place;
 use super::rows::{self, CLOSED, Columns, LiveRow, SPEC, done_columns, id_bytes, task_columns};
@@ -134,10 +134,11 @@ pub(super) async fn unlocked(client: &Client, ids: &[TaskId]) -> Read<Vec<LiveRo
     live_rows(&rows)
 }
 
+const CLOCK: &str = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8";
+
 /// The database's clock. Asked for behind the locks.
 pub(super) async fn clock(client: &Client) -> Read<Time> {
-    let sql = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8";
-    let rows = client.query_typed(sql, &[]).await?;
+    let rows = client.query_typed(CLOCK, &[]).await?;
     Ok(Columns::of(&rows[0]).time()?)
 }
 
@@ -164,17 +165,18 @@ pub(super) async fn closed(client: &Client, leases: &[(TaskId, LeaseId)]) -> Rea
     rows.iter().map(read).collect()
 }
 
+const HOLDERS: &str = "SELECT k.tenant, k.workspace, k.key, k.task, k.fingerprint \
+    FROM unnest($1::text[], $2::text[], $3::text[]) AS u(tenant, workspace, key) \
+    CROSS JOIN LATERAL (SELECT * FROM tenure.keys WHERE tenant = u.tenant \
+        AND workspace = u.workspace AND key = u.key OFFSET 0) k";
+
 pub(super) async fn holders(client: &Client, keys: &[Key]) -> Read<Vec<(Key, Held)>> {
     let tenants: Vec<&str> = keys.iter().map(|key| key.scope.tenant.as_str()).collect();
     let workspaces: Vec<&str> = keys.iter().map(|key| key.scope.workspace.as_str()).collect();
     let texts: Vec<&str> = keys.iter().map(|key| key.text.as_str()).collect();
-    let sql = "SELECT k.tenant, k.workspace, k.key, k.task, k.fingerprint \
-        FROM unnest($1::text[], $2::text[], $3::text[]) AS u(tenant, workspace, key) \
-        CROSS JOIN LATERAL (SELECT * FROM tenure.keys WHERE tenant = u.tenant \
-            AND workspace = u.workspace AND key = u.key OFFSET 0) k";
     let parameters: [(&(dyn ToSql + Sync), Type); 3] =
         [(&tenants, Type::TEXT_ARRAY), (&workspaces, Type::TEXT_ARRAY), (&texts, Type::TEXT_ARRAY)];
-    let rows = client.query_typed(sql, &parameters).await?;
+    let rows = client.query_typed(HOLDERS, &parameters).await?;
     let read = |row: &Row| {
         let mut columns = Columns::of(row);
         let scope = columns.scope()?;
@@ -233,10 +235,12 @@ pub(super) async fn take(client: &Client, ids: &[TaskId]) -> Read<Vec<(Locked, R
     rows.iter().map(ready_row).collect()
 }
 
+static SPECS: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT i.id, {SPEC} FROM tenure.inputs i WHERE i.id = ANY ($1)"));
+
 pub(super) async fn specs(client: &Client, ids: &[TaskId]) -> Read<Vec<(TaskId, Spec)>> {
     let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
-    let sql = format!("SELECT i.id, {SPEC} FROM tenure.inputs i WHERE i.id = ANY ($1)");
-    let rows = client.query_typed(&sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
+    let rows = client.query_typed(&SPECS, &[(&ids, Type::BYTEA_ARRAY)]).await?;
     let read = |row: &Row| {
         let mut columns = Columns::of(row);
         Ok((columns.task_id()?, rows::spec(&mut columns)?))
@@ -269,12 +273,15 @@ pub(super) async fn rung(
     live_rows(&rows)
 }
 
+const NEXT_ALARM: &str =
+    "SELECT min(alarm_at) FROM tenure.live WHERE alarm_at > $1 AND alarm_at <= $2";
+
 /// The first alarm behind `after` and up to `until`. A short stretch, so that what lies dead behind it
 /// is not walked over.
 pub(super) async fn next_alarm(client: &Client, after: Time, until: Time) -> Read<Option<Time>> {
     let (after, until) = (after.millis(), until.millis());
-    let sql = "SELECT min(alarm_at) FROM tenure.live WHERE alarm_at > $1 AND alarm_at <= $2";
-    let rows = client.query_typed(sql, &[(&after, Type::INT8), (&until, Type::INT8)]).await?;
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&after, Type::INT8), (&until, Type::INT8)];
+    let rows = client.query_typed(NEXT_ALARM, &parameters).await?;
     Ok(Columns::of(&rows[0]).optional_time()?)
 }
 
@@ -336,6 +343,10 @@ pub(super) async fn waiting(
     rows.iter().map(|row| Ok(Columns::of(row).place()?)).collect()
 }
 
+const DELAYED: &str = "SELECT l.due, l.place FROM tenure.live l WHERE l.tenant = $1 \
+    AND l.workspace = $2 AND l.queue = $3 AND l.delayed \
+    AND ($4::text[] IS NULL OR l.kind = ANY ($4)) ORDER BY l.due LIMIT $5";
+
 /// Delayed tasks of one lane in the order in which they become due, whether or not they are.
 pub(super) async fn delayed(
     client: &Client,
@@ -346,9 +357,6 @@ pub(super) async fn delayed(
 ) -> Read<Vec<(Time, Place)>> {
     let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
     let limit = as_limit(limit);
-    let sql = "SELECT l.due, l.place FROM tenure.live l WHERE l.tenant = $1 AND l.workspace = $2 \
-        AND l.queue = $3 AND l.delayed AND ($4::text[] IS NULL OR l.kind = ANY ($4)) \
-        ORDER BY l.due LIMIT $5";
     let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
         (&tenant, Type::TEXT),
         (&workspace, Type::TEXT),
@@ -356,12 +364,29 @@ pub(super) async fn delayed(
         (&kinds, Type::TEXT_ARRAY),
         (&limit, Type::INT8),
     ];
-    let rows = client.query_typed(sql, &parameters).await?;
+    let rows = client.query_typed(DELAYED, &parameters).await?;
     let read = |row: &Row| {
         let mut columns = Columns::of(row);
         Ok((columns.time()?, columns.place()?))
     };
     rows.iter().map(read).collect()
+}
+
+/// What batches read again and again, worth a name where names are safe.
+pub(super) fn often() -> impl Iterator<Item = &'static str> {
+    let built: [&'static LazyLock<String>; 6] =
+        [&LOCK_SKIPPING, &ENDED, &PRESENT, &ATTEMPTS_BY_LEASE, &POLLED, &TAKE];
+    let built = built.into_iter().map(|text| text.as_str());
+    built.chain([
+        DUE.as_str(),
+        SPECS.as_str(),
+        scopes::SET,
+        CLOCK,
+        HOLDERS,
+        WAITING,
+        DELAYED,
+        NEXT_ALARM,
+    ])
 }
 
 /// The statements of every lifecycle, for tests of what they visit.

@@ -8,9 +8,9 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use deadpool_postgres::{Object, Pool};
 use tokio::sync::{mpsc, oneshot};
 
+use super::connections::{Object, Pool};
 use super::primary::Primary;
 use super::trouble::{self, Trouble};
 use crate::failure::{Failure, FailureKind};
@@ -29,6 +29,20 @@ pub(super) const BEGIN: &str = "BEGIN; \
     SET LOCAL enable_seqscan = off; \
     SET LOCAL enable_material = off; \
     SET LOCAL enable_mergejoin = off";
+
+/// What holds on a connection that is ours alone, and is said there once. A plan with a name is made once, too:
+/// it must not depend on what the first batches happened to be like.
+pub(super) const DIRECT: &str = "SET lock_timeout = '2s'; \
+    SET statement_timeout = '30s'; \
+    SET idle_in_transaction_session_timeout = '60s'; \
+    SET jit = off; \
+    SET enable_seqscan = off; \
+    SET enable_material = off; \
+    SET enable_mergejoin = off; \
+    SET plan_cache_mode = force_generic_plan";
+
+/// What is left to say there for every batch.
+pub(super) const BEGIN_DIRECT: &str = "BEGIN; SET LOCAL ROLE tenure_rows";
 
 /// Bug 24 of the museum: who commits so waits neither for the disk nor for a standby.
 const BEGIN_HASTY: &str = "BEGIN; SET LOCAL ROLE tenure_rows; SET LOCAL synchronous_commit = off";
@@ -183,7 +197,7 @@ async fn live(pool: Pool, mut inbox: mpsc::Receiver<Step>, purpose: Purpose) {
         match &purpose {
             Purpose::Read => client.batch_execute(BEGIN_READING).await.map(|()| true),
             Purpose::Write(primary) => {
-                let begin = if faultpoint::mutant(24) { BEGIN_HASTY } else { BEGIN };
+                let begin = if faultpoint::mutant(24) { BEGIN_HASTY } else { client.begin() };
                 let answer = client.simple_query(&primary.ask_after(begin)).await?;
                 Ok(primary.is_same(&answer))
             }

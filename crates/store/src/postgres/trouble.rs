@@ -1,10 +1,10 @@
 //! What PostgreSQL's errors mean to a store.
 
-use deadpool_postgres::PoolError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 use verdict::TaskId;
 
+use super::connections::PoolError;
 use crate::failure::{Failure, FailureKind};
 
 /// A step's failure before it is known what the step was.

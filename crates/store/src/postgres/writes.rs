@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use verdict::{Closed, Done, Scope, Task, TaskId, Time};
 
+use super::commit;
 use super::place::Place;
 use super::sheet::Kind::{Bool, Bytes, Int, Long, Text};
 use super::sheet::{Heading, Sheet, names, unnest};
@@ -277,6 +278,20 @@ fn insert(table: &str, heading: Heading, from: Heading, tail: &str) -> String {
         names(heading, "u.").join(", "),
         unnest(from)
     )
+}
+
+/// What batches write again and again, worth a name where names are safe.
+pub(super) fn often() -> impl Iterator<Item = &'static str> {
+    let built: [&'static LazyLock<String>; 7] = [
+        &INPUTS_INSERT,
+        &LIVE_INSERT,
+        &LIVE_UPDATE,
+        &LIVE_DELETE,
+        &DONE_INSERT,
+        &ATTEMPTS_INSERT,
+        &KEYS_WRITE,
+    ];
+    built.into_iter().map(|text| text.as_str()).chain([commit::MARK])
 }
 
 pub(super) static INPUTS_INSERT: LazyLock<String> =

@@ -94,6 +94,7 @@ async fn only_the_database_that_was_meant_is_believed() {
     let store = open(&at("localhost", "verify-full", &papers.authority())).await.unwrap();
     assert_eq!(encrypted(&server).await, (1, 0));
     assert_eq!((store.link().mode, store.link().warning()), (Mode::VerifyFull, None));
+    assert!(store.is_direct().await.unwrap(), "encrypted, and yet nobody in between");
     store.writer().await.unwrap();
 
     let wrong_name =
@@ -123,6 +124,9 @@ async fn each_mode_does_what_its_name_says() {
     let required =
         open(&format!("{} sslmode=require", tcp_url(&server, "127.0.0.1"))).await.unwrap();
     assert_eq!(encrypted(&server).await, (2, 1));
+    for store in [&plain, &preferred, &required] {
+        assert!(store.is_direct().await.unwrap(), "whatever the way, nobody stands on it");
+    }
     drop((plain, preferred, required));
 
     papers.vouch("client", "certified", &[], ExtendedKeyUsagePurpose::ClientAuth);

@@ -67,6 +67,26 @@ async fn a_batch_that_is_dropped_half_way_leaves_no_transaction_open() {
 }
 
 #[tokio::test]
+async fn a_name_that_means_something_else_costs_one_batch_at_most() {
+    // statements are known by name on every connection, and a table changes under them.
+    let database = Database::create();
+    let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
+    assert!(store.is_direct().await.unwrap());
+    let mut writer = store.writer().await.unwrap();
+    submit(&mut writer, 1).await;
+    submit(&mut writer, 2).await;
+    assert_eq!(lease_one(&mut writer, 1).await, 1);
+    let change = "ALTER TABLE tenure.inputs ALTER COLUMN goal TYPE varchar";
+    look(&database).await.batch_execute(change).await.unwrap();
+    let mut batch = writer.begin().await.unwrap();
+    let now = batch.now().await.unwrap();
+    let refused = batch.ready(&[want(1)], now).await.expect_err("what was planned is no more");
+    assert!(refused.is_retryable(), "{refused:?}");
+    drop(batch);
+    assert_eq!(lease_one(&mut writer, 2).await, 1);
+}
+
+#[tokio::test]
 async fn a_batch_itself_notifies_nobody() {
     // A notification inside a batch would have all commits of the database wait for each other.
     let database = Database::create();

@@ -56,6 +56,8 @@ async fn work_flows_through_a_pooler_without_hints() {
     let pooled = Pooled::start();
     let url = pooled.pooler.words();
     let other = PostgresStore::open(&url, Options::new("other")).await.unwrap();
+    // A name given here would be another's, or nobody's, in the next transaction.
+    assert!(!other.is_direct().await.unwrap());
     let mut driver = Driver::start(pooled, Between::Nothing).await;
     let scope = Scope::new("acme", "main");
     for n in 0..40 {

@@ -1,0 +1,179 @@
+//! The connections of a pool, and the statements that each of them knows by name.
+//!
+//! A statement that the server has parsed and planned once costs it a fraction of one that comes as text: for one
+//! task in an idle system that is most of what the database does. But a name belongs to a session of the
+//! server, and behind a pooler that lends its sessions for single transactions nobody knows whose session it is
+//! next, and what the same name means there. So names are given only where nobody stands in between
+//! ([`super::direct`]); everywhere else the same statements go as text, and mean the same.
+//!
+//! All names are given when a connection is made, never in a transaction: statements that are sent together keep
+//! their order, on which reading the clock behind the locks depends.
+
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use deadpool::managed::{self, Metrics, RecycleError, RecycleResult};
+use futures_util::future::try_join_all;
+use tokio::task::AbortHandle;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Error, Row, Statement};
+
+use super::opening::Way;
+use super::{direct, reads, session, writes};
+
+pub(super) type Pool = managed::Pool<Connections>;
+pub(super) type Object = managed::Object<Connections>;
+pub(super) type PoolError = managed::PoolError<Error>;
+
+/// What a pool's connections are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Batches: the same few statements again and again.
+    Batches,
+    Reading,
+}
+
+/// Makes connections.
+pub(super) struct Connections {
+    way: Way,
+    purpose: Use,
+}
+
+impl Connections {
+    pub(super) fn new(way: Way, purpose: Use) -> Self {
+        Self { way, purpose }
+    }
+}
+
+/// One connection. It stands for the driver's own, but for statements that it knows by name.
+pub(super) struct Connection {
+    client: Client,
+    /// By their text.
+    named: HashMap<&'static str, Statement>,
+    is_outdated: AtomicBool,
+    /// Reads and writes the socket, until nobody needs it any more.
+    driver: AbortHandle,
+}
+
+impl Connection {
+    /// Whether nobody stands in between, so that statements have names.
+    pub(super) fn is_direct(&self) -> bool {
+        !self.named.is_empty()
+    }
+
+    /// What a batch begins with on this connection.
+    pub(super) fn begin(&self) -> &'static str {
+        if self.is_direct() { session::BEGIN_DIRECT } else { session::BEGIN }
+    }
+
+    /// As the driver's own, by name where there is one.
+    pub(super) async fn query_typed(
+        &self,
+        sql: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>, Error> {
+        match self.named.get(sql) {
+            Some(statement) => self.noting(self.client.query(statement, &values(parameters)).await),
+            None => self.client.query_typed(sql, parameters).await,
+        }
+    }
+
+    /// As the driver's own, by name where there is one.
+    pub(super) async fn execute_typed(
+        &self,
+        sql: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<u64, Error> {
+        match self.named.get(sql) {
+            Some(statement) => {
+                self.noting(self.client.execute(statement, &values(parameters)).await)
+            }
+            None => self.client.execute_typed(sql, parameters).await,
+        }
+    }
+
+    /// A name that means nothing any more, or something else, since the tables changed: the next connection will
+    /// know better.
+    fn noting<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        let outdated = [SqlState::FEATURE_NOT_SUPPORTED, SqlState::INVALID_SQL_STATEMENT_NAME];
+        let code = result.as_ref().err().and_then(Error::code);
+        if code.is_some_and(|code| outdated.contains(code)) {
+            self.is_outdated.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Gives names to what batches do, where names are safe and there is a store to do it in.
+    async fn name_statements(&mut self) -> Result<(), Error> {
+        if !direct::is_direct(&self.client).await? {
+            return Ok(());
+        }
+        self.client.batch_execute(session::DIRECT).await?;
+        let texts: Vec<&'static str> = reads::often().chain(writes::often()).collect();
+        let statements = try_join_all(texts.iter().map(|text| self.client.prepare(text))).await;
+        match statements {
+            Ok(statements) => self.named = texts.into_iter().zip(statements).collect(),
+            // No store yet, or one of another version: its own statements say what is wrong.
+            Err(error) if error.as_db_error().is_some() => {
+                tracing::debug!(%error, "statements are sent as text");
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+fn values<'v>(parameters: &[(&'v (dyn ToSql + Sync), Type)]) -> Vec<&'v (dyn ToSql + Sync)> {
+    parameters.iter().map(|(value, _)| *value).collect()
+}
+
+impl Deref for Connection {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl DerefMut for Connection {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl managed::Manager for Connections {
+    type Type = Connection;
+    type Error = Error;
+
+    async fn create(&self) -> Result<Connection, Error> {
+        let (client, driver) = self.way.config.connect(self.way.connector.clone()).await?;
+        let driver = tokio::spawn(async move {
+            if let Err(error) = driver.await {
+                tracing::debug!(%error, "a connection to the database ended");
+            }
+        });
+        let driver = driver.abort_handle();
+        let (named, is_outdated) = (HashMap::new(), AtomicBool::new(false));
+        let mut connection = Connection { client, named, is_outdated, driver };
+        if self.purpose == Use::Batches {
+            connection.name_statements().await?;
+        }
+        Ok(connection)
+    }
+
+    /// A connection comes back only after its transaction has ended, so that being open is enough.
+    async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<Error> {
+        if connection.client.is_closed() || connection.is_outdated.load(Ordering::Relaxed) {
+            return Err(RecycleError::message("the connection is closed or outdated"));
+        }
+        Ok(())
+    }
+}
