@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use coordinator::Host;
 use store::Store;
 
 use crate::embedded::{self, Embedded};
@@ -251,8 +252,10 @@ async fn engine_alone(
     let watched = Watched { servers: Vec::new(), database };
     let load = Alone { mode, concurrency, span: options.span, watched };
     match ground.store().await? {
-        StoreAt::File(path) => load.observe(embedded::open_file(&path)?).await,
-        StoreAt::Database(url) => load.observe(embedded::open_database(&url).await?).await,
+        StoreAt::File(path) => load.observe(embedded::open_file(&path)?, Host::Thread).await,
+        StoreAt::Database(url) => {
+            load.observe(embedded::open_database(&url).await?, Host::Task).await
+        }
     }
 }
 
@@ -265,8 +268,8 @@ struct Alone {
 }
 
 impl Alone {
-    async fn observe<S: Store>(&self, store: S) -> Result<Observed, Trouble> {
-        let engine = Embedded::start(store).await?;
+    async fn observe<S: Store>(&self, store: S, host: Host) -> Result<Observed, Trouble> {
+        let engine = Embedded::start(store, host).await?;
         let Self { mode, concurrency, span, watched } = self;
         let seen = load::observe(&engine, *mode, *concurrency, *span, watched).await?;
         engine.stop().await;

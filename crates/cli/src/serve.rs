@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use coordinator::admit::{KeyringError, NewKey, Role};
 use coordinator::server::Limits;
-use coordinator::{OsEntropy, Plaintext, Retention, ServeError, ServeOptions, TlsFiles};
+use coordinator::{Host, OsEntropy, Plaintext, Retention, ServeError, ServeOptions, TlsFiles};
 use serde::Serialize;
 use store::{Ahead, Browse, Failure, FailureKind, Store};
 use tokio::signal::unix::{SignalKind, signal};
@@ -190,6 +190,7 @@ impl Server {
         let serving = match opened {
             Opened::Sqlite(store) => coordinator::serve(store, options).await.map(Serving::Sqlite),
             Opened::Postgres(store) => {
+                options.coordinator.host = Host::Task;
                 coordinator::serve(store, options).await.map(Serving::Postgres)
             }
         };

@@ -150,9 +150,28 @@ impl<S: Store> Coordinator<S> {
         let (recovered, recovery) = oneshot::channel();
         host(options.host, carrier, recovered, end);
         recovery.await.map_err(|_| gone())??;
+        coordinator.hear_of_ends();
         coordinator.metrics.recovery_seconds.set(begun.elapsed().as_secs_f64());
         coordinator.ready.store(true, Ordering::SeqCst);
         Ok(coordinator)
+    }
+
+    /// Wakes who waits here for a task that another coordinator has ended, without waiting for the next look.
+    fn hear_of_ends(&self) {
+        if self.store.opened().writers == 1 {
+            return;
+        }
+        let (store, watch, mut ended) =
+            (self.store.clone(), self.watch.clone(), self.ended.clone());
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = ended.wait_for(Option::is_some) => return,
+                    tasks = store.ended_elsewhere() => watch.changed(tasks.into_iter()),
+                }
+            }
+        });
     }
 
     fn tell(&mut self, exporter: Arc<dyn SpanExport>) -> trace::Telling {

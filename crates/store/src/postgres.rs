@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use verdict::{Known, Span, Time};
+use verdict::{Known, Span, TaskId, Time};
 
 pub use self::batch::PostgresBatch;
 pub use self::browse::PostgresBrowse;
@@ -384,6 +384,10 @@ impl Store for PostgresStore {
 
     async fn coordinators(&self) -> Result<u32, Failure> {
         fellows::count(&self.shared).await
+    }
+
+    async fn ended_elsewhere(&self) -> Vec<TaskId> {
+        self.shared.hints.ended().await
     }
 
     async fn stirred(&self) {

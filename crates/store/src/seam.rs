@@ -62,6 +62,12 @@ pub trait Store: Clone + Send + Sync + 'static {
         std::future::ready(Ok(1))
     }
 
+    /// Tasks that others have ended, as soon as there are some. A hint, for one listener: whoever must know looks.
+    /// Never, where nobody else can write.
+    fn ended_elsewhere(&self) -> impl Future<Output = Vec<TaskId>> + Send {
+        std::future::pending()
+    }
+
     /// Resolves when somebody else may have changed something, or when it is time to look whether
     /// anybody has. A hint: nothing is lost by missing it but time. Never, where nobody else can write.
     fn stirred(&self) -> impl Future<Output = ()> + Send {

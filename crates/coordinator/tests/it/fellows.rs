@@ -68,6 +68,27 @@ async fn without_hints_they_find_out_by_looking() {
 }
 
 #[tokio::test]
+async fn who_waits_elsewhere_is_told_which_tasks_have_ended() {
+    // S2-52: as a hint, so that a result is not waited for until the next look. It may come too early to be heard.
+    let database = Database::create();
+    let one = start(&database, Notify::On).await;
+    let listener = PostgresStore::open(database.url(), postgres::Options::new("listener")).await;
+    let listener = listener.expect("the database opens");
+    let mut ended = Vec::new();
+    let heard = loop {
+        let (task, _) = accepted(&one.submit(vec![unhurried("k")]).await[0]);
+        one.cancel(key(task), Cancel { reason: None, manner: Manner::Ask }).await.unwrap();
+        ended.push(task);
+        let patience = tokio::time::sleep(std::time::Duration::from_millis(100));
+        tokio::select! {
+            heard = listener.ended_elsewhere() => break heard,
+            () = patience => {}
+        }
+    };
+    assert!(heard.iter().all(|task| ended.contains(task)), "{heard:?} of {ended:?}");
+}
+
+#[tokio::test]
 async fn a_key_and_a_cancel_hold_everywhere() {
     // S2-115, R-32: the same key, whoever is asked; S4-57: cancelled through the other one.
     let database = Database::create();

@@ -279,7 +279,8 @@ impl<'w> PostgresBatch<'w> {
                 continue;
             }
             if from.is_none() {
-                self.writer.shared.memory().sweeping = Some(Pace::of(began));
+                let mut memory = self.writer.shared.memory();
+                memory.sweeping = Some(Pace::of(began, memory.sweeping));
             }
             if due.len() < limit {
                 self.quiet_until = Some(self.next_alarm(now).await?);

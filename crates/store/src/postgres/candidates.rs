@@ -137,9 +137,9 @@ impl Candidates {
                 lane.places.extend(places);
                 lane.tail = tail;
             }
-            (Refill::Head, _) | (Refill::After(_), None) => {
+            (Refill::Head | Refill::After(_), before) => {
                 let (places, next_due) = (places.collect(), page.next_due);
-                let looked = Pace::of(began);
+                let looked = Pace::of(began, before.map(|lane| lane.looked));
                 let lane = Lane { places, tail, next_due, looked, taken: 0, is_stale: false };
                 self.lanes.insert(key, lane);
             }

@@ -12,6 +12,7 @@ use tokio_postgres::types::{ToSql, Type};
 use verdict::{Rules, TaskId, Time};
 
 use super::batch::PostgresBatch;
+use super::hints::Hint;
 use super::own::{Expected, Locked};
 use super::reads::{self, Client, Read, set_scopes};
 use super::rows::Columns;
@@ -33,11 +34,11 @@ pub(super) struct Marker {
     pub(super) n: i64,
 }
 
-pub(super) const MARK: &str = "INSERT INTO tenure.batches (committer, n, at) VALUES ($1, $2, $3) \
+const MARK: &str = "INSERT INTO tenure.batches (committer, n, at) VALUES ($1, $2, $3) \
     ON CONFLICT (committer, n) DO NOTHING";
 
 /// The same, if the rules that the batch was decided by are in force.
-const MARK_BY: &str = "INSERT INTO tenure.batches (committer, n, at) \
+pub(super) const MARK_BY: &str = "INSERT INTO tenure.batches (committer, n, at) \
     SELECT $1, $2, $3 FROM tenure.meta WHERE rules = $4";
 
 pub(super) async fn commit(batch: &mut PostgresBatch<'_>) -> Result<(), CommitFailure> {
@@ -85,13 +86,7 @@ fn finish(batch: &mut PostgresBatch<'_>) {
     let shortest = leases.map(|task| task.policy.lease).min();
     drop(memory);
     batch.writer.note_leases(shortest);
-    let queues: HashSet<_> = batch
-        .own
-        .live()
-        .filter(|task| task.claimable_at().is_some())
-        .map(|task| (task.scope.clone(), task.queue.clone()))
-        .collect();
-    batch.writer.shared.hints.send(queues);
+    batch.writer.shared.hints.send(Hint::of(batch.own.subjects()));
 }
 
 async fn write(batch: &mut PostgresBatch<'_>, marker: Marker, now: Time) -> Result<(), Failure> {

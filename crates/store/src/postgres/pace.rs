@@ -2,31 +2,41 @@
 //!
 //! A read from the head of an index walks over every entry that is dead but may not be removed yet, because
 //! some old snapshot could still see it. How many there are is not in our hands, so how often we look
-//! is: such a read rests for a multiple of the time it took. However long somebody leaves a
-//! transaction open, looking never takes more than a small share of the time.
+//! is: in the long run such reads get a small share of the time, however long somebody leaves a transaction open.
+//! A few quick ones in a row are always allowed: they are how a fellow's hint is followed at once.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// One part of the time for looking, so many for work.
-const REST: u32 = 19;
+/// One part of the time for looking, so many in all.
+const PARTS: u32 = 20;
+
+/// How far ahead of that share looking may be: a tenth of a second's worth of it, or about twenty quick reads.
+const AHEAD_MAX: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     ended: Instant,
-    took: Duration,
+    /// When all reads so far have had no more than their share.
+    settled: Instant,
 }
 
 impl Pace {
-    /// The read that began then has just ended.
-    pub(super) fn of(began: Instant) -> Self {
-        Self { ended: tokio::time::Instant::now(), took: began.elapsed() }
+    /// The read that began then has just ended, the next after those that `before` tells of.
+    pub(super) fn of(began: Instant, before: Option<Pace>) -> Self {
+        Self::ending(tokio::time::Instant::now(), began.elapsed(), before)
+    }
+
+    fn ending(ended: Instant, took: Duration, before: Option<Pace>) -> Self {
+        let settled = before.map_or(ended, |before| before.settled.max(ended));
+        Self { ended, settled: settled + took * PARTS }
     }
 
     /// When the read may be repeated, if it should be no sooner than after `at_least`.
     pub(super) fn rests_until(&self, at_least: Duration) -> Instant {
-        self.ended + at_least.max(self.took * REST)
+        let is_fair = self.settled.checked_sub(AHEAD_MAX).unwrap_or(self.ended);
+        is_fair.max(self.ended + at_least)
     }
 
     pub(super) fn is_rested(&self, at_least: Duration) -> bool {
@@ -42,10 +52,26 @@ mod tests {
     fn a_slow_read_rests_longer() {
         let (ended, look) = (Instant::now(), Duration::from_millis(400));
         let rest = |took: u64| {
-            let pace = Pace { ended, took: Duration::from_millis(took) };
+            let pace = Pace::ending(ended, Duration::from_millis(took), None);
             pace.rests_until(look) - ended
         };
         assert_eq!(rest(1), look);
-        assert_eq!(rest(100), Duration::from_millis(1_900), "a twentieth of the time at most");
+        assert_eq!(rest(100), Duration::from_millis(1_800), "and the rest before it was free");
+    }
+
+    #[test]
+    fn quick_reads_follow_each_other_until_they_have_had_their_share() {
+        // A hint is followed at once, but not every one of a flood.
+        let (mut now, took) = (Instant::now(), Duration::from_millis(1));
+        let begun = now;
+        let mut pace = None;
+        let mut reads = 0_u32;
+        while now - begun < Duration::from_secs(10) {
+            let last = *pace.insert(Pace::ending(now, took, pace));
+            reads += 1;
+            now = last.rests_until(Duration::ZERO).max(now + took);
+        }
+        assert!(reads >= 500, "{reads}: a twentieth of ten seconds is for reading");
+        assert!(reads <= 500 + 12, "{reads}: and no more but for the few at the beginning");
     }
 }

@@ -291,7 +291,7 @@ pub(super) fn often() -> impl Iterator<Item = &'static str> {
         &ATTEMPTS_INSERT,
         &KEYS_WRITE,
     ];
-    built.into_iter().map(|text| text.as_str()).chain([commit::MARK])
+    built.into_iter().map(|text| text.as_str()).chain([commit::MARK_BY])
 }
 
 pub(super) static INPUTS_INSERT: LazyLock<String> =
