@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use store::Store;
-use store::postgres::{self, Awaited, Fellow};
+use store::postgres::{self, Awaited, Fellow, PostgresStore};
 
 use crate::exit::{Complaint, Ended, Exit};
 use crate::opening::{self, StoreAddress};
@@ -26,41 +26,67 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
             .hint("give the database with --store postgres://…"));
     };
     let store = opening::look_into(&url).await?;
-    let fellows = store.fellows().await.map_err(|failure| opening::database_trouble(&failure))?;
+    let fellows = fellows_of(&store).await?;
     let shown: Vec<&Fellow> =
         fellows.iter().filter(|fellow| arguments.all || fellow.stopped_at.is_none()).collect();
-    let in_force = store.rules_in_force();
-    let awaited = postgres::awaited(in_force, &fellows);
+    let standing = Standing::among(&store, &fellows);
     match format {
         Format::Json => {
-            let rules = Rules { in_force, awaited: awaited.as_ref() };
-            output::json(&shown.iter().map(|fellow| members(fellow, &rules)).collect::<Vec<_>>())?;
+            let members = |fellow: &&Fellow| members(fellow, &standing);
+            output::json(&shown.iter().map(members).collect::<Vec<_>>())?;
         }
         Format::People => {
             shown.iter().try_for_each(|fellow| print(fellow))?;
-            output::line(format_args!("{}", rules_line(in_force, awaited.as_ref())))?;
+            output::line(&standing)?;
+            if let Some(names) = standing.lacking() {
+                output::line(format_args!("it waits for: {names}"))?;
+            }
         }
     }
     Ok(Exit::Done)
 }
 
 /// By which rules everybody decides, and which newer ones wait.
-struct Rules<'a> {
+pub(crate) struct Standing {
     in_force: u32,
-    awaited: Option<&'a Awaited>,
+    awaited: Option<Awaited>,
 }
 
-fn rules_line(in_force: u32, awaited: Option<&Awaited>) -> String {
-    match awaited {
-        None => format!("rules {in_force} are in force"),
-        Some(Awaited { version, lacking }) => {
-            let names: Vec<&str> = lacking.iter().map(|name| name.as_str()).collect();
-            let names = names.join(", ");
-            format!(
-                "rules {in_force} are in force; rules {version} wait until all have them: {names}"
-            )
+impl Standing {
+    pub(crate) async fn of(store: &PostgresStore) -> Result<Self, Complaint> {
+        Ok(Self::among(store, &fellows_of(store).await?))
+    }
+
+    fn among(store: &PostgresStore, fellows: &[Fellow]) -> Self {
+        let in_force = store.rules_in_force();
+        Self { in_force, awaited: postgres::awaited(in_force, fellows) }
+    }
+
+    /// The names of those without whom newer rules would be in force.
+    pub(crate) fn lacking(&self) -> Option<String> {
+        let names = self.awaited.as_ref()?.lacking.iter().map(|name| name.as_str());
+        Some(names.collect::<Vec<_>>().join(", "))
+    }
+
+    /// Which newer version waits for this one.
+    fn waits_for(&self, fellow: &Fellow) -> Option<u32> {
+        let awaited = self.awaited.as_ref().filter(|it| it.lacking.contains(&fellow.name));
+        awaited.map(|awaited| awaited.version)
+    }
+}
+
+impl std::fmt::Display for Standing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "version {} of the rules is in force", self.in_force)?;
+        match &self.awaited {
+            Some(awaited) => write!(f, "; version {} waits until all have it", awaited.version),
+            None => Ok(()),
         }
     }
+}
+
+async fn fellows_of(store: &PostgresStore) -> Result<Vec<Fellow>, Complaint> {
+    store.fellows().await.map_err(|failure| opening::database_trouble(&failure))
 }
 
 fn state(fellow: &Fellow) -> &'static str {
@@ -81,17 +107,15 @@ fn instant(millis: i64) -> String {
     format!("{instant:.3}")
 }
 
-fn members(fellow: &Fellow, rules: &Rules<'_>) -> serde_json::Value {
-    let holds_back =
-        rules.awaited.filter(|awaited| awaited.lacking.contains(&fellow.name)).map(|it| it.version);
+fn members(fellow: &Fellow, standing: &Standing) -> serde_json::Value {
     json!({
         "name": fellow.name.as_str(),
         "state": state(fellow),
         "version": fellow.version.as_str(),
         "rules": fellow.knows.newest(),
         "rulesOldest": fellow.knows.oldest(),
-        "rulesInForce": rules.in_force,
-        "holdsBackRules": holds_back,
+        "rulesInForce": standing.in_force,
+        "holdsBackRules": standing.waits_for(fellow),
         "startedAt": instant(fellow.started_at.millis()),
         "silentMs": silence_ms(fellow),
         "lastCommitAt": fellow.last_commit_at.map(|at| instant(at.millis())),

@@ -1,9 +1,8 @@
 //! What a database that coordinators share promises, and what it does not.
 
-use store::Store;
-use store::postgres::{self, Awaited, PostgresStore};
-
 use super::Check;
+use crate::coordinators::Standing;
+use crate::exit::Complaint;
 use crate::opening;
 
 /// Reachable, of a format we know, scopes kept apart; and how durable an acknowledgement is.
@@ -27,7 +26,7 @@ pub(super) async fn checks(url: &str) -> Vec<Check> {
         let (sentence, remedy) = warning.split_once(": ").unwrap_or((warning, "see above"));
         checks.push(Check::warn("connection", sentence, remedy));
     }
-    checks.push(rules(&store).await);
+    checks.push(rules(Standing::of(&store).await));
     for warning in found.warnings() {
         let (sentence, remedy) = warning.split_once("; ").unwrap_or((warning, "see above"));
         checks.push(Check::warn("durability", sentence, remedy));
@@ -36,24 +35,16 @@ pub(super) async fn checks(url: &str) -> Vec<Check> {
 }
 
 /// Which rules decide, and whom newer ones wait for.
-async fn rules(store: &PostgresStore) -> Check {
-    let in_force = store.rules_in_force();
-    let fellows = match store.fellows().await {
-        Ok(fellows) => fellows,
-        Err(failure) => return Check::trouble("rules", opening::database_trouble(&failure)),
+fn rules(standing: Result<Standing, Complaint>) -> Check {
+    let standing = match standing {
+        Ok(standing) => standing,
+        Err(complaint) => return Check::trouble("rules", complaint),
     };
-    match postgres::awaited(in_force, &fellows) {
-        None => Check::ok("rules", format!("version {in_force} is in force")),
-        Some(Awaited { version, lacking }) => {
-            let names: Vec<&str> = lacking.iter().map(|name| name.as_str()).collect();
-            let found =
-                format!("version {in_force} is in force; version {version} waits for others");
-            let names = names.join(", ");
-            Check::warn(
-                "rules",
-                found,
-                format!("bring these to the same version, or stop them: {names}"),
-            )
+    match standing.lacking() {
+        None => Check::ok("rules", standing.to_string()),
+        Some(names) => {
+            let remedy = format!("bring these to the same version, or stop them: {names}");
+            Check::warn("rules", standing.to_string(), remedy)
         }
     }
 }
