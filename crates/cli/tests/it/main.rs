@@ -19,6 +19,7 @@ mod operate_doctor;
 mod operate_explain;
 mod operate_migrate;
 mod operate_prune;
+mod operate_rules;
 mod pages;
 mod runs;
 mod secure;
