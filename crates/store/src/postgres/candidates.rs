@@ -24,6 +24,10 @@ pub(super) const PAGE: usize = 1_024;
 /// overtake a more urgent one that a fellow has queued, for each coordinator.
 const GRANTS_BETWEEN_LOOKS: usize = PAGE;
 
+/// After so many it is looked at even if looking has become slow. At the highest rates measured that is once in
+/// some seconds, so that a slow look still takes a small share of the time.
+const GRANTS_BETWEEN_SLOW_LOOKS: usize = 16 * PAGE;
+
 /// How many candidates a queue keeps: more are read again when they are needed.
 const LANE_MAX: usize = 4 * PAGE;
 
@@ -117,7 +121,9 @@ impl Candidates {
         let Some(lane) = self.lanes.get(key) else { return Some(Refill::Head) };
         let is_due = lane.is_stale || lane.taken >= GRANTS_BETWEEN_LOOKS;
         let look_age = if is_due { Duration::ZERO } else { LOOK_AGE_MAX };
-        let is_old = faultpoint::mutant(18) || lane.looked.is_rested(look_age);
+        let is_old = faultpoint::mutant(18)
+            || lane.taken >= GRANTS_BETWEEN_SLOW_LOOKS
+            || lane.looked.is_rested(look_age);
         if is_old || lane.next_due.is_some_and(|due| due.has_come(now)) {
             return Some(Refill::Head);
         }
@@ -266,5 +272,21 @@ mod tests {
         }
         assert_eq!(looks, [], "while there are candidates, and not for every grant");
         assert_eq!(candidates.needs(&key, now, 1, |_| true), Some(Refill::Head));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_look_is_put_off_for_a_bounded_number_of_grants() {
+        // however long looking takes, since an old snapshot is open, a bound on overtaking stays.
+        let key = LaneKey { scope: Scope::default(), queue: Name::new("images"), kinds: None };
+        let mut candidates = Candidates::default();
+        let (began, now) = (Instant::now(), Time::from_millis(0));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        candidates.fill(key.clone(), Refill::Head, page(0..8), began);
+        let needed = |candidates: &mut Candidates, taken| {
+            candidates.lanes.get_mut(&key).unwrap().taken = taken;
+            candidates.needs(&key, now, 1, |_| true)
+        };
+        assert_eq!(needed(&mut candidates, GRANTS_BETWEEN_SLOW_LOOKS - 1), None, "it rests");
+        assert_eq!(needed(&mut candidates, GRANTS_BETWEEN_SLOW_LOOKS), Some(Refill::Head));
     }
 }

@@ -10,6 +10,7 @@ mod durability;
 mod encrypted;
 mod keys;
 mod manners;
+mod order;
 mod outages;
 mod plans;
 mod pooled;

@@ -1,0 +1,147 @@
+//! Order within a queue that several coordinators share: by priority, then age, but for a bounded number that may
+//! overtake.
+//!
+//! Time stands still in these tests, so that nobody finds anything by looking again after a while: what is found is
+//! found by counting grants, or by a hint.
+
+use std::sync::mpsc;
+
+use store::conformance::{Ask, Poll, Said, Submission, carry::carry};
+use store::postgres::{Notify, Options, PostgresStore, PostgresWriter};
+use store::{Batch, Store, Want, Writer};
+use verdict::{Scope, TaskId};
+
+use super::options;
+use super::server::Database;
+
+/// As `docs/operate/postgres.md` says it: so many for each coordinator, and those of a batch under way.
+const OVERTAKE_MAX: usize = 1_024;
+/// What one poll takes.
+const POLL: usize = 50;
+/// Those who give work out. A third one queues it.
+const GRANTING: usize = 2;
+const URGENT: u128 = 5;
+/// More than may overtake, so that whoever never looks is noticed.
+const ORDINARY: u128 = (GRANTING * (OVERTAKE_MAX + 4 * POLL)) as u128;
+
+/// No timer fires while this lives. The runtime lets time jump to the next timer only when nobody blocks a
+/// thread, and this does.
+struct StillTime {
+    _until_dropped: mpsc::Sender<()>,
+}
+
+impl StillTime {
+    fn begin() -> Self {
+        let (until_dropped, held) = mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || held.recv());
+        tokio::time::pause();
+        Self { _until_dropped: until_dropped }
+    }
+}
+
+async fn open(database: &Database, notify: Notify) -> (PostgresStore, PostgresWriter) {
+    let options = Options { notify, ..options(None) };
+    let store = PostgresStore::open(database.url(), options).await.unwrap();
+    let writer = store.writer().await.unwrap();
+    (store, writer)
+}
+
+async fn submit(writer: &mut PostgresWriter, ids: std::ops::Range<u128>, priority: i32) {
+    let mut batch = writer.begin().await.unwrap();
+    for id in ids {
+        let mut task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
+        task.submit.priority = priority;
+        carry(&mut batch, 1, Ask::Submit(task)).await.unwrap();
+    }
+    batch.commit().await.unwrap();
+}
+
+/// What a poll gets, in order.
+async fn lease(writer: &mut PostgresWriter, n: u128) -> Vec<u128> {
+    let want =
+        Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max: POLL };
+    let mut batch = writer.begin().await.unwrap();
+    let poll = Poll { want, worker: "ann".into(), name: None, first_lease: n << 32 };
+    let said = carry(&mut batch, 1, Ask::Poll(poll)).await.unwrap();
+    batch.commit().await.unwrap();
+    match said {
+        Said::Granted(granted) => granted.iter().map(|ready| ready.task.id.as_u128()).collect(),
+        said => panic!("{said:?}"),
+    }
+}
+
+#[tokio::test]
+async fn without_hints_a_bounded_number_overtakes_what_another_has_queued() {
+    // R-19, S2-24: each coordinator gives out at most so many before it sees what is more urgent.
+    let (_still, database) = (StillTime::begin(), Database::create());
+    let (_queueing, mut queue) = open(&database, Notify::Off).await;
+    let mut granting = Vec::new();
+    for _ in 0..GRANTING {
+        granting.push(open(&database, Notify::Off).await);
+    }
+    submit(&mut queue, 1..ORDINARY + 1, 0).await;
+    let mut polls = 0;
+    for (_, writer) in &mut granting {
+        polls += 1;
+        assert_eq!(lease(writer, polls).await.len(), POLL, "everybody knows the head of the queue");
+    }
+    // Higher ids: submitted later. Only their priority puts them first.
+    let urgent = ORDINARY + 1..ORDINARY + 1 + URGENT;
+    submit(&mut queue, urgent.clone(), 9).await;
+    let mut granted: Vec<u128> = Vec::new();
+    let is_found = |granted: &[u128]| granted.iter().any(|id| urgent.contains(id));
+    while !is_found(&granted) {
+        for (_, writer) in &mut granting {
+            polls += 1;
+            let got = lease(writer, polls).await;
+            assert!(!got.is_empty() || is_found(&granted), "nobody ever saw what is urgent");
+            granted.extend(got);
+        }
+    }
+    let overtook = granted.iter().take_while(|id| !urgent.contains(id)).count();
+    assert!(overtook <= GRANTING * (OVERTAKE_MAX + POLL), "{overtook} overtook");
+    assert!(overtook > OVERTAKE_MAX, "{overtook} overtook: something else than counting found it");
+    let first: Vec<u128> = granted[overtook..].iter().take(URGENT as usize).copied().collect();
+    assert_eq!(first, urgent.collect::<Vec<u128>>(), "then the most urgent first, oldest first");
+    assert!(granted[..overtook].is_sorted(), "and among equals by age, whoever gives them out");
+}
+
+#[tokio::test]
+async fn a_hint_is_enough_to_see_what_another_has_queued() {
+    // R-19, S2-24: long before anything was counted, whoever heard of it gives out what is urgent first.
+    let (_still, database) = (StillTime::begin(), Database::create());
+    let (_queueing, mut queue) = open(&database, Notify::On).await;
+    let (store, mut writer) = open(&database, Notify::On).await;
+    submit(&mut queue, 1..1 + 4 * POLL as u128, 0).await;
+    let mut probes = 0;
+    while !hears(&store, &mut queue, ORDINARY + probes).await {
+        probes += 1;
+    }
+    let urgent = 2 * ORDINARY..2 * ORDINARY + URGENT;
+    assert_eq!(lease(&mut writer, 1).await.len(), POLL);
+    submit(&mut queue, urgent.clone(), 9).await;
+    let mut granted = Vec::new();
+    // A hint of before may come first. One for each probe and one more: time stands still, so nothing else wakes.
+    for poll in 2..probes + 4 {
+        store.stirred().await;
+        granted = lease(&mut writer, poll).await;
+        if granted.iter().any(|id| urgent.contains(id)) {
+            break;
+        }
+    }
+    assert_eq!(granted[..URGENT as usize], urgent.collect::<Vec<u128>>());
+}
+
+/// Queues one more and looks whether the other hears of it: its session may not listen yet.
+async fn hears(store: &PostgresStore, queue: &mut PostgresWriter, id: u128) -> bool {
+    submit(queue, id..id + 1, 0).await;
+    let a_while = async {
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = store.stirred() => true,
+        () = a_while => false,
+    }
+}
