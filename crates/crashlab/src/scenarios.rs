@@ -1,5 +1,6 @@
 //! The experiments. Each starts a place of its own, breaks it, and has its history judged.
 
+mod clocks;
 mod commands;
 mod database;
 pub mod failover;
@@ -75,6 +76,7 @@ pub const SCENARIOS: &[(&str, Scenario)] = &[
     ("pg-points", |wishes| Box::pin(database::one_of_three_killed_at_every_place(wishes))),
     ("pg-random", |wishes| Box::pin(database::one_of_three_killed_at_any_time(wishes))),
     ("pg-cut", |wishes| Box::pin(database::sessions_cut_and_statements_ended(wishes))),
+    ("pg-clocks", |wishes| Box::pin(clocks::that_jump_on_one_of_three(wishes))),
     ("pg-restart", |wishes| Box::pin(database::killed_under_its_coordinators(wishes))),
 ];
 

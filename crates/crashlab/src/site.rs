@@ -33,6 +33,15 @@ pub struct Site {
     ground: Ground,
     /// Played by every server of this place.
     mutant: Option<u8>,
+    clocks: Clocks,
+}
+
+/// Whose wall clocks the servers have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clocks {
+    Machine,
+    /// Each its own, as if each were on a machine of its own.
+    Own,
 }
 
 /// What the store lies on.
@@ -54,7 +63,7 @@ impl Site {
         let folder = tempfile::Builder::new().prefix("tenure-lab").tempdir()?;
         let binary = binary.canonicalize().with_context(|| format!("find {}", binary.display()))?;
         let listen = vec![free_address(chance)];
-        Ok(Site { binary, folder, listen, ground: Ground::Folder, mutant })
+        Ok(Site { binary, folder, listen, ground: Ground::Folder, mutant, clocks: Clocks::Machine })
     }
 
     /// The store shall be on a disk that is soon full.
@@ -70,6 +79,26 @@ impl Site {
             self.listen.push(free_address(chance));
         }
         Ok(self)
+    }
+
+    /// Every server shall have a wall clock of its own, which can be set while it runs.
+    pub fn with_clocks(mut self) -> Result<Site> {
+        self.clocks = Clocks::Own;
+        (0..self.listen.len()).try_for_each(|at| self.set_clock(at, 0))?;
+        Ok(self)
+    }
+
+    /// Puts the wall clock of a server so many milliseconds ahead.
+    pub fn set_clock(&self, at: usize, ahead_ms: i64) -> Result<()> {
+        let file = self.clock_of(&self.listen[at]);
+        // Named whole, so that nobody reads half a number.
+        let new = file.with_extension("new");
+        fs::write(&new, ahead_ms.to_string())?;
+        Ok(fs::rename(new, file)?)
+    }
+
+    fn clock_of(&self, listen: &str) -> PathBuf {
+        self.folder.path().join(format!("clock-{}", listen.replace(':', "-")))
     }
 
     pub fn disk(&self) -> Result<&SmallDisk> {
@@ -135,7 +164,12 @@ impl Site {
     /// The same at another address, on another store.
     pub fn start_on(&self, listen: &str, store: &str, blow: Option<&str>) -> Result<Server> {
         let arguments = ["serve", "--json", "--listen", listen, "--store", store];
-        let mut command = self.tenure(&arguments, blow);
+        let clock = match self.clocks {
+            Clocks::Machine => None,
+            Clocks::Own => Some(format!("skew-in@{}", self.clock_of(listen).display())),
+        };
+        let chosen: Vec<&str> = blow.into_iter().chain(clock.as_deref()).collect();
+        let mut command = self.tenure(&arguments, Some(&chosen.join(",")));
         let log = fs::File::options().create(true).append(true).open(self.log())?;
         let child =
             command.stdout(Stdio::piped()).stderr(log).spawn().context("start the server")?;

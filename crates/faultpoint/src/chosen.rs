@@ -1,6 +1,7 @@
 //! What the environment chose, and doing it. Only test builds have this.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
 use rustix::process::{Signal, getpid, kill_process};
@@ -14,6 +15,8 @@ struct Chosen {
     blows: Vec<(String, u64, Signal)>,
     mutants: Vec<u8>,
     skew_ms: i64,
+    /// A file that says how far, for a clock that jumps while the process runs.
+    skew_in: Option<PathBuf>,
 }
 
 fn chosen() -> &'static Chosen {
@@ -31,6 +34,7 @@ fn parse(text: &str) -> Chosen {
             "stop" => chosen.blows.push(blow(of, Signal::STOP)),
             "mutant" => chosen.mutants.push(of.parse().unwrap_or_else(|_| wrong(word))),
             "skew" => chosen.skew_ms = of.parse().unwrap_or_else(|_| wrong(word)),
+            "skew-in" => chosen.skew_in = Some(PathBuf::from(of)),
             _ => wrong(word),
         }
     }
@@ -81,5 +85,8 @@ pub fn draw() -> u32 {
 
 /// How far the wall clock is put ahead.
 pub fn skew_ms() -> i64 {
-    chosen().skew_ms
+    let chosen = chosen();
+    let Some(file) = &chosen.skew_in else { return chosen.skew_ms };
+    let said = std::fs::read_to_string(file).unwrap_or_else(|_| wrong("skew-in"));
+    said.trim().parse().unwrap_or_else(|_| wrong(&said))
 }

@@ -9,6 +9,7 @@
 //! TENURE_LAB=kill@commit.before#3          SIGKILL when that place is reached for the third time
 //! TENURE_LAB=stop@carry.decided            SIGSTOP at the first time
 //! TENURE_LAB=mutant@09,skew@90000000       bug 9, and a wall clock that is 25 hours ahead
+//! TENURE_LAB=skew-in@FILE                  a wall clock as far ahead as the file says at any moment
 //! ```
 //!
 //! A place has a row in [`POINTS`], a bug one in [`MUTANTS`]. Nothing here knows what the code around does.

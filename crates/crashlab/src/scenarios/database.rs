@@ -13,11 +13,11 @@ use crate::load::LEASE_MS;
 use crate::site::Site;
 use crate::storm::Storm;
 
-const COORDINATORS: usize = 3;
+pub(super) const COORDINATORS: usize = 3;
 /// Which of them dies at named places; the others go on, so that theirs are the locks and the load.
 const VICTIM: usize = 2;
 /// What must happen between two faults, so that each meets work in hand.
-const EVENTS_BETWEEN: usize = 60;
+pub(super) const EVENTS_BETWEEN: usize = 60;
 /// How long until the next one is killed at any time.
 const LIFE_MS_MAX: u64 = 300;
 /// How often sessions are cut, statements ended and tables held.

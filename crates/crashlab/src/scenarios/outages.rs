@@ -17,11 +17,11 @@ use crate::waits::within;
 /// Longer than a lease, by far.
 const SILENCE: Duration = Duration::from_millis(LEASE_MS * 3 / 2);
 /// Longer than any experiment: who holds this is never late, however slow the machine.
-const LONG_LEASE_MS: u64 = 600_000;
+pub(super) const LONG_LEASE_MS: u64 = 600_000;
 /// What must have happened for a server to be busy.
 const EVENTS_FIRST: usize = 100;
 /// Leases that are held meanwhile.
-const HELD: u32 = 8;
+pub(super) const HELD: u32 = 8;
 const HOLDER: &str = "holder";
 
 pub async fn stopped_for_longer_than_a_lease(wishes: &Wishes) -> Result<Tally> {
@@ -92,7 +92,7 @@ fn poll(worker: &str, max: u32) -> LeaseRequest {
 }
 
 /// Submits so many runs, leases them all and begins them.
-async fn hold(storm: &Storm, lease_ms: u64) -> Result<Vec<Envelope>> {
+pub(super) async fn hold(storm: &Storm, lease_ms: u64) -> Result<Vec<Envelope>> {
     let me = storm.load.as_who(HOLDER);
     for n in 0..HELD {
         let run = SubmitRun { lease_ms: Some(lease_ms), ..storm.load.plain_run() };
@@ -113,7 +113,7 @@ async fn hold(storm: &Storm, lease_ms: u64) -> Result<Vec<Envelope>> {
 /// How many of the leases that were held are honoured; the report of each ends its run. A worker that this machine
 /// kept from asking for a whole lease after the silence proves nothing. Whether one was robbed is judged with the
 /// history, by its own clock.
-async fn still_theirs(storm: &Storm, held: &[Envelope]) -> Result<usize> {
+pub(super) async fn still_theirs(storm: &Storm, held: &[Envelope]) -> Result<usize> {
     let me = storm.load.as_who(HOLDER);
     let mut kept = 0;
     for lease in held {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use verdict::{Span, Time};
 
 use super::Options;
-use crate::clock::{AHEAD_MAX, Ahead, Reading};
+use crate::clock::{AHEAD_MAX, Ahead, Clock, Reading, SystemClock};
 use crate::failure::{Failure, FailureKind};
 
 pub(super) struct StoreClock {
@@ -57,6 +57,7 @@ impl StoreClock {
 
     /// Takes in a reading of the database's clock. Time never runs backwards for this process.
     pub(super) fn heard(&self, read: Time) -> Time {
+        let read = if faultpoint::mutant(29) { wall() } else { read };
         let latest = self.latest.fetch_max(read.millis(), Ordering::SeqCst).max(read.millis());
         let now = Time::from_millis(latest);
         *self.base.lock().expect("nothing panics with the reading in hand") = (now, Instant::now());
@@ -67,7 +68,15 @@ impl StoreClock {
         if let Some(now) = self.given() {
             return now;
         }
+        if faultpoint::mutant(29) {
+            return wall();
+        }
         let (base, at) = *self.base.lock().expect("nothing panics with the reading in hand");
         base.plus(Span::from_millis(at.elapsed().as_millis() as u64))
     }
+}
+
+/// Bug 29 of the museum: this machine's clock, instead of the one that all share.
+fn wall() -> Time {
+    SystemClock::start().wall()
 }

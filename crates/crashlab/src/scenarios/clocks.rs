@@ -1,0 +1,62 @@
+//! The wall clock of one of three coordinators' machines is set, hours ahead and hours back, while leases are held.
+//!
+//! Time is the database's, so nothing may come of it: no lease ends early or late, no token is refused, nobody is
+//! missed who is there. A build that decides by its machine's clock (bug 29 of the museum) fails here.
+
+use anyhow::{Context, Result, ensure};
+use historyck::event::Phase;
+use serde_json::Value;
+
+use super::database::{COORDINATORS, EVENTS_BETWEEN};
+use super::outages::{HELD, LONG_LEASE_MS, hold, still_theirs};
+use super::{Tally, Wishes};
+use crate::chance::Chance;
+use crate::site::Site;
+use crate::storm::Storm;
+use crate::waits::{self, within};
+
+const HOUR_MS: i64 = 3_600_000;
+/// Ahead, back beyond where it began, ahead by more than any lease or token lasts, and right again.
+const JUMPS_MS: [i64; 4] = [3 * HOUR_MS, -5 * HOUR_MS, 48 * HOUR_MS, 0];
+/// A coordinator says every few seconds that it is there, by a clock that must be the database's. However slow the
+/// machine is, it is not silent for this long.
+const SILENT_MS_MAX: u64 = HOUR_MS as u64 / 2;
+
+pub(crate) async fn that_jump_on_one_of_three(wishes: &Wishes) -> Result<Tally> {
+    let seed = wishes.seed ^ 0xdb05;
+    let mut chance = Chance::new(seed);
+    let site = Site::new(&wishes.binary, wishes.mutant, &mut chance)?;
+    let site = site.on_a_database(COORDINATORS, &mut chance)?.with_clocks()?;
+    // One machine was hours behind from the beginning.
+    site.set_clock(0, -7 * HOUR_MS)?;
+    let mut storm = Storm::on(site, chance, seed)?;
+    let held = within("leases to be granted", hold(&storm, LONG_LEASE_MS)).await??;
+    storm.rage();
+    for (n, ahead_ms) in JUMPS_MS.into_iter().enumerate() {
+        storm.further(EVENTS_BETWEEN).await?;
+        let victim = n % COORDINATORS;
+        storm.note("clock set", Phase::Begin, Some(&format!("{ahead_ms} ms at {victim}")));
+        storm.site.set_clock(victim, ahead_ms)?;
+        storm.all_serve(&format!("clock-{n}")).await?;
+        tokio::task::block_in_place(|| all_are_heard(&storm.site))?;
+    }
+    storm.all_still_run()?;
+    let kept = within("leases to be honoured", still_theirs(&storm, &held)).await??;
+    ensure!(kept == held.len() && kept == HELD as usize, "only {kept} of {HELD} leases were kept");
+    storm.settle("pg-clocks", wishes).await
+}
+
+/// `tenure coordinators` shows all of them, each heard of lately.
+fn all_are_heard(site: &Site) -> Result<()> {
+    let store = site.store();
+    let ran = waits::run(&mut site.tenure(&["coordinators", "--json", "--store", &store], None))?;
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let listed: Vec<Value> = serde_json::from_str(&said).with_context(|| {
+        format!("coordinators said {said:?} and {}", String::from_utf8_lossy(&ran.stderr))
+    })?;
+    ensure!(listed.len() == COORDINATORS, "there are {COORDINATORS}, and these are listed: {said}");
+    let is_heard =
+        |fellow: &Value| fellow["silentMs"].as_u64().is_some_and(|ms| ms < SILENT_MS_MAX);
+    ensure!(listed.iter().all(is_heard), "somebody's clock shows: {said}");
+    Ok(())
+}
