@@ -89,6 +89,7 @@ fn say_durability(found: &postgres::Durability) {
         full_page_writes = found.full_page_writes,
         synchronous_commit = found.synchronous_commit,
         synchronous_standbys = found.synchronous_standbys,
+        failover = found.failover(),
         "the database's durability"
     );
     for warning in found.warnings() {

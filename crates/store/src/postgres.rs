@@ -52,7 +52,7 @@ pub use self::browse::PostgresBrowse;
 use self::candidates::Candidates;
 use self::clock::StoreClock;
 use self::connections::Pool;
-pub use self::durability::Durability;
+pub use self::durability::{Durability, Standbys};
 pub use self::fellows::{Awaited, Fellow, SILENCE_MAX, awaited};
 use self::hints::Hints;
 pub use self::opening::Link;

@@ -22,6 +22,9 @@ pub(super) async fn checks(url: &str) -> Vec<Check> {
         if found.synchronous_standbys.is_empty() { "none" } else { &found.synchronous_standbys },
     );
     let mut checks = vec![Check::ok("database", reached), Check::ok("durability", settings)];
+    if found.waits_for_standby() {
+        checks.push(Check::ok("failover", found.failover()));
+    }
     if let Some(warning) = store.link().warning() {
         let (sentence, remedy) = warning.split_once(": ").unwrap_or((warning, "see above"));
         checks.push(Check::warn("connection", sentence, remedy));

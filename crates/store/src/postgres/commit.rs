@@ -223,7 +223,14 @@ async fn is_committed(client: &Client, marker: Marker) -> Read<bool> {
         [(&committer, Type::BYTEA), (&marker.n, Type::INT8)];
     let rows = client.query_typed(sql, &parameters).await?;
     let at: Option<i64> = rows.first().map(|row| Columns::of(row).take()).transpose()?;
-    Ok(at.is_some_and(|at| at != VOID))
+    let is_committed = at.is_some_and(|at| at != VOID);
+    if is_committed {
+        // What is there may still wait for a standby; nobody is told of it sooner. A transaction that only reads
+        // waits for nobody, so that this one writes, too.
+        let sql = "UPDATE tenure.committers SET seen_at = seen_at WHERE committer = $1";
+        client.execute_typed(sql, &[(&committer, Type::BYTEA)]).await?;
+    }
+    Ok(is_committed)
 }
 
 /// Finds out what became of a COMMIT whose answer was lost.

@@ -1,10 +1,13 @@
 //! What an acknowledged commit survives, as the database says itself. Found at every start, told to people and
-//! to whoever collects metrics; nothing is decided by it.
+//! to whoever collects metrics. Only one thing is decided by it: where commits wait for a standby that is not
+//! there, nothing could ever be acknowledged, so that a store is not opened for writing.
 
 use tokio_postgres::Client;
 
+use super::primary::is_unknown;
 use super::rows::Columns;
 use super::trouble::Trouble;
+use crate::failure::{Failure, FailureKind};
 
 /// What the database says about how durable an acknowledged commit is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +19,20 @@ pub struct Durability {
     pub synchronous_commit: String,
     /// Which standbys a commit waits for; empty for none.
     pub synchronous_standbys: String,
+    pub standbys: Standbys,
+}
+
+/// Which standbys are connected at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standbys {
+    Seen {
+        /// Those that follow at all.
+        following: usize,
+        /// Those among them that commits wait for.
+        synchronous: usize,
+    },
+    /// The user may not look, or the engine does not say.
+    Unseen,
 }
 
 impl Durability {
@@ -28,6 +45,18 @@ impl Durability {
     pub fn waits_for_standby(&self) -> bool {
         !self.synchronous_standbys.is_empty()
             && matches!(self.synchronous_commit.as_str(), "on" | "remote_apply")
+    }
+
+    /// Whether no commit ends, since it waits for standbys of which too few are connected.
+    pub fn waits_in_vain(&self) -> bool {
+        let waits = !self.synchronous_standbys.is_empty()
+            && !matches!(self.synchronous_commit.as_str(), "off" | "local");
+        match self.standbys {
+            Standbys::Seen { synchronous, .. } => {
+                waits && synchronous < standbys_needed(&self.synchronous_standbys)
+            }
+            Standbys::Unseen => false,
+        }
     }
 
     /// Each promise by name, and whether it is given.
@@ -62,32 +91,70 @@ impl Durability {
                  in the last moments; set synchronous_commit = on",
             );
         }
+        if self.waits_in_vain() {
+            warnings.push(WAITS_IN_VAIN);
+        }
         warnings.extend(self.failover_warning());
         warnings
+    }
+
+    /// What a failover to a standby could lose of what was acknowledged.
+    pub fn failover(&self) -> &'static str {
+        match self.failover_warning() {
+            Some(warning) => warning.split_once("; ").map_or(warning, |(sentence, _)| sentence),
+            None => {
+                "every acknowledged commit is on a standby's disk, so that a failover to it loses none"
+            }
+        }
     }
 
     fn failover_warning(&self) -> Option<&'static str> {
         if self.waits_for_standby() {
             return None;
         }
-        if self.synchronous_standbys.is_empty() {
-            return Some(
+        let commit = self.synchronous_commit.as_str();
+        Some(match (self.synchronous_standbys.is_empty(), self.standbys) {
+            (true, Standbys::Seen { following: 0, .. }) => {
+                "no standby follows, so that losing the database's disk loses all since the last backup, \
+                 and no commit would wait for one, so that a failover can lose the last acknowledged work; \
+                 set one up and name it in synchronous_standby_names where that matters"
+            }
+            (true, _) => {
                 "no commit waits for a standby, so that a failover can lose the last acknowledged work; \
-                 name standbys in synchronous_standby_names where that matters",
-            );
-        }
-        Some(match self.synchronous_commit.as_str() {
-            "remote_write" => {
+                 name standbys in synchronous_standby_names where that matters"
+            }
+            (false, _) if commit == "remote_write" => {
                 "a commit waits until a standby has received it, but not until it is on its disk, so that \
                  a failover after both machines lost power can lose acknowledged work; \
                  set synchronous_commit = on"
             }
-            _ => {
+            (false, _) => {
                 "standbys are named, but commits do not wait for them, so that a failover can lose the last \
                  acknowledged work; set synchronous_commit = on"
             }
         })
     }
+
+    /// Whoever writes would wait for ever, and should rather say so.
+    pub(super) fn refuse_to_wait_in_vain(&self) -> Result<(), Failure> {
+        if self.waits_in_vain() {
+            return Err(Failure::new(FailureKind::Closed, WAITS_IN_VAIN));
+        }
+        Ok(())
+    }
+}
+
+const WAITS_IN_VAIN: &str = "commits wait for more synchronous standbys than are connected, so that nothing is \
+    acknowledged until there are enough; start those that synchronous_standby_names asks for, or take them out of it \
+    and know that a failover can then lose acknowledged work";
+
+/// How many standbys a commit waits for: `FIRST 2 (a, b, c)`, `ANY 2 (a, b, c)`, `2 (a, b)`, or a plain list.
+fn standbys_needed(names: &str) -> usize {
+    let names = names.trim().to_ascii_uppercase();
+    let counted = ["FIRST", "ANY"].iter().find_map(|word| names.strip_prefix(word));
+    let (number, list) = counted.unwrap_or(&names).split_once('(').unwrap_or_default();
+    let number: Option<usize> = number.trim().parse().ok();
+    number.filter(|_| !list.is_empty()).unwrap_or(1)
 }
 
 pub(super) async fn find(client: &Client) -> Result<Durability, Trouble> {
@@ -102,5 +169,131 @@ pub(super) async fn find(client: &Client) -> Result<Durability, Trouble> {
         full_page_writes: columns.take::<&str>()? == "on",
         synchronous_commit: columns.take()?,
         synchronous_standbys: columns.take()?,
+        standbys: standbys(client).await?,
     })
+}
+
+/// Whoever may not look sees that there are some, and nothing else of them.
+async fn standbys(client: &Client) -> Result<Standbys, Trouble> {
+    let sql = "SELECT count(*) FILTER (WHERE state <> 'backup'), \
+        count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')), \
+        count(*) FILTER (WHERE sync_state IS NULL) FROM pg_stat_replication";
+    let rows = match client.query_typed(sql, &[]).await {
+        Err(error) if is_unknown(&error) => return Ok(Standbys::Unseen),
+        other => other?,
+    };
+    let mut columns = Columns::of(&rows[0]);
+    let (following, synchronous, hidden): (i64, i64, i64) =
+        (columns.take()?, columns.take()?, columns.take()?);
+    let count = |number: i64| usize::try_from(number).unwrap_or(0);
+    Ok(match hidden {
+        0 => Standbys::Seen { following: count(following), synchronous: count(synchronous) },
+        _ => Standbys::Unseen,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands beside the database.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Beside {
+        Nobody,
+        AStandbyNobodyWaitsFor,
+        NamedButAbsent,
+        NamedAndThere,
+        NamedAndUnseen,
+    }
+    use Beside::{AStandbyNobodyWaitsFor, NamedAndThere, NamedAndUnseen, NamedButAbsent, Nobody};
+
+    const COMMITS: [&str; 5] = ["off", "local", "remote_write", "on", "remote_apply"];
+    const ALL_BESIDE: [Beside; 5] =
+        [Nobody, AStandbyNobodyWaitsFor, NamedButAbsent, NamedAndThere, NamedAndUnseen];
+
+    fn found(fsync: bool, pages: bool, commit: &str, beside: Beside) -> Durability {
+        let is_named = !matches!(beside, Nobody | AStandbyNobodyWaitsFor);
+        let seen = |following, synchronous| Standbys::Seen { following, synchronous };
+        Durability {
+            server: "15.1".to_owned(),
+            fsync,
+            full_page_writes: pages,
+            synchronous_commit: commit.to_owned(),
+            synchronous_standbys: if is_named { "s1".to_owned() } else { String::new() },
+            standbys: match beside {
+                Nobody | NamedButAbsent => seen(0, 0),
+                AStandbyNobodyWaitsFor => seen(1, 0),
+                NamedAndThere => seen(1, 1),
+                NamedAndUnseen => Standbys::Unseen,
+            },
+        }
+    }
+
+    /// How the sentence about a failover begins: what could be lost by it.
+    fn of_a_failover(commit: &str, beside: Beside) -> &'static str {
+        match (commit, beside) {
+            (_, Nobody) => "no standby follows",
+            (_, AStandbyNobodyWaitsFor) => "no commit waits for a standby",
+            ("off" | "local", _) => "standbys are named, but commits do not wait",
+            ("remote_write", _) => "a commit waits until a standby has received it",
+            _ => "every acknowledged commit is on a standby's disk",
+        }
+    }
+
+    #[test]
+    fn every_combination_says_what_could_be_lost_and_the_remedy() {
+        // F35, S2-104: the whole table, not examples of it.
+        for (fsync, pages) in [(true, true), (true, false), (false, true), (false, false)] {
+            for (commit, beside) in
+                COMMITS.iter().flat_map(|commit| ALL_BESIDE.map(|beside| (*commit, beside)))
+            {
+                let found = found(fsync, pages, commit, beside);
+                let begins = of_a_failover(commit, beside);
+                assert!(found.failover().starts_with(begins), "{found:?}: {}", found.failover());
+                let is_safe = begins.starts_with("every");
+                let is_stuck = beside == NamedButAbsent && !matches!(commit, "off" | "local");
+                let expected: Vec<&str> = [
+                    (!fsync).then_some("fsync is off"),
+                    (!pages).then_some("full_page_writes is off"),
+                    (commit == "off").then_some("synchronous_commit is off"),
+                    is_stuck.then_some("commits wait for more synchronous standbys"),
+                    (!is_safe).then_some(begins),
+                ]
+                .into_iter()
+                .flatten()
+                .collect();
+                let warnings = found.warnings();
+                let is_it = |(warning, begins): (&&str, &&str)| warning.starts_with(*begins);
+                assert_eq!(warnings.len(), expected.len(), "{found:?}: {warnings:#?}");
+                assert!(warnings.iter().zip(&expected).all(is_it), "{found:?}: {warnings:#?}");
+                let has_remedy =
+                    |warning: &&str| warning.split_once("; ").is_some_and(|(_, it)| !it.is_empty());
+                assert!(warnings.iter().all(has_remedy), "{warnings:#?}");
+                assert_eq!(found.refuse_to_wait_in_vain().is_err(), is_stuck, "{found:?}");
+                let promises = [
+                    ("fsync", fsync),
+                    ("full_page_writes", pages),
+                    ("synchronous_commit", commit != "off"),
+                    ("synchronous_standby", is_safe),
+                ];
+                assert_eq!(found.promises(), promises, "{found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn as_many_standbys_are_needed_as_the_setting_says() {
+        for (names, needed) in [
+            ("s1", 1),
+            ("s1, s2", 1),
+            ("*", 1),
+            ("FIRST 2 (s1, s2, s3)", 2),
+            ("first 1 (s1)", 1),
+            ("ANY 3 (s1, s2, s3, s4)", 3),
+            ("2 (s1, s2)", 2),
+            ("any", 1),
+        ] {
+            assert_eq!(standbys_needed(names), needed, "{names}");
+        }
+    }
 }

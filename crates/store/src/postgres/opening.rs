@@ -28,6 +28,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a migration is tried again because a fellow started at the same moment.
 const MIGRATION_TRIES: usize = 5;
 
+/// How long the first commit of an opening may take: far longer than any disk, and an end to waiting for nobody.
+const FIRST_COMMIT_PATIENCE: Duration = Duration::from_secs(60);
+
+const FIRST_COMMIT_MISSED: &str = "the database did not end a commit within a minute; if it waits for a standby \
+    (synchronous_standby_names), see that it is there, else see what keeps the database";
+
 /// In order; a step that was released is never edited.
 const MIGRATIONS: &[(&str, &str)] = &[
     ("tasks", include_str!("migrations/V1__tasks.sql")),
@@ -65,16 +71,21 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure>
     let mut client = readers.get().await.map_err(unreachable_database)?;
     let client: &mut Client = &mut client;
     refuse_unfinished(client).await?;
+    let durability = durability::find(client)
+        .await
+        .map_err(|trouble| trouble.while_doing("reading the settings"))?;
+    if options.missing == Missing::Create {
+        durability.refuse_to_wait_in_vain()?;
+    }
     migrate(client, options.missing).await?;
     scopes::check(client).await.map_err(|trouble| trouble.while_doing("checking the scopes"))?;
     let header =
         header(client).await.map_err(|trouble| trouble.while_doing("reading the header"))?;
-    let durability = durability::find(client)
-        .await
-        .map_err(|trouble| trouble.while_doing("reading the settings"))?;
     let primary = Primary::meet(client, options.missing, header.clock);
-    let primary =
-        primary.await.map_err(|trouble| trouble.while_doing("finding out which server this is"))?;
+    // Whoever may not look at standbys finds out here that no commit ends.
+    let met = tokio::time::timeout(FIRST_COMMIT_PATIENCE, primary).await;
+    let met = met.map_err(|_| Failure::new(FailureKind::Closed, FIRST_COMMIT_MISSED))?;
+    let primary = met.map_err(|trouble| trouble.while_doing("finding out which server this is"))?;
     Ok(Parts { way, pool, readers, header, primary, durability })
 }
 

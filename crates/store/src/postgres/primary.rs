@@ -165,7 +165,7 @@ async fn identity(client: &Client) -> Result<Option<Found>, Trouble> {
     Ok(Some(Found { identity, waits: columns.take()? }))
 }
 
-fn is_unknown(error: &tokio_postgres::Error) -> bool {
+pub(super) fn is_unknown(error: &tokio_postgres::Error) -> bool {
     let unknown = [
         SqlState::UNDEFINED_FUNCTION,
         SqlState::UNDEFINED_TABLE,

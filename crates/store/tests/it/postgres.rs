@@ -17,6 +17,7 @@ mod pooled;
 mod private;
 mod rules;
 mod server;
+mod standby;
 
 use std::sync::Arc;
 

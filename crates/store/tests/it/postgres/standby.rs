@@ -1,0 +1,80 @@
+//! Commits that wait for a standby: one that is not there is told, and what it has not got is acknowledged to nobody.
+
+use pgserver::{Server, Stop};
+use store::conformance::{Ask, Submission, carry::carry};
+use store::postgres::{Missing, Options, Standbys};
+use store::{Batch, CommitFailure, FailureKind, PostgresStore, Store, Writer};
+use tokio_postgres::Client;
+use verdict::{Scope, TaskId};
+
+use super::durability::set;
+use super::options;
+use super::private::client;
+
+async fn submit(writer: &mut impl Writer, id: u128) -> Result<(), CommitFailure> {
+    let mut batch = writer.begin().await.unwrap();
+    let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
+    carry(&mut batch, 1, Ask::Submit(task)).await.unwrap();
+    batch.commit().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_whose_commits_would_wait_for_ever_says_so() {
+    // F35, S2-104: opening it ends, with what is missing and what to do; who only looks may look.
+    let server = Server::builder().set("synchronous_standby_names", "s1").start().unwrap();
+    let open = async |missing| {
+        let options = Options { missing, ..options(None) };
+        PostgresStore::open(&server.words("postgres"), options).await
+    };
+    let refused = open(Missing::Create).await.err().expect("no commit would end");
+    assert_eq!(refused.kind, FailureKind::Closed, "{refused:?}");
+    assert!(refused.what.contains("more synchronous standbys than are connected"), "{refused:?}");
+    assert!(refused.what.contains("; start those that synchronous_standby_names"), "{refused:?}");
+    let standby = server.standby("s1").unwrap();
+    server.until_followed("sync").unwrap();
+    let store = open(Missing::Create).await.expect("now commits end");
+    assert_eq!(store.durability().standbys, Standbys::Seen { following: 1, synchronous: 1 });
+    assert_eq!(store.durability().warnings(), Vec::<&str>::new());
+    let mut writer = store.writer().await.unwrap();
+    submit(&mut writer, 1).await.expect("the standby has it");
+    standby.stop(Stop::Immediate).unwrap();
+    server.until_alone().unwrap();
+    let looking = open(Missing::Refuse).await.expect("reading waits for nobody");
+    assert!(looking.durability().waits_in_vain(), "{:?}", looking.durability());
+    assert!(open(Missing::Create).await.is_err());
+}
+
+/// A session that waits for the standby, other than this one.
+async fn who_waits(admin: &Client, but: i32) -> Option<i32> {
+    let sql = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND pid <> $1";
+    let rows = admin.query(sql, &[&but]).await.unwrap();
+    rows.first().map(|row| row.get(0))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_is_found_again_is_told_when_a_standby_has_it() {
+    // S2-104, A2: looking up a lost COMMIT must not acknowledge what a failover would still lose.
+    let server = Server::builder().start().unwrap();
+    let admin = client(&server).await;
+    let store = PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    submit(&mut writer, 1).await.unwrap();
+    set(&admin, &[("synchronous_standby_names", "s1")]).await;
+    let submitting = tokio::spawn(async move { submit(&mut writer, 2).await });
+    let mut waits = 0;
+    let mut waiting = 0;
+    // The commit itself waits; then its session ends, and whoever looks up what became of it waits as well.
+    while waits < 2 {
+        assert!(!submitting.is_finished(), "told before the standby has it: {submitting:?}");
+        if let Some(pid) = who_waits(&admin, waiting).await {
+            (waits, waiting) = (waits + 1, pid);
+        }
+        if waits == 1 {
+            admin.execute("SELECT pg_terminate_backend($1)", &[&waiting]).await.unwrap();
+        }
+        tokio::task::yield_now().await;
+    }
+    assert!(!submitting.is_finished());
+    set(&admin, &[("synchronous_standby_names", "")]).await;
+    submitting.await.unwrap().expect("nobody has to wait any more, and it is there");
+}
