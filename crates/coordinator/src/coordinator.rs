@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use store::{Administration, Failure, Store, TaskKey};
+use store::{Administration, Browse, Failure, Store, TaskKey};
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
@@ -306,6 +306,14 @@ impl<S: Store> Coordinator<S> {
     /// What tenants may use and have used.
     pub(crate) fn allowances(&self) -> &Allowances {
         &self.allowances
+    }
+
+    /// How many runs of each of these tenants wait or run. Where others write too, only the store knows.
+    pub(crate) async fn unfinished(&self, tenants: &[Name]) -> Result<Vec<u64>, Failure> {
+        if self.store.opened().writers > 1 {
+            return self.browse().unfinished(tenants).await;
+        }
+        Ok(tenants.iter().map(|tenant| self.allowances.unfinished(tenant)).collect())
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

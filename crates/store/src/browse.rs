@@ -1,8 +1,9 @@
 //! Reading beside the writers. Every call sees one snapshot of committed state.
 
+use std::collections::HashMap;
 use std::future::Future;
 
-use verdict::{Closed, Scope, TaskId};
+use verdict::{Closed, Name, Scope, TaskId};
 
 use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
 use crate::failure::Failure;
@@ -37,6 +38,22 @@ pub trait Browse: Clone + Send + Sync + 'static {
         scope: Option<&Scope>,
     ) -> impl Future<Output = Result<Vec<QueueDepth>, Failure>> + Send;
 
+    /// How many runs of each of these tenants wait or run, whichever coordinator they were submitted to.
+    fn unfinished(
+        &self,
+        tenants: &[Name],
+    ) -> impl Future<Output = Result<Vec<u64>, Failure>> + Send {
+        async move {
+            let mut unfinished: HashMap<Name, u64> = HashMap::new();
+            for depth in self.queues(None).await? {
+                let live = depth.ready + depth.delayed + depth.running;
+                *unfinished.entry(depth.scope.tenant).or_default() += live;
+            }
+            let count = |tenant| unfinished.get(tenant).copied().unwrap_or(0);
+            Ok(tenants.iter().map(count).collect())
+        }
+    }
+
     /// How many tasks of the same queue would be leased before this one, which is waiting: ready
     /// and more urgent, or as urgent and older. Counts to `limit` at most.
     fn ahead(
@@ -61,6 +78,9 @@ pub trait Browse: Clone + Send + Sync + 'static {
     fn ring(&self) -> impl Future<Output = Result<Option<SealedRing>, Failure>> + Send {
         std::future::ready(Ok(None))
     }
+
+    /// The largest id of all tasks of all scopes: whoever reads everything beside writers stops there.
+    fn latest(&self) -> impl Future<Output = Result<Option<TaskId>, Failure>> + Send;
 
     /// All tasks of all scopes in order of id, for `verify`.
     fn everything(

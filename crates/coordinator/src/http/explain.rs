@@ -43,7 +43,7 @@ pub(super) async fn explain<S: Store>(
         }
     }
     if let Subject::Live(task) = &subject {
-        gates.extend(runs_gate(door.coordinator.allowances(), &task.scope.tenant));
+        gates.extend(runs_gate(&door, &task.scope.tenant).await?);
     }
     Ok(Json(Explanation {
         run_id: run.run_name(),
@@ -120,17 +120,19 @@ fn rate_gate(allowances: &Allowances, tenant: &Name, now: Time) -> Option<Gate> 
 }
 
 /// It holds no run that exists, but whatever is to follow.
-fn runs_gate(allowances: &Allowances, tenant: &Name) -> Option<Gate> {
-    let quota = allowances.quota(tenant)?;
-    let unfinished = allowances.unfinished(tenant);
+async fn runs_gate<S: Store>(door: &Door<S>, tenant: &Name) -> Result<Option<Gate>, Declined> {
+    let Some(quota) = door.coordinator.allowances().quota(tenant) else { return Ok(None) };
+    let tenants = std::slice::from_ref(tenant);
+    let counted = door.read(Duration::ZERO, door.coordinator.unfinished(tenants)).await?;
+    let unfinished = counted.into_iter().sum::<u64>();
     let then = match Room::of(quota.saturating_sub(unfinished), quota) {
-        Room::Plenty => return None,
+        Room::Plenty => return Ok(None),
         Room::Little => "soon new ones are refused",
         Room::Nothing => "new ones are refused",
     };
     let said = format!("the tenant `{tenant}` has {unfinished} of {quota} unfinished runs: {then}");
     let change = "the end of runs, this one too, or a higher limit (`tenure limits set`)";
-    Some(gate("tenant_runs", said, change.to_owned(), None))
+    Ok(Some(gate("tenant_runs", said, change.to_owned(), None)))
 }
 
 async fn running_beside<B: Browse>(browse: &B, task: &Task) -> Result<u64, Failure> {

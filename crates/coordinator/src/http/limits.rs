@@ -1,5 +1,8 @@
 //! `/v1/limits`: what each tenant may use, set by an administrator of default/default.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use store::{Store, TenantLimits};
@@ -18,18 +21,17 @@ use crate::allowances::Allowances;
 pub(super) async fn list<S: Store>(
     State(door): State<Door<S>>,
     principal: AdminPrincipal,
-) -> Json<Limits> {
+) -> Result<Json<Limits>, Declined> {
     let reach = principal.reach();
-    let allowances = door.coordinator.allowances();
-    let all = allowances.all();
-    let reached = all.iter().filter(|limits| match &reach {
+    let is_reached = |limits: &Arc<TenantLimits>| match &reach {
         Reach::Everything => true,
         Reach::Tenant(tenant) => limits.tenant == *tenant,
         Reach::Workspace(scope) => limits.tenant == scope.tenant,
-    });
-    let now = door.coordinator.now();
-    let limits = reached.map(|limits| view(limits, allowances, now));
-    Json(Limits { limits: limits.collect() })
+    };
+    let mut reached = door.coordinator.allowances().all();
+    reached.retain(is_reached);
+    let limits = views(&door, &reached).await?;
+    Ok(Json(Limits { limits }))
 }
 
 pub(super) async fn set<S: Store>(
@@ -59,10 +61,20 @@ pub(super) async fn set<S: Store>(
         limits.clone(),
     );
     door.decided(setting).await??;
-    Ok(Json(view(&limits, door.coordinator.allowances(), door.coordinator.now())))
+    let mut views = views(&door, &[Arc::new(limits)]).await?;
+    Ok(Json(views.remove(0)))
 }
 
-fn view(limits: &TenantLimits, allowances: &Allowances, now: Time) -> View {
+/// Each with what is used of it now, by everybody.
+async fn views<S: Store>(door: &Door<S>, all: &[Arc<TenantLimits>]) -> Result<Vec<View>, Declined> {
+    let tenants: Vec<Name> = all.iter().map(|limits| limits.tenant.clone()).collect();
+    let unfinished = door.read(Duration::ZERO, door.coordinator.unfinished(&tenants)).await?;
+    let (allowances, now) = (door.coordinator.allowances(), door.coordinator.now());
+    let counted = all.iter().zip(unfinished);
+    Ok(counted.map(|(limits, unfinished)| view(limits, unfinished, allowances, now)).collect())
+}
+
+fn view(limits: &TenantLimits, unfinished: u64, allowances: &Allowances, now: Time) -> View {
     let TenantLimits { tenant, requests_per_second, burst, unfinished_runs, changed_at } = limits;
     let rate = allowances.rate(tenant, now);
     View {
@@ -70,7 +82,7 @@ fn view(limits: &TenantLimits, allowances: &Allowances, now: Time) -> View {
         requests_per_second: *requests_per_second,
         burst: *burst,
         unfinished_runs: *unfinished_runs,
-        unfinished_runs_now: allowances.unfinished(tenant),
+        unfinished_runs_now: unfinished,
         requests_left_now: rate.map(|rate| rate.left),
         limited_at: rate.and_then(|rate| rate.refused_at).map(time),
         changed_at: time(*changed_at),

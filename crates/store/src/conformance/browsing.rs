@@ -1,6 +1,6 @@
 //! Reading beside the writers.
 
-use verdict::{Scope, Span, State, TaskId};
+use verdict::{Name, Scope, Span, State, TaskId};
 
 use super::driver::{Driver, caller, key_of};
 use super::fixture::Fixture;
@@ -145,6 +145,11 @@ pub async fn counts_queues<F: Fixture>(driver: &mut Driver<F>) {
     driver.wait(Span::from_secs(9));
     let all = driver.browse().queues(None).await.expect("browsing works");
     assert_eq!(all, [depth("images", 3, 0, 1), depth("letters", 1, 0, 0)]);
+    driver.add(&Scope::new("acme", "main"), "images").await;
+    let tenants = ["default", "acme", "nobody"].map(Name::from);
+    driver.pause().await;
+    let unfinished = driver.browse().unfinished(&tenants).await.expect("browsing works");
+    assert_eq!(unfinished, [5, 1, 0]);
 }
 
 pub async fn walks_everything_for_verification<F: Fixture>(driver: &mut Driver<F>) {

@@ -127,6 +127,10 @@ impl Browse for MemoryBrowse {
         }))
     }
 
+    async fn latest(&self) -> Result<Option<TaskId>, Failure> {
+        Ok(self.read(|tables| tables.ids().last().copied()))
+    }
+
     async fn everything(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Found>, Failure> {
         Ok(self.read(|tables| {
             let ids = tables.ids().into_iter().filter(|id| after.is_none_or(|after| *id > after));

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Closed, Done, Scope, State, Subject, TaskId, Time};
+use verdict::{Closed, Done, Name, Scope, State, Subject, TaskId, Time};
 
 use super::reads::{Client, Read, as_limit};
 use super::rows::{self, CLOSED, Columns, ENTRY, REFUSED, SPEC, id_bytes};
-use super::{Shared, administration, dossiers, scopes};
+use super::{Shared, administration, dossiers, quota, scopes};
 use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
 use crate::browse::Browse;
 use crate::codec::abridge::{self, Payloads};
@@ -402,6 +402,13 @@ impl Browse for PostgresBrowse {
         self.shared.read("counting queues", setting, read).await
     }
 
+    async fn unfinished(&self, tenants: &[Name]) -> Result<Vec<u64>, Failure> {
+        let asked: Vec<String> = tenants.iter().map(|name| name.as_str().to_owned()).collect();
+        let read = move |client: Client| async move { quota::counted(&client, &asked).await };
+        let counted = self.in_all("counting unfinished runs", read).await?;
+        Ok(tenants.iter().map(|name| counted.get(name).copied().unwrap_or(0)).collect())
+    }
+
     async fn ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
         let (key, scope, now) = (key.clone(), &key.scope, self.shared.clock.now());
         self.in_scope("counting what is ahead", scope, move |client| async move {
@@ -436,6 +443,15 @@ impl Browse for PostgresBrowse {
         let filter = filter.clone();
         self.in_all("reading the audit", move |client| async move {
             administration::audit(&client, &filter).await
+        })
+        .await
+    }
+
+    async fn latest(&self) -> Result<Option<TaskId>, Failure> {
+        self.in_all("looking for the last task", |client: Client| async move {
+            let sql = "SELECT i.id FROM tenure.inputs i ORDER BY i.id DESC LIMIT 1";
+            let rows = client.query_typed(sql, &[]).await?;
+            Ok(rows.first().map(|row| Columns::of(row).task_id()).transpose()?)
         })
         .await
     }

@@ -39,7 +39,7 @@ impl PostgresBatch<'_> {
     }
 }
 
-async fn counted(client: &Client, tenants: &[String]) -> Read<HashMap<Name, u64>> {
+pub(super) async fn counted(client: &Client, tenants: &[String]) -> Read<HashMap<Name, u64>> {
     let rows = client.query_typed(COUNT, &[(&tenants, Type::TEXT_ARRAY)]).await?;
     let read = |row: &tokio_postgres::Row| {
         let mut columns = Columns::of(row);

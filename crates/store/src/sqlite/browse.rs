@@ -232,6 +232,13 @@ fn ahead(connection: &Connection, key: &TaskKey, now: Time, limit: usize) -> Rea
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
+fn latest(connection: &Connection) -> Read<Option<TaskId>> {
+    let sql = "SELECT i.id FROM inputs i ORDER BY i.id DESC LIMIT 1";
+    let id: Option<[u8; 16]> =
+        connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(id.map(|id| TaskId::from_u128(u128::from_be_bytes(id))))
+}
+
 fn everything(connection: &Connection, after: Option<TaskId>, limit: usize) -> Read<Vec<Found>> {
     let after = after.map_or(Vec::new(), |id| id_bytes(id).to_vec());
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -361,6 +368,10 @@ impl Browse for SqliteBrowse {
         let filter = filter.clone();
         self.read("reading the audit", move |connection| administration::audit(connection, &filter))
             .await
+    }
+
+    async fn latest(&self) -> Result<Option<TaskId>, Failure> {
+        self.read("looking for the last task", latest).await
     }
 
     async fn everything(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Found>, Failure> {

@@ -6,3 +6,4 @@ mod memory;
 mod moving;
 mod postgres;
 mod sqlite;
+mod verifying;

@@ -50,6 +50,12 @@ async fn post(server: &Serving, path: &str, key: &str, body: Value) -> (u16, Val
     (status, answer.json().await.unwrap_or(Value::Null))
 }
 
+async fn get(server: &Serving, path: &str, key: &str) -> Value {
+    let url = format!("http://{}{path}", server.local_addr());
+    let answer = browser().build().unwrap().get(url).bearer_auth(key).send().await.unwrap();
+    answer.json().await.unwrap()
+}
+
 async fn audit(database: &Database, key_file: &Path) -> SealReport {
     let options = postgres::Options {
         notify: Notify::Off,
@@ -174,4 +180,16 @@ async fn a_quota_is_exact_whoever_is_asked() {
     assert_eq!(accepted, MAY_HAVE, "{answers:?}");
     let refused = answers.iter().find(|(status, _)| *status != 201).unwrap();
     assert_eq!(refused.1["error"], "quota_reached");
+    // What is used of it is what all of them let in, whoever is asked: of the limits, and of a run that is held.
+    let one_of_them = answers.iter().find(|(status, _)| *status == 201).unwrap();
+    let explain = format!("/v1/runs/{}/explain", one_of_them.1["runId"].as_str().unwrap());
+    for server in &both {
+        let listed = get(server, "/v1/limits", &key).await;
+        assert_eq!(listed["limits"][0]["unfinishedRunsNow"], MAY_HAVE, "{listed}");
+        let gates = get(server, &explain, &key).await["gates"].take();
+        let is_held = |gate: &&Value| gate["gate"] == "tenant_runs";
+        let gate = gates.as_array().unwrap().iter().find(is_held).expect("it is full");
+        let said = format!("has {MAY_HAVE} of {MAY_HAVE} unfinished runs");
+        assert!(gate["now"].as_str().unwrap().contains(&said), "{gate}");
+    }
 }
