@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use historyck::event::{DOWN, Fault, Phase, What};
+use historyck::event::{DOWN, Event, Fault, Phase, What};
 use rustix::process::Signal;
 use tenure::{Client, Retries};
 use tokio::task::JoinSet;
@@ -37,21 +37,23 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// So many coordinators of the store.
+    /// So many coordinators of the store. Clients also know where so many more will be.
     pub(crate) fn start(
         binary: &std::path::Path,
         keep: PathBuf,
         store: String,
-        size: usize,
+        (size, later): (usize, usize),
         seed: u64,
     ) -> Result<Fleet> {
         let mut chance = Chance::new(seed);
         let site = Site::new(binary, None, &mut chance)?;
-        let listens: Vec<String> = (0..size).map(|_| site::free_address(&mut chance)).collect();
+        let listens: Vec<String> =
+            (0..size + later).map(|_| site::free_address(&mut chance)).collect();
         let mut servers = Vec::new();
-        for listen in &listens {
+        for listen in listens.iter().take(size) {
             servers.push(Some(site.start_on(listen, &store, None)?.expect_ready(&site)?));
         }
+        servers.resize_with(size + later, || None);
         let api_key = servers[0].as_ref().context("the first has started")?.api_key()?;
         let clients: Result<Vec<Client>> =
             (0..WORKERS).map(|_| client(&listens, &api_key)).collect();
@@ -71,6 +73,28 @@ impl Fleet {
 
     pub(crate) fn rage(&mut self) {
         self.actors = vec![self.load.clients(CLIENTS), self.load.workers(WORKERS)];
+    }
+
+    /// One more worker, who knows only this coordinator: whatever it is given, that one gave.
+    pub(crate) fn staff(&mut self, number: usize) -> Result<String> {
+        let client = client(&self.listens[number..=number], &self.api_key)?;
+        let (name, actors) = self.load.one_more_worker(WORKERS, client);
+        self.actors.push(actors);
+        Ok(name)
+    }
+
+    /// Waits until a worker was given something.
+    pub(crate) async fn until_granted_to(&self, worker: &str) -> Result<()> {
+        let is_its = |event: &Event| {
+            event.who == worker
+                && matches!(&event.what, What::Return(answer) if !answer.grants.is_empty())
+        };
+        let given = async {
+            while !self.load.history.events().iter().any(is_its) {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, given).await.context("a coordinator grants nothing")
     }
 
     /// Waits until so much more has happened.

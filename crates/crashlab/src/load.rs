@@ -92,6 +92,12 @@ impl Load {
         (0..count).map(|n| self.clone().work_until_told(n)).collect()
     }
 
+    /// One more worker, who asks nobody but this one. Returns its name.
+    pub(crate) fn one_more_worker(&self, number: u64, client: Client) -> (String, JoinSet<()>) {
+        let load = Load { clients: Arc::new([client]), ..self.clone() };
+        (worker_name(number), std::iter::once(load.work_until_told(number)).collect())
+    }
+
     /// Makes the same call until somebody decides about it.
     pub(crate) async fn insist<T, F>(&self, call: impl Fn() -> F) -> Result<T, Error>
     where
@@ -157,7 +163,7 @@ impl Load {
     }
 
     async fn work_until_told(self, number: u64) {
-        let worker = format!("worker-{number}");
+        let worker = worker_name(number);
         let me = self.as_who(&worker);
         for n in 0.. {
             if self.over.is_cancelled() {
@@ -222,6 +228,10 @@ impl Load {
         let only = Arc::new([self.clients[at].clone()]);
         Recorded::new(only, self.history.clone(), who)
     }
+}
+
+fn worker_name(number: u64) -> String {
+    format!("worker-{number}")
 }
 
 pub(crate) fn report(worker: &str, lease: &Envelope, outcome: Outcome) -> Completed {

@@ -17,7 +17,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
             (number.parse().with_context(|| format!("`{number}` is no number"))?, rest)
         }
         _ => bail!(
-            "usage: cargo xtask failover [--times N] [--only synchronous|asynchronous|rolling]"
+            "usage: cargo xtask failover [--times N] [--only synchronous|asynchronous|rolling|joining]"
         ),
     };
     let built = ["build", "--package", "tenure", "--package", "tenure-crashlab"];

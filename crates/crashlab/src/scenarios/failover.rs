@@ -17,6 +17,7 @@ use super::{Tally, Wishes};
 use crate::cluster::{Cluster, Replication};
 use crate::fleet::Fleet;
 use crate::judge;
+use crate::lone::LoneDatabase;
 use crate::recorded::bare;
 use crate::waits::PATIENCE;
 
@@ -45,11 +46,16 @@ pub async fn all(wishes: &Wishes, times: usize, only: Option<&str>) -> Result<()
         let tally = while_coordinators_come_and_go(wishes).await.context("rolling failed")?;
         println!("{:12} {tally}; no worker saw an error", "rolling");
     }
+    if is_wanted("joining") {
+        let tally = while_the_fleet_changes(wishes).await.context("joining failed")?;
+        println!("{:12} {tally}; the newcomer took its share", "joining");
+    }
     Ok(())
 }
 
 fn fleet(wishes: &Wishes, cluster: &Cluster, size: usize, seed: u64) -> Result<Fleet> {
-    Fleet::start(&wishes.binary, wishes.keep.clone(), cluster.url(), size, wishes.seed ^ seed)
+    let (keep, seed) = (wishes.keep.clone(), wishes.seed ^ seed);
+    Fleet::start(&wishes.binary, keep, cluster.url(), (size, 0), seed)
 }
 
 /// The primary dies, the standby takes over, work flows again.
@@ -212,6 +218,31 @@ async fn while_coordinators_come_and_go(wishes: &Wishes) -> Result<Tally> {
     }
     let runs = fleet.settle().await?;
     fleet.judge("rolling")?;
+    block_in_place(|| fleet.verify(runs))?;
+    Ok(fleet.tally.clone())
+}
+
+/// A fourth one joins and grants leases, one is told to leave, one is killed; those two never come back.
+async fn while_the_fleet_changes(wishes: &Wishes) -> Result<Tally> {
+    let database = block_in_place(LoneDatabase::start)?;
+    let (keep, seed) = (wishes.keep.clone(), wishes.seed ^ 0x4f);
+    let sizes = (COORDINATORS, 1);
+    let start = || Fleet::start(&wishes.binary, keep, database.url(), sizes, seed);
+    let mut fleet = block_in_place(start)?;
+    let worker = crate::unworried::Unworried::start(&fleet.urls(), &fleet.api_key)?;
+    fleet.rage();
+    fleet.further(EVENTS_BETWEEN).await?;
+    block_in_place(|| fleet.rise(COORDINATORS))?;
+    let newcomers = fleet.staff(COORDINATORS)?;
+    fleet.until_granted_to(&newcomers).await?;
+    block_in_place(|| fleet.stop(0))?;
+    fleet.further(EVENTS_BETWEEN).await?;
+    worker.works(PATIENCE).await?;
+    worker.end().await.context("who joined or left was noticed by a worker")?;
+    block_in_place(|| fleet.kill(1))?;
+    fleet.further(EVENTS_BETWEEN).await?;
+    let runs = fleet.settle().await?;
+    fleet.judge("joining")?;
     block_in_place(|| fleet.verify(runs))?;
     Ok(fleet.tally.clone())
 }

@@ -46,3 +46,10 @@ fn coordinators_come_and_go_and_no_worker_of_the_sdk_sees_an_error() {
     let said = lab("rolling", 1);
     assert!(said.contains("no worker saw an error"), "{said}");
 }
+
+#[test]
+fn one_joins_one_leaves_and_one_dies_under_load() {
+    // S2-104, S3-60: who joins grants leases at once; who leaves or dies takes nothing with it.
+    let said = lab("joining", 1);
+    assert!(said.contains("the newcomer took its share"), "{said}");
+}
