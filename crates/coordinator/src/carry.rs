@@ -265,7 +265,8 @@ impl<S: Store> Carrier<S> {
         }
         self.administer(arrivals.acts).await?;
         self.retain().await?;
-        self.polls.answer_overdue(tokio::time::Instant::now());
+        let outage = *self.outage.borrow();
+        self.polls.answer_overdue(tokio::time::Instant::now(), outage);
         // A nudge asks for a round trip and nothing more; its asker may have left.
         for nudge in arrivals.nudges {
             let _ = nudge.send(());

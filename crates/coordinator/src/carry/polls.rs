@@ -5,7 +5,7 @@ use store::{PollRef, Want};
 use tokio::time::Instant;
 
 use crate::intake::Polling;
-use crate::item::{Granted, Poll, Trouble, WaitingPoll};
+use crate::item::{Granted, Outage, Poll, Trouble, WaitingPoll};
 
 /// Workers that may wait at once. Each is an open connection; more than this is a misconfiguration.
 const POLLS_MAX: usize = 16_384;
@@ -142,9 +142,12 @@ impl Polls {
         unclaimed
     }
 
-    pub(super) fn answer_overdue(&mut self, now: Instant) {
+    /// Whose time is over gets nothing. While the store cannot be asked that would be a guess, and another
+    /// coordinator may know better, so that the trouble is told instead.
+    pub(super) fn answer_overdue(&mut self, now: Instant, outage: Option<Outage>) {
+        let nothing = outage.map_or(Ok(Vec::new()), |outage| Err(Trouble::Unavailable(outage)));
         let overdue = self.take_where(|_, waiting| waiting.poll.until <= now);
-        overdue.into_iter().for_each(|poll| answer(poll, Ok(Vec::new())));
+        overdue.into_iter().for_each(|poll| answer(poll, nothing.clone()));
     }
 
     pub(super) fn answer_all_empty(&mut self) {

@@ -10,7 +10,9 @@ use verdict::request::Heartbeat;
 use verdict::{Answer, Scope, Span, State, Subject};
 
 use crate::faulty::FaultyStore;
-use crate::harness::{World, accepted, caller, keyed, report_of, start, submission, succeeded};
+use crate::harness::{
+    World, accepted, caller, keyed, poll, report_of, start, submission, succeeded,
+};
 
 pub(crate) async fn faulty_world() -> (World<FaultyStore>, FaultyStore) {
     let clock = Arc::new(ManualClock::default());
@@ -147,7 +149,9 @@ async fn run_with_failure(nth: usize, kind: FailureKind) -> bool {
     let (task, _) =
         until_ok(async || world.coordinator.submit(vec![keyed("k", "once")]).await.remove(0)).await;
     let granted = loop {
-        if let Some(granted) = world.lease("w").await.pop() {
+        // Nothing, or that the store could not be asked.
+        let granted = world.coordinator.lease(poll("w")).await.unwrap_or_default();
+        if let Some(granted) = granted.into_iter().next() {
             break granted;
         }
     };
