@@ -14,6 +14,7 @@ pub(crate) enum Stream {
     Entropy,
     Database,
     Transactions,
+    Upgrade,
     Client(u32),
     Worker(u32),
 }
@@ -28,6 +29,7 @@ impl Stream {
             Stream::Entropy => 4,
             Stream::Database => 5,
             Stream::Transactions => 6,
+            Stream::Upgrade => 7,
             Stream::Client(n) => 1 << 32 | u64::from(n),
             Stream::Worker(n) => 2 << 32 | u64::from(n),
         }

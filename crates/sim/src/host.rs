@@ -21,6 +21,7 @@ use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tower::ServiceExt;
+use verdict::Known;
 
 use crate::clock::HostClock;
 use crate::network::{Ask, Reply, Ticket};
@@ -64,6 +65,8 @@ pub(crate) struct Host {
     /// What its own monotonic clock has counted.
     monotonic_us: u64,
     life: Option<Life>,
+    /// What its next process knows of the rules: all versions, unless it is the first.
+    knows: Known,
     pub(crate) paused_until: Option<u64>,
     pub(crate) down_until: u64,
 }
@@ -81,13 +84,14 @@ pub(crate) struct Boot {
 }
 
 impl Host {
-    pub(crate) fn new(topology: Topology, drift_ppm: i64) -> Self {
+    pub(crate) fn new(topology: Topology, drift_ppm: i64, knows: Known) -> Self {
         Self {
             topology,
             drift_ppm,
             clock: Arc::new(HostClock::new()),
             monotonic_us: 0,
             life: None,
+            knows,
             paused_until: None,
             down_until: 0,
         }
@@ -111,7 +115,9 @@ impl Host {
         let entered = runtime.enter();
         let began = virtual_now();
         self.clock.anchor(began, self.anchor_ms(boot.database_ms));
-        let store = SimStore { inner: open(&self.clock), weather: boot.weather.clone() };
+        let knows = std::mem::replace(&mut self.knows, Known::OURS);
+        let inner = open(&self.clock).knowing(knows);
+        let store = SimStore { inner, weather: boot.weather.clone() };
         let site = Arc::new(Mutex::new(Site::default()));
         runtime.spawn(live(store, boot, site.clone()));
         drop(entered);

@@ -43,6 +43,7 @@ pub(crate) async fn judge(stage: &Stage, store: &MemoryStore) {
             let record = What::Record(record(done));
             stage.history.borrow_mut().record(now, "store", record);
         }
+        check_rules(stage, dossier);
         note_marks(stage, dossier);
         check_fairness(stage, dossier);
         check_ended(stage, dossier);
@@ -98,6 +99,18 @@ fn check_fairness(stage: &Stage, dossier: &Dossier) {
                 ),
             );
         }
+    }
+}
+
+/// On no task do older rules decide after newer ones.
+fn check_rules(stage: &Stage, dossier: &Dossier) {
+    let versions: Vec<u32> = dossier.history.iter().map(|entry| entry.rules).collect();
+    if !versions.is_sorted() {
+        let id = id(&dossier.found.subject);
+        stage.log.violate("rules", format_args!("{id} was decided by versions {versions:?}"));
+    }
+    if versions.first() != versions.last() {
+        stage.log.mark(Mark::DecidedByOlderThenNewer);
     }
 }
 

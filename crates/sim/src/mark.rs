@@ -52,6 +52,7 @@ named! {
         StartedInAnotherHost => "a lease of one coordinator was used at another",
         CrashedInCommit => "a coordinator crashed while it committed",
         TokenRefreshed => "a heartbeat brought a fresh token",
+        DecidedByOlderThenNewer => "a run was decided by older rules and then by newer ones",
         WaitedForChange => "a reader waited for a run to end",
     }
 }

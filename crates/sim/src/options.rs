@@ -27,6 +27,8 @@ pub(crate) struct Options {
     pub(crate) store: StoreOptions,
     /// How transactions meet each other, where the store is a database that says so.
     pub(crate) database: Option<DatabaseOptions>,
+    /// How many coordinators of a database begin without the newest rules; each has them after its next start.
+    pub(crate) older: usize,
     pub(crate) nemesis: NemesisOptions,
     pub(crate) runs: RunOptions,
     pub(crate) conduct: ConductOptions,
@@ -186,6 +188,7 @@ impl Options {
         Self {
             topology,
             database,
+            older: database.map_or(0, |database| older(seed, database.coordinators)),
             step_ms: dice.between(4, 20),
             safety_ms: dice.between(12_000, 30_000),
             clients: dice.between(1, 3) as u32,
@@ -264,6 +267,12 @@ fn database(seed: u64, topology: Topology) -> Option<DatabaseOptions> {
     let mut dice = Dice::new(seed, Stream::Database);
     let is_database = topology == Topology::Shared && dice.chance(800);
     is_database.then(|| DatabaseOptions::draw(&mut dice))
+}
+
+/// In half of the databases an upgrade is under way.
+fn older(seed: u64, coordinators: usize) -> usize {
+    let mut dice = Dice::new(seed, Stream::Upgrade);
+    if dice.chance(500) { dice.between(1, coordinators as u64) as usize } else { 0 }
 }
 
 fn runs(dice: &mut Dice) -> RunOptions {

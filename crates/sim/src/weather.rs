@@ -44,6 +44,8 @@ pub enum Plant {
     NeverSweeps,
     /// A lost COMMIT is believed to have been made.
     BelievesLostCommits,
+    /// Some batches are decided by the oldest rules, whatever is in force.
+    ForgetsRules,
 }
 
 /// One commit in so many is lost where commits get lost.
@@ -366,7 +368,10 @@ impl Batch for SimBatch<'_> {
     }
 
     fn rules(&self) -> Rules {
-        self.inner.rules()
+        match self.weather.plant {
+            Plant::ForgetsRules if self.inner.number().is_multiple_of(2) => Rules::OLDEST,
+            _ => self.inner.rules(),
+        }
     }
 
     fn pulse(&mut self) {

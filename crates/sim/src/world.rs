@@ -14,7 +14,7 @@ use store::memory::{Fate, MemoryStore};
 use store::{Administration, Browse, Store, Writer, Writers};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
-use verdict::{Scope, Subject, Time};
+use verdict::{Known, Rules, Scope, Subject, Time};
 
 use crate::client::client;
 use crate::clock::{EPOCH_MS, HostClock};
@@ -41,6 +41,9 @@ const CALM_STEP_MS: u64 = 25;
 
 /// How often to look whether everything has ended.
 const LOOK_EVERY_MS: u64 = 500;
+
+/// What a coordinator knows that is not upgraded yet.
+const OLDER: Known = Known::only(Rules::V1, Rules::V1);
 
 /// How long a commit whose writer is gone may stay in doubt at a database.
 const DOUBT_MS: (u64, u64) = (0, 2_000);
@@ -128,7 +131,10 @@ impl World {
         let network = Network::new(options.network, network_dice, log.clone(), options.hosts());
         let weather = Weather::new(seed, &options, log.clone(), plant);
         let hosts = (0..options.hosts())
-            .map(|n| Host::new(options.topology, options.clock.of_host(n)))
+            .map(|n| {
+                let knows = if n < options.older { OLDER } else { Known::OURS };
+                Host::new(options.topology, options.clock.of_host(n), knows)
+            })
             .collect();
         let mut blows = schedule(seed, &options);
         blows.reverse();
@@ -176,7 +182,7 @@ impl World {
         let keys = self.keys.iter().map(|key| key.row(Time::from_millis(EPOCH_MS))).collect();
         let act = Administration { keys, ..Administration::default() };
         // Before a host has run at all, so that its writer is not taken yet.
-        let store = self.store.clone().expect("a host was booted");
+        let store = self.store.clone().expect("a host was booted").knowing(OLDER);
         self.runtime.block_on(async move {
             let mut writer = store.writer().await.expect("nobody writes yet");
             writer.administer(&act).await.expect("memory takes it");

@@ -53,6 +53,12 @@ fn a_store_in_which_nothing_ever_runs_out_is_found() {
 }
 
 #[test]
+fn a_run_that_older_rules_decide_after_newer_ones_is_found() {
+    let what = finds(Plant::ForgetsRules, 0..);
+    assert!(what.starts_with("rules"), "{what}");
+}
+
+#[test]
 fn a_lost_commit_that_is_taken_for_made_is_found() {
     // The database was never asked what became of it.
     let what = finds(Plant::BelievesLostCommits, 0..);

@@ -36,6 +36,8 @@ impl PostgresDeparture {
             ..Options::new(NAME)
         };
         let store = PostgresStore::open(url, options).await.map_err(MoveFailure::Source)?;
+        // Where it goes to, rules would be in force that are older than what decided here.
+        store.shared.rules.rules().map_err(MoveFailure::Source)?;
         arrival::refuse_served(url, place).await?;
         let signs = look(url).await?;
         Ok(Self { url: url.to_owned(), place: place.to_owned(), store, signs })

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use store::conformance::carry::carry;
 use store::conformance::{Ask, Poll, Submission};
+use store::moving::MoveFailure;
+use store::postgres::departure::PostgresDeparture;
 use store::postgres::{Notify, Options, PostgresStore, PostgresWriter, SILENCE_MAX};
 use store::{
     Batch, Browse, CommitFailure, Failure, FailureKind, ManualClock, Store, TaskKey, Want, Writer,
@@ -251,6 +253,16 @@ async fn the_rules_in_force_never_go_back() {
     let client = stage.look().await;
     let refused = client.batch_execute("UPDATE tenure.meta SET rules = 1").await.unwrap_err();
     assert!(refused.as_db_error().unwrap().message().contains("never go back"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_store_of_newer_rules_is_not_copied_to_where_older_ones_would_decide() {
+    let stage = Stage::new();
+    drop(stage.open("new", Known::OURS).await);
+    stage.look().await.batch_execute("UPDATE tenure.meta SET rules = 99").await.unwrap();
+    let refused = PostgresDeparture::begin(stage.database.url(), "here").await.map(drop);
+    let Err(MoveFailure::Source(failure)) = refused else { panic!("{refused:?}") };
+    assert_eq!(failure.kind, FailureKind::UnknownRules);
 }
 
 /// The steps that a store of format 2 had taken.
