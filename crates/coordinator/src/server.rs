@@ -307,6 +307,7 @@ impl<S: Store> Server<S> {
         // Nothing waits longer than the carrier lived, and afterwards nobody holds the store.
         self.beside.close();
         self.beside.wait().await;
+        self.coordinator.store().settle().await;
         faultpoint::point!("stop.finished");
         ended
     }

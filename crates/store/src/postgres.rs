@@ -77,6 +77,9 @@ pub fn hot() -> Hot {
     reads::hot()
 }
 
+/// How long who stops waits for the database to know it: as long as a coordinator lets be heard of itself.
+const FAREWELL_MAX: Duration = Duration::from_secs(5);
+
 /// How long to rest between two looks at what fellows did, when no hint comes.
 const LOOK: Duration = Duration::from_millis(400);
 
@@ -151,6 +154,8 @@ pub(crate) struct Shared {
     pool: Pool,
     readers: Pool,
     endings: Arc<Endings>,
+    /// Writers that have gone and are being crossed off.
+    farewells: Endings,
     clock: StoreClock,
     primary: Arc<Primary>,
     name: String,
@@ -287,6 +292,7 @@ impl PostgresStore {
             pool: parts.pool,
             readers: parts.readers,
             endings: Arc::new(Endings::default()),
+            farewells: Endings::default(),
             clock,
             primary: Arc::new(parts.primary),
             name: options.name,
@@ -356,6 +362,11 @@ impl Store for PostgresStore {
             return Err(Failure::new(FailureKind::Closed, "every writer of the store is taken"));
         }
         PostgresWriter::open(self.shared.clone()).await
+    }
+
+    async fn settle(&self) {
+        // Whoever is not crossed off by then is missed later.
+        let _ = tokio::time::timeout(FAREWELL_MAX, self.shared.farewells.wait()).await;
     }
 
     fn browse(&self) -> &PostgresBrowse {

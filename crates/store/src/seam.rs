@@ -33,6 +33,12 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// not know the rules in force.
     fn writer(&self) -> impl Future<Output = Result<Self::Writer, Failure>> + Send;
 
+    /// Waits until the store knows that writers which were dropped have gone. Whoever ends its process next leaves
+    /// nobody behind who seems to work on.
+    fn settle(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// Reads beside the writers, each call in one snapshot of committed state.
     fn browse(&self) -> &Self::Browse;
 

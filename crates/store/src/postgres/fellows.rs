@@ -126,11 +126,15 @@ async fn say_gone(client: &Client, committer: [u8; 16], now: Time) -> Read<()> {
 pub(super) fn leave(shared: &Arc<Shared>, committer: [u8; 16]) {
     let (shared, now) = (shared.clone(), shared.clock.now());
     let runtime = shared.runtime.clone();
+    let (end, ended) = tokio::sync::oneshot::channel();
+    shared.farewells.add(ended);
     runtime.spawn(async move {
         let write = move |client: Client| async move { say_gone(&client, committer, now).await };
         if let Err(failure) = shared.in_own_transaction("leaving the coordinators", write).await {
             tracing::debug!(error = %failure, "the database was not told that this writer left");
         }
+        // Nobody may be waiting for it.
+        let _ = end.send(());
     });
 }
 

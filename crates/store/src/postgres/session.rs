@@ -76,12 +76,12 @@ type Step = Box<
     dyn FnOnce(Result<Arc<Object>, Failure>) -> Pin<Box<dyn Future<Output = Flow> + Send>> + Send,
 >;
 
-/// Transactions that were dropped and are still being rolled back.
+/// What was left to tasks of their own and is still under way, such as transactions that were dropped.
 #[derive(Default)]
 pub(super) struct Endings(Mutex<Vec<oneshot::Receiver<()>>>);
 
 impl Endings {
-    fn add(&self, end: oneshot::Receiver<()>) {
+    pub(super) fn add(&self, end: oneshot::Receiver<()>) {
         self.0.lock().expect("nothing panics with the list in hand").push(end);
     }
 
