@@ -101,6 +101,7 @@ impl SqliteStore {
     /// Opens or creates the store. Returns when everything it will show is durable.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, Failure> {
         let path = absolute(path.as_ref())?;
+        arrival::refuse_unfinished(&path)?;
         let lock = Lock::take(&path)?;
         let (header, rules) = opening::prepare(&path, &options)?;
         let reading = Reading::open(options.clock.clone(), header.last_commit_at, options.ahead)?;

@@ -9,7 +9,7 @@ use rusqlite::OpenFlags;
 
 use super::backup::{Draft, Existing, forget_log, with_suffix};
 use super::{Durability, Options, SqliteStore, opening, trouble};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::moving::{Arrival, MoveFailure};
 
 /// What the name of an unfinished copy ends with.
@@ -34,6 +34,18 @@ pub fn inspect(target: &Path) -> Result<(), MoveFailure> {
         return Err(MoveFailure::Interrupted { place });
     }
     Ok(())
+}
+
+/// Where a copy was cut short, nobody makes an empty store and takes it for the one that was to arrive.
+pub(super) fn refuse_unfinished(path: &Path) -> Result<(), Failure> {
+    if path.exists() || !with_suffix(path, UNFINISHED).exists() {
+        return Ok(());
+    }
+    let what = format!(
+        "{} is the place of a copy that was not finished; run the same `tenure migrate` again with --discard",
+        path.display()
+    );
+    Err(Failure::new(FailureKind::Unfinished, what))
 }
 
 /// Removes what a copy that was not finished left for this path. Refused while a copy is being made.

@@ -246,6 +246,8 @@ async fn a_file_gets_its_name_when_it_is_whole() {
     std::fs::write(folder.path().join("last.db.arriving"), b"").unwrap();
     let refused = SqliteArrival::begin(&last, &today()).err().unwrap();
     assert!(matches!(refused, MoveFailure::Interrupted { .. }), "{refused:?}");
+    let refused = SqliteStore::open(&last, today()).err().expect("no server makes a store there");
+    assert_eq!(refused.kind, FailureKind::Unfinished, "{refused:?}");
     files::discard(&last, &today()).unwrap();
     let from = open(&path);
     carry_into(&from, SqliteArrival::begin(&last, &today()).unwrap()).await.unwrap();
