@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use coordinator::admit::{Keyring, moved_keys};
 use serde_json::json;
 use store::moving::{self, Arrival, Departure, MoveFailure, Moved, Stage, Tally};
 use store::postgres::arrival::{self as databases, PostgresArrival};
 use store::postgres::departure::PostgresDeparture;
 use store::sqlite::SqliteStore;
 use store::sqlite::arrival::{self as files, SqliteArrival};
-use store::{Failure, Store};
+use store::{Administration, CommitFailure, Failure, PostgresStore, Store, Writer};
 
 use crate::backup::options;
 use crate::exit::{Complaint, Ended, Exit};
@@ -80,14 +81,19 @@ async fn with_source<D: Departure>(
     from: &StoreAddress,
     to: &StoreAddress,
 ) -> Ended {
+    let keys = source_keys(departure.store(), from).await?;
+    let keys = keys.as_ref();
     if arguments.dry_run {
-        return dry_run(format, departure, to).await;
+        return dry_run(format, departure, to, keys).await;
     }
+    let key_file = key_path(to)?;
     let moved = match to {
         StoreAddress::Sqlite(path) => {
             if arguments.discard {
                 files::discard(path, &options()).map_err(|failure| complaint(&failure))?;
             }
+            files::inspect(path).map_err(|failure| complaint(&failure))?;
+            lay_down(keys, &key_file)?;
             let arrival = SqliteArrival::begin(path, &options());
             carry(format, departure, arrival).await
         }
@@ -96,18 +102,28 @@ async fn with_source<D: Departure>(
                 databases::discard(url).await.map_err(|failure| complaint(&failure))?;
             }
             let arrival = PostgresArrival::begin(url, &name(to), &name(from)).await;
-            carry(format, departure, arrival).await
+            let arrival = arrival.map_err(|failure| complaint(&failure))?;
+            put_in(keys, arrival.store(), &key_file).await?;
+            carry(format, departure, Ok(arrival)).await
         }
     }?;
-    let key = carry_key(&key_path(from)?, &key_path(to)?)?;
+    carry_anchor(from, &key_file)?;
     match format {
         Format::Json => output::json(&members(&moved.tally, Some(moved.epoch)))?,
-        Format::People => print(from, to, &moved, &key)?,
+        Format::People => print(from, to, &moved, keys.map(|_| key_file.as_path()))?,
     }
     Ok(Exit::Done)
 }
 
-async fn dry_run<D: Departure>(format: Format, departure: &D, to: &StoreAddress) -> Ended {
+async fn dry_run<D: Departure>(
+    format: Format,
+    departure: &D,
+    to: &StoreAddress,
+    keys: Option<&Keyring>,
+) -> Ended {
+    if let (StoreAddress::Sqlite(_), Some(keys)) = (to, keys) {
+        keys.check_room(&key_path(to)?).map_err(serve::keyring_trouble)?;
+    }
     match to {
         StoreAddress::Sqlite(path) => files::inspect(path),
         StoreAddress::Postgres(url) => databases::inspect(url, &name(to)).await,
@@ -158,43 +174,54 @@ fn key_path(address: &StoreAddress) -> Result<PathBuf, Complaint> {
     }
 }
 
-/// What became of the signing key, without which tokens from before would be refused instead of CANCELLED.
-enum Key {
-    Copied(PathBuf),
-    Same,
-    None,
-    /// There is another one.
-    Other(PathBuf),
+/// The keys that a server of the old store would use.
+async fn source_keys<S: Store>(
+    store: &S,
+    from: &StoreAddress,
+) -> Result<Option<Keyring>, Complaint> {
+    let found = Keyring::of_store(store.browse(), &key_path(from)?).await;
+    found.map_err(serve::keyring_trouble)
 }
 
-fn carry_key(from: &Path, to: &Path) -> Result<Key, Complaint> {
-    if !from.exists() {
-        return Ok(Key::None);
+/// Before there is a store: a server that found it without its keys would make new ones.
+fn lay_down(keys: Option<&Keyring>, path: &Path) -> Result<(), Complaint> {
+    let Some(keys) = keys else { return Ok(()) };
+    make_folder_of(path)?;
+    keys.lay_down(path).map_err(serve::keyring_trouble)
+}
+
+/// The same in a database, where they are sealed with what lies in the file of its coordinators.
+async fn put_in(
+    keys: Option<&Keyring>,
+    store: &PostgresStore,
+    path: &Path,
+) -> Result<(), Complaint> {
+    let Some(keys) = keys else { return Ok(()) };
+    make_folder_of(path)?;
+    let ring = keys.sealed_for(path).map_err(serve::keyring_trouble)?;
+    let act = Administration { ring: Some(ring), ..Administration::default() };
+    let mut writer = store.writer().await.map_err(|failure| of_failure(&failure))?;
+    writer.administer(&act).await.map_err(|failure| match failure {
+        CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure) => {
+            of_failure(&failure)
+        }
+    })
+}
+
+fn make_folder_of(path: &Path) -> Result<(), Complaint> {
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => profile::make_folder(folder),
+        None => Ok(()),
     }
-    let failed = |error: std::io::Error| {
-        let sentence = format!("cannot copy {} to {}: {error}", from.display(), to.display());
+}
+
+/// By which a cut at the end of the audit is noticed.
+fn carry_anchor(from: &StoreAddress, to: &Path) -> Result<(), Complaint> {
+    moved_keys::carry_anchor(&key_path(from)?, to).map_err(|error| {
+        let sentence = format!("the store has moved, but not the anchor of its audit: {error}");
         Complaint::new(Exit::Failed, "file_unusable", sentence)
-            .hint("the store has moved; copy the file yourself, readable by its owner only")
-    };
-    let key = std::fs::read(from).map_err(failed)?;
-    if to.exists() {
-        let is_same = std::fs::read(to).map_err(failed)? == key;
-        return Ok(if is_same { Key::Same } else { Key::Other(to.to_owned()) });
-    }
-    if let Some(folder) = to.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        profile::make_folder(folder)?;
-    }
-    write_private(to, &key).map_err(failed)?;
-    Ok(Key::Copied(to.to_owned()))
-}
-
-fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+            .hint("copy the file that ends in .anchor beside the new key file yourself")
+    })
 }
 
 fn contents(tally: &Tally) -> String {
@@ -230,7 +257,7 @@ fn print(
     from: &StoreAddress,
     to: &StoreAddress,
     moved: &Moved,
-    key: &Key,
+    key_file: Option<&Path>,
 ) -> Result<(), Complaint> {
     output::line(format_args!("{BOLD}{}{BOLD:#} holds {}", name(to), contents(&moved.tally)))?;
     output::line(format_args!(
@@ -241,16 +268,16 @@ fn print(
         "{FAINT}epoch{FAINT:#}    {}: leases and task tokens from before are answered CANCELLED",
         moved.epoch
     ))?;
-    match key {
-        Key::Copied(path) => {
-            output::line(format_args!("{FAINT}key{FAINT:#}      copied to {}", path.display()))?;
-        }
-        Key::Other(path) => output::warning(format_args!(
-            "{} is another signing key: tokens from before are refused with it, and seals of the audit \
-             from before cannot be checked; keep the old key file",
-            path.display()
-        )),
-        Key::Same | Key::None => {}
+    if let Some(path) = key_file {
+        let went_along = "the signing keys went along";
+        output::line(format_args!(
+            "{FAINT}keys{FAINT:#}     {}",
+            match to {
+                StoreAddress::Sqlite(_) => format!("{went_along} into {}", path.display()),
+                StoreAddress::Postgres(_) =>
+                    format!("{went_along}, sealed with {}", path.display()),
+            }
+        ))?;
     }
     output::note(format_args!(
         "{} is unchanged; never serve from it again, or the same work is done twice",

@@ -125,6 +125,14 @@ pub(crate) enum StoreAddress {
 }
 
 impl StoreAddress {
+    /// How the trouble of such a store is told.
+    pub(crate) fn trouble(&self) -> fn(&Failure) -> Complaint {
+        match self {
+            StoreAddress::Sqlite(_) => serve::store_trouble,
+            StoreAddress::Postgres(_) => database_trouble,
+        }
+    }
+
     pub(crate) fn shown(&self, opened: &Opened) -> String {
         match (self, opened) {
             (_, Opened::Sqlite(store)) => format!("sqlite:{}", store.path().display()),
@@ -180,13 +188,12 @@ async fn reload_server<S: Store>(serving: &coordinator::Server<S>) {
 
 /// A database's trouble: its sentences and remedies are those of any store, but no file would help.
 pub(crate) fn database_trouble(failure: &Failure) -> Complaint {
-    let mut text = String::new();
-    let mut source = std::error::Error::source(failure);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
+    // The causes in between only say that there is another one behind.
+    let mut last = std::error::Error::source(failure);
+    while let Some(cause) = last.and_then(std::error::Error::source) {
+        last = Some(cause);
     }
+    let text = last.map(|cause| format!(": {cause}")).unwrap_or_default();
     let (sentence, remedy) = failure.what.split_once("; ").unwrap_or((
         failure.what.as_str(),
         "see that the database runs and that the address given with --store is right",

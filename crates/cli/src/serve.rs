@@ -173,9 +173,10 @@ impl Server {
         let signals = Signals::listen()?;
         let opened = opening::open(&wishes.store, wishes.ahead, wishes.listen).await?;
         let (api_key, new_keys) = match &opened {
-            Opened::Sqlite(store) => choose_key(store, wishes.key).await?,
-            Opened::Postgres(store) => choose_key(store, wishes.key).await?,
-        };
+            Opened::Sqlite(store) => choose_key(store, wishes.key).await,
+            Opened::Postgres(store) => choose_key(store, wishes.key).await,
+        }
+        .map_err(|failure| wishes.store.trouble()(&failure))?;
         let mut options = ServeOptions::new(wishes.listen, opening::signing_key_path(&opened)?);
         options.new_keys = new_keys;
         options.coordinator.retention = wishes.retention;
@@ -194,7 +195,10 @@ impl Server {
                 coordinator::serve(store, options).await.map(Serving::Postgres)
             }
         };
-        let serving = serving.map_err(|error| not_served(error, wishes.port_flag))?;
+        let serving = serving.map_err(|error| match error {
+            ServeError::Store(failure) => wishes.store.trouble()(&failure),
+            error => not_served(error, wishes.port_flag),
+        })?;
         let ready = Ready {
             url: wishes
                 .public_url
@@ -301,8 +305,8 @@ impl Signals {
 async fn choose_key<S: Store>(
     store: &S,
     wish: KeyWish,
-) -> Result<(Option<String>, Vec<NewKey>), Complaint> {
-    let known = store.browse().api_keys().await.map_err(|failure| store_trouble(&failure))?;
+) -> Result<(Option<String>, Vec<NewKey>), Failure> {
+    let known = store.browse().api_keys().await?;
     let remembered = match wish {
         KeyWish::OneIfNone if !known.is_empty() => return Ok((None, Vec::new())),
         KeyWish::OneIfNone | KeyWish::Another => None,
@@ -347,6 +351,9 @@ pub(crate) fn keyring_trouble(error: KeyringError) -> Complaint {
             "signing_key_differs",
             "all coordinators of a database need the same file; docs/operate/postgres.md says how to copy it",
         ),
+        KeyringError::Occupied { .. } => {
+            complaint("store_not_empty", "a move never writes over anything; name an empty place")
+        }
         _ => complaint(
             "keyring",
             "the file signs the tokens of tasks; a new one makes running attempts start again",
@@ -437,6 +444,9 @@ pub(crate) fn store_trouble(failure: &Failure) -> Complaint {
     let cause = failure.source.as_ref().map(|source| format!(": {source}")).unwrap_or_default();
     let what = &failure.what;
     match (failure.kind, what.split_once("; ")) {
+        (FailureKind::Unfinished, Some((sentence, remedy))) => {
+            Complaint::new(Exit::Conflict, "copy_interrupted", sentence).hint(remedy)
+        }
         (FailureKind::Closed, Some((sentence, remedy))) => {
             Complaint::new(Exit::Conflict, "store_closed", sentence).hint(remedy)
         }

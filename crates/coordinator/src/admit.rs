@@ -10,6 +10,7 @@ pub mod api_key;
 mod cursor;
 pub mod keyring;
 mod known;
+pub mod moved_keys;
 pub(crate) mod refusals;
 pub mod seal;
 mod shared_ring;

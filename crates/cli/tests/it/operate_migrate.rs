@@ -1,10 +1,13 @@
 //! A store that moves: what it does to those who worked on the old one, and what is refused.
 
+use pgserver::Server;
 use serde_json::Value;
-use tenure::Error;
+use tenure::{Client, Error};
 use wire::Verdict;
+use wire::admin::RotateSigning;
+use wire::answers::Envelope;
 
-use crate::home::Home;
+use crate::home::{Home, Process};
 use crate::operate_backup::{client, lease, start, stop, success};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,4 +92,101 @@ fn a_store_that_was_brought_back_by_hand_begins_a_new_epoch() {
     assert!(raised["epoch"].as_u64() > raised["before"].as_u64(), "{raised}");
     let again = home.json(&["epoch", "raise", "--json"]);
     assert_eq!(again["before"], raised["epoch"]);
+}
+
+/// A server on a store that is named. The profile keeps the key that was made for the first one.
+fn serve_on(home: &Home, store: &str) -> (Process, Client) {
+    let key = client_key(home);
+    let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--store", store];
+    let mut server = Process::start(home.tenure(&arguments));
+    let ready = server.line();
+    assert!(ready["apiKey"].is_null(), "a store that moved has its keys: {ready}");
+    (server, Client::new(ready["url"].as_str().unwrap(), &key).unwrap())
+}
+
+fn client_key(home: &Home) -> String {
+    let profile: Value = serde_json::from_slice(&std::fs::read(home.profile()).unwrap()).unwrap();
+    profile["apiKey"].as_str().unwrap().to_owned()
+}
+
+/// A worker with a lease of its own, which it will still hold when the store has moved.
+async fn hold(client: &Client) -> Envelope {
+    let envelope = lease(client).await;
+    start(client, &envelope).await;
+    envelope
+}
+
+async fn is_cancelled(client: &Client, held: &Envelope) {
+    let late = client.completed(&held.task_id, &held.task_token, &success(held)).await.unwrap_err();
+    let Error::Refused(problem) = late else { panic!("{late:?}") };
+    assert_eq!((problem.status, problem.verdict), (410, Some(Verdict::Cancelled)), "{problem:?}");
+}
+
+/// Moves a store, and returns what was told of it.
+fn moved(home: &Home, from: &str, to: &str) -> Value {
+    let moved = home.json(&["migrate", "--json", "--from", from, "--to", to]);
+    let audit = home.json(&["audit", "verify", "--json", "--store", to]);
+    assert_eq!(audit["findings"], Value::Array(vec![]), "{audit}");
+    assert_eq!((&audit["sealed"], &audit["anchored"]), (&audit["entries"], &true.into()));
+    assert_eq!(audit["entries"], moved["auditEntries"], "{audit}");
+    moved
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_tokens_limits_and_the_audit_go_to_a_database_and_back() {
+    // S3-24, X07, X45: the signing keys go along, also those that only a rotation in the database made, so that
+    // a lease from before is CANCELLED and not refused as a stranger's; API keys and limits hold on, every seal
+    // of the audit is checked with the keys that made it, and each move begins a higher epoch.
+    let (home, database) = (Home::new(), Server::builder().careless().start().unwrap());
+    let (file, there, back) =
+        (format!("sqlite:{}", home.store().display()), database.url("postgres"), "sqlite:back.db");
+    let server = home.serve();
+    let submit = ["k", "--queue", "q", "--lease-ms", "3600000"];
+    home.submit(&submit);
+    home.submit(&submit);
+    home.json(&["limits", "set", "--json", "default", "--unfinished-runs", "77"]);
+    home.json(&["keys", "rotate-signing", "--json"]);
+    let first = hold(&client(&home)).await;
+    stop(server);
+
+    let up = moved(&home, &file, &there);
+    let (server, in_database) = serve_on(&home, &there);
+    is_cancelled(&in_database, &first).await;
+    let rotated = in_database.rotate_signing(&RotateSigning::default()).await.unwrap();
+    assert!(rotated.previous_until.is_some(), "{rotated:?}");
+    let second = hold(&in_database).await;
+    stop(server);
+
+    let down = moved(&home, &there, back);
+    assert!(down["epoch"].as_u64() > up["epoch"].as_u64(), "{down} after {up}");
+    let (server, in_file) = serve_on(&home, back);
+    is_cancelled(&in_file, &second).await;
+    let limits = in_file.limits().await.unwrap().limits;
+    assert_eq!(limits[0].unfinished_runs, Some(77), "{limits:?}");
+    stop(server);
+}
+
+#[test]
+fn a_move_leaves_the_keys_of_others_alone() {
+    // X11: where another store's keys lie, no store is made that would then be served with them.
+    let home = Home::new();
+    stop(home.serve());
+    let from = format!("sqlite:{}", home.store().display());
+    let other = home.path().join("other.db");
+    let mut server = Process::start(home.tenure(&[
+        "serve",
+        "--json",
+        "--listen",
+        "127.0.0.1:0",
+        "--store",
+        "sqlite:other.db",
+    ]));
+    server.line();
+    stop(server);
+    std::fs::remove_file(other).unwrap();
+    for more in [&[][..], &["--dry-run"]] {
+        let arguments = [&["migrate", "--from", &from, "--to", "sqlite:other.db"], more].concat();
+        home.run(&arguments).complains(4, "store_not_empty", "other.key", "empty place");
+    }
+    assert!(!home.path().join("other.db").exists());
 }

@@ -163,6 +163,8 @@ pub enum KeyringError {
          them is not here; copy theirs to {path}"
     )]
     NotCopied { path: PathBuf },
+    #[error("{path} holds other signing keys")]
+    Occupied { path: PathBuf },
     #[error("the signing keys in the store cannot be read or written")]
     Store(#[from] Failure),
     #[error("the keys are not in a file, so they cannot be rotated")]
@@ -206,6 +208,13 @@ impl Keyring {
             ring.version = version;
             ring.follow(contents);
         }
+    }
+
+    /// Every key there is, as it is written down.
+    pub(super) fn contents(&self) -> Contents {
+        let ring = self.ring.read().expect("no code panics while it holds the keys");
+        let Ring { keys, next, sealing, .. } = &*ring;
+        Contents { keys: keys.clone(), next: next.clone(), sealing: sealing.clone() }
     }
 
     /// One key that is in no file.
@@ -543,7 +552,7 @@ pub(super) fn text(contents: &Contents) -> Vec<u8> {
 }
 
 /// Beside its place first, so that a reader finds the old file or the new one and never half of one.
-fn write(path: &Path, contents: &Contents) -> io::Result<()> {
+pub(super) fn write(path: &Path, contents: &Contents) -> io::Result<()> {
     let text = text(contents);
     let draft = path.with_extension(format!("{}.new", contents.keys[0].kid));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;

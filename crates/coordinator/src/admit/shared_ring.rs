@@ -26,7 +26,7 @@ pub(super) struct RingSeal(LessSafeKey);
 
 impl RingSeal {
     /// The first key of the file is the one that seals.
-    fn of(file: &Contents) -> Self {
+    pub(super) fn of(file: &Contents) -> Self {
         let first: &SigningKey = file.keys.first().expect("a file holds a key");
         let key = UnboundKey::new(&CHACHA20_POLY1305, &first.derive(PURPOSE, &Scope::default()));
         Self(LessSafeKey::new(key.expect("a derived key has the length of one")))
@@ -43,7 +43,7 @@ impl RingSeal {
     }
 
     /// `None` for what was sealed with another key, or is damaged.
-    fn open(&self, sealed: &[u8]) -> Option<Contents> {
+    pub(super) fn open(&self, sealed: &[u8]) -> Option<Contents> {
         let (nonce, text) = sealed.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut text = text.to_vec();
