@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 use crate::process::{Family, Usage};
 use crate::trouble::Trouble;
@@ -110,13 +110,9 @@ impl OldSnapshot {
     }
 }
 
+/// As a coordinator connects: with the same words about encryption in the address.
 async fn connect(url: &str) -> Result<Client, Trouble> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    tokio::spawn(async move {
-        // Whoever uses the client learns of it there.
-        let _ = connection.await;
-    });
-    Ok(client)
+    Ok(store::postgres::connect(url, "bench").await?)
 }
 
 /// A `postgres://` address around the name of its database.

@@ -14,6 +14,8 @@ pub enum Trouble {
     Unreadable(#[from] serde_json::Error),
     #[error("the database refused")]
     Database(#[from] tokio_postgres::Error),
+    #[error("the database cannot be reached")]
+    Unreachable(#[from] store::Failure),
     #[error("only a database keeps old versions for open transactions")]
     NoDatabase,
     #[error("the engine refused: {0}")]

@@ -4,12 +4,12 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bench::{Extent, Measurement, Mode, Options, Target};
+use bench::{Extent, Measurement, Mode, Options, Target, Trouble};
 use comfy_table::{Cell, CellAlignment};
 
 use crate::args::Everywhere;
 use crate::exit::{Complaint, Ended, Exit};
-use crate::opening::is_postgres;
+use crate::opening::{database_trouble, is_postgres};
 use crate::output::{self, FAINT, Format};
 
 /// All of them run on this machine: more would measure how it shares its cores.
@@ -50,17 +50,22 @@ pub(crate) async fn run(format: Format, everywhere: &Everywhere, arguments: Argu
     if is_watched {
         clear_progress();
     }
-    let rows = rows.map_err(|trouble| {
-        let cause = std::error::Error::source(&trouble);
-        let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-        Complaint::new(Exit::Failed, "not_measured", format!("{trouble}{cause}"))
-            .hint("see that stores can be made where --store says, and try again")
-    })?;
+    let rows = rows.map_err(not_measured)?;
     match format {
         Format::Json => output::json(&rows)?,
         Format::People => print(&rows)?,
     }
     Ok(Exit::Done)
+}
+
+fn not_measured(trouble: Trouble) -> Complaint {
+    if let Trouble::Unreachable(failure) = &trouble {
+        return database_trouble(failure);
+    }
+    let cause = std::error::Error::source(&trouble);
+    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+    Complaint::new(Exit::Failed, "not_measured", format!("{trouble}{cause}"))
+        .hint("see that stores can be made where --store says, and try again")
 }
 
 fn options(everywhere: &Everywhere, arguments: &Arguments) -> Result<Options, Complaint> {

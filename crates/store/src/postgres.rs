@@ -38,6 +38,7 @@ mod session;
 mod sheet;
 pub mod tls;
 mod trouble;
+mod unreachable;
 mod writer;
 mod writes;
 
@@ -55,7 +56,7 @@ use self::connections::Pool;
 pub use self::durability::{Durability, Standbys};
 pub use self::fellows::{Awaited, Fellow, SILENCE_MAX, awaited};
 use self::hints::Hints;
-pub use self::opening::Link;
+pub use self::opening::{Link, connect};
 use self::pace::Pace;
 use self::primary::Primary;
 use self::reads::Client;

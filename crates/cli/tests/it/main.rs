@@ -14,6 +14,7 @@ mod no_lab;
 mod operate_backup;
 mod operate_bulk;
 mod operate_config;
+mod operate_database;
 mod operate_deploy;
 mod operate_doctor;
 mod operate_explain;

@@ -16,7 +16,7 @@ use tenure::wire::requests::{LeaseRequest, Started};
 
 use crate::home::{Home, Process, wait_until};
 
-const PAGES: [(&str, &str); 9] = [
+const PAGES: [(&str, &str); 11] = [
     ("backup", include_str!("../../../../docs/operate/backup.md")),
     ("bulk", include_str!("../../../../docs/operate/bulk.md")),
     ("config", include_str!("../../../../docs/operate/config.md")),
@@ -25,17 +25,20 @@ const PAGES: [(&str, &str); 9] = [
     ("identity", include_str!("../../../../docs/operate/identity.md")),
     ("install", include_str!("../../../../docs/operate/install.md")),
     ("metrics", include_str!("../../../../docs/operate/metrics.md")),
+    ("moving", include_str!("../../../../docs/operate/moving.md")),
     ("retention", include_str!("../../../../docs/operate/retention.md")),
+    ("scaling", include_str!("../../../../docs/operate/scaling.md")),
 ];
 
 /// Commands that no test can give, and why.
-const NOT_RUN: [(&str, &str, &str); 9] = [
+const NOT_RUN: [(&str, &str, &str); 10] = [
     ("install", "install ", "writes into the system"),
     ("install", "systemctl ", "needs systemd"),
     ("install", "journalctl ", "needs systemd"),
     ("install", "docker ", "needs a container engine"),
     ("install", "tenure serve ", "listens beyond loopback, with a certificate"),
     ("install", "tenure completions zsh", "writes where zsh looks"),
+    ("moving", "tenure serve ", "goes on"),
     ("retention", "tenure serve ", "goes on"),
     ("retention", "tenure prune --store sqlite:srv/tenure.db --older-than 7d", "needs a week"),
     ("retention", "tenure verify ", "shows what a week leaves"),
@@ -176,6 +179,7 @@ impl<'h> Reading<'h> {
             || both(is_unit)
             || both(is_key)
             || both(is_worker)
+            || both(|word| is_hex(word, 64))
             || both(|word| matches!(word, "ahead" | "behind"))
             || (both(|word| word.starts_with("http://127.0.0.1:")))
             || (both(|word| word.contains('/')) && last(shown) == last(here))
@@ -417,6 +421,31 @@ fn the_page_about_forgetting_is_true() {
     let home = Home::new();
     stop(serve(&home));
     let mut page = Reading::of(&home, "retention");
+    page.block();
+    page.end();
+}
+
+#[test]
+fn the_pages_about_a_database_are_true() {
+    // S3-24: into a database with everything, and from a dump of it into another, each in a new epoch.
+    let (home, database) = (Home::new(), pgserver::Server::builder().careless().start().unwrap());
+    database.sql("postgres", "CREATE DATABASE tenure").unwrap();
+    let here = format!("postgres@{}:{}", database.host(), database.port());
+    let server = serve(&home);
+    for _ in 0..3 {
+        home.submit(&["k", "--queue", "q"]);
+    }
+    stop(server);
+    let mut page = Reading::of(&home, "moving");
+    page.stands_for("tenure@db.example.com", &here);
+    // A slow machine is told how far it is.
+    page.apart = &["copied 3", "compared 3"];
+    page.block();
+    page.block();
+    page.end();
+    let mut page = Reading::of(&home, "scaling");
+    page.stands_for("postgres@db.example.com", &here);
+    page.block();
     page.block();
     page.end();
 }

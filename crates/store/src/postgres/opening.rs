@@ -10,13 +10,13 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config};
 use verdict::Time;
 
-use super::connections::{Connections, Object, Pool, PoolError, Use};
+use super::connections::{Connections, Object, Pool, Use};
 use super::durability::{self, Durability};
 use super::primary::Primary;
 use super::rows::Columns;
 use super::tls::{self, Connector};
-use super::trouble::{self, Trouble};
-use super::{Missing, Options, scopes};
+use super::trouble::Trouble;
+use super::{Missing, Options, scopes, unreachable};
 use crate::failure::{Failure, FailureKind};
 
 /// Connections for batches: one each for two writers, one to look up a lost commit, one to spare.
@@ -68,7 +68,7 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure>
     let pool = pool_of(&way, Use::Batches, WRITE_CONNECTIONS_MAX)?;
     let readers = pool_of(&way, Use::Reading, READ_CONNECTIONS_MAX)?;
     // Not one for batches: there may be no store yet whose statements could be named.
-    let mut client = readers.get().await.map_err(unreachable_database)?;
+    let mut client = readers.get().await.map_err(unreachable::closed)?;
     let client: &mut Client = &mut client;
     refuse_unfinished(client).await?;
     let durability = durability::find(client)
@@ -92,7 +92,19 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure>
 /// One connection beside the pools, for what happens once.
 pub(super) async fn session(url: &str, options: &Options) -> Result<Object, Failure> {
     let pool = pool_of(&Way::of(url, options)?, Use::Reading, 1)?;
-    pool.get().await.map_err(unreachable_database)
+    pool.get().await.map_err(unreachable::closed)
+}
+
+/// A session with the trust of any store's, for whoever looks after a database or measures it.
+pub async fn connect(url: &str, name: &str) -> Result<Client, Failure> {
+    let Way { config, connector, .. } = Way::of(url, &Options::new(name))?;
+    let connected = config.connect(connector).await;
+    let (client, connection) = connected.map_err(unreachable::closed)?;
+    tokio::spawn(async move {
+        // Whoever uses the client learns of its end there.
+        let _ = connection.await;
+    });
+    Ok(client)
 }
 
 /// Whether a copy is being made in this database, or was cut short.
@@ -199,15 +211,6 @@ fn pool_of(way: &Way, purpose: Use, size: usize) -> Result<Pool, Failure> {
         .map_err(|error| {
             Failure::new(FailureKind::Closed, "no pool of connections can be made").because(error)
         })
-}
-
-fn unreachable_database(error: PoolError) -> Failure {
-    if let Some(what) = tls::distrust(&error) {
-        return Failure::new(FailureKind::Untrusted, what).because(error);
-    }
-    let failure = trouble::no_connection(error);
-    let what = "the database cannot be reached; check address, user and password".to_owned();
-    Failure { kind: FailureKind::Closed, what, ..failure }
 }
 
 async fn migrate(client: &mut Client, missing: Missing) -> Result<(), Failure> {

@@ -1,0 +1,81 @@
+//! Why no session of a database is to be had, and what to do about it, in words for an operator.
+//!
+//! A sentence, and behind a semicolon the remedy. What is not known here is told by the last cause alone.
+
+use std::error::Error;
+use std::io;
+
+use tokio_postgres::error::{DbError, SqlState};
+
+use super::tls;
+use crate::failure::{Failure, FailureKind};
+
+/// What the driver says when every server that was named only reads.
+const ONLY_READS: &str = "database does not allow writes";
+
+/// For whoever opens a store: it stays closed.
+pub(super) fn closed(error: impl Error + Send + Sync + 'static) -> Failure {
+    if let Some(what) = tls::distrust(&error) {
+        return Failure::new(FailureKind::Untrusted, what).because(error);
+    }
+    let what =
+        told(&error).unwrap_or("the database cannot be reached; check address, user and password");
+    Failure::new(FailureKind::Closed, what).because(error)
+}
+
+fn told(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let refused = error.downcast_ref::<DbError>().and_then(|refused| by_state(refused.code()));
+        let failed = error.downcast_ref::<io::Error>().and_then(by_failure);
+        if let Some(what) = refused.or(failed) {
+            return Some(what);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+fn by_state(state: &SqlState) -> Option<&'static str> {
+    let states = [
+        (
+            SqlState::INVALID_PASSWORD,
+            "the database does not know this user with this password; check both in the address",
+        ),
+        (
+            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+            "the database does not let this user in from here; check the user in the address, and the \
+             rules in its pg_hba.conf",
+        ),
+        (
+            SqlState::INVALID_CATALOG_NAME,
+            "there is no such database on the server; make it with `createdb`, or check its name in the address",
+        ),
+        (
+            SqlState::INSUFFICIENT_PRIVILEGE,
+            "the user may not connect to this database; as an administrator run GRANT CONNECT ON DATABASE … TO \
+             the user",
+        ),
+        (
+            SqlState::TOO_MANY_CONNECTIONS,
+            "the database takes no more connections; raise its max_connections, or put a pooler in between: a \
+             coordinator uses up to nine",
+        ),
+        (
+            SqlState::CANNOT_CONNECT_NOW,
+            "the database is starting, stopping or recovering; try again when it takes connections",
+        ),
+    ];
+    states.into_iter().find(|(known, _)| known == state).map(|(_, what)| what)
+}
+
+fn by_failure(error: &io::Error) -> Option<&'static str> {
+    if error.to_string().contains(ONLY_READS) {
+        return Some(
+            "no server of the address takes writes, as if all were standbys; name the primary, or promote a standby",
+        );
+    }
+    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound).then_some(
+        "nobody answers at the address of the database; see that it runs, and check host and port in the address",
+    )
+}
