@@ -86,36 +86,43 @@ async fn sessions_decide_by_what_all_of_them_know() {
 async fn given_back_twice(known: Known, told: Rules) -> Vec<String> {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::new(clock.clone()).knowing(known);
-    let mut writer = store.writer().await.unwrap();
+    let mut writer = store.writer().await.expect("memory does as it is asked");
     let task = Submission::new(TaskId::from_u128(1), &Scope::default(), "images");
     let (key, deaf_since) = (task.task_key(), store.now());
     let want = Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max: 1 };
     let poll = Poll { want, worker: "ann".into(), name: None, first_lease: 1 };
-    let mut batch = writer.begin().await.unwrap();
+    let mut batch = writer.begin().await.expect("memory does as it is asked");
     for ask in [Ask::Submit(task), Ask::Poll(poll)] {
-        carry(&mut batch, 1, ask).await.unwrap();
+        carry(&mut batch, 1, ask).await.expect("memory does as it is asked");
     }
-    batch.commit().await.unwrap();
+    batch.commit().await.expect("memory does as it is asked");
     let gap = Span::from_secs(20);
     clock.advance(gap);
     let request = Request::Extend(Extend { deaf_since, gap });
     for rules in [store.rules_in_force(), told.number()] {
-        let mut batch = writer.begin().await.unwrap();
-        let at = Moment { now: batch.now().await.unwrap(), epoch: 1, rules: batch.rules() };
-        let Loaded::Subject(subject) =
-            batch.load(std::slice::from_ref(&key)).await.unwrap().remove(0)
+        let mut batch = writer.begin().await.expect("memory does as it is asked");
+        let at = Moment {
+            now: batch.now().await.expect("memory does as it is asked"),
+            epoch: 1,
+            rules: batch.rules(),
+        };
+        let Loaded::Subject(subject) = batch
+            .load(std::slice::from_ref(&key))
+            .await
+            .expect("memory does as it is asked")
+            .remove(0)
         else {
             panic!("there is one writer")
         };
         let events = verdict::decide(Seen::of(&subject), &request, at).events;
         if !events.is_empty() {
-            let rules = Rules::of(rules).unwrap();
+            let rules = Rules::of(rules).expect("memory does as it is asked");
             let change = change(subject, &request, events, Moment { rules, ..at });
-            batch.save(vec![change], Vec::new()).await.unwrap();
+            batch.save(vec![change], Vec::new()).await.expect("memory does as it is asked");
         }
-        batch.commit().await.unwrap();
+        batch.commit().await.expect("memory does as it is asked");
     }
-    let report = store::verify::verify(store.browse()).await.unwrap();
+    let report = store::verify::verify(store.browse()).await.expect("memory does as it is asked");
     report.findings.iter().map(|finding| finding.what.clone()).collect()
 }
 
