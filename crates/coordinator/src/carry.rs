@@ -22,6 +22,7 @@ mod bisect;
 mod hearing;
 mod polls;
 mod retention;
+mod share;
 mod working;
 
 use std::sync::{Arc, OnceLock};
@@ -33,9 +34,10 @@ use tokio::time::Instant;
 use verdict::{Retention, Time};
 
 use self::backoff::Backoff;
-use self::hearing::Hearing;
+pub(crate) use self::hearing::Hearing;
 use self::polls::Polls;
 use self::retention::Retaining;
+pub(crate) use self::share::{Ears, Share};
 use crate::admit::seal::Sealer;
 use crate::allowances::Allowances;
 use crate::coordinator::Ended;
@@ -59,6 +61,7 @@ const RECOVERY_TRIES_MAX: usize = 150;
 const RECOVERY_PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Carrier<S: Store> {
+    share: Share,
     store: S,
     writer: S::Writer,
     ids: Ids,
@@ -136,6 +139,7 @@ impl<S: Store> Carrier<S> {
     ) -> Self {
         let now = store.now();
         Self {
+            share: Share::Everything,
             store,
             writer,
             backoff: Backoff::new(ids.fork()),
@@ -154,6 +158,21 @@ impl<S: Store> Carrier<S> {
             more_due: true,
             swept_at: now,
         }
+    }
+
+    /// Does this part of the work. Who does not hear workers looks at what is known of who does.
+    #[must_use]
+    pub(crate) fn sharing(self, share: Share) -> Self {
+        let hearing = match &share {
+            Share::NewWork(ears) => ears.hearing.clone(),
+            Share::Everything | Share::Leased => self.hearing,
+        };
+        Self { share, hearing, ..self }
+    }
+
+    /// What is known about being able to hear workers.
+    pub(crate) fn hearing(&self) -> Hearing {
+        self.hearing.clone()
     }
 
     /// Forgets what the rule lets go, from the beginning.
@@ -188,7 +207,14 @@ impl<S: Store> Carrier<S> {
             return Ended::Drained;
         }
         let ended = self.carry_until_told().await;
+        if ended != Ended::Drained {
+            // Whoever shares the work must not go on as if nothing had happened.
+            self.outlet.draining.cancel();
+        }
         self.outlet.refuse_the_rest().await;
+        if let Share::NewWork(ears) = &self.share {
+            ears.intake.close_leased().await;
+        }
         ended
     }
 
@@ -230,6 +256,9 @@ impl<S: Store> Carrier<S> {
     /// Leases that were alive at the last commit get back the time nobody was listening.
     async fn recover(&mut self) -> Result<(), Failure> {
         let opened = self.store.opened();
+        if !self.share.hears() {
+            return Ok(());
+        }
         let Some(last_heard) = opened.last_commit_at else { return Ok(()) };
         let silence = self.store.now().since(last_heard);
         let tolerated = Hearing::tolerated(self.writer.shortest_lease());
@@ -264,7 +293,9 @@ impl<S: Store> Carrier<S> {
             }
         }
         self.administer(arrivals.acts).await?;
-        self.retain().await?;
+        if self.share.hears() {
+            self.retain().await?;
+        }
         let outage = *self.outage.borrow();
         self.polls.answer_overdue(tokio::time::Instant::now(), outage);
         // A nudge asks for a round trip and nothing more; its asker may have left.
@@ -293,15 +324,14 @@ impl<S: Store> Carrier<S> {
 
     /// Waits for whoever comes, until then at the latest.
     async fn listen(&mut self, until: Instant, arrivals: &mut Arrivals) -> Silence {
-        let outlet = &mut self.outlet;
+        let (draining, outlet) = (self.outlet.draining.clone(), &mut self.outlet);
         // A lane without senders means that every handle is gone: nobody is left to ask.
         let first = tokio::select! {
             biased;
-            arrival = outlet.leased.recv() => Some(arrival.unwrap_or(Arrival::Close)),
-            arrival = outlet.new_work.recv() => Some(arrival.unwrap_or(Arrival::Close)),
-            () = outlet.draining.cancelled(), if !self.polls.is_empty() => None,
+            arrival = outlet.next() => Some(arrival.unwrap_or(Arrival::Close)),
+            () = draining.cancelled(), if !self.polls.is_empty() => None,
             () = tokio::time::sleep_until(until) => return Silence::Kept,
-            () = self.store.stirred() => None,
+            () = stirred(&self.store, &self.share) => None,
         };
         first.into_iter().for_each(|arrival| self.sort(arrival, arrivals));
         self.drain_lanes(arrivals);
@@ -311,8 +341,7 @@ impl<S: Store> Carrier<S> {
     /// Takes what else is waiting, calls under a lease first, up to one batch.
     fn drain_lanes(&mut self, arrivals: &mut Arrivals) {
         while arrivals.items < BATCH_ITEMS_MAX {
-            let next = self.outlet.leased.try_recv().or_else(|_| self.outlet.new_work.try_recv());
-            let Ok(arrival) = next else { return };
+            let Some(arrival) = self.outlet.next_waiting() else { return };
             self.sort(arrival, arrivals);
         }
     }
@@ -334,6 +363,7 @@ impl<S: Store> Carrier<S> {
             }
             Arrival::Nudge(nudge) => arrivals.nudges.push(nudge),
             Arrival::Polling(asked) => self.polls.tell_count(asked),
+            Arrival::Ended { created, at } => self.retaining.note_ends(&created, at),
             Arrival::Close => arrivals.close = true,
         }
     }
@@ -343,6 +373,8 @@ impl<S: Store> Carrier<S> {
         let here = tokio::time::Instant::now();
         let (by_store, to_forget) = match self.backoff.until() {
             None if self.more_due => (Some(here), None),
+            // Time makes tasks ready that nobody waits for; the rest of what it does is not for this carrier.
+            None if !self.share.hears() && self.polls.is_empty() => (None, None),
             None => {
                 let to_forget = self.retaining.wake(here, self.store.now());
                 (self.wake_by_store(here).await, to_forget)
@@ -373,10 +405,18 @@ impl<S: Store> Carrier<S> {
 
     /// A store that refuses cannot hear: there is nothing to notice until it is tried again.
     fn wake_to_hear(&self, here: Instant) -> Option<Instant> {
-        if self.hearing.is_refused() {
+        if self.hearing.is_refused() || !self.share.hears() {
             return None;
         }
         Hearing::period(self.writer.shortest_lease()).map(|period| here + duration(period))
+    }
+}
+
+/// Resolves when others may have changed something. Whoever grants follows hints; for time it is enough to look.
+async fn stirred<S: Store>(store: &S, share: &Share) {
+    match share {
+        Share::Everything | Share::NewWork(_) => store.stirred().await,
+        Share::Leased => tokio::time::sleep(S::LOOK).await,
     }
 }
 

@@ -3,7 +3,7 @@
 //! Cheap to clone; every method may be called from anywhere. Nothing here decides: requests go to
 //! the intake, and reads go to the store beside the carrier.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Time};
 
 use crate::admit::seal::Sealer;
 use crate::allowances::Allowances;
-use crate::carry::Carrier;
+use crate::carry::{Carrier, Ears, Share};
 use crate::ids::{Entropy, Ids, StockedEntropy};
-use crate::intake::{self, Intake};
+use crate::intake::{self, Intake, Outlet};
 use crate::item::{Granted, Item, Outage, Poll, Reply, Shortage, Submission, Trouble};
 use crate::metrics::{Metrics, PromiseLabel};
 use crate::trace::{self, LAST_WORDS, SpanExport, TaskTrace};
@@ -70,7 +70,8 @@ pub struct Coordinator<S: Store> {
     registry: Arc<Registry>,
     ready: Arc<AtomicBool>,
     ended: channel::Receiver<Option<Ended>>,
-    outage: channel::Receiver<Option<Outage>>,
+    /// Of each carrier.
+    outages: Vec<channel::Receiver<Option<Outage>>>,
     /// The task that tells spans, where there is one.
     teller: Option<Arc<Mutex<Option<JoinHandle<()>>>>>,
 }
@@ -87,7 +88,7 @@ impl<S: Store> Clone for Coordinator<S> {
             registry: self.registry.clone(),
             ready: self.ready.clone(),
             ended: self.ended.clone(),
-            outage: self.outage.clone(),
+            outages: self.outages.clone(),
             teller: self.teller.clone(),
         }
     }
@@ -115,10 +116,9 @@ impl<S: Store> Coordinator<S> {
         for (promise, is_given) in store.promises() {
             metrics.promises.get_or_create(&PromiseLabel { promise }).set(i64::from(is_given));
         }
-        let (intake, outlet) = intake::lanes();
+        let lanes = Lanes::of(store.committers());
+        let intake = lanes.intake.clone();
         let (end, ended) = channel::channel(None);
-        let (short, outage) = channel::channel(None);
-        let writer = store.writer().await?;
         let allowances = Allowances::load(&store).await?;
         let mut coordinator = Self {
             store: store.clone(),
@@ -130,30 +130,54 @@ impl<S: Store> Coordinator<S> {
             registry: Arc::new(registry),
             ready: Arc::new(AtomicBool::new(false)),
             ended,
-            outage,
+            outages: Vec::new(),
             teller: None,
         };
-        let carrier = Carrier::new(
-            store,
-            writer,
-            Ids::boxed(options.entropy),
-            outlet,
-            coordinator.watch.clone(),
-            coordinator.metrics.clone(),
-            short,
-        )
-        .retaining(options.retention)
-        .counting(coordinator.allowances.clone())
-        .sealing(coordinator.sealer.clone());
-        let telling = options.spans.map(|exporter| coordinator.tell(exporter));
-        let carrier = carrier.telling(telling);
-        let (recovered, recovery) = oneshot::channel();
-        host(options.host, carrier, recovered, end);
-        recovery.await.map_err(|_| gone())??;
+        coordinator.carry(lanes, options, end).await?;
         coordinator.hear_of_ends();
         coordinator.metrics.recovery_seconds.set(begun.elapsed().as_secs_f64());
         coordinator.ready.store(true, Ordering::SeqCst);
         Ok(coordinator)
+    }
+
+    /// Starts one carrier, or two that share the work: whoever hears workers first, since it recovers.
+    async fn carry(&mut self, lanes: Lanes, options: Options, end: End) -> Result<(), Failure> {
+        let Options { host, entropy, spans, retention } = options;
+        let mut ids = Ids::boxed(entropy);
+        let telling = spans.map(|exporter| self.tell(exporter));
+        let end = Arc::new(Ending { carrying: AtomicUsize::new(lanes.count()), end });
+        let Some(new_work) = lanes.new_work else {
+            let only = self.carrier(lanes.first, ids, &telling).await?.retaining(retention);
+            return start(host, only.sealing(self.sealer.clone()), end).await;
+        };
+        // Whoever hears workers makes no ids: new tasks and leases are the other's.
+        let first = self.carrier(lanes.first, Ids::new(ids.fork()), &telling).await?;
+        let first = first.retaining(retention);
+        let ears = Ears {
+            intake: lanes.intake,
+            hearing: first.hearing(),
+            outage: self.outages[0].clone(),
+        };
+        start(host, first.sharing(Share::Leased), end.clone()).await?;
+        let second = self.carrier(new_work, ids, &telling).await?;
+        let second = second.sharing(Share::NewWork(ears)).sealing(self.sealer.clone());
+        start(host, second, end).await
+    }
+
+    /// A carrier with a writer of its own.
+    async fn carrier(
+        &mut self,
+        outlet: Outlet,
+        ids: Ids,
+        telling: &Option<trace::Telling>,
+    ) -> Result<Carrier<S>, Failure> {
+        let writer = self.store.writer().await?;
+        let (short, outage) = channel::channel(None);
+        self.outages.push(outage);
+        let (store, watch, metrics) =
+            (self.store.clone(), self.watch.clone(), self.metrics.clone());
+        let carrier = Carrier::new(store, writer, ids, outlet, watch, metrics, short);
+        Ok(carrier.counting(self.allowances.clone()).telling(telling.clone()))
     }
 
     /// Wakes who waits here for a task that another coordinator has ended, without waiting for the next look.
@@ -340,7 +364,7 @@ impl<S: Store> Coordinator<S> {
     /// and leases have their time back, unless the store does not take that.
     pub(crate) async fn has_caught_up(&self) -> Result<(), Trouble> {
         self.intake.nudge().await?;
-        match *self.outage.borrow() {
+        match self.outages.iter().find_map(|outage| *outage.borrow()) {
             Some(outage) => Err(Trouble::Unavailable(outage)),
             None => Ok(()),
         }
@@ -385,17 +409,56 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-type Recovered = oneshot::Sender<Result<(), Failure>>;
+type End = channel::Sender<Option<Ended>>;
 
-fn host<S: Store>(
-    host: Host,
-    carrier: Carrier<S>,
-    recovered: Recovered,
-    end: channel::Sender<Option<Ended>>,
-) {
+/// The ways into one carrier, or into two.
+struct Lanes {
+    intake: Intake,
+    /// Everything, or calls under a lease.
+    first: Outlet,
+    new_work: Option<Outlet>,
+}
+
+impl Lanes {
+    fn of(committers: usize) -> Self {
+        if committers == 1 {
+            let (intake, first) = intake::joined();
+            return Self { intake, first, new_work: None };
+        }
+        let (intake, first, new_work) = intake::apart();
+        Self { intake, first, new_work: Some(new_work) }
+    }
+
+    fn count(&self) -> usize {
+        1 + usize::from(self.new_work.is_some())
+    }
+}
+
+/// The end of all carriers: the first that fails, or the last that has drained.
+struct Ending {
+    carrying: AtomicUsize,
+    end: End,
+}
+
+impl Ending {
+    fn one_has(&self, ended: Ended) {
+        let is_last = self.carrying.fetch_sub(1, Ordering::SeqCst) == 1;
+        if ended != Ended::Drained || is_last {
+            self.end.send_if_modified(|end| {
+                let is_first = end.is_none();
+                end.get_or_insert(ended);
+                is_first
+            });
+        }
+    }
+}
+
+/// Starts a carrier and waits until it has recovered.
+async fn start<S: Store>(host: Host, carrier: Carrier<S>, end: Arc<Ending>) -> Result<(), Failure> {
+    let (recovered, recovery) = oneshot::channel();
     let work = async move {
         let ended = carrier.run(recovered).await;
-        end.send_replace(Some(ended));
+        end.one_has(ended);
     };
     match host {
         Host::Task => {
@@ -412,6 +475,7 @@ fn host<S: Store>(
             spawned.expect("the system can start one thread");
         }
     }
+    recovery.await.map_err(|_| gone())?
 }
 
 fn gone() -> Failure {

@@ -3,11 +3,15 @@
 //! Two bounded lanes: calls of workers that hold a lease, and everything else. When the coordinator
 //! is overloaded it refuses new work long before it refuses a heartbeat or a report, because those
 //! release load. Nothing waits here by a timer: a batch is what was waiting when the last one ended.
+//!
+//! Both lanes lead to one carrier, or each to one of its own.
+
+use std::task::Poll as Polled;
 
 use store::{Administration, TaskKey};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
-use verdict::{LeaseId, Name, Request, Scope};
+use verdict::{LeaseId, Name, Request, Scope, Time};
 
 use crate::item::{Granted, Group, Item, Poll, Reply, Trouble, WaitingPoll};
 
@@ -32,6 +36,11 @@ pub(crate) enum Arrival {
     Nudge(oneshot::Sender<()>),
     /// Answered with how many polls want such a task now.
     Polling(Polling),
+    /// Tasks that were submitted at these times have ended by another carrier's batch.
+    Ended {
+        created: Vec<Time>,
+        at: Time,
+    },
     /// Nothing will come after this.
     Close,
 }
@@ -51,38 +60,75 @@ pub(crate) struct Intake {
     leased: mpsc::Sender<Arrival>,
     new_work: mpsc::Sender<Arrival>,
     draining: tokio_util::sync::CancellationToken,
+    ends: Ends,
 }
 
-/// The receiving side, owned by a carrier.
+/// Where the lanes lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// To one carrier.
+    Joined,
+    /// Each to a carrier of its own.
+    Apart,
+}
+
+/// The receiving side, owned by a carrier: its lanes, the more urgent first.
 #[derive(Debug)]
 pub(crate) struct Outlet {
-    pub(crate) leased: mpsc::Receiver<Arrival>,
-    pub(crate) new_work: mpsc::Receiver<Arrival>,
+    lanes: Vec<mpsc::Receiver<Arrival>>,
     pub(crate) draining: tokio_util::sync::CancellationToken,
 }
 
-pub(crate) fn lanes() -> (Intake, Outlet) {
+/// Both lanes, for one carrier.
+pub(crate) fn joined() -> (Intake, Outlet) {
+    let (intake, leased, new_work) = lanes(Ends::Joined);
+    let lanes = leased.lanes.into_iter().chain(new_work.lanes).collect();
+    (intake, Outlet { lanes, ..leased })
+}
+
+/// The lanes for two carriers: for calls under a lease, and for new work.
+pub(crate) fn apart() -> (Intake, Outlet, Outlet) {
+    lanes(Ends::Apart)
+}
+
+fn lanes(ends: Ends) -> (Intake, Outlet, Outlet) {
     let (leased, leased_outlet) = mpsc::channel(LEASED_WAITING_MAX);
     let (new_work, new_work_outlet) = mpsc::channel(NEW_WORK_WAITING_MAX);
     let draining = tokio_util::sync::CancellationToken::new();
-    let intake = Intake { leased, new_work, draining: draining.clone() };
-    (intake, Outlet { leased: leased_outlet, new_work: new_work_outlet, draining })
+    let outlet = |lane| Outlet { lanes: vec![lane], draining: draining.clone() };
+    let (leased_outlet, new_work_outlet) = (outlet(leased_outlet), outlet(new_work_outlet));
+    (Intake { leased, new_work, draining, ends }, leased_outlet, new_work_outlet)
 }
 
 impl Outlet {
+    /// The next arrival, from the most urgent lane that has one. `None` when nobody is left to send.
+    pub(crate) async fn next(&mut self) -> Option<Arrival> {
+        std::future::poll_fn(|context| {
+            let mut lanes = self.lanes.iter_mut().map(|lane| lane.poll_recv(context));
+            lanes.find(Polled::is_ready).unwrap_or(Polled::Pending)
+        })
+        .await
+    }
+
+    /// The same, if there is one already.
+    pub(crate) fn next_waiting(&mut self) -> Option<Arrival> {
+        self.lanes.iter_mut().find_map(|lane| lane.try_recv().ok())
+    }
+
     /// Nothing new comes in.
     pub(crate) fn close(&mut self) {
-        self.leased.close();
-        self.new_work.close();
+        self.lanes.iter_mut().for_each(mpsc::Receiver::close);
     }
 
     /// What still came in before the lanes were closed. Waits for those who have their place in a lane and have
     /// put nothing there yet: what they put there later nobody would take, and they would wait for ever.
     pub(crate) async fn last(&mut self) -> Option<Arrival> {
-        match self.leased.recv().await {
-            Some(arrival) => Some(arrival),
-            None => self.new_work.recv().await,
+        for lane in &mut self.lanes {
+            if let Some(arrival) = lane.recv().await {
+                return Some(arrival);
+            }
         }
+        None
     }
 
     /// Nobody is left to answer: who waits is told so by being let go.
@@ -151,11 +197,29 @@ impl Intake {
         }
     }
 
-    /// Waits until the carrier has gone round once.
+    /// Waits until every carrier has gone round once.
     pub(crate) async fn nudge(&self) -> Result<(), Trouble> {
+        self.nudge_leased().await?;
+        if self.ends == Ends::Joined {
+            return Ok(());
+        }
+        let (reply, moved) = oneshot::channel();
+        // Waits for its place: a full lane is no sign that its carrier stands still.
+        let sent = self.new_work.send(Arrival::Nudge(reply)).await;
+        sent.map_err(|_| Trouble::ShuttingDown)?;
+        moved.await.map_err(|_| Trouble::ShuttingDown)
+    }
+
+    /// Waits until the carrier of calls under a lease has gone round once.
+    pub(crate) async fn nudge_leased(&self) -> Result<(), Trouble> {
         let (reply, moved) = oneshot::channel();
         self.send(&self.leased, Arrival::Nudge(reply))?;
         moved.await.map_err(|_| Trouble::ShuttingDown)
+    }
+
+    /// Tells the carrier that forgets what has ended. Best effort: what is not counted is kept a little longer.
+    pub(crate) fn note_ends(&self, created: Vec<Time>, at: Time) {
+        let _ = self.leased.try_send(Arrival::Ended { created, at });
     }
 
     /// How many polls are waiting that want tasks of this scope, queue and kind.
@@ -166,13 +230,25 @@ impl Intake {
         kind: Name,
     ) -> Result<usize, Trouble> {
         let (reply, count) = oneshot::channel();
-        self.send(&self.leased, Arrival::Polling(Polling { scope, queue, kind, reply }))?;
+        // Asked until the end: whoever drains still has polls to tell of.
+        let asked = Arrival::Polling(Polling { scope, queue, kind, reply });
+        self.new_work.try_send(asked).map_err(refused)?;
         count.await.map_err(|_| Trouble::ShuttingDown)
     }
 
-    /// Tells the carrier to end after what is already waiting.
+    /// Tells the carrier to end after what is already waiting. Of two the one for new work, which tells the other
+    /// when it needs it no more.
     pub(crate) async fn close(&self) {
+        let lane = match self.ends {
+            Ends::Joined => &self.leased,
+            Ends::Apart => &self.new_work,
+        };
         // A lane that is closed already needs no telling.
+        let _ = lane.send(Arrival::Close).await;
+    }
+
+    /// Tells the carrier of calls under a lease to end after what is already waiting.
+    pub(crate) async fn close_leased(&self) {
         let _ = self.leased.send(Arrival::Close).await;
     }
 
@@ -185,10 +261,14 @@ impl Intake {
         if (new_work || faultpoint::mutant(6)) && self.is_draining() {
             return Err(Trouble::ShuttingDown);
         }
-        lane.try_send(arrival).map_err(|refused| match refused {
-            TrySendError::Full(_) => Trouble::Overloaded,
-            TrySendError::Closed(_) => Trouble::ShuttingDown,
-        })
+        lane.try_send(arrival).map_err(refused)
+    }
+}
+
+fn refused(why: TrySendError<Arrival>) -> Trouble {
+    match why {
+        TrySendError::Full(_) => Trouble::Overloaded,
+        TrySendError::Closed(_) => Trouble::ShuttingDown,
     }
 }
 

@@ -55,7 +55,7 @@ const LOSES_ONE_IN: u64 = 50;
 #[derive(Clone)]
 pub(crate) struct Weather {
     sky: Arc<Mutex<Sky>>,
-    database: Database,
+    pub(crate) database: Database,
     log: Log,
     plant: Plant,
 }
@@ -177,6 +177,8 @@ impl Disk for Weather {
 pub(crate) struct SimStore {
     pub(crate) inner: MemoryStore,
     pub(crate) weather: Weather,
+    /// How many writers a coordinator has.
+    pub(crate) committers: usize,
 }
 
 pub(crate) struct SimWriter {
@@ -205,6 +207,10 @@ impl SimBatch<'_> {
 impl Store for SimStore {
     type Writer = SimWriter;
     type Browse = MemoryBrowse;
+
+    fn committers(&self) -> usize {
+        self.committers
+    }
 
     async fn writer(&self) -> Result<SimWriter, Failure> {
         let (store, weather) = (self.inner.clone(), self.weather.clone());

@@ -539,6 +539,9 @@ impl World {
     }
 }
 
+/// Of one coordinator.
+const WRITERS_MAX: usize = 2;
+
 fn open(
     before: Option<MemoryStore>,
     clock: &Arc<HostClock>,
@@ -548,7 +551,7 @@ fn open(
     let Some(before) = before else {
         let writers = match topology {
             Topology::Embedded => Writers::One,
-            Topology::Shared => Writers::Several(hosts),
+            Topology::Shared => Writers::Several(hosts * WRITERS_MAX),
         };
         return MemoryStore::with_writers(clock.clone(), writers);
     };

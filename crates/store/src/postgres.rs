@@ -69,7 +69,7 @@ use crate::clock::{Ahead, Clock};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::seam::{Opened, Store};
 
-/// Writers of one opening. One carries the batches; a second is there for tests of two at once.
+/// Writers of one opening: one for calls under a lease, one for new work.
 const WRITERS_MAX: usize = 2;
 
 /// What is sent to the database for every lifecycle. For tests: what a statement visits is a promise too.
@@ -147,6 +147,8 @@ pub struct PostgresStore {
     opened: Opened,
     durability: Durability,
     link: Link,
+    /// Whether nobody else worked on the store when it was opened.
+    is_alone: bool,
 }
 
 /// What the store, its writers and its readers have in common.
@@ -179,9 +181,27 @@ struct Memory {
     swept_to: Option<Time>,
     /// Of the look at all alarms.
     sweeping: Option<Pace>,
+    /// Of running tasks, as of the last look and of what this process has committed since.
+    shortest_lease: Option<Span>,
+    /// How many batches of this process have left leases.
+    grants: u64,
 }
 
 impl Memory {
+    /// A batch left leases, the shortest of which is this long.
+    fn leased(&mut self, shortest: Option<Span>) {
+        self.grants += u64::from(shortest.is_some());
+        self.shortest_lease = [self.shortest_lease, shortest].into_iter().flatten().min();
+    }
+
+    /// The shortest lease of all, as read when this process had left leases so many times: it may lack later ones.
+    fn looked_at_leases(&mut self, shortest: Option<Span>, grants: u64) {
+        if self.grants == grants {
+            self.shortest_lease = None;
+        }
+        self.shortest_lease = [self.shortest_lease, shortest].into_iter().flatten().min();
+    }
+
     fn is_swept(&self, now: Time) -> bool {
         self.quiet_until.is_some_and(|until| now < until)
     }
@@ -308,7 +328,8 @@ impl PostgresStore {
             hints::start(&shared, parts.way.clone());
         }
         let browse = PostgresBrowse::new(shared.clone());
-        Ok(Self { shared, browse, opened, durability: parts.durability, link: parts.way.link })
+        let (durability, link, is_alone) = (parts.durability, parts.way.link, parts.is_alone);
+        Ok(Self { shared, browse, opened, durability, link, is_alone })
     }
 
     /// What the database promises about a commit that it acknowledged.
@@ -354,6 +375,13 @@ impl Store for PostgresStore {
     type Browse = PostgresBrowse;
 
     const LULL: Duration = LULL;
+    const LOOK: Duration = LOOK;
+
+    /// Two keep the database busy. Whoever finds fellows at work needs no second one for that, and smaller batches
+    /// cost the database more.
+    fn committers(&self) -> usize {
+        if self.is_alone { WRITERS_MAX } else { 1 }
+    }
 
     async fn writer(&self) -> Result<PostgresWriter, Failure> {
         let taken = self.shared.writers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |taken| {

@@ -29,6 +29,14 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// a question to a database, whoever comes meanwhile would wait for its answer.
     const LULL: Duration = Duration::ZERO;
 
+    /// How often to look by oneself what others did, where others can write.
+    const LOOK: Duration = Duration::from_millis(400);
+
+    /// How many writers of one coordinator work beside each other: one, or two.
+    fn committers(&self) -> usize {
+        1
+    }
+
     /// A writer. Engines with a single writer refuse a second one while the first lives; all refuse one that does
     /// not know the rules in force.
     fn writer(&self) -> impl Future<Output = Result<Self::Writer, Failure>> + Send;

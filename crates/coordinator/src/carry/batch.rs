@@ -9,6 +9,7 @@ use verdict::request::{Grant, Submit};
 use verdict::{Answer, Digest, Moment, Name, Request, TaskId, Time};
 
 use super::polls::Polls;
+use super::share::Share;
 use super::working::Working;
 use crate::allowances::{self, Allowances, Moved};
 use crate::ids::Ids;
@@ -55,8 +56,8 @@ impl From<Failure> for Aborted {
 /// Whether a batch also does what nobody asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extras {
-    /// Sweep what is due and grant what is ready.
-    SweepAndGrant {
+    /// What the carrier's share is of: sweeping what is due, granting what is ready.
+    Ours {
         pulse: bool,
     },
     None,
@@ -83,6 +84,7 @@ pub(super) struct Terms<'a> {
     pub(super) allowances: &'a Allowances,
     /// Whether somebody is told what happened, as spans.
     pub(super) keeps_facts: bool,
+    pub(super) share: &'a Share,
 }
 
 pub(super) async fn carry<B: Batch>(
@@ -92,7 +94,7 @@ pub(super) async fn carry<B: Batch>(
     polls: &Polls,
     terms: Terms<'_>,
 ) -> Result<Carried, Aborted> {
-    let Terms { epoch, extras, patience, hears_until, allowances, keeps_facts } = terms;
+    let Terms { epoch, extras, patience, hears_until, allowances, keeps_facts, share } = terms;
     let mut work = Working::default();
     work.facts = keeps_facts.then(Vec::new);
     count(&mut batch, &mut work, items, allowances).await?;
@@ -116,12 +118,16 @@ pub(super) async fn carry<B: Batch>(
         is_written: false,
         more_due: false,
     };
-    if let Extras::SweepAndGrant { pulse } = extras {
-        carried.more_due = sweep(&mut batch, &mut work, at).await?;
-        faultpoint::point!("batch.swept");
-        save(&mut batch, &mut work, &mut carried).await?;
-        carried.grants = grant(&mut batch, &mut work, ids, polls, at).await?;
-        faultpoint::point!("batch.granted");
+    if let Extras::Ours { pulse } = extras {
+        if share.hears() {
+            carried.more_due = sweep(&mut batch, &mut work, at).await?;
+            faultpoint::point!("batch.swept");
+        }
+        if share.grants() {
+            save(&mut batch, &mut work, &mut carried).await?;
+            carried.grants = grant(&mut batch, &mut work, ids, polls, at).await?;
+            faultpoint::point!("batch.granted");
+        }
         if pulse {
             batch.pulse();
             carried.is_written = true;

@@ -13,9 +13,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 use store::{CommitFailure, Failure, FailureKind, Store, Writer};
+use verdict::Time;
 
 use super::batch::{self, Aborted, Carried, Extras, Patience, Terms};
 use super::hearing::Hearing;
+use super::share::Share;
 use super::{Carrier, Fatal, duration};
 use crate::item::{Group, Item, Outage, Reply, Shortage, Trouble};
 
@@ -156,13 +158,13 @@ impl<S: Store> Carrier<S> {
                         halve(range, had_extras, &mut ranges, &mut replies, self);
                     }
                     Course::Answer(shortage) => {
-                        self.hearing.refused();
+                        self.is_unheard();
                         let outage = self.run_short(shortage);
                         replies[range].fill(Some(Err(Trouble::Unavailable(outage))));
                     }
                     Course::Doubt(why) => {
                         tracing::error!(%why, "the outcome of a batch is unknown");
-                        self.hearing.refused();
+                        self.is_unheard();
                         self.run_short(Shortage::Answer);
                         replies[range].fill(Some(Err(Trouble::Unknown)));
                     }
@@ -189,8 +191,9 @@ impl<S: Store> Carrier<S> {
         self.polls.forget_gone();
         // A store that refused is asked to write again, so that readiness returns by itself.
         let pulse = self.outage.borrow().is_some()
-            || self.hearing.wants_pulse(self.writer.shortest_lease(), self.store.now());
-        let extras = if extras { Extras::SweepAndGrant { pulse } } else { Extras::None };
+            || (self.share.hears()
+                && self.hearing.wants_pulse(self.writer.shortest_lease(), self.store.now()));
+        let extras = if extras { Extras::Ours { pulse } } else { Extras::None };
         let hears_until = self.hearing.hears_until(self.writer.shortest_lease());
         let store = self.store.clone();
         let epoch = || store.epoch();
@@ -198,16 +201,34 @@ impl<S: Store> Carrier<S> {
         let batch = self.writer.begin().await?;
         let ids = &mut self.ids;
         let (allowances, keeps_facts) = (&self.allowances, self.telling.is_some());
-        let terms = Terms { epoch: &epoch, extras, patience, hears_until, allowances, keeps_facts };
+        let share = &self.share;
+        let terms =
+            Terms { epoch: &epoch, extras, patience, hears_until, allowances, keeps_facts, share };
         let mut carried = batch::carry(batch, ids, items, &self.polls, terms).await?;
         self.allowances.settle(std::mem::take(&mut carried.moved));
         if carried.is_written {
             self.metrics.commit_seconds.observe(begun.elapsed().as_secs_f64());
             self.metrics.batch_items.observe(items.len() as f64);
-            self.hearing.written_at = carried.now;
+            self.hearing.written(carried.now);
             self.outage.send_if_modified(|outage| outage.take().is_some());
         }
         Ok(self.conclude(carried, extras))
+    }
+
+    /// The store refused what workers said, if this carrier hears them.
+    fn is_unheard(&self) {
+        if self.share.hears() {
+            self.hearing.refused();
+        }
+    }
+
+    /// What has ended will once be forgotten, by whoever does that.
+    fn note_ends(&mut self, created: Vec<Time>, at: Time) {
+        match &self.share {
+            Share::Everything | Share::Leased => self.retaining.note_ends(&created, at),
+            Share::NewWork(ears) if !created.is_empty() => ears.intake.note_ends(created, at),
+            Share::NewWork(_) => {}
+        }
     }
 
     /// After the commit: tell everybody.
@@ -225,7 +246,7 @@ impl<S: Store> Carrier<S> {
                 .extend(unclaimed.iter().map(|it| Item::undelivered(it.key(), it.lease())));
         }
         self.metrics.add(&carried.tally);
-        self.retaining.note_ends(&carried.tally.ended_created, carried.now);
+        self.note_ends(std::mem::take(&mut carried.tally.ended_created), carried.now);
         self.watch.changed(carried.changed.into_iter());
         carried.answers.into_iter().map(|answered| answered.map(Ok)).collect()
     }

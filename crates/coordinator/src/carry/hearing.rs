@@ -8,13 +8,16 @@
 //! cannot keep a dead worker's lease for ever: every pulse is time that counts.
 
 use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use store::{Batch, Failure, Store, Writer};
 use verdict::request::Extend;
 use verdict::{Moment, Request, Span, Time};
 
+use super::share::{Ears, Share};
 use super::working::Working;
 use super::{Carrier, Fatal};
+use crate::coordinator::Ended;
 use crate::item::Shortage;
 
 /// The shortest and longest time between two looks while leases are alive. Half of the shortest
@@ -25,40 +28,63 @@ const PERIOD_MAX: Span = Span::from_secs(5);
 /// Running tasks are loaded in slices of this size; all are saved in one commit.
 const SLICE: usize = 512;
 
-pub(super) struct Hearing {
+/// What is known about it. The carrier that hears keeps it; another one of the same coordinator looks at it.
+#[derive(Clone)]
+pub(crate) struct Hearing(Arc<Mutex<Heard>>);
+
+struct Heard {
     /// When the carrier last went round and the store took what came of it.
-    heard_at: Time,
+    at: Time,
     /// The same before this round, in case the store refuses.
-    heard_before: Time,
+    before: Time,
     /// Since when the store has refused what workers said. A small write that still fits does not
     /// end this; only giving the time back does.
     refused_since: Option<Time>,
     /// When something was last committed.
-    pub(super) written_at: Time,
+    written_at: Time,
 }
 
 impl Hearing {
-    pub(super) fn new(now: Time) -> Self {
-        Self { heard_at: now, heard_before: now, refused_since: None, written_at: now }
+    pub(crate) fn new(now: Time) -> Self {
+        let heard = Heard { at: now, before: now, refused_since: None, written_at: now };
+        Self(Arc::new(Mutex::new(heard)))
     }
 
-    fn begin_round(&mut self, now: Time) {
-        self.heard_before = self.heard_at;
-        self.heard_at = now;
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.0.lock().expect("nothing panics with it in hand")
+    }
+
+    fn begin_round(&self, now: Time) {
+        let mut heard = self.heard();
+        heard.refused_since = None;
+        heard.before = heard.at;
+        heard.at = now;
+    }
+
+    /// Leases have their time back up to here.
+    fn is_given_back(&self, now: Time) {
+        self.heard().at = now;
     }
 
     /// The store refused a batch of this round, so that the round does not count.
-    pub(super) fn refused(&mut self) {
+    pub(super) fn refused(&self) {
         if faultpoint::mutant(7) {
             return;
         }
-        self.heard_at = self.heard_before;
-        self.refused_since.get_or_insert(self.heard_before);
+        let mut heard = self.heard();
+        heard.at = heard.before;
+        let before = heard.before;
+        heard.refused_since.get_or_insert(before);
     }
 
     /// Whether the store has refused what workers said, and that is not made good yet.
     pub(super) fn is_refused(&self) -> bool {
-        self.refused_since.is_some()
+        self.heard().refused_since.is_some()
+    }
+
+    pub(super) fn written(&self, now: Time) {
+        let mut heard = self.heard();
+        heard.written_at = heard.written_at.max(now);
     }
 
     /// How long to sleep at most, given the shortest lease that is alive.
@@ -75,28 +101,37 @@ impl Hearing {
 
     /// Whether a pulse is due: leases are alive and nothing was written for a period.
     pub(super) fn wants_pulse(&self, shortest: Option<Span>, now: Time) -> bool {
-        Self::period(shortest).is_some_and(|period| now.since(self.written_at) >= period)
+        let written_at = self.heard().written_at;
+        Self::period(shortest).is_some_and(|period| now.since(written_at) >= period)
     }
 
     /// Since when nobody could be heard, if that was long enough to matter.
     fn gap(&self, shortest: Option<Span>, now: Time) -> Option<Time> {
-        if self.refused_since.is_some() && shortest.is_some() {
-            return self.refused_since;
+        let Heard { at, refused_since, .. } = *self.heard();
+        if refused_since.is_some() && shortest.is_some() {
+            return refused_since;
         }
-        let is_over = self.hears_until(shortest).is_some_and(|until| now > until);
-        is_over.then_some(self.heard_at)
+        let is_over = until(at, shortest).is_some_and(|until| now > until);
+        is_over.then_some(at)
     }
 
     /// A decision made after this comes from a coordinator that has been deaf since this round began.
     pub(super) fn hears_until(&self, shortest: Option<Span>) -> Option<Time> {
-        Some(self.heard_at.plus(Self::tolerated(shortest)?))
+        until(self.heard().at, shortest)
     }
+}
+
+fn until(heard_at: Time, shortest: Option<Span>) -> Option<Time> {
+    Some(heard_at.plus(Hearing::tolerated(shortest)?))
 }
 
 impl<S: Store> Carrier<S> {
     /// Gives leases back the time of a stall, before anything is decided after it. As long as the
     /// store does not take that, nothing can be decided, and the shortage is everybody's answer.
     pub(super) async fn notice_deafness(&mut self) -> Result<Option<Shortage>, Fatal> {
+        if let Share::NewWork(ears) = &self.share {
+            return ask(ears, &self.hearing, self.writer.shortest_lease(), self.store.now()).await;
+        }
         let now = self.store.now();
         let gap = self.hearing.gap(self.writer.shortest_lease(), now);
         if let Some(since) = gap {
@@ -110,9 +145,8 @@ impl<S: Store> Carrier<S> {
                 };
             }
             tracing::warn!(millis = now.since(since).millis(), "stalled; leases are extended");
-            self.hearing.heard_at = now;
+            self.hearing.is_given_back(now);
         }
-        self.hearing.refused_since = None;
         // Not later: giving back may itself have taken long, and that time is still to be given back.
         self.hearing.begin_round(now);
         Ok(None)
@@ -146,7 +180,23 @@ impl<S: Store> Carrier<S> {
             }
         })?;
         faultpoint::point!("recover.committed");
-        self.hearing.written_at = now;
+        self.hearing.written(now);
         Ok(())
     }
+}
+
+/// Asks the carrier that hears whether it does. If not, it gives leases their time back first.
+async fn ask(
+    ears: &Ears,
+    hearing: &Hearing,
+    shortest: Option<Span>,
+    now: Time,
+) -> Result<Option<Shortage>, Fatal> {
+    if hearing.gap(shortest, now).is_none() {
+        return Ok(None);
+    }
+    if ears.intake.nudge_leased().await.is_err() {
+        return Err(Fatal(Ended::Fatal("whoever hears workers has ended".to_owned())));
+    }
+    Ok(hearing.gap(shortest, now).map(|_| ears.shortage()))
 }

@@ -201,7 +201,7 @@ impl<S: Store> Carrier<S> {
         if !judged.leaving.is_empty() {
             batch.forget(&judged.leaving).await.map_err(definite)?;
             batch.commit().await?;
-            self.hearing.written_at = now;
+            self.hearing.written(now);
         }
         Ok(judged)
     }

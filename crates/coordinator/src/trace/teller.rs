@@ -35,7 +35,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long the last spans may take when the coordinator stops; it stops without them otherwise.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// The carrier's end of the queue.
+/// A carrier's end of the queue.
+#[derive(Clone)]
 pub(crate) struct Telling {
     queue: mpsc::Sender<Fact>,
     metrics: Metrics,

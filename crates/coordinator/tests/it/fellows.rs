@@ -68,6 +68,28 @@ async fn without_hints_they_find_out_by_looking() {
 }
 
 #[tokio::test]
+async fn a_coordinator_is_one_however_many_of_its_writers_commit() {
+    // S2-52: by these rows coordinators share rates and agree on rules.
+    let database = Database::create();
+    let open = async |name: &str| {
+        let store = PostgresStore::open(database.url(), postgres::Options::new(name)).await;
+        store.expect("the database opens")
+    };
+    let alone = open("one").await;
+    assert_eq!(alone.committers(), 2, "one for new work, one for calls under a lease");
+    let options = Options { host: Host::Task, ..Options::default() };
+    let one = Coordinator::start(alone.clone(), options).await.expect("it starts");
+    let (task, _) = accepted(&one.submit(vec![unhurried("k")]).await[0]);
+    let granted = one.lease(patient("w")).await.expect("the store works").remove(0);
+    assert_eq!(granted.task.id, task);
+    let report = one.report(granted.key(), report_of(&granted, succeeded("1"))).await;
+    assert!(matches!(report.expect("the store works").answer, Answer::Committed { .. }));
+    assert_eq!(alone.fellows().await.expect("they are listed").len(), 1);
+    // Whoever comes to it finds the database at work, and needs no second writer to keep it so.
+    assert_eq!(open("two").await.committers(), 1);
+}
+
+#[tokio::test]
 async fn who_waits_elsewhere_is_told_which_tasks_have_ended() {
     // S2-52: as a hint, so that a result is not waited for until the next look. It may come too early to be heard.
     let database = Database::create();

@@ -42,6 +42,8 @@ pub struct PostgresBatch<'w> {
     pub(super) forgotten: HashSet<TaskId>,
     /// Until when no alarm rings, since everything due was found.
     pub(super) quiet_until: Option<Time>,
+    /// Whether it is of a writer that grants.
+    pub(super) has_looked_for_ready: bool,
 }
 
 impl<'w> PostgresBatch<'w> {
@@ -68,6 +70,7 @@ impl<'w> PostgresBatch<'w> {
             has_put_off: false,
             forgotten: HashSet::new(),
             quiet_until: None,
+            has_looked_for_ready: false,
         }
     }
 
@@ -388,6 +391,7 @@ impl Batch for PostgresBatch<'_> {
     }
 
     async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {
+        self.has_looked_for_ready = true;
         self.take_ready(wants, now).await
     }
 

@@ -84,9 +84,14 @@ fn finish(batch: &mut PostgresBatch<'_>) {
     memory.swept(batch.quiet_until, wakes.min());
     let leases = batch.own.live().filter(|task| task.lease().is_some());
     let shortest = leases.map(|task| task.policy.lease).min();
+    memory.leased(shortest);
     drop(memory);
-    batch.writer.note_leases(shortest);
-    batch.writer.shared.hints.send(Hint::of(batch.own.subjects()));
+    let hint = Hint::of(batch.own.subjects());
+    if !batch.has_looked_for_ready && hint.names_queues() {
+        // Whoever grants in this very process hears no hint of ours.
+        batch.writer.shared.hints.stir();
+    }
+    batch.writer.shared.hints.send(hint);
 }
 
 async fn write(batch: &mut PostgresBatch<'_>, marker: Marker, now: Time) -> Result<(), Failure> {

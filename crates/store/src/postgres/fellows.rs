@@ -1,4 +1,4 @@
-//! Who works on the store: one row per writer, for operators, and by which coordinators share the rates of
+//! Who works on the store: one row per coordinator, for operators, and by which coordinators share the rates of
 //! tenants and agree on a version of the rules. Nothing else is decided by it.
 
 use std::sync::Arc;
@@ -90,6 +90,15 @@ pub(super) async fn join(shared: &Arc<Shared>) -> Result<[u8; 16], Failure> {
     })?;
     shared.rules.heard(in_force);
     Ok(committer)
+}
+
+/// An id for the batches of a writer beside the one that has joined.
+pub(super) async fn stand_beside(shared: &Arc<Shared>) -> Result<[u8; 16], Failure> {
+    let draw = move |client: Client| async move {
+        let rows = client.query_typed(&format!("SELECT {RANDOM_ID}"), &[]).await?;
+        Ok(Columns::of(&rows[0]).sixteen()?.to_be_bytes())
+    };
+    shared.read("naming a second writer", scopes::ALL.to_owned(), draw).await
 }
 
 /// How many markers of a writer stay: the last one counts, the others are for whoever looks.

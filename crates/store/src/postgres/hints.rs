@@ -65,6 +65,10 @@ impl Hint {
         self.ended.extend(other.ended);
     }
 
+    pub(super) fn names_queues(&self) -> bool {
+        !self.queues.is_empty()
+    }
+
     fn is_empty(&self) -> bool {
         self.queues.is_empty() && self.ended.is_empty()
     }
@@ -159,6 +163,11 @@ impl Hints {
 
     fn ended_list(&self) -> MutexGuard<'_, Vec<TaskId>> {
         self.ended.lock().expect("nothing panics with the list in hand")
+    }
+
+    /// Another writer of this process has left something to lease.
+    pub(super) fn stir(&self) {
+        self.heard.notify_one();
     }
 
     pub(super) async fn heard(&self) {

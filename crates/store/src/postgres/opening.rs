@@ -16,7 +16,7 @@ use super::primary::Primary;
 use super::rows::Columns;
 use super::tls::{self, Connector};
 use super::trouble::Trouble;
-use super::{Missing, Options, scopes, unreachable};
+use super::{Missing, Options, fellows, scopes, unreachable};
 use crate::failure::{Failure, FailureKind};
 
 /// Connections for batches: one each for two writers, one to look up a lost commit, one to spare.
@@ -51,6 +51,8 @@ pub(super) struct Parts {
     pub(super) header: Header,
     pub(super) primary: Primary,
     pub(super) durability: Durability,
+    /// Whether nobody else works on the store.
+    pub(super) is_alone: bool,
 }
 
 pub(super) struct Header {
@@ -86,7 +88,11 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure>
     let met = tokio::time::timeout(FIRST_COMMIT_PATIENCE, primary).await;
     let met = met.map_err(|_| Failure::new(FailureKind::Closed, FIRST_COMMIT_MISSED))?;
     let primary = met.map_err(|trouble| trouble.while_doing("finding out which server this is"))?;
-    Ok(Parts { way, pool, readers, header, primary, durability })
+    let fellows = fellows::alive(client, &options.name).await;
+    let fellows =
+        fellows.map_err(|trouble| trouble.while_doing("looking for other coordinators"))?;
+    let is_alone = fellows.is_empty();
+    Ok(Parts { way, pool, readers, header, primary, durability, is_alone })
 }
 
 /// One connection beside the pools, for what happens once.

@@ -20,14 +20,18 @@ pub struct PostgresWriter {
     marked: i64,
     /// When a batch last read the clock: what was ready by then has been seen.
     pub(super) looked_at: Option<Time>,
-    /// As of the last look, and of what this writer committed since.
-    shortest_lease: Option<Span>,
 }
 
 impl PostgresWriter {
     /// The caller has counted this writer already.
     pub(super) async fn open(shared: Arc<Shared>) -> Result<Self, Failure> {
-        let committer = match fellows::join(&shared).await {
+        let is_first = shared.committers().is_empty();
+        let named = match is_first {
+            true => fellows::join(&shared).await,
+            // The coordinator is known already; only the batches need an id of their own.
+            false => fellows::stand_beside(&shared).await,
+        };
+        let committer = match named {
             Ok(committer) => committer,
             Err(failure) => {
                 shared.writers.fetch_sub(1, Ordering::SeqCst);
@@ -35,8 +39,7 @@ impl PostgresWriter {
             }
         };
         shared.committers().push(committer);
-        let mut writer =
-            Self { shared, committer, marked: 0, looked_at: None, shortest_lease: None };
+        let mut writer = Self { shared, committer, marked: 0, looked_at: None };
         writer.next_wake().await?;
         Ok(writer)
     }
@@ -44,11 +47,6 @@ impl PostgresWriter {
     pub(super) fn next_marker(&mut self) -> Marker {
         self.marked += 1;
         Marker { committer: self.committer, n: self.marked }
-    }
-
-    /// This writer granted leases, the shortest of which is this long.
-    pub(super) fn note_leases(&mut self, shortest: Option<Span>) {
-        self.shortest_lease = [self.shortest_lease, shortest].into_iter().flatten().min();
     }
 }
 
@@ -64,17 +62,19 @@ impl Writer for PostgresWriter {
     }
 
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
+        let grants = self.shared.memory().grants;
         let after = self.looked_at.unwrap_or(Time::from_millis(i64::MIN));
         let look = move |client: Client| async move { reads::horizon(&client, after).await };
         let horizon =
             self.shared.read("looking for the next wake-up", scopes::ALL.to_owned(), look).await?;
-        self.shortest_lease =
+        let shortest =
             horizon.shortest_lease_ms.map(|millis| Span::from_millis(millis.unsigned_abs()));
+        self.shared.memory().looked_at_leases(shortest, grants);
         Ok([horizon.wakes_at, horizon.due].into_iter().flatten().min())
     }
 
     fn shortest_lease(&self) -> Option<Span> {
-        self.shortest_lease
+        self.shared.memory().shortest_lease
     }
 
     async fn administer(&mut self, act: &Administration) -> Result<(), CommitFailure> {
