@@ -2,7 +2,7 @@
 
 use pgserver::{Server, Stop};
 use store::conformance::{Ask, Submission, carry::carry};
-use store::postgres::{Missing, Options, Standbys};
+use store::postgres::{Missing, Options, PostgresWriter, Standbys};
 use store::{Batch, CommitFailure, FailureKind, PostgresStore, Store, Writer};
 use tokio_postgres::Client;
 use verdict::{Scope, TaskId};
@@ -55,12 +55,19 @@ async fn who_waits(admin: &Client, but: i32) -> Option<i32> {
 async fn a_commit_that_is_found_again_is_told_when_a_standby_has_it() {
     // S2-104, A2: looking up a lost COMMIT must not acknowledge what a failover would still lose.
     let server = Server::builder().start().unwrap();
-    let admin = client(&server).await;
     let store = PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap();
-    let mut writer = store.writer().await.unwrap();
-    submit(&mut writer, 1).await.unwrap();
+    find_again(&server, store.writer().await.unwrap(), 1).await;
+    // Also where the writer is the second of its coordinator, which only the first one has a row for.
+    let _first = store.writer().await.unwrap();
+    find_again(&server, store.writer().await.unwrap(), 3).await;
+}
+
+/// Has the writer submit two tasks, the second one while no standby is there.
+async fn find_again(server: &Server, mut writer: PostgresWriter, first: u128) {
+    let admin = client(server).await;
+    submit(&mut writer, first).await.unwrap();
     set(&admin, &[("synchronous_standby_names", "s1")]).await;
-    let submitting = tokio::spawn(async move { submit(&mut writer, 2).await });
+    let submitting = tokio::spawn(async move { submit(&mut writer, first + 1).await });
     let mut waits = 0;
     let mut waiting = 0;
     // The commit itself waits; then its session ends, and whoever looks up what became of it waits as well.
