@@ -89,6 +89,7 @@ pub(super) async fn join(shared: &Arc<Shared>) -> Result<[u8; 16], Failure> {
         CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure) => failure,
     })?;
     shared.rules.heard(in_force);
+    shared.primary.tells_joined(committer);
     Ok(committer)
 }
 

@@ -57,9 +57,12 @@ pub(super) struct Primary {
     epoch: AtomicU32,
     /// Another timeline was met, and is not settled yet.
     is_disturbed: AtomicBool,
-    /// The last batch of each writer that was acknowledged.
+    /// The last batch of each writer that was acknowledged; [`JOINED`] before the first.
     told: Mutex<HashMap<[u8; 16], i64>>,
 }
+
+/// In place of a batch's number: the writer was told that it has joined, and nothing since.
+const JOINED: i64 = 0;
 
 impl Primary {
     /// Meets the server at the opening. Whoever only looks settles nothing.
@@ -110,6 +113,12 @@ impl Primary {
     /// The caller of this batch is about to be told that it is durable.
     pub(super) fn tells(&self, marker: Marker) {
         lock(&self.told).insert(marker.committer, marker.n);
+    }
+
+    /// The writer is about to be told that it has joined: something to look for after a failover, even if it never
+    /// commits a batch.
+    pub(super) fn tells_joined(&self, committer: [u8; 16]) {
+        lock(&self.told).insert(committer, JOINED);
     }
 
     /// A writer is gone, and with it what it could testify.
@@ -246,7 +255,10 @@ async fn testimony(
     let committers: Vec<&[u8]> = told.keys().map(|id| &id[..]).collect();
     let numbers: Vec<i64> = told.values().copied().collect();
     let sql = "SELECT count(*) FROM unnest($1::bytea[], $2::int8[]) AS told(committer, n) \
-        JOIN tenure.batches b ON b.committer = told.committer AND b.n = told.n AND b.at >= 0";
+        WHERE EXISTS (SELECT 1 FROM tenure.batches b WHERE b.committer = told.committer \
+                AND b.n = told.n AND b.at >= 0) \
+            OR (told.n = 0 AND EXISTS (SELECT 1 FROM tenure.committers c \
+                WHERE c.committer = told.committer))";
     let parameters: [(&(dyn ToSql + Sync), Type); 2] =
         [(&committers, Type::BYTEA_ARRAY), (&numbers, Type::INT8_ARRAY)];
     let rows = client.query_typed(sql, &parameters).await?;

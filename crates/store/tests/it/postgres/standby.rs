@@ -44,6 +44,44 @@ async fn a_store_whose_commits_would_wait_for_ever_says_so() {
     assert!(open(Missing::Create).await.is_err());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_told_nothing_but_that_it_joined_doubts_no_lossless_failover() {
+    // C1, S2-104: an idle coordinator may be the first to meet the new server. It finds that it has joined there, as it
+    // was told, so that nobody loses a lease.
+    let server = Server::builder().start().unwrap();
+    let standby = server.standby("s1").unwrap();
+    set(&client(&server).await, &[("synchronous_standby_names", "s1")]).await;
+    server.until_followed("sync").unwrap();
+    let both = format!(
+        "host={},{} port={},{} user=postgres dbname=postgres",
+        server.folder().display(),
+        standby.folder().display(),
+        server.port(),
+        standby.port()
+    );
+    let store = PostgresStore::open(&both, options(None)).await.unwrap();
+    let mut idle = store.writer().await.unwrap();
+    let epoch = store.epoch();
+    server.kill().unwrap();
+    standby.promote().unwrap();
+    standby.set("synchronous_standby_names", "").unwrap();
+    let mut id = 1;
+    // Connections to the dead server fail first.
+    while submit_now(&mut idle, id).await.is_none() {
+        id += 1;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(store.epoch(), epoch);
+}
+
+/// Submits a task, if the database can be reached now.
+async fn submit_now(writer: &mut PostgresWriter, id: u128) -> Option<()> {
+    let mut batch = writer.begin().await.ok()?;
+    let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
+    carry(&mut batch, 1, Ask::Submit(task)).await.ok()?;
+    batch.commit().await.ok()
+}
+
 /// A session that waits for the standby, other than this one.
 async fn who_waits(admin: &Client, but: i32) -> Option<i32> {
     let sql = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND pid <> $1";
