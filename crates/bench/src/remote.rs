@@ -112,6 +112,13 @@ impl RemoteDoor {
     }
 
     async fn complete_all(&mut self, leased: &[Leased]) -> Result<(), Trouble> {
+        for leased in leased.chunks(REPORTS_MAX) {
+            self.complete_together(leased).await?;
+        }
+        Ok(())
+    }
+
+    async fn complete_together(&mut self, leased: &[Leased]) -> Result<(), Trouble> {
         let reports: Vec<String> = leased
             .iter()
             .map(|leased| {
@@ -123,6 +130,9 @@ impl RemoteDoor {
         check_items(self.connection.post("/v1/reports", &self.remote.key, &body).await?)
     }
 }
+
+/// The most that one call takes. A worker that is slower than what it is given may have more to tell.
+const REPORTS_MAX: usize = 1_000;
 
 fn report(leased: &Leased) -> String {
     let attempt = leased.attempt;
