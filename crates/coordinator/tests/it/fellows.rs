@@ -97,7 +97,9 @@ async fn who_waits_elsewhere_is_told_which_tasks_have_ended() {
     let listener = PostgresStore::open(database.url(), postgres::Options::new("listener")).await;
     let listener = listener.expect("the database opens");
     let mut ended = Vec::new();
+    let deadline = tokio::time::Instant::now() + PATIENCE;
     let heard = loop {
+        assert!(tokio::time::Instant::now() < deadline, "no hint was heard of {ended:?}");
         let (task, _) = accepted(&one.submit(vec![unhurried("k")]).await[0]);
         one.cancel(key(task), Cancel { reason: None, manner: Manner::Ask }).await.unwrap();
         ended.push(task);

@@ -11,6 +11,9 @@ use super::durability::set;
 use super::options;
 use super::private::client;
 
+/// Far longer than any of this takes on the slowest machine.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
+
 async fn submit(writer: &mut impl Writer, id: u128) -> Result<(), CommitFailure> {
     let mut batch = writer.begin().await.unwrap();
     let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
@@ -65,12 +68,15 @@ async fn who_was_told_nothing_but_that_it_joined_doubts_no_lossless_failover() {
     server.kill().unwrap();
     standby.promote().unwrap();
     standby.set("synchronous_standby_names", "").unwrap();
-    let mut id = 1;
     // Connections to the dead server fail first.
-    while submit_now(&mut idle, id).await.is_none() {
-        id += 1;
-        tokio::task::yield_now().await;
-    }
+    let followed = async {
+        let mut id = 1;
+        while submit_now(&mut idle, id).await.is_none() {
+            id += 1;
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, followed).await.expect("the new server is found");
     assert_eq!(store.epoch(), epoch);
 }
 
@@ -109,7 +115,9 @@ async fn find_again(server: &Server, mut writer: PostgresWriter, first: u128) {
     let mut waits = 0;
     let mut waiting = 0;
     // The commit itself waits; then its session ends, and whoever looks up what became of it waits as well.
+    let deadline = tokio::time::Instant::now() + PATIENCE;
     while waits < 2 {
+        assert!(tokio::time::Instant::now() < deadline, "only {waits} waited for the standby");
         assert!(!submitting.is_finished(), "told before the standby has it: {submitting:?}");
         if let Some(pid) = who_waits(&admin, waiting).await {
             (waits, waiting) = (waits + 1, pid);
