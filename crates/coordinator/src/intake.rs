@@ -20,7 +20,7 @@ use crate::item::{Granted, Group, Item, Poll, Reply, Trouble, WaitingPoll};
 const NEW_WORK_WAITING_MAX: usize = 4_096;
 
 /// Callers that may wait with heartbeats, starts and reports: four times as patient.
-const LEASED_WAITING_MAX: usize = 16_384;
+pub(crate) const LEASED_WAITING_MAX: usize = 16_384;
 
 /// One lane's traffic.
 #[derive(Debug)]

@@ -158,13 +158,13 @@ impl<S: Store> Carrier<S> {
                         halve(range, had_extras, &mut ranges, &mut replies, self);
                     }
                     Course::Answer(shortage) => {
-                        self.is_unheard();
+                        self.workers_are_unheard();
                         let outage = self.run_short(shortage);
                         replies[range].fill(Some(Err(Trouble::Unavailable(outage))));
                     }
                     Course::Doubt(why) => {
                         tracing::error!(%why, "the outcome of a batch is unknown");
-                        self.is_unheard();
+                        self.workers_are_unheard();
                         self.run_short(Shortage::Answer);
                         replies[range].fill(Some(Err(Trouble::Unknown)));
                     }
@@ -216,7 +216,7 @@ impl<S: Store> Carrier<S> {
     }
 
     /// The store refused what workers said, if this carrier hears them.
-    fn is_unheard(&self) {
+    fn workers_are_unheard(&self) {
         if self.share.hears() {
             self.hearing.refused();
         }

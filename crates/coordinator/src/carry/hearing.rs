@@ -18,7 +18,7 @@ use super::share::{Ears, Share};
 use super::working::Working;
 use super::{Carrier, Fatal};
 use crate::coordinator::Ended;
-use crate::item::Shortage;
+use crate::item::{Shortage, Trouble};
 
 /// The shortest and longest time between two looks while leases are alive. Half of the shortest
 /// gap that can matter to a two-second lease, and seldom enough to be no load.
@@ -62,7 +62,7 @@ impl Hearing {
     }
 
     /// Leases have their time back up to here.
-    fn is_given_back(&self, now: Time) {
+    fn given_back(&self, now: Time) {
         self.heard().at = now;
     }
 
@@ -145,7 +145,7 @@ impl<S: Store> Carrier<S> {
                 };
             }
             tracing::warn!(millis = now.since(since).millis(), "stalled; leases are extended");
-            self.hearing.is_given_back(now);
+            self.hearing.given_back(now);
         }
         // Not later: giving back may itself have taken long, and that time is still to be given back.
         self.hearing.begin_round(now);
@@ -195,8 +195,35 @@ async fn ask(
     if hearing.gap(shortest, now).is_none() {
         return Ok(None);
     }
-    if ears.intake.nudge_leased().await.is_err() {
-        return Err(Fatal(Ended::Fatal("whoever hears workers has ended".to_owned())));
+    match ears.intake.nudge_leased().await {
+        // So many wait to be heard that nobody can be asked: they are still not heard, and that is all it means.
+        Ok(()) | Err(Trouble::Overloaded) => {}
+        Err(_) => return Err(Fatal(Ended::Fatal("whoever hears workers has ended".to_owned()))),
     }
     Ok(hearing.gap(shortest, now).map(|_| ears.shortage()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::watch as channel;
+
+    use super::*;
+    use crate::intake;
+
+    #[tokio::test]
+    async fn too_many_waiting_to_be_heard_is_an_outage_and_no_end() {
+        // S3-60: in an outage calls under a lease pile up; whoever takes new work refuses it and lives on.
+        let (intake, leased, _new_work) = intake::apart();
+        for _ in 0..intake::LEASED_WAITING_MAX {
+            intake.note_ends(Vec::new(), Time::from_millis(0));
+        }
+        let hearing = Hearing::new(Time::from_millis(0));
+        let (_short, outage) = channel::channel(None);
+        let ears = Ears { intake, hearing: hearing.clone(), outage };
+        let (lease, late) = (Some(Span::from_secs(2)), Time::from_millis(60_000));
+        let asked = ask(&ears, &hearing, lease, late).await;
+        assert_eq!(asked.expect("nobody has ended"), Some(Shortage::Turn));
+        drop(leased);
+        assert!(ask(&ears, &hearing, lease, late).await.is_err(), "now somebody has");
+    }
 }
