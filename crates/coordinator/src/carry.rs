@@ -268,7 +268,7 @@ impl<S: Store> Carrier<S> {
         }
         let mut tries = 1;
         loop {
-            let given = self.give_back(last_heard).await;
+            let given = self.give_back_since(last_heard).await;
             let is_held = |failure: &Failure| matches!(failure.kind, FailureKind::Conflict(_));
             if tries == RECOVERY_TRIES_MAX || !given.as_ref().is_err_and(is_held) {
                 return given;
@@ -286,8 +286,8 @@ impl<S: Store> Carrier<S> {
         }
         // Where the store refused, looking whether leases must be extended is a try like any other.
         if !(rests && self.hearing.is_refused()) {
-            match self.notice_deafness().await? {
-                None if rests => {}
+            match self.begin_round().await? {
+                None if rests && !self.is_in_gap() => {}
                 None => self.carry(arrivals.groups).await?,
                 Some(shortage) => self.refuse(arrivals.groups, shortage),
             }

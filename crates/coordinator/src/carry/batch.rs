@@ -8,6 +8,7 @@ use store::{Batch, CommitFailure, Failure, Loaded, Ready, TaskKey};
 use verdict::request::{Grant, Submit};
 use verdict::{Answer, Digest, Moment, Name, Request, TaskId, Time};
 
+use super::hearing::{self, Listening};
 use super::polls::Polls;
 use super::share::Share;
 use super::working::Working;
@@ -43,7 +44,8 @@ pub(super) enum Aborted {
     Commit(CommitFailure),
     /// A rule broke an assertion.
     Defect,
-    /// So much time passed before anything was decided that leases must first get it back.
+    /// So much time passed before anything was decided that leases must first get it back: to be carried again,
+    /// by a batch that does.
     Deaf,
 }
 
@@ -79,8 +81,7 @@ pub(super) struct Terms<'a> {
     pub(super) epoch: &'a (dyn Fn() -> u32 + Send + Sync),
     pub(super) extras: Extras,
     pub(super) patience: Patience,
-    /// Beyond this instant leases must first get back the time nobody was listening.
-    pub(super) hears_until: Option<Time>,
+    pub(super) listening: Listening<'a>,
     pub(super) allowances: &'a Allowances,
     /// Whether somebody is told what happened, as spans.
     pub(super) keeps_facts: bool,
@@ -94,17 +95,20 @@ pub(super) async fn carry<B: Batch>(
     polls: &Polls,
     terms: Terms<'_>,
 ) -> Result<Carried, Aborted> {
-    let Terms { epoch, extras, patience, hears_until, allowances, keeps_facts, share } = terms;
+    let Terms { epoch, extras, patience, listening, allowances, keeps_facts, share } = terms;
     let mut work = Working::default();
     work.facts = keeps_facts.then(Vec::new);
     count(&mut batch, &mut work, items, allowances).await?;
+    if let Listening::NotSince(since) = listening {
+        // Before anything else is locked: it waits for whatever others have locked.
+        hearing::give_back(&mut batch, since, epoch).await?;
+        batch.pulse();
+    }
     load(&mut batch, &mut work, items, patience).await?;
     faultpoint::point!("batch.loaded");
     let now = batch.now().await?;
-    if hears_until.is_some_and(|until| now > until) {
-        return Err(Aborted::Deaf);
-    }
     let at = Moment { now, epoch: epoch(), rules: batch.rules() };
+    listen(&mut work, listening, at)?;
     let answers = guarded(|| decide_items(&mut work, ids, items, at, allowances))?;
     faultpoint::point!("batch.decided");
     let mut carried = Carried {
@@ -115,7 +119,7 @@ pub(super) async fn carry<B: Batch>(
         changed: Vec::new(),
         moved: Moved::default(),
         now,
-        is_written: false,
+        is_written: matches!(listening, Listening::NotSince(_)),
         more_due: false,
     };
     if let Extras::Ours { pulse } = extras {
@@ -140,6 +144,19 @@ pub(super) async fn carry<B: Batch>(
     carried.tally = work.tally;
     carried.facts = work.facts.unwrap_or_default();
     Ok(carried)
+}
+
+/// Nothing is decided about a lease by somebody who was deaf since it was last looked at.
+fn listen(work: &mut Working, listening: Listening<'_>, at: Moment) -> Result<(), Aborted> {
+    match listening {
+        Listening::Until(until) if until.is_some_and(|until| at.now > until) => Err(Aborted::Deaf),
+        Listening::Until(_) | Listening::NotSince(_) => Ok(()),
+        Listening::Elsewhere(hearing, shortest) => match hearing.gap(shortest, at.now) {
+            // Whoever hears gives all others their time back; these get theirs before somebody acts on them.
+            Some(since) => guarded(|| work.extend_leases(&hearing::extension(since, at.now), at)),
+            None => Ok(()),
+        },
+    }
 }
 
 /// A broken assertion undoes the batch instead of the process.

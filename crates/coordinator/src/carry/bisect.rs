@@ -141,14 +141,6 @@ impl<S: Store> Carrier<S> {
             let patience = if with == With::Patience { Patience::Wait } else { Patience::Pass };
             match self.attempt(&items[range.clone()], with_extras, patience).await {
                 Ok(answered) => fill(&mut replies, range, answered),
-                Err(Aborted::Deaf) => match self.hear_again(&mut conflicts).await {
-                    Ok(None) => ranges.push(range),
-                    Ok(Some(shortage)) => {
-                        let outage = self.run_short(shortage);
-                        replies[range].fill(Some(Err(Trouble::Unavailable(outage))));
-                    }
-                    Err(fatal) => return Err(fatal),
-                },
                 Err(aborted) => match course(aborted, &mut conflicts) {
                     Course::Again => ranges.push(range),
                     Course::Halve => {
@@ -175,13 +167,6 @@ impl<S: Store> Carrier<S> {
         Ok(replies)
     }
 
-    /// A batch that began too late for what it would have decided: leases get their time first.
-    async fn hear_again(&mut self, stalls: &mut usize) -> Result<Option<Shortage>, Fatal> {
-        let refused = self.notice_deafness().await?;
-        *stalls += 1;
-        Ok(refused.or((*stalls > CONFLICTS_MAX).then_some(Shortage::Turn)))
-    }
-
     async fn attempt(
         &mut self,
         items: &[Item],
@@ -194,7 +179,8 @@ impl<S: Store> Carrier<S> {
             || (self.share.hears()
                 && self.hearing.wants_pulse(self.writer.shortest_lease(), self.store.now()));
         let extras = if extras { Extras::Ours { pulse } } else { Extras::None };
-        let hears_until = self.hearing.hears_until(self.writer.shortest_lease());
+        let hearing = self.hearing.clone();
+        let listening = self.listening(&hearing);
         let store = self.store.clone();
         let epoch = || store.epoch();
         let begun = tokio::time::Instant::now();
@@ -203,8 +189,9 @@ impl<S: Store> Carrier<S> {
         let (allowances, keeps_facts) = (&self.allowances, self.telling.is_some());
         let share = &self.share;
         let terms =
-            Terms { epoch: &epoch, extras, patience, hears_until, allowances, keeps_facts, share };
+            Terms { epoch: &epoch, extras, patience, listening, allowances, keeps_facts, share };
         let mut carried = batch::carry(batch, ids, items, &self.polls, terms).await?;
+        listening.conclude(&hearing, carried.now);
         self.allowances.settle(std::mem::take(&mut carried.moved));
         if carried.is_written {
             self.metrics.commit_seconds.observe(begun.elapsed().as_secs_f64());

@@ -6,6 +6,11 @@
 //! leases are alive the carrier wakes often enough to see a gap that matters, and writes a pulse
 //! when nothing else was written, so that a later start knows how long it was deaf. A crash loop
 //! cannot keep a dead worker's lease for ever: every pulse is time that counts.
+//!
+//! A gap is given back by the first batch after it, in the commit of what that batch decides. A batch that
+//! is itself so slow that it becomes a gap is undone once, and gives it back when it is carried again: so there
+//! is progress however slow every batch is. Where one late round follows another, each still counts as a
+//! period of lease time, or leases of the dead would live for as long as the store is slow.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -42,11 +47,25 @@ struct Heard {
     refused_since: Option<Time>,
     /// When something was last committed.
     written_at: Time,
+    /// Whether the last batch that came through had to give time back.
+    was_late: bool,
+}
+
+/// What a batch knows of hearing before it decides.
+#[derive(Clone, Copy)]
+pub(super) enum Listening<'a> {
+    /// Workers are heard, but a decision later than this would come from somebody who was deaf meanwhile.
+    Until(Option<Time>),
+    /// Nobody was heard since then: this very batch gives leases their time back, first.
+    NotSince(Time),
+    /// Another carrier hears, with leases not shorter than this.
+    Elsewhere(&'a Hearing, Option<Span>),
 }
 
 impl Hearing {
     pub(crate) fn new(now: Time) -> Self {
-        let heard = Heard { at: now, before: now, refused_since: None, written_at: now };
+        let (at, before, written_at) = (now, now, now);
+        let heard = Heard { at, before, refused_since: None, written_at, was_late: false };
         Self(Arc::new(Mutex::new(heard)))
     }
 
@@ -54,16 +73,28 @@ impl Hearing {
         self.0.lock().expect("nothing panics with it in hand")
     }
 
-    fn begin_round(&self, now: Time) {
+    /// A round that begins in a gap has heard nobody until it has given the gap back.
+    fn begin_round(&self, shortest: Option<Span>, now: Time) {
+        let is_in_gap = self.gap(shortest, now).is_some();
         let mut heard = self.heard();
-        heard.refused_since = None;
         heard.before = heard.at;
-        heard.at = now;
+        if !is_in_gap {
+            heard.refused_since = None;
+            heard.at = now;
+        }
+    }
+
+    /// A batch was carried in time.
+    fn came_through(&self) {
+        self.heard().was_late = false;
     }
 
     /// Leases have their time back up to here.
-    fn given_back(&self, now: Time) {
-        self.heard().at = now;
+    fn gave_back(&self, now: Time) {
+        let mut heard = self.heard();
+        (heard.at, heard.before) = (now, now);
+        heard.refused_since = None;
+        heard.was_late = true;
     }
 
     /// The store refused a batch of this round, so that the round does not count.
@@ -105,19 +136,24 @@ impl Hearing {
         Self::period(shortest).is_some_and(|period| now.since(written_at) >= period)
     }
 
-    /// Since when nobody could be heard, if that was long enough to matter.
-    fn gap(&self, shortest: Option<Span>, now: Time) -> Option<Time> {
-        let Heard { at, refused_since, .. } = *self.heard();
+    /// Since when nobody could be heard, if that was long enough to matter. Of one late round after another
+    /// each counts as a period all the same.
+    pub(super) fn gap(&self, shortest: Option<Span>, now: Time) -> Option<Time> {
+        let Heard { at, refused_since, was_late, .. } = *self.heard();
         if refused_since.is_some() && shortest.is_some() {
             return refused_since;
         }
         let is_over = until(at, shortest).is_some_and(|until| now > until);
-        is_over.then_some(at)
+        let counted = Self::period(shortest).filter(|_| was_late);
+        is_over.then(|| counted.map_or(at, |period| at.plus(period)))
     }
 
-    /// A decision made after this comes from a coordinator that has been deaf since this round began.
-    pub(super) fn hears_until(&self, shortest: Option<Span>) -> Option<Time> {
-        until(self.heard().at, shortest)
+    /// What a batch that begins now and hears workers must know.
+    fn listening(&self, shortest: Option<Span>, now: Time) -> Listening<'_> {
+        match self.gap(shortest, now) {
+            Some(since) => Listening::NotSince(since),
+            None => Listening::Until(until(self.heard().at, shortest)),
+        }
     }
 }
 
@@ -126,54 +162,35 @@ fn until(heard_at: Time, shortest: Option<Span>) -> Option<Time> {
 }
 
 impl<S: Store> Carrier<S> {
-    /// Gives leases back the time of a stall, before anything is decided after it. As long as the
-    /// store does not take that, nothing can be decided, and the shortage is everybody's answer.
-    pub(super) async fn notice_deafness(&mut self) -> Result<Option<Shortage>, Fatal> {
+    /// Begins a round. Whoever does not hear asks whether workers are heard: if not, nothing can be decided,
+    /// and the shortage is everybody's answer.
+    pub(super) async fn begin_round(&mut self) -> Result<Option<Shortage>, Fatal> {
+        let (shortest, now) = (self.writer.shortest_lease(), self.store.now());
         if let Share::NewWork(ears) = &self.share {
-            return ask(ears, &self.hearing, self.writer.shortest_lease(), self.store.now()).await;
+            return ask(ears, &self.hearing, shortest, now).await;
         }
-        let now = self.store.now();
-        let gap = self.hearing.gap(self.writer.shortest_lease(), now);
-        if let Some(since) = gap {
-            if let Err(failure) = self.give_back(since).await {
-                // The gap is still open: the next round tries again before it decides anything.
-                tracing::warn!(error = %failure, "leases could not be extended after a stall");
-                return if failure.is_retryable() {
-                    Ok(Some(Shortage::of(&failure)))
-                } else {
-                    Err(Fatal::of(&failure))
-                };
-            }
-            tracing::warn!(millis = now.since(since).millis(), "stalled; leases are extended");
-            self.hearing.given_back(now);
-        }
-        // Not later: giving back may itself have taken long, and that time is still to be given back.
-        self.hearing.begin_round(now);
+        self.hearing.begin_round(shortest, now);
         Ok(None)
     }
 
-    /// Extends every lease that was alive at `since` by the time since then, in one commit: a crash
-    /// in between must not leave some extended and the rest forgotten.
-    pub(super) async fn give_back(&mut self, since: Time) -> Result<(), Failure> {
-        let mut batch = self.writer.begin().await?;
-        let now = batch.now().await?;
-        let (epoch, rules) = (self.store.epoch(), batch.rules());
-        faultpoint::point!("recover.deciding");
-        let request = Request::Extend(Extend { deaf_since: since, gap: now.since(since) });
-        let mut after = None;
-        loop {
-            let tasks = batch.running(after, SLICE).await?;
-            let Some(last) = tasks.last() else { break };
-            after = Some(last.id);
-            let mut work = Working::default();
-            for task in tasks {
-                let key = work.adopt(task);
-                work.decide(&key, Cow::Borrowed(&request), Moment { now, epoch, rules });
-            }
-            let (changes, refused) = work.take();
-            batch.save(changes, refused).await?;
+    /// Whether leases must get time back although nobody asks for anything.
+    pub(super) fn is_in_gap(&self) -> bool {
+        let (shortest, now) = (self.writer.shortest_lease(), self.store.now());
+        self.share.hears() && self.hearing.gap(shortest, now).is_some()
+    }
+
+    pub(super) fn listening<'a>(&self, hearing: &'a Hearing) -> Listening<'a> {
+        let shortest = self.writer.shortest_lease();
+        match self.share.hears() {
+            true => hearing.listening(shortest, self.store.now()),
+            false => Listening::Elsewhere(hearing, shortest),
         }
-        faultpoint::point!("recover.saved");
+    }
+
+    /// Leases that were alive at the last commit before a start get back the time since then.
+    pub(super) async fn give_back_since(&mut self, since: Time) -> Result<(), Failure> {
+        let mut batch = self.writer.begin().await?;
+        let now = give_back(&mut batch, since, &|| self.store.epoch()).await?;
         batch.commit().await.map_err(|failure| match failure {
             store::CommitFailure::RolledBack(failure) | store::CommitFailure::Unknown(failure) => {
                 failure
@@ -183,6 +200,52 @@ impl<S: Store> Carrier<S> {
         self.hearing.written(now);
         Ok(())
     }
+}
+
+impl Listening<'_> {
+    /// What is known once the batch is committed that listened so.
+    pub(super) fn conclude(self, hearing: &Hearing, now: Time) {
+        match self {
+            Listening::Until(_) => hearing.came_through(),
+            Listening::NotSince(since) => {
+                tracing::warn!(millis = now.since(since).millis(), "stalled; leases are extended");
+                hearing.gave_back(now);
+            }
+            Listening::Elsewhere(..) => {}
+        }
+    }
+}
+
+/// Extends every lease that was alive at `since` by the time since then, in one commit: a crash
+/// in between must not leave some extended and the rest forgotten. Returns the batch's time.
+pub(super) async fn give_back<B: Batch>(
+    batch: &mut B,
+    since: Time,
+    epoch: &(dyn Fn() -> u32 + Send + Sync),
+) -> Result<Time, Failure> {
+    let now = batch.now().await?;
+    let at = Moment { now, epoch: epoch(), rules: batch.rules() };
+    faultpoint::point!("recover.deciding");
+    let request = extension(since, now);
+    let mut after = None;
+    loop {
+        let tasks = batch.running(after, SLICE).await?;
+        let Some(last) = tasks.last() else { break };
+        after = Some(last.id);
+        let mut work = Working::default();
+        for task in tasks {
+            let key = work.adopt(task);
+            work.decide(&key, Cow::Borrowed(&request), at);
+        }
+        let (changes, refused) = work.take();
+        batch.save(changes, refused).await?;
+    }
+    faultpoint::point!("recover.saved");
+    Ok(now)
+}
+
+pub(super) fn extension(since: Time, now: Time) -> Request {
+    Request::Extend(Extend { deaf_since: since, gap: now.since(since) })
 }
 
 /// Asks the carrier that hears whether it does. If not, it gives leases their time back first.

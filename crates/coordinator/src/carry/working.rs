@@ -168,6 +168,18 @@ impl Working {
         verdict.answer
     }
 
+    /// Decides about every lease in the set, in an order that is the same each time.
+    pub(super) fn extend_leases(&mut self, request: &Request, at: Moment) {
+        let is_leased =
+            |slot: &Slot| slot.subject.live().is_some_and(|task| task.lease().is_some());
+        let leased = self.slots.iter().filter(|(_, slot)| is_leased(slot));
+        let mut leased: Vec<TaskKey> = leased.map(|(key, _)| key.clone()).collect();
+        leased.sort();
+        for key in leased {
+            self.decide(&key, Cow::Borrowed(request), at);
+        }
+    }
+
     fn settle(&mut self, key: &TaskKey, request: Cow<'_, Request>, events: Vec<Event>, at: Moment) {
         let slot = self.slots.get_mut(key).expect("a settled task is in the set");
         let loaded = slot.subject.live().map(Renewals::of);

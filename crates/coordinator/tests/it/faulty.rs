@@ -33,6 +33,8 @@ pub(crate) struct Faults {
     stall: Mutex<Option<(Arc<ManualClock>, Span)>>,
     /// This much time passes once, while a commit becomes durable.
     stall_commit: Mutex<Option<(Arc<ManualClock>, Span)>>,
+    /// This much time passes in every batch: before its look at the clock, and while its commit becomes durable.
+    slow: Mutex<Option<(Arc<ManualClock>, Span, Span)>>,
     /// Commits wait here while set.
     pub(crate) is_held: AtomicBool,
     pub(crate) released: Notify,
@@ -62,7 +64,13 @@ impl Faults {
         *self.stall_commit.lock().expect("not poisoned") = Some((clock, span));
     }
 
+    /// From now on every batch needs so long before it looks at the clock, and its commit so long.
+    pub(crate) fn slow_down(&self, clock: Arc<ManualClock>, loading: Span, committing: Span) {
+        *self.slow.lock().expect("not poisoned") = Some((clock, loading, committing));
+    }
+
     pub(crate) fn heal(&self) {
+        *self.slow.lock().expect("not poisoned") = None;
         *self.nth.lock().expect("not poisoned") = None;
         *self.every_write.lock().expect("not poisoned") = None;
     }
@@ -99,11 +107,17 @@ impl Faults {
 pub(crate) struct FaultyStore {
     pub(crate) inner: MemoryStore,
     pub(crate) faults: Arc<Faults>,
+    committers: usize,
 }
 
 impl FaultyStore {
     pub(crate) fn over(inner: MemoryStore) -> Self {
-        Self { inner, faults: Arc::default() }
+        Self { inner, faults: Arc::default(), committers: 1 }
+    }
+
+    /// One that a coordinator shares among so many committers.
+    pub(crate) fn shared_by(committers: usize, inner: MemoryStore) -> Self {
+        Self { committers, ..Self::over(inner) }
     }
 }
 
@@ -120,6 +134,10 @@ pub(crate) struct FaultyBatch<'w> {
 impl Store for FaultyStore {
     type Writer = FaultyWriter;
     type Browse = MemoryBrowse;
+
+    fn committers(&self) -> usize {
+        self.committers
+    }
 
     async fn writer(&self) -> Result<FaultyWriter, Failure> {
         Ok(FaultyWriter { inner: self.inner.writer().await?, faults: self.faults.clone() })
@@ -195,6 +213,9 @@ impl Batch for FaultyBatch<'_> {
         if let Some((clock, span)) = self.faults.stall.lock().expect("not poisoned").take() {
             clock.advance(span);
         }
+        if let Some((clock, loading, _)) = &*self.faults.slow.lock().expect("not poisoned") {
+            clock.advance(*loading);
+        }
         self.inner.now().await
     }
 
@@ -260,6 +281,9 @@ impl Batch for FaultyBatch<'_> {
         inner.commit().await?;
         if let Some((clock, span)) = faults.stall_commit.lock().expect("not poisoned").take() {
             clock.advance(span);
+        }
+        if let Some((clock, _, committing)) = &*faults.slow.lock().expect("not poisoned") {
+            clock.advance(*committing);
         }
         if faults.commit_unknown.swap(false, Ordering::SeqCst) {
             let failure = Failure::new(FailureKind::Fatal, "the disk said nothing");

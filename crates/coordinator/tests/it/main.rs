@@ -9,4 +9,5 @@ mod harness;
 mod http;
 mod retention;
 mod rules;
+mod slowness;
 mod spans;
