@@ -1,0 +1,62 @@
+//! What a rotation makes of the keys there are.
+
+use std::sync::Arc;
+
+use verdict::{Span, Time};
+
+use super::Ring;
+use super::key_file::Contents;
+use super::signing_key::{SealingKey, SigningKey, fresh};
+use crate::ids::Entropy;
+
+/// Rotations within one overlap. Beyond that somebody is in a hurry, and the oldest key goes first.
+const KEYS_MAX: usize = 8;
+
+/// Keys that only check old seals: a rotation each month for twenty years. Beyond that the oldest goes.
+const SEALING_MAX: usize = 240;
+
+/// What becomes of the keys before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rotation {
+    /// They count for this long, so that work in flight goes on.
+    Overlap(Span),
+    /// A key has leaked: nothing that was signed before counts.
+    Emergency,
+}
+
+impl Ring {
+    /// The keys after a rotation.
+    pub(super) fn after(
+        &self,
+        entropy: &mut dyn Entropy,
+        rotation: Rotation,
+        now: Time,
+    ) -> Contents {
+        let ring = self;
+        // Whoever read the leaked file has the next key as well.
+        let published = ring.next.clone().filter(|_| rotation != Rotation::Emergency);
+        let mut keys = vec![published.unwrap_or_else(|| fresh(entropy))];
+        let next = fresh(entropy);
+        if let Rotation::Overlap(overlap) = rotation {
+            let end = now.plus(overlap);
+            let older = ring.keys.iter().filter(|key| key.counts(now));
+            keys.extend(older.map(|key| {
+                let not_after = Some(key.not_after.map_or(end, |before| before.min(end)));
+                Arc::new(SigningKey { not_after, ..SigningKey::clone(key) })
+            }));
+        }
+        keys.truncate(KEYS_MAX);
+        let sealing = ring.sealing_after(&keys);
+        Contents { keys, next: Some(next), sealing }
+    }
+
+    /// Keys that go leave behind what checks their seals.
+    fn sealing_after(&self, staying: &[Arc<SigningKey>]) -> Vec<SealingKey> {
+        let stays = |kid: &str| staying.iter().any(|key| key.kid == kid);
+        let going = self.keys.iter().rev().filter(|key| !stays(&key.kid));
+        let going = going.map(|key| SealingKey { kid: key.kid.clone(), key: key.sealing() });
+        let mut sealing: Vec<SealingKey> = self.sealing.iter().cloned().chain(going).collect();
+        sealing.drain(..sealing.len().saturating_sub(SEALING_MAX));
+        sealing
+    }
+}
