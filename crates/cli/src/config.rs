@@ -93,8 +93,8 @@ fn server_settings(parsed: &Parsed) -> Result<Vec<Setting>, Complaint> {
             ),
             StoreAddress::Postgres(url) => (
                 opening::without_password(url),
-                opening::shared_signing_key()?,
-                "the state directory",
+                opening::shared_signing_key_of("*")?,
+                "the state directory, one for each database",
             ),
         };
         settings.push(Setting { setting: name, value: Some(store), origin });

@@ -47,14 +47,23 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
     match &from {
         StoreAddress::Sqlite(path) => {
             let store = open_file(path)?;
-            with_source(format, &arguments, &store, &from, &to).await
+            let from = Source { address: &from, key_file: path.with_extension("key") };
+            with_source(format, &arguments, &store, from, &to).await
         }
         StoreAddress::Postgres(url) => {
             let begun = PostgresDeparture::begin(url, &name(&from)).await;
             let store = begun.map_err(|failure| complaint(&failure))?;
-            with_source(format, &arguments, &store, &from, &to).await
+            let key_file = opening::shared_signing_key(store.store()).await?;
+            let from = Source { address: &from, key_file };
+            with_source(format, &arguments, &store, from, &to).await
         }
     }
+}
+
+/// Where a store moves from, with the file of its signing keys.
+struct Source<'a> {
+    address: &'a StoreAddress,
+    key_file: PathBuf,
 }
 
 fn open_file(path: &Path) -> Result<SqliteStore, Complaint> {
@@ -78,24 +87,25 @@ async fn with_source<D: Departure>(
     format: Format,
     arguments: &Arguments,
     departure: &D,
-    from: &StoreAddress,
+    from: Source<'_>,
     to: &StoreAddress,
 ) -> Ended {
-    let keys = source_keys(departure.store(), from).await?;
+    let Source { address: from, key_file: from_key } = from;
+    let keys = source_keys(departure.store(), &from_key).await?;
     let keys = keys.as_ref();
     if arguments.dry_run {
         return dry_run(format, departure, to, keys).await;
     }
-    let key_file = key_path(to)?;
-    let moved = match to {
+    let (moved, key_file) = match to {
         StoreAddress::Sqlite(path) => {
             if arguments.discard {
                 files::discard(path, &options()).map_err(|failure| complaint(&failure))?;
             }
             files::inspect(path).map_err(|failure| complaint(&failure))?;
+            let key_file = path.with_extension("key");
             lay_down(keys, &key_file)?;
             let arrival = SqliteArrival::begin(path, &options());
-            carry(format, departure, arrival).await
+            (carry(format, departure, arrival).await?, key_file)
         }
         StoreAddress::Postgres(url) => {
             if arguments.discard {
@@ -103,11 +113,12 @@ async fn with_source<D: Departure>(
             }
             let arrival = PostgresArrival::begin(url, &name(to), &name(from)).await;
             let arrival = arrival.map_err(|failure| complaint(&failure))?;
+            let key_file = opening::shared_signing_key(arrival.store()).await?;
             put_in(keys, arrival.store(), &key_file).await?;
-            carry(format, departure, Ok(arrival)).await
+            (carry(format, departure, Ok(arrival)).await?, key_file)
         }
-    }?;
-    carry_anchor(from, &key_file)?;
+    };
+    carry_anchor(&from_key, &key_file)?;
     match format {
         Format::Json => output::json(&members(&moved.tally, Some(moved.epoch)))?,
         Format::People => print(from, to, &moved, keys.map(|_| key_file.as_path()))?,
@@ -121,8 +132,8 @@ async fn dry_run<D: Departure>(
     to: &StoreAddress,
     keys: Option<&Keyring>,
 ) -> Ended {
-    if let (StoreAddress::Sqlite(_), Some(keys)) = (to, keys) {
-        keys.check_room(&key_path(to)?).map_err(serve::keyring_trouble)?;
+    if let (StoreAddress::Sqlite(path), Some(keys)) = (to, keys) {
+        keys.check_room(&path.with_extension("key")).map_err(serve::keyring_trouble)?;
     }
     match to {
         StoreAddress::Sqlite(path) => files::inspect(path),
@@ -166,20 +177,9 @@ fn progress(stage: Stage) -> String {
     }
 }
 
-/// The file with the signing key of a store.
-fn key_path(address: &StoreAddress) -> Result<PathBuf, Complaint> {
-    match address {
-        StoreAddress::Sqlite(path) => Ok(path.with_extension("key")),
-        StoreAddress::Postgres(_) => opening::shared_signing_key(),
-    }
-}
-
 /// The keys that a server of the old store would use.
-async fn source_keys<S: Store>(
-    store: &S,
-    from: &StoreAddress,
-) -> Result<Option<Keyring>, Complaint> {
-    let found = Keyring::of_store(store.browse(), &key_path(from)?).await;
+async fn source_keys<S: Store>(store: &S, key_file: &Path) -> Result<Option<Keyring>, Complaint> {
+    let found = Keyring::of_store(store.browse(), key_file).await;
     found.map_err(serve::keyring_trouble)
 }
 
@@ -216,8 +216,8 @@ fn make_folder_of(path: &Path) -> Result<(), Complaint> {
 }
 
 /// By which a cut at the end of the audit is noticed.
-fn carry_anchor(from: &StoreAddress, to: &Path) -> Result<(), Complaint> {
-    moved_keys::carry_anchor(&key_path(from)?, to).map_err(|error| {
+fn carry_anchor(from: &Path, to: &Path) -> Result<(), Complaint> {
+    moved_keys::carry_anchor(from, to).map_err(|error| {
         let sentence = format!("the store has moved, but not the anchor of its audit: {error}");
         Complaint::new(Exit::Failed, "file_unusable", sentence)
             .hint("copy the file that ends in .anchor beside the new key file yourself")

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use coordinator::admit::moved_keys;
 use store::postgres::{self, PostgresStore};
 use store::sqlite::{Options, SqliteStore};
 use store::{Ahead, Failure, FailureKind, Store, SystemClock};
@@ -97,24 +98,30 @@ fn say_durability(found: &postgres::Durability) {
     }
 }
 
-/// Beside the file; or in the state directory, for every coordinator of this machine. Coordinators on
-/// several machines need the same file.
-pub(crate) fn signing_key_path(opened: &Opened) -> Result<PathBuf, Complaint> {
+/// Beside the file; or in the state directory, for every coordinator of this database on this machine.
+pub(crate) async fn signing_key_path(opened: &Opened) -> Result<PathBuf, Complaint> {
     match opened {
         Opened::Sqlite(store) => Ok(store.path().with_extension("key")),
-        Opened::Postgres(_) => {
-            let path = shared_signing_key()?;
-            if let Some(folder) = path.parent() {
-                profile::make_folder(folder)?;
-            }
-            Ok(path)
-        }
+        Opened::Postgres(store) => shared_signing_key(store).await,
     }
 }
 
-/// Where the coordinators of this machine that share a database find their signing key.
-pub(crate) fn shared_signing_key() -> Result<PathBuf, Complaint> {
-    Ok(profile::default_store()?.with_file_name("postgres.key"))
+/// Where the coordinators of this machine that share a database find what opens its signing keys, with the anchor of its
+/// audit beside it. Each database has its own, by the name of its store; on several machines the file is the same.
+pub(crate) async fn shared_signing_key(store: &PostgresStore) -> Result<PathBuf, Complaint> {
+    let path = shared_signing_key_of(store.id())?;
+    if let Some(folder) = path.parent() {
+        profile::make_folder(folder)?;
+    }
+    let old = path.with_file_name("postgres.key");
+    let adopted = moved_keys::adopt(store.browse(), &old, &path).await;
+    adopted.map_err(serve::keyring_trouble)?;
+    Ok(path)
+}
+
+/// The same by the name of the store, without a look at what is there.
+pub(crate) fn shared_signing_key_of(store: &str) -> Result<PathBuf, Complaint> {
+    Ok(profile::default_store()?.with_file_name(format!("postgres-{store}.key")))
 }
 
 /// Where a store lies.

@@ -177,7 +177,8 @@ impl Server {
             Opened::Postgres(store) => choose_key(store, wishes.key).await,
         }
         .map_err(|failure| wishes.store.trouble()(&failure))?;
-        let mut options = ServeOptions::new(wishes.listen, opening::signing_key_path(&opened)?);
+        let mut options =
+            ServeOptions::new(wishes.listen, opening::signing_key_path(&opened).await?);
         options.new_keys = new_keys;
         options.coordinator.retention = wishes.retention;
         options.coordinator.spans = spans.map(|exporter| exporter as _);

@@ -64,7 +64,7 @@ async fn check_database(url: &str) -> Result<(Report, SealReport), Complaint> {
     let store = opening::look_into(url).await?;
     let trouble = |failure: store::Failure| opening::database_trouble(&failure);
     let mut report = store::verify::verify(store.browse()).await.map_err(trouble)?;
-    let key_path = opening::shared_signing_key()?;
+    let key_path = opening::shared_signing_key(&store).await?;
     let Some(keyring) = shared_keyring(&store, &key_path).await? else {
         return Ok((report, SealReport::default()));
     };
@@ -107,7 +107,9 @@ async fn shared_keyring(
 pub(crate) async fn audit_of(address: &StoreAddress) -> Result<Option<AuditVerified>, Complaint> {
     let key_path = match address {
         StoreAddress::Sqlite(path) => path.with_extension("key"),
-        StoreAddress::Postgres(_) => opening::shared_signing_key()?,
+        StoreAddress::Postgres(url) => {
+            opening::shared_signing_key(&opening::look_into(url).await?).await?
+        }
     };
     if !key_path.exists() {
         return Ok(None);

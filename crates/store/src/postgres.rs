@@ -149,6 +149,7 @@ pub struct PostgresStore {
     link: Link,
     /// Whether nobody else worked on the store when it was opened.
     is_alone: bool,
+    id: Arc<str>,
 }
 
 /// What the store, its writers and its readers have in common.
@@ -329,7 +330,13 @@ impl PostgresStore {
         }
         let browse = PostgresBrowse::new(shared.clone());
         let (durability, link, is_alone) = (parts.durability, parts.way.link, parts.is_alone);
-        Ok(Self { shared, browse, opened, durability, link, is_alone })
+        let id: Arc<str> = parts.header.store_id.into();
+        Ok(Self { shared, browse, opened, durability, link, is_alone, id })
+    }
+
+    /// The name that the store was given when it was made: of this one and of its copies.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// What the database promises about a commit that it acknowledged.

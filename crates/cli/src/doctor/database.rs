@@ -1,6 +1,8 @@
 //! What a database that coordinators share promises, and what it does not.
 
-use super::Check;
+use std::path::Path;
+
+use super::{Check, machine};
 use crate::coordinators::Standing;
 use crate::exit::Complaint;
 use crate::opening;
@@ -29,12 +31,27 @@ pub(super) async fn checks(url: &str) -> Vec<Check> {
         let (sentence, remedy) = warning.split_once(": ").unwrap_or((warning, "see above"));
         checks.push(Check::warn("connection", sentence, remedy));
     }
+    checks.push(match opening::shared_signing_key(&store).await {
+        Ok(path) => signing_key(&path),
+        Err(complaint) => Check::trouble("signing key", complaint),
+    });
     checks.push(rules(Standing::of(&store).await));
     for warning in found.warnings() {
         let (sentence, remedy) = warning.split_once("; ").unwrap_or((warning, "see above"));
         checks.push(Check::warn("durability", sentence, remedy));
     }
     checks
+}
+
+/// What opens the signing keys in the database: without it no coordinator starts on this machine.
+fn signing_key(path: &Path) -> Check {
+    if path.exists() {
+        return machine::private("signing key", path);
+    }
+    let found = format!("there is none at {}", path.display());
+    let remedy = "nothing, if coordinators run elsewhere; else copy the file of the same name from a machine \
+        whose coordinators work";
+    Check::warn("signing key", found, remedy)
 }
 
 /// Which rules decide, and whom newer ones wait for.

@@ -52,7 +52,7 @@ fn signing_key(path: &Path) -> Check {
     Check::warn("signing key", found, remedy)
 }
 
-fn private(check: &'static str, path: &Path) -> Check {
+pub(super) fn private(check: &'static str, path: &Path) -> Check {
     let shown = path.display();
     match fs::metadata(path).map(|meta| meta.permissions().mode() & 0o777) {
         Err(error) => Check::fail(

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use pgserver::Server;
 
-use crate::home::Home;
+use crate::home::{Home, Process};
+use crate::operate_backup::stop;
 
 /// Who comes over TCP needs a password.
 fn server() -> Server {
@@ -55,5 +56,52 @@ fn each_reason_why_a_database_is_closed_is_told_with_its_remedy() {
     bench.complains(4, "store_closed", "this user with this password", "check both");
     for ran in [may_not, plain, bench] {
         assert!(!ran.stderr.contains("right") && !ran.stderr.contains("wrong"), "{ran:?}");
+    }
+}
+
+/// Serves a database until it has made an API key, which is sealed in its audit.
+fn serve_once(home: &Home, store: &str) {
+    let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--store", store];
+    let mut server = Process::start(home.tenure(&arguments));
+    server.line();
+    stop(server);
+}
+
+/// The files of this home's state that end so.
+fn state_files(home: &Home, ending: &str) -> Vec<String> {
+    let folder = std::fs::read_dir(home.path().join("state/tenure")).unwrap();
+    let names = folder.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(ending)).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn two_databases_served_from_one_machine_have_keys_and_anchors_of_their_own() {
+    // X11, X45: with one file for both, each would take the other's end of the audit for its own.
+    let (home, server) = (Home::new(), Server::builder().careless().start().unwrap());
+    server.sql("postgres", "CREATE DATABASE second").unwrap();
+    let stores = [server.url("postgres"), server.url("second")];
+    serve_once(&home, &stores[0]);
+    // As a version before left it: one name for all databases.
+    let first = state_files(&home, ".key").remove(0);
+    let at = |name: &str| home.path().join("state/tenure").join(name);
+    let anchor = first.replace(".key", ".anchor");
+    std::fs::rename(at(&first), at("postgres.key")).unwrap();
+    std::fs::rename(at(&anchor), at("postgres.anchor")).unwrap();
+    for store in &stores {
+        serve_once(&home, store);
+    }
+    let keys = state_files(&home, ".key");
+    assert_eq!(keys.len(), 3, "the old name, and one for each database: {keys:?}");
+    assert!(keys.contains(&first), "{keys:?}");
+    assert_eq!(std::fs::read(at(&first)).unwrap(), std::fs::read(at("postgres.key")).unwrap());
+    assert_eq!(state_files(&home, ".anchor").len(), 3);
+    for store in &stores {
+        let audit = home.json(&["audit", "verify", "--json", "--store", store]);
+        assert_eq!(audit["findings"], serde_json::json!([]), "{audit}");
+        assert_eq!(audit["anchored"], true, "{audit}");
+        let checks = home.run(&["doctor", "--json", "--store", store]);
+        assert!(checks.stdout.contains("postgres-"), "it names the key file: {checks:?}");
     }
 }

@@ -161,7 +161,9 @@ impl<'h> Reading<'h> {
             |words: &[&str], n: usize| words.get(n + 1).is_some_and(|it| is_unit(it));
         shown.len() == here.len()
             && shown.iter().zip(&here).enumerate().all(|(n, (one, other))| {
-                let is_measured = next_is_unit(&shown, n) && next_is_unit(&here, n);
+                // A process has any number, also a small one.
+                let is_process = n > 0 && (shown[n - 1], here[n - 1]) == ("process", "process");
+                let is_measured = is_process || (next_is_unit(&shown, n) && next_is_unit(&here, n));
                 one == other || self.is_same_thing(bare(one), bare(other), is_measured)
             })
     }
@@ -179,6 +181,7 @@ impl<'h> Reading<'h> {
             || both(is_unit)
             || both(is_key)
             || both(is_worker)
+            || both(is_key_file)
             || both(|word| is_hex(word, 64))
             || both(|word| matches!(word, "ahead" | "behind"))
             || (both(|word| word.starts_with("http://127.0.0.1:")))
@@ -239,6 +242,13 @@ fn is_key(word: &str) -> bool {
 /// A name with a part that each start draws anew.
 fn is_worker(word: &str) -> bool {
     word.rsplit_once('-').is_some_and(|(_, drawn)| is_hex(drawn, 12))
+}
+
+/// The key file of a database, whose name each database draws for itself.
+fn is_key_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let id = name.strip_prefix("postgres-").and_then(|name| name.strip_suffix(".key"));
+    id.is_some_and(|id| is_hex(id, 32))
 }
 
 fn is_time(word: &str) -> bool {

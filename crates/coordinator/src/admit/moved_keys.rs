@@ -12,7 +12,7 @@ use std::path::Path;
 use store::{Browse, RingChange};
 
 use super::keyring::{self, Keyring, KeyringError};
-use super::seal::anchor_path;
+use super::seal::{self, anchor_path};
 use super::shared_ring::RingSeal;
 use crate::ids::OsEntropy;
 
@@ -64,6 +64,29 @@ impl Keyring {
     }
 }
 
+/// Takes over the key file and the anchor that all databases of a machine once shared under one name, if they are this
+/// store's. They stay where they are: another database may need them.
+pub async fn adopt<B: Browse>(browse: &B, old: &Path, new: &Path) -> Result<(), KeyringError> {
+    if new.exists() || !old.exists() {
+        return Ok(());
+    }
+    match Keyring::look(browse, old).await {
+        Ok(Some(_)) => {}
+        Ok(None) | Err(KeyringError::Differs { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    let failed = |source| KeyringError::Io { path: new.to_owned(), source };
+    // The anchor first: whoever finds the key file looks at nothing else of before.
+    if seal::is_anchored(browse, &anchor_path(old)).await? {
+        carry_anchor(old, new).map_err(failed)?;
+    }
+    match fs::hard_link(old, new) {
+        // Another coordinator of this machine was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked.map_err(failed),
+    }
+}
+
 /// The note of where the audit ends goes along, unless there is one.
 pub fn carry_anchor(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (anchor_path(from), anchor_path(to));
@@ -76,9 +99,15 @@ pub fn carry_anchor(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    use store::memory::{ManualClock, MemoryStore, Writers};
+    use store::{Administration, Audit, Store};
+    use verdict::{Name, Scope, Span, Text, Time};
+
     use crate::admit::Rotation;
+    use crate::admit::seal::Sealer;
     use crate::ids::SeededEntropy;
-    use verdict::{Span, Time};
 
     const NOW: Time = Time::from_millis(1_000_000);
 
@@ -118,5 +147,54 @@ mod tests {
             let opened = seal.open(&change.sealed).expect("the file opens what it sealed");
             assert_eq!((keyring::text(&opened), change.before), (keys.text(), None), "{file}");
         }
+    }
+
+    /// A store whose keys are sealed with a file, with one act in its audit.
+    async fn sealed_with(path: &Path, actor: &str) -> MemoryStore {
+        let store = MemoryStore::with_writers(Arc::new(ManualClock::default()), Writers::Two);
+        let keyring = Keyring::share(&store, path).await.unwrap();
+        let sealer = Sealer::open(store.browse(), keyring, path).await.unwrap();
+        let audit = Audit {
+            at: NOW,
+            scope: Scope::default(),
+            actor: Name::from(actor),
+            action: Name::from("key.made"),
+            object: Text::from("key"),
+            code: None,
+            times: 1,
+            before: None,
+            after: None,
+            request: None,
+            seal: None,
+        };
+        let mut act = Administration { audit: vec![audit], ..Administration::default() };
+        let mut writer = store.writer().await.unwrap();
+        sealer.write(&store, &mut writer, &mut act).await.unwrap();
+        store
+    }
+
+    #[tokio::test]
+    async fn what_databases_of_one_machine_shared_is_taken_over_by_whom_it_belongs_to() {
+        // X11, X45: two databases once had one key file and one anchor, which only the last one wrote.
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let earlier = sealed_with(&at("postgres.key"), "earlier").await;
+        let later = sealed_with(&at("postgres.key"), "later").await;
+        let stranger = sealed_with(&at("elsewhere.key"), "stranger").await;
+        let fresh = MemoryStore::new(Arc::new(ManualClock::default()));
+        let stores =
+            [("earlier", &earlier), ("later", &later), ("stranger", &stranger), ("fresh", &fresh)];
+        for (name, store) in stores {
+            let path = at(&format!("{name}.key"));
+            adopt(store.browse(), &at("postgres.key"), &path).await.unwrap();
+            adopt(store.browse(), &at("postgres.key"), &path).await.unwrap();
+            let is_its = matches!(name, "earlier" | "later");
+            assert_eq!(path.exists(), is_its, "the key file of {name}");
+            assert_eq!(anchor_path(&path).exists(), name == "later", "the anchor of {name}");
+        }
+        let keys = Keyring::look(earlier.browse(), &at("earlier.key")).await.unwrap();
+        let keys = keys.expect("the file opens what is in the store");
+        let report = seal::verify(earlier.browse(), &keys, None).await.unwrap();
+        assert_eq!((report.sealed, report.findings.len()), (1, 0));
     }
 }

@@ -166,6 +166,14 @@ pub fn read_anchor(path: &Path) -> io::Result<Option<Head>> {
     parsed.map(Some).ok_or_else(broken)
 }
 
+/// Whether what was noted there is an entry of this very log, and not of another store's.
+pub(super) async fn is_anchored<B: Browse>(browse: &B, path: &Path) -> Result<bool, Failure> {
+    let Ok(Some(Head { n, seal })) = read_anchor(path) else { return Ok(false) };
+    let before = Some(n.saturating_add(1));
+    let page = browse.audit(&AuditFilter { limit: 1, before, ..AuditFilter::default() }).await?;
+    Ok(page.first().is_some_and(|entry| entry.n == n && entry.audit.seal == seal))
+}
+
 fn joined(kid: [u8; KID_BYTES], code: [u8; 32]) -> [u8; Seal::BYTES] {
     let mut seal = NOTHING;
     seal[..KID_BYTES].copy_from_slice(&kid);

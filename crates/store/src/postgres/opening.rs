@@ -63,6 +63,8 @@ pub(super) struct Header {
     pub(super) instance: String,
     /// Which version of the rules decides.
     pub(super) rules: u32,
+    /// Which store this is, wherever it lies.
+    pub(super) store_id: String,
 }
 
 pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure> {
@@ -332,7 +334,7 @@ async fn header(client: &Client) -> Result<Header, Trouble> {
             (SELECT b.at FROM tenure.batches b WHERE b.committer = c.committer AND b.at >= 0 \
              ORDER BY b.n DESC LIMIT 1) last), \
         floor(extract(epoch FROM clock_timestamp()) * 1000)::int8, gen_random_uuid()::text, \
-        (SELECT m.rules FROM tenure.meta m)";
+        (SELECT m.rules FROM tenure.meta m), (SELECT encode(m.store_id, 'hex') FROM tenure.meta m)";
     let rows = client.query_typed(sql, &[]).await?;
     let mut columns = Columns::of(&rows[0]);
     Ok(Header {
@@ -340,5 +342,6 @@ async fn header(client: &Client) -> Result<Header, Trouble> {
         clock: columns.time()?,
         instance: columns.take()?,
         rules: columns.count()?,
+        store_id: columns.take()?,
     })
 }
