@@ -23,6 +23,7 @@ mod expiring;
 mod fellows;
 mod forgetting;
 mod hints;
+mod notices;
 mod opening;
 mod own;
 mod pace;

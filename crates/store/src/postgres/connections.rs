@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use deadpool::managed::{self, Metrics, RecycleError, RecycleResult};
@@ -21,7 +22,8 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
 
 use super::opening::Way;
-use super::{direct, reads, session, writes};
+use super::trouble::Trouble;
+use super::{direct, notices, reads, session, writes};
 
 pub(super) type Pool = managed::Pool<Connections>;
 pub(super) type Object = managed::Object<Connections>;
@@ -53,6 +55,8 @@ pub(super) struct Connection {
     /// By their text.
     named: HashMap<&'static str, Statement>,
     is_outdated: AtomicBool,
+    /// A COMMIT did not wait for its standby to the end.
+    is_cut_short: Arc<AtomicBool>,
     /// Reads and writes the socket, until nobody needs it any more.
     driver: AbortHandle,
 }
@@ -61,6 +65,13 @@ impl Connection {
     /// Whether nobody stands in between, so that statements have names.
     pub(super) fn is_direct(&self) -> bool {
         !self.named.is_empty()
+    }
+
+    /// Sends COMMIT. A success that the server gave without its standby's word is none.
+    pub(super) async fn commit(&self) -> Result<(), Trouble> {
+        self.is_cut_short.store(false, Ordering::SeqCst);
+        self.client.batch_execute("COMMIT").await?;
+        if self.is_cut_short.load(Ordering::SeqCst) { Err(Trouble::CutShort) } else { Ok(()) }
     }
 
     /// What a batch begins with on this connection.
@@ -155,14 +166,10 @@ impl managed::Manager for Connections {
 
     async fn create(&self) -> Result<Connection, Error> {
         let (client, driver) = self.way.config.connect(self.way.connector.clone()).await?;
-        let driver = tokio::spawn(async move {
-            if let Err(error) = driver.await {
-                tracing::debug!(%error, "a connection to the database ended");
-            }
-        });
-        let driver = driver.abort_handle();
+        let is_cut_short = Arc::new(AtomicBool::new(false));
+        let driver = tokio::spawn(notices::drive(driver, is_cut_short.clone())).abort_handle();
         let (named, is_outdated) = (HashMap::new(), AtomicBool::new(false));
-        let mut connection = Connection { client, named, is_outdated, driver };
+        let mut connection = Connection { client, named, is_outdated, is_cut_short, driver };
         if self.purpose == Use::Batches {
             connection.name_statements().await?;
         }

@@ -244,7 +244,7 @@ async fn migrate(client: &mut Client, missing: Missing) -> Result<(), Failure> {
                 };
                 return Err(Failure::new(FailureKind::Closed, what).because(error));
             }
-            Err(Trouble::Failure(failure)) => return Err(failure),
+            Err(trouble) => return Err(trouble.while_doing("making the tables")),
         }
     }
 }

@@ -132,9 +132,9 @@ impl Transaction {
 
     /// Sends COMMIT. The trouble is returned as it is: what it means is for the caller to find out.
     pub(super) async fn commit(mut self) -> Result<Result<(), Trouble>, Failure> {
-        let committed = self
-            .step("committing a batch", Flow::Committed, |client| async move {
-                client.batch_execute("COMMIT").await.map_err(Trouble::from)
+        let committed =
+            self.step("committing a batch", Flow::Committed, |client| async move {
+                client.commit().await
             })
             .await;
         self.steps = None;

@@ -12,6 +12,8 @@ use crate::failure::{Failure, FailureKind};
 pub(super) enum Trouble {
     Sql(Error),
     Failure(Failure),
+    /// COMMIT was answered, and did not wait for its standby: what is asked for may still be lost with this server.
+    CutShort,
 }
 
 impl From<Error> for Trouble {
@@ -31,14 +33,20 @@ impl Trouble {
         match self {
             Trouble::Sql(error) => Failure::new(kind_of(&error), what).because(error),
             Trouble::Failure(failure) => failure,
+            Trouble::CutShort => Failure::new(
+                FailureKind::Unavailable,
+                "a COMMIT was made to stop waiting for its standby, which may not have it",
+            )
+            .because(format!("while {what}")),
         }
     }
 
-    /// Whether the connection itself may be gone, so that a COMMIT's answer is not known.
+    /// Whether a COMMIT's answer is known: not if the connection itself may be gone, or the standby was not waited for.
     pub(super) fn is_answered(&self) -> bool {
         match self {
             Trouble::Sql(error) => error.as_db_error().is_some_and(|_| !is_leaving(error)),
             Trouble::Failure(_) => true,
+            Trouble::CutShort => false,
         }
     }
 }

@@ -88,11 +88,15 @@ async fn submit_now(writer: &mut PostgresWriter, id: u128) -> Option<()> {
     batch.commit().await.ok()
 }
 
-/// A session that waits for the standby, other than this one.
-async fn who_waits(admin: &Client, but: i32) -> Option<i32> {
-    let sql = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND pid <> $1";
-    let rows = admin.query(sql, &[&but]).await.unwrap();
-    rows.first().map(|row| row.get(0))
+/// A transaction by its session and when it began.
+type Waiting = (i32, String);
+
+/// A transaction that waits for the standby, other than this one.
+async fn who_waits(admin: &Client, but: &Waiting) -> Option<Waiting> {
+    let sql = "SELECT pid, xact_start::text FROM pg_stat_activity \
+        WHERE wait_event = 'SyncRep' AND (pid, xact_start::text) <> ($1, $2)";
+    let rows = admin.query(sql, &[&but.0, &but.1]).await.unwrap();
+    rows.first().map(|row| (row.get(0), row.get(1)))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,30 +104,39 @@ async fn a_commit_that_is_found_again_is_told_when_a_standby_has_it() {
     // S2-104, A2: looking up a lost COMMIT must not acknowledge what a failover would still lose.
     let server = Server::builder().start().unwrap();
     let store = PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap();
-    find_again(&server, store.writer().await.unwrap(), 1).await;
+    find_again(&server, store.writer().await.unwrap(), 1, "pg_terminate_backend").await;
     // Also where the writer is the second of its coordinator, which only the first one has a row for.
     let _first = store.writer().await.unwrap();
-    find_again(&server, store.writer().await.unwrap(), 3).await;
+    find_again(&server, store.writer().await.unwrap(), 3, "pg_terminate_backend").await;
 }
 
-/// Has the writer submit two tasks, the second one while no standby is there.
-async fn find_again(server: &Server, mut writer: PostgresWriter, first: u128) {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_is_made_to_stop_waiting_for_its_standby_is_not_acknowledged() {
+    // S2-104, A2: PostgreSQL answers such a COMMIT with success, and only warns that the standby may not have it. It
+    // is told when the standby has it, however often somebody cancels the wait.
+    let server = Server::builder().start().unwrap();
+    let store = PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap();
+    find_again(&server, store.writer().await.unwrap(), 1, "pg_cancel_backend").await;
+}
+
+/// Has the writer submit two tasks, the second one while no standby is there and with its wait for one ended so.
+async fn find_again(server: &Server, mut writer: PostgresWriter, first: u128, ended: &str) {
     let admin = client(server).await;
     submit(&mut writer, first).await.unwrap();
     set(&admin, &[("synchronous_standby_names", "s1")]).await;
     let submitting = tokio::spawn(async move { submit(&mut writer, first + 1).await });
     let mut waits = 0;
-    let mut waiting = 0;
-    // The commit itself waits; then its session ends, and whoever looks up what became of it waits as well.
+    let mut waiting = (0, String::new());
+    // The commit itself waits; then its wait ends, and whoever looks up what became of it waits as well.
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while waits < 2 {
         assert!(tokio::time::Instant::now() < deadline, "only {waits} waited for the standby");
         assert!(!submitting.is_finished(), "told before the standby has it: {submitting:?}");
-        if let Some(pid) = who_waits(&admin, waiting).await {
-            (waits, waiting) = (waits + 1, pid);
+        if let Some(next) = who_waits(&admin, &waiting).await {
+            (waits, waiting) = (waits + 1, next);
         }
         if waits == 1 {
-            admin.execute("SELECT pg_terminate_backend($1)", &[&waiting]).await.unwrap();
+            admin.execute(&format!("SELECT {ended}($1)"), &[&waiting.0]).await.unwrap();
         }
         tokio::task::yield_now().await;
     }
