@@ -8,6 +8,7 @@ use historyck::event::{DOWN, Event, Fault, Phase, What};
 use rustix::process::Signal;
 use tenure::{Client, Retries};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use wire::State;
 use wire::requests::ListRuns;
 
@@ -148,6 +149,7 @@ impl Fleet {
     /// No more faults: everything ends and is read. Returns how many runs there are.
     pub(crate) async fn settle(&mut self) -> Result<usize> {
         self.load.enough.cancel();
+        let since = Instant::now();
         tokio::time::timeout(PATIENCE, self.until_all_have_ended())
             .await
             .context("G1: something that was accepted does not end")??;
@@ -161,7 +163,12 @@ impl Fleet {
             }
         };
         within("workers to go home", all_home).await?;
+        let ended = since.elapsed();
         let runs = judge::write_down(&self.load.as_who("reader")).await?;
+        println!(
+            "    everything has ended after {ended:.2?}, {runs} runs are read after {:.2?}",
+            since.elapsed()
+        );
         self.tally.runs += runs;
         self.tally.unanswered += judge::unanswered(&self.load.history);
         Ok(runs)
@@ -169,7 +176,9 @@ impl Fleet {
 
     /// The store is whole, and has these runs.
     pub(crate) fn verify(&mut self, runs: usize) -> Result<()> {
+        let since = Instant::now();
         let tasks = self.site.verify_store(&self.store)?;
+        println!("    {tasks} tasks are verified after {:.2?}", since.elapsed());
         self.tally.verified += 1;
         ensure!(tasks as usize == runs, "{tasks} tasks are in the database, {runs} were listed");
         Ok(())
@@ -177,7 +186,10 @@ impl Fleet {
 
     /// Everything the history says must hold.
     pub(crate) fn judge(&mut self, name: &str) -> Result<()> {
-        self.tally.events += judge::judge(name, &self.load.history, &self.keep)?;
+        let since = Instant::now();
+        let events = judge::judge(name, &self.load.history, &self.keep)?;
+        println!("    {events} events are judged after {:.2?}", since.elapsed());
+        self.tally.events += events;
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use futures_util::{TryStreamExt, stream};
 use historyck::event::{
     self, Cause, Decision, Outcome, Record, Seen, Settled, Snapshot, State, What,
 };
@@ -13,20 +14,28 @@ use tenure::Client;
 use wire::answers::{HistoryEntry, Run};
 use wire::requests::{HistoryQuery, ListRuns};
 
-use crate::load::QUEUE;
+use crate::load::{QUEUE, REST};
 use crate::recorded::{Recorded, bare, state};
 
 const COORDINATOR: &str = "coordinator";
 const PAGE: u32 = 200;
+/// How many runs are read at the same time: a run takes three calls, and thousands of runs in a row take longer than
+/// the faults that made them. More than the coordinators have connections for would only queue.
+const READ_AT_A_TIME: usize = 12;
+/// How often a call is made before a reader gives up: the faults are over, a machine may still be slow.
+const TRIES_MAX: usize = 20;
 
 /// Reads every run with all that is known of it, through HTTP like everybody else.
 pub(crate) async fn write_down(reader: &Recorded) -> Result<usize> {
     let all = all_runs(reader.client()).await?;
     // Whoever works in another queue keeps no history.
     let runs: Vec<&Run> = all.iter().filter(|run| run.queue == QUEUE).collect();
-    for run in &runs {
-        write_run(reader, run).await.with_context(|| format!("read {}", run.run_id))?;
-    }
+    let reading = stream::iter(runs.iter().copied().map(Ok));
+    reading
+        .try_for_each_concurrent(READ_AT_A_TIME, async |run| {
+            write_run(reader, run).await.with_context(|| format!("read {}", run.run_id))
+        })
+        .await?;
     let tasks = runs.iter().map(|run| Seen {
         task: bare(&run.run_id),
         state: state(run.state),
@@ -48,7 +57,7 @@ pub(crate) async fn all_runs(client: &Client) -> Result<Vec<Run>> {
     let mut filters = ListRuns { limit: Some(PAGE), ..ListRuns::default() };
     let mut runs = Vec::new();
     loop {
-        let page = client.list(&filters).await?;
+        let page = persist(|| client.list(&filters)).await?;
         runs.extend(page.runs);
         filters.cursor = page.next_cursor;
         if filters.cursor.is_none() {
@@ -57,12 +66,26 @@ pub(crate) async fn all_runs(client: &Client) -> Result<Vec<Run>> {
     }
 }
 
+/// Reads again what was not answered, so many times.
+async fn persist<T, F>(read: impl Fn() -> F) -> Result<T, tenure::Error>
+where
+    F: Future<Output = Result<T, tenure::Error>>,
+{
+    for _ in 1..TRIES_MAX {
+        match read().await {
+            Err(error) if error.may_repeat() => tokio::time::sleep(REST).await,
+            read => return read,
+        }
+    }
+    read().await
+}
+
 async fn write_run(reader: &Recorded, run: &Run) -> Result<()> {
     let task = bare(&run.run_id);
-    reader.get(&run.run_id).await?;
+    persist(|| reader.get(&run.run_id)).await?;
     let mut reported: BTreeMap<u32, bool> = BTreeMap::new();
     if state(run.state).is_terminal() {
-        let record = reader.client().record(&run.run_id).await?;
+        let record = persist(|| reader.client().record(&run.run_id)).await?;
         reported = record.attempts.iter().map(|a| (a.attempt, a.report_digest.is_some())).collect();
         reader.note(What::Record(Record {
             task: task.clone(),
@@ -74,7 +97,7 @@ async fn write_run(reader: &Recorded, run: &Run) -> Result<()> {
         }));
     }
     let query = HistoryQuery { limit: Some(PAGE), ..HistoryQuery::default() };
-    let history = reader.client().history(&run.run_id, &query).await?;
+    let history = persist(|| reader.client().history(&run.run_id, &query)).await?;
     let mut before = None;
     for entry in &history.entries {
         let decision = decision(&task, entry, before, &reported)?;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -34,6 +35,9 @@ const SHORT_LEASE_MS: u64 = 2_000;
 /// How long to leave a server alone that did not answer.
 pub(crate) const REST: Duration = Duration::from_millis(20);
 
+/// Between two runs of a client while it is calm.
+const CALM_REST: Duration = Duration::from_secs(1);
+
 /// What a run asks of its first worker.
 const LIVE: &str = r#"{"worker":"lives"}"#;
 const DIE: &str = r#"{"worker":"dies"}"#;
@@ -44,6 +48,8 @@ pub struct Load {
     clients: Arc<[Client]>,
     pub(crate) history: Arc<Recorder>,
     room: Arc<Semaphore>,
+    /// Clients take their time.
+    is_calm: Arc<AtomicBool>,
     /// No more new runs.
     pub(crate) enough: CancellationToken,
     /// No more work.
@@ -60,6 +66,7 @@ impl Load {
             clients: clients.into(),
             history: Arc::new(Recorder::default()),
             room: Arc::new(Semaphore::new(UNFINISHED_MAX)),
+            is_calm: Arc::default(),
             enough: CancellationToken::new(),
             over: CancellationToken::new(),
             silent: Arc::default(),
@@ -72,6 +79,17 @@ impl Load {
     pub(crate) fn make_room(&self) {
         let missing = UNFINISHED_MAX.saturating_sub(self.room.available_permits());
         self.room.add_permits(missing);
+    }
+
+    /// Runs still come, and no more of them than somebody can read afterwards. For the time in which a standby is
+    /// made: that takes seconds, and nothing is struck.
+    pub(crate) fn calm_down(&self) {
+        self.is_calm.store(true, Ordering::SeqCst);
+    }
+
+    /// As many runs again as fit.
+    pub(crate) fn press_on(&self) {
+        self.is_calm.store(false, Ordering::SeqCst);
     }
 
     /// The same with runs that take so much room each.
@@ -143,6 +161,9 @@ impl Load {
             };
             // Given back by whoever ends the run.
             room.forget();
+            if self.is_calm.load(Ordering::SeqCst) {
+                tokio::time::sleep(CALM_REST).await;
+            }
             let key = format!("client-{number}-{n}");
             let run = match chance.below(24) {
                 0 => self.run(DIE, SHORT_LEASE_MS),
