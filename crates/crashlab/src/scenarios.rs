@@ -4,6 +4,7 @@ mod clocks;
 mod commands;
 mod database;
 pub mod failover;
+mod moving;
 mod outages;
 mod points;
 mod starved;
@@ -69,6 +70,7 @@ pub const SCENARIOS: &[(&str, Scenario)] = &[
     ("points", |wishes| Box::pin(points::killed_at_every_place(wishes))),
     ("random", |wishes| Box::pin(points::killed_at_any_time(wishes, share(wishes)))),
     ("commands", |wishes| Box::pin(commands::killed_while_copying_and_forgetting(wishes))),
+    ("move", |wishes| Box::pin(moving::killed_while_moving(wishes))),
     ("stop", |wishes| Box::pin(outages::asked_to_stop(wishes))),
     ("paused", |wishes| Box::pin(outages::stopped_for_longer_than_a_lease(wishes))),
     ("outage", |wishes| Box::pin(outages::down_for_longer_than_a_lease(wishes))),

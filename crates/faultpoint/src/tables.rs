@@ -17,6 +17,8 @@ pub enum Reached {
     Restoring,
     /// By `tenure prune`.
     Pruning,
+    /// By `tenure migrate`.
+    Moving,
 }
 
 /// Which store must be in use for a place to be reached.
@@ -47,7 +49,7 @@ const fn postgres(name: &'static str, reached: Reached) -> Point {
     Point { name, reached, over: Over::Postgres }
 }
 
-use Reached::{Administering, BackingUp, Pruning, Restoring, Serving, Starting, Stopping};
+use Reached::{Administering, BackingUp, Moving, Pruning, Restoring, Serving, Starting, Stopping};
 
 /// Every place, in the order in which a request or a command comes by.
 #[rustfmt::skip]
@@ -98,6 +100,14 @@ pub const POINTS: &[Point] = &[
     sqlite("prune.leaving", Pruning),        // what may go is marked, and still there
     sqlite("prune.before_commit", Pruning),
     sqlite("prune.after_commit", Pruning),
+    point("move.keys", Moving),             // the new store's key file is there, the new store is not
+    postgres("move.opened", Moving),         // the database has empty tables, and nothing says what for
+    point("move.page", Moving),             // some of it is there
+    point("move.copied", Moving),           // all of it
+    point("move.proved", Moving),           // compared and verified, and still no store
+    postgres("move.raised", Moving),         // it has its new epoch, not durably
+    sqlite("move.sealed", Moving),           // it has its new epoch, and no name
+    point("move.finished", Moving),         // a store, and nobody was told
 ];
 
 /// The numbers of the bugs that are built in. What each is and who catches it stands in the museum's own table.

@@ -127,6 +127,7 @@ pub async fn carry_over<D: Departure, A: Arrival>(
 ) -> Result<Moved, MoveFailure> {
     let (from, to) = (departure.store(), arrival.store());
     let (sent, at) = copying::copy(from, to, watch).await?;
+    faultpoint::point!("move.copied");
     let arrived = survey::arrived(to, at, watch).await?;
     refuse_differences(&sent, &arrived)?;
     watch(Stage::Verifying);
@@ -135,7 +136,9 @@ pub async fn carry_over<D: Departure, A: Arrival>(
     let epoch = epoch::above(&[from.opened().epoch, to.opened().epoch], wall);
     let epoch = epoch.map_err(MoveFailure::Destination)?;
     departure.check_unchanged().await?;
+    faultpoint::point!("move.proved");
     arrival.finish(epoch).await?;
+    faultpoint::point!("move.finished");
     Ok(Moved { tally: sent, epoch })
 }
 

@@ -45,6 +45,7 @@ impl Keyring {
             let failed = |source| KeyringError::Io { path: path.to_owned(), source };
             keyring::write(path, &self.contents()).map_err(failed)?;
         }
+        faultpoint::point!("move.keys");
         Ok(())
     }
 

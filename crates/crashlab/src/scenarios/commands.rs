@@ -49,7 +49,7 @@ pub(crate) async fn killed_while_copying_and_forgetting(wishes: &Wishes) -> Resu
     Ok(tally)
 }
 
-fn places(reached: Reached) -> impl Iterator<Item = &'static Point> {
+pub(super) fn places(reached: Reached) -> impl Iterator<Item = &'static Point> {
     POINTS.iter().filter(move |point| point.reached == reached)
 }
 
@@ -58,7 +58,12 @@ fn path(path: &Path) -> Result<&str> {
 }
 
 /// Runs a command that is killed at a place.
-fn dies(storm: &Storm, arguments: &[&str], point: &Point, also: Option<&str>) -> Result<()> {
+pub(super) fn dies(
+    storm: &Storm,
+    arguments: &[&str],
+    point: &Point,
+    also: Option<&str>,
+) -> Result<()> {
     let blow = format!("kill@{}", point.name);
     let chosen = also.map_or(blow.clone(), |also| format!("{blow},{also}"));
     let ran = waits::run(&mut storm.site.tenure(arguments, Some(&chosen)))?;

@@ -26,6 +26,7 @@ pub(super) async fn copy<S: Store, D: Store>(
         after = Some(last.found.key().id);
         page.iter().for_each(|dossier| counting.task(dossier));
         write_page(&mut writer, page).await.map_err(MoveFailure::Destination)?;
+        faultpoint::point!("move.page");
         watch(Stage::Copying(counting.tasks()));
     }
     copy_administration(from.browse(), &mut writer, &mut counting).await?;

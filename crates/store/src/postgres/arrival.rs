@@ -97,6 +97,7 @@ impl PostgresArrival {
         let options =
             Options { notify: Notify::Off, missing: Missing::Create, ..Options::new(NAME) };
         let store = PostgresStore::open(url, options).await.map_err(MoveFailure::Destination)?;
+        faultpoint::point!("move.opened");
         let mut client = connect(url).await?;
         mark(&mut client, place, from).await?;
         Ok(Self { url: url.to_owned(), place: place.to_owned(), store })
@@ -147,6 +148,7 @@ async fn finish(client: &mut Client, epoch: u32) -> Result<(), Trouble> {
         WHERE name = $1 AND stopped_at IS NULL";
     transaction.execute_typed(left, &[(&NAME, Type::TEXT)]).await?;
     transaction.batch_execute("DROP TABLE tenure.arriving").await?;
+    faultpoint::point!("move.raised");
     transaction.commit().await?;
     Ok(())
 }

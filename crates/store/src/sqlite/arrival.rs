@@ -84,6 +84,7 @@ impl Arrival for SqliteArrival {
         let path = draft.path.clone();
         seal(&path, epoch, &options).map_err(MoveFailure::Destination)?;
         forget_log(&path).map_err(MoveFailure::Destination)?;
+        faultpoint::point!("move.sealed");
         draft.publish(&target, Existing::Keep).map_err(MoveFailure::Destination)?;
         Ok(())
     }

@@ -1,0 +1,211 @@
+//! `tenure migrate`, killed at each of its named places, from a file into a database and back: the old store is as
+//! it was, what is there of the new one is refused with its remedy, the remedy works, and the new store never has
+//! the epoch of the old one.
+
+use std::process::Output;
+
+use anyhow::{Context, Result, ensure};
+use faultpoint::{Over, Point, Reached};
+use pgserver::Server;
+use serde_json::Value;
+use tokio::task::block_in_place;
+
+use super::commands::{dies, places};
+use super::{Tally, Wishes};
+use crate::storm::Storm;
+use crate::waits;
+
+/// More than one page of tasks, so that the first is not all of them.
+const EVENTS_FIRST: usize = 1_200;
+
+/// What a command says whose database did not answer within seconds, which is no news on a machine that is busy.
+const UNREACHABLE: &str = "no connection to the database";
+const TRIES_MAX: usize = 20;
+
+/// What a death at a place leaves where the new store should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// Nothing that would stand in anybody's way.
+    Nothing,
+    /// Something that is no store, and is refused as such.
+    Unfinished,
+    /// The new store.
+    Store,
+}
+
+impl Left {
+    fn by(point: &Point, to: Over) -> Left {
+        match (point.name, to) {
+            ("move.opened", _) | ("move.keys", Over::Sqlite) => Left::Nothing,
+            ("move.finished", _) => Left::Store,
+            _ => Left::Unfinished,
+        }
+    }
+}
+
+pub(crate) async fn killed_while_moving(wishes: &Wishes) -> Result<Tally> {
+    let mut storm = Storm::begin(wishes, wishes.seed ^ 0x30)?;
+    storm.rage();
+    storm.further(EVENTS_FIRST).await?;
+    let mut tally = storm.settle("move", wishes).await?;
+    let server = block_in_place(|| Server::builder().careless().start())?;
+    let moves = Moves { storm: &storm, server: &server };
+    let killed = block_in_place(|| moves.there_and_back())?;
+    tally.kills += killed;
+    tally.points = places(Reached::Moving).count();
+    tally.verified += killed;
+    Ok(tally)
+}
+
+/// Places that a move into such a store passes.
+fn passed(to: Over) -> impl Iterator<Item = &'static Point> {
+    places(Reached::Moving).filter(move |point| [Over::Any, to].contains(&point.over))
+}
+
+struct Moves<'s> {
+    storm: &'s Storm,
+    server: &'s Server,
+}
+
+impl Moves<'_> {
+    /// From a file into databases, and from the last of them into files.
+    fn there_and_back(&self) -> Result<usize> {
+        let first = self.storm.site.store();
+        let digest = self.digest(&first)?;
+        let mut killed = 0;
+        let mut last = first.clone();
+        for (n, point) in passed(Over::Postgres).enumerate() {
+            last = self.database(&format!("moved{n}"))?;
+            let experiment = Experiment { point, from: &first, to: &last, digest: &digest };
+            let left = Left::by(point, Over::Postgres);
+            self.killed(&experiment, left)
+                .with_context(|| format!("{} into a database", point.name))?;
+            killed += 1;
+        }
+        for point in passed(Over::Sqlite) {
+            let file = self.storm.site.path().join(format!("{}.db", point.name));
+            let file = format!("sqlite:{}", file.display());
+            let experiment = Experiment { point, from: &last, to: &file, digest: &digest };
+            let left = Left::by(point, Over::Sqlite);
+            self.killed(&experiment, left)
+                .with_context(|| format!("{} into a file", point.name))?;
+            killed += 1;
+        }
+        for store in [&first, &last] {
+            ensure!(self.digest(store)? == digest, "{store} was changed by being copied");
+            self.still_serves(store)?;
+        }
+        Ok(killed)
+    }
+
+    fn database(&self, name: &str) -> Result<String> {
+        self.server.sql("postgres", &format!("CREATE DATABASE {name}"))?;
+        Ok(self.server.url(name))
+    }
+
+    fn killed(&self, experiment: &Experiment<'_>, left: Left) -> Result<()> {
+        let Experiment { point, from, to, digest } = *experiment;
+        let before = self.epoch(from)?;
+        let arguments = ["migrate", "--json", "--from", from, "--to", to];
+        self.dies(&arguments, point)?;
+        self.storm.site.verify_store(from).context("the old store")?;
+        let again = self.run(&arguments)?;
+        let arrived = match left {
+            Left::Nothing => members(&again)?["digest"].clone(),
+            Left::Unfinished => {
+                refused(&again, "copy_interrupted")?;
+                let served = self.run(&["serve", "--listen", "127.0.0.1:0", "--store", to])?;
+                refused(&served, "copy_interrupted")?;
+                let moved = self.run(&[&arguments[..], &["--discard"]].concat())?;
+                members(&moved)?["digest"].clone()
+            }
+            Left::Store => {
+                refused(&again, "store_not_empty")?;
+                self.digest(to)?
+            }
+        };
+        ensure!(arrived == *digest, "another digest: {arrived}");
+        self.storm.site.verify_store(to).context("the new store")?;
+        let (old, new) = (self.epoch(from)?, self.epoch(to)?);
+        ensure!(old == before, "the old store had epoch {before} and has {old}");
+        ensure!(new > old, "epoch {new} does not follow {old}");
+        Ok(())
+    }
+
+    /// A server finds everything, and stops when it is told to.
+    fn still_serves(&self, store: &str) -> Result<()> {
+        let site = &self.storm.site;
+        let mut server = site.start_on(&site.listen[0], store, None)?.expect_ready(site)?;
+        server.signal(rustix::process::Signal::TERM)?;
+        let ended = server.wait_for_death("a server that has nothing to do")?;
+        ensure!(ended.success(), "{store} is served no more: {ended}");
+        Ok(())
+    }
+
+    /// Which life of a store this is.
+    fn epoch(&self, store: &str) -> Result<u64> {
+        if let Some((_, name)) =
+            store.strip_prefix("postgres:").and_then(|url| url.rsplit_once('/'))
+        {
+            return Ok(self.server.sql(name, "SELECT epoch FROM tenure.meta")?.trim().parse()?);
+        }
+        let copied = self.run(&["backup", "epoch.db", "--force", "--json", "--store", store])?;
+        members(&copied)?["epoch"].as_u64().context("a backup says its epoch")
+    }
+
+    /// What a store holds, in one number.
+    fn digest(&self, store: &str) -> Result<Value> {
+        let nowhere = "sqlite:nowhere.db";
+        let counted =
+            self.run(&["migrate", "--dry-run", "--json", "--from", store, "--to", nowhere])?;
+        Ok(members(&counted)?["digest"].clone())
+    }
+
+    /// Killed at the place. Where a connection fails before it is reached, what is there is no matter: it begins
+    /// again.
+    fn dies(&self, arguments: &[&str], point: &Point) -> Result<()> {
+        let arguments = [arguments, &["--discard"]].concat();
+        let mut died = dies(self.storm, &arguments, point, None);
+        for _ in 1..TRIES_MAX {
+            match died {
+                Err(error) if error.to_string().contains(UNREACHABLE) => {
+                    died = dies(self.storm, &arguments, point, None);
+                }
+                _ => break,
+            }
+        }
+        died
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<Output> {
+        let mut ran = waits::run(&mut self.storm.site.tenure(arguments, None))?;
+        for _ in 1..TRIES_MAX {
+            if !String::from_utf8_lossy(&ran.stderr).contains(UNREACHABLE) {
+                break;
+            }
+            ran = waits::run(&mut self.storm.site.tenure(arguments, None))?;
+        }
+        Ok(ran)
+    }
+}
+
+/// One move that is killed.
+#[derive(Clone, Copy)]
+struct Experiment<'e> {
+    point: &'e Point,
+    from: &'e str,
+    to: &'e str,
+    /// What is in the old store.
+    digest: &'e Value,
+}
+
+fn members(ran: &Output) -> Result<Value> {
+    ensure!(ran.status.success(), "it failed: {}", String::from_utf8_lossy(&ran.stderr));
+    Ok(serde_json::from_slice(&ran.stdout)?)
+}
+
+fn refused(ran: &Output, code: &str) -> Result<()> {
+    let said = String::from_utf8_lossy(&ran.stderr);
+    ensure!(!ran.status.success() && said.contains(code), "not refused with {code}: {said}");
+    Ok(())
+}
