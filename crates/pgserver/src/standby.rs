@@ -7,6 +7,9 @@ use crate::family::until;
 use crate::programs::{USER, run};
 use crate::{Error, Result, Server};
 
+/// Before each look: a look is a program that starts, and the server it looks at needs the processor more.
+const REST: &str = "SELECT pg_sleep(0.05)";
+
 impl Server {
     /// A new server that has all of this one and follows it under a name. It has this one's settings.
     pub fn standby(&self, name: &str) -> Result<Server> {
@@ -38,12 +41,13 @@ impl Server {
     /// Waits until somebody follows this server in a state: `sync`, `async` or `quorum`.
     pub fn until_followed(&self, state: &str) -> Result<()> {
         let look = "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'";
-        until("a standby to follow", || Ok(self.sql("postgres", look)? == state))
+        let look = format!("{REST}; {look}");
+        until("a standby to follow", || Ok(self.sql("postgres", &look)? == state))
     }
 
     /// Waits until nobody follows this server.
     pub fn until_alone(&self) -> Result<()> {
-        let look = "SELECT count(*) FROM pg_stat_replication";
-        until("the standby to be cut off", || Ok(self.sql("postgres", look)? == "0"))
+        let look = format!("{REST}; SELECT count(*) FROM pg_stat_replication");
+        until("the standby to be cut off", || Ok(self.sql("postgres", &look)? == "0"))
     }
 }
