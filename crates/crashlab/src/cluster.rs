@@ -19,8 +19,9 @@ pub(crate) enum Replication {
 /// The name under which a standby follows.
 const STANDBY: &str = "standby";
 
-/// Where coordinators keep what they decide.
-const DATABASE: &str = "tenure";
+/// Where coordinators keep what they decide. The one that every server has: another one would be hundreds of files
+/// more to copy for each new standby.
+const DATABASE: &str = "postgres";
 
 pub(crate) struct Cluster {
     primary: Server,
@@ -38,7 +39,6 @@ impl Cluster {
             .set("wal_keep_size", "256MB")
             .set("wal_retrieve_retry_interval", "100ms")
             .start()?;
-        primary.sql("postgres", &format!("CREATE DATABASE {DATABASE}"))?;
         let standby = primary.standby(STANDBY)?;
         let hosts = [primary.host(), standby.host()];
         let cluster = Cluster { primary, standby, hosts, replication };
@@ -87,6 +87,11 @@ impl Cluster {
     /// Every process of the server that takes writes dies in the same moment, as with its machine.
     pub(crate) fn kill_primary(&self) -> Result<()> {
         Ok(self.primary.kill()?)
+    }
+
+    /// The same for the server that took writes before somebody took over.
+    pub(crate) fn kill_former(&self) -> Result<()> {
+        Ok(self.standby.kill()?)
     }
 
     /// The standby takes over. Commits wait for nobody until there is a standby again.

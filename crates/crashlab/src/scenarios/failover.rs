@@ -2,7 +2,7 @@
 //!
 //! With a synchronous standby nothing that was acknowledged may be lost, and no lease either. With an
 //! asynchronous one the last acknowledgements are: they are counted and reported, and no fence may ever be
-//! given twice for it. Coordinators come, go and are killed meanwhile.
+//! given twice for it. Now and then two servers take writes at once. Coordinators come, go and are killed meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,6 +26,9 @@ const COORDINATORS: usize = 3;
 const EVENTS_BETWEEN: usize = 240;
 /// Acknowledged while the standby is cut off, so that there is something to lose.
 const EVENTS_UNHEARD: usize = 200;
+/// How long two servers take writes, and in one of how many failovers.
+const SPLIT: Duration = Duration::from_millis(1_500);
+const SPLIT_ONE_IN: usize = 3;
 /// One asynchronous failover for so many synchronous ones.
 const SYNCHRONOUS_PER_ASYNCHRONOUS: usize = 3;
 
@@ -58,20 +61,39 @@ fn fleet(wishes: &Wishes, cluster: &Cluster, size: usize, seed: u64) -> Result<F
     Fleet::start(&wishes.binary, keep, cluster.url(), (size, 0), seed)
 }
 
+/// What the primary does when its standby takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Former {
+    Dies,
+    /// Still takes writes for a while, as where only the way to the standby is broken. Since commits wait for the
+    /// standby, it can acknowledge none.
+    LivesOn,
+}
+
 /// The primary dies, the standby takes over, work flows again.
-async fn fail_over(fleet: &mut Fleet, cluster: &mut Cluster, key: &str) -> Result<Duration> {
+async fn fail_over(
+    fleet: &mut Fleet,
+    cluster: &mut Cluster,
+    key: &str,
+    former: Former,
+) -> Result<Duration> {
     fleet.goes_dark("the primary");
+    if former == Former::LivesOn {
+        block_in_place(|| cluster.promote())?;
+        // That there are two is the fault.
+        tokio::time::sleep(SPLIT).await;
+    }
     let since = Instant::now();
-    block_in_place(|| {
-        cluster.kill_primary()?;
-        cluster.promote()
+    block_in_place(|| match former {
+        Former::LivesOn => cluster.kill_former(),
+        Former::Dies => cluster.kill_primary().and_then(|()| cluster.promote()),
     })?;
     let promoted = since.elapsed();
     fleet.until_work_flows(key).await?;
     fleet.is_back("the standby");
     let flows = since.elapsed();
     println!(
-        "    {key}: promoted after {promoted:.2?}, the next write acknowledged after {flows:.2?}"
+        "    {key}: the former {former:?}; promoted after {promoted:.2?}, the next write acknowledged after {flows:.2?}"
     );
     fleet.tally.kills += 1;
     Ok(flows)
@@ -84,7 +106,9 @@ async fn with_a_synchronous_standby(wishes: &Wishes, times: usize) -> Result<Tal
     let mut longest = Duration::ZERO;
     for n in 0..times {
         fleet.further(EVENTS_BETWEEN).await?;
-        let flows = fail_over(&mut fleet, &mut cluster, &format!("failover-{n}")).await?;
+        let former = if n % SPLIT_ONE_IN == 1 { Former::LivesOn } else { Former::Dies };
+        let key = format!("failover-{n}");
+        let flows = fail_over(&mut fleet, &mut cluster, &key, former).await?;
         longest = longest.max(flows);
         if n + 1 < times {
             prepare_for_the_next(&fleet, &mut cluster)?;
@@ -160,7 +184,7 @@ async fn with_an_asynchronous_standby(wishes: &Wishes) -> Result<Lost> {
     block_in_place(|| cluster.cut())?;
     fleet.further(EVENTS_UNHEARD).await?;
     let before = fleet.load.history.len();
-    fail_over(&mut fleet, &mut cluster, "asynchronous").await?;
+    fail_over(&mut fleet, &mut cluster, "asynchronous", Former::Dies).await?;
     fleet.load.make_room();
     fleet.further(EVENTS_BETWEEN).await?;
     let runs = fleet.settle().await?;

@@ -31,6 +31,9 @@ fn no_acknowledged_write_and_no_lease_is_lost_with_a_synchronous_standby() {
     let said = lab("synchronous", 3);
     assert!(said.contains("nothing acknowledged was lost"), "{said}");
     assert_eq!(said.matches("promoted after").count(), 3, "{said}");
+    for judged in ["runs are read", "events are judged", "tasks are verified"] {
+        assert!(said.contains(judged), "{said}");
+    }
 }
 
 #[test]
