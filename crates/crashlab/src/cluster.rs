@@ -94,6 +94,15 @@ impl Cluster {
         Ok(self.standby.kill()?)
     }
 
+    /// Every commit that waits for a standby there is cancelled, as by somebody who is tired of waiting. The server
+    /// says to each that it is done, and warns.
+    pub(crate) fn cancel_waiting_on_former(&self) -> Result<()> {
+        let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity \
+            WHERE wait_event = 'SyncRep'";
+        self.standby.sql(DATABASE, cancel)?;
+        Ok(())
+    }
+
     /// The standby takes over. Commits wait for nobody until there is a standby again.
     pub(crate) fn promote(&mut self) -> Result<()> {
         self.standby.promote()?;

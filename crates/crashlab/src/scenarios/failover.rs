@@ -26,9 +26,12 @@ const COORDINATORS: usize = 3;
 const EVENTS_BETWEEN: usize = 240;
 /// Acknowledged while the standby is cut off, so that there is something to lose.
 const EVENTS_UNHEARD: usize = 200;
-/// How long two servers take writes, and in one of how many failovers.
-const SPLIT: Duration = Duration::from_millis(1_500);
+/// In one of how many failovers two servers take writes.
 const SPLIT_ONE_IN: usize = 3;
+/// How long they do before commits that wait on the old one are cancelled, how often that happens, and how long
+/// until it dies.
+const SPLIT: Duration = Duration::from_millis(500);
+const CANCELS: usize = 2;
 /// One asynchronous failover for so many synchronous ones.
 const SYNCHRONOUS_PER_ASYNCHRONOUS: usize = 3;
 
@@ -65,8 +68,8 @@ fn fleet(wishes: &Wishes, cluster: &Cluster, size: usize, seed: u64) -> Result<F
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Former {
     Dies,
-    /// Still takes writes for a while, as where only the way to the standby is broken. Since commits wait for the
-    /// standby, it can acknowledge none.
+    /// Still takes writes for a while, as where only the way to the standby is broken. Its commits wait for that
+    /// standby, also those that it calls done because somebody cancelled the wait: none may be acknowledged.
     LivesOn,
 }
 
@@ -80,7 +83,11 @@ async fn fail_over(
     fleet.goes_dark("the primary");
     if former == Former::LivesOn {
         block_in_place(|| cluster.promote())?;
-        // That there are two is the fault.
+        for _ in 0..CANCELS {
+            // That there are two is the fault.
+            tokio::time::sleep(SPLIT).await;
+            block_in_place(|| cluster.cancel_waiting_on_former())?;
+        }
         tokio::time::sleep(SPLIT).await;
     }
     let since = Instant::now();
