@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PORT", default_value_t = 7400)]
     port: u16,
     /// Where to keep everything [default: tenure.db in the state directory]
-    #[arg(long, value_name = "sqlite:PATH")]
+    #[arg(long, value_name = "sqlite:PATH|postgres://…")]
     store: Option<String>,
     /// Go on from the stored time although it is far ahead of this machine's clock
     #[arg(long)]

@@ -166,6 +166,14 @@ pub(crate) fn without_password(url: &str) -> String {
     format!("{scheme}://{shown}{path}")
 }
 
+/// Whether this is meant to be a database, but not written as its address: as a path it would become a file.
+pub(crate) fn is_nearly_postgres(said: &str) -> bool {
+    let said = said.to_ascii_lowercase();
+    let is_word = |word: &str| word.starts_with("host=") || word.starts_with("dbname=");
+    ["postgres:", "postgresql:"].iter().any(|scheme| said.starts_with(scheme))
+        || said.split_whitespace().any(is_word)
+}
+
 /// Where the store lies, of either kind, by the same rules as a path.
 pub(crate) fn store_address(given: Option<&str>) -> Result<StoreAddress, Complaint> {
     let said = serve::said_store(given)?;
@@ -200,7 +208,7 @@ pub(crate) fn database_trouble(failure: &Failure) -> Complaint {
     while let Some(cause) = last.and_then(std::error::Error::source) {
         last = Some(cause);
     }
-    let text = last.map(|cause| format!(": {cause}")).unwrap_or_default();
+    let text = last.map(|cause| format!(": {}", plainly(&cause.to_string()))).unwrap_or_default();
     let (sentence, remedy) = failure.what.split_once("; ").unwrap_or((
         failure.what.as_str(),
         "see that the database runs and that the address given with --store is right",
@@ -212,6 +220,15 @@ pub(crate) fn database_trouble(failure: &Failure) -> Complaint {
         _ => "store_closed",
     };
     Complaint::new(Exit::Conflict, code, format!("{sentence}{text}")).hint(remedy)
+}
+
+/// What a database says, without how grave it finds that, and without the lines behind the first.
+fn plainly(said: &str) -> &str {
+    let first = said.lines().next().unwrap_or_default();
+    ["FATAL: ", "ERROR: ", "PANIC: "]
+        .iter()
+        .find_map(|word| first.strip_prefix(word))
+        .unwrap_or(first)
 }
 
 /// Opens a database to look, not to work: nothing is made in it, and nobody is told.

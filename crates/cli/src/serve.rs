@@ -425,13 +425,25 @@ pub(crate) fn store_path(given: Option<&str>) -> Result<PathBuf, Complaint> {
             "give a file with --store sqlite:PATH; for a database use PostgreSQL's own tools",
         ));
     }
-    let path = given.strip_prefix("sqlite:").unwrap_or(&given);
-    if path.is_empty() || path.contains("://") {
-        let sentence = format!("`{given}` is not a store this version knows");
-        return Err(Complaint::usage("unknown_store", sentence)
-            .hint("write --store sqlite:PATH or --store postgres://…"));
+    let named = given.strip_prefix("sqlite:");
+    let path = named.unwrap_or(&given);
+    let is_unknown = path.is_empty() || path.contains("://");
+    if is_unknown || (named.is_none() && opening::is_nearly_postgres(path)) {
+        return Err(unknown_store(&given));
     }
     Ok(PathBuf::from(path))
+}
+
+/// What was given may hold a password: no more of it is said than what an address shows.
+fn unknown_store(given: &str) -> Complaint {
+    let sentence = match given.contains("://") {
+        true => {
+            format!("`{}` is not a store this version knows", opening::without_password(given))
+        }
+        false => "what --store says is not a store this version knows".to_owned(),
+    };
+    Complaint::usage("unknown_store", sentence)
+        .hint("write --store sqlite:PATH or --store postgres://USER:PASSWORD@HOST:PORT/DATABASE")
 }
 
 /// The store is decided by rules that this binary does not know: no file and no restart would help.

@@ -62,7 +62,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "URL", env = "TENURE_PUBLIC_URL", hide_env = true)]
     pub(crate) public_url: Option<String>,
     /// Where to keep everything [default: tenure.db in the state directory]
-    #[arg(long, value_name = "sqlite:PATH", env = "TENURE_STORE", hide_env = true)]
+    #[arg(long, value_name = "sqlite:PATH|postgres://…", env = "TENURE_STORE", hide_env = true)]
     pub(crate) store: Option<String>,
     /// Forget runs that ended longer ago than this; at least 24h [default: keep them]
     #[arg(

@@ -147,6 +147,23 @@ fn a_store_of_another_kind_is_refused() {
 }
 
 #[test]
+fn an_address_that_is_not_quite_one_becomes_no_file_and_shows_no_password() {
+    // a typing error must neither begin an empty store nor tell a secret.
+    for said in [
+        "mysql://root:secret@db/tenure",
+        "POSTGRES://root:secret@db/tenure",
+        "postgres:tenure:secret",
+        "host=db dbname=tenure password=secret",
+    ] {
+        let home = Home::new();
+        let ran = home.run(&["serve", "--listen", "127.0.0.1:0", "--store", said]);
+        ran.complains(2, "unknown_store", "is not a store", "postgres://USER:PASSWORD@HOST");
+        assert!(!ran.stderr.contains("secret"), "{ran:?}");
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "{said}");
+    }
+}
+
+#[test]
 fn what_works_on_files_only_says_so() {
     for verb in ["backup", "prune"] {
         let target = if verb == "backup" { "copy.db" } else { "--older-than=30d" };

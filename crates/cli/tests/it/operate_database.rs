@@ -41,6 +41,7 @@ fn each_reason_why_a_database_is_closed_is_told_with_its_remedy() {
         raise.complains(4, "store_closed", sentence, hint);
     };
     closed(&at("person:wrong", "postgres"), "this user with this password", "check both");
+    closed(&at("person", "postgres"), "asks for a password", "USER:PASSWORD@HOST");
     closed(&at("person:right", "absent"), "no such database", "createdb");
     closed(&at("person:right", "reading"), "takes writes", "name the primary");
     closed(&at("crowded:right", "postgres"), "takes no more connections", "max_connections");

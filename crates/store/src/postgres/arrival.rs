@@ -8,10 +8,9 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use super::connections::Object;
-use super::opening;
 use super::rows::Columns;
 use super::trouble::Trouble;
-use super::{Missing, Notify, Options, PostgresStore, fellows};
+use super::{Missing, Notify, Options, PostgresStore, durability, fellows, opening};
 use crate::epoch;
 use crate::failure::{Failure, FailureKind};
 use crate::moving::{Arrival, MoveFailure};
@@ -51,6 +50,7 @@ pub async fn inspect(url: &str, place: &str) -> Result<(), MoveFailure> {
 pub async fn discard(url: &str) -> Result<(), MoveFailure> {
     let client = connect(url).await?;
     if opening::is_arriving(&client).await.map_err(unanswered)? {
+        refuse_to_wait_in_vain(&client).await?;
         let dropped = client.batch_execute("DROP SCHEMA tenure CASCADE").await;
         dropped.map_err(|error| unanswered(error.into()))?;
     }
@@ -63,12 +63,18 @@ pub async fn refuse_served(url: &str, place: &str) -> Result<(), MoveFailure> {
     refuse_used(&client, place).await
 }
 
+/// Where commits wait for a standby that is not there, whoever changes something should rather say so.
+async fn refuse_to_wait_in_vain(client: &Client) -> Result<(), MoveFailure> {
+    let found = durability::find(client).await.map_err(unanswered)?;
+    found.refuse_to_wait_in_vain().map_err(MoveFailure::Destination)
+}
+
 async fn connect(url: &str) -> Result<Object, MoveFailure> {
     opening::session(url, &Options::new(NAME)).await.map_err(MoveFailure::Destination)
 }
 
 fn unanswered(trouble: Trouble) -> MoveFailure {
-    MoveFailure::Destination(trouble.while_doing("looking at the database"))
+    MoveFailure::Destination(trouble.while_opening("looking at the database"))
 }
 
 async fn refuse_filled(client: &Client, place: &str) -> Result<(), MoveFailure> {
@@ -164,13 +170,14 @@ async fn set_epoch(client: &Client, epoch: u32) -> Result<(), Trouble> {
 pub async fn raise_epoch(url: &str, place: &str) -> Result<(u32, u32), MoveFailure> {
     let mut client = connect(url).await?;
     if opening::stored_version(&client).await.map_err(unanswered)?.is_none() {
-        let what = "this database has no store; check the address";
-        return Err(MoveFailure::Source(Failure::new(FailureKind::Closed, what)));
+        let failure = Failure::new(FailureKind::Closed, opening::NO_STORE);
+        return Err(MoveFailure::Source(failure));
     }
     if opening::is_arriving(&client).await.map_err(unanswered)? {
         return Err(MoveFailure::Interrupted { place: place.to_owned() });
     }
     refuse_used(&client, place).await?;
+    refuse_to_wait_in_vain(&client).await?;
     raise(&mut client).await.map_err(|trouble| {
         MoveFailure::Destination(trouble.while_doing("raising the store's epoch"))
     })

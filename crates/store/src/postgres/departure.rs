@@ -60,7 +60,7 @@ impl Departure for PostgresDeparture {
 async fn look(url: &str) -> Result<Signs, MoveFailure> {
     let client = opening::session(url, &Options::new(NAME)).await.map_err(MoveFailure::Source)?;
     let signs = signs(&client).await;
-    signs.map_err(|trouble| MoveFailure::Source(trouble.while_doing("looking at the database")))
+    signs.map_err(|trouble| MoveFailure::Source(trouble.while_opening("looking at the database")))
 }
 
 async fn signs(client: &Client) -> Result<Signs, Trouble> {

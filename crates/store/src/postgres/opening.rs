@@ -77,22 +77,23 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure>
     refuse_unfinished(client).await?;
     let durability = durability::find(client)
         .await
-        .map_err(|trouble| trouble.while_doing("reading the settings"))?;
+        .map_err(|trouble| trouble.while_opening("reading the settings"))?;
     if options.missing == Missing::Create {
         durability.refuse_to_wait_in_vain()?;
     }
     migrate(client, options.missing).await?;
-    scopes::check(client).await.map_err(|trouble| trouble.while_doing("checking the scopes"))?;
+    scopes::check(client).await.map_err(|trouble| trouble.while_opening("checking the scopes"))?;
     let header =
-        header(client).await.map_err(|trouble| trouble.while_doing("reading the header"))?;
+        header(client).await.map_err(|trouble| trouble.while_opening("reading the header"))?;
     let primary = Primary::meet(client, options.missing, header.clock);
     // Whoever may not look at standbys finds out here that no commit ends.
     let met = tokio::time::timeout(FIRST_COMMIT_PATIENCE, primary).await;
     let met = met.map_err(|_| Failure::new(FailureKind::Closed, FIRST_COMMIT_MISSED))?;
-    let primary = met.map_err(|trouble| trouble.while_doing("finding out which server this is"))?;
+    let primary =
+        met.map_err(|trouble| trouble.while_opening("finding out which server this is"))?;
     let fellows = fellows::alive(client, &options.name).await;
     let fellows =
-        fellows.map_err(|trouble| trouble.while_doing("looking for other coordinators"))?;
+        fellows.map_err(|trouble| trouble.while_opening("looking for other coordinators"))?;
     let is_alone = fellows.is_empty();
     Ok(Parts { way, pool, readers, header, primary, durability, is_alone })
 }
@@ -123,8 +124,9 @@ pub(super) async fn is_arriving(client: &Client) -> Result<bool, Trouble> {
 
 /// What a copy has not finished is no store.
 async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
-    let is_arriving =
-        is_arriving(client).await.map_err(|trouble| trouble.while_doing("looking for a store"))?;
+    let is_arriving = is_arriving(client)
+        .await
+        .map_err(|trouble| trouble.while_opening("looking for a store"))?;
     if is_arriving {
         let what = "this database holds a copy of a store that was not finished; run the same \
             `tenure migrate` again with --discard";
@@ -193,10 +195,12 @@ impl Link {
     }
 }
 
+const NO_ADDRESS: &str = "the store's address is not one of PostgreSQL's; write \
+    postgres://USER:PASSWORD@HOST:PORT/DATABASE, with @, : and / of a password as %40, %3A and %2F";
+
 fn configure(url: &str, options: &Options) -> Result<Config, Failure> {
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
-        Failure::new(FailureKind::Closed, "the store's address is not one of PostgreSQL's")
-            .because(error)
+        Failure::new(FailureKind::Closed, NO_ADDRESS).because(error)
     })?;
     config
         .application_name(format!("tenure {}", options.name))
@@ -221,15 +225,17 @@ fn pool_of(way: &Way, purpose: Use, size: usize) -> Result<Pool, Failure> {
         })
 }
 
+pub(super) const NO_STORE: &str = "this database has no store; check the name of the database in the address: \
+    `tenure serve` makes a store, and nobody else";
+
 async fn migrate(client: &mut Client, missing: Missing) -> Result<(), Failure> {
     if missing == Missing::Refuse
         && stored_version(client)
             .await
-            .map_err(|it| it.while_doing("looking for a store"))?
+            .map_err(|it| it.while_opening("looking for a store"))?
             .is_none()
     {
-        let what = "this database has no store; start `tenure serve` on it once";
-        return Err(Failure::new(FailureKind::Closed, what));
+        return Err(Failure::new(FailureKind::Closed, NO_STORE));
     }
     let mut tries = 0;
     loop {
@@ -239,8 +245,8 @@ async fn migrate(client: &mut Client, missing: Missing) -> Result<(), Failure> {
             Err(Trouble::Sql(error)) if tries < MIGRATION_TRIES && is_race(&error) => {}
             Err(Trouble::Sql(error)) => {
                 let what = match error.code() {
-                    Some(&SqlState::INSUFFICIENT_PRIVILEGE) => NO_PRIVILEGE,
-                    _ => "the database cannot be brought to this version",
+                    Some(&SqlState::INSUFFICIENT_PRIVILEGE) => may_not_prepare(client).await,
+                    _ => NOT_MIGRATED.to_owned(),
                 };
                 return Err(Failure::new(FailureKind::Closed, what).because(error));
             }
@@ -249,9 +255,45 @@ async fn migrate(client: &mut Client, missing: Missing) -> Result<(), Failure> {
     }
 }
 
-const NO_PRIVILEGE: &str = "the database's user may not prepare it; as an administrator run \
-    CREATE ROLE tenure_rows NOLOGIN; GRANT tenure_rows TO the user; \
-    GRANT CREATE ON DATABASE … TO the user; then start again";
+const NOT_MIGRATED: &str = "the database cannot be brought to this version; nothing in it was changed, so look into \
+    the database's log and start again";
+
+/// What an administrator has to do for this user in this database, and no more.
+const RIGHTS: &str = "SELECT concat_ws('; ', \
+    CASE WHEN r.oid IS NULL THEN 'CREATE ROLE tenure_rows NOLOGIN' END, \
+    CASE WHEN r.oid IS NULL OR NOT pg_has_role(current_user, r.oid, 'MEMBER') \
+        THEN format('GRANT tenure_rows TO %I', current_user) END, \
+    CASE WHEN NOT has_database_privilege(current_database(), 'CREATE') \
+        THEN format('GRANT CREATE ON DATABASE %I TO %I', current_database(), current_user) END) \
+    FROM (SELECT current_user) u LEFT JOIN pg_roles r ON r.rolname = 'tenure_rows'";
+
+async fn may_not_prepare(client: &Client) -> String {
+    let asked = client.query_typed(RIGHTS, &[]).await.ok();
+    let rights: Option<String> = asked.and_then(|rows| rows.first()?.try_get(0).ok());
+    match rights.filter(|rights| !rights.is_empty()) {
+        Some(rights) => format!(
+            "the database's user may not prepare it; as an administrator run: {rights}; then start again"
+        ),
+        None => "the database's user may not prepare it; use the user that made the store, who owns the schema \
+            tenure, or give this one the right to create roles"
+            .to_owned(),
+    }
+}
+
+/// Whether the schema is somebody else's: it has something in it, and never had a store.
+const FOREIGN: &str = "SELECT to_regclass('tenure.migrations') IS NULL AND EXISTS (SELECT 1 FROM pg_class c \
+    WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = 'tenure'))";
+
+const OF_SOMETHING_ELSE: &str = "the schema tenure of this database holds something else than a store; give Tenure \
+    a database of its own, or remove that schema";
+
+async fn refuse_foreign(client: &Client) -> Result<(), Trouble> {
+    let is_foreign = client.query_typed(FOREIGN, &[]).await?[0].try_get(0)?;
+    if is_foreign {
+        return Err(Failure::new(FailureKind::Closed, OF_SOMETHING_ELSE).into());
+    }
+    Ok(())
+}
 
 /// Two that start at once meet in the catalogue, which has no IF NOT EXISTS that waits.
 fn is_race(error: &tokio_postgres::Error) -> bool {
@@ -282,6 +324,7 @@ async fn migrate_once(client: &mut Client) -> Result<(), Trouble> {
     if stored_version(client).await? == Some(MIGRATIONS.len() as i64) {
         return Ok(());
     }
+    refuse_foreign(client).await?;
     client.batch_execute(ROLE).await?;
     let transaction = client.transaction().await?;
     transaction

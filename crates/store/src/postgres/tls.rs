@@ -33,6 +33,9 @@ use crate::failure::{Failure, FailureKind};
 /// What stands in for a name that is no name, where nobody compares it.
 const NAMELESS: &str = "database.invalid";
 
+const NO_AUTHORITY: &str = "no certificate of an authority was found that could vouch for the database; name a file \
+    with one in the address: sslrootcert=FILE";
+
 /// How sure the way to the database is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
@@ -172,7 +175,11 @@ impl Wish {
         let is_checked = matches!(self.mode, Mode::VerifyCa | Mode::VerifyFull)
             || (self.mode == Mode::Require && self.root.is_some());
         let authorities = if is_checked {
-            let roots = Arc::new(self.roots()?);
+            let roots = self.roots()?;
+            if roots.is_empty() {
+                return Err(Failure::new(FailureKind::Closed, NO_AUTHORITY));
+            }
+            let roots = Arc::new(roots);
             let built =
                 WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
             Some(built.map_err(|error| unusable("no authority to believe was found", error))?)
@@ -208,8 +215,18 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Failure> {
 }
 
 fn not_pem(path: &Path, what: &str, error: rustls::pki_types::pem::Error) -> Failure {
-    let what = format!("{} is not PEM with a {what} in it; check the path", path.display());
-    Failure::new(FailureKind::Closed, what).because(error)
+    let path = path.display();
+    match error {
+        rustls::pki_types::pem::Error::Io(error) => {
+            let what =
+                format!("{path} cannot be read; check the path in the address, and its mode");
+            Failure::new(FailureKind::Closed, what).because(error)
+        }
+        error => {
+            let what = format!("{path} is not PEM with a {what} in it; name one in the address");
+            Failure::new(FailureKind::Closed, what).because(error)
+        }
+    }
 }
 
 /// Whether the certificate must be for the name in the address.
@@ -350,14 +367,32 @@ impl AsyncWrite for Encrypted {
     }
 }
 
-/// What a refused handshake means, as a sentence with its remedy; `None` for any other trouble.
-pub(super) fn distrust(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+/// What a refused handshake means, as a sentence with its remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Distrust {
+    /// The sentence says it all.
+    Known(&'static str),
+    /// Only the cause behind the sentence says what is wrong.
+    Unknown(&'static str),
+}
+
+impl Distrust {
+    pub(super) fn failure(self, error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+        match self {
+            Distrust::Known(what) => Failure::new(FailureKind::Untrusted, what),
+            Distrust::Unknown(what) => Failure::new(FailureKind::Untrusted, what).because(error),
+        }
+    }
+}
+
+/// `None` for any other trouble.
+pub(super) fn distrust(error: &(dyn std::error::Error + 'static)) -> Option<Distrust> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if error.to_string().contains("server does not support TLS") {
             let what = "the database does not speak TLS; switch it on there (ssl = on), or say \
                 sslmode=disable if nobody can listen on the way";
-            return Some(what.to_owned());
+            return Some(Distrust::Known(what));
         }
         if let Some(refused) = error.downcast_ref::<rustls::Error>() {
             return Some(refusal(refused));
@@ -368,25 +403,39 @@ pub(super) fn distrust(error: &(dyn std::error::Error + 'static)) -> Option<Stri
     None
 }
 
-fn refusal(error: &rustls::Error) -> String {
-    match error {
-        rustls::Error::InvalidCertificate(
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => "the database shows a certificate for another name; use the name it is for in the \
-            address, or give the database one for this name"
-            .to_owned(),
+fn refusal(error: &rustls::Error) -> Distrust {
+    let rustls::Error::InvalidCertificate(wrong) = error else {
+        return Distrust::Unknown(
+            "no encrypted connection to the database is agreed on; check its settings of TLS, and sslcert",
+        );
+    };
+    Distrust::Known(match wrong {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the database shows a certificate for another name; use the name it is for in the \
+             address, or give the database one for this name"
+        }
         // An authority of the same name with another key vouches for nothing either.
-        rustls::Error::InvalidCertificate(
-            CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        ) => {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "nobody that is known here vouches for the database's certificate; name the authority that \
              does with sslrootcert=FILE"
-                .to_owned()
         }
-        other => format!(
-            "no encrypted connection to the database is agreed on ({other}); check its certificate and sslcert"
-        ),
-    }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the database's certificate has expired; give the database a new one"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the database's certificate is not valid yet; check the clocks of both machines"
+        }
+        // The library has no word of its own for it, and it is what `openssl req -x509` makes.
+        other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "the database shows the certificate of an authority as its own; make one for the database that the \
+             authority signs, and that is none itself (basicConstraints CA:FALSE)"
+        }
+        _ => {
+            return Distrust::Unknown(
+                "the database's certificate is not believed; check it and sslrootcert",
+            );
+        }
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use tokio_postgres::error::SqlState;
 use verdict::TaskId;
 
 use super::connections::PoolError;
+use super::unreachable;
 use crate::failure::{Failure, FailureKind};
 
 /// A step's failure before it is known what the step was.
@@ -41,6 +42,16 @@ impl Trouble {
         }
     }
 
+    /// The same for whoever opens a store: one that this user may not see was made by another.
+    pub(super) fn while_opening(self, what: &'static str) -> Failure {
+        match self {
+            Trouble::Sql(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+                Failure::new(FailureKind::Closed, OF_ANOTHER).because(error)
+            }
+            other => other.while_doing(what),
+        }
+    }
+
     /// Whether a COMMIT's answer is known: not if the connection itself may be gone, or the standby was not waited for.
     pub(super) fn is_answered(&self) -> bool {
         match self {
@@ -50,6 +61,9 @@ impl Trouble {
         }
     }
 }
+
+const OF_ANOTHER: &str = "the store in this database belongs to another user; use the address with the user that \
+    made it, who owns the schema tenure";
 
 /// The server says that it ends the session: whatever was asked last may have been done.
 fn is_leaving(error: &Error) -> bool {
@@ -87,7 +101,8 @@ pub(super) fn kind_of(error: &Error) -> FailureKind {
 }
 
 pub(super) fn no_connection(error: PoolError) -> Failure {
-    Failure::new(FailureKind::Unavailable, "no connection to the database").because(error)
+    let what = unreachable::told(&error).unwrap_or("no connection to the database");
+    Failure::new(FailureKind::Unavailable, what).because(error)
 }
 
 pub(super) fn conflict(id: TaskId) -> Failure {

@@ -7,33 +7,74 @@ use std::io;
 
 use tokio_postgres::error::{DbError, SqlState};
 
+use super::connections::PoolError;
 use super::tls;
 use crate::failure::{Failure, FailureKind};
 
 /// What the driver says when every server that was named only reads.
 const ONLY_READS: &str = "database does not allow writes";
 
+/// What it says where no address was found for a name.
+const UNKNOWN_HOST: &str = "failed to lookup address";
+
+/// What it says of an answer that is no whole message.
+const NO_MESSAGE: &str = "bytes remaining on stream";
+
+/// Of what the driver found out by itself it tells no more than these beginnings of a cause.
+const BY_TEXT: [(&str, &str); 5] = [
+    (
+        "password missing",
+        "the database asks for a password and the address has none; write postgres://USER:PASSWORD@HOST/DATABASE",
+    ),
+    (
+        "both host and hostaddr are missing",
+        "the address of the database names no host; write postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+    ),
+    ("error parsing response from server", NOT_POSTGRESQL),
+    ("unexpected message from server", NOT_POSTGRESQL),
+    (
+        "connection closed",
+        "whoever answers at the address of the database hung up; check host and port in the address, and look into \
+         the database's log",
+    ),
+];
+
+const NOT_POSTGRESQL: &str = "whoever answers at the address of the database does not speak as PostgreSQL does; \
+    check host and port in the address";
+
+const SILENT: &str = "the database did not answer within five seconds; check host and port in the address, that \
+    nothing on the way holds back what is sent, and that the database is not stuck";
+
 /// For whoever opens a store: it stays closed.
 pub(super) fn closed(error: impl Error + Send + Sync + 'static) -> Failure {
     if let Some(what) = tls::distrust(&error) {
-        return Failure::new(FailureKind::Untrusted, what).because(error);
+        return what.failure(error);
     }
     let what =
         told(&error).unwrap_or("the database cannot be reached; check address, user and password");
     Failure::new(FailureKind::Closed, what).because(error)
 }
 
-fn told(error: &(dyn Error + 'static)) -> Option<&'static str> {
+/// The sentence with its remedy, for what is known.
+pub(super) fn told(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         let refused = error.downcast_ref::<DbError>().and_then(|refused| by_state(refused.code()));
         let failed = error.downcast_ref::<io::Error>().and_then(by_failure);
-        if let Some(what) = refused.or(failed) {
+        if let Some(what) = refused.or(failed).or_else(|| by_kind(error)) {
             return Some(what);
         }
         cause = error.source();
     }
     None
+}
+
+fn by_kind(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    if let Some(PoolError::Timeout(_)) = error.downcast_ref::<PoolError>() {
+        return Some(SILENT);
+    }
+    let said = error.to_string();
+    BY_TEXT.iter().find(|(begin, _)| said.starts_with(begin)).map(|(_, what)| *what)
 }
 
 fn by_state(state: &SqlState) -> Option<&'static str> {
@@ -62,6 +103,10 @@ fn by_state(state: &SqlState) -> Option<&'static str> {
              coordinator uses up to nine",
         ),
         (
+            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "the database takes no connections; as an administrator run ALTER DATABASE … ALLOW_CONNECTIONS true",
+        ),
+        (
             SqlState::CANNOT_CONNECT_NOW,
             "the database is starting, stopping or recovering; try again when it takes connections",
         ),
@@ -74,6 +119,18 @@ fn by_failure(error: &io::Error) -> Option<&'static str> {
         return Some(
             "no server of the address takes writes, as if all were standbys; name the primary, or promote a standby",
         );
+    }
+    if error.to_string().contains(UNKNOWN_HOST) {
+        return Some(
+            "the host in the address of the database is not known; check how it is written, and write @, : and / of \
+             a password as %40, %3A and %2F",
+        );
+    }
+    if error.to_string().contains(NO_MESSAGE) {
+        return Some(NOT_POSTGRESQL);
+    }
+    if error.kind() == io::ErrorKind::TimedOut {
+        return Some(SILENT);
     }
     matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound).then_some(
         "nobody answers at the address of the database; see that it runs, and check host and port in the address",

@@ -28,7 +28,7 @@ pub struct SqliteArrival {
 pub fn inspect(target: &Path) -> Result<(), MoveFailure> {
     let place = target.display().to_string();
     if target.exists() {
-        return Err(MoveFailure::Occupied { place, what: "a file already".to_owned() });
+        return Err(MoveFailure::Occupied { place, what: "something already".to_owned() });
     }
     if with_suffix(target, UNFINISHED).exists() {
         return Err(MoveFailure::Interrupted { place });

@@ -41,10 +41,25 @@ impl Papers {
 
     /// A certificate with its key, as `NAME.pem` and `NAME.key`.
     fn vouch(&self, name: &str, common: &str, hosts: &[&str], usage: ExtendedKeyUsagePurpose) {
+        self.write(name, common, hosts, |params| params.extended_key_usages = vec![usage]);
+    }
+
+    /// One of a database, but for what is changed.
+    fn vouch_with(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) {
+        self.write(name, "a database", &["localhost"], change);
+    }
+
+    fn write(
+        &self,
+        name: &str,
+        common: &str,
+        hosts: &[&str],
+        change: impl FnOnce(&mut CertificateParams),
+    ) {
         let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(hosts).unwrap();
         params.distinguished_name.push(DnType::CommonName, common);
-        params.extended_key_usages = vec![usage];
+        change(&mut params);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         std::fs::write(self.path(&format!("{name}.pem")), certificate.pem()).unwrap();
@@ -55,6 +70,11 @@ impl Papers {
 /// A server with a certificate for `localhost`, that wants one from the user `certified`.
 fn server(papers: &Papers) -> Server {
     papers.vouch("server", "a database", &["localhost"], ExtendedKeyUsagePurpose::ServerAuth);
+    showing(papers)
+}
+
+/// The same with whatever lies where its certificate should.
+fn showing(papers: &Papers) -> Server {
     let prepare = |data: &Path| {
         for (name, kept) in
             [("server.pem", "server.crt"), ("server.key", "server.key"), ("ca.pem", "root.crt")]
@@ -109,6 +129,26 @@ async fn only_the_database_that_was_meant_is_believed() {
     }
     let missing = open(&at("localhost", "verify-full", "/none.pem")).await.err().unwrap();
     assert_eq!(missing.kind, FailureKind::Closed, "{missing:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_cannot_be_believed_says_why() {
+    // what `openssl req -x509` makes, which is an authority's, and one whose time is over.
+    let papers = Papers::new();
+    let refused = async |papers: &Papers| {
+        let server = showing(papers);
+        let authority = papers.authority();
+        let url = tcp_url(&server, "localhost");
+        open(&format!("{url} sslmode=verify-full sslrootcert={authority}")).await.err().unwrap()
+    };
+    papers.vouch_with("server", |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
+    let of_authority = refused(&papers).await;
+    assert_eq!(of_authority.kind, FailureKind::Untrusted, "{of_authority:?}");
+    assert!(of_authority.what.contains("CA:FALSE"), "{of_authority:?}");
+    papers.vouch_with("server", |params| params.not_after = rcgen::date_time_ymd(2001, 1, 1));
+    let expired = refused(&papers).await;
+    assert_eq!(expired.kind, FailureKind::Untrusted, "{expired:?}");
+    assert!(expired.what.contains("has expired"), "{expired:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
