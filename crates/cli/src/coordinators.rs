@@ -8,6 +8,7 @@ use store::postgres::{self, Awaited, Fellow, PostgresStore};
 use crate::exit::{Complaint, Ended, Exit};
 use crate::opening::{self, StoreAddress};
 use crate::output::{self, BAD, FAINT, Format, GOOD};
+use crate::span;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -126,10 +127,10 @@ fn print(fellow: &Fellow) -> Result<(), Complaint> {
     let state = state(fellow);
     let style = if state == "missing" { BAD } else { GOOD };
     output::line(format_args!(
-        "{style}{state:8}{style:#} {:32} version {}, rules {} {FAINT}heard {} ms ago{FAINT:#}",
+        "{style}{state:8}{style:#} {:32} version {}, rules {}, {FAINT}heard {} ago{FAINT:#}",
         fellow.name.as_str(),
         fellow.version.as_str(),
         fellow.knows,
-        silence_ms(fellow),
+        span::spell_ms(i64::try_from(silence_ms(fellow)).unwrap_or(i64::MAX)),
     ))
 }

@@ -8,7 +8,7 @@ use crate::backup::options;
 use crate::exit::{Ended, Exit};
 use crate::opening::{self, StoreAddress};
 use crate::output::{self, Format};
-use crate::{migrate, serve};
+use crate::{migrate, restore, serve};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Verb {
@@ -30,7 +30,11 @@ pub(crate) async fn run(format: Format, verb: Verb) -> Ended {
             .map_err(|failure| serve::store_trouble(&failure))?,
         StoreAddress::Postgres(url) => {
             let raised = arrival::raise_epoch(&url, &opening::without_password(&url)).await;
-            raised.map_err(|failure| migrate::complaint(&failure))?
+            let raised = raised.map_err(|failure| migrate::complaint(&failure))?;
+            // What was noted of the audit may be later than what was brought back.
+            let key_file = opening::shared_signing_key(&opening::look_into(&url).await?).await?;
+            restore::set_anchor_aside(&key_file)?;
+            raised
         }
     };
     match format {

@@ -33,7 +33,7 @@ pub(crate) fn run(format: Format, arguments: &Arguments) -> Ended {
     let restored =
         backup::restore(&arguments.backup, &store, existing(arguments.force), &options())
             .map_err(|failure| serve::store_trouble(&failure))?;
-    set_anchor_aside(&store)?;
+    set_anchor_aside(&store.with_extension("key"))?;
     match format {
         Format::Json => output::json(&members(&store, &restored.copied))?,
         Format::People => print(&store, &restored)?,
@@ -43,8 +43,8 @@ pub(crate) fn run(format: Format, arguments: &Arguments) -> Ended {
 
 /// The noted end of the audit is that of the store that was replaced: kept for whoever wants to compare,
 /// but no longer what the audit must reach.
-fn set_anchor_aside(store: &Path) -> Result<(), Complaint> {
-    let anchor = anchor_path(&store.with_extension("key"));
+pub(crate) fn set_anchor_aside(key_file: &Path) -> Result<(), Complaint> {
+    let anchor = anchor_path(key_file);
     let aside = anchor.with_extension("anchor.before-restore");
     match std::fs::rename(&anchor, &aside) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! What a database that coordinators share promises, and what it does not.
+//! What a database that coordinators share promises, what it does not, and what a coordinator needs beside it.
 
 use std::path::Path;
 
@@ -24,7 +24,11 @@ pub(super) async fn checks(url: &str) -> Vec<Check> {
         if found.synchronous_standbys.is_empty() { "none" } else { &found.synchronous_standbys },
     );
     let mut checks = vec![Check::ok("database", reached), Check::ok("durability", settings)];
-    if found.waits_for_standby() {
+    for warning in found.warnings() {
+        let (sentence, remedy) = warning.split_once("; ").unwrap_or((warning, "see above"));
+        checks.push(Check::warn("durability", sentence, remedy));
+    }
+    if found.waits_for_standby() && !found.waits_in_vain() {
         checks.push(Check::ok("failover", found.failover()));
     }
     if let Some(warning) = store.link().warning() {
@@ -36,10 +40,7 @@ pub(super) async fn checks(url: &str) -> Vec<Check> {
         Err(complaint) => Check::trouble("signing key", complaint),
     });
     checks.push(rules(Standing::of(&store).await));
-    for warning in found.warnings() {
-        let (sentence, remedy) = warning.split_once("; ").unwrap_or((warning, "see above"));
-        checks.push(Check::warn("durability", sentence, remedy));
-    }
+    checks.push(machine::open_files());
     checks
 }
 

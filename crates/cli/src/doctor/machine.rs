@@ -39,8 +39,12 @@ pub(super) fn checks(store: &Path) -> Vec<Check> {
     let folder = folder.unwrap_or(Path::new("."));
     checks.push(writable(folder));
     checks.push(room(folder));
-    checks.push(files(getrlimit(Resource::Nofile).current));
+    checks.push(open_files());
     checks
+}
+
+pub(super) fn open_files() -> Check {
+    files(getrlimit(Resource::Nofile).current)
 }
 
 fn signing_key(path: &Path) -> Check {

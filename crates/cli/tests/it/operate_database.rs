@@ -1,10 +1,12 @@
 //! A database that cannot be used: whoever starts a command learns what is wrong with it and what to do.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 
 use pgserver::Server;
 
-use crate::home::{Home, Process};
+use crate::home::{Home, Process, Ran, wait_until};
 use crate::operate_backup::stop;
 
 /// Who comes over TCP needs a password.
@@ -49,9 +51,19 @@ fn each_reason_why_a_database_is_closed_is_told_with_its_remedy() {
     closed("postgres://person@%2Fnowhere/postgres", "nobody answers", "see that it runs");
     let serve = |store: &str| home.run(&["serve", "--listen", "127.0.0.1:0", "--store", store]);
     let may_not = serve(&at("person:right", "postgres"));
-    may_not.complains(4, "store_closed", "may not prepare it", "CREATE ROLE tenure_rows");
+    says(
+        &may_not,
+        "error: the database's user may not prepare it: permission denied to create role [store_closed]\n\
+         hint: as an administrator run: CREATE ROLE tenure_rows NOLOGIN; GRANT tenure_rows TO person; \
+         GRANT CREATE ON DATABASE postgres TO person; then start again\n",
+    );
     let plain = serve(&format!("{}?sslmode=verify-full", at("person:right", "postgres")));
     plain.complains(4, "database_untrusted", "does not speak TLS", "ssl = on");
+    says(
+        &plain,
+        "error: the database does not speak TLS [database_untrusted]\n\
+         hint: switch it on there (ssl = on), or say sslmode=disable if nobody can listen on the way\n",
+    );
     let bench =
         home.run(&["bench", "--seconds", "0.1", "--store", &at("person:wrong", "postgres")]);
     bench.complains(4, "store_closed", "this user with this password", "check both");
@@ -105,4 +117,136 @@ fn two_databases_served_from_one_machine_have_keys_and_anchors_of_their_own() {
         let checks = home.run(&["doctor", "--json", "--store", store]);
         assert!(checks.stdout.contains("postgres-"), "it names the key file: {checks:?}");
     }
+}
+
+/// Word for word, as it is read.
+fn says(ran: &Ran, text: &str) {
+    assert_eq!((ran.code, ran.stderr.as_str()), (4, text));
+    assert_eq!(ran.stdout, "");
+}
+
+/// Somebody who answers, but is no database.
+fn web() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut caller in listener.incoming().map_while(Result::ok) {
+            let _ = caller.read(&mut [0; 64]);
+            let _ = caller.write_all(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n");
+        }
+    });
+    port
+}
+
+#[test]
+fn an_address_that_leads_to_no_database_says_how_it_is_wrong() {
+    // S2-104: what is wrong, and what to write instead; never the password, never a driver's words alone.
+    let home = Home::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("127.0.0.1:{}", silent.local_addr().unwrap().port());
+    let web = format!("127.0.0.1:{}", web());
+    for (place, sentence, hint) in [
+        (silent.as_str(), "did not answer within five seconds", "check host and port"),
+        (web.as_str(), "does not speak as PostgreSQL does", "check host and port"),
+        ("nowhere.invalid", "host in the address of the database is not known", "%40"),
+        ("", "names no host", "postgres://USER:PASSWORD@HOST:PORT/DATABASE"),
+        ("h:port", "is not one of PostgreSQL's", "postgres://USER:PASSWORD@HOST:PORT/DATABASE"),
+    ] {
+        let store = format!("postgres://person:secret@{place}/x");
+        let ran = home.run(&["verify", "--store", &store]);
+        ran.complains(4, "store_closed", sentence, hint);
+        assert!(!ran.stderr.contains("secret"), "{ran:?}");
+    }
+    let store = "postgres://person@h/x?sslmode=verify-full&sslrootcert=/none.pem";
+    says(
+        &home.run(&["verify", "--store", store]),
+        "error: /none.pem cannot be read: No such file or directory (os error 2) [store_closed]\n\
+         hint: check the path in the address, and its mode\n",
+    );
+}
+
+#[test]
+fn a_database_that_is_used_otherwise_is_left_alone() {
+    // S2-104, S2-108: a schema of that name with something else in it, a store of somebody else, of a newer
+    // version, none at all.
+    let (home, server) = (Home::new(), Server::builder().careless().start().unwrap());
+    let prepare = [
+        "CREATE ROLE person LOGIN",
+        "CREATE DATABASE other",
+        "CREATE DATABASE empty",
+        "CREATE DATABASE kept",
+    ];
+    for sql in prepare {
+        server.sql("postgres", sql).unwrap();
+    }
+    let serve = |store: &str| home.run(&["serve", "--listen", "127.0.0.1:0", "--store", store]);
+    server.sql("other", "CREATE SCHEMA tenure CREATE TABLE live (a int)").unwrap();
+    let migrate = |to: &str| home.run(&["migrate", "--from", "sqlite:a.db", "--to", to]);
+    serve_once(&home, "sqlite:a.db");
+    let text = "error: the schema tenure of this database holds something else than a store [store_closed]\n\
+        hint: give Tenure a database of its own, or remove that schema\n";
+    says(&serve(&server.url("other")), text);
+    says(&migrate(&server.url("other")), text);
+    assert_eq!(server.sql("other", "SELECT count(*) FROM tenure.live").unwrap(), "0");
+    says(
+        &home.run(&["verify", "--store", &server.url("empty")]),
+        "error: this database has no store [store_closed]\n\
+         hint: check the name of the database in the address: `tenure serve` makes a store, and nobody else\n",
+    );
+
+    let kept = server.url("kept");
+    serve_once(&home, &kept);
+    let another = kept.replace("postgres@", "person@").replace("user=postgres", "user=person");
+    assert_ne!(another, kept);
+    says(
+        &home.run(&["coordinators", "--store", &another]),
+        "error: the store in this database belongs to another user: permission denied for schema tenure \
+         [store_closed]\n\
+         hint: use the address with the user that made it, who owns the schema tenure\n",
+    );
+    let newer = "INSERT INTO tenure.migrations (version, name) VALUES (99, 'later')";
+    server.sql("kept", newer).unwrap();
+    serve(&kept).complains(4, "store_closed", "has format 99", "start the newer Tenure");
+}
+
+#[test]
+fn nobody_waits_for_a_standby_that_is_not_there() {
+    // F35, S2-104: who would wait for ever says so at once, whichever command it is.
+    let (home, server) = (Home::new(), Server::builder().start().unwrap());
+    let store = server.url("postgres");
+    serve_once(&home, &store);
+    server.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 's1'").unwrap();
+    server.sql("postgres", "SELECT pg_reload_conf()").unwrap();
+    let asks = "SHOW synchronous_standby_names";
+    wait_until("the setting is in force", || server.sql("postgres", asks).unwrap() == "s1");
+    let served = home.run(&["serve", "--listen", "127.0.0.1:0", "--store", &store]);
+    served.complains(4, "store_closed", "synchronous standbys", "synchronous_standby_names");
+    let raised = home.run(&["epoch", "raise", "--store", &store]);
+    raised.complains(4, "store_closed", "synchronous standbys", "synchronous_standby_names");
+    let looked = home.run(&["doctor", "--store", &store]);
+    let said = looked.stdout;
+    assert!(
+        said.contains("warn  durability   commits wait for more synchronous standbys"),
+        "{said}"
+    );
+    assert!(!said.contains("failover to it loses none"), "{said}");
+}
+
+#[test]
+fn what_was_brought_back_is_not_held_against_a_later_end_of_the_audit() {
+    // S3-24, X45: once its epoch is raised, and not before.
+    let (home, server) = (Home::new(), Server::builder().careless().start().unwrap());
+    server.sql("postgres", "CREATE DATABASE kept").unwrap();
+    let (kept, copy) = (server.url("kept"), server.url("copy"));
+    serve_once(&home, &kept);
+    server.sql("postgres", "CREATE DATABASE copy TEMPLATE kept").unwrap();
+    let arguments = ["serve", "--json", "--new-key", "--listen", "127.0.0.1:0", "--store", &kept];
+    let mut later = Process::start(home.tenure(&arguments));
+    later.line();
+    stop(later);
+    let cut = home.run(&["verify", "--store", &copy]);
+    assert!(cut.code == 1 && cut.stdout.contains("the log was cut"), "{cut:?}");
+    home.json(&["epoch", "raise", "--json", "--store", &copy]);
+    let whole = home.run(&["verify", "--store", &copy]);
+    assert_eq!(whole.code, 0, "{whole:?}");
 }
