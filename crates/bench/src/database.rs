@@ -21,6 +21,8 @@ pub(crate) struct Databases {
     client: Arc<Client>,
     server: Engine,
     last: RefCell<Option<String>>,
+    /// Whether the role that stores make belongs to somebody else's store.
+    had_role: bool,
 }
 
 /// The database server, as far as it can be watched.
@@ -34,11 +36,17 @@ pub(crate) struct Engine {
 impl Databases {
     pub(crate) async fn of(url: &str) -> Result<Self, Trouble> {
         let client = Arc::new(connect(url).await?);
-        let row = client.query_one("SELECT pg_backend_pid()", &[]).await?;
-        let pid: i32 = row.try_get(0)?;
+        let sql = "SELECT pg_backend_pid(), EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'tenure_rows'), \
+            rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user";
+        let row = client.query_one(sql, &[]).await?;
+        let (pid, had_role): (i32, bool) = (row.try_get(0)?, row.try_get(1)?);
+        if !row.try_get::<_, bool>(2)? {
+            return Err(Trouble::MayNotCreate);
+        }
         let family = Family::of_child(pid.unsigned_abs(), "postgres");
         let server = Engine { client: client.clone(), family };
-        Ok(Self { url: Address::parse(url), client, server, last: RefCell::default() })
+        let url = Address::parse(url);
+        Ok(Self { url, client, server, last: RefCell::default(), had_role })
     }
 
     pub(crate) fn server(&self) -> Engine {
@@ -60,6 +68,16 @@ impl Databases {
             self.client
                 .batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
                 .await?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the server as it was found.
+    pub(crate) async fn leave(&self) -> Result<(), Trouble> {
+        self.remove().await?;
+        if !self.had_role {
+            // A store that somebody made meanwhile keeps it.
+            let _ = self.client.batch_execute("DROP ROLE IF EXISTS tenure_rows").await;
         }
         Ok(())
     }

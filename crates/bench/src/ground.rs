@@ -67,10 +67,10 @@ impl Ground {
         &self.scratch.folder
     }
 
-    /// Removes the last store. What is in the folder goes with this value.
+    /// Removes the last store, and what it left on a server. What is in the folder goes with this value.
     pub(crate) async fn leave(&self) -> Result<(), Trouble> {
         match &self.databases {
-            Some(databases) => databases.remove().await,
+            Some(databases) => databases.leave().await,
             None => Ok(()),
         }
     }

@@ -11,6 +11,7 @@ mod backlog;
 mod database;
 mod door;
 mod embedded;
+mod goal;
 mod ground;
 mod http;
 mod latency;
@@ -26,6 +27,7 @@ mod transport;
 mod trouble;
 mod watch;
 
+pub use goal::{Goal, Side, Unit, goals};
 pub use measurement::{Measurement, Mode};
 pub use plan::{Extent, Options, Target, run};
 pub use trouble::Trouble;

@@ -16,6 +16,10 @@ pub enum Trouble {
     Database(#[from] tokio_postgres::Error),
     #[error("the database cannot be reached")]
     Unreachable(#[from] store::Failure),
+    #[error(
+        "the user of the database may not make databases, and each measurement needs an empty one"
+    )]
+    MayNotCreate,
     #[error("only a database keeps old versions for open transactions")]
     NoDatabase,
     #[error("the engine refused: {0}")]

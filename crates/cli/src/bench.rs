@@ -4,13 +4,13 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bench::{Extent, Measurement, Mode, Options, Target, Trouble};
+use bench::{Extent, Goal, Measurement, Mode, Options, Side, Target, Trouble, Unit};
 use comfy_table::{Cell, CellAlignment};
 
 use crate::args::Everywhere;
 use crate::exit::{Complaint, Ended, Exit};
 use crate::opening::{database_trouble, is_postgres};
-use crate::output::{self, FAINT, Format};
+use crate::output::{self, FAINT, Format, GOOD, WARN};
 
 /// All of them run on this machine: more would measure how it shares its cores.
 const COORDINATORS_MAX: usize = 16;
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 2.5)]
     seconds: f64,
     /// The folder for stores that are thrown away: it says which disk is measured; or a PostgreSQL
-    /// server, on which databases are made and dropped [default: the folder for temporary files]
+    /// server, on which databases are made and dropped, and none is touched [default: the folder for temporary files]
     #[arg(long, value_name = "FOLDER|postgres://…")]
     store: Option<String>,
     /// How many coordinators share a database, beside what one does alone
@@ -53,7 +53,12 @@ pub(crate) async fn run(format: Format, everywhere: &Everywhere, arguments: Argu
     let rows = rows.map_err(not_measured)?;
     match format {
         Format::Json => output::json(&rows)?,
-        Format::People => print(&rows)?,
+        Format::People => {
+            print(&rows)?;
+            if let Target::Databases { .. } = options.target {
+                print_goals(&bench::goals(&rows))?;
+            }
+        }
     }
     Ok(Exit::Done)
 }
@@ -61,6 +66,10 @@ pub(crate) async fn run(format: Format, everywhere: &Everywhere, arguments: Argu
 fn not_measured(trouble: Trouble) -> Complaint {
     if let Trouble::Unreachable(failure) = &trouble {
         return database_trouble(failure);
+    }
+    if let Trouble::MayNotCreate = &trouble {
+        return Complaint::new(Exit::Denied, "not_measured", trouble.to_string())
+            .hint("as an administrator run ALTER ROLE … CREATEDB CREATEROLE, or name another user in --store");
     }
     let cause = std::error::Error::source(&trouble);
     let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
@@ -162,6 +171,32 @@ fn print(rows: &[Measurement]) -> Result<(), Complaint> {
     output::line(format_args!(
         "{FAINT}CPU and bytes are the server's, for each lifecycle; of a database, bytes are those of its log. Client and server share this machine's cores.{FAINT:#}"
     ))
+}
+
+/// What should be, what is, and whether that is enough; a trial of a few moments says little about it.
+fn print_goals(goals: &[Goal]) -> Result<(), Complaint> {
+    output::line(format_args!("\nGoals on two cores with everything on one machine:"))?;
+    for goal in goals {
+        let (style, word) = if goal.is_met() { (GOOD, "met") } else { (WARN, "missed") };
+        let side = match goal.side {
+            Side::AtLeast => "at least",
+            Side::AtMost => "at most",
+        };
+        let (measured, limit) = (spelled(goal.measured, goal.unit), spelled(goal.limit, goal.unit));
+        output::line(format_args!(
+            "{style}{word:<6}{style:#}  {measured:>10}, {side} {limit}: {}",
+            goal.figure
+        ))?;
+    }
+    Ok(())
+}
+
+fn spelled(figure: f64, unit: Unit) -> String {
+    match unit {
+        Unit::PerSecond => format!("{figure:.0}/s"),
+        Unit::Percent => format!("{figure:.0} %"),
+        Unit::Milliseconds => format!("{figure:.1} ms"),
+    }
 }
 
 fn cells(row: &Measurement, most: f64) -> Vec<Cell> {

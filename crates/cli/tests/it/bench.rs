@@ -1,6 +1,8 @@
 //! `tenure bench` ends, and says what it should. How fast this machine is, is no test's business.
 
-use crate::home::Home;
+use pgserver::Server;
+
+use crate::home::{Home, Process};
 
 /// As short as it can be: what is measured does not matter here.
 const BRIEF: &str = "0.1";
@@ -45,4 +47,62 @@ fn a_running_server_needs_its_key() {
     let ran = Home::new().run(&["bench", "--url", "http://127.0.0.1:1"]);
     assert_eq!(ran.code, 2, "{}", ran.stderr);
     assert!(ran.stderr.contains("--key"), "{}", ran.stderr);
+}
+
+/// Everything on the server that a measurement could leave behind.
+const LEFT: &str = "SELECT string_agg(datname, ',' ORDER BY datname) || ' ' || \
+    (SELECT string_agg(rolname, ',' ORDER BY rolname) FROM pg_roles WHERE rolname NOT LIKE 'pg\\_%') \
+    FROM pg_database";
+
+#[test]
+fn over_a_database_it_says_its_goals_and_leaves_nothing_behind() {
+    let (home, server) = (Home::new(), Server::builder().careless().start().unwrap());
+    let before = server.sql("postgres", LEFT).unwrap();
+    let store = server.url("postgres");
+    let ran = home.run(&["bench", "--seconds", BRIEF, "--coordinators", "2", "--store", &store]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for (figure, limit) in [
+        ("one coordinator, in batches, 256 at once", "at least 6000/s"),
+        ("of what the engine does alone", "at least 50 %"),
+        ("lost by 2 coordinators", "at most 15 %"),
+        ("submit to started, above one commit", "at most 2.0 ms"),
+        ("submit to started, two coordinators, above one commit", "at most 2.0 ms"),
+    ] {
+        let line = ran.stdout.lines().find(|line| line.contains(&format!(": {figure}")));
+        let line = line.unwrap_or_else(|| panic!("{figure} in {}", ran.stdout));
+        assert!(line.contains(limit), "{line}");
+        assert!(["met ", "missed "].iter().any(|word| line.starts_with(word)), "{line}");
+    }
+    assert_eq!(server.sql("postgres", LEFT).unwrap(), before);
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "nor in a file");
+}
+
+#[test]
+fn a_store_that_is_served_is_not_touched_by_a_measurement_beside_it() {
+    let (home, server) = (Home::new(), Server::builder().careless().start().unwrap());
+    let store = server.url("postgres");
+    let arguments =
+        ["serve", "--json", "--write-profile", "--listen", "127.0.0.1:0", "--store", &store];
+    let mut serving = Process::start(home.tenure(&arguments));
+    serving.line();
+    let run = home.submit(&["k", "--queue", "q"]);
+    let (left, verified) =
+        (server.sql("postgres", LEFT).unwrap(), home.run(&["verify", "--store", &store]));
+    let ran = home.run(&["bench", "--seconds", "0.05", "--old-snapshot", "0.2", "--store", &store]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("at least 80 %: of the undisturbed rate"), "{ran:?}");
+    assert_eq!(server.sql("postgres", LEFT).unwrap(), left);
+    assert_eq!(home.run(&["verify", "--store", &store]).stdout, verified.stdout);
+    assert_eq!(home.run_view(&run)["state"], "queued");
+}
+
+#[test]
+fn a_user_who_may_make_no_databases_cannot_measure() {
+    let (home, server) = (Home::new(), Server::builder().careless().start().unwrap());
+    server.sql("postgres", "CREATE ROLE person LOGIN").unwrap();
+    let ours = server.url("postgres");
+    let store = ours.replace("postgres@", "person@").replace("user=postgres", "user=person");
+    assert_ne!(store, ours);
+    let ran = home.run(&["bench", "--seconds", BRIEF, "--store", &store]);
+    ran.complains(5, "not_measured", "may not make databases", "CREATEDB");
 }
