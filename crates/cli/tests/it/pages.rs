@@ -16,7 +16,7 @@ use tenure::wire::requests::{LeaseRequest, Started};
 
 use crate::home::{Home, Process, wait_until};
 
-const PAGES: [(&str, &str); 11] = [
+const PAGES: [(&str, &str); 13] = [
     ("backup", include_str!("../../../../docs/operate/backup.md")),
     ("bulk", include_str!("../../../../docs/operate/bulk.md")),
     ("config", include_str!("../../../../docs/operate/config.md")),
@@ -26,12 +26,21 @@ const PAGES: [(&str, &str); 11] = [
     ("install", include_str!("../../../../docs/operate/install.md")),
     ("metrics", include_str!("../../../../docs/operate/metrics.md")),
     ("moving", include_str!("../../../../docs/operate/moving.md")),
+    ("postgres", include_str!("../../../../docs/operate/postgres.md")),
+    ("../../README", include_str!("../../../../README.md")),
     ("retention", include_str!("../../../../docs/operate/retention.md")),
     ("scaling", include_str!("../../../../docs/operate/scaling.md")),
 ];
 
 /// Commands that no test can give, and why.
-const NOT_RUN: [(&str, &str, &str); 10] = [
+const NOT_RUN: [(&str, &str, &str); 17] = [
+    ("../../README", "cargo ", "builds everything"),
+    ("../../README", "tenure dev", "is tested with other ports"),
+    ("../../README", "tenure work", "is tested with other ports"),
+    ("../../README", "tenure submit", "is tested with other ports"),
+    ("../../README", "tenure runs", "is tested with other ports"),
+    ("../../README", "tenure bench", "takes minutes"),
+    ("../../README", "tenure tour", "is tested apart"),
     ("install", "install ", "writes into the system"),
     ("install", "systemctl ", "needs systemd"),
     ("install", "journalctl ", "needs systemd"),
@@ -99,6 +108,29 @@ impl<'h> Reading<'h> {
         }
     }
 
+    /// Runs the next block without a look at what it prints, but for its last command, which goes on.
+    fn begins(&mut self) -> Process {
+        let mut steps = self.blocks.next().unwrap_or_else(|| panic!("{} has no more", self.page));
+        let last = steps.pop().expect("a block has a command");
+        for Step { command, .. } in steps {
+            self.run(&format!("set -e\n{command}\necho done"))
+                .ends_with("done\n")
+                .then_some(())
+                .expect("it worked");
+        }
+        self.start(last)
+    }
+
+    /// Starts a command that goes on, when it has printed what the page shows.
+    fn start(&mut self, step: Step) -> Process {
+        let mut process = Process::start(self.shell(&format!("exec {}", step.command)));
+        for shown in &step.shown {
+            let here = process.text_line();
+            assert!(self.is_alike(shown, &here), "{}: {shown} is {here}", self.page);
+        }
+        process
+    }
+
     /// Whether all lines say the same, in the same order where there is one.
     fn are_alike(&mut self, command: &str, shown: &[&str], mut here: Vec<&str>) -> bool {
         if shown.len() != here.len() {
@@ -130,6 +162,12 @@ impl<'h> Reading<'h> {
     }
 
     fn run(&self, command: &str) -> String {
+        let output = self.shell(&format!("exec 2>&1\n{command}")).output();
+        String::from_utf8(output.expect("there is a bash").stdout).unwrap()
+    }
+
+    /// A shell in the reader's home, with `tenure` on its path.
+    fn shell(&self, command: &str) -> Command {
         let mut command = command.to_owned();
         for (shown, here) in &self.stands_for {
             command = command.replace(shown, here);
@@ -141,7 +179,7 @@ impl<'h> Reading<'h> {
                 .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
         );
         let mut shell = Command::new("bash");
-        shell.args(["-c", &format!("exec 2>&1\n{command}")]).current_dir(self.home.path());
+        shell.args(["-c", &command]).current_dir(self.home.path());
         shell.stdin(Stdio::null());
         for (name, value) in ours.get_envs() {
             match value {
@@ -149,8 +187,8 @@ impl<'h> Reading<'h> {
                 None => shell.env_remove(name),
             };
         }
-        let output = shell.env("PATH", path.unwrap()).output().expect("there is a bash");
-        String::from_utf8(output.stdout).unwrap()
+        shell.env("PATH", path.unwrap());
+        shell
     }
 
     /// Whether two lines say the same, word by word.
@@ -177,6 +215,7 @@ impl<'h> Reading<'h> {
         let is_number = |text: &str| text.parse::<f64>().is_ok();
         let last = |text: &str| text.rsplit('/').next().map(str::to_owned);
         shown == here
+            || self.stands_for.get(shown).is_some_and(|known| known == here)
             || both(is_time)
             || both(is_unit)
             || both(is_key)
@@ -458,4 +497,57 @@ fn the_pages_about_a_database_are_true() {
     page.block();
     page.block();
     page.end();
+}
+
+/// What the page about several coordinators has an administrator do.
+fn administrators_statements() -> Vec<&'static str> {
+    let text = PAGES.iter().find(|(name, _)| *name == "postgres").expect("it is in the list").1;
+    let (_, rest) = text.split_once("\n```sql\n").expect("it has such a block");
+    rest.split_once("\n```").expect("a block has an end").0.lines().collect()
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned()
+}
+
+#[test]
+fn the_page_about_several_coordinators_is_true() {
+    // S2-104: by a user without any right but those that the page has an administrator give.
+    let (home, database) = (Home::new(), pgserver::Server::builder().start().unwrap());
+    for sql in ["CREATE ROLE tenure LOGIN", "CREATE DATABASE tenure"] {
+        database.sql("postgres", sql).unwrap();
+    }
+    for sql in administrators_statements() {
+        database.sql("tenure", sql).unwrap();
+    }
+    let mut page = Reading::of(&home, "postgres");
+    page.stands_for("db.example.com", &format!("{}:{}", database.host(), database.port()));
+    page.stands_for("127.0.0.1:7400", "127.0.0.1:0");
+    page.stands_for("127.0.0.1:7401", "127.0.0.1:0");
+    page.stands_for("mill", &host_name());
+    page.apart =
+        &["  profile  ", "  server  ", "-> start", "  database  ", "  open files  ", "ulimit"];
+    let (first, second) = (page.begins(), page.begins());
+    page.block();
+    page.block();
+    page.end();
+    stop(second);
+    stop(first);
+}
+
+#[test]
+fn the_front_page_leads_into_a_database() {
+    let (home, database) = (Home::new(), pgserver::Server::builder().careless().start().unwrap());
+    database.sql("postgres", "CREATE DATABASE tenure").unwrap();
+    let server = serve(&home);
+    home.submit(&["k", "--queue", "q"]);
+    stop(server);
+    let mut page = Reading::of(&home, "../../README");
+    let here = format!("postgres@{}:{}", database.host(), database.port());
+    page.stands_for("tenure@db.example.com", &here);
+    page.stands_for("sqlite:tenure.db", "sqlite:srv/tenure.db");
+    let mut serving = page.begins();
+    assert!(serving.text_line().starts_with("Tenure serves at http://127.0.0.1:"));
+    page.end();
+    stop(serving);
 }
