@@ -1,0 +1,125 @@
+//! What a worker is handed, and what it hears while it holds it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::requests::Resources;
+use crate::{Json, State, Time, Verdict};
+
+/// What a poll was granted, in the order of grant; empty when the wait was over first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Leases {
+    pub leases: Vec<Envelope>,
+    pub server_time: Time,
+}
+
+/// Everything a worker needs to execute one attempt and to report on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Envelope {
+    pub task_id: String,
+    pub run_id: String,
+    pub tenant_id: String,
+    pub workspace_id: String,
+    pub task_key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asset_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    pub kind: String,
+    pub queue: String,
+    pub attempt: u32,
+    pub lease_id: String,
+    /// Larger than every fence granted for this task before: hand it to whatever the code writes to.
+    pub fence: u64,
+    #[serde(default)]
+    pub input: Json,
+    pub enqueued_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
+    pub lease_expires_at: Time,
+    pub callback_base_url: String,
+    pub task_token: String,
+    pub token_expires_at: Time,
+    pub heartbeat_interval_ms: u64,
+    /// The length of the lease: silence of this length loses it.
+    pub heartbeat_timeout_ms: u64,
+    pub cancel_grace_period_ms: u64,
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+}
+
+/// The answer to `started`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StartedAck {
+    pub acknowledged: bool,
+    pub verdict: Verdict,
+    pub server_time: Time,
+}
+
+/// The answer to `heartbeat`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HeartbeatAck {
+    pub acknowledged: bool,
+    pub verdict: Verdict,
+    /// Begin a graceful stop and report CANCELLED within the grace period.
+    pub should_cancel: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_reason: Option<String>,
+    pub lease_expires_at: Time,
+    /// A fresh token, when less than half of the old one's life was left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_expires_at: Option<Time>,
+    pub server_time: Time,
+}
+
+/// Answers to a batch of heartbeats, in the order of the request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HeartbeatAnswers {
+    pub answers: Vec<HeartbeatAnswer>,
+    pub server_time: Time,
+}
+
+/// What a single `heartbeat` call would have been answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HeartbeatAnswer {
+    pub task_id: String,
+    /// The HTTP status a single call would have had.
+    pub status: u16,
+    /// Absent only when nothing was decided (429, 503).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub should_cancel: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_expires_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_token: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_expires_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_attempt: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_attempt: Option<u32>,
+}

@@ -1,0 +1,100 @@
+//! What is kept of a task: every decision about it, and where its end came from.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::runs::RunError;
+use crate::requests::Metrics;
+use crate::{AttemptOutcome, ErrorCategory, Json, State, Time};
+
+/// What was decided about a run, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct History {
+    pub entries: Vec<HistoryEntry>,
+    /// Ask with `after` set to this for what follows.
+    pub next_after: u64,
+}
+
+/// One decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryEntry {
+    /// Grows by one with every decision about the run.
+    pub n: u64,
+    pub at: Time,
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// An object whose members depend on `kind`.
+    #[schema(value_type = Object)]
+    pub detail: Json,
+}
+
+/// The provenance of an ended run: what went in, what came out, every attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    pub run_id: String,
+    pub state: State,
+    pub kind: String,
+    pub queue: String,
+    pub input_digest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+    pub attempts: Vec<AttemptView>,
+    pub created_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    pub completed_at: Time,
+    /// From `createdAt` to `completedAt`.
+    pub duration_ms: u64,
+    /// Over everything above.
+    pub digest: String,
+}
+
+/// One closed attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AttemptView {
+    pub attempt: u32,
+    pub lease_id: String,
+    pub fence: u64,
+    pub owner: String,
+    pub outcome: AttemptOutcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<ErrorCategory>,
+    pub granted_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    pub ended_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report_digest: Option<String>,
+    #[serde(default)]
+    pub claims: AttemptClaims,
+    /// How far the worker's clock was from the coordinator's at its report, if more than 5 minutes;
+    /// ahead is positive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_skew_ms: Option<i64>,
+}
+
+/// What the worker said by its own clock and its own measure; nothing was decided by it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AttemptClaims {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
+    /// The trace context of the work itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+}

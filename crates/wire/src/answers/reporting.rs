@@ -1,0 +1,57 @@
+//! The answer to the end of an attempt, alone or in a batch.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{Outcome, State, Time, Verdict};
+
+/// The answer to `completed`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CompletedAck {
+    pub acknowledged: bool,
+    pub verdict: Verdict,
+    /// The attempt's outcome: FAILED even if a retry follows.
+    pub final_state: Outcome,
+    /// The task's condition at the time of answering.
+    pub state: State,
+    /// The very same report had been answered before; this is that answer.
+    pub replayed: bool,
+    pub server_time: Time,
+}
+
+/// Answers to a batch of reports, in the order of the request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportAnswers {
+    pub answers: Vec<ReportAnswer>,
+    pub server_time: Time,
+}
+
+/// What a single `completed` call would have been answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportAnswer {
+    pub task_id: String,
+    /// The HTTP status a single call would have had.
+    pub status: u16,
+    /// Absent only when nothing was decided (429, 503): send the report again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_state: Option<Outcome>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_attempt: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_attempt: Option<u32>,
+}

@@ -1,0 +1,136 @@
+//! A run as it is now, many of them, and a cancel that was taken.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{ErrorCategory, Json, State, Time, Verdict};
+
+/// A run and its condition now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    pub run_id: String,
+    pub task_id: String,
+    pub tenant_id: String,
+    pub workspace_id: String,
+    pub kind: String,
+    pub queue: String,
+    pub state: State,
+    /// The number of the latest attempt; 0 before the first.
+    pub attempt: u32,
+    /// Attempts that reported a failure.
+    pub failures: u32,
+    /// Attempts lost with their worker.
+    pub lost: u32,
+    pub max_attempts: u32,
+    pub priority: i32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = crate::Json, required = false)]
+    pub output: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asset_id: Option<String>,
+    pub created_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Time>,
+    /// Not before this instant, as submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Time>,
+    /// When the next attempt is due; only in state `retry`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_requested_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_reason: Option<String>,
+    /// Who holds the run now; only in state `running`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Lease>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = crate::Json, required = false)]
+    pub input: Option<Json>,
+    /// Calls under a lease of this run that were refused: late, conflicting, or not their caller's.
+    /// They changed nothing. Only when a single run is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub refused: Vec<RefusedCall>,
+    pub server_time: Time,
+}
+
+/// A call under a lease that did not count. One is kept per lease, call and code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedCall {
+    pub attempt: u32,
+    pub worker_id: String,
+    /// `started`, `heartbeat` or `report`.
+    pub call: String,
+    /// The code it was answered with.
+    pub error: String,
+    pub verdict: Verdict,
+    pub at: Time,
+}
+
+/// Why a run or an attempt did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunError {
+    /// The worker's category; absent when the coordinator ended the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<ErrorCategory>,
+    /// HEARTBEAT_TIMEOUT, CANCEL_TIMEOUT, ….
+    pub reason: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack_trace: Option<String>,
+}
+
+/// The right of one worker to report for one attempt, until a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Lease {
+    pub lease_id: String,
+    pub owner: String,
+    pub attempt: u32,
+    pub fence: u64,
+    pub claim_version: u64,
+    pub acquired_at: Time,
+    pub heartbeat_at: Time,
+    pub expires_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress_pct: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// A page of runs, newest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunList {
+    pub runs: Vec<Run>,
+    /// Absent on the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// A cancel was recorded: 202. `state` is `cancelled` at once when nobody held the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelAccepted {
+    pub run_id: String,
+    pub state: State,
+    pub cancel_requested_at: Time,
+}

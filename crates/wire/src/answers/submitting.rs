@@ -1,0 +1,62 @@
+//! What became of new work: accepted, one by one or in a batch.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{State, Time};
+
+/// A run was accepted: 201, or 200 with `replayed` when its idempotency key was known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunAccepted {
+    pub run_id: String,
+    pub task_id: String,
+    pub state: State,
+    pub created_at: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<bool>,
+}
+
+/// Answers to a batch of runs, in the order of the request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SubmitResults {
+    pub results: Vec<SubmitResult>,
+}
+
+/// One run of a batch: either the members of [`RunAccepted`], or `error` and `message`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SubmitResult {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<bool>,
+    /// A stable code; present exactly when the run was not accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The member at fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+}
+
+impl From<RunAccepted> for SubmitResult {
+    fn from(accepted: RunAccepted) -> SubmitResult {
+        SubmitResult {
+            run_id: Some(accepted.run_id),
+            task_id: Some(accepted.task_id),
+            state: Some(accepted.state),
+            created_at: Some(accepted.created_at),
+            replayed: accepted.replayed,
+            ..SubmitResult::default()
+        }
+    }
+}
