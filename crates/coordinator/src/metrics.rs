@@ -128,7 +128,17 @@ pub struct Metrics {
 
 impl Metrics {
     pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
+        let metrics = Self::new();
+        // Known from the beginning, so that a first loss is an increase.
+        Unsent::ALL.iter().for_each(|reason| metrics.count_unsent(*reason, 0));
+        metrics.clone().tell_tasks(registry);
+        metrics.clone().tell_store(registry);
+        metrics.clone().tell_server(registry);
+        metrics
+    }
+
+    fn new() -> Self {
+        Self {
             submitted: Counter::default(),
             granted: Counter::default(),
             renewed: Counter::default(),
@@ -155,50 +165,59 @@ impl Metrics {
             promises: Family::default(),
             spans_sent: Counter::default(),
             spans_dropped: Family::default(),
-        };
-        // Known from the beginning, so that a first loss is an increase.
-        Unsent::ALL.iter().for_each(|reason| metrics.count_unsent(*reason, 0));
-        let m = metrics.clone();
-        registry.register("tenure_tasks_submitted", "Tasks accepted", m.submitted);
-        registry.register("tenure_leases_granted", "Leases granted", m.granted);
-        registry.register("tenure_leases_renewed", "Leases renewed by a heartbeat", m.renewed);
-        registry.register("tenure_leases_expired", "Leases that ran out", m.expired);
+        }
+    }
+
+    fn tell_tasks(self, registry: &mut Registry) {
+        registry.register("tenure_tasks_submitted", "Tasks accepted", self.submitted);
+        registry.register("tenure_leases_granted", "Leases granted", self.granted);
+        registry.register("tenure_leases_renewed", "Leases renewed by a heartbeat", self.renewed);
+        registry.register("tenure_leases_expired", "Leases that ran out", self.expired);
         let help = "How much later than its interval a heartbeat came";
-        registry.register("tenure_heartbeat_lag_seconds", help, m.heartbeat_lag);
+        registry.register("tenure_heartbeat_lag_seconds", help, self.heartbeat_lag);
         let help = "How long a task that could be leased waited for a worker";
-        registry.register("tenure_wait_seconds", help, m.wait_seconds);
-        registry.register("tenure_attempt_seconds", "From a lease to its end", m.attempt_seconds);
-        registry.register("tenure_attempts_closed", "Attempts closed, by outcome", m.attempts);
-        registry.register("tenure_tasks_ended", "Tasks ended, by state", m.ended);
-        registry.register("tenure_retries_scheduled", "Retries, by category", m.retries);
-        registry.register("tenure_verdicts", "Answers to calls under a lease", m.verdicts);
-        registry.register("tenure_cancel_signals", "Cancel signals delivered", m.cancel_signals);
-        registry.register("tenure_cancel_timeouts", "Cancels ignored", m.cancel_timeouts);
-        registry.register("tenure_polls_waiting", "Workers waiting for work", m.polls_waiting);
-        registry.register("tenure_batch_items", "Requests per commit", m.batch_items);
-        registry.register("tenure_commit_seconds", "Time of one commit", m.commit_seconds);
-        registry.register("tenure_store_failures", "Batches the store refused", m.failures);
+        registry.register("tenure_wait_seconds", help, self.wait_seconds);
+        registry.register(
+            "tenure_attempt_seconds",
+            "From a lease to its end",
+            self.attempt_seconds,
+        );
+        registry.register("tenure_attempts_closed", "Attempts closed, by outcome", self.attempts);
+        registry.register("tenure_tasks_ended", "Tasks ended, by state", self.ended);
+        registry.register("tenure_retries_scheduled", "Retries, by category", self.retries);
+        registry.register("tenure_verdicts", "Answers to calls under a lease", self.verdicts);
+        registry.register("tenure_cancel_signals", "Cancel signals delivered", self.cancel_signals);
+        registry.register("tenure_cancel_timeouts", "Cancels ignored", self.cancel_timeouts);
+        registry.register("tenure_polls_waiting", "Workers waiting for work", self.polls_waiting);
+    }
+
+    fn tell_store(self, registry: &mut Registry) {
+        registry.register("tenure_batch_items", "Requests per commit", self.batch_items);
+        registry.register("tenure_commit_seconds", "Time of one commit", self.commit_seconds);
+        registry.register("tenure_store_failures", "Batches the store refused", self.failures);
         let help = "1 where the store gives this promise about its commits, 0 where it does not";
-        registry.register("tenure_store_promise", help, m.promises);
-        registry.register("tenure_tasks_forgotten", "Ended tasks forgotten", m.forgotten);
+        registry.register("tenure_store_promise", help, self.promises);
+        registry.register("tenure_tasks_forgotten", "Ended tasks forgotten", self.forgotten);
         let help = "Time of one commit that forgets ended tasks";
-        registry.register("tenure_forget_seconds", help, m.forget_seconds);
+        registry.register("tenure_forget_seconds", help, self.forget_seconds);
+    }
+
+    fn tell_server(self, registry: &mut Registry) {
         let help = "When this coordinator started, in seconds since 1970; a change is a restart";
-        registry.register("tenure_start_time_seconds", help, m.start_time_seconds);
+        registry.register("tenure_start_time_seconds", help, self.start_time_seconds);
         let help = "How long the start took to read what was stored and to recover leases";
-        registry.register("tenure_recovery_seconds", help, m.recovery_seconds);
+        registry.register("tenure_recovery_seconds", help, self.recovery_seconds);
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("tenure_build", "Which version runs", build);
         let stale = "Whether the certificate's files are unusable and an older one is shown";
-        registry.register("tenure_certificate_stale", stale, m.certificate_stale);
-        registry.register("tenure_limited", "Refused by a tenant's limits, by limit", m.limited);
-        registry.register("tenure_spans_sent", "Spans a collector took", m.spans_sent);
+        registry.register("tenure_certificate_stale", stale, self.certificate_stale);
+        registry.register("tenure_limited", "Refused by a tenant's limits, by limit", self.limited);
+        registry.register("tenure_spans_sent", "Spans a collector took", self.spans_sent);
         registry.register(
             "tenure_spans_dropped",
             "Spans that were lost, by reason",
-            m.spans_dropped,
+            self.spans_dropped,
         );
-        metrics
     }
 
     pub(crate) fn count_limited(&self, limited: Limited, times: u64) {
