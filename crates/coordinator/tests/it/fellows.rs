@@ -3,6 +3,8 @@
 #[path = "../../../store/tests/it/postgres/server.rs"]
 #[expect(dead_code, reason = "the store's own tests need more of it")]
 pub(crate) mod server;
+#[path = "../../../store/tests/it/postgres/stage.rs"]
+pub(crate) mod stage;
 
 use coordinator::{Coordinator, Host, Options};
 use store::postgres::{self, Notify};

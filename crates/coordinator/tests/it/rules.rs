@@ -1,37 +1,22 @@
 //! Coordinators of different versions of the rules over one database, while they are replaced one by one.
 
-use std::sync::Arc;
-
 use coordinator::{Coordinator, Ended, Host, Options, Trouble};
-use store::postgres::{self, Notify};
-use store::{Browse, Failure, FailureKind, ManualClock, PostgresStore, Store};
+use store::postgres::Notify;
+use store::{Browse, Failure, FailureKind, PostgresStore, Store};
 use verdict::request::{Cancel, Manner};
-use verdict::{Known, Policy, Rules, TaskId};
+use verdict::{Known, Policy, TaskId};
 
-use crate::fellows::server::Database;
+use crate::fellows::stage::{OLDER, Stage};
 use crate::harness::{accepted, key, patient, report_of, submission, succeeded};
 
-const OLDER: Known = Known::only(Rules::V1, Rules::V1);
-
-/// A database and a clock that stands still: nobody is missed because a machine is slow.
-struct Stage {
-    database: Database,
-    clock: Arc<ManualClock>,
-}
-
 impl Stage {
-    fn new() -> Self {
-        Self { database: Database::create(), clock: Arc::default() }
-    }
-
     async fn start(
         &self,
         name: &str,
         rules: Known,
         notify: Notify,
     ) -> Result<Coordinator<PostgresStore>, Failure> {
-        let clock = Some(self.clock.clone() as Arc<dyn store::Clock>);
-        let options = postgres::Options { clock, notify, rules, ..postgres::Options::new(name) };
+        let options = self.options(name, rules, notify);
         let store = PostgresStore::open(self.database.url(), options).await;
         let options = Options { host: Host::Task, ..Options::default() };
         Coordinator::start(store.expect("the database opens"), options).await

@@ -17,6 +17,7 @@ mod pooled;
 mod private;
 mod rules;
 mod server;
+mod stage;
 mod standby;
 
 use std::sync::Arc;

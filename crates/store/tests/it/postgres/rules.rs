@@ -1,37 +1,21 @@
 //! Coordinators that know different versions of the rules decide by one that all of them know.
 
-use std::sync::Arc;
-
 use store::conformance::carry::carry;
 use store::conformance::{Ask, Poll, Submission};
 use store::moving::MoveFailure;
 use store::postgres::departure::PostgresDeparture;
-use store::postgres::{Notify, Options, PostgresStore, PostgresWriter, SILENCE_MAX};
-use store::{
-    Batch, Browse, CommitFailure, Failure, FailureKind, ManualClock, Store, TaskKey, Want, Writer,
-};
+use store::postgres::{Notify, PostgresStore, PostgresWriter, SILENCE_MAX};
+use store::{Batch, Browse, CommitFailure, Failure, FailureKind, Store, TaskKey, Want, Writer};
 use tokio_postgres::{Client, NoTls};
 use verdict::{Known, Request, Rules, Scope, Span, TaskId};
 
 use super::server::Database;
-
-const OLDER: Known = Known::only(Rules::V1, Rules::V1);
-
-/// A database and a clock that stands still: nobody is missed because a machine is slow.
-struct Stage {
-    database: Database,
-    clock: Arc<ManualClock>,
-}
+use super::stage::{OLDER, Stage};
 
 impl Stage {
-    fn new() -> Self {
-        Self { database: Database::create(), clock: Arc::default() }
-    }
-
     /// One coordinator's view, under a name; without a word of its own between commits.
     async fn open(&self, name: &str, rules: Known) -> PostgresStore {
-        let clock = Some(self.clock.clone() as Arc<dyn store::Clock>);
-        let options = Options { clock, rules, notify: Notify::Off, ..Options::new(name) };
+        let options = self.options(name, rules, Notify::Off);
         PostgresStore::open(self.database.url(), options).await.expect("the database opens")
     }
 
