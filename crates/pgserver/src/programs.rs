@@ -13,6 +13,9 @@ pub(crate) const USER: &str = "postgres";
 /// Longer than any program here takes on a machine that has a tenth of a core to spare.
 const PATIENCE_SECONDS: u32 = 300;
 
+/// How long a server may take to be ready, in seconds: after a crash it first reads its log of changes.
+pub(crate) const READY_SECONDS: &str = "240";
+
 /// Where Debian puts each version, in a folder with its number.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
@@ -32,6 +35,22 @@ impl Programs {
 
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Makes the folder of an empty server.
+    pub(crate) fn initdb(&self, data: &Path) -> Command {
+        let mut initdb = self.command("initdb");
+        initdb.args(["--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8"]);
+        initdb.args(["--locale", "C.UTF-8", "--pgdata"]).arg(data);
+        initdb
+    }
+
+    /// Starts a server, and ends when it takes connections.
+    pub(crate) fn start(&self, data: &Path, log: &Path, options: &str) -> Command {
+        let mut start = self.command("pg_ctl");
+        start.args(["start", "--silent", "--wait", "--timeout", READY_SECONDS, "--log"]).arg(log);
+        start.args(["--options", options, "--pgdata"]).arg(data);
+        start
     }
 
     /// A program of PostgreSQL's, as a user it accepts, ended if it never ends.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::builder::{Builder, Reach};
-use crate::programs::{Programs, USER, give, run};
+use crate::programs::{Programs, READY_SECONDS, USER, give, run};
 use crate::watchdog::Watchdog;
 use crate::{Error, Result, family};
 
@@ -17,9 +17,6 @@ const PORTS_TRIED: usize = 5;
 
 /// What names the socket of a server without a port.
 const SOCKET_PORT: u16 = 5432;
-
-/// How long a server may take to be ready, in seconds: after a crash it first reads its log of changes.
-const READY_SECONDS: &str = "240";
 
 /// How much of a log is told.
 const LOG_LINES_TOLD: usize = 20;
@@ -52,10 +49,8 @@ impl Server {
     pub(crate) fn make(builder: Builder<'_>) -> Result<Server> {
         let Builder { settings, reach, volume, prepare } = builder;
         let mut server = Server::place(reach, volume.as_deref())?;
-        let mut initdb = server.programs.command("initdb");
-        initdb.args(["--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8"]);
-        initdb.args(["--locale", "C.UTF-8", "--waldir"]).arg(server.path("wal"));
-        run(initdb.arg("--pgdata").arg(&server.data))?;
+        let mut initdb = server.programs.initdb(&server.data);
+        run(initdb.arg("--waldir").arg(server.path("wal")))?;
         server.write_down(&settings)?;
         prepare(&server.data);
         server.start_somewhere()?;
@@ -109,10 +104,7 @@ impl Server {
             self.port,
             self.folder().display()
         );
-        let mut start = self.programs.command("pg_ctl");
-        start.args(["start", "--silent", "--wait", "--timeout", READY_SECONDS, "--log"]);
-        start.arg(self.path("log")).args(["--options", &options, "--pgdata"]).arg(&self.data);
-        match run(&mut start) {
+        match run(&mut self.programs.start(&self.data, &self.path("log"), &options)) {
             Ok(_) => Ok(()),
             Err(source) => Err(Error::NoStart { log: self.log(), source: Box::new(source) }),
         }

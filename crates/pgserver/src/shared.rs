@@ -83,14 +83,9 @@ fn start(folder: &Path, programs: &Programs) -> Result<()> {
     if data.exists() {
         std::fs::remove_dir_all(&data).map_err(Error::file(&data))?;
     }
-    let mut initdb = programs.command("initdb");
-    initdb.args(["--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8"]);
-    run(initdb.args(["--locale", "C.UTF-8", "--pgdata"]).arg(&data))?;
+    run(&mut programs.initdb(&data))?;
     let options = format!("{SETTINGS} -c unix_socket_directories={}", folder.display());
-    let mut start = programs.command("pg_ctl");
-    start.args(["start", "--silent", "--wait", "--timeout", "240", "--log"]).arg(&log);
-    start.args(["--options", &options, "--pgdata"]).arg(&data);
-    run(&mut start).map_err(|source| Error::NoStart {
+    run(&mut programs.start(&data, &log, &options)).map_err(|source| Error::NoStart {
         log: std::fs::read_to_string(&log).unwrap_or_default(),
         source: Box::new(source),
     })?;

@@ -15,6 +15,7 @@ use tenure::wire::answers::Envelope;
 use tenure::wire::requests::{LeaseRequest, Started};
 
 use crate::home::{Home, Process, wait_until};
+use crate::operate_backup::stop;
 
 const PAGES: [(&str, &str); 13] = [
     ("backup", include_str!("../../../../docs/operate/backup.md")),
@@ -312,11 +313,6 @@ fn serve(home: &Home) -> Process {
     ]));
     server.line();
     server
-}
-
-fn stop(mut server: Process) {
-    server.signal("TERM");
-    assert_eq!(server.exit_code(), 0);
 }
 
 fn client(home: &Home) -> Client {
