@@ -38,6 +38,10 @@ pub(crate) struct Faults {
     /// Commits wait here while set.
     pub(crate) is_held: AtomicBool,
     pub(crate) released: Notify,
+    /// Commits of batches with new tasks wait there while set.
+    pub(crate) holds_new_tasks: AtomicBool,
+    /// Told by whoever begins to wait.
+    pub(crate) holding: Notify,
     /// When commits were refused because of `every_write`.
     refused_at: Mutex<Vec<Instant>>,
 }
@@ -129,6 +133,7 @@ pub(crate) struct FaultyWriter {
 pub(crate) struct FaultyBatch<'w> {
     inner: <<MemoryStore as Store>::Writer as Writer>::Batch<'w>,
     faults: Arc<Faults>,
+    has_new_tasks: bool,
 }
 
 impl Store for FaultyStore {
@@ -165,7 +170,8 @@ impl Writer for FaultyWriter {
 
     async fn begin(&mut self) -> Result<FaultyBatch<'_>, Failure> {
         self.faults.call("begin")?;
-        Ok(FaultyBatch { inner: self.inner.begin().await?, faults: self.faults.clone() })
+        let (inner, faults) = (self.inner.begin().await?, self.faults.clone());
+        Ok(FaultyBatch { inner, faults, has_new_tasks: false })
     }
 
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
@@ -221,6 +227,7 @@ impl Batch for FaultyBatch<'_> {
 
     async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
         self.faults.call("save")?;
+        self.has_new_tasks |= changes.iter().any(|change| change.before.is_none());
         let poisons = |change: &Change| match &change.after {
             Subject::Live(task) => task.kind.as_str() == "poison",
             Subject::Done(_) | Subject::Absent => false,
@@ -268,9 +275,11 @@ impl Batch for FaultyBatch<'_> {
     }
 
     async fn commit(self) -> Result<(), CommitFailure> {
-        let Self { inner, faults } = self;
+        let Self { inner, faults, has_new_tasks } = self;
         let released = faults.released.notified();
-        if faults.is_held.load(Ordering::SeqCst) {
+        let holds_it = has_new_tasks && faults.holds_new_tasks.load(Ordering::SeqCst);
+        if faults.is_held.load(Ordering::SeqCst) || holds_it {
+            faults.holding.notify_one();
             released.await;
         }
         faults.call("commit").map_err(CommitFailure::RolledBack)?;

@@ -7,6 +7,7 @@ mod faulty;
 mod fellows;
 mod harness;
 mod http;
+mod lanes;
 mod retention;
 mod rules;
 mod slowness;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use store::memory::{ManualClock, MemoryStore, Writers};
+use verdict::request::{Cancel, Manner};
 use verdict::{Answer, Span};
 
 use crate::faulty::FaultyStore;
@@ -48,6 +49,22 @@ async fn however_slow_every_batch_is_work_gets_done() {
             world.submit(submission("other")).await;
         }
         assert!(matches!(world.succeed(&granted).await, Answer::Committed { .. }), "{slowness:?}");
+    }
+}
+
+#[tokio::test]
+async fn however_slow_every_batch_is_a_cancel_takes_no_time_from_a_lease() {
+    // A8, F24: whoever decides a cancel while workers are not heard gives its task the time back that it missed.
+    for slowness in WORLDS {
+        let world = slow_world(slowness).await;
+        world.submit(submission("k")).await;
+        let granted = world.lease_one("w").await;
+        world.started(&granted).await;
+        let cancel = Cancel { reason: None, manner: Manner::Ask };
+        let cancelled = world.coordinator.cancel(granted.key(), cancel).await;
+        assert!(cancelled.is_ok(), "{slowness:?}");
+        let heard = world.heartbeat(&granted).await;
+        assert!(matches!(heard, Answer::Alive { cancel: Some(_), .. }), "{heard:?} {slowness:?}");
     }
 }
 
