@@ -55,29 +55,56 @@ async fn who_was_told_nothing_but_that_it_joined_doubts_no_lossless_failover() {
     let standby = server.standby("s1").unwrap();
     set(&client(&server).await, &[("synchronous_standby_names", "s1")]).await;
     server.until_followed("sync").unwrap();
-    let both = format!(
-        "host={},{} port={},{} user=postgres dbname=postgres",
-        server.folder().display(),
-        standby.folder().display(),
-        server.port(),
-        standby.port()
-    );
-    let store = PostgresStore::open(&both, options(None)).await.unwrap();
+    let store = PostgresStore::open(&either(&server, &standby), options(None)).await.unwrap();
     let mut idle = store.writer().await.unwrap();
     let epoch = store.epoch();
     server.kill().unwrap();
     standby.promote().unwrap();
     standby.set("synchronous_standby_names", "").unwrap();
-    // Connections to the dead server fail first.
+    follow(&mut idle).await;
+    assert_eq!(store.epoch(), epoch);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failover_that_may_have_lost_something_is_settled_whichever_writer_meets_it() {
+    // A2, F35: the second writer of a coordinator has no row of its own, and yet it commits nothing to the new server
+    // in an epoch in which the old one may have promised the same leases.
+    let server = Server::builder().start().unwrap();
+    drop(PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap());
+    let standby = server.standby("s1").unwrap();
+    let both = either(&server, &standby);
+    let store = PostgresStore::open(&both, options(None)).await.unwrap();
+    let _first = store.writer().await.unwrap();
+    let mut second = store.writer().await.unwrap();
+    submit(&mut second, 1).await.unwrap();
+    let epoch = store.epoch();
+    server.kill().unwrap();
+    standby.promote().unwrap();
+    follow(&mut second).await;
+    assert!(store.epoch() > epoch, "it is still {epoch}");
+}
+
+/// The address of both: whichever takes writes is used.
+fn either(server: &Server, standby: &Server) -> String {
+    format!(
+        "host={},{} port={},{} user=postgres dbname=postgres",
+        server.folder().display(),
+        standby.folder().display(),
+        server.port(),
+        standby.port()
+    )
+}
+
+/// Commits something on the new server. Connections to the dead one fail first.
+async fn follow(writer: &mut PostgresWriter) {
     let followed = async {
-        let mut id = 1;
-        while submit_now(&mut idle, id).await.is_none() {
+        let mut id = 100;
+        while submit_now(writer, id).await.is_none() {
             id += 1;
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(PATIENCE, followed).await.expect("the new server is found");
-    assert_eq!(store.epoch(), epoch);
 }
 
 /// Submits a task, if the database can be reached now.
