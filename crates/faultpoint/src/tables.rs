@@ -76,7 +76,6 @@ pub const POINTS: &[Point] = &[
     sqlite("commit.before", Serving),
     sqlite("commit.after", Serving),
     postgres("pg.deciding", Serving),       // locks are held, nothing is written
-    postgres("pg.written", Serving),        // all of a batch is written, COMMIT is not sent
     postgres("pg.committed", Serving),      // COMMIT is answered
     postgres("pg.remembered", Serving),     // and memory follows it
     point("carry.committed", Serving),      // durable, and nobody was told

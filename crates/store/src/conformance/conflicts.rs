@@ -118,7 +118,7 @@ pub async fn refuses_a_stale_revision<F: Fixture>(driver: &mut Driver<F>) {
     let saved = batch.save(vec![stale], Vec::new()).await;
     let failure = finish(batch, saved).await.expect_err("a stale change was saved");
     // S0-35, S0-43, R-1, W-1: what is changed must be what was read.
-    assert_eq!(failure.kind, FailureKind::Conflict(key.id));
+    assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
     assert_eq!(driver.load(&key).await, leased);
 }
 

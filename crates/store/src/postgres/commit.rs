@@ -3,9 +3,12 @@
 //! Each batch that somebody relies on inserts a marker, (committer, number). If the connection is lost after COMMIT
 //! was sent, a void marker of the same number is inserted on a new one: if a real one is there, the batch
 //! is committed; else it never was and never will be. Only if that fails too is the outcome unknown.
+//!
+//! What is written and COMMIT go in one round trip: whether everything went well is judged by the database, which
+//! fails the transaction if not.
 
-use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_postgres::types::{ToSql, Type};
@@ -13,10 +16,11 @@ use verdict::{Rules, TaskId, Time};
 
 use super::batch::PostgresBatch;
 use super::hints::Hint;
-use super::own::{Expected, Locked};
+use super::own::Locked;
 use super::reads::{self, Client, Read, set_scopes};
 use super::rows::Columns;
-use super::sheet::Sheet;
+use super::session::COMMIT;
+use super::sheet::{Sheet, Statement};
 use super::trouble::{Trouble, conflict};
 use super::writes::{self, Sheets};
 use super::{Shared, forgetting, rules};
@@ -37,9 +41,9 @@ pub(super) struct Marker {
 const MARK: &str = "INSERT INTO tenure.batches (committer, n, at) VALUES ($1, $2, $3) \
     ON CONFLICT (committer, n) DO NOTHING";
 
-/// The same, if the rules that the batch was decided by are in force.
+/// The same, if the rules that the batch was decided by are in force; else it fails.
 pub(super) const MARK_BY: &str = "INSERT INTO tenure.batches (committer, n, at) \
-    SELECT $1, $2, $3 FROM tenure.meta WHERE rules = $4";
+    SELECT $1, $2, $3::int8 / CASE WHEN rules = $4 THEN 1 ELSE 0 END FROM tenure.meta";
 
 pub(super) async fn commit(batch: &mut PostgresBatch<'_>) -> Result<(), CommitFailure> {
     let is_marked = !batch.forgotten.is_empty()
@@ -54,17 +58,18 @@ pub(super) async fn commit(batch: &mut PostgresBatch<'_>) -> Result<(), CommitFa
     }
     faultpoint::point!("pg.deciding");
     let now = batch.read_clock().await.map_err(CommitFailure::RolledBack)?;
+    prepare(batch).await.map_err(CommitFailure::RolledBack)?;
     let marker = batch.writer.next_marker();
-    write(batch, marker, now).await.map_err(CommitFailure::RolledBack)?;
-    faultpoint::point!("pg.written");
-    let transaction = batch.transaction.take().expect("a batch commits once");
     let shared = batch.writer.shared.clone();
-    match transaction.commit().await {
+    match write_and_commit(batch, marker, now).await {
         Ok(Ok(())) => shared.primary.tells(marker),
-        Ok(Err(trouble)) if trouble.is_answered() => {
+        Ok(Err(Undone::Overtaken)) => {
+            return Err(CommitFailure::RolledBack(rules::overtaken(&shared).await));
+        }
+        Ok(Err(Undone::Trouble(trouble))) if trouble.is_answered() => {
             return Err(CommitFailure::RolledBack(trouble.while_doing("committing a batch")));
         }
-        Ok(Err(trouble)) => look_up(shared, marker, trouble).await?,
+        Ok(Err(Undone::Trouble(trouble))) => look_up(shared, marker, trouble).await?,
         Err(failure) => look_up(shared, marker, Trouble::Failure(failure)).await?,
     }
     faultpoint::point!("pg.committed");
@@ -94,19 +99,9 @@ fn finish(batch: &mut PostgresBatch<'_>) {
     batch.writer.shared.hints.send(hint);
 }
 
-async fn write(batch: &mut PostgresBatch<'_>, marker: Marker, now: Time) -> Result<(), Failure> {
-    look_at_unlocked(batch).await?;
-    let sheets = batch.own.sheets(now, &batch.locked);
-    let expected = batch.own.expected();
-    let scopes = batch.own.subjects().filter_map(|subject| subject.scope());
-    let setting = batch.scopes.add(scopes);
-    let rules = batch.rules;
-    let work = move |client: Client| async move {
-        write_all(&client, setting, &sheets, &expected, (marker, rules), now).await
-    };
-    if !batch.transaction().run("saving decisions", work).await? {
-        return Err(rules::overtaken(batch.transaction(), &batch.writer.shared.rules).await);
-    }
+/// What must be done before the last round trip.
+async fn prepare(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
+    lock_the_rest(batch).await?;
     let forgotten: Vec<TaskId> = batch.forgotten.iter().copied().collect();
     if forgotten.is_empty() {
         return Ok(());
@@ -117,87 +112,143 @@ async fn write(batch: &mut PostgresBatch<'_>, marker: Marker, now: Time) -> Resu
     batch.transaction().run("forgetting ended tasks", work).await
 }
 
-/// What is changed was locked before, as a rule. For whatever was not, the tale of its history is read now;
-/// the guard of the change notices if it has grown since.
-async fn look_at_unlocked(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
+/// Everything and COMMIT in one go.
+async fn write_and_commit(
+    batch: &mut PostgresBatch<'_>,
+    marker: Marker,
+    now: Time,
+) -> Result<Result<(), Undone>, Failure> {
+    let sheets = batch.own.sheets(now, &batch.locked);
+    let scopes = batch.own.subjects().filter_map(|subject| subject.scope());
+    let setting = batch.scopes.add(scopes);
+    let rules = batch.rules;
+    let transaction = batch.transaction.take().expect("a batch commits once");
+    let work = move |client: Client| async move {
+        let sending = Sending::default();
+        let written = write_all(&client, &sending, setting, &sheets, (marker, rules), now);
+        let commit = if faultpoint::mutant(19) { HASTY_HINT } else { COMMIT };
+        let commit = sending.then(client.commit(commit));
+        match futures_util::join!(written, commit) {
+            (written, Some(committed)) => {
+                written?;
+                Ok(committed?)
+            }
+            (Err(Undone::Trouble(trouble)), None) => {
+                Err(Trouble::Failure(trouble.while_doing("sending a batch")).into())
+            }
+            (_, None) => unreachable!("what could not be sent has failed"),
+        }
+    };
+    transaction.commit_with(work).await
+}
+
+/// Whether all statements of a batch are on their way. One that is not, because a value cannot be sent or the
+/// connection is closed, would else be missing in what is committed.
+#[derive(Default)]
+struct Sending {
+    is_broken: AtomicBool,
+}
+
+impl Sending {
+    /// A statement; all of them are polled before COMMIT is.
+    async fn send<T>(&self, statement: impl Future<Output = Read<T>>) -> Read<()> {
+        let sent = statement.await;
+        if sent.as_ref().is_err_and(|trouble| !trouble.is_answered()) {
+            self.is_broken.store(true, Ordering::SeqCst);
+        }
+        sent.map(drop)
+    }
+
+    /// COMMIT, unless a statement could not be sent.
+    async fn then(&self, commit: impl Future<Output = Read<()>>) -> Option<Read<()>> {
+        if self.is_broken.load(Ordering::SeqCst) { None } else { Some(commit.await) }
+    }
+}
+
+/// Bug 19 of the museum: a notification inside the batch makes commits wait for each other.
+const HASTY_HINT: &str = "NOTIFY tenure; COMMIT";
+
+/// Why a batch that was sent did not happen, as far as is known.
+enum Undone {
+    /// Other rules came into force.
+    Overtaken,
+    Trouble(Trouble),
+}
+
+impl From<Trouble> for Undone {
+    fn from(trouble: Trouble) -> Self {
+        Undone::Trouble(trouble)
+    }
+}
+
+/// What is changed was locked before, as a rule. Whatever was not is locked now, together with the tale of its history;
+/// if it is gone another writer was faster.
+async fn lock_the_rest(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
     let ids = batch.own.unlocked(&batch.locked);
     if ids.is_empty() {
         return Ok(());
     }
     let scopes = batch.own.subjects().filter_map(|subject| subject.scope());
     let setting = batch.scopes.add(scopes);
+    let asked = ids.clone();
     let work = move |client: Client| async move {
         let (set, rows) =
-            futures_util::join!(set_scopes(&client, setting), reads::unlocked(&client, &ids));
+            futures_util::join!(set_scopes(&client, setting), reads::lock_ids(&client, &asked));
         set?;
         rows
     };
-    let rows = batch.transaction().run("looking at changed tasks", work).await?;
+    let rows = batch.transaction().run("locking changed tasks", work).await?;
     batch.locked.extend(rows.iter().map(|row| (row.task.id, Locked::of(row))));
+    let gone = ids.into_iter().find(|id| !batch.locked.contains_key(id));
+    gone.map_or(Ok(()), |id| Err(conflict(id)))
+}
+
+/// All statements in one go. The keys come last: only they may wait for another transaction. A statement that meets
+/// what another writer did fails, and what follows in the same transaction with it, COMMIT too. The marker stands
+/// behind the locks of all tasks: it fails if the rules that decided are no longer in force.
+async fn write_all(
+    client: &Client,
+    sending: &Sending,
+    setting: Option<String>,
+    sheets: &Sheets,
+    (marker, rules): (Marker, Rules),
+    now: Time,
+) -> Result<(), Undone> {
+    let write = |statement, sheet| sending.send(write(client, statement, sheet));
+    let (set, inputs, born, changed, ended, done, attempts, history, refused, mark, keys) = futures_util::join!(
+        sending.send(set_scopes(client, setting)),
+        write(&writes::INPUTS_INSERT, &sheets.inputs),
+        write(&writes::LIVE_INSERT, &sheets.born),
+        write(&writes::LIVE_UPDATE, &sheets.changed),
+        write(&writes::LIVE_DELETE, &sheets.ended),
+        write(&writes::DONE_INSERT, &sheets.done),
+        write(&writes::ATTEMPTS_INSERT, &sheets.attempts),
+        write(&writes::HISTORY_INSERT, &sheets.history),
+        write(&writes::REFUSED_INSERT, &sheets.refused),
+        sending.send(mark_by(client, marker, rules, now)),
+        write(&writes::KEYS_WRITE, &sheets.keys),
+    );
+    // The first that failed says why.
+    for written in [set, inputs, born, changed, ended, done, attempts, history, refused] {
+        written?;
+    }
+    match mark {
+        Err(trouble) if trouble.is_refuted() => return Err(Undone::Overtaken),
+        mark => mark?,
+    }
+    Ok(keys?)
+}
+
+/// Runs a statement over a sheet, unless it is empty.
+async fn write(client: &Client, statement: &Statement, sheet: &Sheet) -> Read<()> {
+    if !sheet.is_empty() {
+        client.query_typed(statement.text_for(sheet), &sheet.parameters()).await?;
+    }
     Ok(())
 }
 
-/// All statements in one go. The keys come last: only they may wait for another transaction. Returns whether the
-/// rules that decided are in force: asked behind the locks of all tasks.
-async fn write_all(
-    client: &Client,
-    setting: Option<String>,
-    sheets: &Sheets,
-    expected: &Expected,
-    (marker, rules): (Marker, Rules),
-    now: Time,
-) -> Read<bool> {
-    let (set, born, _live, changed, ended, done, attempts, history, refused, mark, keys) = futures_util::join!(
-        set_scopes(client, setting),
-        returned(client, &writes::INPUTS_INSERT, &sheets.inputs),
-        returned(client, &writes::LIVE_INSERT, &sheets.born),
-        returned(client, &writes::LIVE_UPDATE, &sheets.changed),
-        returned(client, &writes::LIVE_DELETE, &sheets.ended),
-        returned(client, &writes::DONE_INSERT, &sheets.done),
-        returned(client, &writes::ATTEMPTS_INSERT, &sheets.attempts),
-        returned(client, &writes::HISTORY_INSERT, &sheets.history),
-        returned(client, &writes::REFUSED_INSERT, &sheets.refused),
-        mark_by(client, marker, rules, now),
-        returned(client, &writes::KEYS_WRITE, &sheets.keys),
-    );
-    set?;
-    // Whoever was faster is met first here; what follows in the same transaction fails because of it.
-    all_touched(&expected.born, &born?)?;
-    all_touched(&expected.changed, &changed?)?;
-    all_touched(&expected.ended, &ended?)?;
-    for written in [_live, done, attempts, history, refused] {
-        written?;
-    }
-    let is_marked = mark?;
-    all_touched(&expected.keys, &keys?)?;
-    if faultpoint::mutant(19) {
-        client.batch_execute("NOTIFY tenure").await?;
-    }
-    Ok(is_marked)
-}
-
-fn all_touched(expected: &[TaskId], touched: &[TaskId]) -> Result<(), Failure> {
-    if expected.len() == touched.len() {
-        return Ok(());
-    }
-    let touched: HashSet<&TaskId> = touched.iter().collect();
-    match expected.iter().find(|id| !touched.contains(id)) {
-        Some(id) => Err(conflict(*id)),
-        None => Ok(()),
-    }
-}
-
-/// Runs a statement over a sheet, unless it is empty. Returns the ids that it returns.
-async fn returned(client: &Client, sql: &str, sheet: &Sheet) -> Read<Vec<TaskId>> {
-    if sheet.is_empty() {
-        return Ok(Vec::new());
-    }
-    let rows = client.query_typed(sql, &sheet.parameters()).await?;
-    rows.iter().map(|row| Ok(Columns::of(row).task_id()?)).collect()
-}
-
-/// Whether the batch is marked as decided by the rules that are in force.
-async fn mark_by(client: &Client, marker: Marker, rules: Rules, at: Time) -> Read<bool> {
+/// Marks the batch as decided by the rules that are in force.
+async fn mark_by(client: &Client, marker: Marker, rules: Rules, at: Time) -> Read<()> {
     let (committer, at, rules) = (&marker.committer[..], at.millis(), rules.number() as i32);
     let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
         (&committer, Type::BYTEA),
@@ -205,7 +256,8 @@ async fn mark_by(client: &Client, marker: Marker, rules: Rules, at: Time) -> Rea
         (&at, Type::INT8),
         (&rules, Type::INT4),
     ];
-    Ok(client.execute_typed(MARK_BY, &parameters).await? == 1)
+    client.query_typed(MARK_BY, &parameters).await?;
+    Ok(())
 }
 
 /// Whether the marker is new. Waits while another transaction is about to write the same one.
@@ -262,4 +314,27 @@ async fn look_up(shared: Arc<Shared>, marker: Marker, lost: Trouble) -> Result<(
     shared.memory().candidates.forget_all();
     let what = "the connection was lost while committing, and the database cannot be asked";
     Err(CommitFailure::Unknown(Failure::new(FailureKind::Unavailable, what).because(last)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn without_a_statement_that_could_not_be_sent_nothing_is_committed() {
+        // S2-104: all of a batch or nothing of it. An answer is awaited; whatever cannot be sent fails at once.
+        let unsent = || Trouble::CutShort;
+        for (statement, is_committed) in [(None, true), (Some(unsent()), false)] {
+            let (sending, has_committed) = (Sending::default(), AtomicBool::new(false));
+            let statement = async { statement.map_or(Ok(()), Err) };
+            let commit = async {
+                has_committed.store(true, Ordering::SeqCst);
+                Ok(())
+            };
+            let (sent, committed) =
+                futures_util::join!(sending.send(statement), sending.then(commit));
+            assert_eq!((sent.is_ok(), committed.is_some()), (is_committed, is_committed));
+            assert_eq!(has_committed.load(Ordering::SeqCst), is_committed);
+        }
+    }
 }

@@ -67,10 +67,10 @@ impl Connection {
         !self.named.is_empty()
     }
 
-    /// Sends COMMIT. A success that the server gave without its standby's word is none.
-    pub(super) async fn commit(&self) -> Result<(), Trouble> {
+    /// Sends COMMIT, as these words say it. A success that the server gave without its standby's word is none.
+    pub(super) async fn commit(&self, words: &str) -> Result<(), Trouble> {
         self.is_cut_short.store(false, Ordering::SeqCst);
-        self.client.batch_execute("COMMIT").await?;
+        self.client.batch_execute(words).await?;
         if self.is_cut_short.load(Ordering::SeqCst) { Err(Trouble::CutShort) } else { Ok(()) }
     }
 

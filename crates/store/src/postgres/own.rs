@@ -119,28 +119,6 @@ impl OwnRows {
         }
         sheets
     }
-
-    /// Ids of tasks that are new, changed and ended: what their statements must touch.
-    pub(super) fn expected(&self) -> Expected {
-        let mut expected = Expected::default();
-        for (id, own) in &self.tasks {
-            match (&own.guard, &own.subject) {
-                (None, _) => expected.born.push(*id),
-                (Some(_), Subject::Live(_)) => expected.changed.push(*id),
-                (Some(_), _) => expected.ended.push(*id),
-            }
-        }
-        expected.keys = self.keys.values().map(|held| held.task).collect();
-        expected
-    }
-}
-
-#[derive(Default)]
-pub(super) struct Expected {
-    pub(super) born: Vec<TaskId>,
-    pub(super) changed: Vec<TaskId>,
-    pub(super) ended: Vec<TaskId>,
-    pub(super) keys: Vec<TaskId>,
 }
 
 impl Own {

@@ -123,11 +123,12 @@ fn live_rows(rows: &[Row]) -> Read<Vec<LiveRow>> {
     rows.iter().map(|row| Ok(rows::live_row(&mut Columns::of(row))?)).collect()
 }
 
-/// What the table has of live tasks, without locking them: their revision says whether it still has it.
-pub(super) async fn unlocked(client: &Client, ids: &[TaskId]) -> Read<Vec<LiveRow>> {
+/// Locks live tasks by their ids alone, in order, and waits for whoever has them.
+pub(super) async fn lock_ids(client: &Client, ids: &[TaskId]) -> Read<Vec<LiveRow>> {
     let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
     let sql = format!(
-        "SELECT {} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id WHERE l.id = ANY ($1)",
+        "SELECT {} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id WHERE l.id = ANY ($1) \
+         ORDER BY l.id FOR UPDATE OF l",
         task_columns()
     );
     let rows = client.query_typed(&sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;

@@ -16,8 +16,7 @@ use verdict::{Known, Rules, TaskId, Time};
 use super::fellows::{SILENCE_MAX, knows};
 use super::reads::{Client, Read};
 use super::rows::Columns;
-use super::session::Transaction;
-use super::{Shared, earlier};
+use super::{Shared, earlier, scopes};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::rules;
 
@@ -57,11 +56,11 @@ impl InForce {
 
 /// The marker of a batch was not written, because other rules are in force than it was decided by. Says so, once
 /// it is known which.
-pub(super) async fn overtaken(transaction: &Transaction, in_force: &InForce) -> Failure {
+pub(super) async fn overtaken(shared: &Shared) -> Failure {
     let look = |client: Client| async move { read(&client).await };
-    match transaction.run("reading the rules in force", look).await {
+    match shared.read("reading the rules in force", scopes::ALL.to_owned(), look).await {
         Ok(number) => {
-            in_force.heard(number);
+            shared.rules.heard(number);
             let kind = FailureKind::Conflict(TaskId::from_u128(0));
             Failure::new(kind, "other rules came into force")
         }

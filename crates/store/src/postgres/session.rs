@@ -6,6 +6,7 @@
 //! connection that is known to be idle returns to the pool.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot};
@@ -43,6 +44,8 @@ pub(super) const DIRECT: &str = "SET lock_timeout = '2s'; \
 
 /// What is left to say there for every batch.
 pub(super) const BEGIN_DIRECT: &str = "BEGIN; SET LOCAL ROLE tenure_rows";
+
+pub(super) const COMMIT: &str = "COMMIT";
 
 /// For a hint: whoever misses one because the server has lost it looks by himself, so it need not wait for the disk.
 pub(super) const BEGIN_HINT: &str = "BEGIN; SET LOCAL synchronous_commit = off";
@@ -98,6 +101,8 @@ impl Endings {
 
 pub(super) struct Transaction {
     steps: Option<mpsc::Sender<Step>>,
+    /// Whether a step was taken: then the server is known to be the right one.
+    has_begun: AtomicBool,
     ended: Option<oneshot::Receiver<()>>,
     endings: Arc<Endings>,
 }
@@ -117,7 +122,7 @@ impl Transaction {
             // Nobody may be waiting for the end.
             let _ = end.send(());
         });
-        Self { steps: Some(steps), ended: Some(ended), endings }
+        Self { steps: Some(steps), has_begun: AtomicBool::new(false), ended: Some(ended), endings }
     }
 
     /// Runs one step. The first failure rolls the whole transaction back.
@@ -130,26 +135,37 @@ impl Transaction {
         self.step(what, Flow::On, work).await?.map_err(|trouble| trouble.while_doing(what))
     }
 
-    /// Sends COMMIT. The trouble is returned as it is: what it means is for the caller to find out.
-    pub(super) async fn commit(mut self) -> Result<Result<(), Trouble>, Failure> {
-        let committed =
-            self.step("committing a batch", Flow::Committed, |client| async move {
-                client.commit().await
-            })
-            .await;
+    pub(super) async fn commit(self) -> Result<Result<(), Trouble>, Failure> {
+        self.commit_with(|client: Arc<Object>| async move { client.commit(COMMIT).await }).await
+    }
+
+    /// Runs the last step, which sends COMMIT. Its trouble is returned as it is: what it means is for the caller to
+    /// find out.
+    pub(super) async fn commit_with<E, F, W>(mut self, work: W) -> Result<Result<(), E>, Failure>
+    where
+        E: From<Trouble> + Send + 'static,
+        F: Future<Output = Result<(), E>> + Send,
+        W: FnOnce(Arc<Object>) -> F + Send + 'static,
+    {
+        if !self.has_begun.load(Ordering::Relaxed) {
+            // The first step goes together with the question which server this is.
+            self.run("beginning a batch", |_| async { Ok(()) }).await?;
+        }
+        let committed = self.step("committing a batch", Flow::Committed, work).await;
         self.steps = None;
         committed
     }
 
-    async fn step<T, F, W>(
+    async fn step<T, E, F, W>(
         &self,
         what: &'static str,
         then: Flow,
         work: W,
-    ) -> Result<Result<T, Trouble>, Failure>
+    ) -> Result<Result<T, E>, Failure>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, Trouble>> + Send,
+        E: From<Trouble> + Send + 'static,
+        F: Future<Output = Result<T, E>> + Send,
         W: FnOnce(Arc<Object>) -> F + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
@@ -157,7 +173,7 @@ impl Transaction {
             Box::pin(async move {
                 let result = match client {
                     Ok(client) => work(client).await,
-                    Err(failure) => Err(Trouble::Failure(failure)),
+                    Err(failure) => Err(Trouble::Failure(failure).into()),
                 };
                 let flow = if result.is_ok() { then } else { Flow::Failed };
                 // Whoever asked may have left; the step is done all the same.
@@ -167,7 +183,9 @@ impl Transaction {
         });
         let steps = self.steps.as_ref().expect("no step follows a commit");
         steps.send(step).await.map_err(|_| over(what))?;
-        answer.await.map_err(|_| over(what))
+        let answer = answer.await.map_err(|_| over(what));
+        self.has_begun.store(true, Ordering::Relaxed);
+        answer
     }
 }
 

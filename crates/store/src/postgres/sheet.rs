@@ -1,7 +1,8 @@
 //! Rows on their way into one statement: a column of values for each column of a table, unnested by
 //! the database.
 //!
-//! One statement writes any number of rows, and its text is the same for all of them.
+//! One statement writes any number of rows, and its text is the same for all of them. A single row, as an idle system
+//! writes it, goes as plain values instead: taking forty arrays apart costs the database more than the row does.
 
 use tokio_postgres::types::{ToSql, Type};
 
@@ -17,13 +18,13 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn array_name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
-            Kind::Text => "text[]",
-            Kind::Bytes => "bytea[]",
-            Kind::Int => "int4[]",
-            Kind::Long => "int8[]",
-            Kind::Bool => "bool[]",
+            Kind::Text => "text",
+            Kind::Bytes => "bytea",
+            Kind::Int => "int4",
+            Kind::Long => "int8",
+            Kind::Bool => "bool",
         }
     }
 }
@@ -50,7 +51,18 @@ impl Column {
         }
     }
 
-    fn parameter(&self) -> (&(dyn ToSql + Sync), Type) {
+    /// The first value alone.
+    fn value(&self) -> (&(dyn ToSql + Sync), Type) {
+        match self {
+            Column::Text(values) => (&values[0], Type::TEXT),
+            Column::Bytes(values) => (&values[0], Type::BYTEA),
+            Column::Int(values) => (&values[0], Type::INT4),
+            Column::Long(values) => (&values[0], Type::INT8),
+            Column::Bool(values) => (&values[0], Type::BOOL),
+        }
+    }
+
+    fn values(&self) -> (&(dyn ToSql + Sync), Type) {
         match self {
             Column::Text(values) => (values, Type::TEXT_ARRAY),
             Column::Bytes(values) => (values, Type::BYTEA_ARRAY),
@@ -100,7 +112,8 @@ impl Sheet {
     }
 
     pub(super) fn parameters(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
-        self.columns.iter().map(Column::parameter).collect()
+        let parameter = if self.rows == 1 { Column::value } else { Column::values };
+        self.columns.iter().map(parameter).collect()
     }
 }
 
@@ -151,18 +164,53 @@ impl Cells for Sheet {
     }
 }
 
-/// The heading's columns as a table `u`, in which `ord` numbers the rows.
-pub(super) fn unnest(heading: Heading) -> String {
-    let arrays: Vec<String> = heading
-        .iter()
-        .enumerate()
-        .map(|(i, (_, kind))| format!("${}::{}", i + 1, kind.array_name()))
-        .collect();
-    format!(
-        "unnest({}) WITH ORDINALITY AS u({}, ord)",
-        arrays.join(", "),
-        names(heading, "").join(", ")
-    )
+/// A statement over the rows of a sheet, in both forms.
+pub(super) struct Statement {
+    one: String,
+    many: String,
+}
+
+impl Statement {
+    /// Made of whatever stands for the rows.
+    pub(super) fn over(heading: Heading, text: impl Fn(&Rows) -> String) -> Self {
+        let form = |form| text(&Rows { heading, form });
+        Self { one: form(Form::One), many: form(Form::Many) }
+    }
+
+    pub(super) fn texts(&self) -> [&str; 2] {
+        [&self.one, &self.many]
+    }
+
+    pub(super) fn text_for(&self, sheet: &Sheet) -> &str {
+        if sheet.rows == 1 { &self.one } else { &self.many }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    One,
+    Many,
+}
+
+/// The rows of a sheet in the text of a statement.
+pub(super) struct Rows {
+    heading: Heading,
+    form: Form,
+}
+
+impl Rows {
+    /// As a table of this name, in which `ord` numbers the rows.
+    pub(super) fn table(&self, name: &str) -> String {
+        let suffix = if self.form == Form::One { "" } else { "[]" };
+        let parameter =
+            |(i, (_, kind)): (usize, &(&str, Kind))| format!("${}::{}{suffix}", i + 1, kind.name());
+        let parameters: Vec<String> = self.heading.iter().enumerate().map(parameter).collect();
+        let (parameters, names) = (parameters.join(", "), names(self.heading, "").join(", "));
+        match self.form {
+            Form::One => format!("(SELECT {parameters}, 1::int8) AS {name}({names}, ord)"),
+            Form::Many => format!("unnest({parameters}) WITH ORDINALITY AS {name}({names}, ord)"),
+        }
+    }
 }
 
 /// The heading's column names, each with a prefix.

@@ -1,7 +1,7 @@
 //! What PostgreSQL's errors mean to a store.
 
 use tokio_postgres::Error;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 use verdict::TaskId;
 
 use super::connections::PoolError;
@@ -52,6 +52,11 @@ impl Trouble {
         }
     }
 
+    /// Whether a statement met something else than it was made for.
+    pub(super) fn is_refuted(&self) -> bool {
+        matches!(self, Trouble::Sql(error) if is_refuted(error))
+    }
+
     /// Whether a COMMIT's answer is known: not if the connection itself may be gone, or the standby was not waited for.
     pub(super) fn is_answered(&self) -> bool {
         match self {
@@ -64,6 +69,16 @@ impl Trouble {
 
 const OF_ANOTHER: &str = "the store in this database belongs to another user; use the address with the user that \
     made it, who owns the schema tenure";
+
+/// A statement met something else than it was made for, and failed by dividing by zero, the one thing that every
+/// engine refuses ([`super::writes`]); or its new task is there already.
+fn is_refuted(error: &Error) -> bool {
+    let is_taken = || error.as_db_error().and_then(DbError::constraint) == Some("inputs_pkey");
+    match error.code() {
+        Some(code) if *code == SqlState::UNIQUE_VIOLATION => is_taken(),
+        code => code == Some(&SqlState::DIVISION_BY_ZERO),
+    }
+}
 
 /// The server says that it ends the session: whatever was asked last may have been done.
 fn is_leaving(error: &Error) -> bool {
@@ -88,7 +103,7 @@ pub(super) fn kind_of(error: &Error) -> FailureKind {
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::LOCK_NOT_AVAILABLE,
     ];
-    if lost_race.contains(code) {
+    if lost_race.contains(code) || is_refuted(error) {
         return FailureKind::Conflict(SOME_TASK);
     }
     match &code.code()[..2] {

@@ -7,7 +7,7 @@ use verdict::{Closed, Done, Scope, Task, TaskId, Time};
 use super::commit;
 use super::place::Place;
 use super::sheet::Kind::{Bool, Bytes, Int, Long, Text};
-use super::sheet::{Heading, Sheet, names, unnest};
+use super::sheet::{Heading, Rows, Sheet, Statement, names};
 pub(super) use crate::cells::Named;
 use crate::cells::{self, Cells};
 use crate::codec::tale::Tale;
@@ -271,18 +271,25 @@ pub(super) fn key(sheet: &mut Sheet, key: &Key, held: &Held, seen: Option<TaskId
         .bytes(seen.map(id_bytes).as_ref().map(|id| &id[..]));
 }
 
-fn insert(table: &str, heading: Heading, from: Heading, tail: &str) -> String {
+fn insert(table: &str, heading: Heading, rows: &Rows, tail: &str) -> String {
     format!(
         "INSERT INTO tenure.{table} ({}) SELECT {} FROM {} ORDER BY u.ord {tail}",
         names(heading, "").join(", "),
         names(heading, "u.").join(", "),
-        unnest(from)
+        rows.table("u")
     )
 }
 
+/// Nothing, unless the row is no longer what was loaded: then the statement fails by dividing by zero, and COMMIT, which
+/// is sent without waiting for any answer, rolls back. What is changed was locked before, so that it is there.
+const UNCHANGED: &str = "1 / CASE WHEN l.revision = u.before \
+    AND (u.entries_before IS NULL OR l.entries = u.entries_before) THEN 1 ELSE 0 END";
+
+const NAMED: &str = "l.id = u.id AND l.tenant = u.tenant AND l.workspace = u.workspace";
+
 /// What batches write again and again, worth a name where names are safe.
 pub(super) fn often() -> impl Iterator<Item = &'static str> {
-    let built: [&'static LazyLock<String>; 7] = [
+    let built: [&'static LazyLock<Statement>; 7] = [
         &INPUTS_INSERT,
         &LIVE_INSERT,
         &LIVE_UPDATE,
@@ -291,65 +298,74 @@ pub(super) fn often() -> impl Iterator<Item = &'static str> {
         &ATTEMPTS_INSERT,
         &KEYS_WRITE,
     ];
-    built.into_iter().map(|text| text.as_str()).chain([commit::MARK_BY])
+    built.into_iter().flat_map(|statement| statement.texts()).chain([commit::MARK_BY])
 }
 
-pub(super) static INPUTS_INSERT: LazyLock<String> =
-    LazyLock::new(|| insert("inputs", INPUTS, INPUTS, "ON CONFLICT (id) DO NOTHING RETURNING id"));
+pub(super) static INPUTS_INSERT: LazyLock<Statement> =
+    LazyLock::new(|| inserting("inputs", INPUTS));
 
-pub(super) static LIVE_INSERT: LazyLock<String> =
-    LazyLock::new(|| insert("live", &LIVE[..INSERTED], LIVE, ""));
+pub(super) static LIVE_INSERT: LazyLock<Statement> =
+    LazyLock::new(|| Statement::over(LIVE, |rows| insert("live", &LIVE[..INSERTED], rows, "")));
 
-const GUARDED: &str = "l.id = u.id AND l.tenant = u.tenant AND l.workspace = u.workspace \
-    AND l.revision = u.before AND (u.entries_before IS NULL OR l.entries = u.entries_before)";
-
-pub(super) static LIVE_UPDATE: LazyLock<String> = LazyLock::new(|| {
-    let columns = &LIVE[NAMING..NAMING + CHANGING];
-    let set: Vec<String> = columns.iter().map(|(name, _)| format!("{name} = u.{name}")).collect();
-    format!(
-        "UPDATE tenure.live l SET {} FROM {} WHERE {GUARDED} RETURNING l.id",
-        set.join(", "),
-        unnest(LIVE)
-    )
+pub(super) static LIVE_UPDATE: LazyLock<Statement> = LazyLock::new(|| {
+    let set = |(name, _): &(&str, _)| match *name {
+        "revision" => format!("revision = u.revision * ({UNCHANGED})"),
+        name => format!("{name} = u.{name}"),
+    };
+    let set: Vec<String> = LIVE[NAMING..NAMING + CHANGING].iter().map(set).collect();
+    let set = set.join(", ");
+    Statement::over(LIVE, |rows| {
+        format!("UPDATE tenure.live l SET {set} FROM {} WHERE {NAMED}", rows.table("u"))
+    })
 });
 
-pub(super) static LIVE_DELETE: LazyLock<String> = LazyLock::new(|| {
-    format!("DELETE FROM tenure.live l USING {} WHERE {GUARDED} RETURNING l.id", unnest(ENDED))
+pub(super) static LIVE_DELETE: LazyLock<Statement> = LazyLock::new(|| {
+    Statement::over(ENDED, |rows| {
+        let table = rows.table("u");
+        format!("DELETE FROM tenure.live l USING {table} WHERE {NAMED} RETURNING {UNCHANGED}")
+    })
 });
 
-pub(super) static DONE_INSERT: LazyLock<String> = LazyLock::new(|| insert("done", DONE, DONE, ""));
+pub(super) static DONE_INSERT: LazyLock<Statement> = LazyLock::new(|| inserting("done", DONE));
 
-pub(super) static ATTEMPTS_INSERT: LazyLock<String> =
-    LazyLock::new(|| insert("attempts", ATTEMPTS, ATTEMPTS, ""));
+pub(super) static ATTEMPTS_INSERT: LazyLock<Statement> =
+    LazyLock::new(|| inserting("attempts", ATTEMPTS));
 
-pub(super) static HISTORY_INSERT: LazyLock<String> =
-    LazyLock::new(|| insert("history", HISTORY, HISTORY, ""));
+pub(super) static HISTORY_INSERT: LazyLock<Statement> =
+    LazyLock::new(|| inserting("history", HISTORY));
+
+fn inserting(table: &str, heading: Heading) -> Statement {
+    Statement::over(heading, |rows| insert(table, heading, rows, ""))
+}
 
 /// The first refusal of its kind under a lease; later ones say nothing new. Calls about no task of ours
 /// leave nothing.
-pub(super) static REFUSED_INSERT: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "INSERT INTO tenure.refused ({}, ord) SELECT {}, u.ord FROM {} \
-         JOIN tenure.inputs i ON i.id = u.task AND i.tenant = u.tenant AND i.workspace = u.workspace \
-         ORDER BY u.ord ON CONFLICT (task, lease, call, code) DO NOTHING",
-        names(REFUSED, "").join(", "),
-        names(REFUSED, "u.").join(", "),
-        unnest(REFUSED)
-    )
+pub(super) static REFUSED_INSERT: LazyLock<Statement> = LazyLock::new(|| {
+    Statement::over(REFUSED, |rows| {
+        format!(
+            "INSERT INTO tenure.refused ({}, ord) SELECT {}, u.ord FROM {} JOIN tenure.inputs i \
+             ON i.id = u.task AND i.tenant = u.tenant AND i.workspace = u.workspace \
+             ORDER BY u.ord ON CONFLICT (task, lease, call, code) DO NOTHING",
+            names(REFUSED, "").join(", "),
+            names(REFUSED, "u.").join(", "),
+            rows.table("u")
+        )
+    })
 });
 
-/// Takes a key that belongs to nobody, or still to the one it was seen to belong to. In order, so that
-/// two batches never wait for each other in a circle.
-pub(super) static KEYS_WRITE: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "INSERT INTO tenure.keys AS k (tenant, workspace, key, task, fingerprint) \
-         SELECT u.tenant, u.workspace, u.key, u.task, u.fingerprint FROM {} ORDER BY u.ord \
-         ON CONFLICT (tenant, workspace, key) DO UPDATE \
-            SET task = excluded.task, fingerprint = excluded.fingerprint \
-            WHERE (k.tenant, k.workspace, k.key, k.task) IN (SELECT v.tenant, v.workspace, v.key, v.seen \
-                FROM unnest($1::text[], $2::text[], $3::text[], $6::bytea[]) \
-                AS v(tenant, workspace, key, seen)) \
-         RETURNING k.task",
-        unnest(KEYS)
-    )
+/// Takes a key that belongs to nobody, or still to the one it was seen to belong to; else it fails, as above. In order,
+/// so that two batches never wait for each other in a circle.
+pub(super) static KEYS_WRITE: LazyLock<Statement> = LazyLock::new(|| {
+    Statement::over(KEYS, |rows| {
+        format!(
+            "INSERT INTO tenure.keys AS k (tenant, workspace, key, task, fingerprint) \
+             SELECT u.tenant, u.workspace, u.key, u.task, u.fingerprint FROM {} ORDER BY u.ord \
+             ON CONFLICT (tenant, workspace, key) DO UPDATE SET task = excluded.task, \
+                fingerprint = CASE 1 / CASE WHEN (k.tenant, k.workspace, k.key, k.task) IN \
+                    (SELECT v.tenant, v.workspace, v.key, v.seen FROM {}) THEN 1 ELSE 0 END \
+                    WHEN 1 THEN excluded.fingerprint END",
+            rows.table("u"),
+            rows.table("v")
+        )
+    })
 });

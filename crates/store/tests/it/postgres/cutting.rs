@@ -1,10 +1,12 @@
 //! A proxy that cuts a connection where it hurts most: at COMMIT.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 
 /// A simple query with the word, as it goes over the wire.
@@ -58,11 +60,10 @@ impl Proxy {
 const SOCKET: &str = ".s.PGSQL.5432";
 
 async fn relay(client: UnixStream, server: UnixStream, cuts: Arc<Mutex<Option<Cut>>>) {
-    let (mut from_client, mut to_client) = client.into_split();
-    let (mut from_server, mut to_server) = server.into_split();
-    let back = tokio::spawn(async move {
-        let _ = tokio::io::copy(&mut from_server, &mut to_client).await;
-    });
+    let (mut from_client, to_client) = client.into_split();
+    let (from_server, mut to_server) = server.into_split();
+    let is_lost = Arc::new(AtomicBool::new(false));
+    let back = tokio::spawn(answer(from_server, to_client, is_lost.clone()));
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length) = from_client.read(&mut buffer).await {
         let sent = &buffer[..length];
@@ -71,11 +72,11 @@ async fn relay(client: UnixStream, server: UnixStream, cuts: Arc<Mutex<Option<Cu
             _ if length == 0 => break,
             Some(Cut::Question) => break,
             Some(Cut::Answer) => {
-                // Nothing of the answer gets through.
-                back.abort();
+                is_lost.store(true, Ordering::SeqCst);
                 let _ = to_server.write_all(sent).await;
                 // The server ends the session only when it has done what it was told.
                 let _ = to_server.shutdown().await;
+                let _ = back.await;
                 return;
             }
             None => {
@@ -86,4 +87,22 @@ async fn relay(client: UnixStream, server: UnixStream, cuts: Arc<Mutex<Option<Cu
         }
     }
     back.abort();
+}
+
+/// Brings answers back. Of a lost one nothing gets through, but the server finds somebody who takes it.
+async fn answer(
+    mut from_server: OwnedReadHalf,
+    mut to_client: OwnedWriteHalf,
+    is_lost: Arc<AtomicBool>,
+) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(length) = from_server.read(&mut buffer).await {
+        if length == 0 {
+            break;
+        }
+        if !is_lost.load(Ordering::SeqCst) && to_client.write_all(&buffer[..length]).await.is_err()
+        {
+            break;
+        }
+    }
 }
