@@ -4,10 +4,11 @@
 //! long as any old snapshot keeps it. So tasks are taken by their key, and this says which keys are worth
 //! trying. It holds hints, no truth: whoever takes a task locks its row and looks again.
 //!
-//! Filled by reads that move forward through a queue, corrected by what this process commits, and read again from
-//! the head when a fellow may have changed something: after a hint, and when the last look is old.
+//! Filled by reads that move forward through a queue, corrected by what this process commits and by the few tasks that
+//! a fellow's hint names, and read again from the head when a fellow may have changed more: after a hint that names
+//! the queue only, and when the last look is old.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -66,9 +67,33 @@ impl LaneKey {
     }
 
     pub(super) fn takes(&self, task: &Task) -> bool {
-        task.scope == self.scope
-            && task.queue == self.queue
-            && self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&task.kind))
+        self.takes_kind(&task.scope, &task.queue, &task.kind)
+    }
+
+    fn takes_candidate(&self, candidate: &Candidate) -> bool {
+        self.takes_kind(&candidate.scope, &candidate.queue, &candidate.kind)
+    }
+
+    fn takes_kind(&self, scope: &Scope, queue: &Name, kind: &Name) -> bool {
+        *scope == self.scope
+            && *queue == self.queue
+            && self.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind))
+    }
+}
+
+/// A task that is ready, as far as somebody knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) scope: Scope,
+    pub(super) queue: Name,
+    pub(super) kind: Name,
+    pub(super) place: Place,
+}
+
+impl Candidate {
+    pub(super) fn of(task: &Task) -> Self {
+        let (scope, queue, kind) = (task.scope.clone(), task.queue.clone(), task.kind.clone());
+        Self { scope, queue, kind, place: Place::new(task.priority, task.id) }
     }
 }
 
@@ -107,6 +132,15 @@ pub(super) struct Candidates {
     lanes: HashMap<LaneKey, Lane>,
     /// Tasks that a batch of this process has in hand, until it ends.
     reserved: HashMap<TaskId, u64>,
+    /// How many hints of fellows came so far.
+    heard: u64,
+}
+
+/// When a read of a lane began, and what had been heard by then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Began {
+    at: Instant,
+    heard: u64,
 }
 
 impl Candidates {
@@ -131,8 +165,12 @@ impl Candidates {
         (free < wanted).then_some(lane.tail).flatten().map(Refill::After)
     }
 
-    /// Takes in a page that was asked for at `began`.
-    pub(super) fn fill(&mut self, key: LaneKey, refill: Refill, page: Page, began: Instant) {
+    pub(super) fn begin_reading(&self, at: Instant) -> Began {
+        Began { at, heard: self.heard }
+    }
+
+    /// Takes in a page that was asked for at `began`. A hint that came since may tell of what the page does not have.
+    pub(super) fn fill(&mut self, key: LaneKey, refill: Refill, page: Page, began: Began) {
         if self.lanes.len() >= LANES_MAX && !self.lanes.contains_key(&key) {
             self.lanes.clear();
         }
@@ -145,8 +183,9 @@ impl Candidates {
             }
             (Refill::Head | Refill::After(_), before) => {
                 let (places, next_due) = (places.collect(), page.next_due);
-                let looked = Pace::of(began, before.map(|lane| lane.looked));
-                let lane = Lane { places, tail, next_due, looked, taken: 0, is_stale: false };
+                let looked = Pace::of(began.at, before.map(|lane| lane.looked));
+                let is_stale = began.heard != self.heard;
+                let lane = Lane { places, tail, next_due, looked, taken: 0, is_stale };
                 self.lanes.insert(key, lane);
             }
         }
@@ -201,8 +240,14 @@ impl Candidates {
         }
     }
 
-    /// A fellow committed something in these queues.
-    pub(super) fn hinted(&mut self, queues: &[(Scope, Name)]) {
+    /// A fellow has made tasks ready, worth trying wherever they are wanted and the lane reaches that far, and has
+    /// committed something in these queues.
+    pub(super) fn hinted(&mut self, ready: &[Candidate], queues: &HashSet<(Scope, Name)>) {
+        self.heard += 1;
+        for candidate in ready {
+            let wanted = self.lanes.iter_mut().filter(|(key, _)| key.takes_candidate(candidate));
+            wanted.for_each(|(_, lane)| lane.add(candidate.place));
+        }
         for (key, lane) in &mut self.lanes {
             let named = |(scope, queue): &(Scope, Name)| *scope == key.scope && *queue == key.queue;
             lane.is_stale |= queues.iter().any(named);
@@ -234,15 +279,18 @@ impl Lane {
                 self.places.remove(&place);
                 self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
             }
-            Some(_) => {
-                if self.tail.is_none_or(|tail| place < tail) {
-                    self.places.insert(place);
-                }
-                while self.places.len() > LANE_MAX {
-                    self.places.pop_last();
-                    self.tail = self.places.last().copied();
-                }
-            }
+            Some(_) => self.add(place),
+        }
+    }
+
+    /// What lies behind the part that was read is read later.
+    fn add(&mut self, place: Place) {
+        if self.tail.is_none_or(|tail| place < tail) {
+            self.places.insert(place);
+        }
+        while self.places.len() > LANE_MAX {
+            self.places.pop_last();
+            self.tail = self.places.last().copied();
         }
     }
 }
@@ -261,7 +309,8 @@ mod tests {
         // R-19, S2-24: whoever is urgent and was queued elsewhere is overtaken by no more, even if no hint ever comes.
         let key = LaneKey { scope: Scope::default(), queue: Name::new("images"), kinds: None };
         let mut candidates = Candidates::default();
-        let (began, now, first) = (Instant::now(), Time::from_millis(0), PAGE as u128);
+        let began = candidates.begin_reading(Instant::now());
+        let (now, first) = (Time::from_millis(0), PAGE as u128);
         candidates.fill(key.clone(), Refill::Head, page(0..first), began);
         let tail = candidates.lanes[&key].tail.unwrap();
         candidates.fill(key.clone(), Refill::After(tail), page(first..2 * first), began);
@@ -279,7 +328,8 @@ mod tests {
         // however long looking takes, since an old snapshot is open, a bound on overtaking stays.
         let key = LaneKey { scope: Scope::default(), queue: Name::new("images"), kinds: None };
         let mut candidates = Candidates::default();
-        let (began, now) = (Instant::now(), Time::from_millis(0));
+        let began = candidates.begin_reading(Instant::now());
+        let now = Time::from_millis(0);
         tokio::time::advance(Duration::from_secs(60)).await;
         candidates.fill(key.clone(), Refill::Head, page(0..8), began);
         let needed = |candidates: &mut Candidates, taken| {
@@ -288,5 +338,40 @@ mod tests {
         };
         assert_eq!(needed(&mut candidates, GRANTS_BETWEEN_SLOW_LOOKS - 1), None, "it rests");
         assert_eq!(needed(&mut candidates, GRANTS_BETWEEN_SLOW_LOOKS), Some(Refill::Head));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hint_that_comes_while_the_head_is_read_is_not_lost() {
+        // the page may be older than what the hint tells of.
+        let key = LaneKey { scope: Scope::default(), queue: Name::new("images"), kinds: None };
+        let mut candidates = Candidates::default();
+        let began = candidates.begin_reading(Instant::now());
+        let queues = HashSet::from([(key.scope.clone(), key.queue.clone())]);
+        candidates.hinted(&[], &queues);
+        candidates.fill(key.clone(), Refill::Head, page(0..8), began);
+        let needed = candidates.needs(&key, Time::from_millis(0), 1, |_| true);
+        assert_eq!(needed, Some(Refill::Head));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_a_fellow_names_is_tried_without_a_look_where_it_is_wanted() {
+        let kind = |kind: &str| LaneKey {
+            scope: Scope::default(),
+            queue: Name::new("images"),
+            kinds: Some(vec![Name::from(kind)]),
+        };
+        let mut candidates = Candidates::default();
+        let nothing = || Page { is_last: true, ..page(0..0) };
+        for key in [kind("resize"), kind("crop")] {
+            let began = candidates.begin_reading(Instant::now());
+            candidates.fill(key, Refill::Head, nothing(), began);
+        }
+        let place = Place::new(0, TaskId::from_u128(7));
+        let (scope, queue) = (Scope::default(), Name::new("images"));
+        let told = Candidate { scope, queue, kind: Name::new("resize"), place };
+        candidates.hinted(&[told], &HashSet::new());
+        assert_eq!(candidates.heads(&kind("resize"), 9, |_| true), [place]);
+        assert_eq!(candidates.heads(&kind("crop"), 9, |_| true), []);
+        assert_eq!(candidates.needs(&kind("resize"), Time::from_millis(0), 1, |_| true), None);
     }
 }

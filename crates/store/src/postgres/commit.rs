@@ -91,8 +91,8 @@ fn finish(batch: &mut PostgresBatch<'_>) {
     let shortest = leases.map(|task| task.policy.lease).min();
     memory.leased(shortest);
     drop(memory);
-    let hint = Hint::of(batch.own.subjects());
-    if !batch.has_looked_for_ready && hint.names_queues() {
+    let hint = Hint::of(batch.own.subjects(), now);
+    if !batch.has_looked_for_ready && hint.is_of_work() {
         // Whoever grants in this very process hears no hint of ours.
         batch.writer.shared.hints.stir();
     }

@@ -1,7 +1,7 @@
 //! Telling fellows what was committed, and hearing what they did: one session, beside the batches.
 //!
-//! A hint saves the time until the next look and nothing else: in which queues there is something to lease, and which
-//! tasks have ended. It is sent after the commit, once per batch, from a session of its own: a notification inside
+//! A hint saves the time until the next look and nothing else: which tasks can be leased, or in which queues if there
+//! are many, and which have ended. It is sent after the commit, once per batch, from a session of its own: a notification inside
 //! the batch's transaction would make commits wait for each other. Hints that wait for the session go together. Sending and hearing may fail at any time; then everybody looks by himself. The same session says
 //! every few seconds that this coordinator is there.
 
@@ -12,10 +12,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client};
-use verdict::{Name, Scope, Subject, TaskId};
+use verdict::{Name, Scope, Subject, TaskId, Time};
 
+use super::candidates::Candidate;
 use super::expiring::Walk;
 use super::opening::Way;
+use super::place::Place;
 use super::{Shared, fellows, primary, rules, session};
 
 const CHANNEL: &str = "tenure";
@@ -38,51 +40,80 @@ const ENDED_MAX: usize = 16_384;
 /// How long to rest before connecting again.
 const RECONNECT: Duration = Duration::from_secs(1);
 
+/// Ready tasks that a hint names. For more their queues are named, and looked at.
+const READY_MAX: usize = 16;
+
 /// What a batch has changed that fellows may be waiting for.
-#[derive(Default)]
+#[derive(Default, Debug, PartialEq, Eq)]
 pub(super) struct Hint {
+    /// Where there is more to lease than is named.
     queues: HashSet<(Scope, Name)>,
+    ready: Vec<Candidate>,
     ended: Vec<TaskId>,
 }
 
 impl Hint {
-    pub(super) fn of<'s>(subjects: impl Iterator<Item = &'s Subject>) -> Self {
+    /// Of a batch that was decided at this time.
+    pub(super) fn of<'s>(subjects: impl Iterator<Item = &'s Subject>, now: Time) -> Self {
         let mut hint = Self::default();
         for subject in subjects {
             match subject {
-                Subject::Live(task) if task.claimable_at().is_some() => {
-                    hint.queues.insert((task.scope.clone(), task.queue.clone()));
-                }
+                Subject::Live(task) => match task.claimable_at() {
+                    Some(due) if due.has_come(now) => hint.add_ready(Candidate::of(task)),
+                    Some(_) => hint.add_queue(task.scope.clone(), task.queue.clone()),
+                    None => {}
+                },
                 Subject::Done(done) => hint.ended.push(done.id),
-                Subject::Live(_) | Subject::Absent => {}
+                Subject::Absent => {}
             }
         }
         hint
     }
 
+    fn add_queue(&mut self, scope: Scope, queue: Name) {
+        self.queues.insert((scope, queue));
+    }
+
+    fn add_ready(&mut self, candidate: Candidate) {
+        self.ready.push(candidate);
+        if self.ready.len() > READY_MAX {
+            for Candidate { scope, queue, .. } in std::mem::take(&mut self.ready) {
+                self.add_queue(scope, queue);
+            }
+        }
+    }
+
     fn add(&mut self, other: Hint) {
         self.queues.extend(other.queues);
+        other.ready.into_iter().for_each(|candidate| self.add_ready(candidate));
         self.ended.extend(other.ended);
     }
 
-    pub(super) fn names_queues(&self) -> bool {
-        !self.queues.is_empty()
+    /// Whether there is something to lease.
+    pub(super) fn is_of_work(&self) -> bool {
+        !self.queues.is_empty() || !self.ready.is_empty()
     }
 
     fn is_empty(&self) -> bool {
-        self.queues.is_empty() && self.ended.is_empty()
+        !self.is_of_work() && self.ended.is_empty()
     }
 
-    /// As notifications: whose they are, then a line for each queue and for each task. What finds no room is left
-    /// out.
-    fn payloads(&self, instance: &str) -> Vec<String> {
-        let queues = self.queues.iter().map(|(scope, queue)| {
-            let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
-            format!("\n{tenant}\t{workspace}\t{}", queue.as_str())
+    /// A line for each queue, for each ready task and for each that has ended.
+    fn lines(&self) -> impl Iterator<Item = String> {
+        let queues = self.queues.iter().map(|(scope, queue)| queue_line(scope, queue));
+        let ready = self.ready.iter().map(|candidate| {
+            let queue = queue_line(&candidate.scope, &candidate.queue);
+            let (priority, id) = (candidate.place.priority(), candidate.place.id());
+            format!("{queue}\t{}\t{priority}\t{id}", candidate.kind.as_str())
         });
         let ended = self.ended.iter().map(|id| format!("\n{id}"));
+        queues.chain(ready).chain(ended)
+    }
+
+    /// As notifications: whose they are, then the lines. What finds no room is left out.
+    fn payloads(&self, instance: &str) -> Vec<String> {
         let mut payloads = vec![instance.to_owned()];
-        for line in queues.chain(ended) {
+        for line in self.lines() {
             let last = payloads.last_mut().expect("there is one from the beginning");
             if last.len() + line.len() <= PAYLOAD_MAX {
                 last.push_str(&line);
@@ -102,19 +133,36 @@ impl Hint {
             return None;
         }
         let mut hint = Self::default();
-        for line in lines {
-            let mut parts = line.split('\t');
-            match (parts.next(), parts.next(), parts.next()) {
-                (Some(tenant), Some(workspace), Some(queue)) => {
-                    hint.queues.insert((Scope::new(tenant, workspace), Name::from(queue)));
-                }
-                (Some(id), None, None) => hint.ended.extend(TaskId::parse(id)),
-                // Of a version that says more.
-                _ => {}
-            }
-        }
+        lines.for_each(|line| hint.read_line(line));
         Some(hint)
     }
+
+    fn read_line(&mut self, line: &str) {
+        let parts: Vec<&str> = line.split('\t').collect();
+        match parts[..] {
+            [id] => self.ended.extend(TaskId::parse(id)),
+            [tenant, workspace, queue, kind, priority, id] => {
+                let (scope, queue) = (Scope::new(tenant, workspace), Name::from(queue));
+                match (priority.parse(), TaskId::parse(id)) {
+                    (Ok(priority), Some(id)) => {
+                        let (kind, place) = (Name::from(kind), Place::new(priority, id));
+                        self.ready.push(Candidate { scope, queue, kind, place });
+                    }
+                    _ => self.add_queue(scope, queue),
+                }
+            }
+            // The longer ones are of a version that says more.
+            [tenant, workspace, queue, ..] => {
+                self.add_queue(Scope::new(tenant, workspace), Name::from(queue));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn queue_line(scope: &Scope, queue: &Name) -> String {
+    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
+    format!("\n{tenant}\t{workspace}\t{}", queue.as_str())
 }
 
 pub(super) struct Hints {
@@ -273,9 +321,8 @@ fn hear(shared: &Weak<Shared>, payload: &str) {
     let Some(shared) = shared.upgrade() else { return };
     let hints = &shared.hints;
     let Some(hint) = Hint::read(payload, &hints.instance) else { return };
-    if !hint.queues.is_empty() {
-        let queues: Vec<(Scope, Name)> = hint.queues.into_iter().collect();
-        shared.memory().candidates.hinted(&queues);
+    if hint.is_of_work() {
+        shared.memory().candidates.hinted(&hint.ready, &hint.queues);
         hints.heard.notify_one();
     }
     if !hint.ended.is_empty() {
@@ -291,9 +338,16 @@ fn hear(shared: &Weak<Shared>, payload: &str) {
 mod tests {
     use super::*;
 
+    fn candidate(id: u128, priority: i32) -> Candidate {
+        let (scope, place) =
+            (Scope::new("acme", "main"), Place::new(priority, TaskId::from_u128(id)));
+        Candidate { scope, queue: Name::from("images"), kind: Name::from("resize"), place }
+    }
+
     fn hint(ended: u128) -> Hint {
         let queues = HashSet::from([(Scope::new("acme", "main"), Name::from("images"))]);
-        Hint { queues, ended: (0..ended).map(TaskId::from_u128).collect() }
+        let ended = (0..ended).map(TaskId::from_u128).collect();
+        Hint { queues, ready: vec![candidate(7, -3)], ended }
     }
 
     #[test]
@@ -302,7 +356,7 @@ mod tests {
         let payloads = told.payloads("me");
         assert_eq!(payloads.len(), 1);
         let read = Hint::read(&payloads[0], "another").unwrap();
-        assert_eq!((read.queues, read.ended), (told.queues, told.ended));
+        assert_eq!(read, told);
         assert!(Hint::read(&payloads[0], "me").is_none());
     }
 
@@ -319,9 +373,20 @@ mod tests {
     }
 
     #[test]
+    fn many_ready_tasks_are_named_by_their_queue() {
+        let mut told = Hint::default();
+        (1..=READY_MAX as u128).for_each(|id| told.add_ready(candidate(id, 0)));
+        assert_eq!((told.ready.len(), told.queues.len()), (READY_MAX, 0));
+        told.add_ready(candidate(99, 0));
+        assert_eq!((told.ready.len(), told.queues.len()), (0, 1));
+    }
+
+    #[test]
     fn what_a_newer_version_adds_is_passed_over() {
-        let read = Hint::read("another\na\tb\nnonsense\na\tb\tc\td", "me").unwrap();
+        let read =
+            Hint::read("another\na\tb\nnonsense\na\tb\tc\td\ne\tf\tg\th\tsoon\tx", "me").unwrap();
         assert_eq!(read.ended, []);
-        assert_eq!(read.queues.len(), 1, "what is known of a longer line still counts");
+        assert_eq!(read.queues.len(), 2, "what is known of a longer line still counts");
+        assert_eq!(read.ready, []);
     }
 }

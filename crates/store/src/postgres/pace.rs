@@ -2,7 +2,8 @@
 //!
 //! A read from the head of an index walks over every entry that is dead but may not be removed yet, because
 //! some old snapshot could still see it. How many there are is not in our hands, so how often we look
-//! is: in the long run such reads get a small share of the time, however long somebody leaves a transaction open.
+//! is: in the long run such reads get a small share of the time, however long somebody leaves a transaction open,
+//! unless a single one takes longer than a rest may last.
 //! A few quick ones in a row are always allowed: they are how a fellow's hint is followed at once.
 
 use std::time::Duration;
@@ -14,6 +15,10 @@ const PARTS: u32 = 20;
 
 /// How far ahead of that share looking may be: a tenth of a second's worth of it, or about twenty quick reads.
 const AHEAD_MAX: Duration = Duration::from_millis(200);
+
+/// The longest rest. A read may also have been slow because the server or its disk hung for a while: nobody's task
+/// lies unseen for twenty times as long.
+const REST_MAX: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
@@ -30,7 +35,8 @@ impl Pace {
 
     fn ending(ended: Instant, took: Duration, before: Option<Pace>) -> Self {
         let settled = before.map_or(ended, |before| before.settled.max(ended));
-        Self { ended, settled: settled + took * PARTS }
+        let settled = settled + took.saturating_mul(PARTS);
+        Self { ended, settled: settled.min(ended + AHEAD_MAX + REST_MAX) }
     }
 
     /// When the read may be repeated, if it should be no sooner than after `at_least`.
@@ -57,6 +63,18 @@ mod tests {
         };
         assert_eq!(rest(1), look);
         assert_eq!(rest(100), Duration::from_millis(1_800), "and the rest before it was free");
+    }
+
+    #[test]
+    fn no_rest_is_long_however_slow_the_read_was() {
+        // a server that hung for a minute is looked at again soon.
+        let ended = Instant::now();
+        let hung = Pace::ending(ended, Duration::from_secs(60), None);
+        assert_eq!(hung.rests_until(Duration::ZERO) - ended, REST_MAX);
+        let later = ended + REST_MAX;
+        let again = Pace::ending(later, Duration::from_millis(1), Some(hung));
+        let rest = again.rests_until(Duration::ZERO) - later;
+        assert_eq!(rest, Duration::from_millis(20), "and once it is well again it is as before");
     }
 
     #[test]

@@ -25,6 +25,12 @@ impl Place {
         &self.0
     }
 
+    pub(super) fn priority(&self) -> i32 {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&self.0[..4]);
+        (u32::from_be_bytes(bytes) ^ 0x7fff_ffff) as i32
+    }
+
     pub(super) fn id(&self) -> TaskId {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&self.0[4..]);

@@ -98,10 +98,13 @@ impl PostgresBatch<'_> {
                 memory.candidates.needs(lane, now, search.want.max, is_free)
             };
             if let Some(refill) = refill {
-                let read_at = self.writer.shared.clock.instant();
+                let began = {
+                    let memory = self.writer.shared.memory();
+                    memory.candidates.begin_reading(self.writer.shared.clock.instant())
+                };
                 let page = self.read_page(lane, refill, now).await?;
                 let mut memory = self.writer.shared.memory();
-                memory.candidates.fill(lane.clone(), refill, page, read_at);
+                memory.candidates.fill(lane.clone(), refill, page, began);
             }
         }
         Ok(())
