@@ -134,6 +134,12 @@ pub trait Batch: Send {
         std::future::ready(Ok(None))
     }
 
+    /// Says what will be asked of [`Batch::ready`], before anything is loaded: where every question is a way there
+    /// and back, what is likely to be given is locked together with what is loaded.
+    fn foresee(&mut self, wants: impl FnOnce() -> Vec<Want>) {
+        let _ = wants;
+    }
+
     /// Loads and locks tasks. The answers are in the order of the keys.
     fn load(
         &mut self,

@@ -98,6 +98,10 @@ pub(super) async fn carry<B: Batch>(
     let Terms { epoch, extras, patience, listening, allowances, keeps_facts, share } = terms;
     let mut work = Working::default();
     work.facts = keeps_facts.then(Vec::new);
+    // Whoever waits for a lock must not have others.
+    if extras != Extras::None && share.grants() && patience == Patience::Pass {
+        batch.foresee(|| polls.wants(&[]).1);
+    }
     count(&mut batch, &mut work, items, allowances).await?;
     if let Listening::NotSince(since) = listening {
         // Before anything else is locked: it waits for whatever others have locked.

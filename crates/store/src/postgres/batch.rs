@@ -12,6 +12,7 @@ use verdict::{Closed, LeaseId, Name, Rules, Subject, Task, TaskId, Time};
 use super::own::{Locked, OwnRows};
 use super::pace::Pace;
 use super::reads::{self, Keys, Patience};
+use super::ready::Ahead;
 use super::scopes::Scopes;
 use super::session::{Purpose, Transaction};
 use super::writer::PostgresWriter;
@@ -33,6 +34,8 @@ pub struct PostgresBatch<'w> {
     pub(super) now: Option<Time>,
     /// The database's clock as read behind the last locks.
     read: Option<Time>,
+    /// What is locked with the next question, because it is likely to be granted.
+    pub(super) ahead: Ahead,
     /// Whether anybody was told something that must not be taken back by a failover.
     pub(super) answers: bool,
     pub(super) pulse: bool,
@@ -65,6 +68,7 @@ impl<'w> PostgresBatch<'w> {
             locked: HashMap::new(),
             now: None,
             read: None,
+            ahead: Ahead::default(),
             answers: false,
             pulse: false,
             has_put_off: false,
@@ -86,14 +90,29 @@ impl<'w> PostgresBatch<'w> {
         let now = match (shared.clock.given(), self.read) {
             (Some(now), _) => now,
             (None, Some(read)) => shared.clock.heard(read),
-            (None, None) => {
-                let work = |client| async move { reads::clock(&client).await };
-                shared.clock.heard(self.transaction().run("reading the clock", work).await?)
-            }
+            (None, None) => shared.clock.heard(self.look_at_clock().await?),
         };
         self.now = Some(now);
         self.writer.looked_at = Some(now);
         Ok(now)
+    }
+
+    /// Reads the clock, behind the locks of what is taken ahead.
+    async fn look_at_clock(&mut self) -> Result<Time, Failure> {
+        let ahead = self.ahead.ids();
+        let setting = self.scopes.add(self.ahead.scopes());
+        let work = move |client| async move {
+            let (set, taken, clock) = futures_util::join!(
+                reads::set_scopes(&client, setting),
+                reads::take(&client, &ahead),
+                reads::clock(&client),
+            );
+            set?;
+            Ok((taken?, clock?))
+        };
+        let (taken, clock) = self.transaction().run("reading the clock", work).await?;
+        self.ahead.took(taken);
+        Ok(clock)
     }
 
     async fn load_from_tables(
@@ -101,7 +120,9 @@ impl<'w> PostgresBatch<'w> {
         wanted: Vec<TaskKey>,
         patience: Patience,
     ) -> Result<HashMap<TaskKey, Loaded>, Failure> {
-        let setting = self.scopes.add(wanted.iter().map(|key| &key.scope));
+        let ahead = self.ahead.ids();
+        let scopes = wanted.iter().map(|key| &key.scope).chain(self.ahead.scopes());
+        let setting = self.scopes.add(scopes);
         let keys = Arc::new(Keys::of(wanted.iter()));
         let is_clock_ours = self.writer.shared.clock.given().is_none();
         let asked = keys.clone();
@@ -110,15 +131,17 @@ impl<'w> PostgresBatch<'w> {
                 if is_clock_ours { reads::clock(&client).await.map(Some) } else { Ok(None) }
             };
             // Sent together, answered in this order: the clock is read behind the locks.
-            let (set, locked, clock) = futures_util::join!(
+            let (set, locked, taken, clock) = futures_util::join!(
                 reads::set_scopes(&client, setting),
                 reads::lock(&client, &asked, patience),
+                reads::take(&client, &ahead),
                 clock,
             );
             set?;
-            Ok((locked?, clock?))
+            Ok((locked?, taken?, clock?))
         };
-        let (locked, clock) = self.transaction().run("loading tasks", work).await?;
+        let (locked, taken, clock) = self.transaction().run("loading tasks", work).await?;
+        self.ahead.took(taken);
         self.read = clock;
         let is_whole = locked.len() == wanted.len();
         let mut found = if is_whole { HashMap::new() } else { self.missing(wanted, keys).await? };
@@ -301,6 +324,10 @@ enum Select {
 impl Batch for PostgresBatch<'_> {
     async fn unfinished(&mut self, tenants: &[Name]) -> Result<Option<Vec<u64>>, Failure> {
         self.count_unfinished(tenants).await.map(Some)
+    }
+
+    fn foresee(&mut self, wants: impl FnOnce() -> Vec<Want>) {
+        self.choose_ahead(&wants());
     }
 
     async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {

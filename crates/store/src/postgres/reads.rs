@@ -231,6 +231,9 @@ static TAKE: LazyLock<String> = LazyLock::new(|| {
 
 /// Locks candidates that still wait, by their key, each with what the table has of it.
 pub(super) async fn take(client: &Client, ids: &[TaskId]) -> Read<Vec<(Locked, Ready)>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
     let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
     let rows = client.query_typed(&TAKE, &[(&ids, Type::BYTEA_ARRAY)]).await?;
     rows.iter().map(ready_row).collect()

@@ -1,11 +1,13 @@
-//! Taking ready tasks: candidates from memory, locked by their key, looked at again.
+//! Taking ready tasks: candidates from memory, locked by their key, looked at again. Those that are likely to be given
+//! are locked ahead, on the way that reads the clock.
 
 use std::collections::{HashMap, HashSet};
 
-use verdict::{Task, TaskId, Time};
+use verdict::{Scope, Task, TaskId, Time};
 
 use super::batch::PostgresBatch;
 use super::candidates::{LaneKey, PAGE, Page, Refill};
+use super::own::Locked;
 use super::place::Place;
 use super::reads::{self, Client, Read};
 use crate::failure::Failure;
@@ -30,7 +32,46 @@ struct Known {
     gone: HashSet<TaskId>,
 }
 
+/// Candidates to lock in one go with whatever is asked next, and what came of it.
+#[derive(Default)]
+pub(super) struct Ahead {
+    chosen: Vec<(LaneKey, Place)>,
+    /// Once they were asked for.
+    taken: Option<Vec<(Locked, Ready)>>,
+}
+
+impl Ahead {
+    /// What to ask for, if anything.
+    pub(super) fn ids(&self) -> Vec<TaskId> {
+        self.chosen.iter().map(|(_, place)| place.id()).collect()
+    }
+
+    pub(super) fn scopes(&self) -> impl Iterator<Item = &Scope> {
+        self.chosen.iter().map(|(lane, _)| &lane.scope)
+    }
+
+    pub(super) fn took(&mut self, taken: Vec<(Locked, Ready)>) {
+        self.taken = Some(taken);
+    }
+}
+
 impl PostgresBatch<'_> {
+    /// Chooses what these wants would be given by what is known now. Lanes that must be read first give nothing.
+    pub(super) fn choose_ahead(&mut self, wants: &[Want]) {
+        let now = self.writer.shared.clock.now();
+        let mut searches: Vec<Search<'_>> =
+            wants.iter().map(|want| Search { want, lanes: LaneKey::of(want) }).collect();
+        let known = Known::default();
+        let is_settled = |search: &Search<'_>| {
+            search.lanes.iter().all(|lane| self.lacks(lane, search, now, &known).is_none())
+        };
+        searches.retain(is_settled);
+        let chosen: Vec<_> = self.pick(&searches, &known).into_iter().flatten().collect();
+        let ids = chosen.iter().map(|(_, place)| place.id());
+        self.writer.shared.memory().candidates.reserve(ids, self.number);
+        self.ahead = Ahead { chosen, taken: None };
+    }
+
     pub(super) async fn take_ready(
         &mut self,
         wants: &[Want],
@@ -39,6 +80,9 @@ impl PostgresBatch<'_> {
         let searches: Vec<Search<'_>> =
             wants.iter().map(|want| Search { want, lanes: LaneKey::of(want) }).collect();
         let mut known = self.own_ready(&searches, now).await?;
+        if let Ahead { chosen, taken: Some(taken) } = std::mem::take(&mut self.ahead) {
+            self.learn(chosen, taken, now, &mut known);
+        }
         for _ in 0..ROUNDS_MAX {
             for search in &searches {
                 self.refill(search, now, &known).await?;
@@ -89,15 +133,7 @@ impl PostgresBatch<'_> {
         known: &Known,
     ) -> Result<(), Failure> {
         for lane in &search.lanes {
-            let refill = {
-                let memory = self.writer.shared.memory();
-                let is_free = |id| {
-                    self.is_free(id, known)
-                        && !memory.candidates.is_reserved_by_another(id, self.number)
-                };
-                memory.candidates.needs(lane, now, search.want.max, is_free)
-            };
-            if let Some(refill) = refill {
+            if let Some(refill) = self.lacks(lane, search, now, known) {
                 let began = {
                     let memory = self.writer.shared.memory();
                     memory.candidates.begin_reading(self.writer.shared.clock.instant())
@@ -108,6 +144,20 @@ impl PostgresBatch<'_> {
             }
         }
         Ok(())
+    }
+
+    fn lacks(
+        &self,
+        lane: &LaneKey,
+        search: &Search<'_>,
+        now: Time,
+        known: &Known,
+    ) -> Option<Refill> {
+        let memory = self.writer.shared.memory();
+        let is_free = |id| {
+            self.is_free(id, known) && !memory.candidates.is_reserved_by_another(id, self.number)
+        };
+        memory.candidates.needs(lane, now, search.want.max, is_free)
     }
 
     async fn read_page(
@@ -178,6 +228,18 @@ impl PostgresBatch<'_> {
             taken
         };
         let taken = self.transaction().run("taking ready tasks", work).await?;
+        self.learn(candidates, taken, now, known);
+        Ok(())
+    }
+
+    /// Takes in which of the candidates are locked now; the others are not worth trying again.
+    fn learn(
+        &mut self,
+        candidates: Vec<(LaneKey, Place)>,
+        taken: Vec<(Locked, Ready)>,
+        now: Time,
+        known: &mut Known,
+    ) {
         for (locked, ready) in taken {
             self.locked.insert(ready.task.id, locked);
             if ready.task.claimable_at().is_some_and(|due| due.has_come(now)) {
@@ -191,7 +253,6 @@ impl PostgresBatch<'_> {
                 memory.candidates.drop_place(&lane, place);
             }
         }
-        Ok(())
     }
 }
 

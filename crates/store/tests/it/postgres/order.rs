@@ -26,12 +26,12 @@ const ORDINARY: u128 = (GRANTING * (OVERTAKE_MAX + 4 * POLL)) as u128;
 
 /// No timer fires while this lives. The runtime lets time jump to the next timer only when nobody blocks a
 /// thread, and this does.
-struct StillTime {
+pub(super) struct StillTime {
     _until_dropped: mpsc::Sender<()>,
 }
 
 impl StillTime {
-    fn begin() -> Self {
+    pub(super) fn begin() -> Self {
         let (until_dropped, held) = mpsc::channel::<()>();
         tokio::task::spawn_blocking(move || held.recv());
         tokio::time::pause();
@@ -39,14 +39,14 @@ impl StillTime {
     }
 }
 
-async fn open(database: &Database, notify: Notify) -> (PostgresStore, PostgresWriter) {
+pub(super) async fn open(database: &Database, notify: Notify) -> (PostgresStore, PostgresWriter) {
     let options = Options { notify, ..options(None) };
     let store = PostgresStore::open(database.url(), options).await.unwrap();
     let writer = store.writer().await.unwrap();
     (store, writer)
 }
 
-async fn submit(writer: &mut PostgresWriter, ids: std::ops::Range<u128>, priority: i32) {
+pub(super) async fn submit(writer: &mut PostgresWriter, ids: std::ops::Range<u128>, priority: i32) {
     let mut batch = writer.begin().await.unwrap();
     for id in ids {
         let mut task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
