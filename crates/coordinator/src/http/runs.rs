@@ -38,14 +38,14 @@ async fn find<S: Store>(
     wait: Duration,
 ) -> Result<Option<Run>, Failure> {
     let browse = door.coordinator.browse();
-    let mut found = browse.find(key).await?;
-    if !wait.is_zero() && !is_settled(found.as_ref()) {
-        let look = || async { Ok(browse.find(key).await?.filter(|found| is_settled(Some(found)))) };
-        found = match door.coordinator.watch_until(key.id, wait, look).await? {
-            Some(found) => Some(found),
-            None => browse.find(key).await?,
-        };
-    }
+    let look = || async {
+        let found = browse.find(key).await?;
+        Ok((wait.is_zero() || is_settled(found.as_ref())).then_some(found))
+    };
+    let found = match door.coordinator.watch_until(key.id, wait, look).await? {
+        Some(found) => found,
+        None => browse.find(key).await?,
+    };
     let Some(found) = found else { return Ok(None) };
     let refused = refused_calls(browse.refused(key).await?);
     Ok(run(door, key, &found).await?.map(|run| Run { refused, ..run }))

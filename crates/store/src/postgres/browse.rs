@@ -1,7 +1,7 @@
 //! Reading beside the writers: each call in one snapshot, in exactly the scope that asks.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -50,23 +50,57 @@ impl PostgresBrowse {
     }
 }
 
-/// The tasks with these ids, in this order. One that is neither live nor done is left out: the integrity
-/// check reports it.
-async fn found(client: &Client, ids: &[Vec<u8>]) -> Read<Vec<Found>> {
-    let live = format!(
+static FOUND_LIVE: LazyLock<String> = LazyLock::new(|| {
+    format!(
         "SELECT {}, {SPEC} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id \
          WHERE l.id = ANY ($1)",
         rows::task_columns()
-    );
-    let done = format!(
+    )
+});
+static FOUND_DONE: LazyLock<String> = LazyLock::new(|| {
+    format!(
         "SELECT {}, {SPEC} FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id \
          WHERE d.id = ANY ($1)",
         rows::done_columns()
-    );
+    )
+});
+const IN_SCOPE: &str =
+    "SELECT 1 FROM tenure.inputs i WHERE i.id = $1 AND i.tenant = $2 AND i.workspace = $3";
+static ATTEMPTS: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT {CLOSED} FROM tenure.attempts a WHERE a.task = $1 ORDER BY a.attempt")
+});
+static DONE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {} FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id WHERE d.id = $1",
+        rows::done_columns()
+    )
+});
+static TOLD: LazyLock<String> = LazyLock::new(|| format!("{TALES} WHERE i.id = $1"));
+static TOLD_ELSEWHERE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {ENTRY} FROM tenure.history h WHERE h.task = $1 AND h.n > $2 ORDER BY h.n LIMIT $3"
+    )
+});
+static REFUSALS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {REFUSED} FROM tenure.refused r WHERE r.task = $1 ORDER BY r.at, r.ord, r.lease"
+    )
+});
+
+/// What is read of single tasks, again and again: worth a name where names are safe.
+pub(super) fn often() -> impl Iterator<Item = &'static str> {
+    let built: [&'static LazyLock<String>; 7] =
+        [&FOUND_LIVE, &FOUND_DONE, &ATTEMPTS, &DONE, &TOLD, &TOLD_ELSEWHERE, &REFUSALS];
+    built.into_iter().map(|text| text.as_str()).chain([IN_SCOPE])
+}
+
+/// The tasks with these ids, in this order. One that is neither live nor done is left out: the integrity
+/// check reports it.
+async fn found(client: &Client, ids: &[Vec<u8>]) -> Read<Vec<Found>> {
     let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&ids, Type::BYTEA_ARRAY)];
     let (live, done) = futures_util::join!(
-        client.query_typed(&live, &parameters),
-        client.query_typed(&done, &parameters)
+        client.query_typed(&FOUND_LIVE, &parameters),
+        client.query_typed(&FOUND_DONE, &parameters)
     );
     let mut found: HashMap<TaskId, Found> = HashMap::new();
     for row in &live? {
@@ -143,51 +177,51 @@ fn list_statement(state: Option<State>) -> String {
 async fn is_in_scope(client: &Client, key: &TaskKey) -> Read<bool> {
     let (id, tenant) = (id_bytes(key.id), key.scope.tenant.as_str());
     let (id, workspace) = (&id[..], key.scope.workspace.as_str());
-    let sql =
-        "SELECT 1 FROM tenure.inputs i WHERE i.id = $1 AND i.tenant = $2 AND i.workspace = $3";
     let parameters: [(&(dyn ToSql + Sync), Type); 3] =
         [(&id, Type::BYTEA), (&tenant, Type::TEXT), (&workspace, Type::TEXT)];
-    Ok(!client.query_typed(sql, &parameters).await?.is_empty())
+    Ok(!client.query_typed(IN_SCOPE, &parameters).await?.is_empty())
 }
 
-async fn attempts(client: &Client, key: &TaskKey) -> Read<Vec<Closed>> {
-    if !is_in_scope(client, key).await? {
-        return Ok(Vec::new());
-    }
-    let id = id_bytes(key.id);
-    let sql =
-        format!("SELECT {CLOSED} FROM tenure.attempts a WHERE a.task = $1 ORDER BY a.attempt");
-    let rows = client.query_typed(&sql, &[(&&id[..], Type::BYTEA)]).await?;
-    rows.iter().map(|row| Ok(rows::closed(key.id, &mut Columns::of(row))?)).collect()
+/// What is read of a task, if the task is in the scope that asks. Both questions go together.
+async fn scoped<T: Default>(
+    client: &Client,
+    key: &TaskKey,
+    read: impl Future<Output = Read<T>>,
+) -> Read<T> {
+    let (is_in_scope, found) = futures_util::join!(is_in_scope(client, key), read);
+    let found = found?;
+    Ok(if is_in_scope? { found } else { T::default() })
+}
+
+async fn attempts(client: &Client, id: TaskId) -> Read<Vec<Closed>> {
+    let rows = client.query_typed(&ATTEMPTS, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
+    rows.iter().map(|row| Ok(rows::closed(id, &mut Columns::of(row))?)).collect()
 }
 
 async fn done(client: &Client, id: TaskId) -> Read<Option<Done>> {
-    let sql = format!(
-        "SELECT {} FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id WHERE d.id = $1",
-        rows::done_columns()
-    );
-    let rows = client.query_typed(&sql, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
+    let rows = client.query_typed(&DONE, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
     rows.first().map(|row| Ok(rows::done(&mut Columns::of(row))?)).transpose()
 }
 
-async fn history(client: &Client, key: &TaskKey, after: u32, limit: usize) -> Read<Vec<Entry>> {
-    if !is_in_scope(client, key).await? {
-        return Ok(Vec::new());
-    }
-    let mut entries = told(client, key.id).await?;
-    entries.extend(told_elsewhere(client, key.id, after, limit).await?);
+async fn history(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<Vec<Entry>> {
+    let (told, told_elsewhere, attempts, done) = futures_util::join!(
+        told(client, id),
+        told_elsewhere(client, id, after, limit),
+        attempts(client, id),
+        done(client, id),
+    );
+    let mut entries = told?;
+    entries.extend(told_elsewhere?);
     entries.retain(|entry| entry.n > after);
     entries.truncate(limit);
-    let attempts = attempts(client, key).await?;
-    let done = done(client, key.id).await?;
+    let (attempts, done) = (attempts?, done?);
     let end = done.as_ref().map(|done| &done.end);
     let payloads = Payloads { attempts: &attempts, end };
     Ok(entries.into_iter().map(|entry| abridge::restore(entry, payloads)).collect())
 }
 
 async fn told(client: &Client, id: TaskId) -> Read<Vec<Entry>> {
-    let sql = format!("{TALES} WHERE i.id = $1");
-    let rows = client.query_typed(&sql, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
+    let rows = client.query_typed(&TOLD, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
     let tales = rows.iter().map(|row| Ok(tales(&mut Columns::of(row))?.1));
     Ok(tales.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
 }
@@ -212,24 +246,15 @@ async fn told_elsewhere(client: &Client, id: TaskId, after: u32, limit: usize) -
     // Entries are numbered far below what the column can hold; what lies above it is after all of them.
     let (bytes, after) = (&bytes[..], i32::try_from(after).unwrap_or(i32::MAX));
     let limit = as_limit(limit);
-    let sql = format!(
-        "SELECT {ENTRY} FROM tenure.history h WHERE h.task = $1 AND h.n > $2 ORDER BY h.n LIMIT $3"
-    );
     let parameters: [(&(dyn ToSql + Sync), Type); 3] =
         [(&bytes, Type::BYTEA), (&after, Type::INT4), (&limit, Type::INT8)];
-    let rows = client.query_typed(&sql, &parameters).await?;
+    let rows = client.query_typed(&TOLD_ELSEWHERE, &parameters).await?;
     rows.iter().map(|row| Ok(rows::entry(id, &mut Columns::of(row))?)).collect()
 }
 
 async fn refused(client: &Client, key: &TaskKey) -> Read<Vec<Refused>> {
-    if !is_in_scope(client, key).await? {
-        return Ok(Vec::new());
-    }
     let id = id_bytes(key.id);
-    let sql = format!(
-        "SELECT {REFUSED} FROM tenure.refused r WHERE r.task = $1 ORDER BY r.at, r.ord, r.lease"
-    );
-    let rows = client.query_typed(&sql, &[(&&id[..], Type::BYTEA)]).await?;
+    let rows = client.query_typed(&REFUSALS, &[(&&id[..], Type::BYTEA)]).await?;
     rows.iter().map(|row| Ok(rows::refused(key, &mut Columns::of(row))?)).collect()
 }
 
@@ -374,7 +399,7 @@ impl Browse for PostgresBrowse {
     ) -> Result<Vec<Entry>, Failure> {
         let (key, scope) = (key.clone(), &key.scope);
         self.in_scope("reading a history", scope, move |client| async move {
-            history(&client, &key, after, limit).await
+            scoped(&client, &key, history(&client, key.id, after, limit)).await
         })
         .await
     }
@@ -382,7 +407,7 @@ impl Browse for PostgresBrowse {
     async fn attempts(&self, key: &TaskKey) -> Result<Vec<Closed>, Failure> {
         let (key, scope) = (key.clone(), &key.scope);
         self.in_scope("reading attempts", scope, move |client| async move {
-            attempts(&client, &key).await
+            scoped(&client, &key, attempts(&client, key.id)).await
         })
         .await
     }
@@ -390,7 +415,7 @@ impl Browse for PostgresBrowse {
     async fn refused(&self, key: &TaskKey) -> Result<Vec<Refused>, Failure> {
         let (key, scope) = (key.clone(), &key.scope);
         self.in_scope("reading refusals", scope, move |client| async move {
-            refused(&client, &key).await
+            scoped(&client, &key, refused(&client, &key)).await
         })
         .await
     }

@@ -23,7 +23,7 @@ use tokio_postgres::{Client, Error, Row, Statement};
 
 use super::opening::Way;
 use super::trouble::Trouble;
-use super::{direct, notices, reads, session, writes};
+use super::{browse, direct, notices, reads, session, writes};
 
 pub(super) type Pool = managed::Pool<Connections>;
 pub(super) type Object = managed::Object<Connections>;
@@ -79,6 +79,11 @@ impl Connection {
         if self.is_direct() { session::BEGIN_DIRECT } else { session::BEGIN }
     }
 
+    /// What reading begins with on this connection.
+    pub(super) fn begin_reading(&self) -> &'static str {
+        if self.is_direct() { session::BEGIN_READING_DIRECT } else { session::BEGIN_READING }
+    }
+
     /// As the driver's own, by name where there is one.
     pub(super) async fn query_typed(
         &self,
@@ -116,13 +121,18 @@ impl Connection {
         result
     }
 
-    /// Gives names to what batches do, where names are safe and there is a store to do it in.
-    async fn name_statements(&mut self) -> Result<(), Error> {
+    /// Gives names to what is done again and again, where names are safe and there is a store to do it in.
+    async fn name_statements(&mut self, purpose: Use) -> Result<(), Error> {
         if !direct::is_direct(&self.client).await? {
             return Ok(());
         }
-        self.client.batch_execute(session::DIRECT).await?;
-        let texts: Vec<&'static str> = reads::often().chain(writes::often()).collect();
+        let (settings, texts): (_, Vec<&'static str>) = match purpose {
+            Use::Batches => (session::DIRECT, reads::often().chain(writes::often()).collect()),
+            Use::Reading => {
+                (session::DIRECT_READING, browse::often().chain(reads::at_rest()).collect())
+            }
+        };
+        self.client.batch_execute(settings).await?;
         let statements = try_join_all(texts.iter().map(|text| self.client.prepare(text))).await;
         match statements {
             Ok(statements) => self.named = texts.into_iter().zip(statements).collect(),
@@ -170,9 +180,7 @@ impl managed::Manager for Connections {
         let driver = tokio::spawn(notices::drive(driver, is_cut_short.clone())).abort_handle();
         let (named, is_outdated) = (HashMap::new(), AtomicBool::new(false));
         let mut connection = Connection { client, named, is_outdated, is_cut_short, driver };
-        if self.purpose == Use::Batches {
-            connection.name_statements().await?;
-        }
+        connection.name_statements(self.purpose).await?;
         Ok(connection)
     }
 

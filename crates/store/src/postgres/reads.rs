@@ -421,24 +421,35 @@ pub(super) struct Horizon {
 /// How many alarms are looked at in one read while seeking the earliest wake-up.
 const ALARMS_PAGE: i64 = 256;
 
+const HORIZON: &str = "SELECT (SELECT min(due) FROM tenure.live WHERE delayed AND due > $1), \
+    (SELECT min(lease_ms) FROM tenure.live WHERE lease IS NOT NULL)";
+
 pub(super) async fn horizon(client: &Client, after: Time) -> Read<Horizon> {
-    let sql = "SELECT (SELECT min(due) FROM tenure.live WHERE delayed AND due > $1), \
-        (SELECT min(lease_ms) FROM tenure.live WHERE lease IS NOT NULL)";
-    let rows = client.query_typed(sql, &[(&after.millis(), Type::INT8)]).await?;
+    let after = after.millis();
+    let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&after, Type::INT8)];
+    let (rows, wakes_at) =
+        futures_util::join!(client.query_typed(HORIZON, &parameters), earliest_wake(client));
+    let (rows, wakes_at) = (rows?, wakes_at?);
     let mut columns = Columns::of(&rows[0]);
     let (due, shortest_lease_ms) = (columns.optional_time()?, columns.take()?);
-    Ok(Horizon { wakes_at: earliest_wake(client).await?, due, shortest_lease_ms })
+    Ok(Horizon { wakes_at, due, shortest_lease_ms })
+}
+
+const ALARMS: &str = "SELECT l.alarm_at, l.wakes_at FROM tenure.live l WHERE l.alarm_at IS NOT NULL \
+    AND l.alarm_at >= $1 ORDER BY l.alarm_at, l.id LIMIT $2 OFFSET $3";
+
+/// What a coordinator reads before it sleeps, worth a name where names are safe.
+pub(super) fn at_rest() -> impl Iterator<Item = &'static str> {
+    [scopes::SET, HORIZON, ALARMS].into_iter()
 }
 
 /// Alarms ring no later than their task wakes, so the search ends where alarms pass what was found.
 async fn earliest_wake(client: &Client) -> Read<Option<Time>> {
-    let sql = "SELECT l.alarm_at, l.wakes_at FROM tenure.live l WHERE l.alarm_at IS NOT NULL \
-        AND l.alarm_at >= $1 ORDER BY l.alarm_at, l.id LIMIT $2 OFFSET $3";
     let (mut earliest, mut from, mut offset) = (None::<Time>, i64::MIN, 0_i64);
     loop {
         let parameters: [(&(dyn ToSql + Sync), Type); 3] =
             [(&from, Type::INT8), (&ALARMS_PAGE, Type::INT8), (&offset, Type::INT8)];
-        let rows = client.query_typed(sql, &parameters).await?;
+        let rows = client.query_typed(ALARMS, &parameters).await?;
         let mut last = from;
         for row in &rows {
             let mut columns = Columns::of(row);

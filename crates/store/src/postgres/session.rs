@@ -53,8 +53,20 @@ pub(super) const BEGIN_HINT: &str = "BEGIN; SET LOCAL synchronous_commit = off";
 /// Bug 24 of the museum: who commits so waits neither for the disk nor for a standby.
 const BEGIN_HASTY: &str = "BEGIN; SET LOCAL ROLE tenure_rows; SET LOCAL synchronous_commit = off";
 
+/// What reading begins with on a connection that is ours alone.
+pub(super) const BEGIN_READING_DIRECT: &str =
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL ROLE tenure_rows";
+
+/// And what is said there once. A plan with a name is kept while its table grows, so that it must not be one that
+/// reads whole tables because they were empty when it was made.
+pub(super) const DIRECT_READING: &str = "SET statement_timeout = '60s'; \
+    SET idle_in_transaction_session_timeout = '60s'; \
+    SET jit = off; \
+    SET enable_seqscan = off; \
+    SET plan_cache_mode = force_generic_plan";
+
 /// The same for reading beside the writers, in one snapshot.
-const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+pub(super) const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
     SET LOCAL ROLE tenure_rows; \
     SET LOCAL jit = off; \
     SET LOCAL statement_timeout = '60s'; \
@@ -216,7 +228,7 @@ async fn live(pool: Pool, mut inbox: mpsc::Receiver<Step>, purpose: Purpose) {
     };
     let begin = async {
         match &purpose {
-            Purpose::Read => client.batch_execute(BEGIN_READING).await.map(|()| true),
+            Purpose::Read => client.batch_execute(client.begin_reading()).await.map(|()| true),
             Purpose::Write(primary) => {
                 let begin = if faultpoint::mutant(24) { BEGIN_HASTY } else { client.begin() };
                 let answer = client.simple_query(&primary.ask_after(begin)).await?;
