@@ -18,15 +18,17 @@ const STARTS_WAITING_MAX: usize = 16;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// From the submission's first byte until the waiting worker has the task in hand, and until the
-/// waiting client has the result. Client and worker may talk to different servers.
+/// waiting client has the result. Client and worker may talk to different servers. The queue is used for nothing
+/// else: at the end a worker hangs up while it waits, and the next task of that queue may still be given to it.
 pub(crate) async fn idle(
     client: &Remote,
     worker: &Remote,
+    queue: &str,
     span: Duration,
 ) -> Result<[Measurement; 2], Trouble> {
-    let remote = client.with(Mode::Single, "idle");
+    let remote = client.with(Mode::Single, queue);
     let (started, mut starts) = mpsc::channel(STARTS_WAITING_MAX);
-    let worker = tokio::spawn(work(worker.with(Mode::Single, "idle"), started));
+    let worker = tokio::spawn(work(worker.with(Mode::Single, queue), started));
     let mut client = remote.open().await?;
     let (mut until_started, mut until_result) = (Vec::new(), Vec::new());
     let end = Instant::now() + span;

@@ -156,9 +156,9 @@ async fn one_at_a_time(options: &Options, ground: &Ground) -> Result<Vec<Measure
     let coordinators = options.target.coordinators().min(2);
     let (servers, store) = Servers::on_new_store(&options.program, ground, coordinators).await?;
     let one = servers.remote_of(0);
-    let mut rows = Vec::from(latency::idle(one, one, options.span).await?);
+    let mut rows = Vec::from(latency::idle(one, one, "idle", options.span).await?);
     if coordinators > 1 {
-        let across = latency::idle(one, servers.remote_of(1), options.span).await?;
+        let across = latency::idle(one, servers.remote_of(1), "across", options.span).await?;
         rows.extend(
             across
                 .map(|row| Measurement { name: format!("{}, two coordinators", row.name), ..row }),
@@ -188,7 +188,7 @@ async fn running(
     mut progress: impl FnMut(&str, f64),
 ) -> Result<Vec<Measurement>, Trouble> {
     progress("one task at a time", 0.0);
-    let mut rows = Vec::from(latency::idle(remote, remote, options.span).await?);
+    let mut rows = Vec::from(latency::idle(remote, remote, "idle", options.span).await?);
     let (unwatched, queue) = (Watched::default(), remote.queue.clone());
     for mode in [Mode::Single, Mode::Batch] {
         for concurrency in CONCURRENCIES {
