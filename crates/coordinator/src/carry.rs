@@ -125,6 +125,11 @@ impl Fatal {
             _ => Self(Ended::Fatal(bisect::chain(failure))),
         }
     }
+
+    /// The store is sound, but not for this program.
+    fn is_outdated(&self) -> bool {
+        matches!(self.0, Ended::Outdated(_))
+    }
 }
 
 impl<S: Store> Carrier<S> {

@@ -45,6 +45,24 @@ pub(crate) enum Arrival {
     Close,
 }
 
+impl Arrival {
+    /// Whoever has hung up has nobody to tell.
+    fn refuse(self) {
+        match self {
+            Arrival::Group(Group { items, reply }) => {
+                drop(reply.send(vec![Err(Trouble::ShuttingDown); items.len()]));
+            }
+            Arrival::Administer { reply, .. } => drop(reply.send(Err(Trouble::ShuttingDown))),
+            // These are told by being let go.
+            Arrival::Poll(_)
+            | Arrival::Nudge(_)
+            | Arrival::Polling(_)
+            | Arrival::Ended { .. }
+            | Arrival::Close => {}
+        }
+    }
+}
+
 /// The question whether anybody would take a task.
 #[derive(Debug)]
 pub(crate) struct Polling {
@@ -131,10 +149,12 @@ impl Outlet {
         None
     }
 
-    /// Nobody is left to answer: who waits is told so by being let go.
+    /// Nobody is left to decide: who still waits here is refused, since nothing was written for it.
     pub(crate) async fn refuse_the_rest(&mut self) {
         self.close();
-        while self.last().await.is_some() {}
+        while let Some(arrival) = self.last().await {
+            arrival.refuse();
+        }
     }
 }
 

@@ -111,26 +111,29 @@ impl<S: Store> Carrier<S> {
 
     /// Carries everything once, what was missed a few times more, and what is still missed alone.
     async fn carry_missed(&mut self, items: &[Item], replies: &mut Replies) -> Result<(), Fatal> {
-        *replies = self.carry_once(items, With::Extras).await?;
+        let (carried, outcome) = self.carry_once(items, With::Extras).await;
+        *replies = carried;
+        outcome?;
         for _ in 1..MISSES_MAX {
             let missed = missed(replies);
             if missed.is_empty() {
                 return Ok(());
             }
             let again: Vec<Item> = missed.iter().map(|n| items[*n].clone()).collect();
-            for (n, reply) in missed.into_iter().zip(self.carry_once(&again, With::Nothing).await?)
-            {
-                replies[n] = reply;
-            }
+            let (carried, outcome) = self.carry_once(&again, With::Nothing).await;
+            missed.into_iter().zip(carried).for_each(|(n, reply)| replies[n] = reply);
+            outcome?;
         }
         for n in missed(replies) {
-            let mut reply = self.carry_once(&items[n..=n], With::Patience).await?;
-            replies[n] = reply.pop().flatten();
+            let (mut carried, outcome) = self.carry_once(&items[n..=n], With::Patience).await;
+            replies[n] = carried.pop().flatten();
+            outcome?;
         }
         Ok(())
     }
 
-    async fn carry_once(&mut self, items: &[Item], with: With) -> Result<Replies, Fatal> {
+    /// What everybody is told, and whether the store can still be asked.
+    async fn carry_once(&mut self, items: &[Item], with: With) -> (Replies, Result<(), Fatal>) {
         let mut replies: Replies = vec![Some(Err(Trouble::Unknown)); items.len()];
         let mut ranges: Vec<Range<usize>> = std::iter::once(0..items.len()).collect();
         let mut extras = (with == With::Extras).then_some(());
@@ -160,11 +163,19 @@ impl<S: Store> Carrier<S> {
                         self.run_short(Shortage::Answer);
                         replies[range].fill(Some(Err(Trouble::Unknown)));
                     }
-                    Course::Stop(fatal) => return Err(fatal),
+                    Course::Stop(fatal) => {
+                        if fatal.is_outdated() {
+                            // Rolled back, or never begun: others may be asked at once.
+                            for range in ranges.into_iter().chain([range]) {
+                                replies[range].fill(Some(Err(Trouble::ShuttingDown)));
+                            }
+                        }
+                        return (replies, Err(fatal));
+                    }
                 },
             }
         }
-        Ok(replies)
+        (replies, Ok(()))
     }
 
     async fn attempt(

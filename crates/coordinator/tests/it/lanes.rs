@@ -21,7 +21,7 @@ async fn world_of_two() -> (World<FaultyStore>, FaultyStore) {
 
 #[tokio::test]
 async fn a_worker_is_heard_while_new_work_waits_for_its_commit() {
-    // S3-60, F44: starts, heartbeats and reports have a committer of their own, whatever holds up the other one.
+    // F44: starts, heartbeats and reports have a committer of their own, whatever holds up the other one.
     let (world, store) = world_of_two().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;
@@ -45,7 +45,7 @@ async fn a_worker_is_heard_while_new_work_waits_for_its_commit() {
 
 #[tokio::test]
 async fn where_nobody_hears_workers_any_more_nothing_new_is_taken() {
-    // S3-49, F25: the committer that hears has failed; to accept and grant on would make leases nobody can keep.
+    // The committer that hears has failed; to accept and grant on would make leases nobody can keep.
     let (world, store) = world_of_two().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;
