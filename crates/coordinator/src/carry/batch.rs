@@ -98,8 +98,9 @@ pub(super) async fn carry<B: Batch>(
     let Terms { epoch, extras, patience, listening, allowances, keeps_facts, share } = terms;
     let mut work = Working::default();
     work.facts = keeps_facts.then(Vec::new);
-    // Whoever waits for a lock must not have others.
-    if extras != Extras::None && share.grants() && patience == Patience::Pass {
+    // Whoever waits for a lock must not have others: with patience, and while leases get their time back.
+    let waits = patience == Patience::Wait || matches!(listening, Listening::NotSince(_));
+    if extras != Extras::None && share.grants() && !waits {
         batch.foresee(|| polls.wants(&[]).1);
     }
     count(&mut batch, &mut work, items, allowances).await?;
