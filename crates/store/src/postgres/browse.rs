@@ -9,7 +9,7 @@ use verdict::{Closed, Done, Name, Scope, State, Subject, TaskId, Time};
 
 use super::reads::{Client, Read, as_limit};
 use super::rows::{self, CLOSED, Columns, ENTRY, REFUSED, SPEC, id_bytes};
-use super::{Shared, administration, dossiers, quota, scopes};
+use super::{Shared, administration, dossiers, quota, scopes, session};
 use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
 use crate::browse::Browse;
 use crate::codec::abridge::{self, Payloads};
@@ -271,7 +271,11 @@ async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<Q
     let now = now.millis();
     let parameters: [(&(dyn ToSql + Sync), Type); 3] =
         [(&now, Type::INT8), (&tenant, Type::TEXT), (&workspace, Type::TEXT)];
-    let rows = client.query_typed(sql, &parameters).await?;
+    let (allowed, rows) = futures_util::join!(
+        client.batch_execute(session::WHOLE_TABLES),
+        client.query_typed(sql, &parameters)
+    );
+    allowed?;
     let depth = |row: &Row| {
         let mut columns = Columns::of(row);
         Ok(QueueDepth {
@@ -283,7 +287,7 @@ async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<Q
             oldest_ready_at: columns.optional_time()?,
         })
     };
-    rows.iter().map(depth).collect()
+    rows?.iter().map(depth).collect()
 }
 
 async fn ahead(client: &Client, key: &TaskKey, now: Time, limit: usize) -> Read<usize> {
@@ -360,6 +364,7 @@ const STRAYS: [(&str, &str); 7] = [
 ];
 
 async fn integrity(client: &Client) -> Read<Vec<String>> {
+    client.batch_execute(session::WHOLE_TABLES).await?;
     let mut lines = Vec::new();
     for (what, sql) in STRAYS {
         let rows = client.query_typed(sql, &[]).await?;

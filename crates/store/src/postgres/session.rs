@@ -65,6 +65,9 @@ pub(super) const DIRECT_READING: &str = "SET statement_timeout = '60s'; \
     SET enable_seqscan = off; \
     SET plan_cache_mode = force_generic_plan";
 
+/// For what counts all rows anyway: there an index only makes the way longer.
+pub(super) const WHOLE_TABLES: &str = "SET LOCAL enable_seqscan = on";
+
 /// The same for reading beside the writers, in one snapshot.
 pub(super) const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
     SET LOCAL ROLE tenure_rows; \
