@@ -136,7 +136,8 @@ async fn write_and_commit(
             (Err(Undone::Trouble(trouble)), None) => {
                 Err(Trouble::Failure(trouble.while_doing("sending a batch")).into())
             }
-            (_, None) => unreachable!("what could not be sent has failed"),
+            (Err(Undone::Overtaken), None) => Err(Undone::Overtaken),
+            (Ok(()), None) => unreachable!("what could not be sent has failed"),
         }
     };
     transaction.commit_with(work).await
