@@ -7,7 +7,7 @@ use std::time::Duration;
 use store::memory::{Disk, MemoryBrowse, MemoryStore, Synced};
 use store::{
     Administration, Batch, Change, CommitFailure, Ended, Failure, FailureKind, Held, Key, Loaded,
-    Opened, Place, PollRef, Ready, Refused, Store, TaskKey, Want, Writer,
+    Opened, Place, PollRef, Polled, Ready, Refused, Stock, Store, TaskKey, Want, Writer,
 };
 use verdict::{Closed, LeaseId, Rules, Span, Task, TaskId, Time};
 
@@ -331,6 +331,11 @@ impl Batch for SimBatch<'_> {
             changes.iter_mut().for_each(|change| change.closed.clear());
         }
         self.inner.save(changes, refused).await
+    }
+
+    async fn stocked(&mut self, polled: &dyn Polled, now: Time) -> Result<Vec<Stock>, Failure> {
+        self.call("stocked").await?;
+        self.inner.stocked(polled, now).await
     }
 
     async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {

@@ -35,7 +35,7 @@ pub use memory::{ManualClock, MemoryStore, Writers};
 pub use postgres::PostgresStore;
 pub use row::{
     Change, Dossier, Ended, Entry, Filter, Found, Held, Key, Place, PollRef, QueueDepth, Ready,
-    Refused, Renewals, Resources, Spec, TaskKey, Want,
+    Refused, Renewals, Resources, Spec, Stock, TaskKey, Want,
 };
-pub use seam::{Batch, Loaded, Opened, Store, Writer};
+pub use seam::{Batch, Loaded, Opened, Polled, Store, Writer};
 pub use sqlite::SqliteStore;

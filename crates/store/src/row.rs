@@ -189,6 +189,15 @@ pub struct Want {
     pub max: usize,
 }
 
+/// A queue that may hold something to be claimed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stock {
+    pub scope: Scope,
+    pub queue: Name,
+    /// It holds no more than this, of whatever kinds.
+    pub tasks: usize,
+}
+
 /// A poll that names itself, so that asking again finds what it was given.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PollRef {

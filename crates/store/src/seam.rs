@@ -14,12 +14,12 @@
 use std::future::Future;
 use std::time::Duration;
 
-use verdict::{Closed, LeaseId, Name, Rules, Subject, Task, TaskId, Time};
+use verdict::{Closed, LeaseId, Name, Rules, Scope, Subject, Task, TaskId, Time};
 
 use crate::administration::Administration;
 use crate::browse::Browse;
 use crate::failure::{CommitFailure, Failure};
-use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, TaskKey, Want};
+use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Stock, TaskKey, Want};
 
 pub trait Store: Clone + Send + Sync + 'static {
     type Writer: Writer;
@@ -134,9 +134,16 @@ pub trait Batch: Send {
         std::future::ready(Ok(None))
     }
 
+    /// Which polled queues are likely to hold something, by what is known without asking anybody: those about which
+    /// it is worth saying what will be wanted ([`Batch::foresee`]). None, where nothing is gained by saying so.
+    fn expected(&self, polled: &dyn Polled) -> Vec<Stock> {
+        let _ = polled;
+        Vec::new()
+    }
+
     /// Says what will be asked of [`Batch::ready`], before anything is loaded: where every question is a way there
     /// and back, what is likely to be given is locked together with what is loaded.
-    fn foresee(&mut self, wants: impl FnOnce() -> Vec<Want>) {
+    fn foresee(&mut self, wants: &[Want]) {
         let _ = wants;
     }
 
@@ -183,8 +190,21 @@ pub trait Batch: Send {
         refused: Vec<Refused>,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
+    /// Which polled queues may hold something claimable by `now`, in any order. None that holds something is left
+    /// out; one that holds nothing, or nothing that its polls want, may be named. Asked before [`Batch::ready`], so
+    /// that polls cost nothing while their queues are empty.
+    fn stocked(
+        &mut self,
+        polled: &dyn Polled,
+        now: Time,
+    ) -> impl Future<Output = Result<Vec<Stock>, Failure>> + Send {
+        let _ = now;
+        std::future::ready(Ok(everything(polled)))
+    }
+
     /// Claimable tasks for each want, locked, by priority then age; no task is given twice in one
-    /// call, and none that an earlier want of the same call took.
+    /// call, and none that an earlier want of the same call took. Called again in the same batch it gives what was
+    /// saved as granted to nobody else.
     fn ready(
         &mut self,
         wants: &[Want],
@@ -225,6 +245,27 @@ pub trait Batch: Send {
     fn pulse(&mut self);
 
     fn commit(self) -> impl Future<Output = Result<(), CommitFailure>> + Send;
+}
+
+/// The queues that polls wait at, as their keeper knows them. There may be thousands, most of them empty: an engine
+/// that knows which queues hold something looks at the smaller side.
+pub trait Polled: Sync {
+    /// How many queues.
+    fn count(&self) -> usize;
+
+    fn contains(&self, scope: &Scope, queue: &Name) -> bool;
+
+    /// Shows every queue once, in any order.
+    fn each(&self, see: &mut dyn FnMut(&Scope, &Name));
+}
+
+/// Every polled queue, for engines that do not know which of them are empty.
+pub fn everything(polled: &dyn Polled) -> Vec<Stock> {
+    let mut stocks = Vec::with_capacity(polled.count());
+    polled.each(&mut |scope, queue| {
+        stocks.push(Stock { scope: scope.clone(), queue: queue.clone(), tasks: usize::MAX });
+    });
+    stocks
 }
 
 /// A task as it was loaded.

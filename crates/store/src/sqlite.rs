@@ -15,6 +15,7 @@ mod browse;
 mod fresh;
 mod ids;
 mod keys;
+mod lanes;
 mod leaving;
 mod lock;
 mod opening;

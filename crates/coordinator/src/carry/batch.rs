@@ -1,15 +1,15 @@
 //! One batch: load, decide, sweep, grant, commit.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use store::{Batch, CommitFailure, Failure, Loaded, Ready, TaskKey};
+use store::{Batch, CommitFailure, Failure, Loaded, Ready, TaskKey, Want};
 use verdict::request::{Grant, Submit};
 use verdict::{Answer, Digest, Moment, Name, Request, TaskId, Time};
 
 use super::hearing::{self, Listening};
-use super::polls::Polls;
+use super::polls::{LineId, PollId, Polls, Round, Rounded};
 use super::share::Share;
 use super::working::Working;
 use crate::allowances::{self, Allowances, Moved};
@@ -25,8 +25,8 @@ const SWEEP_MAX: usize = 1_024;
 pub(super) struct Carried {
     /// One per item, in order; `None` where another writer has the task.
     pub(super) answers: Vec<Option<Answered>>,
-    /// By place of the poll.
-    pub(super) grants: Vec<(usize, Vec<Granted>)>,
+    /// What polls were granted, where the batch looked for it.
+    pub(super) rounded: Option<Rounded>,
     pub(super) tally: Tally,
     /// What is to be told as spans.
     pub(super) facts: Vec<Fact>,
@@ -92,7 +92,7 @@ pub(super) async fn carry<B: Batch>(
     mut batch: B,
     ids: &mut Ids,
     items: &[Item],
-    polls: &Polls,
+    polls: &mut Polls,
     terms: Terms<'_>,
 ) -> Result<Carried, Aborted> {
     let Terms { epoch, extras, patience, listening, allowances, keeps_facts, share } = terms;
@@ -101,7 +101,7 @@ pub(super) async fn carry<B: Batch>(
     // Whoever waits for a lock must not have others: with patience, and while leases get their time back.
     let waits = patience == Patience::Wait || matches!(listening, Listening::NotSince(_));
     if extras != Extras::None && share.grants() && !waits {
-        batch.foresee(|| polls.wants(&[]).1);
+        foresee(&mut batch, polls);
     }
     count(&mut batch, &mut work, items, allowances).await?;
     if let Listening::NotSince(since) = listening {
@@ -118,7 +118,7 @@ pub(super) async fn carry<B: Batch>(
     faultpoint::point!("batch.decided");
     let mut carried = Carried {
         answers,
-        grants: Vec::new(),
+        rounded: None,
         tally: Tally::default(),
         facts: Vec::new(),
         changed: Vec::new(),
@@ -134,7 +134,9 @@ pub(super) async fn carry<B: Batch>(
         }
         if share.grants() {
             save(&mut batch, &mut work, &mut carried).await?;
-            carried.grants = grant(&mut batch, &mut work, ids, polls, at).await?;
+            let rounded = grant(&mut batch, &mut work, ids, polls, at, &mut carried).await?;
+            carried.more_due |= rounded.is_spent;
+            carried.rounded = Some(rounded);
             faultpoint::point!("batch.granted");
         }
         if pulse {
@@ -306,49 +308,79 @@ async fn sweep<B: Batch>(batch: &mut B, work: &mut Working, at: Moment) -> Resul
     Ok(more)
 }
 
+/// Says what the first polls will want of the queues that seem to hold something.
+fn foresee<B: Batch>(batch: &mut B, polls: &mut Polls) {
+    let stocks = batch.expected(polls.polled());
+    if stocks.is_empty() {
+        return;
+    }
+    let asked = polls.round(stocks, HashSet::new()).ask(polls);
+    let wants: Vec<Want> = asked.into_iter().map(|(_, want)| want).collect();
+    batch.foresee(&wants);
+}
+
 /// Tasks that are ready, also those that became so in this very batch, go to waiting polls.
 async fn grant<B: Batch>(
     batch: &mut B,
     work: &mut Working,
     ids: &mut Ids,
-    polls: &Polls,
+    polls: &mut Polls,
     at: Moment,
-) -> Result<Vec<(usize, Vec<Granted>)>, Aborted> {
-    let (named, names) = polls.unseen_names();
-    let mut grants: Vec<(usize, Vec<Granted>)> = if names.is_empty() {
-        Vec::new()
-    } else {
-        let found = batch.polled(&names).await?;
-        let recalled = named.into_iter().zip(found).filter(|(_, leases)| !leases.is_empty());
-        recalled.map(|(poll, leases)| (poll, recall(leases, at.now))).collect()
-    };
-    let recalled: Vec<usize> = grants.iter().map(|(poll, _)| *poll).collect();
-    let (places, wants) = polls.wants(&recalled);
-    let ready = batch.ready(&wants, at.now).await?;
-    for (place, tasks) in places.into_iter().zip(ready) {
-        let granted = guarded(|| grant_to(work, ids, polls, place, tasks, at))?;
-        if !granted.is_empty() {
-            grants.push((place, granted));
+    carried: &mut Carried,
+) -> Result<Rounded, Aborted> {
+    let recalled = recall(batch, polls, at.now).await?;
+    let except = recalled.iter().map(|(poll, _)| *poll).collect();
+    let stocks = batch.stocked(polls.polled(), at.now).await?;
+    let mut round = polls.round(stocks, except);
+    loop {
+        let (lines, wants): (Vec<LineId>, Vec<Want>) = round.ask(polls).into_iter().unzip();
+        if wants.is_empty() {
+            break;
+        }
+        // What was granted before is saved, so that it is not found again.
+        save(batch, work, carried).await?;
+        let ready = batch.ready(&wants, at.now).await?;
+        for (line, tasks) in lines.into_iter().zip(ready) {
+            guarded(|| grant_to(work, ids, polls, &mut round, line, tasks, at))?;
         }
     }
-    Ok(grants)
+    let mut rounded = round.end();
+    rounded.grants.extend(recalled);
+    Ok(rounded)
 }
 
-fn recall(leases: Vec<Ready>, now: Time) -> Vec<Granted> {
-    leases.into_iter().map(|lease| Granted::new(lease, now)).collect()
+/// What polls that name themselves were given before.
+async fn recall<B: Batch>(
+    batch: &mut B,
+    polls: &Polls,
+    now: Time,
+) -> Result<Vec<(PollId, Vec<Granted>)>, Aborted> {
+    let (named, names) = polls.unseen_names();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = batch.polled(&names).await?;
+    let recalled = named.into_iter().zip(found).filter(|(_, leases)| !leases.is_empty());
+    let granted = |leases: Vec<Ready>| {
+        leases.into_iter().map(|lease| Granted::new(lease, now)).collect::<Vec<Granted>>()
+    };
+    Ok(recalled.map(|(poll, leases)| (poll, granted(leases))).collect())
 }
 
+/// Gives tasks to the polls of a line, the oldest first.
 fn grant_to(
     work: &mut Working,
     ids: &mut Ids,
     polls: &Polls,
-    place: usize,
+    round: &mut Round,
+    line: LineId,
     tasks: Vec<Ready>,
     at: Moment,
-) -> Vec<Granted> {
-    let poll = &polls.get(place).poll;
-    let mut granted = Vec::new();
+) {
+    round.found(line, tasks.len());
     for ready in tasks {
+        round.took(&ready.task);
+        let Some(poll) = round.taker(line).and_then(|poll| polls.get(poll)) else { return };
         let key = work.adopt(ready.task);
         let request = Request::Grant(Grant {
             lease: ids.lease(at.now),
@@ -362,10 +394,9 @@ fn grant_to(
                 let fact = Fact::granted(&waiting, &ready.spec, task.attempt, lease.id, at.now);
                 work.facts.get_or_insert_default().push(fact);
             }
-            granted.push(Granted { task, spec: ready.spec, at: at.now });
+            round.give(line, Granted { task, spec: ready.spec, at: at.now });
         }
     }
-    granted
 }
 
 async fn save<B: Batch>(

@@ -184,7 +184,6 @@ impl<S: Store> Carrier<S> {
         extras: bool,
         patience: Patience,
     ) -> Result<Replies, Aborted> {
-        self.polls.forget_gone();
         // A store that refused is asked to write again, so that readiness returns by itself.
         let pulse = self.outage.borrow().is_some()
             || (self.share.hears()
@@ -201,7 +200,7 @@ impl<S: Store> Carrier<S> {
         let share = &self.share;
         let terms =
             Terms { epoch: &epoch, extras, patience, listening, allowances, keeps_facts, share };
-        let mut carried = batch::carry(batch, ids, items, &self.polls, terms).await?;
+        let mut carried = batch::carry(batch, ids, items, &mut self.polls, terms).await?;
         listening.conclude(&hearing, carried.now);
         self.allowances.settle(std::mem::take(&mut carried.moved));
         if carried.is_written {
@@ -238,7 +237,8 @@ impl<S: Store> Carrier<S> {
             self.backoff.succeeded();
             self.swept_at = carried.now;
             self.more_due = carried.more_due;
-            let unclaimed = self.polls.answer(carried.grants);
+            let rounded = carried.rounded.take();
+            let unclaimed = rounded.map(|rounded| self.polls.answer(rounded)).unwrap_or_default();
             faultpoint::point!("carry.polls_told");
             self.unclaimed
                 .extend(unclaimed.iter().map(|it| Item::undelivered(it.key(), it.lease())));

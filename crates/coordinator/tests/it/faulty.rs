@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use store::memory::{ManualClock, MemoryBrowse, MemoryStore};
 use store::{
     Administration, Batch, Change, CommitFailure, Ended, Failure, FailureKind, Held, Key, Loaded,
-    Opened, Place, PollRef, Ready, Refused, Store, TaskKey, Want, Writer,
+    Opened, Place, PollRef, Polled, Ready, Refused, Stock, Store, TaskKey, Want, Writer,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -239,6 +239,11 @@ impl Batch for FaultyBatch<'_> {
             return Err(Failure::new(FailureKind::Full, "no room for a decision"));
         }
         self.inner.save(changes, refused).await
+    }
+
+    async fn stocked(&mut self, polled: &dyn Polled, now: Time) -> Result<Vec<Stock>, Failure> {
+        self.faults.call("stocked")?;
+        self.inner.stocked(polled, now).await
     }
 
     async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {

@@ -7,6 +7,7 @@ mod faulty;
 mod fellows;
 mod harness;
 mod http;
+mod idle_polls;
 mod lanes;
 mod retention;
 mod rules;

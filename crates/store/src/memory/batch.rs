@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use verdict::{Closed, Done, LeaseId, Retention, Rules, Subject, Task, TaskId, Time};
+use verdict::{Closed, Done, LeaseId, Name, Retention, Rules, Scope, Subject, Task, TaskId, Time};
 
 use super::tables::{Shared, Tables};
 use super::{Fate, MemoryWriter, lock};
 use crate::failure::{CommitFailure, Failure, FailureKind};
-use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Spec, TaskKey, Want};
-use crate::seam::{Batch, Loaded};
+use crate::row::{
+    Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Spec, Stock, TaskKey, Want,
+};
+use crate::seam::{Batch, Loaded, Polled};
 
 pub struct MemoryBatch<'w> {
     writer: &'w mut MemoryWriter,
@@ -305,6 +307,24 @@ impl Batch for MemoryBatch<'_> {
                 }
             }
             Ok(())
+        })
+    }
+
+    async fn stocked(&mut self, polled: &dyn Polled, now: Time) -> Result<Vec<Stock>, Failure> {
+        self.with(|batch, shared| {
+            let mut counts: BTreeMap<(&Scope, &Name), usize> = BTreeMap::new();
+            let is_ready = |task: &&Task| task.claimable_at().is_some_and(|at| at.has_come(now));
+            for task in batch.free(shared).filter(is_ready) {
+                *counts.entry((&task.scope, &task.queue)).or_default() += 1;
+            }
+            let polled =
+                counts.into_iter().filter(|((scope, queue), _)| polled.contains(scope, queue));
+            let stock = |((scope, queue), tasks): ((&Scope, &Name), usize)| Stock {
+                scope: scope.clone(),
+                queue: queue.clone(),
+                tasks,
+            };
+            Ok(polled.map(stock).collect())
         })
     }
 

@@ -18,8 +18,10 @@ use super::session::{Purpose, Transaction};
 use super::writer::PostgresWriter;
 use super::{SWEEP_REST, commit};
 use crate::failure::{CommitFailure, Failure};
-use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Spec, TaskKey, Want};
-use crate::seam::{Batch, Loaded};
+use crate::row::{
+    Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Spec, Stock, TaskKey, Want,
+};
+use crate::seam::{Batch, Loaded, Polled, everything};
 
 pub struct PostgresBatch<'w> {
     pub(super) writer: &'w mut PostgresWriter,
@@ -326,8 +328,12 @@ impl Batch for PostgresBatch<'_> {
         self.count_unfinished(tenants).await.map(Some)
     }
 
-    fn foresee(&mut self, wants: impl FnOnce() -> Vec<Want>) {
-        self.choose_ahead(&wants());
+    fn expected(&self, polled: &dyn Polled) -> Vec<Stock> {
+        everything(polled)
+    }
+
+    fn foresee(&mut self, wants: &[Want]) {
+        self.choose_ahead(wants);
     }
 
     async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
@@ -415,6 +421,11 @@ impl Batch for PostgresBatch<'_> {
         changes.into_iter().try_for_each(|change| self.own.save(change))?;
         self.own.refuse(refused);
         Ok(())
+    }
+
+    async fn stocked(&mut self, polled: &dyn Polled, _now: Time) -> Result<Vec<Stock>, Failure> {
+        self.has_looked_for_ready = true;
+        Ok(everything(polled))
     }
 
     async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {

@@ -11,8 +11,8 @@ use super::work::{Seen, Trouble, Work};
 use super::writer::SqliteWriter;
 use super::{leaving, reads, trouble, writes};
 use crate::failure::{CommitFailure, Failure, FailureKind};
-use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, TaskKey, Want};
-use crate::seam::{Batch, Loaded};
+use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Stock, TaskKey, Want};
+use crate::seam::{Batch, Loaded, Polled};
 
 pub struct SqliteBatch<'w> {
     writer: &'w mut SqliteWriter,
@@ -184,6 +184,13 @@ impl Batch for SqliteBatch<'_> {
             work.known.reserve(changes.len());
             changes.into_iter().try_for_each(|change| work.save_one(change, now))?;
             refused.iter().try_for_each(|refused| work.save_refused(refused))
+        })
+    }
+
+    async fn stocked(&mut self, polled: &dyn Polled, now: Time) -> Result<Vec<Stock>, Failure> {
+        self.step("looking for queues with ready tasks", |work| {
+            work.memory.order.promote(now);
+            Ok(work.memory.order.lanes.stocked(polled))
         })
     }
 

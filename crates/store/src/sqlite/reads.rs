@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use rusqlite::{Connection, OptionalExtension};
 use verdict::{Closed, Done, LeaseId, Subject, TaskId};
 
-use super::order::Order;
+use super::lanes::Lanes;
 use super::rows::{self, CLOSED, Columns, LiveRow, NAMES, Names, SPEC, WHERE, id_bytes};
 use super::statements::{Hot, Statements};
 use crate::codec::tale::Tale;
@@ -41,7 +41,7 @@ pub(super) fn live(connection: &Connection, row: i64) -> Read<Option<LiveRow>> {
 /// that memory has, for queues that are worked off.
 pub(super) fn ready(
     statements: &mut Statements<'_>,
-    order: &Order,
+    lanes: &Lanes,
     id: TaskId,
 ) -> Read<Option<(LiveRow, Spec)>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
@@ -53,7 +53,7 @@ pub(super) fn ready(
         .query_row([id_bytes(id)], |row| {
             let mut columns = Columns::of(row);
             let names = |columns: &mut Columns<'_>, lane| {
-                order.names(lane).ok_or_else(|| columns.strange("lane"))
+                lanes.names(lane).ok_or_else(|| columns.strange("lane"))
             };
             Ok((rows::live_row(&mut columns, names)?, rows::spec(&mut columns)?))
         })

@@ -4,7 +4,8 @@ use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError};
 use verdict::{Policy, Span, Task};
 
-use super::order::{LaneId, Marks, Order};
+use super::lanes::{LaneId, Lanes};
+use super::order::Marks;
 use crate::codec::tale::Tale;
 use crate::codec::terms;
 use crate::columns::{self, Row};
@@ -108,7 +109,7 @@ pub(super) const MARKS: &str = "l.id, l.lane, l.priority, l.due, l.wakes_at, l.l
     l.owner, l.poll";
 
 /// Memory knows the lanes by then.
-pub(super) fn marks(columns: &mut Columns<'_>, order: &Order) -> Read<Marks> {
+pub(super) fn marks(columns: &mut Columns<'_>, lanes: &Lanes) -> Read<Marks> {
     let id = columns.task_id()?;
     let lane = LaneId(columns.take()?);
     let priority = columns.take()?;
@@ -119,7 +120,7 @@ pub(super) fn marks(columns: &mut Columns<'_>, order: &Order) -> Read<Marks> {
         return Ok(Marks { id, lane, priority, claimable_at, wakes_at, lease, poll });
     }
     let lease = Some(Span::from_millis(columns.take::<i64>()? as u64));
-    let Names { scope, .. } = order.names(lane).ok_or_else(|| columns.strange("lane"))?;
+    let Names { scope, .. } = lanes.names(lane).ok_or_else(|| columns.strange("lane"))?;
     let owner = columns.name()?;
     let poll = columns.optional_name()?.map(|poll| PollRef { scope, owner, poll });
     Ok(Marks { id, lane, priority, claimable_at, wakes_at, lease, poll })

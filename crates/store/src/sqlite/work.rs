@@ -8,7 +8,8 @@ use verdict::{LeaseId, Subject, Task, TaskId, Time};
 
 use super::fresh::{Fresh, FreshTasks};
 use super::ids::{ById, Ids};
-use super::order::{LaneId, Marks};
+use super::lanes::LaneId;
+use super::order::Marks;
 use super::reads;
 use super::rows::LiveRow;
 use super::statements::Statements;
@@ -122,7 +123,7 @@ impl<'a> Work<'a> {
         if let Some(Fresh { live, spec }) = self.fresh.get(id) {
             return Ok(Ready { task: live.task.clone(), spec: spec.clone() });
         }
-        let found = reads::ready(&mut self.statements, &self.memory.order, id)?;
+        let found = reads::ready(&mut self.statements, &self.memory.order.lanes, id)?;
         let (live, spec) = found.ok_or_else(|| not_live(id))?;
         self.note(id, &live);
         Ok(Ready { task: live.task, spec })
@@ -135,7 +136,7 @@ impl<'a> Work<'a> {
         taken: &mut Ids,
     ) -> Result<Vec<Ready>, Trouble> {
         let mut ready = Vec::new();
-        for id in self.memory.order.pick(want, taken) {
+        for id in self.memory.order.lanes.pick(want, taken) {
             let row = self.ready_row(id)?;
             if row.task.claimable_at().is_some_and(|at| at.has_come(now)) {
                 taken.insert(id);

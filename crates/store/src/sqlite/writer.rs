@@ -7,7 +7,8 @@ use verdict::{Span, Time};
 
 use super::batch::SqliteBatch;
 use super::keys::KeyBook;
-use super::order::{LaneId, Marks, Order};
+use super::lanes::{LaneId, Lanes};
+use super::order::{Marks, Order};
 use super::rows::{self, Columns, MARKS};
 use super::running::RunningTasks;
 use super::{Shared, administration, opening, reads, trouble, writes};
@@ -35,13 +36,13 @@ pub(super) struct Memory {
 /// Where the current batch began.
 #[derive(Clone, Copy)]
 struct Mark {
-    lanes: usize,
     next_row: i64,
     keys_cleared: Option<i64>,
 }
 
 enum Undo {
     Moved { before: Option<Marks>, after: Option<Marks> },
+    LaneAdded(LaneId),
     KeyAdded { hash: u64, row: i64 },
     KeyDropped { hash: u64, row: i64 },
 }
@@ -49,12 +50,12 @@ enum Undo {
 impl Memory {
     fn rebuild(connection: &Connection, now: Time) -> rusqlite::Result<Self> {
         let mut order = Order::new();
-        rebuild_lanes(connection, &mut order)?;
+        rebuild_lanes(connection, &mut order.lanes)?;
         order.promote(now);
         let mut statement = connection.prepare(&reads::select(MARKS, "live l"))?;
         let mut live = statement.query([])?;
         while let Some(row) = live.next()? {
-            let marks = rows::marks(&mut Columns::of(row), &order)?;
+            let marks = rows::marks(&mut Columns::of(row), &order.lanes)?;
             order.insert(&marks);
             order.overlooked(&marks);
         }
@@ -62,18 +63,14 @@ impl Memory {
             connection
                 .query_row("SELECT coalesce(max(row), 0) + 1 FROM inputs", [], |row| row.get(0))?;
         let keys = KeyBook::rebuild(connection)?;
-        let mark = Mark { lanes: order.lane_count(), next_row, keys_cleared: keys.cleared() };
+        let mark = Mark { next_row, keys_cleared: keys.cleared() };
         let running = RunningTasks::default();
         Ok(Self { order, keys, running, next_row, undo: Vec::new(), mark })
     }
 
     pub(super) fn begin(&mut self) {
         self.undo.clear();
-        self.mark = Mark {
-            lanes: self.order.lane_count(),
-            next_row: self.next_row,
-            keys_cleared: self.keys.cleared(),
-        };
+        self.mark = Mark { next_row: self.next_row, keys_cleared: self.keys.cleared() };
     }
 
     pub(super) fn rollback(&mut self) {
@@ -84,12 +81,12 @@ impl Memory {
                     after.iter().for_each(|marks| self.order.remove(marks));
                     before.iter().for_each(|marks| self.order.insert(marks));
                 }
+                Undo::LaneAdded(lane) => self.order.lanes.forget(lane),
                 Undo::KeyAdded { hash, row } => self.keys.remove(hash, row),
                 Undo::KeyDropped { hash, row } => self.keys.insert(hash, row),
             }
         }
         self.keys.restore_cleared(self.mark.keys_cleared);
-        self.order.truncate_lanes(self.mark.lanes);
         self.next_row = self.mark.next_row;
     }
 
@@ -99,11 +96,12 @@ impl Memory {
         connection: &Connection,
         task: writes::Named<'_>,
     ) -> rusqlite::Result<LaneId> {
-        if let Some(lane) = self.order.lane(task.scope, task.queue, task.kind) {
+        if let Some(lane) = self.order.lanes.find(task.scope, task.queue, task.kind) {
             return Ok(lane);
         }
-        let lane = self.order.add_lane(task.scope, task.queue, task.kind);
-        writes::lane(connection, lane, task)?;
+        let lane = writes::lane(connection, task)?;
+        self.order.lanes.add(lane, task.scope, task.queue, task.kind);
+        self.undo.push(Undo::LaneAdded(lane));
         Ok(lane)
     }
 
@@ -131,16 +129,15 @@ impl Memory {
     }
 }
 
-fn rebuild_lanes(connection: &Connection, order: &mut Order) -> rusqlite::Result<()> {
+fn rebuild_lanes(connection: &Connection, lanes: &mut Lanes) -> rusqlite::Result<()> {
     let mut statement = connection
         .prepare("SELECT tenant, workspace, queue, kind, lane FROM lanes ORDER BY lane")?;
-    let mut lanes = statement.query([])?;
-    while let Some(row) = lanes.next()? {
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
         let mut columns = Columns::of(row);
         let scope = columns.scope()?;
         let (queue, kind) = (columns.name()?, columns.name()?);
-        let id = order.add_lane(&scope, &queue, &kind);
-        assert_eq!(id, LaneId(columns.take()?), "lanes are numbered without gaps");
+        lanes.add(LaneId(columns.take()?), &scope, &queue, &kind);
     }
     Ok(())
 }

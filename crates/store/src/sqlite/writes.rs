@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Statement, ToSql, params};
 use verdict::{Closed, Done, Task};
 
-use super::order::LaneId;
+use super::lanes::LaneId;
 use super::rows::LiveRow;
 use super::statements::{Hot, Statements};
 pub(super) use crate::cells::Named;
@@ -66,19 +66,23 @@ impl Cells for Binding<'_, '_> {
     }
 }
 
-pub(super) fn lane(connection: &Connection, lane: LaneId, task: Named<'_>) -> Written<()> {
+/// Gives a new lane the number behind the largest.
+pub(super) fn lane(connection: &Connection, task: Named<'_>) -> Written<LaneId> {
     connection
         .prepare_cached(
-            "INSERT INTO lanes (lane, tenant, workspace, queue, kind) VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT INTO lanes (lane, tenant, workspace, queue, kind)
+             VALUES ((SELECT coalesce(max(lane) + 1, 0) FROM lanes), ?1, ?2, ?3, ?4)
+             RETURNING lane",
         )?
-        .execute(params![
-            lane.0,
-            task.scope.tenant.as_str(),
-            task.scope.workspace.as_str(),
-            task.queue.as_str(),
-            task.kind.as_str(),
-        ])?;
-    Ok(())
+        .query_row(
+            params![
+                task.scope.tenant.as_str(),
+                task.scope.workspace.as_str(),
+                task.queue.as_str(),
+                task.kind.as_str(),
+            ],
+            |row| row.get(0).map(LaneId),
+        )
 }
 
 /// A row of `inputs`.

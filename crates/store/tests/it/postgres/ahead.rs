@@ -33,7 +33,7 @@ async fn what_is_foreseen_is_locked_when_the_clock_is_read_and_given_to_nobody_e
     submit(&mut one, 1..5, 0).await;
     look(&mut one).await;
     let mut batch = one.begin().await.unwrap();
-    batch.foresee(|| vec![want(2)]);
+    batch.foresee(&[want(2)]);
     let now = batch.now().await.unwrap();
     let mut other = two.begin().await.unwrap();
     assert_eq!(ready(&mut other, 2).await, [3, 4], "the first two are locked already");
@@ -51,7 +51,7 @@ async fn what_is_foreseen_and_never_asked_for_is_free_after_the_batch() {
     submit(&mut one, 1..5, 0).await;
     look(&mut one).await;
     let mut batch = one.begin().await.unwrap();
-    batch.foresee(|| vec![want(4)]);
+    batch.foresee(&[want(4)]);
     batch.now().await.unwrap();
     drop(batch);
     // The next one begins when the last one has let go.

@@ -1,0 +1,258 @@
+//! Who is granted what is ready, in one commit: turns go round tenants, then queues, then whoever waits longest.
+//!
+//! A turn is the right to ask for one task more. Asking is free: what counts against a commit's budget is what is
+//! given, so that after a pass in which some got less than they asked for, the others are asked again. A round that
+//! ends because its budget is spent continues, in the next commit, behind the tenant and the queue it stopped at.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use store::{Stock, Want};
+use verdict::{Name, Scope, Task};
+
+use super::Polls;
+use super::lines::{LineId, PollId};
+use crate::item::Granted;
+
+/// Tasks granted in one commit, so that no commit takes long.
+pub(super) const GRANTS_MAX: usize = 1_024;
+
+/// How often the store is asked in one commit. After the first time, whoever asked in vain is known; a second one
+/// hands out what they left. More are needed only where thousands ask in vain, whose turn may come in the next commit.
+const PASSES_MAX: usize = 8;
+
+/// What one round may still do, and what it did.
+pub(in crate::carry) struct Round {
+    tenants: Vec<Tenant>,
+    /// Whose turn is next.
+    next: usize,
+    queues: Vec<Queue>,
+    numbers: HashMap<(Scope, Name), usize>,
+    lines: HashMap<LineId, Asking>,
+    /// Polls that were answered before the round.
+    except: HashSet<PollId>,
+    given: BTreeMap<PollId, Vec<Granted>>,
+    left: usize,
+    passes: usize,
+}
+
+struct Tenant {
+    name: Name,
+    /// By number, in the order of their names.
+    queues: Vec<usize>,
+    next: usize,
+}
+
+struct Queue {
+    scope: Scope,
+    queue: Name,
+    tasks: usize,
+}
+
+/// A line that had a turn.
+struct Asking {
+    /// The polls that may be served in this round with what each may still take, oldest first.
+    polls: VecDeque<(PollId, usize)>,
+    room: usize,
+    /// The pass that this is about.
+    pass: usize,
+    asked: usize,
+    /// As much as there may be for it.
+    max: usize,
+    /// It was given less than it asked for.
+    is_dry: bool,
+}
+
+/// Where a round stopped.
+pub(in crate::carry) struct Stop {
+    pub(super) tenant: Option<Name>,
+    /// By tenant, workspace and queue.
+    pub(super) queues: Vec<(Name, Name, Name)>,
+}
+
+/// What a round did.
+pub(in crate::carry) struct Rounded {
+    pub(in crate::carry) grants: Vec<(PollId, Vec<Granted>)>,
+    pub(in crate::carry) stop: Stop,
+    /// Whether more might have been granted.
+    pub(in crate::carry) is_spent: bool,
+}
+
+impl Round {
+    pub(super) fn new(mut stocks: Vec<Stock>, polls: &Polls, except: HashSet<PollId>) -> Self {
+        stocks.sort_unstable();
+        let mut tenants: Vec<Tenant> = Vec::new();
+        let mut round = Self {
+            tenants: Vec::new(),
+            next: 0,
+            queues: Vec::with_capacity(stocks.len()),
+            numbers: HashMap::with_capacity(stocks.len()),
+            lines: HashMap::new(),
+            except,
+            given: BTreeMap::new(),
+            left: GRANTS_MAX,
+            passes: 0,
+        };
+        for Stock { scope, queue, tasks } in stocks {
+            let number = round.queues.len();
+            if tenants.last().is_none_or(|tenant| tenant.name != scope.tenant) {
+                let (name, queues) = (scope.tenant.clone(), Vec::new());
+                tenants.push(Tenant { name, queues, next: 0 });
+            }
+            tenants.iter_mut().next_back().into_iter().for_each(|it| it.queues.push(number));
+            round.numbers.insert((scope.clone(), queue.clone()), number);
+            round.queues.push(Queue { scope, queue, tasks });
+        }
+        round.tenants = tenants;
+        round.resume(polls);
+        round
+    }
+
+    /// Begins behind where the round before stopped.
+    fn resume(&mut self, polls: &Polls) {
+        let Self { tenants, queues, next, .. } = self;
+        *next = tenants.partition_point(|it| Some(&it.name) <= polls.last_tenant());
+        for tenant in tenants {
+            let Some((workspace, queue)) = polls.last_queue(&tenant.name) else { continue };
+            tenant.next = tenant.queues.partition_point(|number| {
+                let it = &queues[*number];
+                (&it.scope.workspace, &it.queue) <= (workspace, queue)
+            });
+        }
+    }
+
+    /// What to ask the store for next, line by line. Nothing, when the round is over.
+    pub(in crate::carry) fn ask(&mut self, polls: &mut Polls) -> Vec<(LineId, Want)> {
+        if self.passes == PASSES_MAX {
+            return Vec::new();
+        }
+        self.passes += 1;
+        let lines = self.take_turns(polls);
+        let want = |line: LineId| {
+            let asked = self.lines.get(&line)?.asked;
+            Some((line, polls.lines.get(line)?.asks.want(asked)))
+        };
+        lines.into_iter().filter_map(want).collect()
+    }
+
+    /// One pass: turn by turn, until as much is asked for as may be granted or everybody has asked. Returns the lines
+    /// that had a turn, the first one first.
+    fn take_turns(&mut self, polls: &mut Polls) -> Vec<LineId> {
+        let (mut left, mut order) = (self.left, Vec::new());
+        let mut ring = self.ring(polls);
+        while left > 0
+            && let Some((tenant, mut queues)) = ring.pop_front()
+        {
+            let Some((place, mut lines)) = queues.pop_front() else { continue };
+            // Lines that have nothing to ask for leave; the first that has takes the turn and goes to the end.
+            while let Some(line) = lines.pop_front() {
+                if !self.may_ask(line, polls) {
+                    continue;
+                }
+                let asking = self.lines.get_mut(&line).expect("whoever may ask is known");
+                asking.asked += 1;
+                if asking.asked == 1 {
+                    order.push(line);
+                }
+                left -= 1;
+                lines.push_back(line);
+                self.next = tenant + 1;
+                self.tenants[tenant].next = place + 1;
+                break;
+            }
+            if !lines.is_empty() {
+                queues.push_back((place, lines));
+            }
+            if !queues.is_empty() {
+                ring.push_back((tenant, queues));
+            }
+        }
+        order
+    }
+
+    /// Everybody whose turn may come, the next one first.
+    #[expect(clippy::type_complexity, reason = "tenants of queues of lines, in turn")]
+    fn ring(&self, polls: &Polls) -> VecDeque<(usize, VecDeque<(usize, VecDeque<LineId>)>)> {
+        let from = |next: usize, count: usize| (next..count).chain(0..next.min(count));
+        let lines = |number: usize| {
+            let Queue { scope, queue, tasks } = &self.queues[number];
+            let at = if *tasks == 0 { Vec::new() } else { polls.lines.at(scope, queue) };
+            VecDeque::from(at)
+        };
+        let queues = |tenant: &Tenant| {
+            let places = from(tenant.next, tenant.queues.len());
+            places.map(|place| (place, lines(tenant.queues[place]))).collect()
+        };
+        from(self.next, self.tenants.len()).map(|n| (n, queues(&self.tenants[n]))).collect()
+    }
+
+    fn may_ask(&mut self, line: LineId, polls: &mut Polls) -> bool {
+        let pass = self.passes;
+        let is_known = self.lines.get(&line).is_some_and(|asking| asking.pass == pass);
+        if !is_known {
+            let Some(asks) = polls.lines.get(line).map(|it| it.asks.clone()) else { return false };
+            let stock = self.stock(&asks.scope, &asks.queues);
+            let asking = self.lines.entry(line).or_insert_with(|| {
+                let seated = polls.seated(line, stock.min(GRANTS_MAX), &self.except);
+                let room = seated.iter().map(|(_, max)| max).sum();
+                Asking { polls: seated, room, pass, asked: 0, max: 0, is_dry: false }
+            });
+            (asking.pass, asking.asked, asking.max) = (pass, 0, asking.room.min(stock));
+        }
+        let asking = self.lines.get(&line).expect("every line that had a turn is known");
+        !asking.is_dry && asking.asked < asking.max
+    }
+
+    /// How much the queues of a line may hold.
+    fn stock(&self, scope: &Scope, queues: &[Name]) -> usize {
+        let number = |queue: &Name| self.numbers.get(&(scope.clone(), queue.clone()));
+        let tasks = queues.iter().filter_map(number).map(|number| self.queues[*number].tasks);
+        tasks.fold(0, usize::saturating_add)
+    }
+
+    /// The store had so many tasks for a line.
+    pub(in crate::carry) fn found(&mut self, line: LineId, count: usize) {
+        if let Some(asking) = self.lines.get_mut(&line) {
+            asking.is_dry = count < asking.asked;
+        }
+    }
+
+    /// One of them is no longer to be had, whatever became of it.
+    pub(in crate::carry) fn took(&mut self, task: &Task) {
+        let number = self.numbers.get(&(task.scope.clone(), task.queue.clone()));
+        if let Some(number) = number {
+            let tasks = &mut self.queues[*number].tasks;
+            *tasks = tasks.saturating_sub(1);
+        }
+    }
+
+    /// The poll of a line that the next task goes to.
+    pub(in crate::carry) fn taker(&self, line: LineId) -> Option<PollId> {
+        self.lines.get(&line)?.polls.front().map(|(poll, _)| *poll)
+    }
+
+    /// The line's first poll is granted a task.
+    pub(in crate::carry) fn give(&mut self, line: LineId, granted: Granted) {
+        let asking = self.lines.get_mut(&line).expect("only lines that asked are given something");
+        let (poll, max) = asking.polls.front_mut().expect("a line asks for no more than it takes");
+        self.given.entry(*poll).or_default().push(granted);
+        self.left -= 1;
+        asking.room -= 1;
+        *max -= 1;
+        if *max == 0 {
+            asking.polls.pop_front();
+        }
+    }
+
+    pub(in crate::carry) fn end(self) -> Rounded {
+        let Self { tenants, next, queues, given, left, .. } = self;
+        let before = |next: usize| next.checked_sub(1);
+        let tenant = before(next).and_then(|n| tenants.get(n)).map(|tenant| tenant.name.clone());
+        let last = |tenant: &Tenant| {
+            let number = tenant.queues.get(before(tenant.next)?)?;
+            let Queue { scope, queue, .. } = &queues[*number];
+            Some((tenant.name.clone(), scope.workspace.clone(), queue.clone()))
+        };
+        let stop = Stop { tenant, queues: tenants.iter().filter_map(last).collect() };
+        Rounded { grants: given.into_iter().collect(), stop, is_spent: left == 0 }
+    }
+}

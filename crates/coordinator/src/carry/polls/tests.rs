@@ -1,0 +1,351 @@
+//! Turns and seats, without a store: a shelf of tasks stands for one.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use store::{Polled, Spec, Want};
+use tokio::sync::oneshot;
+use verdict::request::Submit;
+use verdict::{
+    Digest, Json, Moment, Policy, Request, Rules, Scope, Seen, Subject, Task, TaskId, Time, decide,
+};
+
+use super::round::GRANTS_MAX;
+use super::*;
+
+type Answer = oneshot::Receiver<Result<Vec<Granted>, Trouble>>;
+
+/// How many tasks each queue holds, all of one kind.
+#[derive(Default)]
+struct Shelf {
+    tasks: HashMap<(Scope, Name), usize>,
+    /// What was asked of it, line by line.
+    asked: Vec<Want>,
+}
+
+impl Shelf {
+    fn put(&mut self, tenant: &str, queue: &str, tasks: usize) {
+        self.tasks.insert((scope(tenant), Name::from(queue)), tasks);
+    }
+
+    fn stocks(&self, polled: &dyn Polled) -> Vec<Stock> {
+        let stocked = self.tasks.iter().filter(|(_, tasks)| **tasks > 0);
+        let polled = stocked.filter(|((scope, queue), _)| polled.contains(scope, queue));
+        let stock = |((scope, queue), tasks): (&(Scope, Name), &usize)| Stock {
+            scope: scope.clone(),
+            queue: queue.clone(),
+            tasks: *tasks,
+        };
+        polled.map(stock).collect()
+    }
+
+    fn ready(&mut self, want: &Want) -> Vec<Task> {
+        self.asked.push(want.clone());
+        let kind = Name::from("resize");
+        if want.kinds.as_ref().is_some_and(|kinds| !kinds.contains(&kind)) {
+            return Vec::new();
+        }
+        let mut ready = Vec::new();
+        for queue in &want.queues {
+            let Some(tasks) = self.tasks.get_mut(&(want.scope.clone(), queue.clone())) else {
+                continue;
+            };
+            let given = (*tasks).min(want.max - ready.len());
+            *tasks -= given;
+            ready.extend((0..given).map(|_| task(&want.scope, queue)));
+        }
+        ready
+    }
+
+    /// One round with its commit. Returns how many tasks went to each tenant's queue.
+    fn round(&mut self, polls: &mut Polls) -> HashMap<(Name, Name), usize> {
+        self.asked.clear();
+        let mut round = polls.round(self.stocks(polls.polled()), HashSet::new());
+        let mut went = HashMap::new();
+        loop {
+            let asked = round.ask(polls);
+            if asked.is_empty() {
+                break;
+            }
+            for (line, want) in asked {
+                let ready = self.ready(&want);
+                round.found(line, ready.len());
+                for task in ready {
+                    round.took(&task);
+                    let place = (task.scope.tenant.clone(), task.queue.clone());
+                    *went.entry(place).or_default() += 1;
+                    let at = Time::from_millis(0);
+                    round.give(line, Granted { task, spec: spec(), at });
+                }
+            }
+        }
+        assert_eq!(polls.answer(round.end()).len(), 0, "everybody takes what is granted");
+        went
+    }
+}
+
+fn scope(tenant: &str) -> Scope {
+    Scope::new(tenant, "main")
+}
+
+fn task(scope: &Scope, queue: &Name) -> Task {
+    let at = Moment { now: Time::from_millis(0), epoch: 1, rules: Rules::OLDEST };
+    let submit = Request::Submit(Submit {
+        id: TaskId::from_u128(1),
+        scope: scope.clone(),
+        kind: Name::from("resize"),
+        queue: queue.clone(),
+        priority: 0,
+        policy: Policy::default(),
+        run_at: None,
+        input: Digest::of(&[]),
+        fingerprint: Digest::of(&[]),
+    });
+    let events = decide(Seen::of(&Subject::Absent), &submit, at).events;
+    Subject::Absent.settle(&events, at.now).live().expect("it was accepted").clone()
+}
+
+fn spec() -> Spec {
+    Spec {
+        input: Json::from("{}"),
+        goal: None,
+        task_key: None,
+        asset_id: None,
+        resources: None,
+        labels: BTreeMap::new(),
+        traceparent: None,
+        key: None,
+        fingerprint: Digest::of(&[]),
+    }
+}
+
+fn polls() -> Polls {
+    Polls::new(Gauge::default())
+}
+
+fn poll(tenant: &str, queues: &[&str], max: usize) -> Poll {
+    Poll {
+        scope: scope(tenant),
+        worker: Name::from("ann"),
+        queues: queues.iter().map(|queue| Name::from(*queue)).collect(),
+        kinds: None,
+        max,
+        until: Instant::now() + Duration::from_secs(30),
+        poll: None,
+    }
+}
+
+fn wait(polls: &mut Polls, poll: Poll) -> Answer {
+    let (reply, answer) = oneshot::channel();
+    polls.add(WaitingPoll { poll, reply });
+    answer
+}
+
+fn granted(answer: &mut Answer) -> Option<usize> {
+    answer.try_recv().ok().map(|granted| granted.map_or(0, |granted| granted.len()))
+}
+
+/// The place of a tenant's queue in what a round returns.
+fn place(tenant: &str, queue: &str) -> (Name, Name) {
+    (Name::from(tenant), Name::from(queue))
+}
+
+#[tokio::test(start_paused = true)]
+async fn polls_of_empty_queues_are_not_looked_at() {
+    // G2: whoever waits for nothing costs those nothing for whom there is something.
+    let (mut polls, mut shelf) = (polls(), Shelf::default());
+    let mut idle = Vec::new();
+    for n in 0..10_000 {
+        let queue = format!("idle-{n}");
+        idle.push(wait(&mut polls, poll("acme", &[&queue, "empty"], 256)));
+    }
+    let mut busy = wait(&mut polls, poll("acme", &["busy"], 8));
+    shelf.put("acme", "busy", 1);
+    shelf.round(&mut polls);
+    assert_eq!(granted(&mut busy), Some(1));
+    let asked: Vec<usize> = shelf.asked.iter().map(|want| want.max).collect();
+    assert_eq!(asked, [1], "one line is asked for, and for no more than there is");
+    assert!(idle.iter_mut().all(|answer| granted(answer).is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn asking_in_vain_costs_nobody_a_grant() {
+    // G2: all wait at one queue, but for kinds that it does not hold.
+    let (mut polls, mut shelf) = (polls(), Shelf::default());
+    let mut idle = Vec::new();
+    for n in 0..3_000 {
+        let kinds = Some(vec![Name::from(format!("kind-{n}"))]);
+        idle.push(wait(&mut polls, Poll { kinds, ..poll("acme", &["images"], 256) }));
+    }
+    let mut busy = wait(&mut polls, poll("acme", &["images"], 8));
+    shelf.put("acme", "images", 3);
+    shelf.round(&mut polls);
+    assert_eq!(granted(&mut busy), Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_with_one_task_starts_it_within_ten_rounds_whatever_others_do() {
+    // G2, F69: nine thousand tenants want more than any commit grants, all of them first.
+    let (mut polls, mut shelf) = (polls(), Shelf::default());
+    let names: Vec<String> = (0..9_000).map(|n| format!("flood-{n}")).collect();
+    let mut flood = Vec::new();
+    for name in &names {
+        shelf.put(name, "images", 1_000_000);
+        flood.push(wait(&mut polls, poll(name, &["images"], 256)));
+    }
+    // Between the others by name, so that neither end of the round is an advantage.
+    let mut one = wait(&mut polls, poll("flood-5000-small", &["images"], 1));
+    shelf.put("flood-5000-small", "images", 1);
+    let mut rounds = 0;
+    while granted(&mut one).is_none() {
+        rounds += 1;
+        assert!(rounds <= 10, "its turn comes");
+        let went = shelf.round(&mut polls);
+        assert_eq!(went.values().sum::<usize>(), GRANTS_MAX, "no grant is lost to turns");
+        for (name, answer) in names.iter().zip(&mut flood) {
+            if granted(answer).is_some() {
+                *answer = wait(&mut polls, poll(name, &["images"], 256));
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_go_round_tenants_and_then_queues() {
+    // G2: two tenants share a commit evenly, however many queues and workers one of them has.
+    let (mut polls, mut shelf) = (polls(), Shelf::default());
+    let mut waiting = Vec::new();
+    for queue in ["a", "b", "c"] {
+        shelf.put("large", queue, 10_000);
+        waiting.extend((0..8).map(|_| wait(&mut polls, poll("large", &[queue], 256))));
+    }
+    shelf.put("small", "a", 10_000);
+    waiting.extend((0..4).map(|_| wait(&mut polls, poll("small", &["a"], 256))));
+    let went = shelf.round(&mut polls);
+    assert_eq!(went[&place("small", "a")], GRANTS_MAX / 2);
+    let large = ["a", "b", "c"].map(|queue| went[&place("large", queue)]);
+    assert_eq!(large.iter().sum::<usize>(), GRANTS_MAX / 2);
+    assert!(large.iter().all(|granted| *granted >= GRANTS_MAX / 6), "{large:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn queues_of_one_tenant_get_their_turns_in_later_commits() {
+    // G2: more queues than one commit has grants for; the round goes on where it stopped.
+    let (mut polls, mut shelf) = (polls(), Shelf::default());
+    let names: Vec<String> = (0..3_000).map(|n| format!("queue-{n:04}")).collect();
+    let mut waiting = Vec::new();
+    for name in &names {
+        shelf.put("acme", name, 1_000);
+        waiting.push(wait(&mut polls, poll("acme", &[name], 256)));
+    }
+    let mut served = BTreeSet::new();
+    for _ in 0..3 {
+        served.extend(shelf.round(&mut polls).into_keys());
+        for (name, answer) in names.iter().zip(&mut waiting) {
+            if granted(answer).is_some() {
+                *answer = wait(&mut polls, poll("acme", &[name], 256));
+            }
+        }
+    }
+    assert_eq!(served.len(), names.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_longest_is_served_first() {
+    // S0-36: in one line and between lines of one queue.
+    let (mut polls, mut shelf) = (polls(), Shelf::default());
+    let mut first = wait(&mut polls, poll("acme", &["images", "mails"], 2));
+    let mut second = wait(&mut polls, poll("acme", &["images"], 2));
+    let mut third = wait(&mut polls, poll("acme", &["images", "mails"], 2));
+    shelf.put("acme", "images", 3);
+    shelf.round(&mut polls);
+    let got = [&mut first, &mut second, &mut third].map(granted);
+    assert_eq!(got[0], Some(2));
+    assert_eq!(got[1..].iter().flatten().sum::<usize>(), 1, "{got:?}");
+    shelf.put("acme", "mails", 2);
+    let mut fourth = wait(&mut polls, poll("acme", &["mails"], 2));
+    shelf.put("acme", "images", 0);
+    shelf.round(&mut polls);
+    let rest = [granted(&mut third), granted(&mut fourth)];
+    assert_eq!(rest.iter().flatten().sum::<usize>(), 2, "{rest:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_hung_up_is_passed_over_and_forgotten_when_its_turn_comes() {
+    let (mut polls, mut shelf) = (polls(), Shelf::default());
+    let gone: Vec<Answer> =
+        (0..100).map(|_| wait(&mut polls, poll("acme", &["images"], 1))).collect();
+    drop(gone);
+    let mut here = wait(&mut polls, poll("acme", &["images"], 1));
+    shelf.put("acme", "images", 1);
+    shelf.round(&mut polls);
+    assert_eq!(granted(&mut here), Some(1));
+    assert!(polls.is_empty());
+    assert_eq!(polls.polled().count(), 0, "an empty line leaves nothing behind");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_with_all_seats_gives_up_some_to_others() {
+    // G2, G4: one tenant may use every seat while nobody else needs one, and loses them one by one.
+    let mut polls = polls();
+    let mut large: Vec<Answer> =
+        (0..POLLS_MAX).map(|_| wait(&mut polls, poll("large", &["images"], 1))).collect();
+    let mut refused = wait(&mut polls, poll("large", &["images"], 1));
+    assert_eq!(refused.try_recv(), Ok(Err(Trouble::Overloaded)), "it has its share, and more");
+    let small: Vec<Answer> =
+        (0..100).map(|_| wait(&mut polls, poll("small", &["images"], 1))).collect();
+    assert_eq!(polls.seats.len(), POLLS_MAX);
+    let displaced = large.iter_mut().filter_map(|answer| answer.try_recv().ok());
+    let displaced: Vec<_> = displaced.collect();
+    assert_eq!(displaced, vec![Err(Trouble::Overloaded); small.len()]);
+    assert_eq!(polls.tenants[&Name::from("small")].seats.len(), small.len());
+    let mut half = Vec::new();
+    for _ in 0..POLLS_MAX {
+        half.push(wait(&mut polls, poll("small", &["images"], 1)));
+    }
+    let sizes = ["large", "small"].map(|name| polls.tenants[&Name::from(name)].seats.len());
+    assert_eq!(sizes, [POLLS_MAX / 2; 2], "and never more than its share");
+}
+
+#[tokio::test(start_paused = true)]
+async fn seats_of_workers_that_hung_up_are_free_again() {
+    let mut polls = polls();
+    let mut waiting: Vec<Answer> =
+        (0..POLLS_MAX).map(|_| wait(&mut polls, poll("acme", &["images"], 1))).collect();
+    waiting.truncate(10);
+    for _ in 10..POLLS_MAX {
+        let mut again = wait(&mut polls, poll("acme", &["images"], 1));
+        assert!(again.try_recv().is_err(), "a restarted worker waits");
+        waiting.push(again);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_those_whose_time_is_over_are_answered_with_nothing() {
+    let mut polls = polls();
+    let mut short = wait(&mut polls, Poll { until: Instant::now(), ..poll("acme", &["a"], 1) });
+    let mut long = wait(&mut polls, poll("acme", &["a"], 1));
+    assert_eq!(polls.earliest_end(), Some(Instant::now()));
+    polls.answer_overdue(Instant::now(), None);
+    assert_eq!((granted(&mut short), granted(&mut long)), (Some(0), None));
+    assert_eq!(polls.earliest_end(), Some(Instant::now() + Duration::from_secs(30)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_poll_takes_the_place_of_the_first() {
+    // S3-59: its answer would go to nobody.
+    let mut polls = polls();
+    let named = |worker: &str| Poll {
+        poll: Some(Name::from("p1")),
+        worker: Name::from(worker),
+        ..poll("acme", &["a"], 1)
+    };
+    let mut first = wait(&mut polls, named("ann"));
+    let mut other = wait(&mut polls, named("bob"));
+    let mut again = wait(&mut polls, named("ann"));
+    assert_eq!((granted(&mut first), granted(&mut other)), (Some(0), None));
+    assert_eq!(polls.unseen_names().1.len(), 2, "each is looked up once");
+    drop(polls.answer(polls.round(Vec::new(), HashSet::new()).end()));
+    assert_eq!(polls.unseen_names().1, []);
+    assert_eq!(granted(&mut again), None);
+}
