@@ -339,13 +339,15 @@ fn inserting(table: &str, heading: Heading) -> Statement {
 }
 
 /// The first refusal of its kind under a lease; later ones say nothing new. Calls about no task of ours
-/// leave nothing.
+/// leave nothing. In the order of their keys, so that two batches with the same refusals never wait for each other in a
+/// circle; `ord` is the order in which the calls came.
 pub(super) static REFUSED_INSERT: LazyLock<Statement> = LazyLock::new(|| {
     Statement::over(REFUSED, |rows| {
         format!(
             "INSERT INTO tenure.refused ({}, ord) SELECT {}, u.ord FROM {} JOIN tenure.inputs i \
              ON i.id = u.task AND i.tenant = u.tenant AND i.workspace = u.workspace \
-             ORDER BY u.ord ON CONFLICT (task, lease, call, code) DO NOTHING",
+             ORDER BY u.task, u.lease, u.call, u.code, u.ord \
+             ON CONFLICT (task, lease, call, code) DO NOTHING",
             names(REFUSED, "").join(", "),
             names(REFUSED, "u.").join(", "),
             rows.table("u")

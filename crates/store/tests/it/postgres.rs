@@ -16,6 +16,7 @@ mod outages;
 mod plans;
 mod pooled;
 mod private;
+mod refusals;
 mod rules;
 mod server;
 mod stage;
