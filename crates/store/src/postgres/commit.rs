@@ -4,6 +4,10 @@
 //! was sent, a void marker of the same number is inserted on a new one: if a real one is there, the batch
 //! is committed; else it never was and never will be. Only if that fails too is the outcome unknown.
 //!
+//! Old markers are cleared away, but never the last one of a committer, and a marker is refused behind a later one. So a
+//! batch that was given up stays given up, however late its statements reach the server: it meets its void marker, or a
+//! later one.
+//!
 //! What is written and COMMIT go in one round trip: whether everything went well is judged by the database, which
 //! fails the transaction if not.
 
@@ -41,9 +45,12 @@ pub(super) struct Marker {
 const MARK: &str = "INSERT INTO tenure.batches (committer, n, at) VALUES ($1, $2, $3) \
     ON CONFLICT (committer, n) DO NOTHING";
 
-/// The same, if the rules that the batch was decided by are in force; else it fails.
+/// The same, if the rules that the batch was decided by are in force, and no later batch of the committer is there; else
+/// it fails. A committer sends one batch after the other, so that a later marker means that this one was given up: its
+/// void marker may have been cleared away by then, and yet it must never be committed.
 pub(super) const MARK_BY: &str = "INSERT INTO tenure.batches (committer, n, at) \
-    SELECT $1, $2, $3::int8 / CASE WHEN rules = $4 THEN 1 ELSE 0 END FROM tenure.meta";
+    SELECT $1, $2, $3::int8 / CASE WHEN rules = $4 AND NOT EXISTS (SELECT 1 FROM tenure.batches b \
+        WHERE b.committer = $1 AND b.n > $2) THEN 1 ELSE 0 END FROM tenure.meta";
 
 pub(super) async fn commit(batch: &mut PostgresBatch<'_>) -> Result<(), CommitFailure> {
     let is_marked = !batch.forgotten.is_empty()

@@ -102,7 +102,8 @@ pub(super) async fn stand_beside(shared: &Arc<Shared>) -> Result<[u8; 16], Failu
     shared.read("naming a second writer", scopes::ALL.to_owned(), draw).await
 }
 
-/// How many markers of a writer stay: the last one counts, the others are for whoever looks.
+/// How many markers of a writer stay. The last one must: it is what a failover is judged by, and what keeps earlier
+/// batches of the writer from being committed late. The others are for whoever looks.
 const MARKERS_KEPT: i64 = 100;
 
 /// Says that these writers are there, and clears away their old markers.

@@ -10,6 +10,7 @@ mod cutting;
 mod durability;
 mod encrypted;
 mod keys;
+mod late;
 mod manners;
 mod order;
 mod outages;

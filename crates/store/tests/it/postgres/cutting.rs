@@ -8,6 +8,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 /// A simple query with the word, as it goes over the wire.
 const COMMIT: &[u8] = b"COMMIT\0";
@@ -19,11 +21,21 @@ pub(crate) enum Cut {
     Answer,
     /// The server never hears it.
     Question,
+    /// The server hears it, but not before [`Proxy::let_go`]; whoever sent it hears nothing more.
+    Late,
 }
 
 pub(crate) struct Proxy {
     folder: TempDir,
     next: Arc<Mutex<Option<Cut>>>,
+    late: Arc<Late>,
+}
+
+/// When what is late may go on, and whether the server has dealt with it.
+#[derive(Default)]
+struct Late {
+    may_go: Notify,
+    has_ended: Notify,
 }
 
 impl Proxy {
@@ -33,14 +45,15 @@ impl Proxy {
         let listener =
             UnixListener::bind(folder.path().join(SOCKET)).expect("a socket can be made");
         let next = Arc::new(Mutex::new(None));
-        let cuts = next.clone();
+        let late = Arc::new(Late::default());
+        let (cuts, held) = (next.clone(), late.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = UnixStream::connect(server.join(SOCKET)).await.expect("it is up");
-                tokio::spawn(relay(client, server, cuts.clone()));
+                tokio::spawn(relay(client, server, cuts.clone(), held.clone()));
             }
         });
-        Self { folder, next }
+        Self { folder, next, late }
     }
 
     pub(crate) fn folder(&self) -> String {
@@ -52,6 +65,12 @@ impl Proxy {
         *self.next.lock().unwrap() = Some(cut);
     }
 
+    /// Lets the server hear what was late, and waits until it has done what that says.
+    pub(crate) async fn let_go(&self) {
+        self.late.may_go.notify_one();
+        self.late.has_ended.notified().await;
+    }
+
     pub(crate) fn has_cut(&self) -> bool {
         self.next.lock().unwrap().is_none()
     }
@@ -59,11 +78,17 @@ impl Proxy {
 
 const SOCKET: &str = ".s.PGSQL.5432";
 
-async fn relay(client: UnixStream, server: UnixStream, cuts: Arc<Mutex<Option<Cut>>>) {
+async fn relay(
+    client: UnixStream,
+    server: UnixStream,
+    cuts: Arc<Mutex<Option<Cut>>>,
+    late: Arc<Late>,
+) {
     let (mut from_client, to_client) = client.into_split();
     let (from_server, mut to_server) = server.into_split();
     let is_lost = Arc::new(AtomicBool::new(false));
-    let back = tokio::spawn(answer(from_server, to_client, is_lost.clone()));
+    let hangs_up = Arc::new(Notify::new());
+    let back = tokio::spawn(answer(from_server, to_client, is_lost.clone(), hangs_up.clone()));
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length) = from_client.read(&mut buffer).await {
         let sent = &buffer[..length];
@@ -71,6 +96,13 @@ async fn relay(client: UnixStream, server: UnixStream, cuts: Arc<Mutex<Option<Cu
         match cut {
             _ if length == 0 => break,
             Some(Cut::Question) => break,
+            Some(Cut::Late) => {
+                // The client sees its connection end; the server does not.
+                drop(from_client);
+                hangs_up.notify_one();
+                deliver_late(sent, to_server, back, &late).await;
+                return;
+            }
             Some(Cut::Answer) => {
                 is_lost.store(true, Ordering::SeqCst);
                 let _ = to_server.write_all(sent).await;
@@ -89,20 +121,39 @@ async fn relay(client: UnixStream, server: UnixStream, cuts: Arc<Mutex<Option<Cu
     back.abort();
 }
 
-/// Brings answers back. Of a lost one nothing gets through, but the server finds somebody who takes it.
+async fn deliver_late(
+    sent: &[u8],
+    mut to_server: OwnedWriteHalf,
+    back: JoinHandle<OwnedReadHalf>,
+    late: &Late,
+) {
+    let mut from_server = back.await.expect("it brings nothing back any more");
+    late.may_go.notified().await;
+    let _ = to_server.write_all(sent).await;
+    let _ = to_server.shutdown().await;
+    let _ = from_server.read_to_end(&mut Vec::new()).await;
+    late.has_ended.notify_one();
+}
+
+/// Brings answers back, until the server ends or the client is to hear no more. Of a lost one nothing gets through, but
+/// the server finds somebody who takes it.
 async fn answer(
     mut from_server: OwnedReadHalf,
     mut to_client: OwnedWriteHalf,
     is_lost: Arc<AtomicBool>,
-) {
+    hangs_up: Arc<Notify>,
+) -> OwnedReadHalf {
     let mut buffer = vec![0; 1 << 16];
-    while let Ok(length) = from_server.read(&mut buffer).await {
-        if length == 0 {
-            break;
-        }
-        if !is_lost.load(Ordering::SeqCst) && to_client.write_all(&buffer[..length]).await.is_err()
-        {
-            break;
+    loop {
+        let length = tokio::select! {
+            length = from_server.read(&mut buffer) => length.unwrap_or(0),
+            () = hangs_up.notified() => 0,
+        };
+        let is_over = length == 0
+            || (!is_lost.load(Ordering::SeqCst)
+                && to_client.write_all(&buffer[..length]).await.is_err());
+        if is_over {
+            return from_server;
         }
     }
 }

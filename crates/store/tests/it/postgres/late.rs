@@ -1,0 +1,56 @@
+//! Batches whose statements reach the server long after everybody has given them up.
+
+use store::conformance::{Ask, Submission, carry::carry};
+use store::postgres::{Notify, Options, PostgresWriter};
+use store::{Batch, Browse, CommitFailure, PostgresStore, Store, TaskKey, Writer};
+use tokio_postgres::{Client, NoTls};
+use verdict::{Scope, TaskId};
+
+use super::cutting::{Cut, Proxy};
+use super::options;
+use super::server::Database;
+
+/// More batches than markers are kept of.
+const LATER: u128 = 150;
+
+async fn submit(writer: &mut PostgresWriter, id: u128) -> Result<(), CommitFailure> {
+    let mut batch = writer.begin().await.unwrap();
+    let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
+    carry(&mut batch, 1, Ask::Submit(task)).await.unwrap();
+    batch.commit().await
+}
+
+/// Waits until the coordinator has cleared its old markers away, as it does every few seconds.
+async fn until_cleared(client: &Client) {
+    let first = "SELECT count(*) FROM tenure.batches WHERE n = 1";
+    while client.query_one(first, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_was_given_up_is_never_committed_however_late_it_arrives() {
+    // F38, S2-104: a COMMIT was lost on its way and taken for one that never was; whoever asked has asked again. It
+    // arrives when the marker that keeps it out has been cleared away with all others of its time.
+    let database = Database::create();
+    let proxy = Proxy::start(database.folder());
+    let url = database.url_through(&proxy.folder());
+    let options = Options { notify: Notify::On, ..options(None) };
+    let store = PostgresStore::open(&url, options).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    // The next COMMIT is the batch's, since there is nothing else left to commit.
+    store.agree_on_rules().await.unwrap();
+    proxy.cut(Cut::Late);
+    let given_up = submit(&mut writer, 1).await.expect_err("the server never heard of it");
+    assert!(matches!(given_up, CommitFailure::RolledBack(_)), "{given_up:?}");
+    for id in 2..2 + LATER {
+        submit(&mut writer, id).await.unwrap();
+    }
+    let (client, connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    until_cleared(&client).await;
+    proxy.let_go().await;
+    let key = TaskKey { scope: Scope::default(), id: TaskId::from_u128(1) };
+    assert_eq!(store.browse().find(&key).await.unwrap(), None, "it came back");
+    submit(&mut writer, 2 + LATER).await.expect("and the writer goes on");
+}
