@@ -394,6 +394,8 @@ impl Batch for PostgresBatch<'_> {
             return Ok(Vec::new());
         }
         let mut found = self.polled_in_table(polls).await?;
+        // Leases that another batch gave are told again: nobody may hear of them before they are durable.
+        self.answers |= !found.is_empty();
         found.retain(|ready| !self.own.contains(ready.task.id));
         let own: Vec<Task> = self
             .own

@@ -18,6 +18,7 @@ mod plans;
 mod pooled;
 mod private;
 mod refusals;
+mod retold;
 mod rules;
 mod server;
 mod stage;
