@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use store::{Batch, CommitFailure, Ended, Failure, Place, Store, Writer};
+use store::{Batch, CommitFailure, Ended, Failure, FailureKind, Place, Store, Writer};
 use tokio::time::Instant;
 use verdict::{Retention, Time};
 
@@ -94,6 +94,11 @@ impl Retaining {
         self.ended = self.ended.map(|ended| ended + created.len() as u64);
         self.earliest_end.get_or_insert(at);
         self.ended_meanwhile.get_or_insert(at);
+    }
+
+    /// Nobody knows what is left: the next walk goes over everything and counts it.
+    fn count_again(&mut self) {
+        *self = Self::new(self.rule);
     }
 
     /// When there is something to do; `None` if that takes another end.
@@ -187,7 +192,16 @@ impl<S: Store> Carrier<S> {
                 self.run_short(Shortage::of(&failure));
                 Ok(())
             }
-            Err(CommitFailure::Unknown(failure)) => Err(Fatal::of(&failure)),
+            Err(CommitFailure::Unknown(failure)) if failure.kind == FailureKind::Fatal => {
+                Err(Fatal::of(&failure))
+            }
+            Err(CommitFailure::Unknown(failure)) => {
+                let failed = &failure as &dyn std::error::Error;
+                tracing::error!(error = failed, "whether ended tasks were forgotten is unknown");
+                self.retaining.count_again();
+                self.run_short(Shortage::Answer);
+                Ok(())
+            }
         }
     }
 

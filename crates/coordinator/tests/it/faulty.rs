@@ -29,6 +29,8 @@ pub(crate) struct Faults {
     pub(crate) is_nearly_full: AtomicBool,
     /// The next commit succeeds, but says that it does not know.
     pub(crate) commit_unknown: AtomicBool,
+    /// The next commit that forgets tasks succeeds, but its answer is lost and cannot be looked up.
+    pub(crate) forgetting_unknown: AtomicBool,
     /// This much time passes once, between the beginning of a batch and its look at the clock.
     stall: Mutex<Option<(Arc<ManualClock>, Span)>>,
     /// This much time passes once, while a commit becomes durable.
@@ -134,6 +136,7 @@ pub(crate) struct FaultyBatch<'w> {
     inner: <<MemoryStore as Store>::Writer as Writer>::Batch<'w>,
     faults: Arc<Faults>,
     has_new_tasks: bool,
+    forgets: bool,
 }
 
 impl Store for FaultyStore {
@@ -171,7 +174,7 @@ impl Writer for FaultyWriter {
     async fn begin(&mut self) -> Result<FaultyBatch<'_>, Failure> {
         self.faults.call("begin")?;
         let (inner, faults) = (self.inner.begin().await?, self.faults.clone());
-        Ok(FaultyBatch { inner, faults, has_new_tasks: false })
+        Ok(FaultyBatch { inner, faults, has_new_tasks: false, forgets: false })
     }
 
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
@@ -268,6 +271,7 @@ impl Batch for FaultyBatch<'_> {
 
     async fn forget(&mut self, places: &[Place]) -> Result<(), Failure> {
         self.faults.call("forget")?;
+        self.forgets = true;
         self.inner.forget(places).await
     }
 
@@ -280,7 +284,7 @@ impl Batch for FaultyBatch<'_> {
     }
 
     async fn commit(self) -> Result<(), CommitFailure> {
-        let Self { inner, faults, has_new_tasks } = self;
+        let Self { inner, faults, has_new_tasks, forgets } = self;
         let released = faults.released.notified();
         let holds_it = has_new_tasks && faults.holds_new_tasks.load(Ordering::SeqCst);
         if faults.is_held.load(Ordering::SeqCst) || holds_it {
@@ -298,6 +302,10 @@ impl Batch for FaultyBatch<'_> {
         }
         if let Some((clock, _, committing)) = &*faults.slow.lock().expect("not poisoned") {
             clock.advance(*committing);
+        }
+        if forgets && faults.forgetting_unknown.swap(false, Ordering::SeqCst) {
+            let failure = Failure::new(FailureKind::Unavailable, "the connection was lost");
+            return Err(CommitFailure::Unknown(failure));
         }
         if faults.commit_unknown.swap(false, Ordering::SeqCst) {
             let failure = Failure::new(FailureKind::Fatal, "the disk said nothing");

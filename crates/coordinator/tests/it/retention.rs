@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report")]
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use coordinator::{Coordinator, Host, Options, SeededEntropy};
@@ -176,4 +177,20 @@ async fn a_store_that_refuses_is_asked_again_later_and_nothing_is_half_forgotten
     world.round().await;
     idle().await;
     assert_eq!(left(&world).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_forgot_and_whose_answer_is_lost_ends_nobody_and_is_counted_again() {
+    // F38, S2-104: what was forgotten is unknown, so everything is counted anew: never is more forgotten than the rule lets go.
+    let (world, store) = world(Retention { age: None, tasks: Some(4) }).await;
+    let tasks = ended(&world, 10).await;
+    store.faults.forgetting_unknown.store(true, Ordering::SeqCst);
+    world.clock.advance(DAY);
+    world.round().await;
+    idle().await;
+    assert!(!store.faults.forgetting_unknown.load(Ordering::SeqCst), "it was reached");
+    world.round().await;
+    idle().await;
+    assert_eq!(left(&world).await, tasks[6..]);
+    world.submit(submission("k")).await;
 }
