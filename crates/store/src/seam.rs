@@ -183,6 +183,14 @@ pub trait Batch: Send {
     /// The clock, read once per batch and never moving backwards. Call it after loading.
     fn now(&mut self) -> impl Future<Output = Result<Time, Failure>> + Send;
 
+    /// The shortest lease among running tasks, read now; [`Writer::shortest_lease`] knows of it from then on. `None`
+    /// also where one process has all writers, which know of every lease anyway.
+    fn look_at_leases(
+        &mut self,
+    ) -> impl Future<Output = Result<Option<verdict::Span>, Failure>> + Send {
+        std::future::ready(Ok(None))
+    }
+
     /// Writes what was decided. Later calls in the same batch see it.
     fn save(
         &mut self,

@@ -8,7 +8,7 @@ use store::{Batch, CommitFailure, Failure, Loaded, Ready, TaskKey, Want};
 use verdict::request::{Grant, Submit};
 use verdict::{Answer, Digest, Moment, Name, Request, TaskId, Time};
 
-use super::hearing::{self, Listening};
+use super::hearing::{self, Judgement, Listening};
 use super::polls::{LineId, PollId, Polls, Round, Rounded};
 use super::share::Share;
 use super::working::Working;
@@ -113,7 +113,7 @@ pub(super) async fn carry<B: Batch>(
     faultpoint::point!("batch.loaded");
     let now = batch.now().await?;
     let at = Moment { now, epoch: epoch(), rules: batch.rules() };
-    listen(&mut work, listening, at)?;
+    listen(&mut batch, &mut work, listening, at).await?;
     let answers = guarded(|| decide_items(&mut work, ids, items, at, allowances))?;
     faultpoint::point!("batch.decided");
     let mut carried = Carried {
@@ -154,15 +154,18 @@ pub(super) async fn carry<B: Batch>(
 }
 
 /// Nothing is decided about a lease by somebody who was deaf since it was last looked at.
-fn listen(work: &mut Working, listening: Listening<'_>, at: Moment) -> Result<(), Aborted> {
-    match listening {
-        Listening::Until(until) if until.is_some_and(|until| at.now > until) => Err(Aborted::Deaf),
-        Listening::Until(_) | Listening::NotSince(_) => Ok(()),
-        Listening::Elsewhere(hearing, shortest) => match hearing.gap(shortest, at.now) {
-            // Whoever hears gives all others their time back; these get theirs before somebody acts on them.
-            Some(since) => guarded(|| work.extend_leases(&hearing::extension(since, at.now), at)),
-            None => Ok(()),
-        },
+async fn listen<B: Batch>(
+    batch: &mut B,
+    work: &mut Working,
+    listening: Listening<'_>,
+    at: Moment,
+) -> Result<(), Aborted> {
+    match hearing::judge(batch, listening, at.now).await? {
+        Judgement::Decide => Ok(()),
+        Judgement::Deaf => Err(Aborted::Deaf),
+        Judgement::ExtendSince(since) => {
+            guarded(|| work.extend_leases(&hearing::extension(since, at.now), at))
+        }
     }
 }
 

@@ -11,6 +11,10 @@
 //! is itself so slow that it becomes a gap is undone once, and gives it back when it is carried again: so there
 //! is progress however slow every batch is. Where one late round follows another, each still counts as a
 //! period of lease time, or leases of the dead would live for as long as the store is slow.
+//!
+//! How long a silence may last depends on the shortest lease that is alive, which another coordinator of the same
+//! database may have given. So whoever comes back from a silence that could matter to the shortest lease there can be
+//! asks the store for it before it judges the silence.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -29,6 +33,9 @@ use crate::item::{Shortage, Trouble};
 /// gap that can matter to a two-second lease, and seldom enough to be no load.
 const PERIOD_MIN: Span = Span::from_millis(250);
 const PERIOD_MAX: Span = Span::from_secs(5);
+
+/// The shortest lease that anybody may ask for.
+const LEASE_MIN: Span = Span::from_millis(*wire::limits::LEASE_MS.start());
 
 /// Running tasks are loaded in slices of this size; all are saved in one commit.
 const SLICE: usize = 512;
@@ -54,8 +61,9 @@ struct Heard {
 /// What a batch knows of hearing before it decides.
 #[derive(Clone, Copy)]
 pub(super) enum Listening<'a> {
-    /// Workers are heard, but a decision later than this would come from somebody who was deaf meanwhile.
-    Until(Option<Time>),
+    /// Workers were heard at this time, with leases not shorter than this as far as is known. A decision that comes
+    /// much later is from somebody who was deaf meanwhile.
+    Since(Time, Option<Span>),
     /// Nobody was heard since then: this very batch gives leases their time back, first.
     NotSince(Time),
     /// Another carrier hears, with leases not shorter than this.
@@ -73,6 +81,12 @@ impl Hearing {
         self.0.lock().expect("nothing panics with it in hand")
     }
 
+    /// Whether nobody was heard for so long that it matters to the shortest lease there can be: then what is known of
+    /// leases must be looked up before it is judged.
+    fn is_doubtful(&self, now: Time) -> bool {
+        until(self.heard().at, Some(LEASE_MIN)).is_some_and(|until| now > until)
+    }
+
     /// A round that begins in a gap has heard nobody until it has given the gap back.
     fn begin_round(&self, shortest: Option<Span>, now: Time) {
         let is_in_gap = self.gap(shortest, now).is_some();
@@ -82,6 +96,12 @@ impl Hearing {
             heard.refused_since = None;
             heard.at = now;
         }
+    }
+
+    /// What leases there are cannot be asked: the round does not count before the silence is judged.
+    fn begin_in_doubt(&self) {
+        let mut heard = self.heard();
+        heard.before = heard.at;
     }
 
     /// A batch was carried in time.
@@ -152,7 +172,7 @@ impl Hearing {
     fn listening(&self, shortest: Option<Span>, now: Time) -> Listening<'_> {
         match self.gap(shortest, now) {
             Some(since) => Listening::NotSince(since),
-            None => Listening::Until(until(self.heard().at, shortest)),
+            None => Listening::Since(self.heard().at, shortest),
         }
     }
 }
@@ -165,12 +185,25 @@ impl<S: Store> Carrier<S> {
     /// Begins a round. Whoever does not hear asks whether workers are heard: if not, nothing can be decided,
     /// and the shortage is everybody's answer.
     pub(super) async fn begin_round(&mut self) -> Result<Option<Shortage>, Fatal> {
-        let (shortest, now) = (self.writer.shortest_lease(), self.store.now());
+        let now = self.store.now();
         if let Share::NewWork(ears) = &self.share {
-            return ask(ears, &self.hearing, shortest, now).await;
+            return ask(ears, &self.hearing, self.writer.shortest_lease(), now).await;
         }
-        self.hearing.begin_round(shortest, now);
+        if self.hearing.is_doubtful(now) && !self.has_looked_at_leases().await {
+            self.hearing.begin_in_doubt();
+            return Ok(None);
+        }
+        self.hearing.begin_round(self.writer.shortest_lease(), now);
         Ok(None)
+    }
+
+    /// Whether the shortest lease of all is known now, also of those that others gave.
+    async fn has_looked_at_leases(&mut self) -> bool {
+        if self.store.opened().writers == 1 {
+            return true;
+        }
+        let Ok(mut batch) = self.writer.begin().await else { return false };
+        batch.look_at_leases().await.is_ok()
     }
 
     /// Whether leases must get time back although nobody asks for anything.
@@ -206,7 +239,7 @@ impl Listening<'_> {
     /// What is known once the batch is committed that listened so.
     pub(super) fn conclude(self, hearing: &Hearing, now: Time) {
         match self {
-            Listening::Until(_) => hearing.came_through(),
+            Listening::Since(..) => hearing.came_through(),
             Listening::NotSince(since) => {
                 tracing::warn!(millis = now.since(since).millis(), "stalled; leases are extended");
                 hearing.gave_back(now);
@@ -214,6 +247,40 @@ impl Listening<'_> {
             Listening::Elsewhere(..) => {}
         }
     }
+}
+
+/// Whether a batch that listens so may decide at this time. What others leased is looked up first, if so much time has
+/// passed that it matters.
+pub(super) async fn judge<B: Batch>(
+    batch: &mut B,
+    listening: Listening<'_>,
+    now: Time,
+) -> Result<Judgement, Failure> {
+    let (heard_at, known) = match listening {
+        Listening::NotSince(_) => return Ok(Judgement::Decide),
+        Listening::Since(heard_at, shortest) => (heard_at, shortest),
+        Listening::Elsewhere(hearing, shortest) => (hearing.heard().at, shortest),
+    };
+    let is_doubtful = until(heard_at, Some(LEASE_MIN)).is_some_and(|until| now > until);
+    let others = if is_doubtful { batch.look_at_leases().await? } else { None };
+    let shortest = [known, others].into_iter().flatten().min();
+    Ok(match listening {
+        Listening::Elsewhere(hearing, _) => {
+            hearing.gap(shortest, now).map_or(Judgement::Decide, Judgement::ExtendSince)
+        }
+        _ if until(heard_at, shortest).is_some_and(|until| now > until) => Judgement::Deaf,
+        _ => Judgement::Decide,
+    })
+}
+
+/// What to do before a batch decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judgement {
+    Decide,
+    /// Whoever hears gives all others their time back; leases of this batch get theirs before somebody acts on them.
+    ExtendSince(Time),
+    /// It was deaf for too long: to be carried again, by a batch that gives the time back.
+    Deaf,
 }
 
 /// Extends every lease that was alive at `since` by the time since then, in one commit: a crash

@@ -11,5 +11,6 @@ mod idle_polls;
 mod lanes;
 mod retention;
 mod rules;
+mod silence;
 mod slowness;
 mod spans;

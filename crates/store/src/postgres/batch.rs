@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use verdict::{Closed, LeaseId, Name, Rules, Subject, Task, TaskId, Time};
+use verdict::{Closed, LeaseId, Name, Rules, Span, Subject, Task, TaskId, Time};
 
 use super::own::{Locked, OwnRows};
 use super::pace::Pace;
@@ -417,6 +417,22 @@ impl Batch for PostgresBatch<'_> {
 
     async fn now(&mut self) -> Result<Time, Failure> {
         self.read_clock().await
+    }
+
+    async fn look_at_leases(&mut self) -> Result<Option<Span>, Failure> {
+        let grants = self.writer.shared.memory().grants;
+        let setting = self.scopes.all();
+        let work = move |client| async move {
+            let (set, shortest) = futures_util::join!(
+                reads::set_scopes(&client, setting),
+                reads::shortest_lease(&client)
+            );
+            set?;
+            shortest
+        };
+        let shortest = self.transaction().run("looking for the shortest lease", work).await?;
+        self.writer.shared.memory().looked_at_leases(shortest, grants);
+        Ok(shortest)
     }
 
     async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {

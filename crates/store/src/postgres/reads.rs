@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Closed, Done, LeaseId, Scope, TaskId, Time};
+use verdict::{Closed, Done, LeaseId, Scope, Span, TaskId, Time};
 
 use super::connections::Object;
 use super::own::Locked;
@@ -433,6 +433,15 @@ pub(super) async fn horizon(client: &Client, after: Time) -> Read<Horizon> {
     let mut columns = Columns::of(&rows[0]);
     let (due, shortest_lease_ms) = (columns.optional_time()?, columns.take()?);
     Ok(Horizon { wakes_at, due, shortest_lease_ms })
+}
+
+const SHORTEST_LEASE: &str = "SELECT min(lease_ms) FROM tenure.live WHERE lease IS NOT NULL";
+
+/// Of all running tasks, whichever coordinator gave them out.
+pub(super) async fn shortest_lease(client: &Client) -> Read<Option<Span>> {
+    let rows = client.query_typed(SHORTEST_LEASE, &[]).await?;
+    let millis: Option<i64> = Columns::of(&rows[0]).take()?;
+    Ok(millis.map(|millis| Span::from_millis(millis.unsigned_abs())))
 }
 
 const ALARMS: &str = "SELECT l.alarm_at, l.wakes_at FROM tenure.live l WHERE l.alarm_at IS NOT NULL \

@@ -1,0 +1,88 @@
+//! Time in which nobody could be heard, where the shortest lease is another coordinator's.
+//!
+//! Tokio's time stands still and the store's clock moves by hand: no coordinator finds anything by looking again after
+//! a while, as one that is never idle does not.
+
+use std::sync::mpsc;
+
+use coordinator::{Coordinator, Granted, Host, Options, Submission};
+use store::PostgresStore;
+use store::postgres::Notify;
+use verdict::request::Heartbeat;
+use verdict::{Answer, Known, Name, Policy, Span};
+
+use crate::fellows::stage::Stage;
+use crate::harness::{accepted, caller, poll, submission};
+
+/// Longer than the shortest lease, and no stall for the one that this coordinator gave itself.
+const HUNG: Span = Span::from_secs(3);
+
+/// No timer fires while this lives: the runtime lets time jump only when no thread is blocked, and one is.
+struct StillTime {
+    _until_dropped: mpsc::Sender<()>,
+}
+
+impl StillTime {
+    fn begin() -> Self {
+        let (until_dropped, held) = mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || held.recv());
+        tokio::time::pause();
+        Self { _until_dropped: until_dropped }
+    }
+}
+
+async fn start(stage: &Stage, name: &str) -> Coordinator<PostgresStore> {
+    let options = stage.options(name, Known::OURS, Notify::Off);
+    let store = PostgresStore::open(stage.database.url(), options).await.expect("it opens");
+    let options = Options { host: Host::Task, ..Options::default() };
+    Coordinator::start(store, options).await.expect("it starts")
+}
+
+/// A task of this queue, leased by this coordinator.
+async fn leased(by: &Coordinator<PostgresStore>, queue: &str, policy: Policy) -> Granted {
+    let queue = Name::from(queue);
+    let task = Submission { queue: queue.clone(), policy, ..submission("k") };
+    accepted(&by.submit(vec![task]).await[0]);
+    let mut granted = Vec::new();
+    while granted.is_empty() {
+        let poll = coordinator::Poll { queues: vec![queue.clone()], ..poll("w") };
+        granted = by.lease(poll).await.expect("polls are answered");
+    }
+    granted.remove(0)
+}
+
+async fn heartbeat(at: &Coordinator<PostgresStore>, granted: &Granted) -> Answer {
+    let beat = Heartbeat { caller: caller(granted), progress: None };
+    at.heartbeat(granted.key(), beat).await.expect("the store works").answer
+}
+
+#[tokio::test]
+async fn a_database_that_hung_costs_nobody_a_lease_that_another_coordinator_gave() {
+    // A8, F24: the first one gave only long leases and never had time to look at others'. It is the first to decide
+    // after the silence, and yet takes no lease away that nobody could renew. Both ways, since the first of two
+    // coordinators has two committers and the second has one.
+    let _still = StillTime::begin();
+    for (busy, other) in [(0, 1), (1, 0)] {
+        let stage = Stage::new();
+        let both = [start(&stage, "one").await, start(&stage, "two").await];
+        let long = leased(&both[busy], "long", Policy::default()).await;
+        let short = leased(&both[other], "short", submission("k").policy).await;
+        stage.clock.advance(HUNG);
+        let heard = heartbeat(&both[busy], &long).await;
+        assert!(matches!(heard, Answer::Alive { .. }), "{heard:?}");
+        let heard = heartbeat(&both[other], &short).await;
+        assert!(matches!(heard, Answer::Alive { .. }), "{heard:?} by {other}");
+    }
+}
+
+#[tokio::test]
+async fn a_heartbeat_is_judged_by_the_lease_it_renews_whoever_gave_that() {
+    // A8, F24: the worker's first call after the silence may go to the coordinator that never saw its lease.
+    let (_still, stage) = (StillTime::begin(), Stage::new());
+    let both = [start(&stage, "one").await, start(&stage, "two").await];
+    leased(&both[0], "long", Policy::default()).await;
+    let short = leased(&both[1], "short", submission("k").policy).await;
+    stage.clock.advance(HUNG);
+    let heard = heartbeat(&both[0], &short).await;
+    assert!(matches!(heard, Answer::Alive { .. }), "{heard:?}");
+}
