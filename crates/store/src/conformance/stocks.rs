@@ -102,7 +102,7 @@ pub async fn follows_what_the_same_batch_grants<F: Fixture>(driver: &mut Driver<
     carry(&mut batch, epoch, Ask::Submit(submission)).await.expect("it is saved");
     let now = batch.now().await.expect("the clock can be read");
     let found = batch.stocked(&polled, now).await.expect("the store says where to look");
-    // S2-96: what the batch itself made ready counts.
+    // What the batch itself made ready counts.
     assert!(at_most(&found, &scope, "images") >= 3, "{found:?}");
     let mut given = Vec::new();
     for (first_lease, max) in firsts.into_iter().zip([2, 9]) {

@@ -225,7 +225,9 @@ impl Batch for SqliteBatch<'_> {
         let now = self.read_clock();
         self.step("forgetting ended tasks", |work| {
             let rows = places.iter().copied().map(leaving::row_of);
-            Ok(leaving::forget(work.connection, rows, now)?)
+            let closed = leaving::forget(work.connection, rows, now)?;
+            closed.into_iter().for_each(|lane| work.memory.lane_gone(lane));
+            Ok(())
         })
     }
 

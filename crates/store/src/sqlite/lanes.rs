@@ -3,6 +3,9 @@
 //! Nothing here is looked at in proportion to what is empty. A queue knows the first ready task of each of its lanes,
 //! so that a want that names kinds costs a look per kind, one that takes every kind a look per task, and a queue
 //! without ready tasks nothing.
+//!
+//! Lanes with live tasks are here, and of the others those that had one last: the rest is found in the table when it
+//! is needed again. There a lane stays as long as anything was submitted to it that is remembered.
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
@@ -15,6 +18,10 @@ use super::ids::Ids;
 use super::rows::Names;
 use crate::row::{Stock, Want};
 use crate::seam::Polled;
+
+/// Lanes without live tasks that stay in memory, so that a queue which is empty after every task is not looked up in
+/// the table for every task. Each takes a few hundred bytes.
+const IDLE_MAX: usize = 1_024;
 
 /// A combination of scope, queue and kind, by its number in the table `lanes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +52,10 @@ struct Lane {
     queue: QueueId,
     kind: Name,
     ready: BTreeSet<Place>,
+    /// How many tasks live in it, ready or not.
+    tasks: usize,
+    /// When it last had none, as the order among those that have none.
+    idle_since: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,7 +79,10 @@ pub(super) struct Lanes {
     book: HashMap<Scope, HashMap<Name, QueueId>>,
     /// Queues that have a ready task.
     stocked: BTreeSet<QueueId>,
+    /// Lanes without live tasks, longest first.
+    idle: BTreeSet<(u64, LaneId)>,
     begun: u64,
+    rested: u64,
 }
 
 impl Lanes {
@@ -94,13 +108,56 @@ impl Lanes {
             }
         };
         self.queue_mut(id).kinds.insert(kind.clone(), lane);
-        self.lanes.insert(lane, Lane { queue: id, kind: kind.clone(), ready: BTreeSet::new() });
+        let (ready, idle_since) = (BTreeSet::new(), self.rest(lane));
+        let added = Lane { queue: id, kind: kind.clone(), ready, tasks: 0, idle_since };
+        self.lanes.insert(lane, added);
+    }
+
+    fn rest(&mut self, lane: LaneId) -> u64 {
+        self.rested += 1;
+        self.idle.insert((self.rested, lane));
+        self.rested
+    }
+
+    pub(super) fn contains(&self, lane: LaneId) -> bool {
+        self.lanes.contains_key(&lane)
+    }
+
+    /// A task lives in this lane.
+    pub(super) fn enter(&mut self, id: LaneId) {
+        let lane = self.lanes.get_mut(&id).expect("a task is in a lane that exists");
+        lane.tasks += 1;
+        if lane.tasks == 1 {
+            self.idle.remove(&(lane.idle_since, id));
+        }
+    }
+
+    /// A task lives in this lane no more.
+    pub(super) fn leave(&mut self, id: LaneId) {
+        let lane = self.lanes.get_mut(&id).expect("a task is in a lane that exists");
+        lane.tasks -= 1;
+        if lane.tasks == 0 {
+            let since = self.rest(id);
+            self.lanes.entry(id).and_modify(|lane| lane.idle_since = since);
+        }
+    }
+
+    /// Forgets lanes that had no task for longest, until no more of them are left than are worth keeping.
+    pub(super) fn trim(&mut self) {
+        while self.idle.len() > IDLE_MAX
+            && let Some((_, lane)) = self.idle.first().copied()
+        {
+            self.forget(lane);
+        }
     }
 
     /// Forgets a lane without tasks, and its queue with the last of its lanes.
     pub(super) fn forget(&mut self, lane: LaneId) {
-        let Some(Lane { queue: id, kind, ready }) = self.lanes.remove(&lane) else { return };
-        assert!(ready.is_empty(), "a lane that is forgotten has no tasks");
+        let Some(Lane { queue: id, kind, tasks, idle_since, .. }) = self.lanes.remove(&lane) else {
+            return;
+        };
+        assert_eq!(tasks, 0, "a lane that is forgotten has no tasks");
+        self.idle.remove(&(idle_since, lane));
         let queue = self.queue_mut(id);
         queue.kinds.remove(&kind);
         if !queue.kinds.is_empty() {
@@ -193,7 +250,7 @@ impl Lanes {
             && let Some(Reverse((place, n))) = heads.pop()
         {
             if let Some(lane) = sources[n].pass() {
-                let rest = self.lanes.get(&lane).map(|lane| Source::behind(lane));
+                let rest = self.lanes.get(&lane).map(Source::behind);
                 heads.extend(rest.and_then(|mut rest| {
                     let first = rest.first()?;
                     sources.push(rest);
@@ -378,6 +435,33 @@ mod tests {
     }
 
     #[test]
+    fn lanes_without_tasks_are_forgotten_but_for_the_last_ones() {
+        // F77: twenty thousand kinds that have ended.
+        let mut lanes = Lanes::default();
+        let (scope, queue) = (Scope::default(), Name::from("images"));
+        let busy = LaneId(u32::MAX);
+        lanes.add(busy, &scope, &queue, &Name::from("resize"));
+        lanes.enter(busy);
+        for n in 0..20_000 {
+            lanes.add(LaneId(n), &scope, &queue, &Name::from(format!("kind-{n}")));
+            lanes.enter(LaneId(n));
+            lanes.leave(LaneId(n));
+            lanes.trim();
+            assert!(lanes.lanes.len() <= IDLE_MAX + 1);
+        }
+        assert!(lanes.contains(busy), "whoever has a task stays, however long");
+        assert!(lanes.contains(LaneId(19_999)) && !lanes.contains(LaneId(0)));
+        // Whoever comes back stays, and is the last to go again.
+        let old = LaneId(20_000 - IDLE_MAX as u32);
+        lanes.enter(old);
+        lanes.leave(old);
+        lanes.add(LaneId(30_000), &scope, &queue, &Name::from("new"));
+        lanes.trim();
+        assert!(lanes.contains(old) && !lanes.contains(LaneId(old.0 + 1)));
+        assert_eq!(lanes.queues.len(), 1);
+    }
+
+    #[test]
     fn a_lane_that_is_forgotten_leaves_nothing_behind() {
         // F77: names that were used once do not stay for ever.
         let mut lanes = lanes(&[("images", "resize", &[]), ("images", "crop", &[])]);
@@ -387,6 +471,7 @@ mod tests {
         assert_eq!(lanes.find(&Scope::default(), &queue, &kind), Some(LaneId(1)));
         lanes.forget(LaneId(1));
         assert!(lanes.lanes.is_empty() && lanes.queues.is_empty() && lanes.book.is_empty());
+        assert!(lanes.idle.is_empty());
         lanes.add(LaneId(2), &Scope::default(), &queue, &kind);
         lanes.insert(LaneId(2), place(0, 1));
         assert_eq!(picked(&lanes, &["images"], None, 9), [1]);

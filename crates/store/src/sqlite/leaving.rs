@@ -7,6 +7,7 @@
 use rusqlite::{Connection, params};
 use verdict::Time;
 
+use super::lanes::LaneId;
 use crate::row::{Ended, Place};
 
 /// What belongs to a task, in the order in which it goes: nothing is ever left without its task.
@@ -41,22 +42,48 @@ pub(super) fn ended(
     rows.collect()
 }
 
-/// Inside a transaction. Keys of what leaves hold nothing any more; they go with their hour.
+/// Inside a transaction. Keys of what leaves hold nothing any more; they go with their hour. Returns the lanes that
+/// went with the last of what was submitted to them.
 pub(super) fn forget(
     connection: &Connection,
     rows: impl Iterator<Item = i64>,
     now: Time,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<Vec<LaneId>> {
     let mut leave = connection
         .prepare_cached("INSERT INTO leaving (row, at) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
     for row in rows {
         leave.execute([row, now.millis()])?;
     }
     faultpoint::point!("prune.leaving");
+    let lanes = lanes_of_leaving(connection)?;
     for sql in FORGET {
         connection.prepare_cached(sql)?.execute([])?;
     }
-    Ok(())
+    close_lanes(connection, lanes)
+}
+
+fn lanes_of_leaving(connection: &Connection) -> rusqlite::Result<Vec<LaneId>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT DISTINCT lane FROM inputs WHERE row IN (SELECT row FROM leaving)",
+    )?;
+    let lanes = statement.query_map([], |row| row.get(0).map(LaneId))?;
+    lanes.collect()
+}
+
+/// Removes those of these lanes to which nothing was submitted that is remembered, and returns them. A live task is
+/// remembered, so that none of them has any.
+fn close_lanes(connection: &Connection, lanes: Vec<LaneId>) -> rusqlite::Result<Vec<LaneId>> {
+    let mut close = connection.prepare_cached(
+        "DELETE FROM lanes
+         WHERE lane = ?1 AND NOT EXISTS (SELECT 1 FROM inputs WHERE lane = ?1)",
+    )?;
+    let mut closed = Vec::new();
+    for lane in lanes {
+        if close.execute([lane.0])? > 0 {
+            closed.push(lane);
+        }
+    }
+    Ok(closed)
 }
 
 pub(super) fn row_of(place: Place) -> i64 {

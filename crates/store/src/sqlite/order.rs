@@ -83,6 +83,7 @@ impl Order {
     }
 
     pub(super) fn insert(&mut self, marks: &Marks) {
+        self.lanes.enter(marks.lane);
         if let Some(due) = marks.claimable_at {
             if due <= self.promoted || faultpoint::mutant(12) {
                 self.lanes.insert(marks.lane, marks.place());
@@ -121,6 +122,7 @@ impl Order {
         if let Some(poll) = &marks.poll {
             self.forget_poll(poll, marks.id);
         }
+        self.lanes.leave(marks.lane);
     }
 
     fn forget_lease(&mut self, length: Span) {
@@ -160,6 +162,7 @@ impl Order {
     pub(super) fn seen(&mut self, now: Time) {
         self.promote(now);
         self.unseen = None;
+        self.lanes.trim();
     }
 
     pub(super) fn next_wake(&self) -> Option<Time> {

@@ -5,13 +5,30 @@ use std::sync::LazyLock;
 use rusqlite::{Connection, OptionalExtension};
 use verdict::{Closed, Done, LeaseId, Subject, TaskId};
 
-use super::lanes::Lanes;
+use super::lanes::{LaneId, Lanes};
 use super::rows::{self, CLOSED, Columns, LiveRow, NAMES, Names, SPEC, WHERE, id_bytes};
 use super::statements::{Hot, Statements};
+use crate::cells::Named;
 use crate::codec::tale::Tale;
 use crate::row::Spec;
 
 type Read<T> = rusqlite::Result<T>;
+
+/// What a lane stands for.
+pub(super) fn lane(connection: &Connection, lane: LaneId) -> Read<Names> {
+    let sql = select(NAMES, "lanes n WHERE n.lane = ?1");
+    let mut statement = connection.prepare_cached(&sql)?;
+    statement.query_row([lane.0], |row| Names::read(&mut Columns::of(row)))
+}
+
+/// The lane of this scope, queue and kind, if it has one.
+pub(super) fn lane_named(connection: &Connection, task: Named<'_>) -> Read<Option<LaneId>> {
+    let sql = "SELECT lane FROM lanes
+        WHERE tenant = ?1 AND workspace = ?2 AND queue = ?3 AND kind = ?4 LIMIT 1";
+    let (scope, queue, kind) = (task.scope, task.queue.as_str(), task.kind.as_str());
+    let names = [scope.tenant.as_str(), scope.workspace.as_str(), queue, kind];
+    connection.prepare_cached(sql)?.query_row(names, |row| row.get(0).map(LaneId)).optional()
+}
 
 /// A task's row number.
 pub(super) fn row_of(connection: &Connection, id: TaskId) -> Read<Option<i64>> {

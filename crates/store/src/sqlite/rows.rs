@@ -108,7 +108,11 @@ pub(super) fn live_row(
 pub(super) const MARKS: &str = "l.id, l.lane, l.priority, l.due, l.wakes_at, l.lease_ms, \
     l.owner, l.poll";
 
-/// Memory knows the lanes by then.
+pub(super) fn lane_of_marks(row: &rusqlite::Row<'_>) -> Read<LaneId> {
+    row.get(1).map(LaneId)
+}
+
+/// Memory knows the lane by then.
 pub(super) fn marks(columns: &mut Columns<'_>, lanes: &Lanes) -> Read<Marks> {
     let id = columns.task_id()?;
     let lane = LaneId(columns.take()?);

@@ -7,9 +7,9 @@ use verdict::{Span, Time};
 
 use super::batch::SqliteBatch;
 use super::keys::KeyBook;
-use super::lanes::{LaneId, Lanes};
+use super::lanes::LaneId;
 use super::order::{Marks, Order};
-use super::rows::{self, Columns, MARKS};
+use super::rows::{self, Columns, MARKS, Names};
 use super::running::RunningTasks;
 use super::{Shared, administration, opening, reads, trouble, writes};
 use crate::administration::Administration;
@@ -43,6 +43,7 @@ struct Mark {
 enum Undo {
     Moved { before: Option<Marks>, after: Option<Marks> },
     LaneAdded(LaneId),
+    LaneGone(LaneId, Names),
     KeyAdded { hash: u64, row: i64 },
     KeyDropped { hash: u64, row: i64 },
 }
@@ -50,11 +51,15 @@ enum Undo {
 impl Memory {
     fn rebuild(connection: &Connection, now: Time) -> rusqlite::Result<Self> {
         let mut order = Order::new();
-        rebuild_lanes(connection, &mut order.lanes)?;
         order.promote(now);
         let mut statement = connection.prepare(&reads::select(MARKS, "live l"))?;
         let mut live = statement.query([])?;
         while let Some(row) = live.next()? {
+            let lane = rows::lane_of_marks(row)?;
+            if !order.lanes.contains(lane) {
+                let Names { scope, kind, queue } = reads::lane(connection, lane)?;
+                order.lanes.add(lane, &scope, &queue, &kind);
+            }
             let marks = rows::marks(&mut Columns::of(row), &order.lanes)?;
             order.insert(&marks);
             order.overlooked(&marks);
@@ -82,6 +87,9 @@ impl Memory {
                     before.iter().for_each(|marks| self.order.insert(marks));
                 }
                 Undo::LaneAdded(lane) => self.order.lanes.forget(lane),
+                Undo::LaneGone(lane, Names { scope, kind, queue }) => {
+                    self.order.lanes.add(lane, &scope, &queue, &kind);
+                }
                 Undo::KeyAdded { hash, row } => self.keys.remove(hash, row),
                 Undo::KeyDropped { hash, row } => self.keys.insert(hash, row),
             }
@@ -90,7 +98,7 @@ impl Memory {
         self.next_row = self.mark.next_row;
     }
 
-    /// The lane of a task, numbered and written down when it is new.
+    /// The lane of a task, as the table has it; numbered and written down when it is new.
     pub(super) fn lane(
         &mut self,
         connection: &Connection,
@@ -99,10 +107,22 @@ impl Memory {
         if let Some(lane) = self.order.lanes.find(task.scope, task.queue, task.kind) {
             return Ok(lane);
         }
-        let lane = writes::lane(connection, task)?;
+        let known = reads::lane_named(connection, task)?;
+        let lane = match known {
+            Some(lane) => lane,
+            None => writes::lane(connection, task)?,
+        };
         self.order.lanes.add(lane, task.scope, task.queue, task.kind);
         self.undo.push(Undo::LaneAdded(lane));
         Ok(lane)
+    }
+
+    /// A lane has left the table, with the last of what was submitted to it.
+    pub(super) fn lane_gone(&mut self, lane: LaneId) {
+        if let Some(names) = self.order.lanes.names(lane) {
+            self.order.lanes.forget(lane);
+            self.undo.push(Undo::LaneGone(lane, names));
+        }
     }
 
     pub(super) fn moved(&mut self, before: Option<Marks>, after: Option<Marks>) {
@@ -127,19 +147,6 @@ impl Memory {
         self.undo.extend(steps);
         Ok(())
     }
-}
-
-fn rebuild_lanes(connection: &Connection, lanes: &mut Lanes) -> rusqlite::Result<()> {
-    let mut statement = connection
-        .prepare("SELECT tenant, workspace, queue, kind, lane FROM lanes ORDER BY lane")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let mut columns = Columns::of(row);
-        let scope = columns.scope()?;
-        let (queue, kind) = (columns.name()?, columns.name()?);
-        lanes.add(LaneId(columns.take()?), &scope, &queue, &kind);
-    }
-    Ok(())
 }
 
 impl SqliteWriter {

@@ -6,6 +6,7 @@ mod basics;
 mod codec;
 mod disk;
 mod keys;
+mod lanes;
 mod nth_call;
 mod opening;
 mod play;

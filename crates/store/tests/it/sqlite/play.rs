@@ -88,10 +88,14 @@ impl Play {
 
     /// Submits without having loaded, as somebody would who believes the id to be new.
     pub(crate) async fn submit_again(&mut self, id: u128, key: &str) -> Step<()> {
+        let spec = spec(Some(key));
+        self.submit_blindly(submission(id, Policy::default(), &spec), spec).await
+    }
+
+    pub(crate) async fn submit_blindly(&mut self, submit: Submit, spec: Spec) -> Step<()> {
         let mut batch = self.writer.begin().await?;
         let at = Moment { now: batch.now().await?, epoch: 1, rules: batch.rules() };
-        let spec = spec(Some(key));
-        let request = Request::Submit(submission(id, Policy::default(), &spec));
+        let request = Request::Submit(submit);
         let (_, change) = decide(&Subject::Absent, None, &request, at, Some(spec));
         batch.save(change.into_iter().collect(), vec![]).await?;
         batch.commit().await?;
@@ -236,7 +240,7 @@ pub(crate) fn decide(
     (verdict, Some(change))
 }
 
-fn submission(id: u128, policy: Policy, spec: &Spec) -> Submit {
+pub(crate) fn submission(id: u128, policy: Policy, spec: &Spec) -> Submit {
     Submit {
         id: TaskId::from_u128(id),
         scope: Scope::default(),
