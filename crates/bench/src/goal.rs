@@ -44,7 +44,8 @@ impl Goal {
 /// Every goal that these measurements say something about.
 pub fn goals(rows: &[Measurement]) -> Vec<Goal> {
     let rows = Rows(rows);
-    [rows.rates(), rows.starts(), rows.full_stores(), rows.old_snapshot()].concat()
+    [rows.rates(), rows.starts(), rows.idle_polls(), rows.full_stores(), rows.old_snapshot()]
+        .concat()
 }
 
 struct Rows<'a>(&'a [Measurement]);
@@ -109,6 +110,25 @@ impl Rows<'_> {
             })
         };
         names.into_iter().filter_map(goal).collect()
+    }
+
+    /// Workers that wait for nothing cost those nothing who have something to do.
+    fn idle_polls(&self) -> Vec<Goal> {
+        let none = self.named("submit to started").and_then(|row| row.p99_ms);
+        let beside = |row: &&Measurement| {
+            row.name.starts_with("submit to started, ") && row.name.ends_with(" idle polls")
+        };
+        let goal = |row: &Measurement| {
+            let count = row.name.trim_start_matches("submit to started, ");
+            Some(Goal {
+                figure: format!("of submit to started without them, {count}, p99"),
+                side: Side::AtMost,
+                limit: 200.0,
+                unit: Unit::Percent,
+                measured: share(row.p99_ms?, none?),
+            })
+        };
+        self.0.iter().filter(beside).filter_map(goal).collect()
     }
 
     /// Processor time of server and database for a lifecycle, beside that of an empty store.
@@ -188,8 +208,9 @@ mod tests {
             batch("lifecycles", 8_000.0, 16_001.0),
             batch("lifecycles, 3 coordinators", 7_000.0, 16_001.0),
             took("a commit of the database", 1.5),
-            took("submit to started", 3.0),
+            Measurement { p99_ms: Some(4.0), ..took("submit to started", 3.0) },
             took("submit to started, two coordinators", 4.0),
+            Measurement { p99_ms: Some(10.0), ..took("submit to started, 10000 idle polls", 3.0) },
             cost("with nothing queued", 100.0),
             cost("with 1000000 queued", 119.0),
             cost("with 1000000 done", 130.0),
@@ -203,6 +224,7 @@ mod tests {
             (13.0, true),
             (2.0, true),
             (3.0, false),
+            (250.0, false),
             (19.0, true),
             (30.0, false),
             (70.0, false),

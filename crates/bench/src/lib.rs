@@ -14,6 +14,7 @@ mod embedded;
 mod goal;
 mod ground;
 mod http;
+mod idle_polls;
 mod latency;
 mod load;
 mod long;

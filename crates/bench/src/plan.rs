@@ -8,6 +8,7 @@ use store::Store;
 
 use crate::embedded::{self, Embedded};
 use crate::ground::{Ground, StoreAt};
+use crate::idle_polls::{self, IdlePolls};
 use crate::load::{self, Observed};
 use crate::measurement::{Measurement, Mode, median};
 use crate::remote::Remote;
@@ -164,12 +165,22 @@ async fn one_at_a_time(options: &Options, ground: &Ground) -> Result<Vec<Measure
                 .map(|row| Measurement { name: format!("{}, two coordinators", row.name), ..row }),
         );
     }
+    rows.push(beside_idle_polls(one, options.span).await?);
     servers.kill().await?;
     if let (Some(databases), StoreAt::Database(url)) = (&ground.databases, &store) {
         let micros = databases.commits(url, options.span / COMMITS_SHARE).await?;
         rows.push(Measurement::named("a commit of the database").with_latencies(micros));
     }
     Ok(rows)
+}
+
+/// The same while thousands of workers wait at queues that stay empty.
+async fn beside_idle_polls(remote: &Remote, span: Duration) -> Result<Measurement, Trouble> {
+    let count = if span < COMPARABLE { idle_polls::FEW } else { idle_polls::MANY };
+    let polls = IdlePolls::begin(remote, count).await?;
+    let [started, _] = latency::idle(remote, remote, "beside-idle", span).await?;
+    drop(polls);
+    Ok(Measurement { name: format!("{}, {count} idle polls", started.name), ..started })
 }
 
 async fn fill_and_drain(

@@ -22,6 +22,10 @@ pub enum Trouble {
     MayNotCreate,
     #[error("only a database keeps old versions for open transactions")]
     NoDatabase,
+    #[error("only {waiting} of {count} idle workers could wait at the server")]
+    NotWaiting { waiting: usize, count: usize },
+    #[error("the connection to the server broke")]
+    Stream(#[from] hyper::Error),
     #[error("the engine refused: {0}")]
     Engine(String),
 }

@@ -32,7 +32,7 @@ fn the_bench_says_every_member_of_every_measurement() {
         }
         assert!(["single", "batch"].contains(&row["mode"].as_str().unwrap()));
     }
-    for name in ["submit to started", "submit to result"] {
+    for name in ["submit to started", "submit to started, 200 idle polls", "submit to result"] {
         assert!(named(name)[0]["p50Ms"].is_number(), "{name}");
     }
     for name in ["transport alone", "engine alone", "bulk submit", "drain"] {
@@ -67,6 +67,7 @@ fn over_a_database_it_says_its_goals_and_leaves_nothing_behind() {
         ("lost by 2 coordinators", "at most 15 %"),
         ("submit to started, above one commit", "at most 2.0 ms"),
         ("submit to started, two coordinators, above one commit", "at most 2.0 ms"),
+        ("of submit to started without them, 200 idle polls, p99", "at most 200 %"),
     ] {
         let line = ran.stdout.lines().find(|line| line.contains(&format!(": {figure}")));
         let line = line.unwrap_or_else(|| panic!("{figure} in {}", ran.stdout));
