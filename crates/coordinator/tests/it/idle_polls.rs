@@ -2,13 +2,15 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
-use coordinator::{Granted, Poll, Trouble};
+use coordinator::{Granted, Poll, Submission, Trouble};
 use store::Store;
-use store::memory::MemoryStore;
-use verdict::Name;
+use store::memory::{ManualClock, MemoryStore};
+use verdict::{Name, Scope, Span};
 
-use crate::harness::{World, patient, submission, world};
+use crate::faulty::FaultyStore;
+use crate::harness::{World, patient, start, submission, world};
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Vec<Granted>, Trouble>> + Send>>;
 
@@ -26,6 +28,10 @@ async fn wait_all(world: &World<MemoryStore>, polls: impl Iterator<Item = Poll>)
     }
     world.round().await;
     waiting
+}
+
+fn of_tenant(tenant: &str) -> Submission {
+    Submission { scope: Scope::new(tenant, "main"), ..submission("resize") }
 }
 
 fn idle(n: usize, max: usize) -> Poll {
@@ -53,7 +59,7 @@ async fn four_idle_polls_for_many_keep_nobody_from_work() {
 
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_idle_polls_keep_nobody_from_work() {
-    // G2, F59.
+    // G2: each at a queue of its own, that stays empty.
     let world = world().await;
     let _idle = wait_all(&world, (0..10_000).map(|n| idle(n, 8))).await;
     let mut taker = wait_all(&world, std::iter::once(patient("ann"))).await;
@@ -68,7 +74,30 @@ async fn what_one_commit_cannot_grant_is_granted_by_the_next_without_being_asked
     world.coordinator.submit(many).await;
     let all = (0..6).map(|n| Poll { max: 256, ..patient(&format!("worker-{n}")) });
     let asked = all.map(|poll| world.coordinator.lease(poll));
+    // Time stands still unless everybody waits for it.
+    let begun = tokio::time::Instant::now();
     let granted = futures_util::future::join_all(asked).await;
     let granted: usize = granted.into_iter().map(|granted| granted.unwrap().len()).sum();
-    assert_eq!(granted, 1_500);
+    assert_eq!((granted, begun.elapsed().as_millis()), (1_500, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenants_flood_does_not_come_before_anothers_one_task() {
+    // G2, F69: one tenant has more tasks, and more workers that came first, than a commit has grants.
+    let clock = Arc::new(ManualClock::default());
+    let store = FaultyStore::over(MemoryStore::new(clock.clone()));
+    let faults = store.faults.clone();
+    let world = World { coordinator: start(store).await, clock: clock.clone() };
+    world.coordinator.submit(vec![of_tenant("flood"); 2_000]).await;
+    world.coordinator.submit(vec![of_tenant("small")]).await;
+    // From now on every batch has a time of its own.
+    faults.slow_down(clock, Span::from_millis(1), Span::from_millis(0));
+    let of = |tenant: &str, max| Poll { scope: Scope::new(tenant, "main"), max, ..patient("ann") };
+    let polls = (0..6).map(|_| of("flood", 256)).chain(std::iter::once(of("small", 1)));
+    let asked = polls.map(|poll| world.coordinator.lease(poll));
+    let granted = futures_util::future::join_all(asked).await;
+    let at = |n: usize| granted[n].as_ref().unwrap().iter().map(|granted| granted.at).min();
+    let first = (0..6).filter_map(at).min();
+    assert!(first.is_some());
+    assert_eq!(at(6), first, "in the first batch, not behind the flood");
 }

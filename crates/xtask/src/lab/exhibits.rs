@@ -87,7 +87,7 @@ pub(crate) const EXHIBITS: &[Exhibit] = &[
     played(11, "recovery adopts what is not its own", "DBOS", "a lease that had run out is given time back", rules("extend::a_lease_that_had_run_out_before_stays_lost")),
     played(12, "one exhausted job blocks its queue", "Graphile Worker, DBOS", "what is not ready yet stands in front of what is", store("conform", "conformance::sqlite::grants::gives_nothing_before_its_time::")),
     played(13, "the rescue's pages starve", "River, Graphile Worker", "what did not fit into one sweep is forgotten", carrier("carry::more_ends_than_one_batch_sweeps_are_all_swept_at_once")),
-    absent(14, "a tenant's flood starves the others", "Gradient, Postel, Sourcegraph", "a poll takes from its own tenant's queues, so tenants share no line; priorities have no ageing yet, on purpose"),
+    played(14, "a tenant's flood starves the others", "Gradient, Postel, Sourcegraph", "a tenant that had its turn is next again", carrier("idle_polls::a_tenants_flood_does_not_come_before_anothers_one_task")),
     played(15, "the herd after an outage", "PostHog, Stacks, Tempo", "retries have no jitter", rules("backoff::tasks_that_failed_together_do_not_come_back_together")),
     played(16, "a failure report that cannot be stored", "pg-boss, awa, Fractal", "NUL stays in a report's text", carrier("http::hostile_input::a_failure_report_never_fails_on_its_text")),
     played(17, "a claim takes more than its limit", "odd-jobs", "a poll gets one task too many", store("conform", "conformance::sqlite::grants::")),

@@ -164,6 +164,8 @@ impl Round {
             }
             if !queues.is_empty() {
                 ring.push_back((tenant, queues));
+                // Bug 14: whoever had a turn is next again.
+                ring.rotate_right(usize::from(faultpoint::mutant(14)));
             }
         }
         order

@@ -252,7 +252,7 @@ async fn queues_of_one_tenant_get_their_turns_in_later_commits() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_longest_is_served_first() {
-    // S0-36: in one line and between lines of one queue.
+    // In one line, and between lines of one queue.
     let (mut polls, mut shelf) = (polls(), Shelf::default());
     let mut first = wait(&mut polls, poll("acme", &["images", "mails"], 2));
     let mut second = wait(&mut polls, poll("acme", &["images"], 2));
