@@ -135,7 +135,7 @@ async fn matching(
             kind: common.kind.clone(),
             label: common.label.clone(),
             limit: Some(PAGE),
-            cursor: None,
+            ..ListRuns::default()
         };
         loop {
             let page = client.list(&query).await.map_err(server::complaint)?;

@@ -9,7 +9,7 @@ mod watch;
 
 use clap::Subcommand;
 use tenure::Client;
-use wire::answers::RunError;
+use wire::answers::{HistoryEntry, RunError};
 use wire::requests::HistoryQuery;
 
 use crate::exit::{Complaint, Ended, Exit};
@@ -51,33 +51,38 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> Ended {
 }
 
 async fn history(client: Client, format: Format, id: &str) -> Ended {
-    let entries = whole_history(&client, id).await?;
-    match format {
-        Format::Json => output::json(&entries)?,
-        Format::People => {
-            for entry in &entries {
-                output::line(entry::line(entry))?;
-            }
+    if format == Format::Json {
+        output::json(&whole_history(&client, id).await?)?;
+        return Ok(Exit::Done);
+    }
+    let mut query = HistoryQuery { limit: Some(PAGE), ..HistoryQuery::default() };
+    while let Some(entries) = next_page(&client, id, &mut query).await? {
+        for entry in &entries {
+            output::line(entry::line(entry))?;
         }
     }
     Ok(Exit::Done)
 }
 
-/// Every entry there is now, page by page.
-async fn whole_history(
-    client: &Client,
-    id: &str,
-) -> Result<Vec<wire::answers::HistoryEntry>, Complaint> {
+/// Every entry there is now.
+async fn whole_history(client: &Client, id: &str) -> Result<Vec<HistoryEntry>, Complaint> {
     let mut entries = Vec::new();
     let mut query = HistoryQuery { limit: Some(PAGE), ..HistoryQuery::default() };
-    loop {
-        let page = client.history(id, &query).await.map_err(server::complaint)?;
-        if page.entries.is_empty() {
-            return Ok(entries);
-        }
-        query.after = Some(page.next_after);
-        entries.extend(page.entries);
+    while let Some(page) = next_page(client, id, &mut query).await? {
+        entries.extend(page);
     }
+    Ok(entries)
+}
+
+/// The next entries; `None` behind the last.
+async fn next_page(
+    client: &Client,
+    id: &str,
+    query: &mut HistoryQuery,
+) -> Result<Option<Vec<HistoryEntry>>, Complaint> {
+    let page = client.history(id, query).await.map_err(server::complaint)?;
+    query.after = Some(page.next_after);
+    Ok((!page.entries.is_empty()).then_some(page.entries))
 }
 
 /// How long each retry had to wait, as it was decided.

@@ -114,6 +114,7 @@ impl Shortage {
             | FailureKind::Untrusted
             | FailureKind::UnknownRules
             | FailureKind::Unavailable
+            | FailureKind::Overloaded
             | FailureKind::Fatal => Shortage::Answer,
         }
     }

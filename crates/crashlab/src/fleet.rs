@@ -201,13 +201,20 @@ impl Fleet {
             }
         }
         for state in [State::Queued, State::Running, State::Retry, State::Queued, State::Running] {
-            let filter = ListRuns {
+            let mut filter = ListRuns {
                 state: Some(state),
                 queue: Some(QUEUE.to_owned()),
                 ..ListRuns::default()
             };
-            while !client.list(&filter).await?.runs.is_empty() {
-                tokio::time::sleep(LOOK).await;
+            loop {
+                let page = client.list(&filter).await?;
+                filter.cursor = page.next_cursor;
+                if !page.runs.is_empty() {
+                    filter.cursor = None;
+                    tokio::time::sleep(LOOK).await;
+                } else if filter.cursor.is_none() {
+                    break;
+                }
             }
         }
         Ok(())

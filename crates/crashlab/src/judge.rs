@@ -96,18 +96,23 @@ async fn write_run(reader: &Recorded, run: &Run) -> Result<()> {
             completed: Some(record.completed_at.as_ms()),
         }));
     }
-    let query = HistoryQuery { limit: Some(PAGE), ..HistoryQuery::default() };
-    let history = persist(|| reader.client().history(&run.run_id, &query)).await?;
+    let mut query = HistoryQuery { limit: Some(PAGE), ..HistoryQuery::default() };
     let mut before = None;
-    for entry in &history.entries {
-        let decision = decision(&task, entry, before, &reported)?;
-        before = Some(decision.after);
-        reader
-            .history
-            .record(COORDINATOR, What::Decision(decision))
-            .context("a history is kept in memory")?;
+    loop {
+        let history = persist(|| reader.client().history(&run.run_id, &query)).await?;
+        for entry in &history.entries {
+            let decision = decision(&task, entry, before, &reported)?;
+            before = Some(decision.after);
+            reader
+                .history
+                .record(COORDINATOR, What::Decision(decision))
+                .context("a history is kept in memory")?;
+        }
+        if history.entries.is_empty() {
+            return Ok(());
+        }
+        query.after = Some(history.next_after);
     }
-    Ok(())
 }
 
 fn decision(

@@ -1,7 +1,7 @@
 //! The end of a run: the store is read to its last row and compared with what everybody was told.
 
 use historyck::event::{Settled, What};
-use store::memory::MemoryStore;
+use store::memory::{MemoryBrowse, MemoryStore};
 use store::{Browse, Entry, Found, Store, TaskKey};
 use verdict::{AttemptOutcome, Closed, Event, Reason, Request, Subject};
 
@@ -63,11 +63,34 @@ async fn read(store: &MemoryStore) -> Vec<Dossier> {
             Subject::Absent => unreachable!("what was found is there"),
         };
         let key = TaskKey { scope, id: task };
-        let history = browse.history(&key, 0, ALL).await.expect("memory can be read");
-        let attempts = browse.attempts(&key).await.expect("memory can be read");
+        let (history, attempts) = (history(browse, &key).await, attempts(browse, &key).await);
         dossiers.push(Dossier { found, history, attempts });
     }
     dossiers
+}
+
+async fn history(browse: &MemoryBrowse, key: &TaskKey) -> Vec<Entry> {
+    let mut all: Vec<Entry> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |entry| entry.n);
+        let page = browse.history(key, after, ALL).await.expect("memory can be read");
+        if page.is_empty() {
+            return all;
+        }
+        all.extend(page);
+    }
+}
+
+async fn attempts(browse: &MemoryBrowse, key: &TaskKey) -> Vec<Closed> {
+    let mut all: Vec<Closed> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |closed| closed.attempt);
+        let page = browse.attempts(key, after, ALL).await.expect("memory can be read");
+        if page.is_empty() {
+            return all;
+        }
+        all.extend(page);
+    }
 }
 
 fn check_history(stage: &Stage) {

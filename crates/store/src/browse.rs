@@ -6,20 +6,23 @@ use std::future::Future;
 use verdict::{Closed, Name, Scope, TaskId};
 
 use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
+use crate::codec::abridge;
 use crate::failure::Failure;
-use crate::row::{Dossier, Entry, Filter, Found, QueueDepth, Refused, TaskKey};
+use crate::row::{Dossier, Entry, Filter, Found, Listing, Parts, QueueDepth, Refused, TaskKey};
+use crate::weight::{self, Budget};
 
 pub trait Browse: Clone + Send + Sync + 'static {
     fn find(&self, key: &TaskKey) -> impl Future<Output = Result<Option<Found>, Failure>> + Send;
 
-    /// Newest first, live and done together, at most `filter.limit`.
+    /// Newest first, live and done together, at most `filter.limit`. Reads only rows of the scope.
     fn list(
         &self,
         scope: &Scope,
         filter: &Filter,
-    ) -> impl Future<Output = Result<Vec<Found>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Listing, Failure>> + Send;
 
-    /// Entries numbered above `after`, at most `limit`.
+    /// Entries numbered above `after`, at most `limit`. Where there are some, at least one is given; a page
+    /// that is heavy enough ends early, so that only an empty one is the last.
     fn history(
         &self,
         key: &TaskKey,
@@ -27,10 +30,21 @@ pub trait Browse: Clone + Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Entry>, Failure>> + Send;
 
-    /// Closed attempts in order.
-    fn attempts(&self, key: &TaskKey) -> impl Future<Output = Result<Vec<Closed>, Failure>> + Send;
+    /// Closed attempts numbered above `after`, in the same way.
+    fn attempts(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Closed>, Failure>> + Send;
 
-    fn refused(&self, key: &TaskKey) -> impl Future<Output = Result<Vec<Refused>, Failure>> + Send;
+    /// Refusals in the order in which they came, behind this one.
+    fn refused(
+        &self,
+        key: &TaskKey,
+        after: Option<&Refused>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Refused>, Failure>> + Send;
 
     /// Every queue of a scope, or of all scopes, that has live tasks.
     fn queues(
@@ -82,14 +96,15 @@ pub trait Browse: Clone + Send + Sync + 'static {
     /// The largest id of all tasks of all scopes: whoever reads everything beside writers stops there.
     fn latest(&self) -> impl Future<Output = Result<Option<TaskId>, Failure>> + Send;
 
-    /// All tasks of all scopes in order of id, for `verify`.
+    /// All tasks of all scopes in order of id, for `verify`. A page that is heavy enough ends early.
     fn everything(
         &self,
         after: Option<TaskId>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Found>, Failure>> + Send;
 
-    /// The same with all that belongs to each task, for whoever checks or copies a store.
+    /// The same with all that belongs to each task, for whoever checks or copies a store. What belongs to a
+    /// task with a very long history is left to [`parts`].
     fn dossiers(
         &self,
         after: Option<TaskId>,
@@ -97,7 +112,7 @@ pub trait Browse: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<Dossier>, Failure>> + Send {
         async move {
             let mut dossiers = Vec::new();
-            for found in self.everything(after, limit).await? {
+            for found in together(self.everything(after, limit).await?) {
                 dossiers.push(dossier(self, found).await?);
             }
             Ok(dossiers)
@@ -108,23 +123,119 @@ pub trait Browse: Clone + Send + Sync + 'static {
     fn integrity(&self) -> impl Future<Output = Result<Vec<String>, Failure>> + Send;
 }
 
-/// How many entries of a history are read at once.
-const ENTRIES: usize = 500;
+/// How many entries, attempts or refusals are read at once.
+const PARTS: usize = 500;
 
-/// What belongs to a task, read in several snapshots.
+/// As many of these tasks as are read together with all that belongs to them.
+pub(crate) fn together(found: Vec<Found>) -> Vec<Found> {
+    weight::fitting(found, Budget::new(weight::WHOLE_BYTES_MAX), weight::whole)
+}
+
+/// A task with what belongs to it, read in several snapshots.
 pub(crate) async fn dossier<B: Browse>(browse: &B, found: Found) -> Result<Dossier, Failure> {
-    let key = found.key();
-    let mut history = Vec::new();
-    loop {
-        let after = history.last().map_or(0, |entry: &Entry| entry.n);
-        let page = browse.history(&key, after, ENTRIES).await?;
-        let is_last = page.len() < ENTRIES;
-        history.extend(page);
-        if is_last {
-            break;
+    if !weight::is_whole(&found) {
+        return Ok(Dossier::in_parts(found));
+    }
+    let mut whole = Parts::default();
+    let mut reading = parts(browse, &found);
+    while let Some(part) = reading.next().await? {
+        whole.history.extend(part.history);
+        whole.attempts.extend(part.attempts);
+        whole.refused.extend(part.refused);
+    }
+    Ok(Dossier { found, parts: Some(whole) })
+}
+
+/// Reads what belongs to a task, a page at a time: its history with the attempts that it closed, then what was
+/// refused. Entries that came after the task was found are left out.
+pub(crate) fn parts<'b, B: Browse>(browse: &'b B, found: &'b Found) -> Reading<'b, B> {
+    let stage = Stage::History { after: 0 };
+    Reading { browse, found, key: found.key(), attempt: 0, stage }
+}
+
+/// See [`parts`].
+pub(crate) struct Reading<'b, B> {
+    browse: &'b B,
+    found: &'b Found,
+    key: TaskKey,
+    /// The last attempt that was read.
+    attempt: u32,
+    stage: Stage,
+}
+
+enum Stage {
+    History { after: u32 },
+    Attempts,
+    Refused { after: Option<Refused> },
+    Over,
+}
+
+impl<B: Browse> Reading<'_, B> {
+    /// The next page; `None` behind the last.
+    pub(crate) async fn next(&mut self) -> Result<Option<Parts>, Failure> {
+        loop {
+            let page = match &self.stage {
+                Stage::History { after } => self.next_entries(*after).await?,
+                Stage::Attempts => self.stray_attempts().await?,
+                Stage::Refused { after } => self.next_refused(after.clone()).await?,
+                Stage::Over => return Ok(None),
+            };
+            if page != Parts::default() {
+                return Ok(Some(page));
+            }
         }
     }
-    let attempts = browse.attempts(&key).await?;
-    let refused = browse.refused(&key).await?;
-    Ok(Dossier { found, history, attempts, refused })
+
+    async fn next_entries(&mut self, after: u32) -> Result<Parts, Failure> {
+        let mut history = self.browse.history(&self.key, after, PARTS).await?;
+        if history.iter().any(|entry| entry.n > self.found.parts().0) && self.has_moved().await? {
+            history.retain(|entry| entry.n <= self.found.parts().0);
+        }
+        self.stage = match history.last() {
+            Some(last) => Stage::History { after: last.n },
+            None => Stage::Attempts,
+        };
+        let closed = history.iter().flat_map(abridge::closes).max().unwrap_or(0);
+        let mut attempts = Vec::new();
+        // They weigh no more than the entries that closed them.
+        while self.attempt < closed {
+            let page = self.page_of_attempts(closed).await?;
+            if page.is_empty() {
+                break;
+            }
+            attempts.extend(page);
+        }
+        Ok(Parts { history, attempts, ..Parts::default() })
+    }
+
+    /// Whether something was decided about the task since it was found.
+    async fn has_moved(&self) -> Result<bool, Failure> {
+        let now = self.browse.find(&self.key).await?;
+        Ok(now.is_none_or(|now| now.subject != self.found.subject))
+    }
+
+    async fn page_of_attempts(&mut self, last: u32) -> Result<Vec<Closed>, Failure> {
+        let mut page = self.browse.attempts(&self.key, self.attempt, PARTS).await?;
+        page.retain(|closed| closed.attempt <= last);
+        self.attempt = page.last().map_or(self.attempt, |closed| closed.attempt);
+        Ok(page)
+    }
+
+    /// Only a damaged store has attempts that its history does not close.
+    async fn stray_attempts(&mut self) -> Result<Parts, Failure> {
+        let attempts = self.page_of_attempts(self.found.parts().1).await?;
+        if attempts.is_empty() {
+            self.stage = Stage::Refused { after: None };
+        }
+        Ok(Parts { attempts, ..Parts::default() })
+    }
+
+    async fn next_refused(&mut self, after: Option<Refused>) -> Result<Parts, Failure> {
+        let refused = self.browse.refused(&self.key, after.as_ref(), PARTS).await?;
+        self.stage = match refused.last() {
+            Some(last) => Stage::Refused { after: Some(last.clone()) },
+            None => Stage::Over,
+        };
+        Ok(Parts { refused, ..Parts::default() })
+    }
 }

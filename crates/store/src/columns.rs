@@ -6,14 +6,15 @@
 
 use std::collections::BTreeMap;
 
+use verdict::event::Submitted;
 use verdict::{
-    AttemptOutcome, Closed, Digest, Done, End, Fence, Json, Lease, LeaseId, Name, Phase, Policy,
-    Reason, Scope, Stamp, State, Task, TaskId, Text, Time,
+    AttemptOutcome, Closed, Digest, Done, End, Event, Fence, Json, Lease, LeaseId, Name, Phase,
+    Policy, Reason, Scope, Stamp, State, Task, TaskId, Text, Time,
 };
 
 use crate::codec::tale::Tale;
 use crate::codec::{Stored, brief, terms};
-use crate::row::{Entry, Refused, Spec, TaskKey};
+use crate::row::{Bodies, Entry, Refused, Spec, TaskKey};
 
 /// A row of an engine's table.
 pub(crate) trait Row {
@@ -357,6 +358,27 @@ pub(crate) fn spec<R: Row>(columns: &mut Columns<'_, R>) -> Result<Spec, R::Erro
 fn labels<R: Row>(columns: &mut Columns<'_, R>) -> Result<BTreeMap<String, String>, R::Error> {
     let Some(text) = columns.optional_str()? else { return Ok(BTreeMap::new()) };
     serde_json::from_str(text).map_err(|error| columns.unreadable(error))
+}
+
+/// [`SPEC`] for a list: the input only where it is asked for.
+pub(crate) fn listed_spec(bodies: Bodies) -> String {
+    if bodies.input { SPEC.to_owned() } else { SPEC.replacen("i.input", "'null'", 1) }
+}
+
+/// [`DONE`] for a list. An engine says how it reads a fault without the stack trace in it.
+pub(crate) fn listed_done(bodies: Bodies, without_trace: &str) -> String {
+    let output = if bodies.output { "d.output" } else { "NULL" };
+    let fault = if bodies.stack_trace { "d.fault" } else { without_trace };
+    DONE.replacen("d.output", output, 1).replacen("d.fault", fault, 1)
+}
+
+/// What the first entry of a history says was submitted.
+pub(crate) fn submitted(entries: Vec<Entry>) -> Option<Submitted> {
+    let events = entries.into_iter().next()?.events;
+    events.into_iter().find_map(|event| match event {
+        Event::Submitted(submitted) => Some(*submitted),
+        _ => None,
+    })
 }
 
 pub(crate) const CLOSED: &str = "a.attempt, a.lease, a.fence, a.owner, a.granted_at, \

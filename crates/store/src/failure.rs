@@ -34,6 +34,8 @@ pub enum FailureKind {
     UnknownRules,
     /// Passing trouble: try again.
     Unavailable,
+    /// More is asked at once than is answered at once: try again.
+    Overloaded,
     /// The store's memory of itself can no longer be trusted: reopen it.
     Fatal,
 }
@@ -51,7 +53,10 @@ impl Failure {
     /// Whether the same call may succeed later without anybody changing it.
     pub fn is_retryable(&self) -> bool {
         match self.kind {
-            FailureKind::Conflict(_) | FailureKind::Full | FailureKind::Unavailable => true,
+            FailureKind::Conflict(_)
+            | FailureKind::Full
+            | FailureKind::Unavailable
+            | FailureKind::Overloaded => true,
             FailureKind::Invalid
             | FailureKind::Closed
             | FailureKind::Unfinished

@@ -22,6 +22,7 @@ mod rules;
 pub mod seam;
 pub mod sqlite;
 pub mod verify;
+mod weight;
 
 pub use administration::{
     Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, RingChange, Seal,
@@ -34,8 +35,8 @@ pub use memory::{ManualClock, MemoryStore, Writers};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use row::{
-    Change, Dossier, Ended, Entry, Filter, Found, Held, Key, Place, PollRef, QueueDepth, Ready,
-    Refused, Renewals, Resources, Spec, Stock, TaskKey, Want,
+    Bodies, Change, Dossier, Ended, Entry, Filter, Found, Held, Key, Listed, Listing, Parts, Place,
+    PollRef, QueueDepth, Ready, Refused, Renewals, Resources, Spec, Stock, TaskKey, Want,
 };
 pub use seam::{Batch, Loaded, Opened, Polled, Store, Writer};
 pub use sqlite::SqliteStore;

@@ -23,6 +23,7 @@ mod expiring;
 mod fellows;
 mod forgetting;
 mod hints;
+mod listing;
 mod notices;
 mod opening;
 mod own;
@@ -57,6 +58,8 @@ use self::connections::Pool;
 pub use self::durability::{Durability, Standbys};
 pub use self::fellows::{Awaited, Fellow, SILENCE_MAX, awaited};
 use self::hints::Hints;
+#[doc(hidden)]
+pub use self::listing::list_statement;
 pub use self::opening::{Link, connect};
 use self::pace::Pace;
 use self::primary::Primary;

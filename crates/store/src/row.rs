@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
+use verdict::event::Submitted;
 use verdict::{
     Closed, Digest, Done, Event, Json, LeaseId, Name, Refusal, Request, Scope, Stamp, Subject,
     Task, TaskId, Text, Time,
@@ -225,8 +226,16 @@ pub struct QueueDepth {
     pub oldest_ready_at: Option<Time>,
 }
 
-/// Page size, length and place of a listing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Which bodies a list brings along. Each may be large, and most readers of a list want none of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bodies {
+    pub input: bool,
+    pub output: bool,
+    pub stack_trace: bool,
+}
+
+/// What a listing is about, where it goes on, and how much of it is read at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     pub state: Option<verdict::State>,
     pub queue: Option<Name>,
@@ -235,6 +244,52 @@ pub struct Filter {
     /// Newest first; only tasks older than this one.
     pub before: Option<TaskId>,
     pub limit: usize,
+    pub bodies: Bodies,
+    /// How many tasks of the scope are looked at, whether they pass the filter or not.
+    pub look: usize,
+    /// How much a page holds. One task is always given, however large.
+    pub bytes: usize,
+}
+
+/// A filter that one task in ten thousand passes still makes progress, and costs some tens of milliseconds.
+pub const LOOK_MAX: usize = 10_000;
+
+/// What one reader may hold in memory, on both sides: a thousand tasks without bodies, or eight with the
+/// largest ones.
+pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self {
+            state: None,
+            queue: None,
+            kind: None,
+            label: None,
+            before: None,
+            limit: 0,
+            bodies: Bodies::default(),
+            look: LOOK_MAX,
+            bytes: PAGE_BYTES_MAX,
+        }
+    }
+}
+
+/// A page of tasks, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    pub tasks: Vec<Listed>,
+    /// The `before` of the next page. A page may be shorter than its limit, or empty, and still have one: it
+    /// was long enough in bytes, or enough tasks were looked at.
+    pub next: Option<TaskId>,
+}
+
+/// A task in a list. Bodies that were not asked for are left out: its input is `null`, and its end has no
+/// output and no stack trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub found: Found,
+    /// An ended task keeps no policy: this is what it was submitted with.
+    pub submitted: Option<Submitted>,
 }
 
 /// A task as people see it.
@@ -244,10 +299,17 @@ pub struct Found {
     pub spec: Spec,
 }
 
-/// Everything stored about one task.
+/// A task with everything stored about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dossier {
     pub found: Found,
+    /// `None` for a task with so many of them that they are read a page at a time.
+    pub parts: Option<Parts>,
+}
+
+/// What belongs to one task, all of it or a page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
     pub history: Vec<Entry>,
     pub attempts: Vec<Closed>,
     pub refused: Vec<Refused>,
@@ -262,5 +324,15 @@ impl Found {
             Subject::Absent => unreachable!("what was found is there"),
         };
         TaskKey { scope: scope.clone(), id }
+    }
+    /// How many entries its history has, and how many of its attempts are closed.
+    pub fn parts(&self) -> (u32, u32) {
+        match &self.subject {
+            Subject::Live(task) => {
+                (task.entries, task.attempt.saturating_sub(u32::from(task.lease().is_some())))
+            }
+            Subject::Done(done) => (done.entries, done.attempt),
+            Subject::Absent => (0, 0),
+        }
     }
 }

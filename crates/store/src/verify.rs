@@ -17,7 +17,7 @@ use verdict::TaskId;
 
 use crate::browse::{self, Browse};
 use crate::failure::{Failure, FailureKind};
-use crate::row::{Dossier, Found};
+use crate::row::{Dossier, Found, Parts};
 
 /// How many tasks are read at once, with all that belongs to them.
 const PAGE: usize = 100;
@@ -118,10 +118,10 @@ async fn check_task<B: Browse>(
     };
     let task = Some(task);
     match settled {
-        Ok((dossier, wrong)) => {
-            report.entries += dossier.history.len() as u64;
-            report.attempts += dossier.attempts.len() as u64;
-            report.findings.extend(wrong.into_iter().map(|what| Finding { task, what }));
+        Ok(examined) => {
+            report.entries += examined.entries;
+            report.attempts += examined.attempts;
+            report.findings.extend(examined.wrong.into_iter().map(|what| Finding { task, what }));
         }
         Err(failure) => {
             let what = unreadable(failure)?;
@@ -131,24 +131,80 @@ async fn check_task<B: Browse>(
     Ok(())
 }
 
+/// What was looked at of one task, and what is wrong with it, in sentences.
+struct Examined {
+    entries: u64,
+    attempts: u64,
+    wrong: Vec<String>,
+}
+
 /// A task with what is wrong about it, read again if it only moved between the readings.
-async fn settled<B: Browse>(browse: &B, first: Dossier) -> Result<(Dossier, Vec<String>), Failure> {
+async fn settled<B: Browse>(browse: &B, first: Dossier) -> Result<Examined, Failure> {
     let mut dossier = first;
-    let mut wrong = check(&dossier);
+    let mut examined = examine(browse, &dossier).await?;
     for _ in 1..READINGS_MAX {
-        if wrong.is_empty() {
+        if examined.wrong.is_empty() {
             break;
         }
         match browse.find(&dossier.found.key()).await? {
             Some(found) if found.subject != dossier.found.subject => {
                 dossier = browse::dossier(browse, found).await?;
-                wrong = check(&dossier);
+                examined = examine(browse, &dossier).await?;
             }
-            None if !is_listed(browse, &dossier.found).await? => wrong.clear(),
+            None if !is_listed(browse, &dossier.found).await? => examined.wrong.clear(),
             Some(_) | None => break,
         }
     }
-    Ok((dossier, wrong))
+    Ok(examined)
+}
+
+/// Looks at all that belongs to a task, a page at a time where that is much.
+async fn examine<B: Browse>(browse: &B, dossier: &Dossier) -> Result<Examined, Failure> {
+    let mut examination = Examination::new();
+    match &dossier.parts {
+        Some(whole) => examination.look(whole),
+        None => {
+            let mut reading = browse::parts(browse, &dossier.found);
+            while let Some(part) = reading.next().await? {
+                examination.look(&part);
+            }
+        }
+    }
+    Ok(examination.end(&dossier.found))
+}
+
+/// A look at one task, part by part.
+struct Examination {
+    seen: invariants::Seen,
+    replay: fold::Replay,
+    entries: u64,
+    attempts: u64,
+}
+
+impl Examination {
+    fn new() -> Self {
+        let (seen, replay) = (invariants::Seen::new(), fold::Replay::new());
+        Self { seen, replay, entries: 0, attempts: 0 }
+    }
+
+    fn look(&mut self, part: &Parts) {
+        self.entries += part.history.len() as u64;
+        self.attempts += part.attempts.len() as u64;
+        for entry in &part.history {
+            self.seen.entry(entry);
+            self.replay.entry(entry);
+        }
+        for attempt in &part.attempts {
+            self.seen.attempt(attempt);
+            self.replay.attempt(attempt);
+        }
+    }
+
+    fn end(self, found: &Found) -> Examined {
+        let mut wrong = self.seen.check(found);
+        wrong.extend(self.replay.compare(&found.subject));
+        Examined { entries: self.entries, attempts: self.attempts, wrong }
+    }
 }
 
 /// Whether a task that is not found is still there: else it was forgotten while it was being read.
@@ -173,14 +229,4 @@ impl Report {
         self.findings.push(Finding { task, what });
         self
     }
-}
-
-/// Everything that is wrong with one task, in sentences.
-fn check(dossier: &Dossier) -> Vec<String> {
-    let mut wrong = invariants::check(dossier);
-    match fold::replay(dossier) {
-        Ok(replayed) => wrong.extend(fold::compare(dossier, &replayed)),
-        Err(broken) => wrong.push(broken),
-    }
-    wrong
 }

@@ -167,6 +167,12 @@ impl Check for ListRuns {
             label_filter(label)?;
         }
         within("limit", self.limit.map(u64::from), PAGE_ITEMS)?;
+        if self.include.as_deref().is_some_and(|list| Included::read(list).is_none()) {
+            return refuse(
+                "include",
+                "must be some of `input`, `output`, `stackTrace`, with commas",
+            );
+        }
         match &self.cursor {
             Some(cursor) if cursor.len() > CURSOR_BYTES_MAX => {
                 refuse("cursor", "is not a cursor of ours; take `nextCursor` of the page before")
@@ -179,6 +185,12 @@ impl Check for ListRuns {
 impl Check for WaitMs {
     fn check(&self) -> Checked {
         within("waitMs", self.wait_ms, WAIT_MS)
+    }
+}
+
+impl Check for RecordQuery {
+    fn check(&self) -> Checked {
+        within("limit", self.limit.map(u64::from), PAGE_ITEMS)
     }
 }
 

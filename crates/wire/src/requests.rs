@@ -355,6 +355,35 @@ pub struct ListRuns {
     /// The `nextCursor` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+    /// Bodies to bring along, separated by commas: `input`, `output`, `stackTrace`. Without them a list leaves
+    /// them out; a single run always has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^(input|output|stackTrace)(,(input|output|stackTrace)){0,2}$")]
+    pub include: Option<String>,
+}
+
+/// What [`ListRuns::include`] names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Included {
+    pub input: bool,
+    pub output: bool,
+    pub stack_trace: bool,
+}
+
+impl Included {
+    /// `None` for a list that names something else.
+    pub fn read(list: &str) -> Option<Self> {
+        let mut included = Self::default();
+        for name in list.split(',') {
+            match name {
+                "input" => included.input = true,
+                "output" => included.output = true,
+                "stackTrace" => included.stack_trace = true,
+                _ => return None,
+            }
+        }
+        Some(included)
+    }
 }
 
 /// `GET /v1/runs/{runId}?waitMs=`: answer when the run has ended, or after this time.
@@ -383,6 +412,20 @@ pub struct HistoryQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(maximum = 30000)]
     pub wait_ms: Option<u64>,
+}
+
+/// `GET /v1/runs/{runId}/record?…`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RecordQuery {
+    /// Only attempts after this one: the `nextAfter` of the answer before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 0, maximum = 4294967295i64)]
+    pub after: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
 }
 
 /// Reads a nested struct from an object only: derived serde would also take its members from an array,

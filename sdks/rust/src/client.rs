@@ -19,8 +19,8 @@ use wire::answers::{
     Version,
 };
 use wire::requests::{
-    CancelRun, Completed, Heartbeat, Heartbeats, HistoryQuery, LeaseRequest, ListRuns, Reports,
-    Started, SubmitMany, SubmitRun, WaitMs,
+    CancelRun, Completed, Heartbeat, Heartbeats, HistoryQuery, LeaseRequest, ListRuns, RecordQuery,
+    Reports, Started, SubmitMany, SubmitRun, WaitMs,
 };
 
 use crate::Error;
@@ -163,7 +163,9 @@ impl Client {
         }
     }
 
-    /// One page of runs, newest first; `nextCursor` goes into [`ListRuns::cursor`] for the next.
+    /// One page of runs, newest first; `nextCursor` goes into [`ListRuns::cursor`] for the next. Only a page
+    /// without one is the last: a page may be short, or empty, before that. Runs come without their bodies,
+    /// unless [`ListRuns::include`] names them.
     pub async fn list(&self, filters: &ListRuns) -> Result<RunList, Error> {
         self.transport.ask(&self.get(&["v1", "runs"], filters)?).await
     }
@@ -188,9 +190,20 @@ impl Client {
         self.transport.ask(&call).await
     }
 
-    /// The provenance of an ended run.
+    /// The provenance of an ended run, with all its attempts.
     pub async fn record(&self, run_id: &str) -> Result<Record, Error> {
-        self.transport.ask(&self.get(&["v1", "runs", run_id, "record"], &())?).await
+        let mut record = self.record_page(run_id, None).await?;
+        while let Some(after) = record.next_after.take() {
+            let page = self.record_page(run_id, Some(after)).await?;
+            record.attempts.extend(page.attempts);
+            record.next_after = page.next_after;
+        }
+        Ok(record)
+    }
+
+    async fn record_page(&self, run_id: &str, after: Option<u32>) -> Result<Record, Error> {
+        let query = RecordQuery { after, limit: None };
+        self.transport.ask(&self.get(&["v1", "runs", run_id, "record"], &query)?).await
     }
 
     /// Why a run is not running, or not ended.

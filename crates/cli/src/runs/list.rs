@@ -4,7 +4,7 @@ use comfy_table::Cell;
 use tenure::Client;
 use wire::State;
 use wire::answers::{Run, RunError};
-use wire::requests::ListRuns;
+use wire::requests::{Included, ListRuns};
 
 use crate::exit::{Complaint, Ended, Exit};
 use crate::output::{self, Format};
@@ -32,6 +32,15 @@ pub(crate) struct Arguments {
     /// At most this many
     #[arg(long, short = 'n', default_value_t = LIMIT_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=LIMIT_MAX))]
     limit: u32,
+    /// Also these bodies of each run, for --json: input, output, stackTrace
+    #[arg(long, value_name = "BODIES", value_parser = bodies)]
+    include: Option<String>,
+}
+
+/// Refused here, before anything is asked.
+fn bodies(list: &str) -> Result<String, &'static str> {
+    let wrong = "give some of input, output, stackTrace, separated by commas";
+    Included::read(list).map(|_| list.to_owned()).ok_or(wrong)
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
@@ -64,6 +73,7 @@ async fn pages(client: &Client, wanted: Arguments) -> Result<(Vec<Run>, More), C
         queue: wanted.queue,
         kind: wanted.kind,
         label: wanted.label,
+        include: wanted.include,
         ..ListRuns::default()
     };
     loop {

@@ -123,6 +123,17 @@ fn lists_are_arrays_with_the_names_of_the_interface() {
     assert_eq!(one[0]["runId"], ids[1].as_str());
     assert_eq!(one.as_array().unwrap().len(), 1);
     assert_eq!(home.json(&["runs", "list", "--json", "--limit", "2"]).as_array().unwrap().len(), 2);
+    // Bodies are left out unless they are named.
+    let body = home.submit(&["k", "--queue", "q", "--input", "[1]"]);
+    let newest = |more: &[&str]| {
+        home.json(&[&["runs", "list", "--json", "--limit", "1"], more].concat())[0].clone()
+    };
+    assert_eq!(newest(&[])["runId"], body.as_str());
+    assert_eq!(newest(&[]).get("input"), None);
+    assert_eq!(newest(&["--include", "output,input"])["input"], serde_json::json!([1]));
+    let odd = home.run(&["runs", "list", "--include", "inputs"]);
+    assert!(odd.stderr.contains("input, output, stackTrace"), "{odd:?}");
+    home.run(&["runs", "cancel", &body]);
     let queues = home.json(&["queues", "--json"]);
     assert_eq!((queues[0]["queue"].as_str(), queues[0]["ready"].as_u64()), (Some("q"), Some(3)));
 

@@ -319,7 +319,7 @@ fn on_failure(failure: Failure, conflicts: &mut usize) -> Course {
             tracing::warn!(error = %chain(&failure), "the store cannot take a batch");
             Course::Halve
         }
-        FailureKind::Full | FailureKind::Unavailable => {
+        FailureKind::Full | FailureKind::Unavailable | FailureKind::Overloaded => {
             tracing::warn!(error = %chain(&failure), "the store refused a batch");
             Course::Answer(Shortage::of(&failure))
         }

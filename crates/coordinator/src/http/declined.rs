@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use store::Failure;
+use store::{Failure, FailureKind};
 use verdict::{Name, Refusal, Scope};
 use wire::answers::Problem;
 use wire::{Code, FieldError};
@@ -135,6 +135,9 @@ impl From<Trouble> for Declined {
 /// A read that failed. The reason is for the operator's log, not for the client.
 impl From<Failure> for Declined {
     fn from(failure: Failure) -> Self {
+        if failure.kind == FailureKind::Overloaded {
+            return Self::new(Code::Overloaded, "too much is read at once; try again");
+        }
         tracing::error!(error = &failure as &dyn std::error::Error, "a read failed");
         Self::new(Code::Unavailable, "the store could not be read")
     }

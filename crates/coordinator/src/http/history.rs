@@ -11,7 +11,7 @@ use axum::response::sse::{Event as SentEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
 use store::{Browse, Failure, Store, TaskKey};
-use verdict::{Event, Subject};
+use verdict::Subject;
 use wire::answers::{History, HistoryEntry};
 use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::requests::HistoryQuery;
@@ -24,6 +24,7 @@ use super::translate::query;
 use crate::admit::ClientPrincipal;
 
 mod entry;
+mod grants;
 
 /// How long one look for news lasts; then the stream looks whether it should end.
 const STREAM_LOOK: Duration = Duration::from_secs(15);
@@ -98,16 +99,12 @@ async fn page<S: Store>(
 ) -> Result<Vec<HistoryEntry>, Failure> {
     let browse = door.coordinator.browse();
     let entries = browse.history(key, after, limit).await?;
-    // A grant does not say its number: it is the count of grants so far.
-    let before = match (after, entries.is_empty()) {
-        (0, _) | (_, true) => Vec::new(),
-        _ => browse.history(key, 0, after as usize).await?,
+    let mut attempt = match (after, entries.is_empty()) {
+        (0, _) | (_, true) => 0,
+        _ => grants::before(browse, key, &entries).await?,
     };
-    let is_grant = |event: &Event| matches!(event, Event::Granted { .. });
-    let grants = |events: &[Event]| events.iter().filter(|event| is_grant(event)).count() as u32;
-    let mut attempt: u32 = before.iter().map(|entry| grants(&entry.events)).sum();
     let numbered = entries.iter().map(|found| {
-        attempt += grants(&found.events);
+        attempt += grants::of(found);
         entry(found, attempt)
     });
     Ok(numbered.collect())

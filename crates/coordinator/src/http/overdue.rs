@@ -73,8 +73,8 @@ async fn given_back(
         let page = browse.history(key, after, PAGE).await?;
         page.iter().for_each(|entry| outages.count(entry));
         match page.last() {
-            Some(last) if page.len() == PAGE => after = last.n,
-            Some(_) | None => return Ok(outages.total),
+            Some(last) => after = last.n,
+            None => return Ok(outages.total),
         }
     }
 }

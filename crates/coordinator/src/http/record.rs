@@ -4,24 +4,32 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::Uri;
 use store::{Browse, Failure, Store, TaskKey};
 use verdict::event::Submitted;
 use verdict::{Closed, Digest, Done, Event, Subject, record as provenance};
 use wire::Code;
 use wire::answers::{AttemptClaims, AttemptView, Record};
+use wire::limits::PAGE_ITEMS;
+use wire::requests::RecordQuery;
 
 use super::caller::RunPath;
 use super::declined::Declined;
 use super::door::Door;
 use super::run_view::{run_error, submitted};
-use super::translate::{attempt_outcome, category, instant, skew, state, time};
+use super::translate::{attempt_outcome, category, instant, query, skew, state, time};
 use crate::admit::ClientPrincipal;
+
+/// As many attempts as one answer may hold: all of them, but for runs that were lost again and again.
+const PAGE: u32 = *PAGE_ITEMS.end() as u32;
 
 pub(super) async fn record<S: Store>(
     State(door): State<Door<S>>,
     principal: ClientPrincipal,
     RunPath(run): RunPath,
+    uri: Uri,
 ) -> Result<Json<Record>, Declined> {
+    let asked: RecordQuery = query(&uri)?;
     let key = TaskKey { scope: principal.scope().clone(), id: run };
     let found = door.read(Duration::ZERO, door.coordinator.browse().find(&key)).await?;
     let done = match found.map(|found| found.subject) {
@@ -34,31 +42,52 @@ pub(super) async fn record<S: Store>(
         }
         Some(Subject::Done(done)) => done,
     };
-    let (submitted, attempts) = door.read(Duration::ZERO, rows(&door, &key)).await?;
-    let Some(submitted) = submitted else { return Err(broken(&done)) };
-    if compute(&submitted, &attempts, &done) != done.record {
+    let reading = provenance_of(&door, &key, &done, &asked);
+    let Some(provenance) = door.read(Duration::ZERO, reading).await? else {
+        return Err(broken(&done));
+    };
+    if provenance.digest != done.record {
         return Err(broken(&done));
     }
-    Ok(Json(view(&submitted, &attempts, &done)))
+    Ok(Json(view(provenance, &done)))
 }
 
-async fn rows<S: Store>(
+/// What an ended run came from: everything is computed, and a page of attempts is shown.
+struct Provenance {
+    submitted: Submitted,
+    digest: Digest,
+    shown: Vec<AttemptView>,
+}
+
+/// `None` where the history does not begin with a submission.
+async fn provenance_of<S: Store>(
     door: &Door<S>,
     key: &TaskKey,
-) -> Result<(Option<Submitted>, Vec<Closed>), Failure> {
-    let submitted = submitted(door, key).await?;
-    Ok((submitted, door.coordinator.browse().attempts(key).await?))
+    done: &Done,
+    asked: &RecordQuery,
+) -> Result<Option<Provenance>, Failure> {
+    let Some(submitted) = submitted(door, key).await? else { return Ok(None) };
+    let (after, limit) = (asked.after.unwrap_or(0), asked.limit.unwrap_or(PAGE) as usize);
+    let (mut chain, mut shown, mut last) = (begun(&submitted, done), Vec::new(), 0);
+    loop {
+        let page = door.coordinator.browse().attempts(key, last, PAGE as usize).await?;
+        let Some(closed) = page.last() else { break };
+        last = closed.attempt;
+        let wanted = page.iter().filter(|closed| closed.attempt > after);
+        shown.extend(wanted.take(limit - shown.len()).map(attempt));
+        chain = page.iter().fold(chain, provenance::extend);
+    }
+    let digest = provenance::seal_chain(chain, &done.end, done.created_at, done.completed_at);
+    Ok(Some(Provenance { submitted, digest, shown }))
 }
 
-/// What the rules computed step by step, once more from what is stored.
-fn compute(submitted: &Submitted, attempts: &[Closed], done: &Done) -> Digest {
+/// What the rules computed step by step begins with the submission.
+fn begun(submitted: &Submitted, done: &Done) -> Digest {
     let events = [Event::Submitted(Box::new(submitted.clone()))];
-    let chain = match Subject::Absent.settle(&events, done.created_at) {
+    match Subject::Absent.settle(&events, done.created_at) {
         Subject::Live(task) => task.chain,
         Subject::Absent | Subject::Done(_) => unreachable!("a submission makes a live task"),
-    };
-    let chain = attempts.iter().fold(chain, provenance::extend);
-    provenance::seal_chain(chain, &done.end, done.created_at, done.completed_at)
+    }
 }
 
 fn broken(done: &Done) -> Declined {
@@ -66,7 +95,9 @@ fn broken(done: &Done) -> Declined {
     Declined::new(Code::Internal, "the record does not agree with its rows; run `tenure verify`")
 }
 
-fn view(submitted: &Submitted, attempts: &[Closed], done: &Done) -> Record {
+fn view(provenance: Provenance, done: &Done) -> Record {
+    let Provenance { submitted, digest: _, shown } = provenance;
+    let next_after = shown.last().map(|last| last.attempt).filter(|last| *last < done.attempt);
     let output = done.end.output.as_ref();
     Record {
         run_id: done.id.run_name(),
@@ -76,7 +107,8 @@ fn view(submitted: &Submitted, attempts: &[Closed], done: &Done) -> Record {
         input_digest: submitted.input.to_string(),
         output_digest: output.map(|output| Digest::of(&[output.as_str().as_bytes()]).to_string()),
         error: run_error(&done.end),
-        attempts: attempts.iter().map(attempt).collect(),
+        attempts: shown,
+        next_after,
         created_at: time(done.created_at),
         started_at: done.started_at.map(time),
         completed_at: time(done.completed_at),

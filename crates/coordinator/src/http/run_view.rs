@@ -1,6 +1,6 @@
 //! A run as people see it: the task, what it was submitted with, and how it ended.
 
-use store::{Browse, Failure, Found, Refused, Spec, Store, TaskKey};
+use store::{Bodies, Browse, Failure, Found, Listed, Refused, Spec, Store, TaskKey};
 use verdict::event::Submitted;
 use verdict::{CancelRequest, Done, End, Event, Fault, Phase, Subject, Task, Text};
 use wire::answers::{Lease, RefusedCall, Run, RunError};
@@ -29,6 +29,12 @@ pub(super) fn view(found: &Found, submitted: Option<&Submitted>, now: wire::Time
         Subject::Done(done) => ended(done, now),
     };
     Some(with_submission(with_spec(run, &found.spec), submitted))
+}
+
+/// A run in a list, with the bodies that were asked for.
+pub(super) fn list_view(listed: &Listed, bodies: Bodies, now: wire::Time) -> Option<Run> {
+    let run = view(&listed.found, listed.submitted.as_ref(), now)?;
+    Some(Run { input: run.input.filter(|_| bodies.input), ..run })
 }
 
 /// What was refused under the run's leases.

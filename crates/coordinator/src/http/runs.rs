@@ -5,18 +5,21 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use store::{Browse, Failure, Filter, Found, Store, TaskKey};
-use verdict::{State as TaskState, Subject};
+use store::{Bodies, Browse, Failure, Filter, Found, Store, TaskKey};
+use verdict::State as TaskState;
 use wire::answers::{Run, RunList};
 use wire::limits::PAGE_ITEMS_DEFAULT;
-use wire::requests::{ListRuns, WaitMs};
+use wire::requests::{Included, ListRuns, WaitMs};
 
 use super::caller::RunPath;
 use super::declined::Declined;
 use super::door::Door;
-use super::run_view::{refused_calls, submitted, view};
+use super::run_view::{list_view, refused_calls, submitted, view};
 use super::translate::{query, state_filter};
 use crate::admit::{ClientPrincipal, Cursors};
+
+/// More refusals than these tell nothing new about a run.
+const REFUSED_MAX: usize = 1_000;
 
 pub(super) async fn show<S: Store>(
     State(door): State<Door<S>>,
@@ -47,7 +50,7 @@ async fn find<S: Store>(
         None => browse.find(key).await?,
     };
     let Some(found) = found else { return Ok(None) };
-    let refused = refused_calls(browse.refused(key).await?);
+    let refused = refused_calls(browse.refused(key, None, REFUSED_MAX).await?);
     Ok(run(door, key, &found).await?.map(|run| Run { refused, ..run }))
 }
 
@@ -72,26 +75,15 @@ pub(super) async fn list<S: Store>(
     let scope = principal.scope();
     let cursors = Cursors { keyring: &door.inner.keyring, scope, now: door.coordinator.now() };
     let filter = filter(&cursors, query(&uri)?)?;
-    let limit = filter.limit;
-    // One more than asked tells whether there is a next page.
-    let filter = Filter { limit: limit + 1, ..filter };
-    let mut found =
-        door.read(Duration::ZERO, door.coordinator.browse().list(scope, &filter)).await?;
-    let is_last = found.len() <= limit;
-    found.truncate(limit);
-    let last = found.last().and_then(|found| id(&found.subject));
-    let next_cursor = last.filter(|_| !is_last).map(|last| cursors.write(last));
-    let mut runs = Vec::with_capacity(found.len());
-    for found in &found {
-        let Some(id) = id(&found.subject) else { continue };
-        let key = TaskKey { scope: scope.clone(), id };
-        runs.extend(door.read(Duration::ZERO, run(&door, &key, found)).await?);
-    }
-    Ok(Json(RunList { runs, next_cursor }))
+    let listing = door.read(Duration::ZERO, door.coordinator.browse().list(scope, &filter)).await?;
+    let now = door.server_time();
+    let shown = listing.tasks.iter().filter_map(|listed| list_view(listed, filter.bodies, now));
+    let next_cursor = listing.next.map(|last| cursors.write(last));
+    Ok(Json(RunList { runs: shown.collect(), next_cursor }))
 }
 
 fn filter(cursors: &Cursors<'_>, query: ListRuns) -> Result<Filter, Declined> {
-    let ListRuns { state, queue, kind, label, limit, cursor } = query;
+    let ListRuns { state, queue, kind, label, limit, cursor, include } = query;
     let before = match cursor {
         None => None,
         Some(cursor) => Some(cursors.read(&cursor).ok_or_else(|| {
@@ -109,13 +101,12 @@ fn filter(cursors: &Cursors<'_>, query: ListRuns) -> Result<Filter, Declined> {
         label: label.map(|(name, value)| (name.to_owned(), value.to_owned())),
         before,
         limit: limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize,
+        bodies: include.as_deref().and_then(Included::read).map(bodies).unwrap_or_default(),
+        ..Filter::default()
     })
 }
 
-fn id(subject: &Subject) -> Option<verdict::TaskId> {
-    match subject {
-        Subject::Absent => None,
-        Subject::Live(task) => Some(task.id),
-        Subject::Done(done) => Some(done.id),
-    }
+fn bodies(included: Included) -> Bodies {
+    let Included { input, output, stack_trace } = included;
+    Bodies { input, output, stack_trace }
 }

@@ -63,7 +63,7 @@ async fn a_whole_life_ends_in_one_commit_and_one_record() {
     let browse = world.coordinator.browse();
     let found = browse.find(&key(task)).await.unwrap().unwrap();
     assert_eq!(found.subject.state(), Some(State::Succeeded));
-    assert_eq!(browse.attempts(&key(task)).await.unwrap().len(), 1);
+    assert_eq!(browse.attempts(&key(task), 0, 99).await.unwrap().len(), 1);
     let history = browse.history(&key(task), 0, 100).await.unwrap();
     let numbers: Vec<u32> = history.iter().map(|entry| entry.n).collect();
     assert_eq!(numbers, [1, 2, 3, 4], "submitted, granted, started, closed: no heartbeat (R-4)");
@@ -89,7 +89,7 @@ async fn a_dead_workers_task_is_taken_over_and_its_late_report_is_cancelled() {
     let superseded = Refusal::AttemptSuperseded { expected: 2, received: 1 };
     assert_eq!(late, Answer::Refused(superseded));
     assert!(matches!(world.succeed(&heir).await, Answer::Committed { .. }));
-    let refused = world.coordinator.browse().refused(&key(task)).await.unwrap();
+    let refused = world.coordinator.browse().refused(&key(task), None, 99).await.unwrap();
     assert_eq!(refused.len(), 1);
     assert_eq!(refused[0].code.as_str(), "attempt_mismatch");
 }
@@ -129,7 +129,7 @@ async fn releasing_a_grant_gives_the_task_to_the_next_poll() {
     world.round().await;
     let granted = world.lease_one("w").await;
     assert_eq!((granted.task.attempt, granted.task.lost, granted.task.undelivered), (2, 0, 0));
-    let attempts = world.coordinator.browse().attempts(&granted.key()).await.unwrap();
+    let attempts = world.coordinator.browse().attempts(&granted.key(), 0, 99).await.unwrap();
     assert_eq!(attempts[0].outcome, AttemptOutcome::Undelivered);
 }
 

@@ -39,7 +39,8 @@ trait BrowseAll {
 
 impl BrowseAll for MemoryStore {
     async fn browse_all(&self, filter: &Filter) -> Vec<store::Found> {
-        store::Store::browse(self).list(&Scope::default(), filter).await.expect("memory reads")
+        let listing = store::Store::browse(self).list(&Scope::default(), filter).await;
+        listing.expect("memory reads").tasks.into_iter().map(|listed| listed.found).collect()
     }
 }
 

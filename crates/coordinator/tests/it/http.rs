@@ -13,6 +13,7 @@ mod hostile_input;
 mod hostile_transport;
 mod keys;
 mod limits;
+mod lists;
 mod matrix;
 mod metrics;
 mod principals;

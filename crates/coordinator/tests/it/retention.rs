@@ -58,10 +58,11 @@ async fn idle() {
 
 async fn left(world: &World<FaultyStore>) -> Vec<TaskId> {
     let filter = Filter { limit: 10_000, ..Filter::default() };
-    let found = world.coordinator.browse().list(&Scope::default(), &filter).await.unwrap();
-    let mut ids: Vec<TaskId> = found
+    let listing = world.coordinator.browse().list(&Scope::default(), &filter).await.unwrap();
+    let mut ids: Vec<TaskId> = listing
+        .tasks
         .iter()
-        .map(|found| match &found.subject {
+        .map(|listed| match &listed.found.subject {
             verdict::Subject::Live(task) => task.id,
             verdict::Subject::Done(done) => done.id,
             verdict::Subject::Absent => panic!("what is listed is there"),

@@ -121,6 +121,21 @@ pub fn restore(mut entry: Entry, payloads: Payloads<'_>) -> Entry {
     entry
 }
 
+/// Which attempts an entry closed.
+pub(crate) fn closes(entry: &Entry) -> impl Iterator<Item = u32> {
+    entry.events.iter().filter_map(|event| match event {
+        Event::AttemptClosed { closed, .. } => Some(closed.attempt),
+        _ => None,
+    })
+}
+
+/// Whether the task ended with it.
+pub(crate) fn ends(entry: &Entry) -> bool {
+    entry.events.iter().any(|event| {
+        matches!(event, Event::AttemptClosed { next: Next::End(_), .. } | Event::Ended(_))
+    })
+}
+
 fn abridge_closed(closed: &Closed) -> Closed {
     let mut closed = closed.clone();
     shorten_json(&mut closed.claims);

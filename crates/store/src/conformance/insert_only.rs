@@ -51,11 +51,11 @@ pub async fn refuses_a_second_row_for_an_attempt<F: Fixture>(driver: &mut Driver
     let key = driver.add(&scope, "images").await;
     let leased = driver.lease(&scope, "images", 1).await;
     driver.about(&key, report(&caller(&leased[0]), failed())).await;
-    let attempts = driver.browse().attempts(&key).await.expect("browsing works");
+    let attempts = driver.browse().attempts(&key, 0, 99).await.expect("browsing works");
     let again = Change { closed: attempts.clone(), ..next_change(driver, &key).await };
     // S3-12: the answer given to an attempt is final.
     refuses(driver, again).await;
-    assert_eq!(driver.browse().attempts(&key).await.expect("browsing works"), attempts);
+    assert_eq!(driver.browse().attempts(&key, 0, 99).await.expect("browsing works"), attempts);
 }
 
 pub async fn refuses_gaps_in_history<F: Fixture>(driver: &mut Driver<F>) {

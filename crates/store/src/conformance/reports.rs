@@ -61,7 +61,7 @@ pub async fn keeps_a_second_attempt_apart<F: Fixture>(driver: &mut Driver<F>) {
     let second = caller(&driver.lease(&scope, "images", 1).await[0]);
     assert_eq!(second.attempt, 2);
     driver.about(&key, report(&second, succeeded())).await;
-    let attempts = driver.browse().attempts(&key).await.expect("browsing works");
+    let attempts = driver.browse().attempts(&key, 0, 99).await.expect("browsing works");
     let outcomes: Vec<_> = attempts.iter().map(|row| (row.attempt, row.outcome)).collect();
     assert_eq!(outcomes, [(1, AttemptOutcome::Failed), (2, AttemptOutcome::Succeeded)]);
     // the first attempt's answer is still there, with the task's present state.
@@ -80,7 +80,7 @@ pub async fn remembers_refused_reports<F: Fixture>(driver: &mut Driver<F>) {
     let answer = driver.about(&key, report(&late, succeeded())).await;
     assert!(matches!(answer, Answer::Refused(Refusal::TaskExpired { .. })));
     // R-9, S4-33: kept beside the state machine, and nothing else changed.
-    let refused = driver.browse().refused(&key).await.expect("browsing works");
+    let refused = driver.browse().refused(&key, None, 99).await.expect("browsing works");
     assert_eq!(refused.len(), 1);
     let row = &refused[0];
     assert_eq!((row.call.as_str(), row.code.as_str()), ("report", "task_expired"));
@@ -92,7 +92,7 @@ pub async fn remembers_refused_reports<F: Fixture>(driver: &mut Driver<F>) {
     // A worker that repeats itself does not fill the table: the first refusal of a kind stands.
     driver.wait(verdict::Span::from_secs(1));
     driver.about(&key, report(&late, failed())).await;
-    assert_eq!(driver.browse().refused(&key).await.expect("browsing works"), refused);
+    assert_eq!(driver.browse().refused(&key, None, 99).await.expect("browsing works"), refused);
 }
 
 /// Texts of any length and any characters come back as they were, from every table they are in.
@@ -115,7 +115,7 @@ pub async fn carries_payloads_unchanged<F: Fixture>(driver: &mut Driver<F>) {
     let Subject::Done(done) = driver.load(&key).await else { panic!("the task has ended") };
     // S2-33: a failed run records its error.
     assert_eq!(done.end.fault, Some(fault.clone()));
-    let attempts = driver.browse().attempts(&key).await.expect("browsing works");
+    let attempts = driver.browse().attempts(&key, 0, 99).await.expect("browsing works");
     assert_eq!((&attempts[0].fault, &attempts[0].claims), (&Some(fault), &claims));
     let history = driver.browse().history(&key, 2, 9).await.expect("browsing works");
     assert_eq!(history[0].request, Request::Report(request));

@@ -67,12 +67,12 @@ pub async fn forgets_ended_tasks_whole<F: Fixture>(driver: &mut Driver<F>) {
     let browse = driver.browse();
     assert_eq!(browse.find(&first).await.expect("browsing works"), None);
     assert_eq!(browse.history(&first, 0, 9).await.expect("browsing works"), []);
-    assert_eq!(browse.attempts(&first).await.expect("browsing works"), []);
-    assert_eq!(browse.refused(&first).await.expect("browsing works"), []);
+    assert_eq!(browse.attempts(&first, 0, 99).await.expect("browsing works"), []);
+    assert_eq!(browse.refused(&first, None, 99).await.expect("browsing works"), []);
     assert_eq!(ended(driver).await, ends[1..]);
     // Everybody else is as before, and the whole is sound.
     assert!(driver.load(&waits).await.live().is_some());
-    assert_eq!(driver.browse().attempts(&second).await.expect("browsing works").len(), 1);
+    assert_eq!(driver.browse().attempts(&second, 0, 99).await.expect("browsing works").len(), 1);
     let found = verify(driver.store().browse()).await.expect("the store can be read");
     assert_eq!((found.tasks, found.findings), (3, Vec::new()));
     // its key is free, and stays with whoever takes it now.
@@ -115,6 +115,6 @@ pub async fn keeps_everything_when_a_batch_is_dropped<F: Fixture>(driver: &mut D
     drop(batch);
     // S2-104: what was not committed never happened.
     assert!(matches!(driver.load(&first).await, Subject::Done(_)));
-    assert_eq!(driver.browse().attempts(&first).await.expect("browsing works").len(), 1);
+    assert_eq!(driver.browse().attempts(&first, 0, 99).await.expect("browsing works").len(), 1);
     assert_eq!(ended(driver).await, ends);
 }

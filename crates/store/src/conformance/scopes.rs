@@ -6,7 +6,7 @@ use super::driver::{Driver, caller};
 use super::fixture::Fixture;
 use super::reports::{report, succeeded};
 use crate::browse::Browse;
-use crate::row::{Filter, Key, PollRef, TaskKey};
+use crate::row::{Filter, Key, Listing, PollRef, TaskKey};
 use crate::seam::{Batch, Writer};
 
 /// The same ids, keys, queues and names asked for from scopes that differ in one half only.
@@ -27,7 +27,8 @@ pub async fn never_leak<F: Fixture>(driver: &mut Driver<F>) {
         }
         // keys, queues and listings of another scope are as if they did not exist.
         let filter = Filter { limit: 99, ..Filter::default() };
-        assert_eq!(driver.browse().list(scope, &filter).await.expect("browsing works"), []);
+        let listing = driver.browse().list(scope, &filter).await.expect("browsing works");
+        assert_eq!(listing, Listing::default());
         assert_eq!(driver.browse().queues(Some(scope)).await.expect("browsing works"), []);
         assert_eq!(driver.lease(scope, "images", 9).await, []);
         let mut batch = driver.writer().begin().await.expect("a batch can be begun");
@@ -51,6 +52,6 @@ async fn check_task<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) {
     let browse = driver.browse();
     assert_eq!(browse.find(key).await.expect("browsing works"), None);
     assert_eq!(browse.history(key, 0, 99).await.expect("browsing works"), []);
-    assert_eq!(browse.attempts(key).await.expect("browsing works"), []);
-    assert_eq!(browse.refused(key).await.expect("browsing works"), []);
+    assert_eq!(browse.attempts(key, 0, 99).await.expect("browsing works"), []);
+    assert_eq!(browse.refused(key, None, 99).await.expect("browsing works"), []);
 }

@@ -44,7 +44,7 @@ pub async fn takes_over_after_a_loss<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(driver.sweep().await, [(key.id, Answer::Done)]);
     let second = driver.lease(&scope, "images", 1).await;
     assert_eq!(second[0].task.attempt, 2);
-    let attempts = driver.browse().attempts(&key).await.expect("browsing works");
+    let attempts = driver.browse().attempts(&key, 0, 99).await.expect("browsing works");
     assert_eq!(attempts[0].outcome, AttemptOutcome::Lost);
     assert_eq!(attempts[0].reason, Some(Reason::HeartbeatTimeout));
     let fence = second[0].task.lease().map(|lease| lease.fence);

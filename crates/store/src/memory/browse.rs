@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
-use verdict::{Closed, Name, Scope, Subject, Task, TaskId, Time};
+use verdict::{Closed, Json, Name, Scope, Subject, Task, TaskId, Time};
 
 use super::lock;
 use super::tables::{Shared, Tables};
 use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
 use crate::browse::Browse;
 use crate::clock::Reading;
+use crate::columns;
 use crate::failure::Failure;
-use crate::row::{Entry, Filter, Found, QueueDepth, Refused, TaskKey};
+use crate::row::{Bodies, Entry, Filter, Found, Listed, Listing, QueueDepth, Refused, TaskKey};
+use crate::weight::{self, Budget};
 
 #[derive(Clone)]
 pub struct MemoryBrowse {
@@ -28,7 +30,16 @@ impl MemoryBrowse {
 
     /// The rows of a task, if it is of the scope that asks.
     fn rows<T>(&self, key: &TaskKey, read: impl FnOnce(&Tables) -> Vec<T>) -> Vec<T> {
-        self.read(|tables| tables.find(key).map_or_else(Vec::new, |_| read(tables)))
+        let mut shared = lock(&self.shared);
+        let tables = &shared.tables;
+        let rows = tables.find(key).map_or_else(Vec::new, |_| read(tables));
+        shared.rows_read += rows.len() as u64;
+        rows
+    }
+
+    /// How many entries, attempts and refusals were handed out so far: what reading costs, for tests.
+    pub fn rows_read(&self) -> u64 {
+        lock(&self.shared).rows_read
     }
 }
 
@@ -37,13 +48,8 @@ impl Browse for MemoryBrowse {
         Ok(self.read(|tables| tables.find(key).map(|_| tables.found(key.id))))
     }
 
-    async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Vec<Found>, Failure> {
-        Ok(self.read(|tables| {
-            let newest_first = tables.ids().into_iter().rev().map(|id| tables.found(id));
-            let wanted = newest_first
-                .filter(|found| found.subject.scope() == Some(scope) && matches(found, filter));
-            wanted.take(filter.limit).collect()
-        }))
+    async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Listing, Failure> {
+        Ok(self.read(|tables| list(tables, scope, filter)))
     }
 
     async fn history(
@@ -57,18 +63,36 @@ impl Browse for MemoryBrowse {
             if after == u32::MAX {
                 return Vec::new();
             }
-            tables.history.range(range).take(limit).map(|(_, entry)| entry.clone()).collect()
+            let entries = tables.history.range(range).take(limit).map(|(_, entry)| entry.clone());
+            weight::fitting(entries.collect(), Budget::page(), weight::entry)
         }))
     }
 
-    async fn attempts(&self, key: &TaskKey) -> Result<Vec<Closed>, Failure> {
-        let all = (key.id, 0)..=(key.id, u32::MAX);
-        Ok(self.rows(key, |tables| tables.attempts.range(all).map(|row| row.1.clone()).collect()))
+    async fn attempts(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<Closed>, Failure> {
+        let range = (key.id, after.saturating_add(1))..=(key.id, u32::MAX);
+        Ok(self.rows(key, |tables| {
+            let attempts = tables.attempts.range(range).take(limit).map(|row| row.1.clone());
+            weight::fitting(attempts.collect(), Budget::page(), weight::closed)
+        }))
     }
 
-    async fn refused(&self, key: &TaskKey) -> Result<Vec<Refused>, Failure> {
+    async fn refused(
+        &self,
+        key: &TaskKey,
+        after: Option<&Refused>,
+        limit: usize,
+    ) -> Result<Vec<Refused>, Failure> {
         Ok(self.rows(key, |tables| {
-            tables.refused.iter().filter(|refused| refused.task == *key).cloned().collect()
+            let all: Vec<&Refused> =
+                tables.refused.iter().filter(|refused| refused.task == *key).collect();
+            let place = |after| all.iter().position(|refused| *refused == after);
+            let seen = after.map_or(0, |after| place(after).map_or(all.len(), |place| place + 1));
+            all.into_iter().skip(seen).take(limit).cloned().collect()
         }))
     }
 
@@ -143,14 +167,53 @@ impl Browse for MemoryBrowse {
     }
 }
 
+fn list(tables: &Tables, scope: &Scope, filter: &Filter) -> Listing {
+    let newest_first = tables.ids().into_iter().rev().map(|id| tables.found(id));
+    let ours = newest_first.filter(|found| found.subject.scope() == Some(scope));
+    let older = ours.filter(|found| filter.before.is_none_or(|before| found.key().id < before));
+    let mut budget = Budget::new(filter.bytes);
+    let (mut tasks, mut last) = (Vec::new(), None);
+    for (looked, found) in older.enumerate() {
+        if tasks.len() == filter.limit || looked == filter.look {
+            return Listing { tasks, next: last };
+        }
+        let id = found.key().id;
+        if matches(&found, filter) {
+            let found = without_bodies(found, filter.bodies);
+            if !budget.takes(weight::found(&found)) {
+                return Listing { tasks, next: last };
+            }
+            let first = tables.history.get(&(id, 1)).cloned();
+            let submitted = columns::submitted(first.into_iter().collect());
+            tasks.push(Listed { found, submitted });
+        }
+        last = Some(id);
+    }
+    Listing { tasks, next: None }
+}
+
+fn without_bodies(mut found: Found, bodies: Bodies) -> Found {
+    if !bodies.input {
+        found.spec.input = Json::from("null");
+    }
+    if let Subject::Done(done) = &mut found.subject {
+        if !bodies.output {
+            done.end.output = None;
+        }
+        if let (false, Some(fault)) = (bodies.stack_trace, &mut done.end.fault) {
+            fault.stack_trace = None;
+        }
+    }
+    found
+}
+
 fn matches(found: &Found, filter: &Filter) -> bool {
-    let (id, queue, kind) = match &found.subject {
-        verdict::Subject::Live(task) => (task.id, &task.queue, &task.kind),
-        verdict::Subject::Done(done) => (done.id, &done.queue, &done.kind),
-        verdict::Subject::Absent => unreachable!("what was found is there"),
+    let (queue, kind) = match &found.subject {
+        Subject::Live(task) => (&task.queue, &task.kind),
+        Subject::Done(done) => (&done.queue, &done.kind),
+        Subject::Absent => unreachable!("what was found is there"),
     };
-    filter.before.is_none_or(|before| id < before)
-        && filter.state.is_none_or(|state| found.subject.state() == Some(state))
+    filter.state.is_none_or(|state| found.subject.state() == Some(state))
         && filter.queue.as_ref().is_none_or(|wanted| queue == wanted)
         && filter.kind.as_ref().is_none_or(|wanted| kind == wanted)
         && filter.label.as_ref().is_none_or(|(name, value)| {

@@ -163,6 +163,8 @@ fn insert_only<K: Ord, V>(table: &mut BTreeMap<K, V>, rows: BTreeMap<K, V>) {
 /// What all writers share.
 pub(super) struct Shared {
     pub(super) tables: Tables,
+    /// See [`super::MemoryBrowse::rows_read`].
+    pub(super) rows_read: u64,
     /// Which batch has a task locked.
     pub(super) locks: BTreeMap<TaskId, u64>,
     pub(super) writers: usize,
@@ -182,6 +184,7 @@ impl Shared {
     pub(super) fn new() -> Self {
         Self {
             tables: Tables::default(),
+            rows_read: 0,
             locks: BTreeMap::new(),
             writers: 0,
             rules: Rules::OLDEST.number(),

@@ -5,24 +5,38 @@ use verdict::{Closed, Digest, Done, End, Lease, Name, Phase, Scope, Subject, Tas
 
 use crate::administration::{ApiKey, Audit, Audited, Seal, TenantLimits};
 use crate::codec::Stored;
-use crate::row::{Dossier, Entry, Refused, Spec};
+use crate::row::{Entry, Found, Refused, Spec};
 
 #[derive(Default)]
 pub(super) struct Canon(Vec<u8>);
 
 impl Canon {
-    pub(super) fn of_task(dossier: &Dossier) -> Self {
+    pub(super) fn of_task(found: &Found) -> Self {
         let mut canon = Self::default();
-        let Dossier { found, history, attempts, refused } = dossier;
         match &found.subject {
             Subject::Live(task) => canon.live(task),
             Subject::Done(done) => canon.done(done),
             Subject::Absent => unreachable!("what was found is there"),
         }
         canon.spec(&found.spec);
-        history.iter().for_each(|entry| canon.entry(entry));
-        attempts.iter().for_each(|closed| canon.closed(closed));
-        refused.iter().for_each(|refused| canon.refused(refused));
+        canon
+    }
+
+    pub(super) fn of_entry(entry: &Entry) -> Self {
+        let mut canon = Self::default();
+        canon.entry(entry);
+        canon
+    }
+
+    pub(super) fn of_attempt(closed: &Closed) -> Self {
+        let mut canon = Self::default();
+        canon.closed(closed);
+        canon
+    }
+
+    pub(super) fn of_refusal(refused: &Refused) -> Self {
+        let mut canon = Self::default();
+        canon.refused(refused);
         canon
     }
 

@@ -1,13 +1,15 @@
 //! The copying itself: a page of tasks, one commit, and so on; then what is administered.
 
+mod long;
+
 use verdict::Time;
 
-use super::survey::{Counting, Tally, held_keys};
+use super::survey::{Counted, Counting, Tally, held_keys};
 use super::{MoveFailure, PAGE, RECORDS, Stage};
 use crate::administration::{Administration, AuditFilter, Audited};
 use crate::browse::Browse;
 use crate::failure::{CommitFailure, Failure};
-use crate::row::{Change, Dossier, Key, Refused, TaskKey};
+use crate::row::{Change, Dossier, Found, Key, Parts, Refused, TaskKey};
 use crate::seam::{Batch, Store, Writer};
 
 /// Copies everything. Returns what was sent, and at which time of the source.
@@ -24,8 +26,13 @@ pub(super) async fn copy<S: Store, D: Store>(
         let page = from.browse().dossiers(after, PAGE).await.map_err(MoveFailure::Source)?;
         let Some(last) = page.last() else { break };
         after = Some(last.found.key().id);
-        page.iter().for_each(|dossier| counting.task(dossier));
-        write_page(&mut writer, page).await.map_err(MoveFailure::Destination)?;
+        let (whole, long) = apart(page);
+        whole.iter().for_each(|(found, parts)| counting.task(found, Counted::of(parts)));
+        write_page(&mut writer, whole).await.map_err(MoveFailure::Destination)?;
+        for found in long {
+            let counted = long::copy(from.browse(), &mut writer, &found).await?;
+            counting.task(&found, counted);
+        }
         faultpoint::point!("move.page");
         watch(Stage::Copying(counting.tasks()));
     }
@@ -33,21 +40,28 @@ pub(super) async fn copy<S: Store, D: Store>(
     Ok((counting.done(), at))
 }
 
-/// One commit: each task as one change that makes it what it is.
-async fn write_page<W: Writer>(writer: &mut W, page: Vec<Dossier>) -> Result<(), Failure> {
-    let mut batch = writer.begin().await?;
-    let keys: Vec<TaskKey> = page.iter().map(|dossier| dossier.found.key()).collect();
-    batch.load(&keys).await?;
-    let used: Vec<Key> = page.iter().filter_map(key_of).collect();
-    if !used.is_empty() {
-        // Who looks at a key before it takes it may take it from a task that has ended.
-        batch.holders(&used).await?;
+/// Tasks that are written with all that belongs to them, and long ones. A long one is alone in its page, so that
+/// tasks are counted in their order.
+fn apart(page: Vec<Dossier>) -> (Vec<(Found, Parts)>, Vec<Found>) {
+    let (mut whole, mut long) = (Vec::new(), Vec::new());
+    for Dossier { found, parts } in page {
+        match parts {
+            Some(parts) => whole.push((found, parts)),
+            None => long.push(found),
+        }
     }
-    batch.now().await?;
+    (whole, long)
+}
+
+/// One commit: each task as one change that makes it what it is.
+async fn write_page<W: Writer>(writer: &mut W, page: Vec<(Found, Parts)>) -> Result<(), Failure> {
+    let mut batch = writer.begin().await?;
+    let found: Vec<&Found> = page.iter().map(|(found, _)| found).collect();
+    load(&mut batch, &found).await?;
     let mut changes = Vec::new();
     let mut refused: Vec<Refused> = Vec::new();
-    for dossier in page {
-        let Dossier { found, history, attempts, refused: refusals } = dossier;
+    for (found, parts) in page {
+        let Parts { history, attempts, refused: refusals } = parts;
         refused.extend(refusals);
         changes.push(Change {
             before: None,
@@ -58,14 +72,30 @@ async fn write_page<W: Writer>(writer: &mut W, page: Vec<Dossier>) -> Result<(),
         });
     }
     batch.save(changes, refused).await?;
+    commit(batch).await
+}
+
+/// What a batch asks before it writes: who looks at a key before it takes it may take it from a task that has
+/// ended.
+async fn load<B: Batch>(batch: &mut B, page: &[&Found]) -> Result<(), Failure> {
+    let keys: Vec<TaskKey> = page.iter().map(|found| found.key()).collect();
+    batch.load(&keys).await?;
+    let used: Vec<Key> = page.iter().filter_map(|found| key_of(found)).collect();
+    if !used.is_empty() {
+        batch.holders(&used).await?;
+    }
+    batch.now().await?;
+    Ok(())
+}
+
+async fn commit<B: Batch>(batch: B) -> Result<(), Failure> {
     batch.commit().await.map_err(|failure| match failure {
         CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure) => failure,
     })
 }
 
-pub(super) fn key_of(dossier: &Dossier) -> Option<Key> {
-    let scope = dossier.found.key().scope;
-    Some(Key { scope, text: dossier.found.spec.key.clone()? })
+pub(super) fn key_of(found: &Found) -> Option<Key> {
+    Some(Key { scope: found.key().scope, text: found.spec.key.clone()? })
 }
 
 async fn copy_administration<B: Browse, W: Writer>(
@@ -114,7 +144,7 @@ pub(super) async fn records<B: Browse>(browse: &B, n: u64) -> Result<Vec<Audited
 /// Keys of these tasks that no other task may use now, with who must be found to hold them.
 pub(super) async fn check_holders<W: Writer>(
     writer: &mut W,
-    page: &[Dossier],
+    page: &[Found],
     at: Time,
 ) -> Result<Vec<String>, Failure> {
     let held = held_keys(page, at);

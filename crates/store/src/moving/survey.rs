@@ -10,9 +10,9 @@ use super::canon::Canon;
 use super::copying::{check_holders, key_of, records};
 use super::{DIFFERENCES_MAX, MoveFailure, PAGE, Stage};
 use crate::administration::{ApiKey, Audited, TenantLimits};
-use crate::browse::Browse;
+use crate::browse::{self, Browse};
 use crate::failure::Failure;
-use crate::row::{Dossier, Held, Key};
+use crate::row::{Dossier, Found, Held, Key, Parts};
 use crate::seam::Store;
 
 /// How much of everything, and the digest of it.
@@ -88,17 +88,20 @@ impl Counting {
         self.tally.tasks()
     }
 
-    pub(super) fn task(&mut self, dossier: &Dossier) {
+    pub(super) fn task(&mut self, found: &Found, parts: Counted) {
         let tally = &mut self.tally;
-        match dossier.found.subject {
+        match found.subject {
             Subject::Done(_) => tally.ended += 1,
             Subject::Live(_) | Subject::Absent => tally.live += 1,
         }
-        tally.decisions += dossier.history.len() as u64;
-        tally.attempts += dossier.attempts.len() as u64;
-        tally.refusals += dossier.refused.len() as u64;
-        tally.keys += held_keys(std::slice::from_ref(dossier), self.at).len() as u64;
-        self.add(Canon::of_task(dossier));
+        tally.decisions += parts.decisions.count;
+        tally.attempts += parts.attempts.count;
+        tally.refusals += parts.refusals.count;
+        tally.keys += held_keys(std::slice::from_ref(found), self.at).len() as u64;
+        self.add(Canon::of_task(found));
+        for series in [parts.decisions, parts.attempts, parts.refusals] {
+            self.tally.digest = Digest::of(&[self.tally.digest.bytes(), series.digest.bytes()]);
+        }
     }
 
     pub(super) fn administration(&mut self, keys: &[ApiKey], limits: &[TenantLimits]) {
@@ -122,12 +125,51 @@ impl Counting {
     }
 }
 
+/// What belongs to one task, counted page by page.
+pub(super) struct Counted {
+    decisions: Series,
+    attempts: Series,
+    refusals: Series,
+}
+
+/// Rows of one kind: how many, and one digest over all of them, however they came in pages.
+struct Series {
+    count: u64,
+    digest: Digest,
+}
+
+impl Counted {
+    pub(super) fn new() -> Self {
+        let series = || Series { count: 0, digest: Digest::of(&[]) };
+        Self { decisions: series(), attempts: series(), refusals: series() }
+    }
+
+    pub(super) fn of(whole: &Parts) -> Self {
+        let mut counted = Self::new();
+        counted.add(whole);
+        counted
+    }
+
+    pub(super) fn add(&mut self, part: &Parts) {
+        part.history.iter().for_each(|entry| self.decisions.add(Canon::of_entry(entry)));
+        part.attempts.iter().for_each(|closed| self.attempts.add(Canon::of_attempt(closed)));
+        part.refused.iter().for_each(|refused| self.refusals.add(Canon::of_refusal(refused)));
+    }
+}
+
+impl Series {
+    fn add(&mut self, canon: Canon) {
+        self.count += 1;
+        self.digest = Digest::of(&[self.digest.bytes(), canon.bytes()]);
+    }
+}
+
 /// Keys of these tasks that no other task may use at `at`.
-pub(super) fn held_keys(page: &[Dossier], at: Time) -> Vec<(Key, Held)> {
-    let holding = page.iter().filter(|dossier| holds_key(&dossier.found.subject, at));
-    let held = |dossier: &Dossier| {
-        let task = dossier.found.key().id;
-        Some((key_of(dossier)?, Held { task, fingerprint: dossier.found.spec.fingerprint }))
+pub(super) fn held_keys(page: &[Found], at: Time) -> Vec<(Key, Held)> {
+    let holding = page.iter().filter(|found| holds_key(&found.subject, at));
+    let held = |found: &Found| {
+        let task = found.key().id;
+        Some((key_of(found)?, Held { task, fingerprint: found.spec.fingerprint }))
     };
     holding.filter_map(held).collect()
 }
@@ -140,10 +182,31 @@ pub async fn survey<B: Browse>(browse: &B, at: Time) -> Result<Tally, Failure> {
         let page = browse.dossiers(after, PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.found.key().id);
-        page.iter().for_each(|dossier| counting.task(dossier));
+        count(browse, &page, &mut counting).await?;
     }
     administered(browse, &mut counting).await?;
     Ok(counting.done())
+}
+
+async fn count<B: Browse>(
+    browse: &B,
+    page: &[Dossier],
+    counting: &mut Counting,
+) -> Result<(), Failure> {
+    for Dossier { found, parts } in page {
+        let counted = match parts {
+            Some(whole) => Counted::of(whole),
+            None => {
+                let (mut counted, mut reading) = (Counted::new(), browse::parts(browse, found));
+                while let Some(part) = reading.next().await? {
+                    counted.add(&part);
+                }
+                counted
+            }
+        };
+        counting.task(found, counted);
+    }
+    Ok(())
 }
 
 async fn administered<B: Browse>(browse: &B, counting: &mut Counting) -> Result<(), Failure> {
@@ -172,13 +235,14 @@ pub(super) async fn arrived<D: Store>(
         let page = browse.dossiers(after, PAGE).await.map_err(MoveFailure::Destination)?;
         let Some(last) = page.last() else { break };
         after = Some(last.found.key().id);
+        let found: Vec<Found> = page.iter().map(|dossier| dossier.found.clone()).collect();
         let mut wrong =
-            check_holders(&mut writer, &page, at).await.map_err(MoveFailure::Destination)?;
+            check_holders(&mut writer, &found, at).await.map_err(MoveFailure::Destination)?;
         if !wrong.is_empty() {
             wrong.truncate(DIFFERENCES_MAX);
             return Err(MoveFailure::Differs(wrong));
         }
-        page.iter().for_each(|dossier| counting.task(dossier));
+        count(browse, &page, &mut counting).await.map_err(MoveFailure::Destination)?;
         watch(Stage::Comparing(counting.tasks()));
     }
     administered(browse, &mut counting).await.map_err(MoveFailure::Destination)?;

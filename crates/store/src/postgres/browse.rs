@@ -1,20 +1,22 @@
 //! Reading beside the writers: each call in one snapshot, in exactly the scope that asks.
 
-use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Closed, Done, Name, Scope, State, Subject, TaskId, Time};
+use verdict::{Closed, Done, Name, Scope, TaskId, Time};
 
 use super::reads::{Client, Read, as_limit};
-use super::rows::{self, CLOSED, Columns, ENTRY, REFUSED, SPEC, id_bytes};
-use super::{Shared, administration, dossiers, quota, scopes, session};
+use super::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
+use super::{Shared, administration, dossiers, listing, quota, scopes, session};
 use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
 use crate::browse::Browse;
 use crate::codec::abridge::{self, Payloads};
 use crate::failure::Failure;
-use crate::row::{Dossier, Entry, Filter, Found, QueueDepth, Refused, TaskKey};
+use crate::row::{
+    Dossier, Entry, Filter, Found, Listing, PAGE_BYTES_MAX, QueueDepth, Refused, TaskKey,
+};
+use crate::weight::{self, Budget};
 
 #[derive(Clone)]
 pub struct PostgresBrowse {
@@ -50,24 +52,21 @@ impl PostgresBrowse {
     }
 }
 
-static FOUND_LIVE: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "SELECT {}, {SPEC} FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id \
-         WHERE l.id = ANY ($1)",
-        rows::task_columns()
-    )
-});
-static FOUND_DONE: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "SELECT {}, {SPEC} FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id \
-         WHERE d.id = ANY ($1)",
-        rows::done_columns()
-    )
-});
 const IN_SCOPE: &str =
     "SELECT 1 FROM tenure.inputs i WHERE i.id = $1 AND i.tenant = $2 AND i.workspace = $3";
+/// The first rows of these, until they are heavy enough: one at least.
+fn until_heavy(columns: &str, letter: &str, rows: &str, weight: &str, order: &str) -> String {
+    format!(
+        "SELECT {columns} FROM (SELECT {letter}.*, sum({weight}) OVER (ORDER BY {letter}.{order}) \
+            - ({weight}) AS weight_before FROM (SELECT * FROM {rows} LIMIT $3) {letter}) {letter} \
+         WHERE {letter}.weight_before < {PAGE_BYTES_MAX} ORDER BY {letter}.{order}"
+    )
+}
+
 static ATTEMPTS: LazyLock<String> = LazyLock::new(|| {
-    format!("SELECT {CLOSED} FROM tenure.attempts a WHERE a.task = $1 ORDER BY a.attempt")
+    let rows = "tenure.attempts WHERE task = $1 AND attempt > $2 ORDER BY attempt";
+    let weight = "coalesce(octet_length(a.fault), 0) + coalesce(octet_length(a.claims), 0)";
+    until_heavy(CLOSED, "a", rows, weight, "attempt")
 });
 static DONE: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -77,101 +76,29 @@ static DONE: LazyLock<String> = LazyLock::new(|| {
 });
 static TOLD: LazyLock<String> = LazyLock::new(|| format!("{TALES} WHERE i.id = $1"));
 static TOLD_ELSEWHERE: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "SELECT {ENTRY} FROM tenure.history h WHERE h.task = $1 AND h.n > $2 ORDER BY h.n LIMIT $3"
-    )
+    let rows = "tenure.history WHERE task = $1 AND n > $2 ORDER BY n";
+    until_heavy(ENTRY, "h", rows, "octet_length(h.request) + octet_length(h.events)", "n")
 });
 static REFUSALS: LazyLock<String> = LazyLock::new(|| {
+    let place = "r.at, r.ord, r.lease, r.call, r.code";
     format!(
-        "SELECT {REFUSED} FROM tenure.refused r WHERE r.task = $1 ORDER BY r.at, r.ord, r.lease"
+        "SELECT {REFUSED} FROM tenure.refused r WHERE r.task = $1 AND ($2::bytea IS NULL OR \
+            ({place}) > (SELECT {place} FROM tenure.refused r \
+                WHERE r.task = $1 AND r.lease = $2 AND r.call = $3 AND r.code = $4)) \
+         ORDER BY {place} LIMIT $5"
     )
 });
 
 /// What is read of single tasks, again and again: worth a name where names are safe.
 pub(super) fn often() -> impl Iterator<Item = &'static str> {
-    let built: [&'static LazyLock<String>; 7] =
-        [&FOUND_LIVE, &FOUND_DONE, &ATTEMPTS, &DONE, &TOLD, &TOLD_ELSEWHERE, &REFUSALS];
-    built.into_iter().map(|text| text.as_str()).chain([IN_SCOPE])
-}
-
-/// The tasks with these ids, in this order. One that is neither live nor done is left out: the integrity
-/// check reports it.
-async fn found(client: &Client, ids: &[Vec<u8>]) -> Read<Vec<Found>> {
-    let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&ids, Type::BYTEA_ARRAY)];
-    let (live, done) = futures_util::join!(
-        client.query_typed(&FOUND_LIVE, &parameters),
-        client.query_typed(&FOUND_DONE, &parameters)
-    );
-    let mut found: HashMap<TaskId, Found> = HashMap::new();
-    for row in &live? {
-        let mut columns = Columns::of(row);
-        let task = rows::live_row(&mut columns)?.task;
-        let id = task.id;
-        let spec = rows::spec(&mut columns)?;
-        found.insert(id, Found { subject: Subject::Live(task), spec });
-    }
-    for row in &done? {
-        let mut columns = Columns::of(row);
-        let done = rows::done(&mut columns)?;
-        let id = done.id;
-        let spec = rows::spec(&mut columns)?;
-        found.insert(id, Found { subject: Subject::Done(done), spec });
-    }
-    let place = |id: &Vec<u8>| {
-        let id: [u8; 16] = id.as_slice().try_into().ok()?;
-        found.remove(&TaskId::from_u128(u128::from_be_bytes(id)))
-    };
-    Ok(ids.iter().filter_map(place).collect())
-}
-
-fn ids(rows: &[Row]) -> Read<Vec<Vec<u8>>> {
-    rows.iter().map(|row| Ok(Columns::of(row).take()?)).collect()
+    let built: [&'static LazyLock<String>; 5] =
+        [&ATTEMPTS, &DONE, &TOLD, &TOLD_ELSEWHERE, &REFUSALS];
+    built.into_iter().map(|text| text.as_str()).chain([IN_SCOPE]).chain(listing::often())
 }
 
 async fn find(client: &Client, key: &TaskKey) -> Read<Option<Found>> {
-    let found = found(client, &[id_bytes(key.id).to_vec()]).await?;
+    let found = listing::found(client, &[id_bytes(key.id).to_vec()]).await?;
     Ok(found.into_iter().find(|found| found.subject.scope() == Some(&key.scope)))
-}
-
-async fn list(client: &Client, scope: &Scope, filter: &Filter) -> Read<Vec<Found>> {
-    // Without a place to start from, one above every id: so the index is always entered at a place.
-    let before = filter.before.map_or(vec![0xff; 17], |id| id_bytes(id).to_vec());
-    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
-    let queue = filter.queue.as_ref().map(|name| name.as_str());
-    let kind = filter.kind.as_ref().map(|name| name.as_str());
-    let label = filter.label.as_ref().map(|(name, _)| name.as_str());
-    let value = filter.label.as_ref().map(|(_, value)| value.as_str());
-    let state = filter.state.map(State::name);
-    let limit = as_limit(filter.limit);
-    let parameters: [(&(dyn ToSql + Sync), Type); 9] = [
-        (&before, Type::BYTEA),
-        (&tenant, Type::TEXT),
-        (&workspace, Type::TEXT),
-        (&queue, Type::TEXT),
-        (&kind, Type::TEXT),
-        (&label, Type::TEXT),
-        (&value, Type::TEXT),
-        (&state, Type::TEXT),
-        (&limit, Type::INT8),
-    ];
-    let rows = client.query_typed(&list_statement(filter.state), &parameters).await?;
-    found(client, &ids(&rows)?).await
-}
-
-/// Newest first. A filter by state reads only the table that state is in.
-fn list_statement(state: Option<State>) -> String {
-    let states = match state {
-        None => "CROSS JOIN (SELECT $8::text) s",
-        Some(state) if state.is_terminal() => "JOIN tenure.done s ON s.id = i.id AND s.state = $8",
-        Some(_) => "JOIN tenure.live s ON s.id = i.id AND s.state = $8",
-    };
-    format!(
-        "SELECT i.id FROM tenure.inputs i {states} \
-         WHERE i.tenant = $2 AND i.workspace = $3 AND i.id < $1 \
-            AND ($4::text IS NULL OR i.queue = $4) AND ($5::text IS NULL OR i.kind = $5) \
-            AND ($6::text IS NULL OR i.labels::jsonb ->> $6 = $7) \
-         ORDER BY i.tenant DESC, i.workspace DESC, i.id DESC LIMIT $9"
-    )
 }
 
 async fn is_in_scope(client: &Client, key: &TaskKey) -> Read<bool> {
@@ -193,9 +120,27 @@ async fn scoped<T: Default>(
     Ok(if is_in_scope? { found } else { T::default() })
 }
 
-async fn attempts(client: &Client, id: TaskId) -> Read<Vec<Closed>> {
-    let rows = client.query_typed(&ATTEMPTS, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
-    rows.iter().map(|row| Ok(rows::closed(id, &mut Columns::of(row))?)).collect()
+async fn attempts(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<Vec<Closed>> {
+    let rows = numbered(client, &ATTEMPTS, id, after, limit).await?;
+    let closed = rows.iter().map(|row| Ok(rows::closed(id, &mut Columns::of(row))?));
+    Ok(weight::fitting(closed.collect::<Read<_>>()?, Budget::page(), weight::closed))
+}
+
+/// Rows of a task that are numbered above `after`.
+async fn numbered(
+    client: &Client,
+    sql: &str,
+    id: TaskId,
+    after: u32,
+    limit: usize,
+) -> Read<Vec<Row>> {
+    let bytes = id_bytes(id);
+    // They are numbered far below what the column can hold; what lies above it is after all of them.
+    let (bytes, after) = (&bytes[..], i32::try_from(after).unwrap_or(i32::MAX));
+    let limit = as_limit(limit);
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&bytes, Type::BYTEA), (&after, Type::INT4), (&limit, Type::INT8)];
+    Ok(client.query_typed(sql, &parameters).await?)
 }
 
 async fn done(client: &Client, id: TaskId) -> Read<Option<Done>> {
@@ -203,21 +148,34 @@ async fn done(client: &Client, id: TaskId) -> Read<Option<Done>> {
     rows.first().map(|row| Ok(rows::done(&mut Columns::of(row))?)).transpose()
 }
 
+/// What the task's rows tell, then what the table adds, as many as fit, each with what other tables keep of it.
 async fn history(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<Vec<Entry>> {
-    let (told, told_elsewhere, attempts, done) = futures_util::join!(
-        told(client, id),
-        told_elsewhere(client, id, after, limit),
-        attempts(client, id),
-        done(client, id),
-    );
+    let (told, told_elsewhere) =
+        futures_util::join!(told(client, id), told_elsewhere(client, id, after, limit));
     let mut entries = told?;
     entries.extend(told_elsewhere?);
     entries.retain(|entry| entry.n > after);
     entries.truncate(limit);
+    let closed: Vec<u32> = entries.iter().flat_map(abridge::closes).collect();
+    let first = closed.iter().min().map_or(0, |first| first.saturating_sub(1));
+    let (attempts, done) = futures_util::join!(
+        unless_empty(closed.is_empty(), attempts(client, id, first, closed.len())),
+        unless_empty(!entries.iter().any(abridge::ends), done(client, id)),
+    );
     let (attempts, done) = (attempts?, done?);
     let end = done.as_ref().map(|done| &done.end);
+    // Attempts that did not fit end the page before their entry.
+    let read_to = attempts.last().map_or(u32::MAX, |closed| closed.attempt);
+    let complete =
+        entries.into_iter().take_while(|entry| abridge::closes(entry).all(|it| it <= read_to));
     let payloads = Payloads { attempts: &attempts, end };
-    Ok(entries.into_iter().map(|entry| abridge::restore(entry, payloads)).collect())
+    let restored = complete.map(|entry| abridge::restore(entry, payloads)).collect();
+    Ok(weight::fitting(restored, Budget::page(), weight::entry))
+}
+
+/// Reads nothing where nothing is to be read.
+async fn unless_empty<T: Default>(is_empty: bool, read: impl Future<Output = Read<T>>) -> Read<T> {
+    if is_empty { Ok(T::default()) } else { read.await }
 }
 
 async fn told(client: &Client, id: TaskId) -> Read<Vec<Entry>> {
@@ -242,19 +200,27 @@ pub(super) fn tales(columns: &mut Columns<'_>) -> Result<(TaskId, Vec<Entry>), F
 
 /// What found no room in the tale.
 async fn told_elsewhere(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<Vec<Entry>> {
-    let bytes = id_bytes(id);
-    // Entries are numbered far below what the column can hold; what lies above it is after all of them.
-    let (bytes, after) = (&bytes[..], i32::try_from(after).unwrap_or(i32::MAX));
-    let limit = as_limit(limit);
-    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
-        [(&bytes, Type::BYTEA), (&after, Type::INT4), (&limit, Type::INT8)];
-    let rows = client.query_typed(&TOLD_ELSEWHERE, &parameters).await?;
+    let rows = numbered(client, &TOLD_ELSEWHERE, id, after, limit).await?;
     rows.iter().map(|row| Ok(rows::entry(id, &mut Columns::of(row))?)).collect()
 }
 
-async fn refused(client: &Client, key: &TaskKey) -> Read<Vec<Refused>> {
-    let id = id_bytes(key.id);
-    let rows = client.query_typed(&REFUSALS, &[(&&id[..], Type::BYTEA)]).await?;
+async fn refused(
+    client: &Client,
+    key: &TaskKey,
+    after: Option<&Refused>,
+    limit: usize,
+) -> Read<Vec<Refused>> {
+    let (id, limit) = (id_bytes(key.id), as_limit(limit));
+    let lease = after.map(|after| after.lease.as_u128().to_be_bytes().to_vec());
+    let (call, code) = (after.map(|it| it.call.as_str()), after.map(|it| it.code.as_str()));
+    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
+        (&&id[..], Type::BYTEA),
+        (&lease, Type::BYTEA),
+        (&call, Type::TEXT),
+        (&code, Type::TEXT),
+        (&limit, Type::INT8),
+    ];
+    let rows = client.query_typed(&REFUSALS, &parameters).await?;
     rows.iter().map(|row| Ok(rows::refused(key, &mut Columns::of(row))?)).collect()
 }
 
@@ -309,19 +275,6 @@ async fn ahead(client: &Client, key: &TaskKey, now: Time, limit: usize) -> Read<
     let rows = client.query_typed(sql, &parameters).await?;
     let count: i64 = Columns::of(&rows[0]).take()?;
     Ok(usize::try_from(count).unwrap_or(0))
-}
-
-pub(super) async fn everything(
-    client: &Client,
-    after: Option<TaskId>,
-    limit: usize,
-) -> Read<Vec<Found>> {
-    let (after, limit) = (after.map_or(Vec::new(), |id| id_bytes(id).to_vec()), as_limit(limit));
-    let sql = "SELECT i.id FROM tenure.inputs i WHERE i.id > $1 \
-        AND (EXISTS (SELECT 1 FROM tenure.live l WHERE l.id = i.id) \
-            OR EXISTS (SELECT 1 FROM tenure.done d WHERE d.id = i.id)) ORDER BY i.id LIMIT $2";
-    let rows = client.query_typed(sql, &[(&after, Type::BYTEA), (&limit, Type::INT8)]).await?;
-    found(client, &ids(&rows)?).await
 }
 
 /// Rows that do not belong together, which no look at a single task would show.
@@ -388,10 +341,10 @@ impl Browse for PostgresBrowse {
         .await
     }
 
-    async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Vec<Found>, Failure> {
+    async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Listing, Failure> {
         let (wanted, filter) = (scope.clone(), filter.clone());
         self.in_scope("listing tasks", scope, move |client| async move {
-            list(&client, &wanted, &filter).await
+            listing::list(&client, &wanted, &filter).await
         })
         .await
     }
@@ -409,18 +362,28 @@ impl Browse for PostgresBrowse {
         .await
     }
 
-    async fn attempts(&self, key: &TaskKey) -> Result<Vec<Closed>, Failure> {
+    async fn attempts(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<Closed>, Failure> {
         let (key, scope) = (key.clone(), &key.scope);
         self.in_scope("reading attempts", scope, move |client| async move {
-            scoped(&client, &key, attempts(&client, key.id)).await
+            scoped(&client, &key, attempts(&client, key.id, after, limit)).await
         })
         .await
     }
 
-    async fn refused(&self, key: &TaskKey) -> Result<Vec<Refused>, Failure> {
-        let (key, scope) = (key.clone(), &key.scope);
+    async fn refused(
+        &self,
+        key: &TaskKey,
+        after: Option<&Refused>,
+        limit: usize,
+    ) -> Result<Vec<Refused>, Failure> {
+        let (key, scope, after) = (key.clone(), &key.scope, after.cloned());
         self.in_scope("reading refusals", scope, move |client| async move {
-            scoped(&client, &key, refused(&client, &key)).await
+            scoped(&client, &key, refused(&client, &key, after.as_ref(), limit)).await
         })
         .await
     }
@@ -488,7 +451,7 @@ impl Browse for PostgresBrowse {
 
     async fn everything(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Found>, Failure> {
         self.in_all("reading all tasks", move |client| async move {
-            everything(&client, after, limit).await
+            listing::everything(&client, after, limit).await
         })
         .await
     }

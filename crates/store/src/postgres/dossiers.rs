@@ -8,11 +8,14 @@ use tokio_postgres::types::{ToSql, Type};
 use verdict::{Subject, TaskId};
 
 use super::browse::{self, TALES};
+use super::listing;
 use super::reads::{Client, Read};
 use super::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
+use crate::browse::together;
 use crate::codec::abridge::{self, Payloads};
 use crate::failure::Failure;
-use crate::row::{Dossier, Entry, Found, TaskKey};
+use crate::row::{Dossier, Entry, Found, Parts, TaskKey};
+use crate::weight;
 
 static HISTORY: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -39,9 +42,9 @@ pub(super) async fn read(
     after: Option<TaskId>,
     limit: usize,
 ) -> Read<Vec<Dossier>> {
-    let found = browse::everything(client, after, limit).await?;
-    let keys: HashMap<TaskId, TaskKey> =
-        found.iter().map(Found::key).map(|key| (key.id, key)).collect();
+    let found = together(listing::everything(client, after, limit).await?);
+    let whole = found.iter().filter(|found| weight::is_whole(found));
+    let keys: HashMap<TaskId, TaskKey> = whole.map(Found::key).map(|key| (key.id, key)).collect();
     let ids: Vec<Vec<u8>> = keys.keys().map(|id| id_bytes(*id).to_vec()).collect();
     let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&ids, Type::BYTEA_ARRAY)];
     let (told, history, attempts, refused) = futures_util::join!(
@@ -61,6 +64,9 @@ pub(super) async fn read(
     })?;
     let whole = |found: Found| {
         let id = found.key().id;
+        if !keys.contains_key(&id) {
+            return Dossier::in_parts(found);
+        }
         let attempts = attempts.remove(&id).unwrap_or_default();
         let end = match &found.subject {
             Subject::Done(done) => Some(&done.end),
@@ -69,7 +75,8 @@ pub(super) async fn read(
         let payloads = Payloads { attempts: &attempts, end };
         let entries = told.remove(&id).into_iter().chain(history.remove(&id)).flatten();
         let history = entries.map(|entry| abridge::restore(entry, payloads)).collect();
-        Dossier { found, history, attempts, refused: refused.remove(&id).unwrap_or_default() }
+        let refused = refused.remove(&id).unwrap_or_default();
+        Dossier { found, parts: Some(Parts { history, attempts, refused }) }
     };
     Ok(found.into_iter().map(whole).collect())
 }

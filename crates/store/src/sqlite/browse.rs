@@ -1,86 +1,51 @@
-//! Reading beside the writer: a few connections of their own, each call in one snapshot.
+//! Reading beside the writer, each call in one snapshot.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, ToSql};
-use tokio::sync::Semaphore;
-use verdict::{Closed, Scope, State, Subject, TaskId, Time};
+use rusqlite::{Connection, OptionalExtension};
+use verdict::{Closed, End, Scope, Subject, TaskId, Time};
 
+use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
-use super::{Shared, administration, opening, reads, trouble};
+use super::{Shared, administration, listing, reads};
 use crate::administration::{ApiKey, AuditFilter, Audited, TenantLimits};
-use crate::browse::Browse;
+use crate::browse::{self, Browse};
 use crate::codec::abridge::{self, Payloads};
-use crate::failure::{Failure, FailureKind};
-use crate::row::{Dossier, Entry, Filter, Found, QueueDepth, Refused, TaskKey};
-
-/// How many reads run at once; more would only take the writer's share of the disk.
-const READERS_MAX: usize = 4;
+use crate::failure::Failure;
+use crate::row::{Dossier, Entry, Filter, Found, Listing, Parts, QueueDepth, Refused, TaskKey};
+use crate::weight::{self, Budget};
 
 /// How many findings of the engine's own check are reported; one is enough to know.
 const INTEGRITY_MAX: usize = 100;
 
 #[derive(Clone)]
 pub struct SqliteBrowse {
-    pool: Arc<Pool>,
-    /// After the pool, so that its connections are closed before the file is unlocked.
+    pub(super) readers: Arc<Readers>,
     shared: Arc<Shared>,
 }
 
-struct Pool {
-    permits: Semaphore,
-    idle: Mutex<Vec<Connection>>,
-}
-
-type Read<T> = rusqlite::Result<T>;
-
 impl SqliteBrowse {
     pub(super) fn open(shared: Arc<Shared>) -> Result<Self, Failure> {
-        let first = opening::connect_reader(&shared.path, &shared.options)?;
-        let pool = Pool { permits: Semaphore::new(READERS_MAX), idle: Mutex::new(vec![first]) };
-        Ok(Self { pool: Arc::new(pool), shared })
+        Ok(Self { readers: Arc::new(Readers::open(shared.clone())?), shared })
     }
 
-    /// Reads in one snapshot, on a thread that may wait for the disk.
     async fn read<T: Send + 'static>(
         &self,
         what: &'static str,
         work: impl FnOnce(&Connection) -> Read<T> + Send + 'static,
     ) -> Result<T, Failure> {
-        let _permit = self.pool.permits.acquire().await.expect("the pool is never closed");
-        let (shared, pool) = (self.shared.clone(), self.pool.clone());
-        let read = move || read_once(&shared, &pool, what, work);
-        match tokio::runtime::Handle::try_current() {
-            Err(_) => read(),
-            Ok(runtime) => runtime.spawn_blocking(read).await.unwrap_or_else(|error| {
-                Err(Failure::new(FailureKind::Unavailable, what).because(error))
-            }),
-        }
+        self.readers.read(Reader::Guest, what, work).await
     }
-}
 
-fn read_once<T>(
-    shared: &Shared,
-    pool: &Pool,
-    what: &'static str,
-    work: impl FnOnce(&Connection) -> Read<T>,
-) -> Result<T, Failure> {
-    let idle = pool.idle.lock().expect("nothing panics with the pool in hand").pop();
-    let connection = match idle {
-        Some(connection) => connection,
-        None => opening::connect_reader(&shared.path, &shared.options)?,
-    };
-    let result = in_snapshot(&connection, work).map_err(trouble::while_doing(what))?;
-    pool.idle.lock().expect("nothing panics with the pool in hand").push(connection);
-    Ok(result)
-}
-
-fn in_snapshot<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Read<T>) -> Read<T> {
-    let snapshot = connection.unchecked_transaction()?;
-    let result = work(&snapshot)?;
-    snapshot.finish()?;
-    Ok(result)
+    /// For what the coordinator must know to serve: it does not wait behind those whom it serves.
+    async fn read_own<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&Connection) -> Read<T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.readers.read(Reader::Own, what, work).await
+    }
 }
 
 /// The row of a task, if it is of this scope.
@@ -106,71 +71,80 @@ fn find(connection: &Connection, key: &TaskKey) -> Read<Option<Found>> {
     Ok(found.filter(|found| found.subject != Subject::Absent))
 }
 
-/// The tasks that a list of row numbers names.
-fn found_all(
-    connection: &Connection,
-    sql: &str,
-    parameters: rows::Parameters<'_>,
-) -> Read<Vec<Found>> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let numbers: Read<Vec<i64>> = statement.query_map(parameters, |row| row.get(0))?.collect();
-    let found = numbers?.into_iter().map(|row| found(connection, row));
-    // A task that is neither live nor done is reported by the integrity check.
-    found.filter(|found| !matches!(found, Ok(found) if found.subject == Subject::Absent)).collect()
-}
-
-fn list(connection: &Connection, scope: &Scope, filter: &Filter) -> Read<Vec<Found>> {
-    // Without a place to start from, one above every id: so the index is always entered at a place.
-    let before = filter.before.map_or(vec![0xff; 17], |id| id_bytes(id).to_vec());
-    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
-    let queue = filter.queue.as_ref().map(|name| name.as_str());
-    let kind = filter.kind.as_ref().map(|name| name.as_str());
-    let label = filter.label.as_ref().map(|(name, _)| name.as_str());
-    let value = filter.label.as_ref().map(|(_, value)| value.as_str());
-    let state = filter.state.map(State::name);
-    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
-    let parameters: [&dyn ToSql; 9] =
-        [&before, &tenant, &workspace, &queue, &kind, &label, &value, &state, &limit];
-    found_all(connection, &list_statement(filter.state), &parameters)
-}
-
-/// Newest first. A filter by state reads only the table that state is in.
-fn list_statement(state: Option<State>) -> String {
-    let states = match state {
-        // Every statement takes the same parameters.
-        None => "AND ?8 IS NULL",
-        Some(state) if state.is_terminal() => "JOIN done s ON s.row = i.row AND s.state = ?8",
-        Some(_) => "JOIN live s ON s.row = i.row AND s.state = ?8",
-    };
-    format!(
-        "SELECT i.row FROM inputs i JOIN lanes n ON n.lane = i.lane {states}
-         WHERE i.id < ?1 AND n.tenant = ?2 AND n.workspace = ?3
-           AND (?4 IS NULL OR n.queue = ?4) AND (?5 IS NULL OR n.kind = ?5)
-           AND (?6 IS NULL OR EXISTS
-                (SELECT 1 FROM json_each(i.labels) j WHERE j.key = ?6 AND j.value = ?7))
-         ORDER BY i.id DESC LIMIT ?9"
-    )
-}
-
-/// What the task's rows tell, then what the table adds, in order.
+/// What the task's rows tell, then what the table adds, in order, until it is enough.
 fn history(connection: &Connection, key: &TaskKey, after: u32, limit: usize) -> Read<Vec<Entry>> {
     let Some(row) = row_in_scope(connection, key)? else { return Ok(Vec::new()) };
-    let mut entries = told(connection, key.id, row)?;
-    entries.retain(|entry| entry.n > after);
-    let sql =
-        reads::select(ENTRY, "history h WHERE h.task = ?1 AND h.n > ?2 ORDER BY h.n LIMIT ?3");
-    let mut statement = connection.prepare_cached(&sql)?;
-    let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = statement
-        .query_map((row, after, most), |row| rows::entry(key.id, &mut Columns::of(row)))?;
-    entries.extend(rows.collect::<Read<Vec<Entry>>>()?);
-    entries.sort_by_key(|entry| entry.n);
-    entries.truncate(limit);
-    let attempts = reads::attempts(connection, key.id, row)?;
-    let done = reads::done(connection, row)?;
-    let end = done.as_ref().map(|done| &done.end);
-    let payloads = Payloads { attempts: &attempts, end };
-    Ok(entries.into_iter().map(|entry| abridge::restore(entry, payloads)).collect())
+    let mut page = Decisions::of(connection, key.id, row, limit, Budget::page());
+    let mut last = after;
+    for entry in told(connection, key.id, row)? {
+        last = last.max(entry.n);
+        if entry.n > after && !page.takes(entry)? {
+            return Ok(page.entries);
+        }
+    }
+    page.read_on(last)?;
+    Ok(page.entries)
+}
+
+/// Entries of one history, whole, as they are read.
+struct Decisions<'c> {
+    connection: &'c Connection,
+    task: TaskId,
+    row: i64,
+    limit: usize,
+    budget: Budget,
+    end: Option<End>,
+    entries: Vec<Entry>,
+}
+
+impl<'c> Decisions<'c> {
+    fn of(
+        connection: &'c Connection,
+        task: TaskId,
+        row: i64,
+        limit: usize,
+        budget: Budget,
+    ) -> Self {
+        Self { connection, task, row, limit, budget, end: None, entries: Vec::new() }
+    }
+
+    /// Adds an entry with what other tables keep of it, if there is room.
+    fn takes(&mut self, entry: Entry) -> Read<bool> {
+        let mut attempts = Vec::new();
+        for attempt in abridge::closes(&entry) {
+            attempts.extend(reads::numbered_attempt(
+                self.connection,
+                self.task,
+                self.row,
+                attempt,
+            )?);
+        }
+        if abridge::ends(&entry) && self.end.is_none() {
+            self.end = reads::done(self.connection, self.row)?.map(|done| done.end);
+        }
+        let payloads = Payloads { attempts: &attempts, end: self.end.as_ref() };
+        let entry = abridge::restore(entry, payloads);
+        if self.entries.len() == self.limit || !self.budget.takes(weight::entry(&entry)) {
+            return Ok(false);
+        }
+        self.entries.push(entry);
+        Ok(true)
+    }
+
+    /// What stands in the table behind an entry.
+    fn read_on(&mut self, after: u32) -> Read<()> {
+        let sql = reads::select(ENTRY, "history h WHERE h.task = ?1 AND h.n > ?2 ORDER BY h.n");
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let mut rows = statement.query((self.row, after))?;
+        while self.entries.len() < self.limit
+            && let Some(row) = rows.next()?
+        {
+            if !self.takes(rows::entry(self.task, &mut Columns::of(row))?)? {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn told(connection: &Connection, task: TaskId, row: i64) -> Read<Vec<Entry>> {
@@ -184,11 +158,43 @@ fn told(connection: &Connection, task: TaskId, row: i64) -> Read<Vec<Entry>> {
     Ok(entries)
 }
 
-fn refused(connection: &Connection, key: &TaskKey) -> Read<Vec<Refused>> {
+fn attempts(connection: &Connection, key: &TaskKey, after: u32, limit: usize) -> Read<Vec<Closed>> {
+    match row_in_scope(connection, key)? {
+        Some(row) => reads::attempts(connection, key.id, row, after, limit, Budget::page()),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn refused(
+    connection: &Connection,
+    key: &TaskKey,
+    after: Option<&Refused>,
+    limit: usize,
+) -> Read<Vec<Refused>> {
     let Some(row) = row_in_scope(connection, key)? else { return Ok(Vec::new()) };
-    let sql = reads::select(REFUSED, "refused r WHERE r.task = ?1 ORDER BY r.n");
+    let after = match after {
+        Some(after) => refusal_number(connection, row, after)?,
+        None => 0,
+    };
+    let sql =
+        reads::select(REFUSED, "refused r WHERE r.task = ?1 AND r.n > ?2 ORDER BY r.n LIMIT ?3");
     let mut statement = connection.prepare_cached(&sql)?;
-    statement.query_map([row], |row| rows::refused(key, &mut Columns::of(row)))?.collect()
+    let refused = statement
+        .query_map((row, after, most(limit)), |row| rows::refused(key, &mut Columns::of(row)))?;
+    refused.collect()
+}
+
+/// Behind all of them, if it is not there any more.
+fn refusal_number(connection: &Connection, row: i64, refused: &Refused) -> Read<i64> {
+    let sql = "SELECT n FROM refused WHERE task = ?1 AND lease = ?2 AND call = ?3 AND code = ?4";
+    let lease = refused.lease.as_u128().to_be_bytes();
+    let parameters = (row, lease, refused.call.as_str(), refused.code.as_str());
+    let n = connection.prepare_cached(sql)?.query_row(parameters, |row| row.get(0));
+    Ok(n.optional()?.unwrap_or(i64::MAX))
+}
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 fn queues(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec<QueueDepth>> {
@@ -239,28 +245,47 @@ fn latest(connection: &Connection) -> Read<Option<TaskId>> {
     Ok(id.map(|id| TaskId::from_u128(u128::from_be_bytes(id))))
 }
 
+/// Tasks in order of id, until it is enough. One that is neither live nor done is left out: the integrity
+/// check reports it.
 fn everything(connection: &Connection, after: Option<TaskId>, limit: usize) -> Read<Vec<Found>> {
     let after = after.map_or(Vec::new(), |id| id_bytes(id).to_vec());
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    found_all(
-        connection,
-        "SELECT i.row FROM inputs i WHERE i.id > ?1
-            AND (EXISTS (SELECT 1 FROM live l WHERE l.row = i.row)
-                OR EXISTS (SELECT 1 FROM done d WHERE d.row = i.row))
-         ORDER BY i.id LIMIT ?2",
-        &[&after, &limit],
-    )
+    let mut statement =
+        connection.prepare_cached("SELECT i.row FROM inputs i WHERE i.id > ?1 ORDER BY i.id")?;
+    let (mut rows, mut budget) = (statement.query([after])?, Budget::page());
+    let mut all = Vec::new();
+    while all.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        let found = found(connection, row.get(0)?)?;
+        if found.subject == Subject::Absent {
+            continue;
+        }
+        if !budget.takes(weight::found(&found)) {
+            break;
+        }
+        all.push(found);
+    }
+    Ok(all)
 }
 
+/// With all that belongs to it, however much, unless it is a task that is read in parts.
 fn dossier(connection: &Connection, found: Found) -> Read<Dossier> {
     let key = found.key();
-    let history = history(connection, &key, 0, usize::MAX)?;
-    let attempts = match row_in_scope(connection, &key)? {
-        Some(row) => reads::attempts(connection, key.id, row)?,
-        None => Vec::new(),
+    let Some(row) = row_in_scope(connection, &key)?.filter(|_| weight::is_whole(&found)) else {
+        return Ok(Dossier::in_parts(found));
     };
-    let refused = refused(connection, &key)?;
-    Ok(Dossier { found, history, attempts, refused })
+    let mut decisions = Decisions::of(connection, key.id, row, usize::MAX, Budget::new(usize::MAX));
+    let mut last = 0;
+    for entry in told(connection, key.id, row)? {
+        last = last.max(entry.n);
+        decisions.takes(entry)?;
+    }
+    decisions.read_on(last)?;
+    let history = decisions.entries;
+    let all = Budget::new(usize::MAX);
+    let attempts = reads::attempts(connection, key.id, row, 0, usize::MAX, all)?;
+    let refused = refused(connection, &key, None, usize::MAX)?;
+    Ok(Dossier { found, parts: Some(Parts { history, attempts, refused }) })
 }
 
 pub(super) fn integrity(connection: &Connection) -> Read<Vec<String>> {
@@ -314,9 +339,10 @@ impl Browse for SqliteBrowse {
         self.read("finding a task", move |connection| find(connection, &key)).await
     }
 
-    async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Vec<Found>, Failure> {
+    async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Listing, Failure> {
         let (scope, filter) = (scope.clone(), filter.clone());
-        self.read("listing tasks", move |connection| list(connection, &scope, &filter)).await
+        self.read("listing tasks", move |connection| listing::list(connection, &scope, &filter))
+            .await
     }
 
     async fn history(
@@ -330,18 +356,28 @@ impl Browse for SqliteBrowse {
             .await
     }
 
-    async fn attempts(&self, key: &TaskKey) -> Result<Vec<Closed>, Failure> {
+    async fn attempts(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<Closed>, Failure> {
         let key = key.clone();
-        self.read("reading attempts", move |connection| match row_in_scope(connection, &key)? {
-            Some(row) => reads::attempts(connection, key.id, row),
-            None => Ok(Vec::new()),
-        })
-        .await
+        self.read("reading attempts", move |connection| attempts(connection, &key, after, limit))
+            .await
     }
 
-    async fn refused(&self, key: &TaskKey) -> Result<Vec<Refused>, Failure> {
-        let key = key.clone();
-        self.read("reading refusals", move |connection| refused(connection, &key)).await
+    async fn refused(
+        &self,
+        key: &TaskKey,
+        after: Option<&Refused>,
+        limit: usize,
+    ) -> Result<Vec<Refused>, Failure> {
+        let (key, after) = (key.clone(), after.cloned());
+        self.read("reading refusals", move |connection| {
+            refused(connection, &key, after.as_ref(), limit)
+        })
+        .await
     }
 
     async fn queues(&self, scope: Option<&Scope>) -> Result<Vec<QueueDepth>, Failure> {
@@ -357,11 +393,11 @@ impl Browse for SqliteBrowse {
     }
 
     async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
-        self.read("reading API keys", administration::api_keys).await
+        self.read_own("reading API keys", administration::api_keys).await
     }
 
     async fn tenant_limits(&self) -> Result<Vec<TenantLimits>, Failure> {
-        self.read("reading the limits of tenants", administration::tenant_limits).await
+        self.read_own("reading the limits of tenants", administration::tenant_limits).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
@@ -380,7 +416,7 @@ impl Browse for SqliteBrowse {
 
     async fn dossiers(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Dossier>, Failure> {
         self.read("reading all tasks", move |connection| {
-            let found = everything(connection, after, limit)?;
+            let found = browse::together(everything(connection, after, limit)?);
             found.into_iter().map(|found| dossier(connection, found)).collect()
         })
         .await

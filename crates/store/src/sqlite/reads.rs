@@ -11,6 +11,7 @@ use super::statements::{Hot, Statements};
 use crate::cells::Named;
 use crate::codec::tale::Tale;
 use crate::row::Spec;
+use crate::weight::{self, Budget};
 
 type Read<T> = rusqlite::Result<T>;
 
@@ -101,11 +102,42 @@ pub(super) fn spec(connection: &Connection, row: i64) -> Read<Spec> {
     connection.prepare_cached(&sql)?.query_row([row], |row| rows::spec(&mut Columns::of(row)))
 }
 
-pub(super) fn attempts(connection: &Connection, task: TaskId, row: i64) -> Read<Vec<Closed>> {
-    let sql = select(CLOSED, "attempts a WHERE a.task = ?1 ORDER BY a.attempt");
+/// Closed attempts behind one, until it is enough.
+pub(super) fn attempts(
+    connection: &Connection,
+    task: TaskId,
+    row: i64,
+    after: u32,
+    limit: usize,
+    mut budget: Budget,
+) -> Read<Vec<Closed>> {
+    let sql = select(CLOSED, "attempts a WHERE a.task = ?1 AND a.attempt > ?2 ORDER BY a.attempt");
     let mut statement = connection.prepare_cached(&sql)?;
-    let closed = statement.query_map([row], |row| rows::closed(task, &mut Columns::of(row)))?;
-    closed.collect()
+    let mut rows = statement.query((row, after))?;
+    let mut attempts = Vec::new();
+    while attempts.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        let closed = rows::closed(task, &mut Columns::of(row))?;
+        if !budget.takes(weight::closed(&closed)) {
+            break;
+        }
+        attempts.push(closed);
+    }
+    Ok(attempts)
+}
+
+pub(super) fn numbered_attempt(
+    connection: &Connection,
+    task: TaskId,
+    row: i64,
+    attempt: u32,
+) -> Read<Option<Closed>> {
+    let sql = select(CLOSED, "attempts a WHERE a.task = ?1 AND a.attempt = ?2");
+    connection
+        .prepare_cached(&sql)?
+        .query_row((row, attempt), |row| rows::closed(task, &mut Columns::of(row)))
+        .optional()
 }
 
 pub(super) fn attempt(

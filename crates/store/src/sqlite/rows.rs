@@ -1,7 +1,6 @@
 //! Rows to values: what of it is this engine's own. The rest is in [`crate::columns`].
 
-use rusqlite::ToSql;
-use rusqlite::types::{FromSql, FromSqlError};
+use rusqlite::types::{FromSql, FromSqlError, ValueRef};
 use verdict::{Policy, Span, Task};
 
 use super::lanes::{LaneId, Lanes};
@@ -62,6 +61,11 @@ impl<'a> Columns<'a> {
     pub(super) fn take<T: FromSql>(&mut self) -> Read<T> {
         self.skip(1);
         self.row.get(self.next - 1)
+    }
+
+    /// Whether the next column has nothing.
+    pub(super) fn is_next_null(&self) -> Read<bool> {
+        Ok(self.row.get_ref(self.next)? == ValueRef::Null)
     }
 
     /// Packed, or as text in rows from before policies were packed.
@@ -134,6 +138,3 @@ pub(super) fn marks(columns: &mut Columns<'_>, lanes: &Lanes) -> Read<Marks> {
 pub(super) fn done_columns() -> String {
     format!("i.id, {NAMES}, {}", columns::DONE)
 }
-
-/// A list of parameters of mixed types.
-pub(super) type Parameters<'a> = &'a [&'a dyn ToSql];

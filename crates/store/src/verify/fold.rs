@@ -1,37 +1,67 @@
-//! Replaying a task's history, and comparing the outcome with what is stored.
+//! Replaying a task's history entry by entry, and comparing the outcome with what is stored.
+
+use std::collections::VecDeque;
 
 use verdict::request::Outcome;
 use verdict::{
     Closed, Done, End, Event, Moment, Next, Phase, Request, Rules, Seen, Subject, Task, Time,
 };
 
-use crate::row::{Dossier, Entry, Renewals};
+use crate::row::{Entry, Renewals};
 
-/// What a history says.
-pub(super) struct Replayed {
+/// What a history says, as far as it was read.
+pub(super) struct Replay {
     subject: Subject,
-    closed: Vec<Closed>,
+    latest: Option<(Time, u32)>,
+    next: u32,
+    /// Attempts that were closed and not yet compared with their rows.
+    closed: VecDeque<Closed>,
+    has_other_attempts: bool,
     wrong: Vec<String>,
+    /// At which entry it stops making sense.
+    broken: Option<String>,
 }
 
-/// Folds the whole history, or says at which entry it stops making sense.
-pub(super) fn replay(dossier: &Dossier) -> Result<Replayed, String> {
-    let mut replayed = Replayed { subject: Subject::Absent, closed: Vec::new(), wrong: Vec::new() };
-    let mut latest: Option<(Time, u32)> = None;
-    for (entry, n) in dossier.history.iter().zip(1..) {
-        if entry.n != n {
-            return Err(format!("history entry {} stands where entry {n} belongs", entry.n));
+impl Replay {
+    pub(super) fn new() -> Self {
+        Self {
+            subject: Subject::Absent,
+            latest: None,
+            next: 1,
+            closed: VecDeque::new(),
+            has_other_attempts: false,
+            wrong: Vec::new(),
+            broken: None,
         }
-        if latest.is_some_and(|(at, epoch)| entry.at < at || entry.epoch < epoch) {
-            replayed.wrong.push(format!("history entry {n} is older than the one before it"));
-        }
-        latest = Some((entry.at, entry.epoch));
-        replayed.step(entry)?;
     }
-    Ok(replayed)
-}
 
-impl Replayed {
+    /// Folds the next entry. Nothing behind one that does not fit says anything.
+    pub(super) fn entry(&mut self, entry: &Entry) {
+        if self.broken.is_some() {
+            return;
+        }
+        let n = self.next;
+        self.next += 1;
+        if entry.n != n {
+            let broken = format!("history entry {} stands where entry {n} belongs", entry.n);
+            self.broken = Some(broken);
+            return;
+        }
+        if self.latest.is_some_and(|(at, epoch)| entry.at < at || entry.epoch < epoch) {
+            self.wrong.push(format!("history entry {n} is older than the one before it"));
+        }
+        self.latest = Some((entry.at, entry.epoch));
+        if let Err(broken) = self.step(entry) {
+            self.broken = Some(broken);
+        }
+    }
+
+    /// Compares the next row of the attempts with what the history closed.
+    pub(super) fn attempt(&mut self, attempt: &Closed) {
+        let closed = self.closed.pop_front();
+        self.has_other_attempts |= closed.as_ref() != Some(attempt);
+    }
+
     fn step(&mut self, entry: &Entry) -> Result<(), String> {
         if let (Subject::Live(task), Some(loaded)) = (&mut self.subject, &entry.loaded)
             && !renew(task, loaded)
@@ -53,6 +83,32 @@ impl Replayed {
             _ => None,
         }));
         Ok(())
+    }
+
+    /// Where the stored task and its attempts differ from the history.
+    pub(super) fn compare(self, stored: &Subject) -> Vec<String> {
+        if let Some(broken) = self.broken {
+            return vec![broken];
+        }
+        let mut wrong = self.wrong;
+        match (stored, &self.subject) {
+            (Subject::Live(stored), Subject::Live(folded)) => {
+                wrong.extend(compare_live(stored, folded))
+            }
+            (Subject::Done(stored), Subject::Done(folded)) => {
+                wrong.extend(compare_done(stored, folded))
+            }
+            (stored, folded) => {
+                let name =
+                    |subject: &Subject| subject.state().map_or("absent", |state| state.name());
+                let (stored, folded) = (name(stored), name(folded));
+                wrong.push(format!("it is stored as {stored} and its history says {folded}"));
+            }
+        }
+        if self.has_other_attempts || !self.closed.is_empty() {
+            wrong.push("its attempts are not those of its history".to_owned());
+        }
+        wrong
     }
 
     fn decide_again(&mut self, entry: &Entry) {
@@ -120,28 +176,6 @@ fn fits(subject: &Subject, event: &Event) -> bool {
         }
         (Subject::Live(_), Event::Ended(end)) => ends_well(end),
     }
-}
-
-/// Where the stored task and its attempts differ from the history.
-pub(super) fn compare(dossier: &Dossier, replayed: &Replayed) -> Vec<String> {
-    let mut wrong = replayed.wrong.clone();
-    match (&dossier.found.subject, &replayed.subject) {
-        (Subject::Live(stored), Subject::Live(folded)) => {
-            wrong.extend(compare_live(stored, folded))
-        }
-        (Subject::Done(stored), Subject::Done(folded)) => {
-            wrong.extend(compare_done(stored, folded))
-        }
-        (stored, folded) => {
-            let name = |subject: &Subject| subject.state().map_or("absent", |state| state.name());
-            let (stored, folded) = (name(stored), name(folded));
-            wrong.push(format!("it is stored as {stored} and its history says {folded}"));
-        }
-    }
-    if dossier.attempts != replayed.closed {
-        wrong.push("its attempts are not those of its history".to_owned());
-    }
-    wrong
 }
 
 macro_rules! differing {

@@ -1,44 +1,118 @@
 //! What must hold of any task, whatever was decided about it.
 
 use verdict::record;
-use verdict::{Digest, Event, Subject};
+use verdict::{Closed, Digest, Event, Fence, Subject};
 
-use crate::row::Dossier;
+use crate::row::{Entry, Found};
 
-pub(super) fn check(dossier: &Dossier) -> Vec<String> {
-    let mut wrong = Vec::new();
-    check_attempts(dossier, &mut wrong);
-    check_times(dossier, &mut wrong);
-    check_record(dossier, &mut wrong);
-    check_input(dossier, &mut wrong);
-    wrong
+/// What was seen of a task's history and attempts, one after the other.
+pub(super) struct Seen {
+    first: Option<Entry>,
+    attempts: u32,
+    /// The first attempt that stands in the wrong place.
+    misplaced: Option<String>,
+    fence: Option<Fence>,
+    is_fence_smaller: bool,
+    /// The digest of the attempts so far.
+    chain: Option<Digest>,
 }
 
-/// Attempts are numbered from 1 without gaps, and each fence is larger than every one before.
-fn check_attempts(dossier: &Dossier, wrong: &mut Vec<String>) {
-    for (closed, n) in dossier.attempts.iter().zip(1..) {
-        if closed.attempt != n {
-            wrong.push(format!("attempt {} stands where attempt {n} belongs", closed.attempt));
-            return;
+impl Seen {
+    pub(super) fn new() -> Self {
+        Self {
+            first: None,
+            attempts: 0,
+            misplaced: None,
+            fence: None,
+            is_fence_smaller: false,
+            chain: None,
         }
     }
-    let (attempt, open) = match &dossier.found.subject {
-        Subject::Live(task) => (task.attempt, task.lease().map(|lease| lease.fence)),
-        Subject::Done(done) => (done.attempt, None),
-        Subject::Absent => return,
-    };
-    let known = dossier.attempts.len() + usize::from(open.is_some());
-    if attempt as usize != known {
-        wrong.push(format!("{attempt} attempts are counted and {known} are known"));
+
+    /// The first entry, before any attempt, says what the record begins with.
+    pub(super) fn entry(&mut self, entry: &Entry) {
+        if self.first.is_none() {
+            self.chain = first_chain(entry);
+            self.first = Some(entry.clone());
+        }
     }
-    let fences: Vec<_> = dossier.attempts.iter().map(|closed| closed.fence).chain(open).collect();
-    if fences.windows(2).any(|pair| pair[0] >= pair[1]) {
-        wrong.push("a fence is not larger than the one before it".to_owned());
+
+    pub(super) fn attempt(&mut self, closed: &Closed) {
+        self.attempts += 1;
+        let n = self.attempts;
+        if closed.attempt != n && self.misplaced.is_none() {
+            let misplaced = format!("attempt {} stands where attempt {n} belongs", closed.attempt);
+            self.misplaced = Some(misplaced);
+        }
+        self.fence(closed.fence);
+        self.chain = self.chain.map(|chain| record::extend(chain, closed));
+    }
+
+    fn fence(&mut self, fence: Fence) {
+        self.is_fence_smaller |= self.fence.is_some_and(|before| before >= fence);
+        self.fence = Some(fence);
+    }
+
+    /// Everything that does not hold, in sentences.
+    pub(super) fn check(mut self, found: &Found) -> Vec<String> {
+        let mut wrong = Vec::new();
+        self.check_attempts(&found.subject, &mut wrong);
+        check_times(&found.subject, &mut wrong);
+        self.check_record(&found.subject, &mut wrong);
+        self.check_input(found, &mut wrong);
+        wrong
+    }
+
+    /// Attempts are numbered from 1 without gaps, and each fence is larger than every one before.
+    fn check_attempts(&mut self, subject: &Subject, wrong: &mut Vec<String>) {
+        if let Some(misplaced) = self.misplaced.take() {
+            wrong.push(misplaced);
+            return;
+        }
+        let (attempt, open) = match subject {
+            Subject::Live(task) => (task.attempt, task.lease().map(|lease| lease.fence)),
+            Subject::Done(done) => (done.attempt, None),
+            Subject::Absent => return,
+        };
+        let known = self.attempts + u32::from(open.is_some());
+        if attempt != known {
+            wrong.push(format!("{attempt} attempts are counted and {known} are known"));
+        }
+        open.into_iter().for_each(|fence| self.fence(fence));
+        if self.is_fence_smaller {
+            wrong.push("a fence is not larger than the one before it".to_owned());
+        }
+    }
+
+    /// The record's digest, computed from the submission, the attempts and the end.
+    fn check_record(&self, subject: &Subject, wrong: &mut Vec<String>) {
+        let Some(chain) = self.chain else { return };
+        let matches = match subject {
+            Subject::Live(task) => task.chain == chain,
+            Subject::Done(done) => {
+                let (end, from, to) = (&done.end, done.created_at, done.completed_at);
+                done.record == record::seal_chain(chain, end, from, to)
+            }
+            Subject::Absent => return,
+        };
+        if !matches {
+            wrong.push("its record's digest is not that of its attempts and end".to_owned());
+        }
+    }
+
+    /// The payload is the one whose digest was decided about.
+    fn check_input(&self, found: &Found, wrong: &mut Vec<String>) {
+        let submitted = self.first.as_ref().and_then(|entry| entry.events.first());
+        if let Some(Event::Submitted(submitted)) = submitted
+            && submitted.input != Digest::of(&[found.spec.input.as_str().as_bytes()])
+        {
+            wrong.push("its input is not the one that was submitted".to_owned());
+        }
     }
 }
 
-fn check_times(dossier: &Dossier, wrong: &mut Vec<String>) {
-    let (created_at, started_at, completed_at) = match &dossier.found.subject {
+fn check_times(subject: &Subject, wrong: &mut Vec<String>) {
+    let (created_at, started_at, completed_at) = match subject {
         Subject::Live(task) => (task.created_at, task.started_at, None),
         Subject::Done(done) => (done.created_at, done.started_at, Some(done.completed_at)),
         Subject::Absent => return,
@@ -48,32 +122,14 @@ fn check_times(dossier: &Dossier, wrong: &mut Vec<String>) {
     if times.windows(2).any(|pair| pair[0] > pair[1]) {
         wrong.push("it was not created, started and completed in that order".to_owned());
     }
-    if let Subject::Done(done) = &dossier.found.subject
+    if let Subject::Done(done) = subject
         && !done.end.state.is_terminal()
     {
         wrong.push(format!("it has ended as {}, which is no end", done.end.state.name()));
     }
 }
 
-/// The record's digest, computed from the submission, the attempts and the end.
-fn check_record(dossier: &Dossier, wrong: &mut Vec<String>) {
-    let Some(begun) = first_chain(dossier) else { return };
-    let chain = dossier.attempts.iter().fold(begun, record::extend);
-    let matches = match &dossier.found.subject {
-        Subject::Live(task) => task.chain == chain,
-        Subject::Done(done) => {
-            let sealed = record::seal_chain(chain, &done.end, done.created_at, done.completed_at);
-            done.record == sealed
-        }
-        Subject::Absent => return,
-    };
-    if !matches {
-        wrong.push("its record's digest is not that of its attempts and end".to_owned());
-    }
-}
-
-fn first_chain(dossier: &Dossier) -> Option<Digest> {
-    let first = dossier.history.first()?;
+fn first_chain(first: &Entry) -> Option<Digest> {
     let submitted = first.events.iter().take(1).filter(|event| is_submission(event));
     let events: Vec<Event> = submitted.cloned().collect();
     let subject = Subject::Absent.settle(&events, first.at);
@@ -82,14 +138,4 @@ fn first_chain(dossier: &Dossier) -> Option<Digest> {
 
 fn is_submission(event: &Event) -> bool {
     matches!(event, Event::Submitted(_))
-}
-
-/// The payload is the one whose digest was decided about.
-fn check_input(dossier: &Dossier, wrong: &mut Vec<String>) {
-    let submitted = dossier.history.first().and_then(|entry| entry.events.first());
-    if let Some(Event::Submitted(submitted)) = submitted
-        && submitted.input != Digest::of(&[dossier.found.spec.input.as_str().as_bytes()])
-    {
-        wrong.push("its input is not the one that was submitted".to_owned());
-    }
 }

@@ -13,11 +13,12 @@ use store::postgres::departure::PostgresDeparture;
 use store::sqlite::arrival::{self as files, SqliteArrival};
 use store::sqlite::{Options, SqliteStore};
 use store::{
-    Administration, Ahead, ApiKey, Audit, AuditFilter, Browse, Dossier, FailureKind, ManualClock,
-    PostgresStore, PreviousSecret, Ready, Seal, Store, SystemClock, TenantLimits, Writer,
+    Administration, Ahead, ApiKey, Audit, AuditFilter, Browse, Dossier, Entry, FailureKind,
+    ManualClock, PostgresStore, PreviousSecret, Ready, Seal, Store, SystemClock, TaskKey,
+    TenantLimits, Writer,
 };
 use tempfile::TempDir;
-use verdict::{Answer, Digest, Refusal, Scope, Span, TaskId};
+use verdict::{Answer, Closed, Digest, Refusal, Scope, Span, TaskId};
 
 use crate::differential::asks::{self, Generator};
 use crate::differential::dice::Dice;
@@ -117,7 +118,15 @@ async fn administer(driver: &mut Driver<AtPath>) {
 }
 
 async fn everything<B: Browse>(browse: &B) -> Vec<Dossier> {
-    browse.dossiers(None, usize::MAX).await.expect("the store answers")
+    let mut all: Vec<Dossier> = Vec::new();
+    loop {
+        let after = all.last().map(|dossier| dossier.found.key().id);
+        let page = browse.dossiers(after, usize::MAX).await.expect("the store answers");
+        if page.is_empty() {
+            return all;
+        }
+        all.extend(page);
+    }
 }
 
 async fn tally<S: Store>(store: &S) -> Tally {
@@ -172,6 +181,78 @@ async fn a_store_moves_to_a_database_and_back_unchanged() {
     assert_eq!(ours.audit(&filter).await.unwrap(), theirs.audit(&filter).await.unwrap());
     assert_eq!(tally(&from).await, tally(&to).await);
     assert_eq!(tally(&from).await, tally(&middle).await);
+}
+
+/// So many attempts that a task is not read whole.
+const LONG: u32 = 200;
+
+/// A task that was lost and failed again and again, between two short ones.
+async fn long_story(path: &Path) -> TaskKey {
+    let mut driver = Driver::start(AtPath(path.to_owned()), Between::Nothing).await;
+    let scope = Scope::default();
+    driver.add(&scope, "short").await;
+    let mut submission = driver.submission(&scope, "long");
+    submission.submit.policy.failures_max = LONG + 1;
+    submission.submit.policy.retry_base = Span::ZERO;
+    submission.submit.policy.retry_cap = Span::ZERO;
+    let key = submission.task_key();
+    driver.submit(submission.with_key("long")).await;
+    for _ in 0..LONG {
+        let leased = driver.lease(&scope, "long", 1).await;
+        driver.about(&key, report(&caller(&leased[0]), failed())).await;
+    }
+    let leased = driver.lease(&scope, "long", 1).await;
+    driver.about(&key, report(&caller(&leased[0]), succeeded())).await;
+    driver.add(&scope, "short").await;
+    key
+}
+
+fn failed() -> verdict::request::Outcome {
+    verdict::request::Outcome::Failed(verdict::Fault {
+        category: verdict::Category::UserCode,
+        message: "it broke".into(),
+        stack_trace: Some("at line 1\n".repeat(30).into()),
+        retryable: None,
+    })
+}
+
+/// All entries and attempts of a task, page by page.
+async fn story<B: Browse>(browse: &B, key: &TaskKey) -> (Vec<Entry>, Vec<Closed>) {
+    let (mut entries, mut attempts): (Vec<Entry>, Vec<Closed>) = (Vec::new(), Vec::new());
+    loop {
+        let after = entries.last().map_or(0, |entry| entry.n);
+        let page = browse.history(key, after, 100).await.expect("the store answers");
+        let closed = attempts.last().map_or(0, |closed| closed.attempt);
+        attempts.extend(browse.attempts(key, closed, 100).await.expect("the store answers"));
+        if page.is_empty() {
+            return (entries, attempts);
+        }
+        entries.extend(page);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_with_a_very_long_history_moves_in_parts() {
+    // S2-106: memory holds a page of it, and every decision and attempt arrives.
+    let folder = TempDir::new().unwrap();
+    let (first, last) = (folder.path().join("first.db"), folder.path().join("last.db"));
+    let key = long_story(&first).await;
+    let from = open(&first);
+    let alone = everything(from.browse()).await;
+    let in_parts: Vec<bool> = alone.iter().map(|dossier| dossier.parts.is_none()).collect();
+    assert_eq!(in_parts, [false, true, false], "the long one is not read whole");
+    let there = Postgres::new();
+    let moved = into_database(&from, there.url()).await.unwrap();
+    assert_eq!((moved.tally.attempts, moved.tally.decisions), (201, 405));
+    let left = PostgresDeparture::begin(there.url(), "there").await.unwrap();
+    carry_into(&left, SqliteArrival::begin(&last, &today()).unwrap()).await.unwrap();
+    let (middle, to) = (database(&there).await, open(&last));
+    let story_of = story(from.browse(), &key).await;
+    assert_eq!((story_of.0.len(), story_of.1.len()), (403, 201));
+    assert_eq!(story(middle.browse(), &key).await, story_of);
+    assert_eq!(story(to.browse(), &key).await, story_of);
+    assert_eq!(everything(to.browse()).await, alone);
+    assert_eq!(tally(&from).await, tally(&to).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

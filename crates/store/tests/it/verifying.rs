@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::conformance::{Ask, Fixture, Submission, carry::carry};
 use store::{
-    ApiKey, AuditFilter, Audited, Batch, Browse, Dossier, Entry, Failure, Filter, Found,
+    ApiKey, AuditFilter, Audited, Batch, Browse, Dossier, Entry, Failure, Filter, Found, Listing,
     ManualClock, QueueDepth, Refused, Store, TaskKey, TenantLimits, Writer, verify,
 };
 use tokio::sync::Mutex;
@@ -91,15 +91,25 @@ impl<S: Store> Browse for Growing<S> {
         self.store.browse().history(key, after, limit).await
     }
 
-    async fn attempts(&self, key: &TaskKey) -> Result<Vec<Closed>, Failure> {
-        self.store.browse().attempts(key).await
+    async fn attempts(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<Closed>, Failure> {
+        self.store.browse().attempts(key, after, limit).await
     }
 
-    async fn refused(&self, key: &TaskKey) -> Result<Vec<Refused>, Failure> {
-        self.store.browse().refused(key).await
+    async fn refused(
+        &self,
+        key: &TaskKey,
+        after: Option<&Refused>,
+        limit: usize,
+    ) -> Result<Vec<Refused>, Failure> {
+        self.store.browse().refused(key, after, limit).await
     }
 
-    async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Vec<Found>, Failure> {
+    async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Listing, Failure> {
         self.store.browse().list(scope, filter).await
     }
 

@@ -7,7 +7,7 @@ use super::runs::RunError;
 use crate::requests::Metrics;
 use crate::{AttemptOutcome, ErrorCategory, Json, State, Time};
 
-/// What was decided about a run, in order.
+/// What was decided about a run, in order. A page may be shorter than its `limit`; only an empty one is the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct History {
@@ -45,13 +45,16 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
     pub attempts: Vec<AttemptView>,
+    /// Ask with `after` set to this for the attempts that follow; absent where none do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_after: Option<u32>,
     pub created_at: Time,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
     pub completed_at: Time,
     /// From `createdAt` to `completedAt`.
     pub duration_ms: u64,
-    /// Over everything above.
+    /// Over everything above, and every attempt.
     pub digest: String,
 }
 

@@ -63,7 +63,7 @@ pub struct Run {
     #[schema(value_type = crate::Json, required = false)]
     pub input: Option<Json>,
     /// Calls under a lease of this run that were refused: late, conflicting, or not their caller's.
-    /// They changed nothing. Only when a single run is asked for.
+    /// They changed nothing. Only when a single run is asked for, and the first thousand of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub refused: Vec<RefusedCall>,
@@ -116,12 +116,14 @@ pub struct Lease {
     pub message: Option<String>,
 }
 
-/// A page of runs, newest first.
+/// A page of runs, newest first, each without its bodies: `input`, `output` and the stack trace of its error
+/// come with those that `include` names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunList {
     pub runs: Vec<Run>,
-    /// Absent on the last page.
+    /// Absent on the last page. A page may be shorter than its `limit`, even empty, and still have one: it was
+    /// large enough, or enough runs were looked at for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }

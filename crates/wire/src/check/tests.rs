@@ -264,6 +264,12 @@ fn queries_are_bounded_too() {
     assert_eq!(field_of(&list(|query| query.label = Some("team".into()))), "label");
     assert_eq!(list(|query| query.cursor = Some("c".repeat(512))).check(), Ok(()));
     assert_eq!(field_of(&list(|query| query.cursor = Some("c".repeat(513)))), "cursor");
+    assert_eq!(list(|query| query.include = Some("stackTrace,input".into())).check(), Ok(()));
+    for odd in ["", "input,", "inputs", "input, output", "error"] {
+        let query = ListRuns { include: Some(odd.to_owned()), ..ListRuns::default() };
+        assert_eq!(field_of(&query), "include", "{odd:?}");
+    }
+    assert_eq!(field_of(&RecordQuery { limit: Some(1001), after: None }), "limit");
     assert_eq!(field_of(&WaitMs { wait_ms: Some(30_001) }), "waitMs");
     let history = HistoryQuery { wait_ms: Some(30_001), ..HistoryQuery::default() };
     assert_eq!(field_of(&history), "waitMs");

@@ -7,7 +7,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use super::{Caller, HttpMethod, text_parameter};
 use crate::Code;
 use crate::admin::AuditQuery;
-use crate::requests::{HistoryQuery, ListRuns, WaitMs};
+use crate::requests::{HistoryQuery, ListRuns, RecordQuery, WaitMs};
 
 pub(super) struct Route {
     pub(super) method: HttpMethod,
@@ -199,7 +199,7 @@ pub(super) const ROUTES: &[Route] = &[
         tag: "runs",
         summary: "The provenance of an ended run",
         caller: Caller::ApiKey,
-        parameters: no_parameters,
+        parameters: query::<RecordQuery>,
         body: None,
         answers: &[(200, "The record.", Body::Json("Record"))],
         codes: with_key_codes![RunNotFound],

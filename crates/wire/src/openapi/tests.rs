@@ -191,7 +191,8 @@ fn attempt_view() -> Value {
 fn record() -> Value {
     json!({
         "runId": "r", "state": "failed", "kind": "k", "queue": "q", "inputDigest": "i",
-        "outputDigest": "o", "error": run_error(), "attempts": [attempt_view()], "createdAt": AT,
+        "outputDigest": "o", "error": run_error(), "attempts": [attempt_view()], "nextAfter": 1,
+        "createdAt": AT,
         "startedAt": AT, "completedAt": AT, "durationMs": 1, "digest": "d",
     })
 }
@@ -418,7 +419,7 @@ fn callers_and_parameters_are_declared() {
     let list = document["paths"]["/v1/runs"]["get"]["parameters"].as_array().unwrap();
     let names: Vec<&str> =
         list.iter().map(|parameter| parameter["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["state", "queue", "kind", "label", "limit", "cursor"]);
+    assert_eq!(names, ["state", "queue", "kind", "label", "limit", "cursor", "include"]);
     let wait = &document["paths"]["/v1/runs/{runId}"]["get"]["parameters"];
     assert_eq!((&wait[0]["name"], &wait[0]["in"]), (&json!("runId"), &json!("path")));
     assert_eq!((&wait[1]["name"], &wait[1]["required"]), (&json!("waitMs"), &json!(false)));

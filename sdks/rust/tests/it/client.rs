@@ -212,6 +212,32 @@ async fn waiting_ends_with_its_time_and_tells_the_state() {
 }
 
 #[tokio::test]
+async fn a_record_comes_with_all_its_attempts() {
+    let coordinator = Coordinator::start().await;
+    let at = "2026-01-01T00:00:00Z";
+    let attempt = |n: u32| {
+        json!({
+            "attempt": n, "leaseId": "l", "fence": n, "owner": "w", "outcome": "LOST",
+            "grantedAt": at, "endedAt": at,
+        })
+    };
+    let page = |attempts: [u32; 2], next: Option<u32>| {
+        json!({
+            "runId": "run_1", "state": "failed", "kind": "k", "queue": "q", "inputDigest": "i",
+            "attempts": attempts.map(attempt), "nextAfter": next, "createdAt": at,
+            "completedAt": at, "durationMs": 0, "digest": "d",
+        })
+    };
+    coordinator.once("/record", Reply::Json(200, page([1, 2], Some(2))));
+    coordinator.once("/record", Reply::Json(200, page([3, 4], None)));
+    let record = coordinator.client().record("run_1").await.unwrap();
+    let attempts: Vec<u32> = record.attempts.iter().map(|attempt| attempt.attempt).collect();
+    assert_eq!((attempts, record.next_after), (vec![1, 2, 3, 4], None));
+    let asked: Vec<String> = coordinator.to("/record").into_iter().map(|call| call.query).collect();
+    assert_eq!(asked, ["", "after=2"]);
+}
+
+#[tokio::test]
 async fn every_call_goes_to_its_path_with_its_query_and_body() {
     // S4-74: the client library has every call. S4-2, S4-3, S4-4, S4-6, S4-14: those of a task carry
     // its token, in camelCase.

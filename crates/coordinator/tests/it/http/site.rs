@@ -10,7 +10,7 @@ use coordinator::server::Limits;
 use coordinator::{Host, Options, SeededEntropy, ServeOptions, serve};
 use serde_json::{Value, json};
 use store::Store;
-use store::memory::{ManualClock, MemoryStore};
+use store::memory::{ManualClock, MemoryBrowse, MemoryStore};
 use store::sqlite::{Durability, SqliteStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -80,6 +80,15 @@ async fn sqlite(limits: Limits) -> Site {
     };
     let store = SqliteStore::open(folder.path().join("tenure.db"), options).unwrap();
     Site::start("sqlite", store, clock, limits, folder).await
+}
+
+/// A site in memory, and what counts how many rows it reads.
+pub(crate) async fn counted() -> (Site, MemoryBrowse) {
+    let clock = Arc::new(ManualClock::default());
+    let store = MemoryStore::new(clock.clone());
+    let browse = store.browse().clone();
+    let folder = tempfile::tempdir().unwrap();
+    (Site::start("memory", store, clock, Limits::default(), folder).await, browse)
 }
 
 /// A site whose store fails when told to.

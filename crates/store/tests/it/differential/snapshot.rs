@@ -69,8 +69,8 @@ pub(crate) async fn rows<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> R
     let browse = driver.browse();
     let found = browse.find(key).await.expect("the store answers");
     let history = browse.history(key, 0, PAGE).await.expect("the store answers");
-    let attempts = browse.attempts(key).await.expect("the store answers");
-    let refused = browse.refused(key).await.expect("the store answers");
+    let attempts = browse.attempts(key, 0, PAGE).await.expect("the store answers");
+    let refused = browse.refused(key, None, PAGE).await.expect("the store answers");
     let leases: Vec<_> = attempts.iter().map(|closed| (closed.task, closed.lease)).collect();
     let mut batch = driver.writer().begin().await.expect("the store answers");
     let loaded = batch.load(std::slice::from_ref(key)).await.expect("the store answers");

@@ -3,8 +3,8 @@
 use store::conformance::driver::caller;
 use store::conformance::reports::{report, succeeded};
 use store::conformance::{Between, Driver};
-use store::postgres::hot;
-use store::{Ready, TaskKey};
+use store::postgres::{hot, list_statement};
+use store::{Filter, Ready, TaskKey};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, NoTls};
 use verdict::Scope;
@@ -65,5 +65,81 @@ async fn tasks_are_looked_up_one_by_one_by_their_key() {
         assert!(!plan.iter().any(is_joined), "{}", plan.join("\n"));
         let found = plan.iter().filter(|line| line.contains("loops=20")).count();
         assert!(found >= 2, "each key is searched on its own: {}", plan.join("\n"));
+    }
+}
+
+/// Tenants that have ended so many tasks each, and one with a few older ones.
+async fn crowd(client: &Client, each: i32) {
+    const TENANTS: i32 = 20;
+    const OURS: i32 = 40;
+    let last = OURS + TENANTS * each;
+    let sql = format!(
+        "BEGIN; SELECT set_config('tenure.scopes', '*', true);
+         INSERT INTO tenure.inputs (id, tenant, workspace, queue, kind, priority, created_at,
+            fingerprint, labels, input)
+         SELECT decode(lpad(to_hex(i), 32, '0'), 'hex'),
+            CASE WHEN i <= {OURS} THEN 'small' ELSE 'tenant' || i % {TENANTS} END, 'default',
+            'images', 'resize', 0, 0, decode(repeat('00', 32), 'hex'),
+            CASE WHEN i % 7 = 0 THEN '{{\"team\":\"red\"}}' END, '{{}}'
+         FROM generate_series(1, {last}) i;
+         INSERT INTO tenure.done (id, tenant, workspace, state, completed_at, attempt, failures,
+            lost, claim_version, entries, record)
+         SELECT id, tenant, workspace, 'cancelled', 0, 0, 0, 0, 0, 1, fingerprint
+         FROM tenure.inputs; COMMIT; ANALYZE tenure.inputs; ANALYZE tenure.done"
+    );
+    client.batch_execute(&sql).await.unwrap();
+}
+
+/// How many rows of the inputs a list visits.
+async fn visited(client: &Client, tenant: &str, filter: &Filter) -> (u64, Vec<String>) {
+    let (before, workspace, none) = (vec![0xff_u8; 17], "default", None::<&str>);
+    let label = filter.label.as_ref().map(|(name, _)| name.as_str());
+    let value = filter.label.as_ref().map(|(_, value)| value.as_str());
+    let state = filter.state.map(verdict::State::name);
+    let (limit, look) = (filter.limit as i64 + 1, filter.look as i64);
+    let parameters: [(&(dyn ToSql + Sync), Type); 10] = [
+        (&before, Type::BYTEA),
+        (&tenant, Type::TEXT),
+        (&workspace, Type::TEXT),
+        (&none, Type::TEXT),
+        (&none, Type::TEXT),
+        (&label, Type::TEXT),
+        (&value, Type::TEXT),
+        (&state, Type::TEXT),
+        (&limit, Type::INT8),
+        (&look, Type::INT8),
+    ];
+    let plan = plan(client, &list_statement(filter), &parameters).await;
+    let scan = plan.iter().find(|line| line.contains("inputs_by_scope"));
+    let scan = scan.unwrap_or_else(|| panic!("no index: {}", plan.join("\n")));
+    let rows = scan.split("actual rows=").nth(1).and_then(|it| it.split([' ', '.']).next());
+    (rows.unwrap().parse().unwrap(), plan)
+}
+
+#[tokio::test]
+async fn a_list_visits_rows_of_its_own_scope_only() {
+    // F72: what other tenants have ended is not visited, and what a filter looks at is bounded.
+    let fixture = Postgres::new();
+    let client = connect(&fixture).await;
+    let _driver = Driver::start(fixture, Between::Nothing).await;
+    crowd(&client, 500).await;
+    let plain = Filter { limit: 10, ..Filter::default() };
+    let label = |value: &str| Some(("team".to_owned(), value.to_owned()));
+    let red = Filter { label: label("red"), ..plain.clone() };
+    let blue = Filter { label: label("blue"), look: 100, ..plain.clone() };
+    let ended = Filter { state: Some(verdict::State::Cancelled), ..plain.clone() };
+    let failed = Filter { state: Some(verdict::State::Failed), look: 100, ..plain.clone() };
+    for (tenant, filter, most) in [
+        ("small", &plain, 11),
+        ("small", &red, 40),
+        ("small", &ended, 11),
+        ("tenant7", &plain, 11),
+        ("tenant7", &ended, 11),
+        ("tenant7", &blue, 100),
+        ("tenant7", &failed, 100),
+    ] {
+        let (rows, plan) = visited(&client, tenant, filter).await;
+        assert!((1..=most).contains(&rows), "{rows} of {most}: {}", plan.join("\n"));
+        assert!(!plan.iter().any(|line| line.contains("Seq Scan")), "{}", plan.join("\n"));
     }
 }

@@ -128,7 +128,7 @@ async fn refusals_of_one_kind_are_kept_once() {
     // kept outside the state machine, and bounded however often a worker repeats itself.
     let folder = tempfile::tempdir().unwrap();
     let (play, _raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
-    let refused = play.store.browse().refused(&key(1)).await.unwrap();
+    let refused = play.store.browse().refused(&key(1), None, 99).await.unwrap();
     assert_eq!(refused.len(), 1);
     assert_eq!(refused[0].code.as_str(), "conflicting_report");
 }

@@ -133,6 +133,56 @@ async fn every_tampering_is_found() {
     }
 }
 
+/// The same in a task with so many attempts that it is read in parts.
+const LONG_TAMPERINGS: [(&str, &str); 7] = [
+    ("UPDATE attempts SET owner = 'mallory' WHERE attempt = 150", "record"),
+    ("UPDATE attempts SET reason = 'HEARTBEAT_TIMEOUT' WHERE attempt = 150", "attempts"),
+    ("DELETE FROM attempts WHERE attempt = 150", "attempt 151 stands where attempt 150"),
+    ("DELETE FROM attempts WHERE attempt = 200", "attempts"),
+    ("DELETE FROM history WHERE n = 300", "entry 301 stands where entry 300"),
+    ("UPDATE history SET at = at - 5000000 WHERE n = 300", "older"),
+    (
+        "INSERT INTO history SELECT task, n + 1, at, epoch, rules, request, loaded, events
+         FROM history ORDER BY n DESC LIMIT 1",
+        "fit",
+    ),
+];
+
+#[tokio::test]
+async fn every_tampering_with_a_long_history_is_found() {
+    // S2-111, S2-114: what is read page by page is bound together like what is read at once.
+    let folder = tempfile::tempdir().unwrap();
+    let original = folder.path().join("tenure.db");
+    let mut play = Play::open(&original).await;
+    let patient = Policy {
+        failures_max: 300,
+        retry_base: Span::ZERO,
+        retry_cap: Span::ZERO,
+        ..Policy::default()
+    };
+    play.submit_with(1, patient, spec(None)).await.unwrap();
+    let fault = Fault {
+        category: Category::UserCode,
+        message: "no".into(),
+        stack_trace: None,
+        retryable: None,
+    };
+    for _ in 0..200 {
+        let ready = play.grant().await.unwrap().unwrap();
+        play.fail(&ready, fault.clone()).await.unwrap();
+    }
+    drop(play);
+    let report = verified(&original).await;
+    assert_eq!((report.findings.as_slice(), report.entries, report.attempts), (&[][..], 401, 200));
+    for (n, (sql, word)) in LONG_TAMPERINGS.into_iter().enumerate() {
+        let path = copy(&original, &format!("long{n}.db"));
+        tamper(&path, sql);
+        let report = verified(&path).await;
+        let said: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+        assert!(said.iter().any(|line| line.contains(word)), "{sql}: {said:?}");
+    }
+}
+
 /// A change of what a task's row tells: table, row, the change, and a word of the finding.
 type Retold = (&'static str, u128, fn(&mut Vec<Entry>), &'static str);
 

@@ -1,0 +1,100 @@
+//! A task whose history is too long for one commit: copied as it came about, a page of decisions at a time.
+//!
+//! After each page the task is what those decisions made of it, and the last page makes it what it is. Nobody
+//! sees what lies between: until everything has arrived, there is no store.
+
+use verdict::{Phase, Subject};
+
+use super::super::MoveFailure;
+use super::super::survey::Counted;
+use super::{commit, load};
+use crate::browse::{self, Browse};
+use crate::failure::{Failure, FailureKind};
+use crate::row::{Change, Entry, Found, Parts, Renewals};
+use crate::seam::{Batch, Writer};
+
+/// Copies a task and counts what belongs to it.
+pub(super) async fn copy<B: Browse, W: Writer>(
+    from: &B,
+    writer: &mut W,
+    found: &Found,
+) -> Result<Counted, MoveFailure> {
+    let (mut counted, mut reading) = (Counted::new(), browse::parts(from, found));
+    let mut copied = Copied { found, subject: Subject::Absent, entries: 0 };
+    while let Some(part) = reading.next().await.map_err(MoveFailure::Source)? {
+        counted.add(&part);
+        copied.write(writer, part).await.map_err(MoveFailure::Destination)?;
+    }
+    Ok(counted)
+}
+
+/// What was copied so far.
+struct Copied<'f> {
+    found: &'f Found,
+    subject: Subject,
+    entries: u32,
+}
+
+impl Copied<'_> {
+    async fn write<W: Writer>(&mut self, writer: &mut W, part: Parts) -> Result<(), Failure> {
+        let mut batch = writer.begin().await?;
+        load(&mut batch, &[self.found]).await?;
+        let Parts { history, attempts, refused } = part;
+        let mut changes = Vec::new();
+        if !history.is_empty() {
+            let before = self.subject.live().map(|task| task.revision);
+            self.decide(&history)?;
+            changes.push(Change {
+                before,
+                after: self.subject.clone(),
+                spec: before.is_none().then(|| self.found.spec.clone()),
+                closed: attempts,
+                entries: history,
+            });
+        }
+        batch.save(changes, refused).await?;
+        commit(batch).await
+    }
+
+    /// What these decisions make of the task; the last ones make it what it is.
+    fn decide(&mut self, history: &[Entry]) -> Result<(), Failure> {
+        for entry in history {
+            self.entries += 1;
+            if entry.n != self.entries || !follows(&self.subject, entry) {
+                let what = format!("{} has a history with gaps", self.found.key().id);
+                return Err(Failure::new(FailureKind::Invalid, what));
+            }
+            let mut subject = std::mem::replace(&mut self.subject, Subject::Absent);
+            renew(&mut subject, entry.loaded.as_ref());
+            self.subject = subject.settle(&entry.events, entry.at);
+        }
+        if self.entries == self.found.parts().0 {
+            self.subject = self.found.subject.clone();
+        }
+        Ok(())
+    }
+}
+
+/// Whether an entry can follow what is there: the first one makes a live task, and nothing follows an end.
+fn follows(subject: &Subject, entry: &Entry) -> bool {
+    match subject {
+        Subject::Absent => {
+            matches!(entry.events.as_slice(), [verdict::Event::Submitted(_), ..])
+        }
+        Subject::Live(_) => true,
+        Subject::Done(_) => false,
+    }
+}
+
+/// What renewals had changed since the entry before.
+fn renew(subject: &mut Subject, loaded: Option<&Renewals>) {
+    let (Subject::Live(task), Some(loaded)) = (subject, loaded) else { return };
+    task.claim_version = loaded.claim_version;
+    task.revision = loaded.revision;
+    task.decided_at = loaded.decided_at;
+    if let Phase::Running(lease) = &mut task.phase {
+        lease.heartbeat_at = loaded.heartbeat_at.unwrap_or(lease.heartbeat_at);
+        lease.expires_at = loaded.expires_at.unwrap_or(lease.expires_at);
+        lease.heard = loaded.heard;
+    }
+}
