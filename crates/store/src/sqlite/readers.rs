@@ -205,12 +205,12 @@ mod tests {
 
     /// Takes every place that guests have, with reads that do not end.
     async fn occupy(readers: &Arc<Readers>) -> Vec<tokio::task::JoinHandle<Result<i64, Failure>>> {
-        let (began, mut begun) = mpsc::unbounded_channel();
+        let (began, mut begun) = mpsc::channel(READERS_MAX);
         let endless = || {
             let (readers, began) = (readers.clone(), began.clone());
             tokio::spawn(async move {
                 let count = move |connection: &Connection| {
-                    began.send(()).unwrap();
+                    began.try_send(()).unwrap();
                     connection.query_row(ENDLESS, [], |row| row.get(0))
                 };
                 readers.read(Reader::Guest, "counting", count).await
@@ -245,7 +245,7 @@ mod tests {
         }
         // Every place is free again, and no connection was opened beyond the places.
         let places = readers.guests.free.acquire_many(READERS_MAX as u32);
-        tokio::time::timeout(PATIENCE, places).await.unwrap().unwrap();
+        drop(tokio::time::timeout(PATIENCE, places).await.unwrap().unwrap());
         let idle = readers.idle.lock().unwrap().len();
         assert!(idle <= READERS_MAX, "{idle}");
     }
