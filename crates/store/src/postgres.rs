@@ -8,6 +8,7 @@
 //! It decides nothing: states, times and places come with the tasks that are saved.
 
 mod administration;
+mod agenda;
 pub mod arrival;
 mod batch;
 mod browse;
@@ -23,7 +24,9 @@ mod expiring;
 mod fellows;
 mod forgetting;
 mod hints;
+mod lane;
 mod listing;
+mod looking;
 mod notices;
 mod opening;
 mod own;
@@ -60,6 +63,7 @@ pub use self::fellows::{Awaited, Fellow, SILENCE_MAX, awaited};
 use self::hints::Hints;
 #[doc(hidden)]
 pub use self::listing::list_statement;
+use self::looking::Looks;
 pub use self::opening::{Link, connect};
 use self::pace::Pace;
 use self::primary::Primary;
@@ -170,6 +174,8 @@ pub(crate) struct Shared {
     rules: InForce,
     memory: Mutex<Memory>,
     hints: Hints,
+    /// Whoever reads queues beside the batches.
+    looks: Arc<Looks>,
     /// Ids of this opening's writers, which say now and then that they are there.
     committers: Mutex<Vec<[u8; 16]>>,
     writers: AtomicUsize,
@@ -230,6 +236,12 @@ impl Memory {
         if let (Some(quiet), Some(alarm)) = (self.quiet_until, alarm) {
             self.quiet_until = Some(quiet.min(alarm));
         }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.looks.close();
     }
 }
 
@@ -325,10 +337,12 @@ impl PostgresStore {
             rules: InForce::new(options.rules, parts.header.rules),
             memory: Mutex::new(Memory::default()),
             hints,
+            looks: Arc::default(),
             committers: Mutex::new(Vec::new()),
             writers: AtomicUsize::new(0),
             batches: AtomicU64::new(1),
         });
+        looking::start(&shared);
         if options.notify == Notify::On {
             hints::start(&shared, parts.way.clone());
         }
@@ -442,12 +456,9 @@ impl Store for PostgresStore {
     }
 
     async fn stirred(&self) {
-        let look = tokio::time::Instant::now() + LOOK;
-        // A hint that came while its queue was resting is followed as soon as that is over.
-        let rested = self.shared.memory().candidates.rests_until();
         tokio::select! {
             () = self.shared.hints.heard() => {}
-            () = tokio::time::sleep_until(rested.map_or(look, |rested| rested.min(look))) => {}
+            () = tokio::time::sleep(LOOK) => {}
         }
     }
 }

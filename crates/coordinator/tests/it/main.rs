@@ -2,6 +2,7 @@
 
 mod backoff;
 mod carry;
+mod crowds;
 mod faults;
 mod faulty;
 mod fellows;

@@ -21,7 +21,7 @@ use crate::failure::{CommitFailure, Failure};
 use crate::row::{
     Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Spec, Stock, TaskKey, Want,
 };
-use crate::seam::{Batch, Loaded, Polled, everything};
+use crate::seam::{Batch, Loaded, Polled};
 
 pub struct PostgresBatch<'w> {
     pub(super) writer: &'w mut PostgresWriter,
@@ -329,7 +329,7 @@ impl Batch for PostgresBatch<'_> {
     }
 
     fn expected(&self, polled: &dyn Polled) -> Vec<Stock> {
-        everything(polled)
+        self.expected_stocks(polled)
     }
 
     fn foresee(&mut self, wants: &[Want]) {
@@ -441,9 +441,9 @@ impl Batch for PostgresBatch<'_> {
         Ok(())
     }
 
-    async fn stocked(&mut self, polled: &dyn Polled, _now: Time) -> Result<Vec<Stock>, Failure> {
+    async fn stocked(&mut self, polled: &dyn Polled, now: Time) -> Result<Vec<Stock>, Failure> {
         self.has_looked_for_ready = true;
-        Ok(everything(polled))
+        Ok(self.find_stocks(polled, now).await)
     }
 
     async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {

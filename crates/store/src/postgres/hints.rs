@@ -323,6 +323,7 @@ fn hear(shared: &Weak<Shared>, payload: &str) {
     let Some(hint) = Hint::read(payload, &hints.instance) else { return };
     if hint.is_of_work() {
         shared.memory().candidates.hinted(&hint.ready, &hint.queues);
+        shared.looks.wake();
         hints.heard.notify_one();
     }
     if !hint.ended.is_empty() {

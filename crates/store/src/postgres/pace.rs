@@ -30,10 +30,11 @@ pub(super) struct Pace {
 impl Pace {
     /// The read that began then has just ended, the next after those that `before` tells of.
     pub(super) fn of(began: Instant, before: Option<Pace>) -> Self {
-        Self::ending(tokio::time::Instant::now(), began.elapsed(), before)
+        Self::after(tokio::time::Instant::now(), began.elapsed(), before)
     }
 
-    fn ending(ended: Instant, took: Duration, before: Option<Pace>) -> Self {
+    /// A read that took so long has ended then.
+    pub(super) fn after(ended: Instant, took: Duration, before: Option<Pace>) -> Self {
         let settled = before.map_or(ended, |before| before.settled.max(ended));
         let settled = settled + took.saturating_mul(PARTS);
         Self { ended, settled: settled.min(ended + AHEAD_MAX + REST_MAX) }
@@ -58,7 +59,7 @@ mod tests {
     fn a_slow_read_rests_longer() {
         let (ended, look) = (Instant::now(), Duration::from_millis(400));
         let rest = |took: u64| {
-            let pace = Pace::ending(ended, Duration::from_millis(took), None);
+            let pace = Pace::after(ended, Duration::from_millis(took), None);
             pace.rests_until(look) - ended
         };
         assert_eq!(rest(1), look);
@@ -69,10 +70,10 @@ mod tests {
     fn no_rest_is_long_however_slow_the_read_was() {
         // a server that hung for a minute is looked at again soon.
         let ended = Instant::now();
-        let hung = Pace::ending(ended, Duration::from_secs(60), None);
+        let hung = Pace::after(ended, Duration::from_secs(60), None);
         assert_eq!(hung.rests_until(Duration::ZERO) - ended, REST_MAX);
         let later = ended + REST_MAX;
-        let again = Pace::ending(later, Duration::from_millis(1), Some(hung));
+        let again = Pace::after(later, Duration::from_millis(1), Some(hung));
         let rest = again.rests_until(Duration::ZERO) - later;
         assert_eq!(rest, Duration::from_millis(20), "and once it is well again it is as before");
     }
@@ -85,7 +86,7 @@ mod tests {
         let mut pace = None;
         let mut reads = 0_u32;
         while now - begun < Duration::from_secs(10) {
-            let last = *pace.insert(Pace::ending(now, took, pace));
+            let last = *pace.insert(Pace::after(now, took, pace));
             reads += 1;
             now = last.rests_until(Duration::ZERO).max(now + took);
         }

@@ -4,14 +4,13 @@ use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Closed, Done, LeaseId, Scope, Span, TaskId, Time};
+use verdict::{Closed, Done, LeaseId, Span, TaskId, Time};
 
 use super::connections::Object;
 use super::own::Locked;
-use super::place::Place;
 use super::rows::{self, CLOSED, Columns, LiveRow, SPEC, done_columns, id_bytes, task_columns};
-use super::scopes;
 use super::trouble::Trouble;
+use super::{looking, scopes};
 use crate::row::{Held, Key, PollRef, Ready, Spec, TaskKey};
 
 pub(super) type Client = Arc<Object>;
@@ -319,63 +318,6 @@ pub(super) async fn running(
     live_rows(&rows)
 }
 
-const WAITING: &str = "SELECT l.place FROM tenure.live l WHERE l.tenant = $1 \
-    AND l.workspace = $2 AND l.queue = $3 AND l.place > $4 AND l.due IS NOT NULL \
-    AND NOT l.delayed AND ($5::text[] IS NULL OR l.kind = ANY ($5)) ORDER BY l.place LIMIT $6";
-
-/// Candidates of one lane behind a place.
-pub(super) async fn waiting(
-    client: &Client,
-    scope: &Scope,
-    queue: &str,
-    kinds: Option<&Vec<String>>,
-    after: Option<Place>,
-    limit: usize,
-) -> Read<Vec<Place>> {
-    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
-    let after: &[u8] = after.as_ref().map_or(&[], |place| place.bytes());
-    let limit = as_limit(limit);
-    let parameters: [(&(dyn ToSql + Sync), Type); 6] = [
-        (&tenant, Type::TEXT),
-        (&workspace, Type::TEXT),
-        (&queue, Type::TEXT),
-        (&after, Type::BYTEA),
-        (&kinds, Type::TEXT_ARRAY),
-        (&limit, Type::INT8),
-    ];
-    let rows = client.query_typed(WAITING, &parameters).await?;
-    rows.iter().map(|row| Ok(Columns::of(row).place()?)).collect()
-}
-
-const DELAYED: &str = "SELECT l.due, l.place FROM tenure.live l WHERE l.tenant = $1 \
-    AND l.workspace = $2 AND l.queue = $3 AND l.delayed \
-    AND ($4::text[] IS NULL OR l.kind = ANY ($4)) ORDER BY l.due LIMIT $5";
-
-/// Delayed tasks of one lane in the order in which they become due, whether or not they are.
-pub(super) async fn delayed(
-    client: &Client,
-    scope: &Scope,
-    queue: &str,
-    kinds: Option<&Vec<String>>,
-    limit: usize,
-) -> Read<Vec<(Time, Place)>> {
-    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
-    let limit = as_limit(limit);
-    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
-        (&tenant, Type::TEXT),
-        (&workspace, Type::TEXT),
-        (&queue, Type::TEXT),
-        (&kinds, Type::TEXT_ARRAY),
-        (&limit, Type::INT8),
-    ];
-    let rows = client.query_typed(DELAYED, &parameters).await?;
-    let read = |row: &Row| {
-        let mut columns = Columns::of(row);
-        Ok((columns.time()?, columns.place()?))
-    };
-    rows.iter().map(read).collect()
-}
-
 /// What batches read again and again, worth a name where names are safe.
 pub(super) fn often() -> impl Iterator<Item = &'static str> {
     let built: [&'static LazyLock<String>; 6] =
@@ -387,15 +329,14 @@ pub(super) fn often() -> impl Iterator<Item = &'static str> {
         scopes::SET,
         CLOCK,
         HOLDERS,
-        WAITING,
-        DELAYED,
+        looking::LOOK,
         NEXT_ALARM,
     ])
 }
 
 /// The statements of every lifecycle, for tests of what they visit.
 pub(super) fn hot() -> Hot {
-    Hot { begin: super::session::BEGIN, lock: &LOCK_SKIPPING, ended: &ENDED }
+    Hot { begin: super::session::BEGIN, lock: &LOCK_SKIPPING, ended: &ENDED, look: looking::LOOK }
 }
 
 /// See [`super::hot`].
@@ -405,6 +346,8 @@ pub struct Hot {
     /// By tenants, workspaces and ids.
     pub lock: &'static str,
     pub ended: &'static str,
+    /// By tenants, workspaces, queues, kinds, the places behind which to read, whether from the head, and how many.
+    pub look: &'static str,
 }
 
 pub(super) fn as_limit(limit: usize) -> i64 {

@@ -1,17 +1,21 @@
 //! Taking ready tasks: candidates from memory, locked by their key, looked at again. Those that are likely to be given
-//! are locked ahead, on the way that reads the clock.
+//! are locked ahead, on the way that reads the clock. Nothing here reads a queue: what is lacking is looked at beside the
+//! batch ([`super::looking`]).
 
 use std::collections::{HashMap, HashSet};
 
-use verdict::{Scope, Task, TaskId, Time};
+use verdict::{Name, Scope, Task, TaskId, Time};
 
 use super::batch::PostgresBatch;
-use super::candidates::{LaneKey, PAGE, Page, Refill};
+use super::candidates::LaneKey;
+use super::lane::Refill;
+use super::looking;
 use super::own::Locked;
 use super::place::Place;
-use super::reads::{self, Client, Read};
+use super::reads;
 use crate::failure::Failure;
-use crate::row::{Ready, Want};
+use crate::row::{Ready, Stock, Want};
+use crate::seam::Polled;
 
 /// How often candidates that turned out to be gone are replaced by others in one call. More would only
 /// hold the batch's locks longer; what is left waits for the next batch.
@@ -28,8 +32,19 @@ struct Search<'a> {
 struct Known {
     /// Locked, waiting and due.
     locked: HashMap<TaskId, Ready>,
+    /// Those of them that this very batch made ready, by queue.
+    own: HashMap<(Scope, Name), Vec<(Place, Name)>>,
     /// Not to be had in this call.
     gone: HashSet<TaskId>,
+}
+
+impl Known {
+    /// What this batch made ready for a lane.
+    fn own_of(&self, lane: &LaneKey) -> impl Iterator<Item = Place> {
+        let queue = (lane.scope.clone(), lane.queue.clone());
+        let own = self.own.get(&queue).into_iter().flatten();
+        own.filter(move |(_, kind)| lane.takes_kind(kind)).map(|(place, _)| *place)
+    }
 }
 
 /// Candidates to lock in one go with whatever is asked next, and what came of it.
@@ -56,6 +71,51 @@ impl Ahead {
 }
 
 impl PostgresBatch<'_> {
+    /// Which polled queues hold something, as far as is known. Those that are polled for the first time are looked at
+    /// from now on, beside this batch.
+    pub(super) fn expected_stocks(&self, polled: &dyn Polled) -> Vec<Stock> {
+        let shared = &self.writer.shared;
+        let (mut memory, now) = (shared.memory(), shared.clock.now());
+        let is_any_new = memory.candidates.note_polled(polled, tokio::time::Instant::now());
+        if memory.candidates.ripen(now) || is_any_new {
+            shared.looks.wake();
+        }
+        memory.candidates.stocks(polled)
+    }
+
+    /// The same, with what this batch made ready and with the queues that were polled for the first time. What a fellow has
+    /// made ready since the last look is not among them, until a hint or the next look tells of it.
+    pub(super) async fn find_stocks(&mut self, polled: &dyn Polled, now: Time) -> Vec<Stock> {
+        let shared = self.writer.shared.clone();
+        let (is_any_needed, unseen) = {
+            let (mut memory, here) = (shared.memory(), tokio::time::Instant::now());
+            memory.candidates.note_polled(polled, here);
+            (memory.candidates.ripen(now), memory.candidates.unseen(here))
+        };
+        if is_any_needed || !unseen.is_empty() {
+            shared.looks.wake();
+        }
+        if !unseen.is_empty() {
+            shared.wait_for(&unseen, looking::patience()).await;
+        }
+        let mut stocks = shared.memory().candidates.stocks(polled);
+        self.add_own(polled, now, &mut stocks);
+        stocks
+    }
+
+    fn add_own(&self, polled: &dyn Polled, now: Time, stocks: &mut Vec<Stock>) {
+        let mut own: HashMap<(Scope, Name), usize> = HashMap::new();
+        for task in self.own.live().filter(|task| is_claimable(task, now)) {
+            *own.entry((task.scope.clone(), task.queue.clone())).or_default() += 1;
+        }
+        for stock in stocks.iter_mut() {
+            let more = own.remove(&(stock.scope.clone(), stock.queue.clone()));
+            stock.tasks = stock.tasks.saturating_add(more.unwrap_or(0));
+        }
+        let polled = own.into_iter().filter(|((scope, queue), _)| polled.contains(scope, queue));
+        stocks.extend(polled.map(|((scope, queue), tasks)| Stock { scope, queue, tasks }));
+    }
+
     /// Chooses what these wants would be given by what is known now. Lanes that must be read first give nothing.
     pub(super) fn choose_ahead(&mut self, wants: &[Want]) {
         let now = self.writer.shared.clock.now();
@@ -83,10 +143,12 @@ impl PostgresBatch<'_> {
         if let Ahead { chosen, taken: Some(taken) } = std::mem::take(&mut self.ahead) {
             self.learn(chosen, taken, now, &mut known);
         }
+        self.writer.shared.memory().candidates.ripen(now);
+        let (mut asked, until) = (HashSet::new(), looking::patience());
         for _ in 0..ROUNDS_MAX {
-            for search in &searches {
-                self.refill(search, now, &known).await?;
-            }
+            let mut lacking = self.lacking(&searches, now, &known);
+            lacking.retain(|need| asked.insert(need.clone()));
+            self.writer.shared.look_at(lacking.into_iter().collect(), until).await;
             let picked = self.pick(&searches, &known);
             let unknown: Vec<(LaneKey, Place)> = picked
                 .into_iter()
@@ -108,42 +170,39 @@ impl PostgresBatch<'_> {
 
     /// What this very batch made ready, and what it took away.
     async fn own_ready(&mut self, searches: &[Search<'_>], now: Time) -> Result<Known, Failure> {
-        let is_wanted = |task: &&Task| {
-            task.claimable_at().is_some_and(|due| due.has_come(now))
-                && searches.iter().any(|search| search.takes(task))
-        };
+        let queues: HashSet<(&Scope, &Name)> = searches
+            .iter()
+            .flat_map(|search| search.lanes.iter().map(|lane| (&lane.scope, &lane.queue)))
+            .collect();
+        let is_wanted =
+            |task: &&Task| is_claimable(task, now) && queues.contains(&(&task.scope, &task.queue));
         let own: Vec<Task> = self.own.live().filter(is_wanted).cloned().collect();
         let mut specs = self.specs(&own).await?;
-        let locked = own.into_iter().filter_map(|task| {
-            let spec = specs.remove(&task.id)?;
-            Some((task.id, Ready { task, spec }))
-        });
-        Ok(Known { locked: locked.collect(), gone: HashSet::new() })
+        let mut known = Known::default();
+        for task in own {
+            let Some(spec) = specs.remove(&task.id) else { continue };
+            let place = Place::new(task.priority, task.id);
+            let queue = (task.scope.clone(), task.queue.clone());
+            known.own.entry(queue).or_default().push((place, task.kind.clone()));
+            known.locked.insert(task.id, Ready { task, spec });
+        }
+        Ok(known)
     }
 
     fn is_free(&self, id: TaskId, known: &Known) -> bool {
         !self.own.contains(id) && !known.gone.contains(&id)
     }
 
-    /// Reads what the lanes of a want lack.
-    async fn refill(
-        &mut self,
-        search: &Search<'_>,
+    /// What must be read before the wants can be served, each once.
+    fn lacking(
+        &self,
+        searches: &[Search<'_>],
         now: Time,
         known: &Known,
-    ) -> Result<(), Failure> {
-        for lane in &search.lanes {
-            if let Some(refill) = self.lacks(lane, search, now, known) {
-                let began = {
-                    let memory = self.writer.shared.memory();
-                    memory.candidates.begin_reading(self.writer.shared.clock.instant())
-                };
-                let page = self.read_page(lane, refill, now).await?;
-                let mut memory = self.writer.shared.memory();
-                memory.candidates.fill(lane.clone(), refill, page, began);
-            }
-        }
-        Ok(())
+    ) -> HashSet<(LaneKey, Refill)> {
+        let lanes =
+            searches.iter().flat_map(|search| search.lanes.iter().map(move |lane| (search, lane)));
+        lanes.filter_map(|(search, lane)| self.lacks(lane, search, now, known)).collect()
     }
 
     fn lacks(
@@ -152,31 +211,12 @@ impl PostgresBatch<'_> {
         search: &Search<'_>,
         now: Time,
         known: &Known,
-    ) -> Option<Refill> {
+    ) -> Option<(LaneKey, Refill)> {
         let memory = self.writer.shared.memory();
         let is_free = |id| {
             self.is_free(id, known) && !memory.candidates.is_reserved_by_another(id, self.number)
         };
         memory.candidates.needs(lane, now, search.want.max, is_free)
-    }
-
-    async fn read_page(
-        &mut self,
-        lane: &LaneKey,
-        refill: Refill,
-        now: Time,
-    ) -> Result<Page, Failure> {
-        let setting = self.scopes.add(std::iter::once(&lane.scope));
-        let lane = lane.clone();
-        let work = move |client: Client| async move {
-            let (set, page) = futures_util::join!(
-                reads::set_scopes(&client, setting),
-                read_page(&client, &lane, refill, now)
-            );
-            set?;
-            page
-        };
-        self.transaction().run("looking for ready tasks", work).await
     }
 
     /// Serves the wants in order from what is known: each place once, by priority and age.
@@ -193,14 +233,8 @@ impl PostgresBatch<'_> {
             let mut places: Vec<(LaneKey, Place)> = Vec::new();
             for lane in &search.lanes {
                 let heads = memory.candidates.heads(lane, search.want.max, is_free);
-                places.extend(heads.into_iter().map(|place| (lane.clone(), place)));
-                let own = known.locked.values().filter(|ready| {
-                    self.own.contains(ready.task.id)
-                        && lane.takes(&ready.task)
-                        && !taken.contains(&ready.task.id)
-                });
-                let own = own.map(|ready| Place::new(ready.task.priority, ready.task.id));
-                places.extend(own.map(|place| (lane.clone(), place)));
+                let own = known.own_of(lane).filter(|place| !taken.contains(&place.id()));
+                places.extend(heads.into_iter().chain(own).map(|place| (lane.clone(), place)));
             }
             places.sort_by_key(|(_, place)| *place);
             places.truncate(search.want.max);
@@ -242,7 +276,7 @@ impl PostgresBatch<'_> {
     ) {
         for (locked, ready) in taken {
             self.locked.insert(ready.task.id, locked);
-            if ready.task.claimable_at().is_some_and(|due| due.has_come(now)) {
+            if is_claimable(&ready.task, now) {
                 known.locked.insert(ready.task.id, ready);
             }
         }
@@ -256,34 +290,6 @@ impl PostgresBatch<'_> {
     }
 }
 
-impl Search<'_> {
-    fn takes(&self, task: &Task) -> bool {
-        self.lanes.iter().any(|lane| lane.takes(task))
-    }
-}
-
-async fn read_page(client: &Client, lane: &LaneKey, refill: Refill, now: Time) -> Read<Page> {
-    let kinds: Option<Vec<String>> =
-        lane.kinds.as_ref().map(|kinds| kinds.iter().map(|kind| kind.to_string()).collect());
-    let (scope, queue, kinds) = (&lane.scope, lane.queue.as_str(), kinds.as_ref());
-    let after = match refill {
-        Refill::Head => None,
-        Refill::After(place) => Some(place),
-    };
-    let delayed = async {
-        match refill {
-            Refill::Head => reads::delayed(client, scope, queue, kinds, PAGE).await,
-            Refill::After(_) => Ok(Vec::new()),
-        }
-    };
-    let (places, delayed) =
-        futures_util::join!(reads::waiting(client, scope, queue, kinds, after, PAGE), delayed);
-    let (places, delayed) = (places?, delayed?);
-    let is_last = places.len() < PAGE;
-    let (come, later): (Vec<_>, Vec<_>) =
-        delayed.into_iter().partition(|(due, _)| due.has_come(now));
-    // A whole page of tasks whose time has come may hide more of them: look again soon.
-    let next_due = if come.len() == PAGE { Some(now) } else { later.first().map(|(due, _)| *due) };
-    let matured = come.into_iter().map(|(_, place)| place).collect();
-    Ok(Page { places, is_last, matured, next_due })
+fn is_claimable(task: &Task, now: Time) -> bool {
+    task.claimable_at().is_some_and(|due| due.has_come(now))
 }

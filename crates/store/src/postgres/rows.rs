@@ -3,7 +3,6 @@
 use tokio_postgres::types::FromSql;
 use verdict::{Task, Time};
 
-use super::place::{PLACE_BYTES, Place};
 use crate::codec::tale::Tale;
 use crate::columns::{self, Row};
 pub(super) use crate::columns::{
@@ -62,10 +61,6 @@ impl<'a> Columns<'a> {
     pub(super) fn take<T: FromSql<'a>>(&mut self) -> Read<T> {
         self.skip(1);
         get(self.row, self.next - 1)
-    }
-
-    pub(super) fn place(&mut self) -> Read<Place> {
-        self.fixed::<PLACE_BYTES>().map(Place::from_bytes)
     }
 }
 

@@ -11,6 +11,7 @@ mod durability;
 mod encrypted;
 mod keys;
 mod late;
+mod looks;
 mod manners;
 mod order;
 mod outages;
