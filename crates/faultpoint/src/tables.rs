@@ -94,6 +94,7 @@ pub const POINTS: &[Point] = &[
     sqlite("backup.named", BackingUp),
     sqlite("restore.copied", Restoring),
     sqlite("restore.raised", Restoring),     // the copy has its new epoch, and no name
+    sqlite("restore.log_folded", Restoring), // the old store's file holds all of it, its log is still there
     sqlite("restore.log_gone", Restoring),   // the old store's log is gone, the old store is not
     sqlite("restore.named", Restoring),
     sqlite("prune.leaving", Pruning),        // what may go is marked, and still there

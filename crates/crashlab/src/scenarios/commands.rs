@@ -79,22 +79,38 @@ fn runs(storm: &Storm, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A restore that dies leaves the old store or the new one, and can be repeated.
+/// A restore that dies leaves the old store, with what is in its log only, or the new one, and can be repeated.
 fn restore(storm: &Storm, backup: &Path, tasks: u64) -> Result<()> {
     let target = storm.site.path().join("restored.db");
     let to = format!("sqlite:{}", target.display());
     let arguments = ["restore", path(backup)?, "--force", "--store", &to];
+    runs(storm, &arguments)?;
     for point in places(Reached::Restoring) {
+        let before = leave_a_log(storm, &target)?;
+        ensure!(before < tasks, "what is in the log can be told from what is in the backup");
         dies(storm, &arguments, point, None)?;
-        if target.exists() {
-            let found =
-                storm.site.verify_file(&target).with_context(|| format!("at {}", point.name))?;
-            ensure!(found == tasks, "{}: {found} of {tasks} tasks are there", point.name);
-        }
+        let found =
+            storm.site.verify_file(&target).with_context(|| format!("at {}", point.name))?;
+        let expected = if point.name == "restore.named" { tasks } else { before };
+        ensure!(found == expected, "{}: {found} of {expected} tasks are there", point.name);
         runs(storm, &arguments)?;
         ensure!(storm.site.verify_file(&target)? == tasks, "a repeated restore is whole");
     }
     Ok(())
+}
+
+/// Kills a command whose commit is then in the log of the store and not in its file. How many tasks are left by it.
+fn leave_a_log(storm: &Storm, store: &Path) -> Result<u64> {
+    let to = format!("sqlite:{}", store.display());
+    let arguments = ["prune", "--older-than", "24h", "--store", &to];
+    let after_commit = places(Reached::Pruning).find(|point| point.name == "prune.after_commit");
+    dies(storm, &arguments, after_commit.context("a place of the table")?, Some(TOMORROW))?;
+    let copy = storm.site.path().join("beside.db");
+    for suffix in ["", "-wal"] {
+        let from = format!("{}{suffix}", path(store)?);
+        std::fs::copy(from, format!("{}{suffix}", path(&copy)?))?;
+    }
+    storm.site.verify_file(&copy)
 }
 
 /// Forgetting is all or nothing, slice by slice.

@@ -16,7 +16,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use verdict::Time;
 
@@ -25,6 +25,12 @@ use super::opening::{self, APPLICATION_ID};
 use super::{Options, browse, trouble};
 use crate::epoch;
 use crate::failure::{Failure, FailureKind};
+
+/// What SQLite keeps beside a database: without it, or with another's, the database is not what it was.
+const LOGS: [&str; 3] = ["-wal", "-journal", "-shm"];
+
+/// What is added to the name of a replaced store's log until the new store is in its place.
+const ASIDE: &str = ".replaced";
 
 /// What becomes of a file that is already there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,12 +96,22 @@ pub fn restore(
     let epoch = raise_epoch(&draft.path, replaced, options)?;
     faultpoint::point!("restore.raised");
     let copied = check(&draft.path, options)?;
-    forget_log(target)?;
-    faultpoint::point!("restore.log_gone");
-    draft.publish(target, existing)?;
-    faultpoint::point!("restore.named");
+    let replacing = Replacing { draft, target, existing, options };
+    STEPS.iter().try_for_each(|step| step(&replacing))?;
     Ok(Restored { copied, epoch })
 }
+
+/// A checked copy that takes the place of a store.
+struct Replacing<'a> {
+    draft: Draft,
+    target: &'a Path,
+    existing: Existing,
+    options: &'a Options,
+}
+
+/// Whatever ends the process between two of these leaves the old store with all that was acknowledged, or the new one.
+const STEPS: [fn(&Replacing) -> Result<(), Failure>; 4] =
+    [fold_log, set_log_aside, publish, forget_aside];
 
 /// Begins a new epoch in a store whose file was brought back by other means than [`restore`]. Nobody may have
 /// it open. Returns the epoch before, and the new one.
@@ -190,18 +206,76 @@ fn raise_epoch(path: &Path, replaced: Option<u32>, options: &Options) -> Result<
     Ok(raised)
 }
 
-/// A log that stayed behind would be folded into the restored database and destroy it.
-pub(super) fn forget_log(target: &Path) -> Result<(), Failure> {
-    for suffix in ["-wal", "-shm"] {
-        let path = with_suffix(target, suffix);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(not_written(&path, error));
-            }
-            Ok(()) | Err(_) => {}
+/// Brings what the log of the old store holds into its file. From here on the file alone is the old store, and
+/// its log may go before the file does. Changes nothing where there is no store, or one that is damaged.
+fn fold_log(replacing: &Replacing) -> Result<(), Failure> {
+    let Replacing { target, options, .. } = *replacing;
+    if target.exists() {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = opening::open_with(target, flags, options)?;
+        // Where the file has a journal instead, the first read makes SQLite roll the unfinished transaction back.
+        match connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(())) {
+            Ok(()) => opening::checkpoint(&connection)?,
+            // Nothing can be folded into a ruin, and ruins are what people restore over.
+            Err(error) if is_ruined(&error) => {}
+            Err(error) => return Err(opening::unreadable(target, error)),
         }
     }
+    faultpoint::point!("restore.log_folded");
     Ok(())
+}
+
+fn is_ruined(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
+}
+
+/// A log that kept its name would be folded into the restored database and destroy it. It is renamed, not removed:
+/// that of a damaged store may be the best that is left of it.
+fn set_log_aside(replacing: &Replacing) -> Result<(), Failure> {
+    let target = replacing.target;
+    for suffix in LOGS {
+        let path = with_suffix(target, suffix);
+        let aside = with_suffix(&path, ASIDE);
+        unless_missing(fs::rename(&path, &aside)).map_err(|error| not_written(&path, error))?;
+    }
+    // On disk before the new file gets its name: a power cut must not leave the new file with the old log.
+    sync_folder(target).map_err(|error| not_written(target, error))?;
+    faultpoint::point!("restore.log_gone");
+    Ok(())
+}
+
+fn publish(replacing: &Replacing) -> Result<(), Failure> {
+    replacing.draft.publish(replacing.target, replacing.existing)?;
+    faultpoint::point!("restore.named");
+    Ok(())
+}
+
+fn forget_aside(replacing: &Replacing) -> Result<(), Failure> {
+    remove(replacing.target, &LOGS.map(|suffix| format!("{suffix}{ASIDE}")))
+}
+
+/// Of a file that has no log of its own any more.
+pub(super) fn forget_log(target: &Path) -> Result<(), Failure> {
+    remove(target, &LOGS.map(str::to_owned))
+}
+
+fn remove(target: &Path, suffixes: &[String]) -> Result<(), Failure> {
+    for suffix in suffixes {
+        let path = with_suffix(target, suffix);
+        unless_missing(fs::remove_file(&path)).map_err(|error| not_written(&path, error))?;
+    }
+    Ok(())
+}
+
+fn unless_missing(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+fn sync_folder(of: &Path) -> io::Result<()> {
+    File::open(folder_of(of))?.sync_all()
 }
 
 fn refuse_existing(target: &Path, existing: Existing) -> Result<(), Failure> {
@@ -239,7 +313,7 @@ impl Draft {
         Draft { path: with_suffix(target, &format!(".{what}-{}", std::process::id())) }
     }
 
-    pub(super) fn publish(self, target: &Path, existing: Existing) -> Result<(), Failure> {
+    pub(super) fn publish(&self, target: &Path, existing: Existing) -> Result<(), Failure> {
         let flags = match existing {
             Existing::Keep => RenameFlags::NOREPLACE,
             Existing::Replace => RenameFlags::empty(),
@@ -247,7 +321,7 @@ impl Draft {
         let named = || -> io::Result<()> {
             File::open(&self.path)?.sync_all()?;
             renameat_with(CWD, &self.path, CWD, target, flags)?;
-            File::open(folder_of(target))?.sync_all()
+            sync_folder(target)
         };
         named().map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => is_there(target),
@@ -286,4 +360,82 @@ fn not_written(path: &Path, error: io::Error) -> Failure {
         path.display()
     );
     Failure::new(kind, what).because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::ManualClock;
+    use crate::sqlite::SqliteStore;
+
+    fn options() -> Options {
+        Options::new(Arc::new(ManualClock::default()))
+    }
+
+    /// A store that was killed: its last commit, which says `word`, is in its log and not in its file.
+    fn killed_store(path: &Path, word: &str) {
+        drop(SqliteStore::open(path, options()).unwrap());
+        let running = path.with_extension("running");
+        fs::rename(path, &running).unwrap();
+        let connection = opening::connect(&running, &options()).unwrap();
+        let said = format!("CREATE TABLE said (word TEXT); INSERT INTO said VALUES ('{word}')");
+        connection.execute_batch(&said).unwrap();
+        fs::copy(with_suffix(&running, "-wal"), with_suffix(path, "-wal")).unwrap();
+        fs::copy(&running, path).unwrap();
+    }
+
+    /// What whoever opens the file next finds in it.
+    fn said(path: &Path) -> String {
+        let connection = opening::connect(path, &options()).unwrap();
+        let wrong = browse::integrity(&connection).unwrap();
+        assert!(wrong.is_empty(), "{wrong:?}");
+        connection.query_row("SELECT word FROM said", [], |row| row.get(0)).unwrap()
+    }
+
+    /// Takes the first of the steps, and then the process is gone.
+    fn killed_after(steps: usize, backup: &Path, target: &Path) {
+        let options = options();
+        let draft = Draft::beside(target, "restoring");
+        copy(&open_store(backup, &options).unwrap(), &draft.path).unwrap();
+        let replacing = Replacing { draft, target, existing: Existing::Replace, options: &options };
+        STEPS[..steps].iter().try_for_each(|step| step(&replacing)).unwrap();
+        std::mem::forget(replacing);
+    }
+
+    #[test]
+    fn a_restore_that_is_cut_short_leaves_the_old_store_whole_or_the_new_one() {
+        // C1: the last that the old store acknowledged is in its log only.
+        for steps in 0..=STEPS.len() {
+            let folder = tempfile::tempdir().unwrap();
+            let (target, backup) = (folder.path().join("tenure.db"), folder.path().join("copy.db"));
+            killed_store(&target, "old");
+            killed_store(&backup, "new");
+            killed_after(steps, &backup, &target);
+            let expected = if steps < 3 { "old" } else { "new" };
+            assert_eq!(said(&target), expected, "after {steps} steps");
+            // Repeated, it goes through and leaves nothing of the first try's.
+            restore(&backup, &target, Existing::Replace, &options()).unwrap();
+            assert_eq!(said(&target), "new", "after {steps} steps and a second try");
+            let aside = with_suffix(&target, &format!("-wal{ASIDE}"));
+            assert!(!aside.exists(), "after {steps} steps");
+        }
+    }
+
+    #[test]
+    fn the_log_of_a_damaged_store_goes_only_when_the_new_store_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, backup) = (folder.path().join("tenure.db"), folder.path().join("copy.db"));
+        killed_store(&target, "old");
+        killed_store(&backup, "new");
+        let log = fs::read(with_suffix(&target, "-wal")).unwrap();
+        fs::write(&target, "this was a store once").unwrap();
+        killed_after(2, &backup, &target);
+        let aside = with_suffix(&target, &format!("-wal{ASIDE}"));
+        assert_eq!(fs::read(&aside).unwrap(), log);
+        restore(&backup, &target, Existing::Replace, &options()).unwrap();
+        assert_eq!(said(&target), "new");
+        assert!(!aside.exists());
+    }
 }

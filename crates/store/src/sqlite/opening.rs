@@ -221,7 +221,7 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn checkpoint(connection: &Connection) -> Result<(), Failure> {
+pub(super) fn checkpoint(connection: &Connection) -> Result<(), Failure> {
     let failed = trouble::while_doing("folding the log into the database");
     let busy: i64 = connection
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
