@@ -13,6 +13,7 @@ use wire::answers::Envelope;
 use wire::{Json, Time};
 
 use crate::task_error::TaskResult;
+use crate::worker::clock::Clock;
 use crate::worker::standing::Standing;
 use crate::worker::task::{read, typed, write};
 use crate::worker::{Ctx, Stop, caught};
@@ -45,7 +46,8 @@ where
 /// A context with this input, for functions that take one.
 pub fn context<In: Serialize + ?Sized>(input: &In) -> TaskResult<Ctx> {
     let envelope = Arc::new(envelope(write(&input)?));
-    Ok(Ctx::new(envelope, Arc::new(Standing::new(String::new())), "inline"))
+    let standing = Standing::new(String::new(), Clock::of_this_machine());
+    Ok(Ctx::new(envelope, Arc::new(standing), "inline"))
 }
 
 /// Asks the task of a context to stop, as a cancelled run would.

@@ -5,7 +5,7 @@
 //! repeats a task by itself.
 
 mod attempt;
-mod clock;
+pub(crate) mod clock;
 mod ctx;
 mod event;
 mod heartbeats;
@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use wire::limits::BATCH_ITEMS_MAX;
 
 use self::attempt::Shop;
+use self::clock::Clock;
 pub use self::ctx::Ctx;
 use self::event::Events;
 pub use self::event::WorkerEvent;
@@ -93,6 +94,7 @@ pub struct Worker {
     wind_down: Duration,
     retries: Retries,
     events: Events,
+    clock: Clock,
 }
 
 impl Worker {
@@ -107,6 +109,7 @@ impl Worker {
             wind_down: WIND_DOWN_DEFAULT,
             retries: RETRIES_DEFAULT,
             events: Events::new(|_| {}),
+            clock: Clock::of_this_machine(),
         }
     }
 
@@ -159,6 +162,14 @@ impl Worker {
         self
     }
 
+    /// Tells the time since the machine was started instead of the machine's own clock, so that a test can suspend
+    /// the machine: whatever this jumps ahead, leases are over by as much.
+    #[doc(hidden)]
+    pub fn boot_time(mut self, boot: impl Fn() -> Duration + Send + Sync + 'static) -> Worker {
+        self.clock = Clock::with_boot_time(boot);
+        self
+    }
+
     /// Adds what to do for a kind. A panic inside is a failure of the task, not of the worker.
     pub fn task<F, I, O, Fut>(mut self, kind: impl Into<String>, work: F) -> Worker
     where
@@ -193,7 +204,7 @@ impl Worker {
     /// worker itself; running tasks are drained then, too.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         self.check()?;
-        let holdings = Arc::new(Holdings::new(self.events.clone()));
+        let holdings = Arc::new(Holdings::new(self.events.clone(), self.clock.clone()));
         let (reports, filed) = mpsc::channel(BATCH_ITEMS_MAX);
         let lifeline = Lifeline::start(&self.client, self.retries, Arc::clone(&holdings), filed)?;
         let closing = CancellationToken::new();
@@ -204,6 +215,7 @@ impl Worker {
             holdings,
             reports,
             events: self.events,
+            clock: self.clock,
             wind_down: self.wind_down,
             closing: closing.clone(),
             in_hand: Mutex::default(),

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use wire::answers::{Envelope, ReportAnswer};
 use wire::requests::{Report, Started};
 use wire::{Json, Outcome, TraceContext, Verdict};
 
-use super::clock::wall_clock;
+use super::clock::{Clock, Moment, wall_clock};
 use super::ctx::Ctx;
 use super::event::{Events, WorkerEvent};
 use super::heartbeats::{Held, Holdings, rejected};
@@ -35,6 +35,7 @@ pub(crate) struct Shop {
     pub(crate) holdings: Arc<Holdings>,
     pub(crate) reports: mpsc::Sender<Filed>,
     pub(crate) events: Events,
+    pub(crate) clock: Clock,
     /// How long a task that must stop may take to clean up before it is dropped.
     pub(crate) wind_down: Duration,
     /// Fires when a shutdown will wait no longer.
@@ -48,7 +49,7 @@ pub(crate) struct Granted {
     shop: Arc<Shop>,
     envelope: Envelope,
     /// Taken before the poll was sent that granted it.
-    polled: Instant,
+    polled: Moment,
     permit: OwnedSemaphorePermit,
 }
 
@@ -57,7 +58,7 @@ impl Granted {
     pub(crate) fn new(
         shop: &Arc<Shop>,
         envelope: Envelope,
-        polled: Instant,
+        polled: Moment,
         permit: OwnedSemaphorePermit,
     ) -> Option<Granted> {
         let is_new = locked(&shop.in_hand).insert(envelope.lease_id.clone());
@@ -70,7 +71,7 @@ pub(crate) async fn carry(granted: Granted) {
     let Granted { shop, envelope, polled, permit } = granted;
     let attempt = Attempt {
         trace: work_trace(&envelope),
-        standing: Arc::new(Standing::new(envelope.task_token.clone())),
+        standing: Arc::new(Standing::new(envelope.task_token.clone(), shop.clock.clone())),
         envelope: Arc::new(envelope),
         shop,
     };
@@ -134,7 +135,7 @@ impl Attempt {
     }
 
     /// What the code came to; nothing when its authority was lost or it had to be abandoned.
-    async fn execute(&self, polled: Instant) -> Option<TaskResult<Json>> {
+    async fn execute(&self, polled: Moment) -> Option<TaskResult<Json>> {
         let worker_id = self.shop.worker_id.clone();
         let standing = Arc::clone(&self.standing);
         self.shop.holdings.adopt(Held::new(

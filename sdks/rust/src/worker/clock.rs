@@ -1,8 +1,12 @@
-//! The worker's wall clock. Only claims are made from it; every decision here is taken on the monotonic
-//! clock, and every decision there on the coordinator's.
+//! The worker's clocks. Claims are made from the wall clock and nothing is decided by it. Whether a lease may be over
+//! is decided by two others: the monotonic clock, which timers run on and which stands still while a machine is
+//! suspended, and boot time, which does not. Whichever is ahead counts.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::time::Instant;
 use wire::Time;
 
 #[expect(
@@ -12,4 +16,115 @@ use wire::Time;
 pub(crate) fn wall_clock() -> Time {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time::from_ms(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// What tells a [`Moment`]. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Clock {
+    boot: Arc<dyn Fn() -> Duration + Send + Sync>,
+}
+
+impl Clock {
+    pub(crate) fn of_this_machine() -> Clock {
+        Clock::with_boot_time(boot_time)
+    }
+
+    /// Another boot time than this machine's, for tests that suspend the machine.
+    pub(crate) fn with_boot_time(boot: impl Fn() -> Duration + Send + Sync + 'static) -> Clock {
+        Clock { boot: Arc::new(boot) }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        Moment { running: Instant::now(), booted: (self.boot)() }
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clock").finish_non_exhaustive()
+    }
+}
+
+/// One moment on both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    running: Instant,
+    booted: Duration,
+}
+
+impl Moment {
+    pub(crate) fn after(self, span: Duration) -> Moment {
+        Moment { running: self.running + span, booted: self.booted + span }
+    }
+
+    /// How long it is until then by the clock that is ahead; nothing once it has come.
+    pub(crate) fn left(self, now: Moment) -> Duration {
+        let running = self.running.saturating_duration_since(now.running);
+        running.min(self.booted.saturating_sub(now.booted))
+    }
+
+    pub(crate) fn has_come(self, now: Moment) -> bool {
+        self.left(now).is_zero()
+    }
+
+    /// When a timer that is set now must fire for it.
+    pub(crate) fn timer(self, now: Moment) -> Instant {
+        now.running + self.left(now)
+    }
+}
+
+/// Since the machine was started, the time in which it was suspended included.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn boot_time() -> Duration {
+    of_kernel(rustix::time::ClockId::Boottime)
+}
+
+/// Apple's monotonic clock is the one that goes on in sleep; timers there run on another.
+#[cfg(target_vendor = "apple")]
+fn boot_time() -> Duration {
+    of_kernel(rustix::time::ClockId::Monotonic)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn of_kernel(clock: rustix::time::ClockId) -> Duration {
+    // Never negative, and the nanoseconds never above a second.
+    Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
+}
+
+/// Elsewhere there is only the clock that timers run on. On Windows it goes on in sleep.
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+fn boot_time() -> Duration {
+    static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    let now = Instant::now().into_std();
+    now.saturating_duration_since(*FIRST.get_or_init(|| now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machines_boot_time_goes_forward_and_not_behind_the_clock_of_timers() {
+        let clock = Clock::of_this_machine();
+        let (first, then) = (clock.now(), clock.now());
+        assert!(first.booted > Duration::ZERO);
+        assert!(then.booted >= first.booted);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whichever_clock_is_ahead_counts() {
+        let now = Moment { running: Instant::now(), booted: Duration::from_secs(100) };
+        let then = now.after(Duration::from_secs(10));
+        let later = |running: u64, booted: u64| Moment {
+            running: now.running + Duration::from_secs(running),
+            booted: now.booted + Duration::from_secs(booted),
+        };
+        assert_eq!(then.left(later(3, 4)), Duration::from_secs(6));
+        assert_eq!(then.left(later(4, 3)), Duration::from_secs(6));
+        assert_eq!(then.timer(later(3, 4)), later(9, 0).running);
+        assert!(!then.has_come(later(9, 9)));
+        assert!(then.has_come(later(10, 0)));
+        assert!(then.has_come(later(0, 10)));
+        assert!(then.has_come(later(0, 3_600)));
+    }
 }

@@ -100,7 +100,8 @@ impl Ctx {
 
     /// Until when this process may act for the attempt, as far as is proven now. Renewals move it.
     pub fn valid_until(&self) -> Option<Instant> {
-        self.standing.valid_until()
+        let now = self.standing.clock().now();
+        self.standing.valid_until().map(|until| until.timer(now))
     }
 
     /// Completes when the task should stop; [`Ctx::stopped`] says why.

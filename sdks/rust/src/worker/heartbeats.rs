@@ -18,7 +18,7 @@ use wire::limits::BATCH_ITEMS_MAX;
 use wire::requests::{HeartbeatItem, Heartbeats};
 use wire::{Time, Verdict};
 
-use super::clock::wall_clock;
+use super::clock::{Clock, Moment, wall_clock};
 use super::event::{Events, WorkerEvent};
 use super::standing::{Standing, Stop, locked, usable};
 use crate::{Client, Error};
@@ -29,6 +29,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const ANSWER_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 /// Well below the bound the coordinator puts on a body; the rest goes into the next call.
 const BATCH_BYTES_MAX: usize = 192 * 1024;
+/// How long the clocks are not looked at while leases are held. Timers stand still while the machine is suspended: of
+/// the second that a task has left when its lease is over, at least half is left when it is told.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The members of a heartbeat beside its token and message.
 const ITEM_BYTES: usize = 512;
 
@@ -41,10 +44,10 @@ pub(crate) struct Held {
 }
 
 struct Beat {
-    due: Instant,
+    due: Moment,
     failures: u32,
     /// Until when the first proof of the lease may take.
-    unproven_until: Instant,
+    unproven_until: Moment,
 }
 
 impl Held {
@@ -54,18 +57,18 @@ impl Held {
         envelope: Arc<Envelope>,
         standing: Arc<Standing>,
         worker_id: String,
-        polled: Instant,
+        polled: Moment,
     ) -> Held {
-        let now = Instant::now();
+        let now = standing.clock().now();
         let ttl = Duration::from_millis(envelope.heartbeat_timeout_ms);
-        let left = (polled + usable(ttl)).saturating_duration_since(now);
+        let left = polled.after(usable(ttl)).left(now);
         let is_proven = left >= usable(ttl) / 2;
         if is_proven {
             standing.renew(polled, ttl);
         }
         let interval = Duration::from_millis(envelope.heartbeat_interval_ms);
-        let due = if is_proven { now + interval.min(left / 2) } else { now };
-        let beat = Mutex::new(Beat { due, failures: 0, unproven_until: now + usable(ttl) });
+        let due = if is_proven { now.after(interval.min(left / 2)) } else { now };
+        let beat = Mutex::new(Beat { due, failures: 0, unproven_until: now.after(usable(ttl)) });
         Held { envelope, standing, worker_id, beat }
     }
 
@@ -73,11 +76,11 @@ impl Held {
         Duration::from_millis(self.envelope.heartbeat_interval_ms)
     }
 
-    fn due(&self) -> Instant {
+    fn due(&self) -> Moment {
         locked(&self.beat).due
     }
 
-    fn ends_at(&self) -> Instant {
+    fn ends_at(&self) -> Moment {
         self.standing.valid_until().unwrap_or_else(|| locked(&self.beat).unproven_until)
     }
 
@@ -94,16 +97,16 @@ impl Held {
         }
     }
 
-    fn answered(&self, sent: Instant) {
+    fn answered(&self, sent: Moment) {
         let mut beat = locked(&self.beat);
-        beat.due = sent + self.interval();
+        beat.due = sent.after(self.interval());
         beat.failures = 0;
     }
 
     fn unanswered(&self) {
         let mut beat = locked(&self.beat);
         let pause = FIRST_PAUSE.saturating_mul(1 << beat.failures.min(16));
-        beat.due = Instant::now() + pause.min(self.interval());
+        beat.due = self.standing.clock().now().after(pause.min(self.interval()));
         beat.failures += 1;
     }
 }
@@ -113,11 +116,12 @@ pub(crate) struct Holdings {
     held: Mutex<BTreeMap<String, Arc<Held>>>,
     changed: Notify,
     events: Events,
+    clock: Clock,
 }
 
 impl Holdings {
-    pub(crate) fn new(events: Events) -> Holdings {
-        Holdings { held: Mutex::default(), changed: Notify::new(), events }
+    pub(crate) fn new(events: Events, clock: Clock) -> Holdings {
+        Holdings { held: Mutex::default(), changed: Notify::new(), events, clock }
     }
 
     pub(crate) fn adopt(&self, held: Held) {
@@ -141,9 +145,10 @@ impl Holdings {
 
     /// Lost leases need no more heartbeats; their tasks learn of it by their context.
     fn live(&self) -> Vec<Arc<Held>> {
+        let now = self.clock.now();
         let mut held = locked(&self.held);
         held.retain(|_, held| {
-            if held.standing.valid_until().is_none() && Instant::now() >= held.ends_at() {
+            if held.standing.valid_until().is_none() && held.ends_at().has_come(now) {
                 held.standing.lose("no heartbeat was answered before the lease could be proven");
             }
             !held.standing.is_lost()
@@ -158,11 +163,11 @@ pub(crate) async fn keep(client: Client, holdings: Arc<Holdings>, stop: Cancella
     loop {
         let live = holdings.live();
         if in_flight.is_none() {
-            let batch = take_due(&live);
-            in_flight = (!batch.is_empty()).then(|| send(client.clone(), batch));
+            let batch = take_due(&live, holdings.clock.now());
+            let clock = holdings.clock.clone();
+            in_flight = (!batch.is_empty()).then(|| send(client.clone(), batch, clock));
         }
-        let beats = live.iter().map(|held| held.due()).filter(|_| in_flight.is_none());
-        let wake = live.iter().map(|held| held.ends_at()).chain(beats).min();
+        let wake = next_look(&live, in_flight.is_none(), holdings.clock.now());
         tokio::select! {
             () = stop.cancelled() => return,
             () = holdings.changed.notified() => {}
@@ -175,18 +180,25 @@ pub(crate) async fn keep(client: Client, holdings: Arc<Holdings>, stop: Cancella
     }
 }
 
+/// When the clocks must be looked at again; never while nothing is held.
+fn next_look(live: &[Arc<Held>], may_send: bool, now: Moment) -> Option<Instant> {
+    let beats = live.iter().map(|held| held.due()).filter(|_| may_send);
+    let ends = live.iter().map(|held| held.ends_at());
+    let next = ends.chain(beats).map(|moment| moment.timer(now)).min();
+    next.map(|next| next.min(now.after(LOOK_EVERY).timer(now)))
+}
+
 struct Answered {
     batch: Vec<Arc<Held>>,
     /// Taken before the call was made.
-    sent: Instant,
+    sent: Moment,
     answers: Result<HeartbeatAnswers, Error>,
 }
 
-fn take_due(live: &[Arc<Held>]) -> Vec<Arc<Held>> {
-    let now = Instant::now();
+fn take_due(live: &[Arc<Held>], now: Moment) -> Vec<Arc<Held>> {
     let mut bytes = 0;
     live.iter()
-        .filter(|held| held.due() <= now)
+        .filter(|held| held.due().has_come(now))
         .take_while(|held| {
             let message = held.standing.progress().message.map_or(0, |message| message.len());
             bytes += held.envelope.task_token.len() + message + ITEM_BYTES;
@@ -197,11 +209,11 @@ fn take_due(live: &[Arc<Held>]) -> Vec<Arc<Held>> {
         .collect()
 }
 
-fn send(client: Client, batch: Vec<Arc<Held>>) -> BoxFuture<'static, Answered> {
+fn send(client: Client, batch: Vec<Arc<Held>>, clock: Clock) -> BoxFuture<'static, Answered> {
     Box::pin(async move {
         let heartbeats = Heartbeats { heartbeats: batch.iter().map(|held| held.item()).collect() };
         let interval = batch.iter().map(|held| held.interval()).min().unwrap_or_default();
-        let sent = Instant::now();
+        let sent = clock.now();
         let answers = client.heartbeats_within(&heartbeats, interval.max(ANSWER_TIMEOUT_MIN)).await;
         Answered { batch, sent, answers }
     })
@@ -236,7 +248,7 @@ fn fits(batch: &[Arc<Held>], answers: &HeartbeatAnswers) -> bool {
         && batch.iter().zip(&answers.answers).all(|(held, a)| held.envelope.task_id == a.task_id)
 }
 
-fn obey_one(held: &Held, answer: HeartbeatAnswer, sent: Instant, now: Time, events: &Events) {
+fn obey_one(held: &Held, answer: HeartbeatAnswer, sent: Moment, now: Time, events: &Events) {
     let why = || answer.error.clone().unwrap_or_else(|| format!("status {}", answer.status));
     match answer.verdict {
         Some(Verdict::Committed) => renewed(held, answer, sent, now),
@@ -253,7 +265,7 @@ fn obey_one(held: &Held, answer: HeartbeatAnswer, sent: Instant, now: Time, even
     }
 }
 
-fn renewed(held: &Held, answer: HeartbeatAnswer, sent: Instant, now: Time) {
+fn renewed(held: &Held, answer: HeartbeatAnswer, sent: Moment, now: Time) {
     // A lease may be shorter than asked for, where the run's own deadline cuts it.
     let left_ms = answer.lease_expires_at.map(|end| end.as_ms().saturating_sub(now.as_ms()).max(0));
     let ttl_ms = held.envelope.heartbeat_timeout_ms;
@@ -295,11 +307,16 @@ mod tests {
 
     const TTL: Duration = Duration::from_millis(2_000);
 
-    fn held(polled: Instant) -> Arc<Held> {
+    /// A machine that is never suspended.
+    fn clock() -> Clock {
+        Clock::with_boot_time(|| Duration::ZERO)
+    }
+
+    fn held(polled: Moment) -> Arc<Held> {
         let mut envelope = envelope(wire::Json::null());
         envelope.heartbeat_timeout_ms = 2_000;
         envelope.heartbeat_interval_ms = 600;
-        let standing = Arc::new(Standing::new("token".to_owned()));
+        let standing = Arc::new(Standing::new("token".to_owned(), clock()));
         Arc::new(Held::new(Arc::new(envelope), standing, "w".to_owned(), polled))
     }
 
@@ -311,33 +328,33 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_from_a_quick_poll_counts_from_the_sending_of_the_poll() {
-        let polled = Instant::now();
+        let polled = clock().now();
         tokio::time::advance(Duration::from_millis(100)).await;
         let held = held(polled);
-        assert_eq!(held.standing.valid_until(), Some(polled + usable(TTL)));
-        assert_eq!(held.due(), Instant::now() + Duration::from_millis(600));
+        assert_eq!(held.standing.valid_until(), Some(polled.after(usable(TTL))));
+        assert_eq!(held.due(), clock().now().after(Duration::from_millis(600)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_short_lease_from_a_long_poll_must_be_proven_by_a_heartbeat_first() {
         // S3-8, S3-10: the answer may have been on its way for as long as the poll took.
-        let polled = Instant::now();
+        let polled = clock().now();
         tokio::time::advance(Duration::from_secs(29)).await;
         let held = held(polled);
         assert_eq!(held.standing.valid_until(), None);
-        assert_eq!(held.due(), Instant::now());
-        let sent = Instant::now();
+        assert_eq!(held.due(), clock().now());
+        let sent = clock().now();
         let events = Events::new(|_| {});
         obey_one(&held, renewal(&held), sent, Time::MIN, &events);
         held.standing.proven().await;
-        assert_eq!(held.standing.valid_until(), Some(sent + usable(TTL)));
-        assert_eq!(held.due(), sent + Duration::from_millis(600));
+        assert_eq!(held.standing.valid_until(), Some(sent.after(usable(TTL))));
+        assert_eq!(held.due(), sent.after(Duration::from_millis(600)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_that_cannot_be_proven_is_lost_in_time() {
-        let holdings = Holdings::new(Events::new(|_| {}));
-        let polled = Instant::now();
+        let holdings = Holdings::new(Events::new(|_| {}), clock());
+        let polled = clock().now();
         tokio::time::advance(Duration::from_secs(29)).await;
         let held = held(polled);
         let standing = Arc::clone(&held.standing);
@@ -350,28 +367,44 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_renewal_is_no_longer_than_the_coordinator_says() {
-        let held = held(Instant::now());
-        let sent = Instant::now();
+        let held = held(clock().now());
+        let sent = clock().now();
         let now = Time::from_ms(5_000);
         let answer =
             HeartbeatAnswer { lease_expires_at: Some(Time::from_ms(6_000)), ..renewal(&held) };
         renewed(&held, answer, sent, now);
         let until = held.standing.valid_until();
-        assert_eq!(until, Some(sent + usable(Duration::from_millis(1_000))));
+        assert_eq!(until, Some(sent.after(usable(Duration::from_millis(1_000)))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clocks_are_looked_at_often_while_leases_are_held_and_never_without() {
+        // F63: no timer runs while a machine is suspended, and this one has the whole interval to go.
+        let now = clock().now();
+        assert_eq!(next_look(&[], true, now), None);
+        let held = held(now);
+        assert_eq!(
+            next_look(&[Arc::clone(&held)], true, now),
+            Some(now.after(LOOK_EVERY).timer(now))
+        );
+        held.unanswered();
+        let pause = now.after(FIRST_PAUSE).timer(now);
+        assert_eq!(next_look(&[Arc::clone(&held)], true, now), Some(pause));
+        assert_eq!(next_look(&[held], false, now), Some(now.after(LOOK_EVERY).timer(now)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn pauses_between_failed_heartbeats_double_up_to_the_interval() {
         // S4-41: exponential backoff, never slower than the interval itself.
-        let held = held(Instant::now());
+        let held = held(clock().now());
         let mut pauses = Vec::new();
         for _ in 0..5 {
             held.unanswered();
-            pauses.push((held.due() - Instant::now()).as_millis());
+            pauses.push(held.due().left(clock().now()).as_millis());
         }
         assert_eq!(pauses, [100, 200, 400, 600, 600]);
-        held.answered(Instant::now());
+        held.answered(clock().now());
         held.unanswered();
-        assert_eq!((held.due() - Instant::now()).as_millis(), 100);
+        assert_eq!(held.due().left(clock().now()).as_millis(), 100);
     }
 }

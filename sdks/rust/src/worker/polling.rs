@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use wire::answers::Leases;
 use wire::limits::{LEASES_PER_POLL, WAIT_MS};
 use wire::requests::LeaseRequest;
 
 use super::attempt::{Granted, Shop, carry};
+use super::clock::Moment;
 use super::event::WorkerEvent;
 use super::pause::Pause;
 use crate::client::random_hex;
@@ -33,7 +33,7 @@ impl Polling {
             // Ended attempts are taken out here, so that the set holds at most what was granted since.
             while running.try_join_next().is_some() {}
             let permits = self.free_places().await;
-            let polled = Instant::now();
+            let polled = self.shop.clock.now();
             match self.poll(permits.len()).await {
                 Ok(leases) => self.begin(running, leases, permits, polled),
                 Err(refusal) => return refusal,
@@ -84,7 +84,7 @@ impl Polling {
         running: &mut JoinSet<()>,
         leases: Leases,
         permits: Vec<OwnedSemaphorePermit>,
-        polled: Instant,
+        polled: Moment,
     ) {
         if leases.leases.len() > permits.len() {
             tracing::warn!("more leases than were asked for; the rest is left to run out");

@@ -1,15 +1,16 @@
 //! Whether an attempt may still act: its lease as this process can prove it, and who asked it to stop.
 //!
 //! The lease is trusted until a moment counted from *before* the request that renewed it was sent, on
-//! the monotonic clock: whatever happened to the answer on its way, the coordinator's lease ends later.
-//! A lost standing never comes back.
+//! clocks that only go forward, one of them also while the machine is suspended: whatever happened to the
+//! answer on its way, the coordinator's lease ends later. A lost standing never comes back.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use super::clock::{Clock, Moment};
 
 /// Margin for the way of a last write, beside the tenth that drifting clocks may eat.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -45,7 +46,8 @@ pub(crate) struct Standing {
     /// Fires for [`Stop::LeaseLost`].
     lost: CancellationToken,
     /// Absent until the lease is proven to be usable.
-    valid_until: watch::Sender<Option<Instant>>,
+    valid_until: watch::Sender<Option<Moment>>,
+    clock: Clock,
     notes: Mutex<Notes>,
 }
 
@@ -63,23 +65,28 @@ pub(crate) struct Progress {
 }
 
 impl Standing {
-    pub(crate) fn new(task_token: String) -> Standing {
+    pub(crate) fn new(task_token: String, clock: Clock) -> Standing {
         Standing {
             stop: Mutex::new(None),
             asked: CancellationToken::new(),
             lost: CancellationToken::new(),
             valid_until: watch::Sender::new(None),
+            clock,
             notes: Mutex::new(Notes { task_token, progress: Progress::default() }),
         }
     }
 
     /// The coordinator granted or renewed the lease for `ttl` in answer to a request sent at `sent`.
-    pub(crate) fn renew(&self, sent: Instant, ttl: Duration) {
-        self.valid_until.send_replace(Some(sent + usable(ttl)));
+    pub(crate) fn renew(&self, sent: Moment, ttl: Duration) {
+        self.valid_until.send_replace(Some(sent.after(usable(ttl))));
     }
 
-    pub(crate) fn valid_until(&self) -> Option<Instant> {
+    pub(crate) fn valid_until(&self) -> Option<Moment> {
         *self.valid_until.borrow()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Returns when the lease was proven once, or is lost.
@@ -94,7 +101,7 @@ impl Standing {
     /// Lost by a verdict, or by the clock even if nobody has said so yet: a process that was paused
     /// may run a task's code before the thread that watches the clock.
     pub(crate) fn is_lost(&self) -> bool {
-        if self.valid_until().is_some_and(|until| Instant::now() >= until) {
+        if self.valid_until().is_some_and(|until| until.has_come(self.clock.now())) {
             self.lose("its worker's own deadline passed without a renewal");
         }
         self.lost.is_cancelled()
@@ -157,7 +164,7 @@ mod tests {
     use super::*;
 
     fn standing() -> Standing {
-        Standing::new("token".to_owned())
+        Standing::new("token".to_owned(), Clock::of_this_machine())
     }
 
     #[test]
@@ -175,7 +182,7 @@ mod tests {
     async fn the_clock_alone_loses_a_lease_and_a_renewal_counts_from_its_sending() {
         // S3-10, S3-48, S3-66: ownership is lost silently, by time.
         let standing = standing();
-        let sent = Instant::now();
+        let sent = standing.clock().now();
         tokio::time::advance(Duration::from_secs(5)).await;
         standing.renew(sent, Duration::from_secs(10));
         tokio::time::advance(Duration::from_millis(2_999)).await;
@@ -190,7 +197,7 @@ mod tests {
         // S3-49: a renewal that arrives after the loss changes nothing.
         let standing = standing();
         standing.lose("410");
-        standing.renew(Instant::now(), Duration::from_secs(90));
+        standing.renew(standing.clock().now(), Duration::from_secs(90));
         assert!(standing.is_lost());
     }
 

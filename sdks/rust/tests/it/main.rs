@@ -12,6 +12,7 @@ mod draining;
 mod failing;
 mod heartbeats;
 mod log;
+mod suspending;
 mod tracing;
 mod transport;
 mod worker;

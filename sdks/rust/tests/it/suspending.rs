@@ -1,0 +1,129 @@
+//! A machine that is suspended: its timers stand still, leases do not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tenure::{Ctx, Stop, Worker, WorkerEvent};
+use tokio::sync::Notify;
+
+use crate::coordinator::{Coordinator, Reply, envelope_with, item_refusal};
+use crate::heartbeats::until_told;
+use crate::log::Log;
+use crate::worker::{Running, worker};
+
+/// A lease of ten minutes whose first heartbeat is due after all tests have ended.
+fn quiet_lease() -> Value {
+    envelope_with(1, json!({ "heartbeatIntervalMs": 200_000 }))
+}
+
+/// How long the machine was suspended, in seconds, beside what its timers know of.
+#[derive(Clone, Default)]
+struct Suspended(Arc<AtomicU64>);
+
+impl Suspended {
+    fn machine_of(&self, worker: Worker) -> Worker {
+        let suspended = self.clone();
+        worker.boot_time(move || Duration::from_secs(suspended.0.load(Ordering::SeqCst)))
+    }
+
+    fn resume_after(&self, seconds: u64) {
+        self.0.fetch_add(seconds, Ordering::SeqCst);
+    }
+}
+
+fn is_loss(event: &WorkerEvent) -> bool {
+    matches!(event, WorkerEvent::Cancelled { .. })
+}
+
+#[tokio::test]
+async fn a_task_whose_lease_ended_in_suspend_is_told_on_resume_and_its_result_discarded() {
+    // S3-10, S3-48, S3-66: time revokes ownership, also time that no timer of this machine has counted.
+    let coordinator = Coordinator::start().await;
+    let (seen, suspended) = (Arc::new(Log::new()), Suspended::default());
+    let log = Arc::clone(&seen);
+    let task = move |ctx: Ctx, _: Value| {
+        let log = Arc::clone(&log);
+        async move {
+            log.push(None);
+            ctx.cancelled().await;
+            log.push(ctx.stopped());
+            Ok(json!("a result without authority"))
+        }
+    };
+    let running = Running::start(suspended.machine_of(worker(&coordinator)).task("work", task));
+    coordinator.offer([quiet_lease()]);
+    seen.until("executing", |seen| !seen.is_empty()).await;
+    suspended.resume_after(3_600);
+    running.until("authority lost", is_loss).await;
+    running.end().await.unwrap();
+    assert!(
+        matches!(&seen.all()[..], [None, Some(Stop::LeaseLost { why })] if why.contains("deadline"))
+    );
+    assert!(coordinator.reports().is_empty());
+    assert!(coordinator.to("/heartbeats").is_empty());
+}
+
+#[tokio::test]
+async fn code_that_asks_learns_at_once_that_its_lease_ended_in_suspend() {
+    // S3-10: before any thread that watches clocks has had its turn.
+    let coordinator = Coordinator::start().await;
+    let (seen, suspended) = (Arc::new(Log::new()), Suspended::default());
+    let (log, machine) = (Arc::clone(&seen), suspended.clone());
+    let task = move |ctx: Ctx, _: Value| {
+        let (log, machine) = (Arc::clone(&log), machine.clone());
+        async move {
+            log.push(ctx.is_cancelled());
+            machine.resume_after(3_600);
+            log.push(ctx.is_cancelled());
+            Ok(())
+        }
+    };
+    let running = Running::start(suspended.machine_of(worker(&coordinator)).task("work", task));
+    coordinator.offer([quiet_lease()]);
+    running.until("authority lost", is_loss).await;
+    running.end().await.unwrap();
+    assert_eq!(seen.all(), [false, true]);
+    assert!(coordinator.reports().is_empty());
+}
+
+#[tokio::test]
+async fn a_lease_that_outlived_a_suspend_is_renewed_on_resume() {
+    // S4-40: the heartbeat that was due meanwhile is sent, and the task goes on.
+    let coordinator = Coordinator::start().await;
+    let (task, finish) = until_told(&coordinator);
+    let suspended = Suspended::default();
+    let running = Running::start(suspended.machine_of(task));
+    coordinator.offer([quiet_lease()]);
+    coordinator.until("/started", 1).await;
+    suspended.resume_after(300);
+    coordinator.until("/heartbeats", 1).await;
+    finish.cancel();
+    running.until_committed(1).await;
+    running.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_whose_grant_was_on_its_way_during_a_suspend_must_be_proven_first() {
+    // S3-8, S3-10: nothing is executed under a lease that may be over.
+    let coordinator = Coordinator::start().await;
+    let gate = Arc::new(Notify::new());
+    coordinator.once("/leases", Reply::Gate(Arc::clone(&gate)));
+    coordinator.once("/heartbeats", Reply::Each(item_refusal(410, "task_expired")));
+    let (executed, suspended) = (Arc::new(Log::new()), Suspended::default());
+    let log = Arc::clone(&executed);
+    let task = move |_: Ctx, n: u32| {
+        log.push(n);
+        async move { Ok(n) }
+    };
+    let running = Running::start(suspended.machine_of(worker(&coordinator)).task("work", task));
+    coordinator.until("/leases", 1).await;
+    suspended.resume_after(3_600);
+    coordinator.offer([quiet_lease()]);
+    gate.notify_one();
+    running.until("authority lost", is_loss).await;
+    running.end().await.unwrap();
+    assert!(executed.all().is_empty());
+    assert!(coordinator.reports().is_empty());
+}
