@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::ops::Range;
 
-use verdict::{Closed, Name, Scope, TaskId};
+use verdict::{Closed, Name, Scope, TaskId, Time};
 
 use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
 use crate::codec::abridge;
@@ -86,6 +87,11 @@ pub trait Browse: Clone + Send + Sync + 'static {
         &self,
         filter: &AuditFilter,
     ) -> impl Future<Output = Result<Vec<Audited>, Failure>> + Send;
+
+    /// The time in which this store kept an audit and had no seals yet. None where seals are as old as the audit.
+    fn unsealed_time(&self) -> impl Future<Output = Result<Option<Range<Time>>, Failure>> + Send {
+        std::future::ready(Ok(None))
+    }
 
     /// The signing keys that coordinators share through the store. None where one coordinator has it alone:
     /// then they lie in a file.

@@ -2,13 +2,16 @@
 //!
 //! Each entry carries a code over itself, its number and the seal before, made with a key that is derived
 //! from the key file and is in no database. The newest seal is also kept in a file beside the key file, so
-//! that a log which was cut at its end is noticed too.
+//! that a log which was cut at its end is noticed too. An entry without a seal is as suspicious as one with a wrong
+//! seal, unless it is from before this store had seals, which the store itself knows.
 //!
-//! What this cannot show: a change by somebody who has the key file as well; and a cut by somebody who also
-//! takes the anchor back to an older one. Copy the anchor to where they cannot write to notice even that.
+//! What this cannot show: a change by somebody who has the key file as well; a cut by somebody who also
+//! takes the anchor back to an older one, for which copy the anchor to where they cannot write; and seals that were
+//! all removed by somebody who also rewrote when the store got its format, if there is no anchor.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
@@ -18,6 +21,7 @@ use store::{
     Administration, Audit, AuditFilter, Audited, Browse, CommitFailure, Failure, FailureKind, Seal,
     Store, Writer,
 };
+use verdict::Time;
 
 use super::hex;
 use super::keyring::{KID_BYTES, Keyring, mac};
@@ -233,7 +237,7 @@ fn keyed(
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SealReport {
     pub entries: u64,
-    /// Those from before there were seals have none.
+    /// Those from before there were seals have none; each other one without is a finding.
     pub sealed: u64,
     /// In the order of the entries they are about.
     pub findings: Vec<SealFinding>,
@@ -252,7 +256,7 @@ pub async fn verify<B: Browse>(
     keyring: &Keyring,
     anchor: Option<Head>,
 ) -> Result<SealReport, Failure> {
-    let mut check = Check { keyring, anchor, later: None, report: SealReport::default() };
+    let mut check = Check::new(keyring, anchor, browse.unsealed_time().await?);
     let mut filter = AuditFilter { limit: PAGE, ..AuditFilter::default() };
     loop {
         let page = browse.audit(&filter).await?;
@@ -270,12 +274,21 @@ pub async fn verify<B: Browse>(
 struct Check<'a> {
     keyring: &'a Keyring,
     anchor: Option<Head>,
+    /// When entries got no seals.
+    unsealed_time: Option<Range<Time>>,
     /// The entry after the one that is looked at.
     later: Option<Audited>,
+    /// The first and the last of the entries after it that should have seals and have none.
+    bare: Option<(u64, u64)>,
     report: SealReport,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    fn new(keyring: &'a Keyring, anchor: Option<Head>, unsealed_time: Option<Range<Time>>) -> Self {
+        let report = SealReport::default();
+        Self { keyring, anchor, unsealed_time, later: None, bare: None, report }
+    }
+
     fn find(&mut self, n: u64, what: impl Into<String>) {
         // Sorted and cut at the end; this only keeps a ruined log from filling memory.
         if self.report.findings.len() < 2 * FINDINGS_MAX {
@@ -301,6 +314,7 @@ impl Check<'_> {
             Some(first) => self.follows(Head::default(), &first),
             None => self.newest(0),
         }
+        self.tell_bare();
     }
 
     fn newest(&mut self, n: u64) {
@@ -322,18 +336,35 @@ impl Check<'_> {
 
     /// Whether `later` stands where it was written, and says what it said then.
     fn follows(&mut self, here: Head, later: &Audited) {
+        match later.audit.seal {
+            None if here.seal.is_some() || !self.is_from_before(&later.audit) => {
+                let last = self.bare.map_or(later.n, |(_, last)| last);
+                self.bare = Some((later.n, last));
+            }
+            _ => self.tell_bare(),
+        }
         if later.n != here.n + 1 {
             let (from, to) = (here.n + 1, later.n - 1);
             return self.find(from, format!("entries {from} to {to} are missing"));
         }
-        let n = later.n;
-        match (here.seal, later.audit.seal) {
-            (None, None) => {}
-            (Some(_), None) => {
-                self.find(n, format!("entry {n} has no seal, but those before have"))
-            }
-            (before, Some(seal)) => self.sealed(before, n, &later.audit, seal),
+        if let Some(seal) = later.audit.seal {
+            self.sealed(here.seal, later.n, &later.audit, seal);
         }
+    }
+
+    fn is_from_before(&self, entry: &Audit) -> bool {
+        self.unsealed_time.as_ref().is_some_and(|time| time.contains(&entry.at))
+    }
+
+    /// One finding for neighbours, however many they are.
+    fn tell_bare(&mut self) {
+        let what = match self.bare.take() {
+            None => return,
+            Some((first, last)) if first == last => (first, format!("entry {first} has no seal")),
+            Some((first, last)) => (first, format!("entries {first} to {last} have no seals")),
+        };
+        let (first, what) = what;
+        self.find(first, format!("{what}, but what was written then was sealed"));
     }
 
     fn sealed(&mut self, before: Option<Seal>, n: u64, entry: &Audit, seal: Seal) {
@@ -387,9 +418,16 @@ mod tests {
     }
 
     fn check(entries: &[Audited], anchor: Option<Head>) -> Vec<SealFinding> {
+        check_since(entries, anchor, None)
+    }
+
+    fn check_since(
+        entries: &[Audited],
+        anchor: Option<Head>,
+        unsealed_time: Option<Range<Time>>,
+    ) -> Vec<SealFinding> {
         let keyring = keyring();
-        let report = SealReport::default();
-        let mut check = Check { keyring: &keyring, anchor, later: None, report };
+        let mut check = Check::new(&keyring, anchor, unsealed_time);
         entries.iter().rev().for_each(|entry| check.entry(entry.clone()));
         check.begin();
         let mut findings = check.report.findings;
@@ -476,11 +514,51 @@ mod tests {
         assert_eq!(first_bad(&entries[..4], Some(head)), Some(5));
         assert_eq!(first_bad(&[], Some(head)), Some(1));
         assert_eq!(first_bad(&entries[..4], None), None);
-        // All seals taken away looks like a log from before there were any, but for the anchor.
-        let mut bare = entries.clone();
-        bare.iter_mut().for_each(|entry| entry.audit.seal = None);
-        assert_eq!(first_bad(&bare, Some(head)), Some(6));
-        assert_eq!(first_bad(&bare, None), None);
+    }
+
+    fn time(from: i64, to: i64) -> Option<Range<Time>> {
+        Some(Time::from_millis(from)..Time::from_millis(to))
+    }
+
+    #[test]
+    fn seals_that_are_gone_are_missed_wherever_they_were() {
+        // X45: also when all of them are gone and no end is noted elsewhere.
+        let (entries, _) = written();
+        let without = |gone: &[usize]| {
+            let mut entries = entries.clone();
+            gone.iter().for_each(|at| entries[*at].audit.seal = None);
+            entries
+        };
+        let told = |gone: &[usize], unsealed_time: Option<Range<Time>>| {
+            let findings = check_since(&without(gone), None, unsealed_time);
+            findings.into_iter().map(|finding| finding.what).collect::<Vec<_>>()
+        };
+        let but = "but what was written then was sealed";
+        let all = [0, 1, 2, 3, 4, 5];
+        assert_eq!(told(&all, None), [format!("entries 1 to 6 have no seals, {but}")]);
+        assert_eq!(told(&[5], None), [format!("entry 6 has no seal, {but}")]);
+        let mixed = told(&[0, 1, 3, 4], None);
+        assert_eq!(mixed[0], format!("entries 1 to 2 have no seals, {but}"));
+        assert!(mixed.contains(&format!("entries 4 to 5 have no seals, {but}")), "{mixed:?}");
+        // A store that kept an audit before it had seals: entries 1 to 3 are from then.
+        let begun_later = told(&all, time(1, 4));
+        assert_eq!(begun_later, [format!("entries 4 to 6 have no seals, {but}")]);
+        assert_eq!(told(&all, time(1, 7)), Vec::<String>::new());
+        // Backdated, it still stands behind one that has a seal.
+        assert_eq!(told(&[5], time(1, 7)), [format!("entry 6 has no seal, {but}")]);
+    }
+
+    #[test]
+    fn what_was_sealed_after_all_seals_were_removed_does_not_hide_that() {
+        // X45: a server goes on behind the last entry, whatever that is, and notes the new end.
+        let (mut entries, _) = written();
+        entries.iter_mut().for_each(|entry| entry.audit.seal = None);
+        let head = Mutex::new(Head { n: 6, seal: None });
+        let sealer = Sealer { keyring: keyring(), anchor: PathBuf::new(), head };
+        let mut more = [entry(7)];
+        let end = sealer.seal(&mut more);
+        entries.push(Audited { n: 7, audit: more[0].clone() });
+        assert_eq!(first_bad(&entries, Some(end)), Some(1));
     }
 
     #[tokio::test]
@@ -523,7 +601,9 @@ mod tests {
         let anchor = read_anchor(&anchor_path(&path)).unwrap();
         assert_eq!(anchor.map(|anchor| anchor.n), Some(4));
         let report = verify(store.browse(), &keyring, anchor).await.unwrap();
-        assert_eq!(report, SealReport { entries: 4, sealed: 3, findings: Vec::new() });
+        assert_eq!((report.entries, report.sealed), (4, 3));
+        // The first was written by somebody else: no store of today has entries without seals.
+        assert!(matches!(&report.findings[..], [SealFinding { n: 1, .. }]), "{report:?}");
         std::fs::write(anchor_path(&path), "nonsense").unwrap();
         assert!(read_anchor(&anchor_path(&path)).is_err());
     }

@@ -1,6 +1,8 @@
 //! Keys and the audit: written together, apart from batches.
 
-use rusqlite::{Connection, params};
+use std::ops::Range;
+
+use rusqlite::{Connection, OptionalExtension, params};
 use verdict::{Name, Time};
 
 use super::rows::Columns;
@@ -233,6 +235,23 @@ pub(super) fn audit(connection: &Connection, filter: &AuditFilter) -> Sql<Vec<Au
     statement
         .query_map(params![before, limit, tenant, workspace], |row| audited(&mut Columns::of(row)))?
         .collect()
+}
+
+/// The formats that brought the audit, and its seals.
+const AUDIT_CAME_WITH: i64 = 2;
+const SEALS_CAME_WITH: i64 = 4;
+
+/// From the step that brought the audit to the one that brought its seals. A store that was made with both has no
+/// entry from between.
+pub(super) fn unsealed_time(connection: &Connection) -> Sql<Option<Range<Time>>> {
+    let applied = "SELECT CAST(unixepoch(applied_on, 'subsec') * 1000 AS INTEGER)
+                   FROM refinery_schema_history WHERE version = ?1";
+    let at = |version: i64| -> Sql<Option<Time>> {
+        let at: Option<Option<i64>> =
+            connection.query_row(applied, [version], |row| row.get(0)).optional()?;
+        Ok(at.flatten().map(Time::from_millis))
+    };
+    Ok(at(AUDIT_CAME_WITH)?.zip(at(SEALS_CAME_WITH)?).map(|(from, to)| from..to))
 }
 
 fn audited(columns: &mut Columns<'_>) -> Sql<Audited> {

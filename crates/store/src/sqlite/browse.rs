@@ -1,5 +1,6 @@
 //! Reading beside the writer, each call in one snapshot.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rusqlite::types::Type;
@@ -404,6 +405,10 @@ impl Browse for SqliteBrowse {
         let filter = filter.clone();
         self.read("reading the audit", move |connection| administration::audit(connection, &filter))
             .await
+    }
+
+    async fn unsealed_time(&self) -> Result<Option<Range<Time>>, Failure> {
+        self.read("reading the age of the audit", administration::unsealed_time).await
     }
 
     async fn latest(&self) -> Result<Option<TaskId>, Failure> {

@@ -91,6 +91,18 @@ async fn what_several_administer_is_one_sealed_chain() {
     assert!(made.iter().all(|status| (200..300).contains(status)), "{made:?}");
     let whole = audit(&database, &key_file).await;
     assert_eq!((whole.entries, whole.sealed, whole.findings), (13, 13, Vec::new()));
+    // All seals gone, and no end noted anywhere: a database has sealed what it kept from its first entry on.
+    let anchor = seal::anchor_path(&key_file);
+    let noted = std::fs::read(&anchor).unwrap();
+    std::fs::remove_file(&anchor).unwrap();
+    tamper(&database, "CREATE TABLE seals AS SELECT n, seal FROM tenure.audit").await;
+    tamper(&database, "UPDATE tenure.audit SET seal = NULL").await;
+    let bare = audit(&database, &key_file).await.findings;
+    assert_eq!((bare.len(), bare[0].n), (1, 1), "{bare:?}");
+    assert!(bare[0].what.starts_with("entries 1 to 13 have no seals"), "{bare:?}");
+    std::fs::write(&anchor, noted).unwrap();
+    let back = "UPDATE tenure.audit a SET seal = s.seal FROM seals s WHERE s.n = a.n";
+    tamper(&database, back).await;
     tamper(&database, "UPDATE tenure.audit SET actor = 'nobody' WHERE n = 4").await;
     assert_eq!(audit(&database, &key_file).await.findings[0].n, 4);
     tamper(&database, "DELETE FROM tenure.audit WHERE n = 9").await;
