@@ -7,31 +7,26 @@
 
 pub(crate) mod administer;
 pub mod api_key;
-mod cursor;
 pub mod keyring;
 mod known;
 pub mod moved_keys;
 pub(crate) mod refusals;
 pub mod seal;
 mod shared_ring;
-pub mod token;
-mod token_keys;
 
 pub use api_key::{AdminPrincipal, ClientPrincipal, NewKey, Role, WorkerPrincipal};
-pub use cursor::Cursors;
+pub use edge::token::{self, TaskPrincipal, TokenRefused, TokenScope};
 pub use keyring::{Keyring, KeyringError, Rotation};
 pub use known::ApiKeys;
 pub(crate) use known::KeyRefused;
-pub use token::{TaskPrincipal, TokenRefused, TokenScope};
+
+use edge::hex;
+
+/// The cursors of this coordinator's listings.
+pub type Cursors<'a> = edge::Cursors<'a, Keyring>;
 
 /// Compares secrets in a time that does not depend on where they differ.
 fn is_same(left: &[u8; 32], right: &[u8; 32]) -> bool {
     let difference = left.iter().zip(right).fold(0, |found, (l, r)| found | (l ^ r));
     std::hint::black_box(difference) == 0
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }

@@ -12,7 +12,6 @@ mod audit;
 mod body;
 mod caller;
 mod cancel;
-mod canonical;
 mod completed;
 mod declined;
 mod delivery;

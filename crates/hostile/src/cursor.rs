@@ -1,10 +1,12 @@
 //! Cursors of listings: only what this coordinator wrote for this scope is read.
 
-use coordinator::admit::{Cursors, Keyring};
+use std::sync::Arc;
+
+use edge::{Cursors, Keys, SigningKey};
 use verdict::{Scope, TaskId, Time};
 
 pub fn cursor(bytes: &[u8]) {
-    let keyring = Keyring::from_bytes([5; 32]);
+    let keyring = Arc::new(SigningKey::new([5; 32], None));
     let (scope, now) = (Scope::default(), Time::default());
     let cursors = Cursors { keyring: &keyring, scope: &scope, now };
     // Forging a cursor needs the key, so whatever is read must be the one spelling we write.
@@ -22,7 +24,7 @@ pub fn cursor(bytes: &[u8]) {
 }
 
 /// A cursor of ours with one byte changed is none of ours.
-fn changed(cursors: &Cursors<'_>, written: &str, edit: &[u8]) {
+fn changed(cursors: &Cursors<'_, impl Keys>, written: &str, edit: &[u8]) {
     let [at, mask, ..] = edit else { return };
     let mut text = written.as_bytes().to_vec();
     let at = usize::from(*at) % text.len();

@@ -1,8 +1,10 @@
 //! Task tokens: exactly what was issued is believed, until its end.
 
+use std::sync::Arc;
+
 use arbitrary::{Result, Unstructured};
-use coordinator::admit::token::{self, LIFE_DEFAULT};
-use coordinator::admit::{Keyring, TokenScope};
+use edge::token::{self, LIFE_DEFAULT, TokenScope};
+use edge::{Keys, SigningKey};
 use verdict::{LeaseId, Scope, TaskId, Time};
 
 /// The longest name that the door lets in: tokens are made for names that passed it.
@@ -10,7 +12,7 @@ const NAME_BYTES_MAX: usize = 128;
 const NOW: Time = Time::from_millis(1_800_000_000_000);
 
 pub fn token(bytes: &[u8]) {
-    let keyring = Keyring::from_bytes([7; 32]);
+    let keyring = Arc::new(SigningKey::new([7; 32], None));
     // Raw text is believed only if it could have been issued, and that needs the key.
     let text = String::from_utf8_lossy(bytes);
     assert!(token::verify(&keyring, &text, NOW).is_err(), "a forged token was believed");
@@ -18,7 +20,7 @@ pub fn token(bytes: &[u8]) {
     let _too_short = issued(&keyring, &mut Unstructured::new(bytes));
 }
 
-fn issued(keyring: &Keyring, source: &mut Unstructured<'_>) -> Result<()> {
+fn issued(keyring: &impl Keys, source: &mut Unstructured<'_>) -> Result<()> {
     let granted = TokenScope {
         scope: Scope::new(name(source)?, name(source)?),
         task: TaskId::from_u128(source.arbitrary()?),
@@ -34,7 +36,7 @@ fn issued(keyring: &Keyring, source: &mut Unstructured<'_>) -> Result<()> {
 }
 
 /// A token with one byte changed, cut or added is none of ours.
-fn changed(keyring: &Keyring, issued: &str, source: &mut Unstructured<'_>) -> Result<()> {
+fn changed(keyring: &impl Keys, issued: &str, source: &mut Unstructured<'_>) -> Result<()> {
     let mut text = issued.as_bytes().to_vec();
     let at = source.choose_index(text.len())?;
     match source.int_in_range(0..=2)? {

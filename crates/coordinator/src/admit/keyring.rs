@@ -1,5 +1,5 @@
 //! The signing keys: each 32 random bytes, in a file of the operator's, from which every other key is
-//! derived. They never leave this module.
+//! derived.
 //!
 //! The first key signs. The next one is made a rotation ahead and already counts, so that every process
 //! that has read the file since knows it before anything is signed with it. Older ones still count until their end, which a rotation sets so far ahead that
@@ -12,11 +12,12 @@
 mod error;
 mod key_file;
 mod rotation;
-mod signing_key;
+mod sealing_key;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
+use edge::{KEY_BYTES, KID_BYTES, Keys, SigningKey};
 use store::RingChange;
 use verdict::{Span, Time};
 
@@ -25,8 +26,7 @@ pub(super) use self::key_file::{
     Contents, contents, of_one_key, read_or_create, text, with_next, write,
 };
 pub use self::rotation::Rotation;
-pub(super) use self::signing_key::{HmacSha256, KID_BYTES, SigningKey, mac};
-use self::signing_key::{KEY_BYTES, SealingKey, kid_bytes};
+use self::sealing_key::{SealingKey, kid_bytes, sealing};
 use super::hex;
 use super::shared_ring::RingSeal;
 use crate::ids::Entropy;
@@ -119,47 +119,21 @@ impl Keyring {
 
     /// The public name of the key in use.
     pub fn kid(&self) -> String {
-        self.current().kid.clone()
+        self.current().kid().to_owned()
     }
 
     /// What seals the audit now, with its name.
     pub(super) fn sealing_key(&self) -> ([u8; KID_BYTES], [u8; KEY_BYTES]) {
         let current = self.current();
-        (kid_bytes(&current.kid), current.sealing())
+        (kid_bytes(current.kid()), sealing(&current))
     }
 
     /// What sealed the audit under this name, also if it signs no more.
     pub(super) fn sealing_key_of(&self, kid: &[u8]) -> Option<[u8; KEY_BYTES]> {
         let name = hex(kid);
         let ring = self.ring.read().expect("no code panics while it holds the keys");
-        let signs = ring.named().find(|key| key.kid == name).map(|key| key.sealing());
+        let signs = ring.named().find(|key| key.kid() == name).map(|key| sealing(key));
         signs.or_else(|| ring.sealing.iter().find(|key| key.kid == name).map(|key| key.key))
-    }
-
-    pub(super) fn current(&self) -> Arc<SigningKey> {
-        let ring = self.ring.read().expect("no code panics while it holds the keys");
-        ring.keys.first().expect("a ring is never empty").clone()
-    }
-
-    /// Every key whose signatures count now.
-    pub(super) fn accepted(&self, now: Time) -> Vec<Arc<SigningKey>> {
-        let ring = self.ring.read().expect("no code panics while it holds the keys");
-        ring.named().filter(|key| key.counts(now)).cloned().collect()
-    }
-
-    /// The key a signature names, if it counts. An unknown one is looked for in the file first.
-    pub(super) fn find(
-        &self,
-        is_named: impl Fn(&SigningKey) -> bool,
-        now: Time,
-    ) -> Option<Arc<SigningKey>> {
-        let known = |ring: &Ring| ring.named().find(|key| is_named(key)).cloned();
-        let found = known(&self.ring.read().expect("no code panics while it holds the keys"));
-        let found = found.or_else(|| {
-            self.reload_if_due(now);
-            known(&self.ring.read().expect("no code panics while it holds the keys"))
-        });
-        found.filter(|key| key.counts(now))
     }
 
     fn reload_if_due(&self, now: Time) {
@@ -234,6 +208,30 @@ impl Keyring {
     }
 }
 
+impl Keys for Keyring {
+    fn current(&self) -> Arc<SigningKey> {
+        let ring = self.ring.read().expect("no code panics while it holds the keys");
+        ring.keys.first().expect("a ring is never empty").clone()
+    }
+
+    /// Every key whose signatures count now.
+    fn accepted(&self, now: Time) -> Vec<Arc<SigningKey>> {
+        let ring = self.ring.read().expect("no code panics while it holds the keys");
+        ring.named().filter(|key| key.counts(now)).cloned().collect()
+    }
+
+    /// The key a signature names, if it counts. An unknown one is looked for in the file first.
+    fn find(&self, is_named: impl Fn(&SigningKey) -> bool, now: Time) -> Option<Arc<SigningKey>> {
+        let known = |ring: &Ring| ring.named().find(|key| is_named(key)).cloned();
+        let found = known(&self.ring.read().expect("no code panics while it holds the keys"));
+        let found = found.or_else(|| {
+            self.reload_if_due(now);
+            known(&self.ring.read().expect("no code panics while it holds the keys"))
+        });
+        found.filter(|key| key.counts(now))
+    }
+}
+
 impl Ring {
     fn follow(&mut self, contents: Contents) {
         let Contents { keys, next, sealing } = contents;
@@ -273,7 +271,7 @@ mod tests {
     }
 
     fn accepts(ring: &Keyring, kid: &str, now: Time) -> bool {
-        ring.find(|key| key.kid == kid, now).is_some()
+        ring.find(|key| key.kid() == kid, now).is_some()
     }
 
     #[test]
@@ -330,7 +328,7 @@ mod tests {
         assert_eq!(other.kid(), signing, "and signs as before until it reads the file");
         // After an emergency nothing counts that stood in the file before.
         let published: Vec<String> =
-            ring.accepted(time(2)).iter().map(|key| key.kid.clone()).collect();
+            ring.accepted(time(2)).iter().map(|key| key.kid().to_owned()).collect();
         ring.rotate(&mut entropy, Rotation::Emergency, time(3)).unwrap();
         assert!(published.iter().all(|kid| !accepts(&ring, kid, time(3))));
     }

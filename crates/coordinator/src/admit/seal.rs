@@ -16,6 +16,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
+use edge::{HmacSha256, KID_BYTES, hex, mac};
 use hmac::Mac;
 use store::{
     Administration, Audit, AuditFilter, Audited, Browse, CommitFailure, Failure, FailureKind, Seal,
@@ -23,8 +24,7 @@ use store::{
 };
 use verdict::Time;
 
-use super::hex;
-use super::keyring::{KID_BYTES, Keyring, mac};
+use super::keyring::Keyring;
 
 /// How often an act is sealed again because others wrote in between: many coordinators, each busy.
 const TRIES_MAX: usize = 64;
@@ -190,12 +190,7 @@ fn code(key: &[u8; 32], before: Option<Seal>, n: u64, entry: &Audit) -> [u8; 32]
     keyed(key, before, n, entry).finalize().into_bytes().into()
 }
 
-fn keyed(
-    key: &[u8; 32],
-    before: Option<Seal>,
-    n: u64,
-    entry: &Audit,
-) -> super::keyring::HmacSha256 {
+fn keyed(key: &[u8; 32], before: Option<Seal>, n: u64, entry: &Audit) -> HmacSha256 {
     let Audit {
         at,
         scope,

@@ -8,12 +8,13 @@
 
 use std::path::Path;
 
+use edge::SigningKey;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use store::{Administration, Browse, CommitFailure, Failure, FailureKind, RingChange, SealedRing};
 use store::{Store, Writer};
 use verdict::Scope;
 
-use super::keyring::{self, Contents, Keyring, KeyringError, SigningKey};
+use super::keyring::{self, Contents, Keyring, KeyringError};
 use crate::ids::{Entropy, OsEntropy};
 
 /// What the sealed bytes are, so that they are taken for nothing else.

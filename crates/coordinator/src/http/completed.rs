@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use edge::canonical::Canonical;
 use serde_json::{Value, json};
 use store::Store;
 use verdict::request::{Caller, Outcome, Report};
@@ -12,7 +13,6 @@ use wire::{FieldError, TraceContext};
 
 use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::caller::caller;
-use super::canonical::Canonical;
 use super::declined::Declined;
 use super::door::Door;
 use super::submit::unexpected;

@@ -1,11 +1,11 @@
 //! A run as the wire spells it becomes a submission, member by member.
 
+use edge::canonical::Canonical;
 use store::{Resources, Spec};
 use verdict::{Digest, Name, Policy, Scope, Span, Text};
 use wire::requests::SubmitRun;
 use wire::{TraceContext, limits};
 
-use super::canonical::Canonical;
 use super::translate::{instant, raw};
 use crate::item::Submission;
 

@@ -30,6 +30,21 @@ const MEMBERS: &[Member] = &[
         outside: Some(&["serde", "serde_json", "jiff", "utoipa"]),
     },
     Member {
+        folder: "crates/edge",
+        dependency: "edge",
+        // What hostile text reaches first, and a fuzzer alone: no store, no runtime.
+        may_know: &["faultpoint", "verdict", "wire"],
+        outside: Some(&[
+            "serde",
+            "serde_json",
+            "serde_json_canonicalizer",
+            "sha2",
+            "hmac",
+            "base64",
+            "thiserror",
+        ]),
+    },
+    Member {
         folder: "crates/store",
         dependency: "store",
         // Its tests start databases; nothing of that is in the library.
@@ -40,7 +55,7 @@ const MEMBERS: &[Member] = &[
         folder: "crates/coordinator",
         dependency: "coordinator",
         // Its tests start databases, like those of the store.
-        may_know: &["faultpoint", "verdict", "store", "wire", "pgserver"],
+        may_know: &["faultpoint", "verdict", "edge", "store", "wire", "pgserver"],
         outside: None,
     },
     Member {
@@ -84,7 +99,7 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/hostile",
         dependency: "hostile",
-        may_know: &["verdict", "wire", "coordinator"],
+        may_know: &["verdict", "wire", "edge"],
         outside: None,
     },
     Member { folder: "fuzz", dependency: "fuzz", may_know: &["hostile"], outside: None },

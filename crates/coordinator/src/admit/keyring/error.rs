@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use store::Failure;
 
-use super::signing_key::KEY_BYTES;
+use edge::KEY_BYTES;
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyringError {

@@ -9,12 +9,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use edge::{KEY_BYTES, KID_BYTES, SigningKey, hex};
 use serde::{Deserialize, Serialize};
 use verdict::Time;
 
 use super::error::KeyringError;
-use super::signing_key::{KEY_BYTES, KID_BYTES, SealingKey, SigningKey, fresh};
-use crate::admit::hex;
+use super::sealing_key::SealingKey;
 use crate::ids::{Entropy, OsEntropy};
 
 /// Longer files are not ours.
@@ -48,6 +48,12 @@ pub(in crate::admit) struct Contents {
 pub(in crate::admit) fn of_one_key(master: [u8; KEY_BYTES]) -> Contents {
     let keys = vec![Arc::new(SigningKey::new(master, None))];
     Contents { keys, next: None, sealing: Vec::new() }
+}
+
+pub(super) fn fresh(entropy: &mut dyn Entropy) -> Arc<SigningKey> {
+    let mut master = [0; KEY_BYTES];
+    entropy.fill(&mut master);
+    Arc::new(SigningKey::new(master, None))
 }
 
 /// The same with a key that the next rotation will sign with.
@@ -145,8 +151,8 @@ pub(in crate::admit) fn text(contents: &Contents) -> Vec<u8> {
     };
     let signing = keys
         .iter()
-        .map(|key| Line { not_after_ms: key.not_after.map(Time::millis), ..line(&key.master) });
-    let next = next.iter().map(|key| Line { next: Some(true), ..line(&key.master) });
+        .map(|key| Line { not_after_ms: key.not_after().map(Time::millis), ..line(key.master()) });
+    let next = next.iter().map(|key| Line { next: Some(true), ..line(key.master()) });
     let sealing =
         sealing.iter().map(|key| Line { seals_of: Some(key.kid.clone()), ..line(&key.key) });
     let lines: Vec<Line> = signing.chain(next).chain(sealing).collect();
@@ -156,7 +162,7 @@ pub(in crate::admit) fn text(contents: &Contents) -> Vec<u8> {
 /// Beside its place first, so that a reader finds the old file or the new one and never half of one.
 pub(in crate::admit) fn write(path: &Path, contents: &Contents) -> io::Result<()> {
     let text = text(contents);
-    let draft = path.with_extension(format!("{}.new", contents.keys[0].kid));
+    let draft = path.with_extension(format!("{}.new", contents.keys[0].kid()));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     let written = file.write_all(&text).and_then(|()| file.sync_all());
     if let Err(error) = written.and_then(|()| fs::rename(&draft, path)) {

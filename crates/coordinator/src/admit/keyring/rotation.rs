@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use edge::SigningKey;
 use verdict::{Span, Time};
 
 use super::Ring;
-use super::key_file::Contents;
-use super::signing_key::{SealingKey, SigningKey, fresh};
+use super::key_file::{Contents, fresh};
+use super::sealing_key::{SealingKey, sealing};
 use crate::ids::Entropy;
 
 /// Rotations within one overlap. Beyond that somebody is in a hurry, and the oldest key goes first.
@@ -41,8 +42,8 @@ impl Ring {
             let end = now.plus(overlap);
             let older = ring.keys.iter().filter(|key| key.counts(now));
             keys.extend(older.map(|key| {
-                let not_after = Some(key.not_after.map_or(end, |before| before.min(end)));
-                Arc::new(SigningKey { not_after, ..SigningKey::clone(key) })
+                let not_after = Some(key.not_after().map_or(end, |before| before.min(end)));
+                Arc::new(key.ending(not_after))
             }));
         }
         keys.truncate(KEYS_MAX);
@@ -52,11 +53,11 @@ impl Ring {
 
     /// Keys that go leave behind what checks their seals.
     fn sealing_after(&self, staying: &[Arc<SigningKey>]) -> Vec<SealingKey> {
-        let stays = |kid: &str| staying.iter().any(|key| key.kid == kid);
-        let going = self.keys.iter().rev().filter(|key| !stays(&key.kid));
-        let going = going.map(|key| SealingKey { kid: key.kid.clone(), key: key.sealing() });
-        let mut sealing: Vec<SealingKey> = self.sealing.iter().cloned().chain(going).collect();
-        sealing.drain(..sealing.len().saturating_sub(SEALING_MAX));
-        sealing
+        let stays = |kid: &str| staying.iter().any(|key| key.kid() == kid);
+        let going = self.keys.iter().rev().filter(|key| !stays(key.kid()));
+        let going = going.map(|key| SealingKey { kid: key.kid().to_owned(), key: sealing(key) });
+        let mut kept: Vec<SealingKey> = self.sealing.iter().cloned().chain(going).collect();
+        kept.drain(..kept.len().saturating_sub(SEALING_MAX));
+        kept
     }
 }

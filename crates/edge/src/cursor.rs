@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::Mac;
 use verdict::{Scope, TaskId, Time};
 
-use super::keyring::{Keyring, SigningKey, mac};
+use super::{HmacSha256, Keys, SigningKey, mac};
 
 const PURPOSE: &str = "cursor";
 const ID_BYTES: usize = 16;
@@ -14,13 +14,13 @@ const ID_BYTES: usize = 16;
 const TAG_BYTES: usize = 16;
 
 /// Reads and writes the cursors of one scope.
-pub struct Cursors<'a> {
-    pub keyring: &'a Keyring,
+pub struct Cursors<'a, K> {
+    pub keyring: &'a K,
     pub scope: &'a Scope,
     pub now: Time,
 }
 
-impl Cursors<'_> {
+impl<K: Keys> Cursors<'_, K> {
     pub fn write(&self, last: TaskId) -> String {
         let id = last.as_u128().to_be_bytes();
         let tag = self.mac(&self.keyring.current(), &id).finalize().into_bytes();
@@ -39,19 +39,21 @@ impl Cursors<'_> {
         Some(TaskId::from_u128(u128::from_be_bytes(*id)))
     }
 
-    fn mac(&self, key: &SigningKey, id: &[u8]) -> super::keyring::HmacSha256 {
+    fn mac(&self, key: &SigningKey, id: &[u8]) -> HmacSha256 {
         mac(&key.derive(PURPOSE, self.scope)).chain_update(id)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
     fn a_cursor_reads_back_in_its_own_scope_only() {
         // X14: tampered or foreign cursors are none.
-        let keyring = Keyring::from_bytes([5; 32]);
+        let keyring = Arc::new(SigningKey::new([5; 32], None));
         let (mine, theirs) = (Scope::default(), Scope::new("other", "default"));
         let now = Time::default();
         let cursors = Cursors { keyring: &keyring, scope: &mine, now };

@@ -14,9 +14,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use verdict::{LeaseId, Scope, Span, TaskId, Time};
 
-use super::hex;
-use super::keyring::Keyring;
-use super::token_keys::ScopeKey;
+use crate::token_keys::ScopeKey;
+use crate::{Keys, hex};
 
 /// Longer text cannot be a token of ours: with the longest names it stays below 900 bytes.
 const TOKEN_BYTES_MAX: usize = 1024;
@@ -31,7 +30,7 @@ pub const LIFE_DEFAULT: Span = Span::from_secs(3600);
 pub const LIFE_MAX: Span = Span::from_secs(7200);
 
 /// Two coordinators' clocks may differ by this much.
-pub(crate) const LEEWAY: Span = Span::from_secs(30);
+pub const LEEWAY: Span = Span::from_secs(30);
 
 const ISSUER: &str = "tenure";
 const AUDIENCE: &str = "tenure-tasks";
@@ -114,7 +113,7 @@ pub fn life(deadline: Option<Time>, grace: Span, now: Time) -> Span {
 }
 
 /// Signs a token for one attempt.
-pub fn issue(keyring: &Keyring, token: &TokenScope, life: Span, now: Time) -> Issued {
+pub fn issue(keyring: &impl Keys, token: &TokenScope, life: Span, now: Time) -> Issued {
     let iat = seconds(now);
     let exp = iat + life.min(LIFE_MAX).millis() / 1000;
     let id = Sha256::new()
@@ -140,7 +139,7 @@ pub fn issue(keyring: &Keyring, token: &TokenScope, life: Span, now: Time) -> Is
     Issued { token: sign(keyring, &token.scope, &payload), expires_at: instant(exp) }
 }
 
-fn sign(keyring: &Keyring, scope: &Scope, payload: &[u8]) -> String {
+fn sign(keyring: &impl Keys, scope: &Scope, payload: &[u8]) -> String {
     let signing = keyring.current();
     let keys = signing.token_keys();
     let mut text = String::with_capacity(TOKEN_BYTES_USUAL);
@@ -157,12 +156,12 @@ fn sign(keyring: &Keyring, scope: &Scope, payload: &[u8]) -> String {
 }
 
 /// The first part of all tokens that the key of this name signs.
-pub(super) fn header(kid: &str) -> String {
+pub(crate) fn header(kid: &str) -> String {
     BASE64.encode(format!(r#"{{"alg":"HS256","kid":"{kid}","typ":"task+jwt"}}"#))
 }
 
 /// Accepts exactly the tokens that [`issue`] made, until their end by the store's clock.
-pub fn verify(keyring: &Keyring, text: &str, now: Time) -> Result<TaskPrincipal, TokenRefused> {
+pub fn verify(keyring: &impl Keys, text: &str, now: Time) -> Result<TaskPrincipal, TokenRefused> {
     let principal = authenticate(keyring, text, now)?;
     if principal.is_expired(now, Span::ZERO) {
         return Err(TokenRefused::Expired);
@@ -171,8 +170,8 @@ pub fn verify(keyring: &Keyring, text: &str, now: Time) -> Result<TaskPrincipal,
 }
 
 /// The same, but the end of the token is left for the caller to judge.
-pub(crate) fn authenticate(
-    keyring: &Keyring,
+pub fn authenticate(
+    keyring: &impl Keys,
     text: &str,
     now: Time,
 ) -> Result<TaskPrincipal, TokenRefused> {
@@ -212,7 +211,7 @@ fn parts(text: &str) -> Option<(Signed<'_>, Vec<u8>)> {
 /// The key that made the signature. The claims are read before they are trusted, only to find it;
 /// nothing is done with them, and nothing remembered, until the signature was found right.
 fn authentic(
-    keyring: &Keyring,
+    keyring: &impl Keys,
     signed: &Signed<'_>,
     signature: &[u8],
     claims: &Claims<'_>,
@@ -255,17 +254,17 @@ impl TaskPrincipal {
         &self.token
     }
 
-    pub(crate) fn issued_at(&self) -> Time {
+    pub fn issued_at(&self) -> Time {
         self.issued_at
     }
 
     /// Whether its time is over, when `given_back` of it did not count.
-    pub(crate) fn is_expired(&self, now: Time, given_back: Span) -> bool {
+    pub fn is_expired(&self, now: Time, given_back: Span) -> bool {
         self.expires_at.plus(given_back).has_come(now) && !faultpoint::mutant(34)
     }
 
     /// A fresh token of the same scope, when less than half of this one's life is left.
-    pub fn refresh(&self, keyring: &Keyring, now: Time) -> Option<Issued> {
+    pub fn refresh(&self, keyring: &impl Keys, now: Time) -> Option<Issued> {
         let life = self.expires_at.since(self.issued_at);
         let left = self.expires_at.since(now);
         (left.millis() * 2 < life.millis())

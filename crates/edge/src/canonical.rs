@@ -16,12 +16,12 @@ const USUAL_BYTES: usize = 256;
 const DIGITS_MAX: usize = 15;
 
 /// An object whose members are put in by the order of their names.
-pub(super) struct Canonical {
+pub struct Canonical {
     text: Vec<u8>,
 }
 
 impl Canonical {
-    pub(super) fn object() -> Self {
+    pub fn object() -> Self {
         let mut text = Vec::with_capacity(USUAL_BYTES);
         text.push(b'{');
         Self { text }
@@ -37,27 +37,27 @@ impl Canonical {
     }
 
     /// Text, an integer, or null: their usual spelling is the canonical one.
-    pub(super) fn scalar(&mut self, name: &str, value: &impl Serialize) {
+    pub fn scalar(&mut self, name: &str, value: &impl Serialize) {
         self.name(name);
         serde_json::to_writer(&mut self.text, value).expect("a scalar can be written");
     }
 
     /// The same, or no member at all.
-    pub(super) fn optional(&mut self, name: &str, value: Option<&impl Serialize>) {
+    pub fn optional(&mut self, name: &str, value: Option<&impl Serialize>) {
         if let Some(value) = value {
             self.scalar(name, value);
         }
     }
 
     /// Anything.
-    pub(super) fn value(&mut self, name: &str, value: &impl Serialize) {
+    pub fn value(&mut self, name: &str, value: &impl Serialize) {
         self.name(name);
         let tree = serde_json::to_value(value).expect("what was parsed can be written again");
         write_tree(&mut self.text, &tree);
     }
 
     /// JSON that was checked when it came in.
-    pub(super) fn json(&mut self, name: &str, json: &wire::Json) {
+    pub fn json(&mut self, name: &str, json: &wire::Json) {
         self.name(name);
         let text = json.text().as_bytes();
         match value(text, 0) {
@@ -69,7 +69,7 @@ impl Canonical {
         }
     }
 
-    pub(super) fn digest(mut self) -> Digest {
+    pub fn digest(mut self) -> Digest {
         self.text.push(b'}');
         Digest::from_bytes(Sha256::digest(&self.text).into())
     }

@@ -1,11 +1,12 @@
 //! Forgeries, one kind after the other.
 
 use super::*;
+use crate::SigningKey;
 
 const NOW: Time = Time::from_millis(1_700_000_000_500);
 
-fn ring() -> Keyring {
-    Keyring::from_bytes([3; 32])
+fn ring() -> Arc<SigningKey> {
+    Arc::new(SigningKey::new([3; 32], None))
 }
 
 fn scope() -> TokenScope {
@@ -205,7 +206,7 @@ fn claims_in_an_array_or_twice_are_refused() {
 fn another_tenants_key_or_another_installation_signs_nothing_here() {
     // S4-11, X05, X08: the key belongs to tenant, workspace and installation.
     let issued = issue(&ring(), &scope(), LIFE_DEFAULT, NOW).token;
-    assert!(verify(&Keyring::from_bytes([4; 32]), &issued, NOW).is_err());
+    assert!(verify(&Arc::new(SigningKey::new([4; 32], None)), &issued, NOW).is_err());
     let payload = BASE64.decode(issued.split('.').nth(1).unwrap()).unwrap();
     for foreign in [Scope::new("other", "prod"), Scope::new("acme", "test")] {
         assert_eq!(refused(&sign(&ring(), &foreign, &payload)), TokenRefused::Invalid);

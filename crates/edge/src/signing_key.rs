@@ -1,4 +1,4 @@
-//! One signing key: 32 random bytes that never leave this module, from which every other key is derived.
+//! One signing key: 32 random bytes, from which every other key is derived.
 
 use std::sync::Arc;
 
@@ -6,62 +6,65 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use verdict::{Scope, Time};
 
-use crate::admit::token_keys::TokenKeys;
-use crate::admit::{hex, token};
-use crate::ids::Entropy;
+use crate::token_keys::TokenKeys;
+use crate::{hex, token};
 
-pub(in crate::admit) type HmacSha256 = Hmac<Sha256>;
+pub type HmacSha256 = Hmac<Sha256>;
 
 /// As long as the output of the hash it keys.
-pub(super) const KEY_BYTES: usize = 32;
+pub const KEY_BYTES: usize = 32;
 
 /// Enough to tell keys apart in a header; not a secret.
-pub(in crate::admit) const KID_BYTES: usize = 8;
+pub const KID_BYTES: usize = 8;
 
 /// One key. Its name is public, its bytes are not.
 #[derive(Clone)]
-pub(crate) struct SigningKey {
-    pub(super) kid: String,
-    pub(super) master: [u8; KEY_BYTES],
+pub struct SigningKey {
+    kid: String,
+    master: [u8; KEY_BYTES],
     /// From this instant on nothing it signed counts; `None` for the one in use.
-    pub(super) not_after: Option<Time>,
-    pub(super) token_keys: Arc<TokenKeys>,
+    not_after: Option<Time>,
+    token_keys: Arc<TokenKeys>,
 }
-
-/// What a key that signs no more leaves behind: enough to check the seals it made, and to make none but
-/// seals.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct SealingKey {
-    pub(super) kid: String,
-    pub(super) key: [u8; KEY_BYTES],
-}
-
-const SEALING: &str = "audit-seal";
 
 impl SigningKey {
-    pub(in crate::admit) fn new(master: [u8; KEY_BYTES], not_after: Option<Time>) -> Self {
+    pub fn new(master: [u8; KEY_BYTES], not_after: Option<Time>) -> Self {
         let digest = Sha256::new().chain_update(b"tenure kid").chain_update(master).finalize();
         let kid = hex(&digest[..KID_BYTES]);
         let token_keys = Arc::new(TokenKeys::new(token::header(&kid)));
         Self { kid, master, not_after, token_keys }
     }
 
-    pub(in crate::admit) fn token_keys(&self) -> &TokenKeys {
+    pub(crate) fn token_keys(&self) -> &TokenKeys {
         &self.token_keys
     }
 
-    /// All tenants' entries are one log, so that their scope is nobody's.
-    pub(super) fn sealing(&self) -> [u8; KEY_BYTES] {
-        self.derive(SEALING, &Scope::default())
+    /// Its public name.
+    pub fn kid(&self) -> &str {
+        &self.kid
     }
 
-    pub(super) fn counts(&self, now: Time) -> bool {
+    /// The secret itself, for whoever writes keys down.
+    pub fn master(&self) -> &[u8; KEY_BYTES] {
+        &self.master
+    }
+
+    pub fn not_after(&self) -> Option<Time> {
+        self.not_after
+    }
+
+    /// The same key with another end, and with what was derived from it.
+    pub fn ending(&self, not_after: Option<Time>) -> Self {
+        Self { not_after, ..self.clone() }
+    }
+
+    pub fn counts(&self, now: Time) -> bool {
         self.not_after.is_none_or(|end| !end.has_come(now))
     }
 
     /// A key of its own for each purpose and scope: what is moved to another tenant fails in
     /// cryptography before it fails in logic.
-    pub(in crate::admit) fn derive(&self, purpose: &str, scope: &Scope) -> [u8; KEY_BYTES] {
+    pub fn derive(&self, purpose: &str, scope: &Scope) -> [u8; KEY_BYTES] {
         let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
         // HKDF-SHA-256: extract with an empty salt, expand to one block.
         let pseudorandom = mac(&[0; 32]).chain_update(self.master).finalize().into_bytes();
@@ -81,36 +84,22 @@ impl std::fmt::Debug for SigningKey {
     }
 }
 
-pub(super) fn fresh(entropy: &mut dyn Entropy) -> Arc<SigningKey> {
-    let mut master = [0; KEY_BYTES];
-    entropy.fill(&mut master);
-    Arc::new(SigningKey::new(master, None))
-}
-
-pub(super) fn kid_bytes(kid: &str) -> [u8; KID_BYTES] {
-    std::array::from_fn(|at| {
-        let pair = kid.get(2 * at..2 * at + 2).expect("a key's name has two digits for each byte");
-        u8::from_str_radix(pair, 16).expect("a key's name is hexadecimal")
-    })
-}
-
-pub(in crate::admit) fn mac(key: &[u8; KEY_BYTES]) -> HmacSha256 {
+pub fn mac(key: &[u8; KEY_BYTES]) -> HmacSha256 {
     HmacSha256::new_from_slice(key).expect("HMAC takes keys of any length")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admit::Keyring;
 
     #[test]
     fn purposes_and_scopes_have_keys_of_their_own() {
-        let ring = Keyring::from_bytes([9; 32]);
+        let key = SigningKey::new([9; 32], None);
         let scopes = [Scope::new("a", "bc"), Scope::new("ab", "c"), Scope::default()];
         let mut keys: Vec<[u8; 32]> = Vec::new();
         for scope in &scopes {
-            keys.push(ring.current().derive("task-token", scope));
-            keys.push(ring.current().derive("cursor", scope));
+            keys.push(key.derive("task-token", scope));
+            keys.push(key.derive("cursor", scope));
         }
         let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
         assert_eq!(distinct.len(), keys.len());

@@ -11,7 +11,7 @@ use std::sync::{Arc, RwLock};
 use hmac::Mac;
 use verdict::Scope;
 
-use super::keyring::{HmacSha256, SigningKey, mac};
+use crate::{HmacSha256, SigningKey, mac};
 
 const PURPOSE: &str = "task-token";
 

@@ -1,0 +1,26 @@
+//! What seals the audit: derived from a signing key, and kept when that key is gone.
+
+use edge::{KEY_BYTES, KID_BYTES, SigningKey};
+use verdict::Scope;
+
+/// What a key that signs no more leaves behind: enough to check the seals it made, and to make none but
+/// seals.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct SealingKey {
+    pub(super) kid: String,
+    pub(super) key: [u8; KEY_BYTES],
+}
+
+const SEALING: &str = "audit-seal";
+
+/// All tenants' entries are one log, so that their scope is nobody's.
+pub(super) fn sealing(key: &SigningKey) -> [u8; KEY_BYTES] {
+    key.derive(SEALING, &Scope::default())
+}
+
+pub(super) fn kid_bytes(kid: &str) -> [u8; KID_BYTES] {
+    std::array::from_fn(|at| {
+        let pair = kid.get(2 * at..2 * at + 2).expect("a key's name has two digits for each byte");
+        u8::from_str_radix(pair, 16).expect("a key's name is hexadecimal")
+    })
+}
