@@ -155,9 +155,12 @@ fn quote(refusal: Refusal) -> Declined {
         state: Some(translate::state(state)),
         ..Declined::new(code, message)
     };
-    let with_attempts = |message: String, expected, received| Declined {
-        attempts: Some(Attempts { expected, received }),
-        ..Declined::new(Code::AttemptMismatch, message)
+    let with_attempts = |message: String, expected, received| {
+        tracing::warn!(expected, received, "a call for an attempt that does not count");
+        Declined {
+            attempts: Some(Attempts { expected, received }),
+            ..Declined::new(Code::AttemptMismatch, message)
+        }
     };
     match refusal {
         Refusal::TaskNotFound => Declined::new(Code::TaskNotFound, "there is no task with this id"),

@@ -6,6 +6,7 @@ mod answers;
 mod audit;
 mod batches;
 mod cancels;
+mod conduct;
 mod database;
 mod delivery;
 mod explains;

@@ -15,3 +15,4 @@ mod rules;
 mod silence;
 mod slowness;
 mod spans;
+mod waking;

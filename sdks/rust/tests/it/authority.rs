@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure::{Ctx, Stop, WorkerEvent};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::coordinator::{
-    Coordinator, Reply, envelope, envelope_with, item_refusal, problem, problem_json,
+    Coordinator, Reply, SERVER_TIME, envelope, envelope_with, item_refusal, problem, problem_json,
 };
 use crate::log::Log;
 use crate::worker::{Running, echo, worker};
@@ -31,7 +32,7 @@ async fn answered(status: u16, error: &str) -> (Vec<WorkerEvent>, usize) {
 #[tokio::test]
 async fn a_cancelled_report_is_the_end_of_the_attempt() {
     // S3-11, S3-12, S3-20, S3-21: CANCELLED is an answer, a final one, and the result is gone.
-    // S3-25, S3-26, S3-27, S3-30, S3-40, S3-41, S3-54, S3-55: it is no failure to report, nothing is
+    // S3-25, S3-26, S3-30, S3-40, S3-41, S3-55: it is no failure to report, nothing is
     // retried, nothing is submitted again; the worker goes on with other work.
     // S3-22, S3-23, S3-24: expired, superseded or invalidated by a recovery makes no difference.
     for (status, error) in
@@ -46,8 +47,104 @@ async fn a_cancelled_report_is_the_end_of_the_attempt() {
 }
 
 #[tokio::test]
+async fn nothing_but_committed_is_success() {
+    // Proves: S3-19: whatever the status says.
+    for answer in [
+        json!({ "status": 200, "verdict": "CANCELLED" }),
+        json!({ "status": 200, "verdict": "REJECTED" }),
+        json!({ "status": 200, "verdict": null }),
+        json!({ "status": 202, "verdict": null, "state": "succeeded" }),
+        json!({ "status": 200, "verdict": "CANCELLED", "replayed": true, "state": "succeeded" }),
+    ] {
+        let coordinator = Coordinator::start().await;
+        coordinator.once("/reports", Reply::Each(answer.clone()));
+        let running = Running::start(echo(worker(&coordinator)).concurrency(1));
+        coordinator.offer([envelope(1)]);
+        running.events.until("the answer", |events| !events.is_empty()).await;
+        let told = running.events.all();
+        running.end().await.unwrap();
+        let is_success = |event: &WorkerEvent| matches!(event, WorkerEvent::Committed { .. });
+        assert!(!told.iter().any(is_success), "{answer}: {told:?}");
+        assert_eq!(coordinator.reports().len(), 1, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn of_a_batch_only_what_was_committed_counts() {
+    // Proves: S3-42: an answer that does not answer each report answers none of them.
+    let coordinator = Coordinator::start().await;
+    let gate = Arc::new(Notify::new());
+    coordinator.once("/reports", Reply::Gate(Arc::clone(&gate)));
+    let first_only = json!({ "taskId": "task_2", "status": 200, "verdict": "COMMITTED" });
+    let torn = json!({ "answers": [first_only], "serverTime": SERVER_TIME });
+    coordinator.once("/reports", Reply::Json(200, torn));
+    let running = Running::start(echo(worker(&coordinator)).concurrency(1));
+    for n in 1..=3 {
+        coordinator.offer([envelope(n)]);
+    }
+    // One place only: the fourth poll tells that the third execution has filed its report.
+    coordinator.until("/leases", 4).await;
+    gate.notify_one();
+    running.events.until("three answers", |events| events.len() >= 3).await;
+    let told = running.events.all();
+    running.end().await.unwrap();
+    let of = |task: &str| {
+        told.iter().filter(|event| format!("{event:?}").contains(task)).collect::<Vec<_>>()
+    };
+    assert!(matches!(of("task_1")[..], [WorkerEvent::Committed { .. }]), "{told:?}");
+    assert!(matches!(of("task_2")[..], [WorkerEvent::Unanswered { .. }]), "{told:?}");
+    assert!(matches!(of("task_3")[..], [WorkerEvent::Unanswered { .. }]), "{told:?}");
+}
+
+#[tokio::test]
+async fn no_verdict_makes_a_worker_say_it_again() {
+    // Proves: S3-54: started, heartbeat and report, for each of the three verdicts.
+    for (status, error) in [(200, ""), (410, "task_expired"), (401, "invalid_token")] {
+        for call in ["/started", "/heartbeats", "/reports"] {
+            let coordinator = Coordinator::start().await;
+            if status != 200 {
+                let refusal = match call {
+                    "/started" => problem(status, error),
+                    _ => Reply::Each(item_refusal(status, error)),
+                };
+                coordinator.once(call, refusal);
+            }
+            let beats = if call == "/heartbeats" { 20 } else { 200_000 };
+            let waits = call == "/heartbeats" && status != 200;
+            let running = Running::start(worker(&coordinator).concurrency(1).task(
+                "work",
+                move |ctx: Ctx, n: u32| async move {
+                    if waits && n == 1 {
+                        ctx.cancelled().await;
+                    }
+                    Ok(n)
+                },
+            ));
+            coordinator.offer([envelope_with(1, json!({ "heartbeatIntervalMs": beats }))]);
+            running.events.until("an end", |events| !events.is_empty()).await;
+            // Another task shows that the worker goes on, and that there was time to repeat the call.
+            coordinator.offer([envelope_with(2, json!({ "heartbeatIntervalMs": 200_000 }))]);
+            running.until("the next task", |event| {
+                matches!(event, WorkerEvent::Committed { task_id, .. } if task_id == "task_2")
+            }).await;
+            running.end().await.unwrap();
+            let started = coordinator.to("task_1/started").len();
+            let reports =
+                coordinator.reports().iter().filter(|it| it["taskId"] == "task_1").count();
+            let (once, never) = (1, 0);
+            assert_eq!(started, once, "{call} {status}");
+            let reported = if status == 200 || call == "/reports" { once } else { never };
+            assert_eq!(reports, reported, "{call} {status}");
+            if waits {
+                assert_eq!(coordinator.to("/heartbeats").len(), once, "{call} {status}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_rejected_report_is_surfaced_and_never_repeated() {
-    // S3-32, S3-37, S3-38, S3-39, S3-54, S3-55: a protocol error is surfaced and not retried.
+    // S3-32, S3-37, S3-38, S3-39, S3-55: a protocol error is surfaced and not retried.
     // S3-33, S3-34, S3-35, S3-36: whatever was invalid about the report.
     for (status, error) in [
         (404, "task_not_found"),
@@ -139,7 +236,7 @@ type Stubborn = std::pin::Pin<Box<dyn Future<Output = tenure::TaskResult<Value>>
 #[tokio::test]
 async fn a_heartbeat_that_finds_the_lease_gone_stops_the_task_and_discards_its_result() {
     // S0-44, S0-45: a failed renewal ends all changes and the work. S4-25, S4-42: 410 aborts at once. W-15: the answer to a heartbeat is not swallowed.
-    // S3-28, S3-29, S3-31, S3-42, S3-43, S3-44, S3-45: the task is told, its result is discarded.
+    // S3-28, S3-29, S3-31, S3-43, S3-44, S3-45: the task is told, its result is discarded.
     for (status, error) in [(410, "task_expired"), (409, "attempt_mismatch")] {
         let coordinator = Coordinator::start().await;
         coordinator.once("/heartbeats", Reply::Each(item_refusal(status, error)));
@@ -158,7 +255,7 @@ async fn a_heartbeat_that_finds_the_lease_gone_stops_the_task_and_discards_its_r
 
 #[tokio::test]
 async fn a_heartbeat_that_is_rejected_stops_the_task_and_is_surfaced() {
-    // S3-37, S3-38, S3-39, S3-54.
+    // S3-37, S3-38, S3-39.
     for reply in [Reply::Each(item_refusal(401, "invalid_token")), problem(403, "forbidden")] {
         let coordinator = Coordinator::start().await;
         coordinator.once("/heartbeats", reply);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tenure::{Ctx, Stop, TaskError, WorkerEvent};
+use tokio_util::sync::CancellationToken;
 
 use crate::coordinator::{Coordinator, Reply, envelope, item_refusal};
 use crate::log::Log;
@@ -16,7 +17,7 @@ fn should_cancel() -> Reply {
 #[tokio::test]
 async fn a_task_that_is_asked_to_stop_cleans_up_and_is_reported_cancelled() {
     // S4-22, S4-23, S4-43, S4-48, S4-49: the signal reaches the task with its reason.
-    // S4-51: its place is not given to new work while it stops. S4-52, S4-53: it finishes what is in
+    // S4-52, S4-53: it finishes what is in
     // flight and cleans up. S4-54, S4-34, S4-35: then it is reported CANCELLED, with where it stood.
     let coordinator = Coordinator::start().await;
     coordinator.always("/heartbeats", should_cancel());
@@ -55,6 +56,47 @@ async fn a_task_that_is_asked_to_stop_cleans_up_and_is_reported_cancelled() {
     assert_eq!(reports[0]["cancelledDuringPhase"], "upload");
     assert_eq!(reports[0]["partialProgress"], json!({ "records": 7 }));
     assert_eq!(reports[0].get("error"), None);
+}
+
+#[tokio::test]
+async fn the_place_of_a_task_that_was_asked_to_stop_takes_no_new_work_until_it_has() {
+    // Proves: S4-51: of two places only the other one is offered, also when that one is free again.
+    let coordinator = Coordinator::start().await;
+    coordinator.always("/heartbeats", should_cancel());
+    let (stopping, finish) = (Arc::new(Log::new()), CancellationToken::new());
+    let end = CancellationToken::new();
+    let (log, until, last) = (Arc::clone(&stopping), finish.clone(), end.clone());
+    let task = move |ctx: Ctx, n: u32| {
+        let (log, until, last) = (Arc::clone(&log), until.clone(), last.clone());
+        async move {
+            if n == 1 {
+                ctx.cancelled().await;
+                log.push(n);
+                until.cancelled().await;
+            }
+            if n == 3 {
+                last.cancelled().await;
+            }
+            Ok(n)
+        }
+    };
+    let running = Running::start(worker(&coordinator).concurrency(2).task("work", task));
+    coordinator.offer([envelope(1)]);
+    stopping.until("the signal", |seen| !seen.is_empty()).await;
+    coordinator.offer([envelope(2)]);
+    running.until_committed(1).await;
+    coordinator.until("/leases", 3).await;
+    finish.cancel();
+    running.until_committed(2).await;
+    // While the third task has the other place, the next poll can only offer the one that was given back.
+    coordinator.offer([envelope(3)]);
+    coordinator.until("/leases", 4).await;
+    end.cancel();
+    running.until_committed(3).await;
+    running.end().await.unwrap();
+    let asked: Vec<Value> =
+        coordinator.to("/leases").iter().map(|call| call.json()["max"].clone()).collect();
+    assert_eq!(asked, [json!(2), json!(1), json!(1), json!(1)]);
 }
 
 #[tokio::test]

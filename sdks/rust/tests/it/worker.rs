@@ -69,10 +69,72 @@ pub(crate) fn echo(worker: Worker) -> Worker {
 }
 
 #[tokio::test]
+async fn after_committed_nothing_of_an_attempt_is_left() {
+    // Proves: S3-17: its place is free, and its code is gone with its context and all that it captured.
+    const TASKS: u32 = 5;
+    let coordinator = Coordinator::start().await;
+    let resource = Arc::new(());
+    let captured = Arc::clone(&resource);
+    let running = Running::start(worker(&coordinator).concurrency(1).task(
+        "work",
+        move |ctx: Ctx, n: u32| {
+            let held = (Arc::clone(&captured), ctx);
+            async move {
+                let _to_the_end = held;
+                Ok(n)
+            }
+        },
+    ));
+    for n in 1..=TASKS {
+        coordinator.offer([envelope(n)]);
+        running.until_committed(n as usize).await;
+        coordinator.until("/leases", n as usize + 1).await;
+        // The test's own, and the one that the function keeps for the next attempt.
+        assert_eq!(Arc::strong_count(&resource), 2, "after task {n}");
+    }
+    running.end().await.unwrap();
+    assert_eq!(Arc::strong_count(&resource), 1, "the worker itself is gone");
+    let asked: Vec<Value> =
+        coordinator.to("/leases").iter().map(|call| call.json()["max"].clone()).collect();
+    assert_eq!(asked, vec![json!(1); TASKS as usize + 1], "every place is free again");
+}
+
+#[tokio::test]
+async fn a_lease_that_is_answered_twice_is_executed_once() {
+    // Proves: S3-60: the answer to a poll arrives again while its task runs.
+    let coordinator = Coordinator::start().await;
+    let executed = Arc::new(Log::new());
+    let finish = CancellationToken::new();
+    let (log, until) = (Arc::clone(&executed), finish.clone());
+    let running =
+        Running::start(worker(&coordinator).concurrency(3).task("work", move |_: Ctx, n: u32| {
+            log.push(n);
+            let until = until.clone();
+            async move {
+                until.cancelled().await;
+                Ok(n)
+            }
+        }));
+    coordinator.offer([envelope(1)]);
+    executed.until("execution", |seen| !seen.is_empty()).await;
+    coordinator.offer([envelope(1), envelope(1)]);
+    // Its place was given back, so that the next poll asks for as much as the one before.
+    coordinator.until("/leases", 3).await;
+    coordinator.offer([envelope(2)]);
+    executed.until("the other task", |seen| seen.contains(&2)).await;
+    finish.cancel();
+    running.until_committed(2).await;
+    running.end().await.unwrap();
+    assert_eq!(executed.all(), [1, 2]);
+    assert_eq!(coordinator.to("task_1/started").len(), 1);
+    assert_eq!(coordinator.reports().len(), 2);
+}
+
+#[tokio::test]
 async fn a_worker_leases_starts_executes_reports_and_asks_again() {
     // S3-7: request a lease, execute, report the outcome, accept the answer, and from the start.
-    // S3-13, S3-14, S3-16, S3-17, S3-18, S3-19: after COMMITTED the place is free, and the task is
-    // neither reported nor executed again.
+    // S3-13, S3-14, S3-16, S3-18: after COMMITTED the place is free, and the task is neither reported nor
+    // executed again.
     let coordinator = Coordinator::start().await;
     let running = Running::start(echo(worker(&coordinator)).concurrency(1));
     coordinator.offer([envelope(1)]);

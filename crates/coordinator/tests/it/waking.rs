@@ -1,0 +1,45 @@
+//! Time alone: nobody calls, nobody asks for a round, and what is due happens when it is due.
+
+use std::sync::Arc;
+
+use store::Clock;
+use store::memory::MemoryStore;
+use tokio::time::Instant;
+use verdict::{Span, Time};
+
+use crate::harness::{World, patient, start, submission};
+
+/// The clock of a runtime whose time is paused: it jumps to the next timer when nothing else is left to do.
+struct Virtual {
+    start: Instant,
+}
+
+impl Clock for Virtual {
+    fn wall(&self) -> Time {
+        Time::from_millis(1_800_000_000_000).plus(self.monotonic())
+    }
+
+    fn monotonic(&self) -> Span {
+        Span::from_millis(self.start.elapsed().as_millis() as u64)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_worker_is_found_within_half_a_heartbeat_interval_and_nobody_asks_for_it() {
+    // Proves: S4-47. S0-48: the only call there is waits; no other request brings the carrier round.
+    let start_of_time = Instant::now();
+    let store = MemoryStore::new(Arc::new(Virtual { start: start_of_time }));
+    let coordinator = start(store).await;
+    let world = World { coordinator, clock: Arc::default() };
+    let policy = submission("k").policy;
+    world.submit(submission("k")).await;
+    let dead = world.lease_one("dead").await;
+    world.started(&dead).await;
+    let lease_ends = dead.task.lease().unwrap().expires_at;
+    let heir = world.coordinator.lease(patient("heir")).await.unwrap().remove(0);
+    assert_eq!((heir.task.attempt, heir.task.lost), (2, 1));
+    let found = heir.task.decided_at;
+    assert!(found >= lease_ends, "R-2: not before its end");
+    let half = Span::from_millis(policy.heartbeat_every.millis() / 2);
+    assert!(found.since(lease_ends) <= half, "{found:?} is long after {lease_ends:?}");
+}
