@@ -3,8 +3,12 @@
 //! A test is a function marked as one, or any function in a file or item that exists for tests (a conformance suite and a
 //! property macro mark theirs in other ways). Of this program's own tests only names and comments count, because their
 //! strings are samples of citations and not citations.
+//!
+//! A test that was written to notice when a requirement breaks says so in a line that begins with `Proves:`. Where there
+//! are such tests, those that only mention the requirement are not named. Otherwise tests from outside come before those
+//! of a part, and tests about little before tests about much.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::id::Id;
 use crate::finding::Finding;
@@ -12,6 +16,10 @@ use crate::rust_source::{Function, RustSource, find_word};
 use crate::tree::Tree;
 
 const THIS_PROGRAM: &str = "crates/xtask/";
+/// Begins the line of a comment that names what the test proves.
+const PROOF: &str = "Proves:";
+/// Crates whose integration tests see the product as its users do.
+const OUTSIDE: &[&str] = &["crates/cli/tests/", "crates/coordinator/tests/", "sdks/"];
 const RANGE_SIGNS: &[&str] = &["..", "…", "–"];
 
 #[derive(Debug, Default)]
@@ -20,10 +28,13 @@ pub(super) struct Citations {
     ranges: Vec<(Id, Place)>,
 }
 
-/// Places sort by usefulness: marked tests first, then by name.
+/// Places sort by usefulness: proofs first, from outside first, those with few other ids first, then by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     rank: Rank,
+    reach: Reach,
+    /// How many requirements the function cites.
+    ids: usize,
     name: String,
     crate_name: String,
     file: String,
@@ -32,8 +43,16 @@ struct Place {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
+    Proof,
     MarkedTest,
     FunctionForTests,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    Product,
+    Crate,
+    Module,
 }
 
 impl Citations {
@@ -56,8 +75,15 @@ impl Citations {
 
     fn collect(&mut self, path: &str, source: &RustSource, function: &Function) {
         let test = test_that_runs(source, function);
+        let searched = if path.starts_with(THIS_PROGRAM) { &source.comments } else { &source.text };
+        let text = &searched[function.span.clone()];
+        let found = Id::in_text(text);
+        let ids = found.iter().map(|(_, id)| id).collect::<BTreeSet<_>>().len();
+        let rank = if test.is_test { Rank::MarkedTest } else { Rank::FunctionForTests };
         let place = |offset: usize| Place {
-            rank: if test.is_test { Rank::MarkedTest } else { Rank::FunctionForTests },
+            rank,
+            reach: reach(path),
+            ids,
             name: test_name(path, test),
             crate_name: crate_name(path),
             file: path.to_owned(),
@@ -66,10 +92,9 @@ impl Citations {
         for id in Id::in_name(&function.name) {
             self.by_id.entry(id).or_default().push(place(function.keyword));
         }
-        let searched = if path.starts_with(THIS_PROGRAM) { &source.comments } else { &source.text };
-        let text = &searched[function.span.clone()];
-        for (offset, id) in Id::in_text(text) {
-            let place = place(function.span.start + offset);
+        for (offset, id) in found {
+            let rank = if is_proof(text, offset) { Rank::Proof } else { rank };
+            let place = Place { rank, ..place(function.span.start + offset) };
             let behind = &text[offset + id.to_string().len()..];
             if RANGE_SIGNS.iter().any(|sign| behind.trim_start().starts_with(sign)) {
                 self.ranges.push((id, place.clone()));
@@ -78,9 +103,11 @@ impl Citations {
         }
     }
 
-    /// The best names for an id, from different crates where there are such.
+    /// The best names for an id, from different crates where there are such. Where something proves it, mentions stay out.
     pub(super) fn names(&self, id: &Id, max: usize) -> Vec<String> {
         let places: &[Place] = self.by_id.get(id).map_or(&[], Vec::as_slice);
+        let proofs = places.iter().take_while(|place| place.rank == Rank::Proof).count();
+        let places = if proofs > 0 { &places[..proofs] } else { places };
         let mut chosen: Vec<&Place> = Vec::new();
         for wants_other_crate in [true, false] {
             for place in places {
@@ -125,6 +152,23 @@ fn test_that_runs<'a>(source: &'a RustSource, function: &'a Function) -> &'a Fun
         function
     } else {
         source.functions.iter().find(calls).unwrap_or(function)
+    }
+}
+
+/// Whether the line at which an id stands says that it is proved.
+fn is_proof(text: &str, offset: usize) -> bool {
+    let start = text[..offset].rfind('\n').map_or(0, |end| end + 1);
+    let line = text[start..offset].trim_start();
+    // Behind the opening brace in one line is a place for a comment, too.
+    let comment = line.find("//").map_or(line, |at| &line[at..]);
+    comment.trim_start_matches('/').trim_start().starts_with(PROOF)
+}
+
+fn reach(path: &str) -> Reach {
+    match path {
+        _ if OUTSIDE.iter().any(|outside| path.starts_with(outside)) => Reach::Product,
+        _ if path.contains("/tests/") => Reach::Crate,
+        _ => Reach::Module,
     }
 }
 
@@ -227,6 +271,30 @@ mod tests {
         let other = ("crates/verdict/tests/it/a.rs", "#[test]\nfn c() { /* R-5 */ }");
         assert_eq!(names(&[one, other], "R-5"), ["store::it::a::a", "verdict::it::a::c"]);
         assert_eq!(names(&[one], "R-5"), ["store::it::a::a", "store::it::a::b"]);
+    }
+
+    #[test]
+    fn a_test_that_proves_leaves_mentions_out_and_may_mention_more() {
+        let mention = ("crates/coordinator/tests/it/a.rs", "#[test]\nfn a() { /* R-5 */ }");
+        let proof = (
+            "crates/verdict/src/b.rs",
+            "#[test]\nfn b() {\n    // Proves: R-5, R-6: twice is once.\n    // R-7: and more.\n}",
+        );
+        assert_eq!(names(&[mention, proof], "R-5"), ["verdict::b::b"]);
+        assert_eq!(names(&[mention, proof], "R-6"), ["verdict::b::b"]);
+        let seven = ("crates/store/src/c.rs", "#[test]\nfn c() { /* R-7 */ }");
+        assert_eq!(names(&[seven, proof], "R-7"), ["store::c::c", "verdict::b::b"]);
+        let inline = ("crates/store/src/d.rs", "#[test]\nfn d() { // Proves: R-7.\n}");
+        assert_eq!(names(&[seven, proof, inline], "R-7"), ["store::d::d"]);
+    }
+
+    #[test]
+    fn tests_from_outside_and_about_little_come_first() {
+        let inside = ("crates/coordinator/src/a.rs", "#[test]\nfn a() { /* R-5 */ }");
+        let outside = ("crates/coordinator/tests/it/z.rs", "#[test]\nfn z() { /* R-5 R-6 R-7 */ }");
+        let focused = ("crates/coordinator/tests/it/zz.rs", "#[test]\nfn zz() { /* R-5 */ }");
+        let found = names(&[inside, outside, focused], "R-5");
+        assert_eq!(found, ["coordinator::it::zz::zz", "coordinator::it::z::z"]);
     }
 
     #[test]
