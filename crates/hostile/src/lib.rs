@@ -5,12 +5,16 @@
 //! `fuzz/corpus`, with the stable toolchain. A target says what holds, not only that nothing
 //! panics: what is accepted must be accepted again, what was not issued must not be believed.
 
+mod answers;
 mod body;
+mod canonical;
 mod cursor;
 mod decisions;
 mod token;
 
+pub use answers::answers;
 pub use body::body;
+pub use canonical::canonical;
 pub use cursor::cursor;
 pub use decisions::decisions;
 pub use token::token;
@@ -18,5 +22,11 @@ pub use token::token;
 /// The name of a corpus, and what must hold for each input in it.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: &[Target] =
-    &[("body", body), ("cursor", cursor), ("decisions", decisions), ("token", token)];
+pub const TARGETS: &[Target] = &[
+    ("answers", answers),
+    ("body", body),
+    ("canonical", canonical),
+    ("cursor", cursor),
+    ("decisions", decisions),
+    ("token", token),
+];

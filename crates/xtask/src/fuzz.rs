@@ -1,33 +1,82 @@
-//! `cargo xtask fuzz`: the fuzzer on each target for a while. What the tests replay is what it keeps.
+//! `cargo xtask fuzz`: libFuzzer on each target of `crates/hostile`, with the toolchain that builds everything else.
+//!
+//! libFuzzer needs to know which code an input reaches, and nothing more: the counters come from a pass of the
+//! compiler's own back end, so that neither a nightly toolchain nor a sanitizer is involved. Each target is a process
+//! of its own with bounded memory and time, one for each processor at once. What was found goes to a folder beside the
+//! build; with `--keep` it is reduced to the inputs that reach something new, and joins the corpus that the tests replay.
 
-use std::path::Path;
-use std::process::Command;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Long enough to meet the shallow ones.
-const SECONDS: &str = "60";
+use crate::steps::of_this_package;
+
+/// Long enough to meet the shallow ones; what every change gets.
+pub(crate) const SECONDS: u32 = 30;
+
+/// Counters at every edge, a table of where they are, and what is compared with what.
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// For one input: seconds until it counts as a hang, bytes beyond which nothing new is reached, megabytes in use.
+const INPUT_SECONDS_MAX: u32 = 10;
+const INPUT_BYTES_MAX: u32 = 4_096;
+const MEMORY_MB_MAX: u32 = 1_024;
+
+/// How much of what a fuzzer said is shown when it found something.
+const TOLD_LINES: usize = 60;
+
+#[derive(Debug, PartialEq, Eq)]
+struct Wishes {
+    seconds: u32,
+    keep: bool,
+    only: Vec<String>,
+}
 
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
-    let seconds = match words {
-        [] => SECONDS,
-        ["--seconds", count] if count.parse::<u32>().is_ok_and(|count| count > 0) => count,
-        _ => bail!("`{}` is not `--seconds N`", words.join(" ")),
-    };
-    for target in targets(root)? {
-        println!("\n== fuzz {target} for {seconds} s");
-        let status = Command::new("cargo")
-            .args(["+nightly", "fuzz", "run", &target, "--", &format!("-max_total_time={seconds}")])
-            .current_dir(root.join("fuzz"))
-            .status()
-            .context("start cargo")?;
-        ensure!(
-            status.success(),
-            "`{target}` failed ({status}). If it found something, keep the input it names in fuzz/corpus/{target}; if \
-             cargo has no command `fuzz`: rustup toolchain install nightly, cargo install cargo-fuzz"
-        );
+    let wishes = wanted(words)?;
+    let known = targets(root)?;
+    if let Some(unknown) = wishes.only.iter().find(|name| !known.contains(name)) {
+        bail!("there is no target `{unknown}`; there are {}", known.join(", "));
     }
-    Ok(())
+    let chosen =
+        known.into_iter().filter(|name| wishes.only.is_empty() || wishes.only.contains(name));
+    let bench = Bench::build(root)?;
+    let waiting = Mutex::new(chosen.collect::<VecDeque<String>>());
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let work = || -> Result<()> {
+            while let Some(target) = next() {
+                bench.fuzz(&target, &wishes)?;
+            }
+            Ok(())
+        };
+        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|it| it.join().expect("a fuzzer's keeper does not panic"))
+    })
+}
+
+fn wanted(words: &[&str]) -> Result<Wishes> {
+    let mut wishes = Wishes { seconds: SECONDS, keep: false, only: Vec::new() };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--keep" => wishes.keep = true,
+            "--seconds" => {
+                let count = words.next().and_then(|count| count.parse().ok());
+                wishes.seconds =
+                    count.filter(|count| *count > 0).context("--seconds needs a number above 0")?;
+            }
+            name if !name.starts_with('-') => wishes.only.push(name.to_owned()),
+            other => bail!("`{other}` is not `--seconds N`, `--keep` or a target"),
+        }
+    }
+    Ok(wishes)
 }
 
 fn targets(root: &Path) -> Result<Vec<String>> {
@@ -39,4 +88,106 @@ fn targets(root: &Path) -> Result<Vec<String>> {
     }
     names.sort_unstable();
     Ok(names)
+}
+
+/// The built fuzzers and their folders.
+struct Bench {
+    root: PathBuf,
+    built: PathBuf,
+    scratch: PathBuf,
+}
+
+impl Bench {
+    fn build(root: &Path) -> Result<Bench> {
+        let machine = this_machine()?;
+        let target = root.join("target/fuzz");
+        println!("\n== fuzz: the fuzzers are built");
+        let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+        // Named, so that build scripts and macros are built without counters.
+        cargo.args(["build", "--quiet", "--release", "--bins", "--locked", "--target", &machine]);
+        cargo.current_dir(root.join("fuzz")).env("RUSTFLAGS", COVERAGE);
+        cargo.env("CARGO_TARGET_DIR", &target);
+        for variable in of_this_package() {
+            cargo.env_remove(variable);
+        }
+        ensure!(cargo.status().context("start cargo")?.success(), "the fuzzers cannot be built");
+        let built = target.join(machine).join("release");
+        Ok(Bench { root: root.to_owned(), built, scratch: target.join("found") })
+    }
+
+    fn fuzz(&self, target: &str, wishes: &Wishes) -> Result<()> {
+        let corpus = self.root.join("fuzz/corpus").join(target);
+        let found = self.scratch.join(target);
+        std::fs::create_dir_all(&found).with_context(|| format!("make {}", found.display()))?;
+        let mut fuzzer = self.fuzzer(target);
+        fuzzer.arg(format!("-max_total_time={}", wishes.seconds)).arg("-print_final_stats=1");
+        // New inputs go to the first folder; the second is only read.
+        let (held, said) = listen(fuzzer.arg(&found).arg(&corpus))?;
+        ensure!(held, "{}", self.broken(target, &said));
+        let count = |name: &str| {
+            said.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("?").trim()
+        };
+        let inputs = count("stat::number_of_executed_units:");
+        println!("fuzz {target}: {inputs} inputs in {} s, nothing broke", wishes.seconds);
+        if wishes.keep { self.keep(target, &corpus, &found) } else { Ok(()) }
+    }
+
+    /// Takes over what reaches something that the corpus does not, the smallest input for each.
+    fn keep(&self, target: &str, corpus: &Path, found: &Path) -> Result<()> {
+        let before = corpus.read_dir()?.count();
+        let (merged, said) = listen(self.fuzzer(target).arg("-merge=1").arg(corpus).arg(found))?;
+        ensure!(merged, "{}", self.broken(target, &said));
+        println!("fuzz {target}: {} inputs joined the corpus", corpus.read_dir()?.count() - before);
+        Ok(())
+    }
+
+    fn fuzzer(&self, target: &str) -> Command {
+        let mut fuzzer = Command::new(self.built.join(target));
+        fuzzer.arg(format!("-timeout={INPUT_SECONDS_MAX}"));
+        fuzzer.arg(format!("-max_len={INPUT_BYTES_MAX}"));
+        fuzzer.arg(format!("-rss_limit_mb={MEMORY_MB_MAX}"));
+        fuzzer.arg(format!("-artifact_prefix={}/{target}-", self.scratch.display()));
+        fuzzer
+    }
+
+    fn broken(&self, target: &str, said: &str) -> String {
+        let lines: Vec<&str> = said.lines().collect();
+        let last = &lines[lines.len().saturating_sub(TOLD_LINES)..];
+        format!(
+            "{}\n`{target}` found something; copy the input it names to fuzz/corpus/{target}, so that the tests replay it",
+            last.join("\n")
+        )
+    }
+}
+
+/// Whether it ended well, and what it said.
+fn listen(command: &mut Command) -> Result<(bool, String)> {
+    let output = command.stdin(Stdio::null()).output().context("start a fuzzer")?;
+    let said = [output.stdout, output.stderr].concat();
+    Ok((output.status.success(), String::from_utf8_lossy(&said).into_owned()))
+}
+
+/// The name under which the compiler knows this machine.
+fn this_machine() -> Result<String> {
+    let told = Command::new("rustc").arg("-vV").output().context("start rustc")?;
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc says which machine it builds for")?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_targets_or_options() {
+        let wishes = wanted(&["--seconds", "600", "body", "--keep", "token"]).unwrap();
+        let only = vec!["body".to_owned(), "token".to_owned()];
+        assert_eq!(wishes, Wishes { seconds: 600, keep: true, only });
+        let usual = Wishes { seconds: SECONDS, keep: false, only: Vec::new() };
+        assert_eq!(wanted(&[]).unwrap(), usual);
+        for wrong in [&["--seconds"][..], &["--seconds", "0"], &["--seconds", "x"], &["--long"]] {
+            assert!(wanted(wrong).is_err(), "{wrong:?}");
+        }
+    }
 }

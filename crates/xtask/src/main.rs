@@ -27,7 +27,7 @@ use tree::Tree;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test      set up what the tests need, then fmt, clippy, tidy, hostile, crash, museum, all tests
+  test      set up what the tests need, then fmt, clippy, tidy, hostile, fuzz, crash, museum, all tests
   crash     kill, stop and starve a real server under load and judge what it leaves; --kills N, --long
   failover  let the database of three coordinators fail over under load; --times N
   museum    play the bugs that other systems shipped; somebody must notice each
@@ -36,7 +36,7 @@ usage: cargo xtask <command>
   openapi   write protocol/openapi.json from the types of crates/wire
   model     explore every state of small worlds with the rules of production; --long for larger ones
   hostile   everything the OpenAPI document says and does not say, against a live server; --examples N
-  fuzz      the fuzzer on each target of crates/hostile (nightly); --seconds N
+  fuzz      the fuzzer on each target of crates/hostile, or on those that are named; --seconds N, --keep
   sim       run simulated worlds: --seed S for one with its trace, --seeds N for many
   contract  refresh the `proved by` column of docs/contract.md from the tests";
 

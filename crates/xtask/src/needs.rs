@@ -50,6 +50,7 @@ const fn server(name: &'static str, why: &'static str, look: fn() -> bool, sourc
 #[rustfmt::skip]
 const NEEDS: &[Need] = &[
     need("a C compiler", "SQLite is built from source into the binary", &["cc", "--version"], Source::Debian("gcc libc6-dev")),
+    need("a C++ compiler", "the fuzzer is built from source", &["c++", "--version"], Source::Debian("g++")),
     need("rustfmt", "the formatting is checked", &["cargo", "fmt", "--version"], Source::Toolchain("rustfmt")),
     need("clippy", "lints are denied", &["cargo", "clippy", "--version"], Source::Toolchain("clippy")),
     need("cargo-nextest", "it runs each test in a process of its own", &["cargo", "nextest", "--version"], Source::Cargo("cargo-nextest")),

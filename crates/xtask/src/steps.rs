@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{hostile, lab, needs, tidy};
+use crate::{fuzz, hostile, lab, needs, tidy};
 
 const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 const LINT: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -28,6 +28,7 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     cargo(root, "examples in the documentation", DOC_TESTS)?;
     heading("hostile input");
     hostile::run(root, &[]).context("failed at hostile input")?;
+    fuzz::run(root, &[]).context("failed at the fuzzers")?;
     let build = lab::Build::make(root)?;
     lab::crash::run(root, &build, lab::crash::KILLS, &[])?;
     lab::museum::run(root, &build)?;

@@ -28,6 +28,16 @@ fn bodies() {
 }
 
 #[test]
+fn answers() {
+    assert!(replay("answers") > 20);
+}
+
+#[test]
+fn canonical_digests() {
+    assert!(replay("canonical") > 20);
+}
+
+#[test]
 fn cursors() {
     assert!(replay("cursor") > 3);
 }

@@ -1,0 +1,4 @@
+//! Drives `hostile::answers` with inputs of the fuzzer's own.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hostile::answers(bytes));
