@@ -40,6 +40,10 @@ pub enum What {
     Record(Record),
     /// A digest over the whole state.
     State(Fingerprint),
+    /// One record of the audit, as it was read.
+    Audit(Audit),
+    /// How much of something is used that has a limit.
+    Usage(Usage),
     /// Faults are over and everything accepted had its time to end.
     Settled(Settled),
 }
@@ -54,6 +58,8 @@ pub enum Operation {
     Report,
     Cancel,
     Get,
+    /// Changes who may do what.
+    Administer,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +92,42 @@ pub struct Invoke {
     /// A cancel that does not ask.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force: bool,
+    /// How much is asked for at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<u64>,
+    /// The coordinator's time in milliseconds when the call was made, where the caller knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<i64>,
+    /// What the caller shows to be let in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Shown>,
+    /// What an administrative call is to change, in any form in which equal means equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
+}
+
+/// What a caller shows to be let in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shown {
+    pub class: Class,
+    /// The lease that a task's token was issued for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    Client,
+    Worker,
+    Admin,
+    /// The token of one lease.
+    Task,
+    /// Nothing, or nothing that was ever issued.
+    None,
 }
 
 impl Invoke {
@@ -103,6 +145,10 @@ impl Invoke {
             poll: None,
             outcome: None,
             force: false,
+            max: None,
+            now: None,
+            shown: None,
+            change: None,
         }
     }
 }
@@ -152,6 +198,12 @@ pub struct Return {
     /// What a poll got.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Granted>,
+    /// The answer as it came, without the name that was asked for and without the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// Whose marks stand in the answer: scopes put one into whatever they submit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<String>,
 }
 
 impl Return {
@@ -170,6 +222,8 @@ impl Return {
             expires: None,
             cancel: false,
             grants: Vec::new(),
+            body: None,
+            marks: Vec::new(),
         }
     }
 }
@@ -310,6 +364,10 @@ pub struct Fault {
 /// The name of the fault during which nobody can be heard.
 pub const DOWN: &str = "down";
 
+/// The names of faults whose end begins a recovery: a process is started again, a standby is promoted.
+pub const RESTART: &str = "restart";
+pub const FAILOVER: &str = "failover";
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
@@ -355,6 +413,10 @@ pub enum Moment {
     Lost,
     /// What the next one found.
     Recovered,
+    /// What was there before a call that must be refused, while nobody else called.
+    Asked,
+    /// What was there after it.
+    Refused,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -362,6 +424,27 @@ pub enum Moment {
 pub struct Fingerprint {
     pub moment: Moment,
     pub digest: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Audit {
+    /// What was changed, as the call said it.
+    pub change: String,
+    /// Who is named as having done it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Usage {
+    /// Entries of a history, waiting polls, bytes of a log.
+    pub what: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    pub used: u64,
+    pub limit: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

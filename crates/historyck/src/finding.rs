@@ -59,7 +59,17 @@ invariants! {
     C7 "reads never go back"
     C8 "what a restart finds is what was durable"
     G1 "everything that was accepted ends once faults stop"
+    G2 "a tenant with one task and a waiting worker starts it within ten rounds of grants to others"
+    G4 "nothing that has a limit is used beyond it"
+    G5 "retries of tasks that failed together come back apart: no second has three times its share"
+    G6 "after a restart somebody is answered within five seconds, after a failover within ten"
+    G7 "no answer holds more than was asked for"
     S1 "nobody sees or touches what is another scope's"
+    S2 "what is done was asked for with what entitles to it"
+    S3 "a refused call leaves everything as it was"
+    S4 "every administrative change has one record, and every record its change"
+    S5 "no answer holds what another scope wrote"
+    S6 "what is another's is answered like what is not there"
 }
 
 impl std::fmt::Display for Invariant {

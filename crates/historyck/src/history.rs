@@ -102,8 +102,11 @@ impl<'e> History<'e> {
         let calls: Vec<Call<'e>> = calls.into_values().collect();
         let mut about: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let mut grants: BTreeMap<&str, Vec<(usize, &Granted)>> = BTreeMap::new();
+        let owners = owners(&calls);
+        let there = there(&calls, &decisions);
         for (index, call) in calls.iter().enumerate() {
-            call.task().into_iter().for_each(|task| about.entry(task).or_default().push(index));
+            let task = call.task().filter(|task| !is_turned_away(call, task, &owners, &there));
+            task.into_iter().for_each(|task| about.entry(task).or_default().push(index));
             for granted in call.grants() {
                 grants.entry(&granted.task).or_default().push((index, granted));
             }
@@ -137,6 +140,11 @@ impl<'e> History<'e> {
         self.decisions.get(task).map_or(&[], Vec::as_slice)
     }
 
+    /// Whose each task is, by the submission that made it, with its place.
+    pub(crate) fn owners(&self) -> BTreeMap<&'e str, (&'e str, usize)> {
+        owners(&self.calls)
+    }
+
     /// Everything that was seen of a task's state: by decision, by report and by read.
     pub(crate) fn last_state(&self, task: &str) -> Option<(usize, State)> {
         let decided = self.decisions_about(task).last().map(|(at, d)| (*at, d.after));
@@ -147,6 +155,43 @@ impl<'e> History<'e> {
         // A terminal state wins: what has ended cannot be live again, and B2 says so where it is.
         decided.into_iter().chain(told).max_by_key(|(at, state)| (state.is_terminal(), *at))
     }
+}
+
+type Owners<'e> = BTreeMap<&'e str, (&'e str, usize)>;
+
+fn owners<'e>(calls: &[Call<'e>]) -> Owners<'e> {
+    let mut owners = Owners::new();
+    for call in calls.iter().filter(|call| call.is(Operation::Submit)) {
+        if let (Some((place, _)), Some(scope), Some(task)) =
+            (call.ok(), call.invoke.scope.as_deref(), call.task())
+        {
+            owners.entry(task).or_insert((scope, place));
+        }
+    }
+    owners
+}
+
+/// Tasks that somebody decided about, or was told something of.
+fn there<'e>(
+    calls: &[Call<'e>],
+    decisions: &BTreeMap<&'e str, Vec<(usize, &'e Decision)>>,
+) -> BTreeSet<&'e str> {
+    let told = calls.iter().filter(|call| call.refused().is_none()).filter_map(Call::task);
+    let granted = calls.iter().flat_map(Call::grants).map(|granted| granted.task.as_str());
+    decisions.keys().copied().chain(told).chain(granted).collect()
+}
+
+/// A refusal to somebody in another scope, or about what nobody ever saw, says nothing about the task.
+fn is_turned_away(
+    call: &Call<'_>,
+    task: &str,
+    owners: &Owners<'_>,
+    there: &BTreeSet<&str>,
+) -> bool {
+    let Some(scope) = call.invoke.scope.as_deref().filter(|_| call.refused().is_some()) else {
+        return false;
+    };
+    owners.get(task).map_or(!there.contains(task), |(owner, _)| *owner != scope)
 }
 
 /// By number; those without one keep their place behind the decision before them.

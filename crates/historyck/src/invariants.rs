@@ -4,7 +4,9 @@
 //! so that a history of one kind alone is checked as far as it goes.
 
 mod durability;
+mod fairness;
 mod idempotence;
+mod isolation;
 mod leases;
 mod lifetime;
 mod liveness;
@@ -45,5 +47,15 @@ pub(crate) const CHECKS: &[(Invariant, Check)] = &[
     (Invariant::C7, durability::reads_go_forward),
     (Invariant::C8, durability::recovery_finds_what_was),
     (Invariant::G1, liveness::everything_ends),
+    (Invariant::G2, fairness::one_task_is_started_soon),
+    (Invariant::G4, fairness::limits_are_kept),
+    (Invariant::G5, fairness::retries_come_apart),
+    (Invariant::G6, fairness::recovery_is_soon),
+    (Invariant::G7, fairness::answers_are_no_larger_than_asked),
     (Invariant::S1, liveness::scopes_are_apart),
+    (Invariant::S2, isolation::entitled),
+    (Invariant::S3, isolation::refusals_change_nothing),
+    (Invariant::S4, isolation::changes_are_audited),
+    (Invariant::S5, isolation::answers_are_ones_own),
+    (Invariant::S6, isolation::foreign_is_like_missing),
 ];

@@ -109,7 +109,7 @@ impl Model {
     /// What a call does when it is taken.
     fn effects(&self, step: &Step) -> Vec<Model> {
         match step.op {
-            Operation::Get => vec![self.clone()],
+            Operation::Get | Operation::Administer => vec![self.clone()],
             Operation::Submit if self.phase == Phase::Absent => {
                 vec![Model { submitted: step.digest.clone(), ..self.with(Phase::Waiting) }]
             }

@@ -222,6 +222,7 @@ pub(super) fn recovery_finds_what_was(history: &History<'_>, findings: &mut Vec<
         let What::State(state) = &event.what else { continue };
         match state.moment {
             Moment::Lost => lost = Some((place, &state.digest)),
+            Moment::Asked | Moment::Refused => {}
             Moment::Recovered => {
                 if let Some((at, digest)) =
                     lost.take().filter(|(_, digest)| *digest != state.digest)

@@ -1,7 +1,5 @@
 //! What was accepted ends, and stays in its own scope.
 
-use std::collections::BTreeMap;
-
 use crate::event::{Operation, What};
 use crate::finding::{Finding, Invariant};
 use crate::history::{History, about};
@@ -25,14 +23,7 @@ pub(super) fn everything_ends(history: &History<'_>, findings: &mut Vec<Finding>
 
 pub(super) fn scopes_are_apart(history: &History<'_>, findings: &mut Vec<Finding>) {
     let mut found = about(findings, Invariant::S1);
-    let mut owners: BTreeMap<&str, (&str, usize)> = BTreeMap::new();
-    for call in history.calls.iter().filter(|call| call.is(Operation::Submit)) {
-        if let (Some((place, _)), Some(scope), Some(task)) =
-            (call.ok(), call.invoke.scope.as_deref(), call.task())
-        {
-            owners.entry(task).or_insert((scope, place));
-        }
-    }
+    let owners = history.owners();
     for call in &history.calls {
         let (Some((_, _)), Some(scope)) = (call.ok(), call.invoke.scope.as_deref()) else {
             continue;

@@ -4,36 +4,11 @@ use historyck::event::{Answer, Event, Granted, Invoke, Operation, Outcome, Retur
 use historyck::{Invariant, check};
 
 fn invoke(call: u64, op: Operation) -> Invoke {
-    Invoke {
-        call,
-        op,
-        scope: None,
-        task: Some("t".to_owned()),
-        key: None,
-        digest: None,
-        worker: None,
-        attempt: None,
-        poll: None,
-        outcome: None,
-        force: false,
-    }
+    Invoke { call, task: Some("t".to_owned()), ..Invoke::of(op) }
 }
 
 fn answer(call: u64) -> Return {
-    Return {
-        call,
-        answer: Answer::Ok,
-        code: None,
-        verdict: None,
-        replayed: false,
-        task: None,
-        state: None,
-        attempt: None,
-        digest: None,
-        expires: None,
-        cancel: false,
-        grants: Vec::new(),
-    }
+    Return { call, ..Return::of(Answer::Ok) }
 }
 
 fn event(at: u64, what: What) -> Event {
