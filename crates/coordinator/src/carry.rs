@@ -86,6 +86,8 @@ pub(crate) struct Carrier<S: Store> {
     more_due: bool,
     /// The time of the last batch: what was due by then has been looked at.
     swept_at: Time,
+    /// What was due by then and was still there when the carrier last asked when to wake.
+    left_over: Option<Time>,
 }
 
 /// What came in while the last batch was being carried.
@@ -162,6 +164,7 @@ impl<S: Store> Carrier<S> {
             outage,
             more_due: true,
             swept_at: now,
+            left_over: None,
         }
     }
 
@@ -395,10 +398,9 @@ impl<S: Store> Carrier<S> {
     async fn wake_by_store(&mut self, here: Instant) -> Option<Instant> {
         let now = self.store.now();
         match self.writer.next_wake().await {
-            // What was due at the last batch and is still there waits for a worker, not for time.
             Ok(wake) => {
-                let wake = wake.filter(|wake| *wake > self.swept_at);
-                wake.map(|wake| here + duration(wake.since(now)))
+                let pause = self.pause_for(wake);
+                wake.map(|wake| here + duration(wake.since(now)).max(pause))
             }
             Err(failure) => {
                 tracing::warn!(error = %failure, "the store does not say when to wake");
@@ -406,6 +408,16 @@ impl<S: Store> Carrier<S> {
                 self.backoff.until()
             }
         }
+    }
+
+    /// What was due at the last batch and is still there came with that batch, after it had swept: it is looked
+    /// at once more at once. If it stays, another writer has it, and it is looked at now and then; whatever is due
+    /// later must not wait for it.
+    fn pause_for(&mut self, wake: Option<Time>) -> Duration {
+        let left_over = wake.filter(|wake| *wake <= self.swept_at);
+        let stays = left_over.is_some() && self.left_over == left_over;
+        self.left_over = left_over;
+        if stays { S::LOOK } else { Duration::ZERO }
     }
 
     /// A store that refuses cannot hear: there is nothing to notice until it is tried again.

@@ -372,3 +372,32 @@ async fn more_ends_than_one_batch_sweeps_are_all_swept_at_once() {
     let ended = world.coordinator.watch_until(last, within, look).await.unwrap();
     assert!(ended.is_some(), "nobody is left behind by the size of a batch");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_had_passed_already_is_swept_and_hides_no_other() {
+    // DESIGN 6 "Time", R-31: nobody calls, so that only the carrier's own wake-ups can bring this about.
+    let world = world().await;
+    let now = world.coordinator.now();
+    let mut late = submission("late");
+    late.policy.deadline = Some(now);
+    let mut hurried = submission("hurried");
+    hurried.policy.deadline = Some(now.plus(Span::from_secs(1)));
+    let replies = world.coordinator.submit(vec![late, hurried]).await;
+    let (late, hurried) = (accepted(&replies[0]).0, accepted(&replies[1]).0);
+    assert!(has_failed_soon(&world, late).await, "what came too late is swept at once");
+    world.clock.advance(Span::from_secs(1));
+    assert!(has_failed_soon(&world, hurried).await, "and what comes later when it is due");
+}
+
+/// Whether a task fails before the carrier would wake in any case.
+async fn has_failed_soon<S: Store>(
+    world: &crate::harness::World<S>,
+    task: verdict::TaskId,
+) -> bool {
+    let look = async || {
+        let found = world.coordinator.browse().find(&key(task)).await?;
+        Ok(found.filter(|found| found.subject.state() == Some(State::Failed)))
+    };
+    let within = Duration::from_secs(10);
+    world.coordinator.watch_until(task, within, look).await.unwrap().is_some()
+}
