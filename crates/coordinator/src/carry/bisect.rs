@@ -16,7 +16,7 @@ use store::{CommitFailure, Failure, FailureKind, Store, Writer};
 use verdict::Time;
 
 use super::batch::{self, Aborted, Carried, Extras, Patience, Terms};
-use super::hearing::Hearing;
+use super::hearing::{Hearing, Lateness};
 use super::share::Share;
 use super::{Carrier, Fatal, duration};
 use crate::item::{Group, Item, Outage, Reply, Shortage, Trouble};
@@ -137,13 +137,27 @@ impl<S: Store> Carrier<S> {
         let mut replies: Replies = vec![Some(Err(Trouble::Unknown)); items.len()];
         let mut ranges: Vec<Range<usize>> = std::iter::once(0..items.len()).collect();
         let mut extras = (with == With::Extras).then_some(());
+        let mut lateness = Lateness::First;
         // Who waits has waited long enough after one try.
         let mut conflicts = if with == With::Patience { CONFLICTS_MAX - 1 } else { 0 };
         while let Some(range) = ranges.pop() {
             let with_extras = extras.is_some() && ranges.is_empty();
             let patience = if with == With::Patience { Patience::Wait } else { Patience::Pass };
-            match self.attempt(&items[range.clone()], with_extras, patience).await {
+            let tried =
+                self.attempt(&items[range.clone()], with_extras, (patience, lateness)).await;
+            match tried {
                 Ok(answered) => fill(&mut replies, range, answered),
+                Err(Aborted::Deaf) if lateness == Lateness::First && !self.share.hears() => {
+                    lateness = Lateness::Again;
+                    match self.begin_round().await {
+                        Ok(None) => ranges.push(range),
+                        Ok(Some(shortage)) => {
+                            let outage = self.run_short(shortage);
+                            replies[range].fill(Some(Err(Trouble::Unavailable(outage))));
+                        }
+                        Err(fatal) => return (replies, Err(fatal)),
+                    }
+                }
                 Err(aborted) => match course(aborted, &mut conflicts) {
                     Course::Again => ranges.push(range),
                     Course::Halve => {
@@ -182,7 +196,7 @@ impl<S: Store> Carrier<S> {
         &mut self,
         items: &[Item],
         extras: bool,
-        patience: Patience,
+        (patience, lateness): (Patience, Lateness),
     ) -> Result<Replies, Aborted> {
         // A store that refused is asked to write again, so that readiness returns by itself.
         let pulse = self.outage.borrow().is_some()
@@ -190,7 +204,7 @@ impl<S: Store> Carrier<S> {
                 && self.hearing.wants_pulse(self.writer.shortest_lease(), self.store.now()));
         let extras = if extras { Extras::Ours { pulse } } else { Extras::None };
         let hearing = self.hearing.clone();
-        let listening = self.listening(&hearing);
+        let listening = self.listening(&hearing, lateness);
         let store = self.store.clone();
         let epoch = || store.epoch();
         let begun = tokio::time::Instant::now();

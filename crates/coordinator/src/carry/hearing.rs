@@ -67,7 +67,17 @@ pub(super) enum Listening<'a> {
     /// Nobody was heard since then: this very batch gives leases their time back, first.
     NotSince(Time),
     /// Another carrier hears, with leases not shorter than this.
-    Elsewhere(&'a Hearing, Option<Span>),
+    Elsewhere(&'a Hearing, Option<Span>, Lateness),
+}
+
+/// How often the batch of a carrier that does not hear has come too late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lateness {
+    /// Not yet: it is undone, and carried again once leases have their time back. What it would commit before
+    /// is the newest thing in the store, and a start after it would take it for somebody who heard.
+    First,
+    /// Every batch is late: this one goes on, or none ever would.
+    Again,
 }
 
 impl Hearing {
@@ -212,11 +222,11 @@ impl<S: Store> Carrier<S> {
         self.share.hears() && self.hearing.gap(shortest, now).is_some()
     }
 
-    pub(super) fn listening<'a>(&self, hearing: &'a Hearing) -> Listening<'a> {
+    pub(super) fn listening<'a>(&self, hearing: &'a Hearing, lateness: Lateness) -> Listening<'a> {
         let shortest = self.writer.shortest_lease();
         match self.share.hears() {
             true => hearing.listening(shortest, self.store.now()),
-            false => Listening::Elsewhere(hearing, shortest),
+            false => Listening::Elsewhere(hearing, shortest, lateness),
         }
     }
 
@@ -259,14 +269,18 @@ pub(super) async fn judge<B: Batch>(
     let (heard_at, known) = match listening {
         Listening::NotSince(_) => return Ok(Judgement::Decide),
         Listening::Since(heard_at, shortest) => (heard_at, shortest),
-        Listening::Elsewhere(hearing, shortest) => (hearing.heard().at, shortest),
+        Listening::Elsewhere(hearing, shortest, _) => (hearing.heard().at, shortest),
     };
     let is_doubtful = until(heard_at, Some(LEASE_MIN)).is_some_and(|until| now > until);
     let others = if is_doubtful { batch.look_at_leases().await? } else { None };
     let shortest = [known, others].into_iter().flatten().min();
     Ok(match listening {
-        Listening::Elsewhere(hearing, _) => {
-            hearing.gap(shortest, now).map_or(Judgement::Decide, Judgement::ExtendSince)
+        Listening::Elsewhere(hearing, _, lateness) => {
+            match (hearing.gap(shortest, now), lateness) {
+                (None, _) => Judgement::Decide,
+                (Some(_), Lateness::First) => Judgement::Deaf,
+                (Some(since), Lateness::Again) => Judgement::ExtendSince(since),
+            }
         }
         _ if until(heard_at, shortest).is_some_and(|until| now > until) => Judgement::Deaf,
         _ => Judgement::Decide,

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use coordinator::{Ended, Trouble};
+use store::Browse;
 use store::memory::{ManualClock, MemoryStore, Writers};
-use verdict::Answer;
 use verdict::request::Heartbeat;
+use verdict::{Answer, Span};
 
 use crate::faulty::FaultyStore;
 use crate::harness::{PATIENCE, World, caller, start, submission};
@@ -57,4 +58,18 @@ async fn where_nobody_hears_workers_any_more_nothing_new_is_taken() {
     let refused = world.coordinator.submit(vec![submission("k")]).await;
     assert!(matches!(refused[0], Err(Trouble::ShuttingDown)), "{refused:?}");
     assert!(matches!(world.coordinator.stop().await, Ended::Fatal(_)));
+}
+
+#[tokio::test]
+async fn new_work_that_comes_late_is_committed_after_leases_have_their_time_back() {
+    // A8, F24: a process that dies after the late commit, and before leases had their time back, would be followed
+    // by one that takes that commit for somebody who heard.
+    let (world, store) = world_of_two().await;
+    world.submit(submission("k")).await;
+    let granted = world.lease_one("w").await;
+    store.faults.stall_next_batch(world.clock.clone(), Span::from_secs(5));
+    world.submit(submission("k")).await;
+    let found = world.coordinator.browse().find(&granted.key()).await.unwrap().unwrap();
+    let lease = found.subject.live().and_then(|task| task.lease()).expect("it is leased");
+    assert!(!lease.expires_at.has_come(world.coordinator.now()), "{lease:?}");
 }
