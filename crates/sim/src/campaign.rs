@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::log::{Keep, Tally};
-use crate::weather::Plant;
+use crate::plant::Plant;
 use crate::world::{Outcome, run};
 
 /// One seed in so many is run twice, and must leave the same trace.

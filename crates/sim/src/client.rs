@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use historyck::event::{Answer, Invoke, Operation, Record, Return, What};
+use historyck::event::{Answer, Class, Invoke, Operation, Record, Return, Shown, What};
 use serde_json::json;
 use wire::answers::{CancelAccepted, Run, RunAccepted, SubmitResult, SubmitResults};
 
@@ -11,15 +11,18 @@ use crate::fault::Fault;
 use crate::history::{self, name, state};
 use crate::mark::Mark;
 use crate::network::Ask;
+use crate::options::RunOptions;
 use crate::order::Order;
+use crate::scopes::Access;
 use crate::stage::{Called, Calling, Said, Stage};
 
 /// How long to wait for an answer, and before asking again.
 const PATIENCE_MS: u64 = 2_000;
 const AGAIN_MS: (u64, u64) = (50, 800);
+/// How much longer than a worker under a lease a client waits.
+const PATIENCE_FACTOR: u64 = 2;
 /// How long a read may wait for the end of a run.
 const WAIT_MS: u64 = 2_000;
-const SCOPE: &str = "default/default";
 const ORDERS_PER_BATCH: u64 = 3;
 
 /// What became of one run of a batch.
@@ -35,11 +38,23 @@ pub(crate) struct Client {
     stage: Rc<Stage>,
     who: String,
     dice: Dice,
+    /// In which scope it is.
+    scope: usize,
 }
+
+/// Runs of a flood that are submitted together, and when it begins.
+const FLOOD_BATCH: u64 = 20;
+const FLOOD_AFTER_MS: u64 = 1_000;
 
 pub(crate) async fn client(stage: Rc<Stage>, number: u32) {
     let mut dice = Dice::new(stage.seed, Stream::Client(number));
     let (runs, span) = (stage.options.runs_per_client, stage.options.safety_ms);
+    let scope = stage.scope_of(number);
+    if number == 0 && stage.options.flood > 0 {
+        let dice = Dice::new(dice.number(), Stream::Client(number));
+        let client = Client { stage: stage.clone(), who: format!("client-{number}"), dice, scope };
+        stage.spawn(client.flood());
+    }
     for n in 0..runs {
         stage.sleep(dice.between(0, span * 3 / 2 / runs)).await;
         if stage.is_calm.get() {
@@ -49,6 +64,7 @@ pub(crate) async fn client(stage: Rc<Stage>, number: u32) {
             stage: stage.clone(),
             who: format!("client-{number}"),
             dice: Dice::new(dice.number(), Stream::Client(number)),
+            scope,
         };
         let is_batch = dice.chance(stage.options.runs.batch);
         stage.spawn(client.place(format!("{number}-{n}"), is_batch));
@@ -58,7 +74,35 @@ pub(crate) async fn client(stage: Rc<Stage>, number: u32) {
 impl Client {
     fn fork(&mut self) -> Client {
         let dice = Dice::new(self.dice.number(), Stream::Client(0));
-        Client { stage: self.stage.clone(), who: self.who.clone(), dice }
+        Client { stage: self.stage.clone(), who: self.who.clone(), dice, scope: self.scope }
+    }
+
+    /// Draws what to submit; where there are several scopes, with whose it is.
+    fn draw(&mut self, options: &RunOptions, name: &str, now: u64) -> Order {
+        let order = Order::draw(&mut self.dice, options, name, now);
+        if self.stage.accesses.len() == 1 { order } else { order.marked(&self.access().scope) }
+    }
+
+    fn access(&self) -> &Access {
+        &self.stage.accesses[self.scope]
+    }
+
+    /// Submits far more at once than its workers can do.
+    async fn flood(mut self) {
+        self.stage.sleep(FLOOD_AFTER_MS).await;
+        self.stage.books.borrow_mut().open += 1;
+        let (options, now) = (self.stage.options.runs, self.stage.now());
+        for batch in 0..self.stage.options.flood / FLOOD_BATCH {
+            let orders: Vec<Order> = (0..FLOOD_BATCH)
+                .map(|n| {
+                    let unique = format!("flood-{batch}-{n}");
+                    let order = self.draw(&options, &unique, now);
+                    Order { key: Some(format!("key-{unique}")), ..order }
+                })
+                .collect();
+            self.submit_many(&orders).await;
+        }
+        self.stage.books.borrow_mut().open -= 1;
     }
 
     async fn place(mut self, unique: String, is_batch: bool) {
@@ -66,15 +110,14 @@ impl Client {
         let (options, now) = (self.stage.options.runs, self.stage.now());
         if is_batch {
             let count = self.dice.between(2, ORDERS_PER_BATCH);
-            let mut orders: Vec<Order> = (0..count)
-                .map(|i| Order::draw(&mut self.dice, &options, &format!("{unique}-{i}"), now))
-                .collect();
+            let mut orders: Vec<Order> =
+                (0..count).map(|i| self.draw(&options, &format!("{unique}-{i}"), now)).collect();
             orders.iter_mut().enumerate().for_each(|(i, order)| {
                 order.key = Some(format!("key-{unique}-{i}"));
             });
             self.submit_many(&orders).await;
         } else {
-            let order = Order::draw(&mut self.dice, &options, &unique, now);
+            let order = self.draw(&options, &unique, now);
             if let Some(run) = self.submit(&order).await {
                 self.see_through(run, order).await;
             }
@@ -86,7 +129,7 @@ impl Client {
         Ask {
             method,
             path,
-            bearer: self.stage.client_key.clone(),
+            bearer: self.access().client_key.clone(),
             idempotency_key: None,
             body: body.map(|body| body.to_string().into_bytes()),
         }
@@ -94,6 +137,7 @@ impl Client {
 
     async fn call(&mut self, ask: Ask, invokes: Vec<Invoke>, patience_ms: u64) -> Called {
         let to = self.stage.any_host(&mut self.dice);
+        let patience_ms = patience_ms.max(PATIENCE_FACTOR * self.stage.options.conduct.patience_ms);
         let who = self.who.clone();
         self.stage.call(Calling { who: &who, to, ask, patience_ms, invokes }).await
     }
@@ -110,7 +154,7 @@ impl Client {
         loop {
             let mut ask = self.ask("POST", "/v1/runs".to_owned(), Some(order.body.clone()));
             ask.idempotency_key = order.key.clone();
-            let called = self.call(ask, vec![invoke_submit(order)], PATIENCE_MS).await;
+            let called = self.call(ask, vec![self.invoke_submit(order)], PATIENCE_MS).await;
             match self.stage.read::<RunAccepted>(&self.who, &called) {
                 Said::Ok(accepted) => {
                     self.accepted(called.calls[0], &accepted, has_asked_in_vain);
@@ -142,7 +186,10 @@ impl Client {
             (true, false) => self.stage.log.mark(Mark::LostCommitSubmittedAgain),
             (false, _) => {}
         }
-        self.stage.books.borrow_mut().accepted.insert(name(&accepted.run_id));
+        let mut books = self.stage.books.borrow_mut();
+        books.accepted.insert(name(&accepted.run_id));
+        books.owned.push((self.scope, accepted.run_id.clone()));
+        drop(books);
         let given = Return {
             task: Some(name(&accepted.run_id)),
             state: Some(state(accepted.state)),
@@ -164,7 +211,7 @@ impl Client {
             .collect();
         loop {
             let ask = self.ask("POST", "/v1/runs".to_owned(), Some(json!({ "runs": runs })));
-            let invokes = orders.iter().map(invoke_submit).collect();
+            let invokes = orders.iter().map(|order| self.invoke_submit(order)).collect();
             let called = self.call(ask, invokes, PATIENCE_MS).await;
             if let Said::Ok(answers) = self.stage.read::<SubmitResults>(&self.who, &called) {
                 self.stage.log.mark(Mark::BatchSubmitted);
@@ -256,7 +303,7 @@ impl Client {
     async fn read(&mut self, run: &str, wait_ms: Option<u64>) -> bool {
         let query = wait_ms.map(|millis| format!("?waitMs={millis}")).unwrap_or_default();
         let ask = self.ask("GET", format!("/v1/runs/{run}{query}"), None);
-        let invoke = Invoke { task: Some(name(run)), ..history::invoke(Operation::Get) };
+        let invoke = Invoke { task: Some(name(run)), ..self.invoke(Operation::Get) };
         let patience_ms = PATIENCE_MS + wait_ms.unwrap_or(0);
         let called = self.call(ask, vec![invoke], patience_ms).await;
         let Said::Ok(seen) = self.stage.read::<Run>(&self.who, &called) else { return false };
@@ -299,8 +346,7 @@ impl Client {
         loop {
             let body = json!({ "reason": "no longer needed", "force": force });
             let ask = self.ask("POST", format!("/v1/runs/{run}/cancel"), Some(body));
-            let invoke =
-                Invoke { task: Some(name(&run)), force, ..history::invoke(Operation::Cancel) };
+            let invoke = Invoke { task: Some(name(&run)), force, ..self.invoke(Operation::Cancel) };
             let called = self.call(ask, vec![invoke], PATIENCE_MS).await;
             match self.stage.read::<CancelAccepted>(&self.who, &called) {
                 Said::Ok(accepted) => {
@@ -320,11 +366,21 @@ impl Client {
     }
 }
 
-fn invoke_submit(order: &Order) -> Invoke {
-    Invoke {
-        scope: Some(SCOPE.to_owned()),
-        key: order.key.clone(),
-        digest: Some(order.digest()),
-        ..history::invoke(Operation::Submit)
+impl Client {
+    /// A call as the history has it: whose it is, and with what.
+    fn invoke(&self, op: Operation) -> Invoke {
+        Invoke {
+            scope: Some(self.access().scope.clone()),
+            shown: Some(Shown { class: Class::Client, task: None, attempt: None }),
+            ..history::invoke(op)
+        }
+    }
+
+    fn invoke_submit(&self, order: &Order) -> Invoke {
+        Invoke {
+            key: order.key.clone(),
+            digest: Some(order.digest()),
+            ..self.invoke(Operation::Submit)
+        }
     }
 }

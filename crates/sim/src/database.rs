@@ -157,9 +157,14 @@ impl Database {
         }
     }
 
-    /// Lists of candidates are out of date: some rows that are ready are not found this time.
+    /// Lists of candidates are short and out of date: some rows that are ready are not found this time.
     pub(crate) fn pass_over(&self, found: &mut [Vec<Ready>]) {
+        let most = self.state().options.map_or(usize::MAX, |options| options.candidates_max);
         for ready in found {
+            for _ in most..ready.len() {
+                self.log.fault(Fault::RowPassedOver);
+            }
+            ready.truncate(most);
             ready.retain(|_| {
                 let is_passed = self.draws(|options| options.pass_over);
                 if is_passed {

@@ -15,6 +15,10 @@ pub(crate) enum Stream {
     Database,
     Transactions,
     Upgrade,
+    Setting,
+    Seats,
+    Idler(u32),
+    Intruder(u32),
     Client(u32),
     Worker(u32),
 }
@@ -30,8 +34,12 @@ impl Stream {
             Stream::Database => 5,
             Stream::Transactions => 6,
             Stream::Upgrade => 7,
+            Stream::Setting => 8,
+            Stream::Seats => 9,
             Stream::Client(n) => 1 << 32 | u64::from(n),
             Stream::Worker(n) => 2 << 32 | u64::from(n),
+            Stream::Idler(n) => 3 << 32 | u64::from(n),
+            Stream::Intruder(n) => 4 << 32 | u64::from(n),
         }
     }
 }

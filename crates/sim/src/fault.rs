@@ -59,7 +59,25 @@ named! {
         WorkerLies => "worker quotes a wrong attempt or name",
         WorkerIgnoresCancel => "worker ignores a cancel",
         KeyReused => "client reuses a key for another run",
+        CommitterHangs => "one of two committers hangs",
+        CommitterRefused => "one of two committers is refused",
+        CommitterBreaks => "one of two committers finds the store untrustworthy",
+        StoreStandsStill => "every call to the store waits",
+        ReadersFull => "nobody else can read",
+        ForeignTried => "somebody tries what is another's",
     }
+}
+
+impl Fault {
+    /// Those that only the world of a setting has.
+    pub const OF_SETTINGS: &[Fault] = &[
+        Fault::CommitterHangs,
+        Fault::CommitterRefused,
+        Fault::CommitterBreaks,
+        Fault::StoreStandsStill,
+        Fault::ReadersFull,
+        Fault::ForeignTried,
+    ];
 }
 
 #[cfg(test)]

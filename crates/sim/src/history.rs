@@ -36,6 +36,13 @@ impl History {
         self.record(now, "nemesis", What::Fault(fault));
     }
 
+    /// Whoever was down is started again, and nothing else fails.
+    pub(crate) fn restarted(&mut self, now: u64) {
+        let (fault, phase) = (historyck::event::RESTART.to_owned(), Phase::End);
+        let restart = historyck::event::Fault { fault, phase, detail: None };
+        self.record(now, "nemesis", What::Fault(restart));
+    }
+
     pub(crate) fn record(&mut self, now: u64, who: &str, what: What) {
         let at = self.events.len() as u64 + 1;
         self.events.push(Event { at, who: who.to_owned(), clock: Some(now), what });

@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tower::ServiceExt;
-use verdict::Known;
+use verdict::{Known, Retention};
 
 use crate::clock::HostClock;
 use crate::network::{Ask, Reply, Ticket};
@@ -77,6 +77,10 @@ fn site(site: &Mutex<Site>) -> MutexGuard<'_, Site> {
 
 /// What a process needs to begin.
 pub(crate) struct Boot {
+    pub(crate) host: usize,
+    /// One or two by chance if it is not said.
+    pub(crate) committers: Option<usize>,
+    pub(crate) retention: Retention,
     pub(crate) weather: Weather,
     pub(crate) entropy: u64,
     pub(crate) signing_key: [u8; 32],
@@ -119,8 +123,9 @@ impl Host {
         let inner = open(&self.clock).knowing(knows);
         // Over a database half of the starts have two writers: both ways must be right, also side by side.
         let has_two = boot.weather.database.is_there() && boot.entropy.is_multiple_of(2);
-        let (weather, committers) = (boot.weather.clone(), 1 + usize::from(has_two));
-        let store = SimStore { inner, weather, committers };
+        let committers = boot.committers.unwrap_or(1 + usize::from(has_two));
+        let (weather, host, given) = (boot.weather.clone(), boot.host, Arc::default());
+        let store = SimStore { inner, weather, committers, host, given };
         let site = Arc::new(Mutex::new(Site::default()));
         runtime.spawn(live(store, boot, site.clone()));
         drop(entered);
@@ -255,7 +260,8 @@ async fn live(store: SimStore, boot: Boot, place: Arc<Mutex<Site>>) {
 async fn start(store: SimStore, boot: Boot) -> Result<Serving, Failure> {
     let keys = ApiKeys::load(&store).await?;
     let entropy = Box::new(SeededEntropy::new(boot.entropy));
-    let options = Options { host: coordinator::Host::Task, entropy, ..Options::default() };
+    let host = coordinator::Host::Task;
+    let options = Options { host, entropy, retention: boot.retention, ..Options::default() };
     let coordinator = Coordinator::start(store, options).await?;
     let door = Door::new(
         coordinator.clone(),

@@ -1,12 +1,16 @@
 //! The end of a run: the store is read to its last row and compared with what everybody was told.
 
-use historyck::event::{Settled, What};
+use historyck::event::{Audit, Settled, Usage, What};
+use sha2::{Digest as _, Sha256};
 use store::memory::{MemoryBrowse, MemoryStore};
-use store::{Browse, Entry, Found, Store, TaskKey};
+use store::{AuditFilter, Audited, Browse, Entry, Found, Store, TaskKey};
+use verdict::policy::UNDELIVERED_MAX;
 use verdict::{AttemptOutcome, Closed, Event, Reason, Request, Subject};
 
 use crate::decisions::{decisions, id, record, snapshot};
+use crate::lateness;
 use crate::mark::Mark;
+use crate::setting::Setting;
 use crate::stage::Stage;
 
 /// More rows than any simulated task has.
@@ -30,6 +34,15 @@ pub(crate) async fn inspect(stage: &Stage, store: &MemoryStore) {
     stage.history.borrow_mut().record(now, "judge", What::Snapshot(snapshot(&found, now)));
 }
 
+/// A digest over every task.
+pub(crate) async fn digest(store: &MemoryStore) -> String {
+    let found = store.browse().everything(None, ALL).await.expect("memory can be read");
+    let mut digest = Sha256::new();
+    found.iter().for_each(|found| digest.update(format!("{:?}", found.subject)));
+    let digest = digest.finalize();
+    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Looks at everything, once all is quiet.
 pub(crate) async fn judge(stage: &Stage, store: &MemoryStore) {
     inspect(stage, store).await;
@@ -47,10 +60,51 @@ pub(crate) async fn judge(stage: &Stage, store: &MemoryStore) {
         note_marks(stage, dossier);
         check_fairness(stage, dossier);
         check_ended(stage, dossier);
+        record_usage(stage, dossier);
+        if stage.options.is_quiet() {
+            lateness::check(stage, &id(&dossier.found.subject), &dossier.history);
+        }
+        if stage.options.nemesis.seats.spares_hearing {
+            check_no_gift(stage, dossier);
+        }
     }
+    record_audit(stage, store).await;
     stage.history.borrow_mut().record(now, "judge", What::Settled(Settled {}));
     check_history(stage);
     stage.say(format_args!("{} runs in the store", dossiers.len()));
+}
+
+/// How long a history may be where nothing fails: what is submitted, a cancel, and of each attempt its grant, start,
+/// signal and end.
+fn record_usage(stage: &Stage, dossier: &Dossier) {
+    if !matches!(stage.options.setting, Setting::Quiet | Setting::Crowd) {
+        return;
+    }
+    let submitted = dossier.history.iter().flat_map(|entry| &entry.events).find_map(|event| {
+        let Event::Submitted(submitted) = event else { return None };
+        Some(submitted.policy.failures_max + submitted.policy.lost_max + UNDELIVERED_MAX)
+    });
+    let usage = Usage {
+        what: "entries of a history".to_owned(),
+        task: Some(id(&dossier.found.subject)),
+        used: dossier.history.len() as u64,
+        limit: 4 + 4 * u64::from(submitted.unwrap_or(0)),
+    };
+    stage.history.borrow_mut().record(stage.now(), "judge", What::Usage(usage));
+}
+
+/// What was administered, where somebody administers.
+async fn record_audit(stage: &Stage, store: &MemoryStore) {
+    if stage.administrator.is_none() {
+        return;
+    }
+    let filter = AuditFilter { limit: ALL, ..AuditFilter::default() };
+    let audited = store.browse().audit(&filter).await.expect("memory can be read");
+    for Audited { audit, .. } in audited.into_iter().filter(|it| it.audit.code.is_none()) {
+        let change = format!("{} {}", audit.action, audit.object);
+        let record = Audit { change, by: Some(audit.actor.to_string()) };
+        stage.history.borrow_mut().record(stage.now(), "store", What::Audit(record));
+    }
 }
 
 async fn read(store: &MemoryStore) -> Vec<Dossier> {
@@ -122,6 +176,15 @@ fn check_fairness(stage: &Stage, dossier: &Dossier) {
                 ),
             );
         }
+    }
+}
+
+/// Whoever hears workers was spared: nobody has missed any time.
+fn check_no_gift(stage: &Stage, dossier: &Dossier) {
+    let is_gift = |event: &Event| matches!(event, Event::Extended { .. });
+    if dossier.history.iter().any(|entry| entry.events.iter().any(is_gift)) {
+        let id = id(&dossier.found.subject);
+        stage.log.violate("A8", format_args!("{id} got time back although somebody listened"));
     }
 }
 

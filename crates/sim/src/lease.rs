@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use historyck::event::{Answer, Invoke, Operation, Outcome, Return};
+use historyck::event::{Answer, Class, Invoke, Operation, Outcome, Return, Shown};
 use serde_json::{Value, json};
 use wire::answers::{
     CompletedAck, Envelope, HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers, Problem, ReportAnswer,
@@ -14,11 +14,10 @@ use crate::dice::Dice;
 use crate::fault::Fault;
 use crate::history::{self, name, state};
 use crate::mark::Mark;
-use crate::network::Ask;
+use crate::network::{Ask, Ending};
 use crate::stage::{Called, Calling, Said, Stage};
 
-/// How long to wait for an answer. Short, because a lease runs while one waits.
-const PATIENCE_MS: u64 = 500;
+/// How long to wait before asking again.
 const AGAIN_MS: (u64, u64) = (30, 150);
 
 /// How often a worker without authority is repeated to, and heard.
@@ -36,6 +35,11 @@ pub(crate) struct Lease {
     lease_ms: u64,
     /// How often the store had been restored when the lease was granted.
     restores: u64,
+    /// Which coordinator it asks, where it stays with one.
+    host: usize,
+    scope: usize,
+    /// The task and attempt that the token in hand was issued for.
+    shown: (String, u32),
 }
 
 /// What became of a call under the lease.
@@ -52,15 +56,20 @@ enum Heard {
 impl Lease {
     pub(crate) fn new(
         stage: Rc<Stage>,
-        who: String,
+        (who, scope): (String, usize),
         dice: Dice,
         envelope: &Envelope,
         conduct: Conduct,
     ) -> Self {
         let restores = stage.books.borrow().restores;
+        let place = (name(&envelope.task_id), envelope.attempt);
+        let host = stage.books.borrow().granted_by.get(&place).copied().unwrap_or(0);
         Self {
             stage,
             restores,
+            host,
+            scope,
+            shown: (envelope.task_id.clone(), envelope.attempt),
             who,
             dice,
             conduct,
@@ -84,7 +93,7 @@ impl Lease {
             self.stage.sleep(pause).await;
         }
         // Some workers never say that they start: a heartbeat or a report is as good.
-        let has_begun = self.dice.chance(850);
+        let has_begun = self.dice.chance(self.stage.options.conduct.starts);
         if has_begun && self.start().await == Heard::Over {
             return self.haunt().await;
         }
@@ -180,18 +189,15 @@ impl Lease {
     async fn use_foreign_token(&mut self) {
         let other = {
             let books = self.stage.books.borrow();
-            let others: Vec<&String> = books
-                .tokens
-                .iter()
-                .filter(|(task, _)| *task != self.task)
-                .map(|it| &it.1)
-                .collect();
+            let others: Vec<&(String, u32, String)> =
+                books.tokens.iter().filter(|(task, ..)| *task != self.task).collect();
             if others.is_empty() { None } else { Some((*self.dice.pick(&others)).clone()) }
         };
-        if let Some(token) = other {
+        if let Some((task, attempt, token)) = other {
             let own = std::mem::replace(&mut self.token, token);
+            let shown = std::mem::replace(&mut self.shown, (task, attempt));
             self.heartbeat().await;
-            self.token = own;
+            (self.token, self.shown) = (own, shown);
         }
     }
 
@@ -342,6 +348,9 @@ impl Lease {
                 }
                 Said::NotNow(_) | Said::Unknown => self.pause().await,
             }
+            if self.is_hopeless() {
+                return;
+            }
         }
     }
 
@@ -436,7 +445,9 @@ impl Lease {
         Heard::Over
     }
 
+    /// Nobody answered, or not now: the next one may.
     async fn pause(&mut self) {
+        self.host = (self.host + 1) % self.stage.options.hosts();
         let millis = self.dice.between(AGAIN_MS.0, AGAIN_MS.1);
         self.stage.sleep(millis).await;
     }
@@ -457,14 +468,16 @@ impl Lease {
         body: Value,
         says: impl FnOnce(&mut Invoke),
     ) -> Called {
-        let to = self.stage.any_host(&mut self.dice);
+        let stays = self.stage.options.conduct.goes_on_to_the_next;
+        let to = if stays { self.host } else { self.stage.any_host(&mut self.dice) };
         self.note_other_host(to);
         let is_batch = matches!(route, "heartbeats" | "reports");
         let path = match is_batch {
             true => format!("/v1/{route}"),
             false => format!("/v1/tasks/{}/{route}", self.task),
         };
-        let bearer = if is_batch { &self.stage.worker_key } else { &self.token };
+        let access = &self.stage.accesses[self.scope];
+        let bearer = if is_batch { &access.worker_key } else { &self.token };
         let ask = Ask {
             method: "POST",
             path,
@@ -476,13 +489,30 @@ impl Lease {
             task: Some(name(&self.task)),
             attempt: Some(self.attempt),
             worker: Some(self.who.clone()),
+            scope: Some(access.scope.clone()),
+            shown: Some(Shown {
+                class: Class::Task,
+                task: Some(name(&self.shown.0)),
+                attempt: Some(self.shown.1),
+            }),
             ..history::invoke(op)
         };
         says(&mut invoke);
         let who = self.who.clone();
-        let calling =
-            Calling { who: &who, to, ask, patience_ms: PATIENCE_MS, invokes: vec![invoke] };
-        self.stage.call(calling).await
+        let patience_ms = self.stage.options.conduct.patience_ms;
+        let calling = Calling { who: &who, to, ask, patience_ms, invokes: vec![invoke] };
+        let called = self.stage.call(calling).await;
+        self.check_heard(&called);
+        called
+    }
+
+    /// Where only the committer for new work fails, a call under a lease is answered (F44).
+    fn check_heard(&self, called: &Called) {
+        let is_spared = self.stage.options.nemesis.seats.spares_hearing;
+        if is_spared && called.ending == Ending::Gone && !self.is_hopeless() {
+            let (who, task) = (&self.who, &self.task);
+            self.stage.log.violate("F44", format_args!("{who} is not answered about {task}"));
+        }
     }
 
     fn note_other_host(&self, to: usize) {

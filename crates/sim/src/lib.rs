@@ -14,7 +14,9 @@
 //! [`run`] is a function of its seed: the same seed gives the same trace, byte for byte. A seed draws which
 //! faults are on (`options`), breaks things for a while, then stops and wants everything to end. What
 //! everybody was told becomes a history for the checker, and every row of the store must explain itself.
+//! Seeds from a million on are about one thing each (`setting`).
 
+mod bystander;
 pub mod campaign;
 mod client;
 mod clock;
@@ -26,6 +28,7 @@ pub mod fault;
 mod history;
 mod host;
 mod judge;
+mod lateness;
 mod lease;
 pub mod log;
 pub mod mark;
@@ -33,10 +36,15 @@ mod nemesis;
 mod network;
 mod options;
 mod order;
+mod plant;
+mod scopes;
+mod seat;
+pub mod setting;
 mod stage;
 mod weather;
 mod worker;
 mod world;
 
-pub use weather::Plant;
+pub use plant::Plant;
+pub use setting::Setting;
 pub use world::{DRAINED_WITHIN_MS, Outcome, is_fair_to_workers, run};

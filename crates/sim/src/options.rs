@@ -4,6 +4,7 @@
 //! everything happens a little hides what only happens when one thing happens a lot.
 
 use crate::dice::{Dice, PerMille, Stream};
+use crate::setting::Setting;
 
 /// How coordinators share a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,7 @@ pub(crate) enum Topology {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
+    pub(crate) setting: Setting,
     pub(crate) topology: Topology,
     /// How far the world moves at once: the grain of what can interleave.
     pub(crate) step_ms: u64,
@@ -33,6 +35,20 @@ pub(crate) struct Options {
     pub(crate) runs: RunOptions,
     pub(crate) conduct: ConductOptions,
     pub(crate) clock: ClockOptions,
+    /// How many committers every coordinator has; one or two by chance if it is not said.
+    pub(crate) committers: Option<usize>,
+    /// The store stays as slow as it is when faults stop.
+    pub(crate) is_slow_for_good: bool,
+    /// Whether the world goes on until everything that ended may be forgotten.
+    pub(crate) a_day_later: bool,
+    /// Tenants and workspaces that share the coordinators.
+    pub(crate) scopes: u32,
+    /// Workers that wait for what never comes.
+    pub(crate) idlers: u32,
+    /// Runs that the first client submits at once.
+    pub(crate) flood: u64,
+    /// Callers that try what belongs to others.
+    pub(crate) intruders: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,9 +110,22 @@ pub(crate) struct DatabaseOptions {
     pub(crate) pass_over: PerMille,
     /// How often every connection is lost at once, and sometimes the database for a while.
     pub(crate) disconnections: u64,
+    /// How many ready rows a list of candidates holds at most.
+    pub(crate) candidates_max: usize,
 }
 
 impl DatabaseOptions {
+    pub(crate) const CALM: DatabaseOptions = DatabaseOptions {
+        coordinators: 1,
+        hints: true,
+        lose_race: 0,
+        lose_commit: 0,
+        cannot_ask: 0,
+        pass_over: 0,
+        disconnections: 0,
+        candidates_max: usize::MAX,
+    };
+
     fn draw(dice: &mut Dice) -> Self {
         Self {
             coordinators: dice.between(2, 4) as usize,
@@ -106,6 +135,7 @@ impl DatabaseOptions {
             cannot_ask: dice.sometimes(100, 600) as PerMille,
             pass_over: dice.sometimes(50, 400) as PerMille,
             disconnections: dice.sometimes(1, 3),
+            candidates_max: usize::MAX,
         }
     }
 
@@ -127,6 +157,43 @@ pub(crate) struct NemesisOptions {
     pub(crate) clock_jumps: u64,
     pub(crate) full_disks: u64,
     pub(crate) stalls: u64,
+    /// Every call to the store waits for a while.
+    pub(crate) standstills: u64,
+    /// Nobody can look when to wake.
+    pub(crate) full_readers: u64,
+    pub(crate) seats: SeatOptions,
+}
+
+impl NemesisOptions {
+    pub(crate) const NONE: NemesisOptions = NemesisOptions {
+        crashes: 0,
+        pauses: 0,
+        stops: 0,
+        blackouts: 0,
+        restores: 0,
+        partitions: 0,
+        clock_jumps: 0,
+        full_disks: 0,
+        stalls: 0,
+        standstills: 0,
+        full_readers: 0,
+        seats: SeatOptions::NONE,
+    };
+}
+
+/// What happens to one committer alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeatOptions {
+    pub(crate) hangs: u64,
+    pub(crate) refusals: u64,
+    pub(crate) breaks: u64,
+    /// Only the committer for new work is struck.
+    pub(crate) spares_hearing: bool,
+}
+
+impl SeatOptions {
+    pub(crate) const NONE: SeatOptions =
+        SeatOptions { hangs: 0, refusals: 0, breaks: 0, spares_hearing: false };
 }
 
 /// What clients ask for.
@@ -134,11 +201,15 @@ pub(crate) struct NemesisOptions {
 pub(crate) struct RunOptions {
     pub(crate) lease_ms: (u64, u64),
     pub(crate) work_ms: (u64, u64),
+    pub(crate) grace_ms: (u64, u64),
+    pub(crate) delay_ms: (u64, u64),
     pub(crate) queues: u64,
     pub(crate) cancel: PerMille,
     pub(crate) force: PerMille,
     pub(crate) delayed: PerMille,
     pub(crate) deadline: PerMille,
+    /// Of deadlines: it has passed already when the run is submitted.
+    pub(crate) past_deadline: PerMille,
     pub(crate) attempt_limit: PerMille,
     pub(crate) priorities: PerMille,
     pub(crate) without_key: PerMille,
@@ -161,15 +232,52 @@ pub(crate) struct ConductOptions {
     /// Does nothing for a while before it starts: no fault, but a chance for others.
     pub(crate) dawdle: PerMille,
     pub(crate) named_polls: PerMille,
+    pub(crate) poll_wait_ms: (u64, u64),
+    /// Says that it starts, and waits for the answer before it does.
+    pub(crate) starts: PerMille,
+    /// Leases one worker works on at once.
+    pub(crate) at_once_max: u64,
+    /// Asks for as much as it can work on.
+    pub(crate) takes_all: bool,
+    /// How long a worker waits for an answer under a lease; others wait longer.
+    pub(crate) patience_ms: u64,
+    /// Stays with one coordinator for as long as it answers, and then asks the next; else each call asks any.
+    pub(crate) goes_on_to_the_next: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+impl ConductOptions {
+    /// Breaks no rule.
+    pub(crate) const OBEDIENT: ConductOptions = ConductOptions {
+        silent: 0,
+        vanish: 0,
+        sleep: 0,
+        contradict: 0,
+        undead: 0,
+        foreign_token: 0,
+        lie: 0,
+        ignore_cancel: 0,
+        dawdle: 0,
+        named_polls: 0,
+        poll_wait_ms: (0, 2_000),
+        starts: 850,
+        at_once_max: 3,
+        takes_all: false,
+        // Short, because a lease runs while one waits.
+        patience_ms: 500,
+        goes_on_to_the_next: false,
+    };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockOptions {
     /// How much faster than true time each clock runs, in millionths.
     pub(crate) drift_ppm: [i64; 3],
 }
 
 impl ClockOptions {
+    /// Every clock is right.
+    pub(crate) const TRUE: ClockOptions = ClockOptions { drift_ppm: [0; 3] };
+
     pub(crate) fn of_host(&self, host: usize) -> i64 {
         self.drift_ppm[host % 2]
     }
@@ -185,7 +293,9 @@ impl Options {
         let dice = &mut dice;
         let topology = if dice.chance(500) { Topology::Embedded } else { Topology::Shared };
         let database = database(seed, topology);
-        Self {
+        let setting = Setting::of(seed);
+        let drawn = Self {
+            setting,
             topology,
             database,
             older: database.map_or(0, |database| older(seed, database.coordinators)),
@@ -200,7 +310,15 @@ impl Options {
             runs: runs(dice),
             conduct: conduct(dice),
             clock: clock(dice),
-        }
+            committers: None,
+            is_slow_for_good: false,
+            a_day_later: false,
+            scopes: 1,
+            idlers: 0,
+            flood: 0,
+            intruders: 0,
+        };
+        setting.shape(seed, drawn)
     }
 
     pub(crate) fn hosts(&self) -> usize {
@@ -210,10 +328,15 @@ impl Options {
         }
     }
 
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.setting == Setting::Quiet
+    }
+
     /// Whether nothing but coordinators and stores misbehaves, so that no worker that keeps the
-    /// rules may lose its lease. With two coordinators a worker may ask the dead one for too long.
+    /// rules may lose its lease. Of several coordinators a worker may ask the dead one for too long, unless it
+    /// goes on to the next.
     pub(crate) fn is_fair_to_workers(&self) -> bool {
-        self.topology == Topology::Embedded
+        (self.hosts() == 1 || self.conduct.goes_on_to_the_next)
             && self.network.is_kind()
             && self.nemesis.partitions == 0
             && self.nemesis.restores == 0
@@ -259,6 +382,9 @@ fn nemesis(dice: &mut Dice) -> NemesisOptions {
         clock_jumps: dice.sometimes(1, 3),
         full_disks: dice.sometimes(1, 2),
         stalls: dice.sometimes(1, 2),
+        standstills: 0,
+        full_readers: 0,
+        seats: SeatOptions::NONE,
     }
 }
 
@@ -280,11 +406,14 @@ fn runs(dice: &mut Dice) -> RunOptions {
     RunOptions {
         lease_ms: (lease, lease + dice.between(0, 3_000)),
         work_ms: (0, dice.between(500, 8_000)),
+        grace_ms: (0, 3_000),
+        delay_ms: (500, 12_000),
         queues: dice.between(1, 3),
         cancel: dice.sometimes(200, 900) as PerMille,
         force: dice.sometimes(100, 500) as PerMille,
         delayed: dice.sometimes(50, 400) as PerMille,
         deadline: dice.sometimes(50, 400) as PerMille,
+        past_deadline: 0,
         attempt_limit: dice.sometimes(50, 400) as PerMille,
         priorities: dice.sometimes(100, 1_000) as PerMille,
         without_key: dice.sometimes(50, 300) as PerMille,
@@ -306,6 +435,7 @@ fn conduct(dice: &mut Dice) -> ConductOptions {
         ignore_cancel: dice.sometimes(300, 1_000) as PerMille,
         dawdle: dice.sometimes(100, 800) as PerMille,
         named_polls: dice.sometimes(300, 1_000) as PerMille,
+        ..ConductOptions::OBEDIENT
     }
 }
 

@@ -7,10 +7,12 @@ use crate::clock::EPOCH_MS;
 use crate::dice::Dice;
 use crate::options::RunOptions;
 
-/// How far ahead a start may be delayed, and how soon a deadline may come.
-const DELAY_MS: (u64, u64) = (500, 12_000);
+/// How soon a deadline may come.
 const DEADLINE_MS: (u64, u64) = (1_000, 25_000);
 const ATTEMPT_LIMIT_MS: (u64, u64) = (1_000, 6_000);
+
+/// Begins the mark of a scope; a semicolon ends it.
+const MARK: &str = "mark-of:";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
@@ -30,7 +32,7 @@ impl Order {
         put("leaseMs", json!(dice.between(options.lease_ms.0, options.lease_ms.1)));
         put("maxAttempts", json!(dice.between(1, 4)));
         put("lostMax", json!(dice.between(1, 5)));
-        put("cancelGraceMs", json!(dice.between(0, 3_000)));
+        put("cancelGraceMs", json!(dice.between(options.grace_ms.0, options.grace_ms.1)));
         let base = dice.between(0, 800);
         put("retry", json!({ "baseMs": base, "capMs": base + dice.between(0, 3_000) }));
         let at = |range: (u64, u64), dice: &mut Dice| {
@@ -38,10 +40,12 @@ impl Order {
             json!(Time::from_ms(EPOCH_MS + millis as i64).to_string())
         };
         if dice.chance(options.delayed) {
-            put("runAt", at(DELAY_MS, dice));
+            put("runAt", at(options.delay_ms, dice));
         }
         if dice.chance(options.deadline) {
-            put("deadline", at(DEADLINE_MS, dice));
+            let is_past = options.past_deadline > 0 && dice.chance(options.past_deadline);
+            let range = if is_past { (0, 0) } else { DEADLINE_MS };
+            put("deadline", at(range, dice));
         }
         if dice.chance(options.attempt_limit) {
             let limit = dice.between(ATTEMPT_LIMIT_MS.0, ATTEMPT_LIMIT_MS.1);
@@ -52,6 +56,12 @@ impl Order {
         }
         let key = (!dice.chance(options.without_key)).then(|| format!("key-{name}"));
         Self { key, body: Value::Object(body) }
+    }
+
+    /// Puts whose it is into what is handed to the worker, to be known again wherever it turns up.
+    pub(crate) fn marked(mut self, scope: &str) -> Self {
+        self.body["input"]["mark"] = json!(format!("{MARK}{scope};"));
+        self
     }
 
     /// Another run under the same key.
@@ -65,6 +75,12 @@ impl Order {
     pub(crate) fn digest(&self) -> String {
         self.body.to_string()
     }
+}
+
+/// Whose marks stand in a text.
+pub(crate) fn marks(text: &str) -> Vec<String> {
+    let found = text.split(MARK).skip(1).filter_map(|rest| rest.split(';').next());
+    found.map(str::to_owned).collect()
 }
 
 pub(crate) fn queue(number: u64) -> String {

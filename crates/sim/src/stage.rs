@@ -11,13 +11,16 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use wire::answers::Problem;
 
+use crate::clock::EPOCH_MS;
 use crate::dice::Dice;
 use crate::history::{self, History};
 use crate::host::virtual_now;
 use crate::log::Log;
 use crate::mark::Mark;
 use crate::network::{Ask, Ending, Network, Reply, Ticket};
-use crate::options::Options;
+use crate::options::{ClockOptions, Options};
+use crate::order::marks;
+use crate::scopes::{Access, Administrator};
 
 /// What a lease was, for those who look at the store afterwards.
 #[derive(Clone, Debug)]
@@ -36,11 +39,13 @@ pub(crate) struct Books {
     /// Leases as workers got them, by task and attempt.
     pub(crate) held: BTreeMap<(String, u32), Held>,
     /// Tokens that were seen, for those who try them elsewhere.
-    pub(crate) tokens: Vec<(String, String)>,
+    pub(crate) tokens: Vec<(String, u32, String)>,
     /// Which coordinator gave out a lease.
     pub(crate) granted_by: BTreeMap<(String, u32), usize>,
     /// How often the store was restored.
     pub(crate) restores: u64,
+    /// Runs that were accepted, with their scope.
+    pub(crate) owned: Vec<(usize, String)>,
 }
 
 pub(crate) struct Stage {
@@ -50,8 +55,11 @@ pub(crate) struct Stage {
     pub(crate) network: RefCell<Network>,
     pub(crate) history: RefCell<History>,
     pub(crate) books: RefCell<Books>,
-    pub(crate) client_key: String,
-    pub(crate) worker_key: String,
+    /// Whose marks were in the answer to which call.
+    pub(crate) marks: RefCell<BTreeMap<u64, Vec<String>>>,
+    /// The scopes there are; clients and workers take turns in them.
+    pub(crate) accesses: Vec<Access>,
+    pub(crate) administrator: Option<Administrator>,
     pub(crate) is_calm: Cell<bool>,
     pub(crate) is_over: Cell<bool>,
     pub(crate) began: Instant,
@@ -124,6 +132,25 @@ impl Stage {
         })
     }
 
+    /// In which scope somebody with this number is.
+    pub(crate) fn scope_of(&self, number: u32) -> usize {
+        number as usize % self.accesses.len()
+    }
+
+    /// A run that belongs to another scope.
+    pub(crate) fn any_foreign(&self, dice: &mut Dice, own: usize) -> Option<String> {
+        let books = self.books.borrow();
+        let foreign: Vec<&String> =
+            books.owned.iter().filter(|(scope, _)| *scope != own).map(|(_, run)| run).collect();
+        if foreign.is_empty() { None } else { Some((*dice.pick(&foreign)).clone()) }
+    }
+
+    /// The store's time as everybody would read it, where no clock is wrong.
+    pub(crate) fn coordinators_now(&self) -> Option<i64> {
+        let is_true = self.options.clock == ClockOptions::TRUE;
+        is_true.then(|| EPOCH_MS + self.now() as i64)
+    }
+
     pub(crate) fn any_host(&self, dice: &mut Dice) -> usize {
         dice.between(0, self.options.hosts() as u64 - 1) as usize
     }
@@ -150,11 +177,24 @@ impl Stage {
             Ok(Err(_)) | Err(_) => Ending::Gone,
         };
         drop(on_the_line);
+        self.note_marks(&ending, &calls);
         Called { ending, calls }
+    }
+
+    /// Keeps whose marks an answer holds for what will be recorded of it.
+    fn note_marks(&self, ending: &Ending, calls: &[u64]) {
+        let (Ending::Answered(Reply { body, .. }), 2..) = (ending, self.accesses.len()) else {
+            return;
+        };
+        let found = marks(&String::from_utf8_lossy(body));
+        let mut noted = self.marks.borrow_mut();
+        calls.iter().for_each(|call| drop(noted.insert(*call, found.clone())));
     }
 
     /// Records what a call came to.
     pub(crate) fn give(&self, who: &str, call: u64, given: Return) {
+        let marks = self.marks.borrow_mut().remove(&call).unwrap_or_default();
+        let given = Return { marks, ..given };
         self.history.borrow_mut().give(self.now(), who, call, given);
     }
 

@@ -1,6 +1,7 @@
 //! What the store does to a coordinator: how long each call takes, which ones it refuses, and what
 //! becomes of commits. A wrapper around the memory engine, and the disk under it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use store::{
     Administration, Batch, Change, CommitFailure, Ended, Failure, FailureKind, Held, Key, Loaded,
     Opened, Place, PollRef, Polled, Ready, Refused, Stock, Store, TaskKey, Want, Writer,
 };
-use verdict::{Closed, LeaseId, Rules, Span, Task, TaskId, Time};
+use verdict::{Closed, LeaseId, Rules, Span, Subject, Task, TaskId, Time};
 
 use crate::database::{Database, Session};
 use crate::dice::{Dice, Stream};
@@ -17,6 +18,8 @@ use crate::fault::Fault;
 use crate::log::Log;
 use crate::mark::Mark;
 use crate::options::{Options, StoreOptions};
+use crate::plant::Plant;
+use crate::seat::{Seat, Seats};
 
 struct Sky {
     dice: Dice,
@@ -24,29 +27,15 @@ struct Sky {
     /// Until when, in true time.
     full_until: u64,
     stalled_until: u64,
+    still_until: u64,
+    readers_full_until: u64,
+    /// A store that is slow for good is so when faults have stopped, too.
+    calm: StoreOptions,
 }
 
-/// A bug that is there on purpose, to see that it is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plant {
-    Nothing,
-    /// Some commits are acknowledged and not made.
-    LosesCommits,
-    /// A start does not know since when nobody listened.
-    ForgetsHearing,
-    /// A commit is acknowledged although its disk did not say that it has it.
-    AnswersBeforeTheDisk,
-    /// A key that was used is not found again.
-    ForgetsKeys,
-    /// A closed attempt is not written with the decision that closed it.
-    TearsSaves,
-    /// What time has ended is never looked at.
-    NeverSweeps,
-    /// A lost COMMIT is believed to have been made.
-    BelievesLostCommits,
-    /// Some batches are decided by the oldest rules, whatever is in force.
-    ForgetsRules,
-}
+/// How much later than it should a planted bug wakes, and until when the store is looked at again.
+const LATE: Span = Span::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// One commit in so many is lost where commits get lost.
 const LOSES_ONE_IN: u64 = 50;
@@ -56,6 +45,7 @@ const LOSES_ONE_IN: u64 = 50;
 pub(crate) struct Weather {
     sky: Arc<Mutex<Sky>>,
     pub(crate) database: Database,
+    pub(crate) seats: Seats,
     log: Log,
     plant: Plant,
 }
@@ -63,10 +53,19 @@ pub(crate) struct Weather {
 impl Weather {
     pub(crate) fn new(seed: u64, options: &Options, log: Log, plant: Plant) -> Self {
         let dice = Dice::new(seed, Stream::Weather);
-        let sky = Sky { dice, options: options.store, full_until: 0, stalled_until: 0 };
+        let sky = Sky {
+            dice,
+            options: options.store,
+            full_until: 0,
+            stalled_until: 0,
+            still_until: 0,
+            readers_full_until: 0,
+            calm: if options.is_slow_for_good { options.store } else { StoreOptions::calm() },
+        };
         let transactions = Dice::new(seed, Stream::Transactions);
         let database = Database::new(transactions, options.database, log.clone());
-        Self { sky: Arc::new(Mutex::new(sky)), database, log, plant }
+        let seats = Seats::new(log.clone());
+        Self { sky: Arc::new(Mutex::new(sky)), database, seats, log, plant }
     }
 
     fn sky(&self) -> MutexGuard<'_, Sky> {
@@ -81,15 +80,38 @@ impl Weather {
         self.sky().stalled_until = until;
     }
 
+    /// Every call waits until then.
+    pub(crate) fn stand_still(&self, until: u64) {
+        self.sky().still_until = until;
+    }
+
+    /// Nobody else can read until then.
+    pub(crate) fn fill_readers(&self, until: u64) {
+        self.sky().readers_full_until = until;
+    }
+
     pub(crate) fn disconnect(&self, until: u64) {
         self.database.disconnect(until);
     }
 
     pub(crate) fn calm_down(&self) {
         self.database.calm_down();
+        self.seats.calm_down();
         let mut sky = self.sky();
         (sky.full_until, sky.stalled_until) = (0, 0);
-        sky.options = StoreOptions::calm();
+        (sky.still_until, sky.readers_full_until) = (0, 0);
+        sky.options = sky.calm;
+    }
+
+    /// Waits for as long as the sky says so.
+    async fn wait_while(&self, until: impl Fn(&Sky) -> u64, fault: Fault) {
+        let mut is_told = false;
+        while self.log.now() < until(&self.sky()) {
+            if !std::mem::replace(&mut is_told, true) {
+                self.log.fault(fault);
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
     }
 
     /// One call to the store: takes its time, and may be refused.
@@ -103,6 +125,7 @@ impl Weather {
         if millis > 0 {
             tokio::time::sleep(Duration::from_millis(millis)).await;
         }
+        self.wait_while(|sky| sky.still_until, Fault::StoreStandsStill).await;
         if refused {
             self.log.fault(Fault::StoreRefused);
             self.log.say(format_args!("store refuses {what}"));
@@ -179,12 +202,16 @@ pub(crate) struct SimStore {
     pub(crate) weather: Weather,
     /// How many writers a coordinator has.
     pub(crate) committers: usize,
+    pub(crate) host: usize,
+    /// How many of them were given out.
+    pub(crate) given: Arc<AtomicUsize>,
 }
 
 pub(crate) struct SimWriter {
     inner: <MemoryStore as Store>::Writer,
     store: MemoryStore,
     weather: Weather,
+    seat: Seat,
 }
 
 pub(crate) struct SimBatch<'w> {
@@ -214,7 +241,10 @@ impl Store for SimStore {
 
     async fn writer(&self) -> Result<SimWriter, Failure> {
         let (store, weather) = (self.inner.clone(), self.weather.clone());
-        Ok(SimWriter { inner: self.inner.writer().await?, store, weather })
+        let inner = self.inner.writer().await?;
+        let committer = self.given.fetch_add(1, Ordering::SeqCst);
+        let seat = Seat { host: self.host, committer };
+        Ok(SimWriter { inner, store, weather, seat })
     }
 
     fn browse(&self) -> &MemoryBrowse {
@@ -238,6 +268,9 @@ impl Store for SimStore {
     }
 
     async fn stirred(&self) {
+        if self.weather.plant == Plant::NeverStirs {
+            return std::future::pending().await;
+        }
         self.weather.database.stirred().await;
     }
 }
@@ -246,6 +279,7 @@ impl Writer for SimWriter {
     type Batch<'w> = SimBatch<'w>;
 
     async fn begin(&mut self) -> Result<SimBatch<'_>, Failure> {
+        self.weather.seats.sit(self.seat).await?;
         self.weather.call("begin").await?;
         let session = self.weather.database.connect()?;
         let (store, weather) = (self.store.clone(), self.weather.clone());
@@ -254,10 +288,21 @@ impl Writer for SimWriter {
     }
 
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
-        self.inner.next_wake().await
+        self.weather.wait_while(|sky| sky.readers_full_until, Fault::ReadersFull).await;
+        let (wake, now) = (self.inner.next_wake().await?, self.store.now());
+        Ok(match self.weather.plant {
+            Plant::NamesNoWake => None,
+            Plant::NamesLateWakes => wake.map(|wake| wake.plus(LATE)),
+            Plant::ForgetsPastWakes => wake.filter(|wake| !wake.has_come(now)),
+            _ => wake,
+        })
     }
 
     fn shortest_lease(&self) -> Option<Span> {
+        let keeps_to_itself = self.weather.plant == Plant::KeepsLeasesToItself;
+        if keeps_to_itself && self.seat.committer == 0 && self.weather.seats.are_two(self.seat) {
+            return None;
+        }
         self.inner.shortest_lease()
     }
 
@@ -270,9 +315,13 @@ impl Writer for SimWriter {
 impl Batch for SimBatch<'_> {
     async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
         self.call("load").await?;
-        let loaded = self.inner.load(keys).await?;
+        let mut loaded = self.inner.load(keys).await?;
         if loaded.contains(&Loaded::Held) {
             self.weather.log.mark(Mark::RowHeldByAnother);
+        }
+        if self.weather.plant == Plant::TakesHeldForGone {
+            let gone = Loaded::Subject(Subject::Absent);
+            loaded.iter_mut().filter(|it| **it == Loaded::Held).for_each(|it| *it = gone.clone());
         }
         Ok(loaded)
     }
@@ -340,7 +389,10 @@ impl Batch for SimBatch<'_> {
 
     async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {
         self.call("ready").await?;
-        let mut found = self.inner.ready(wants, now).await?;
+        let mut found = match self.weather.plant {
+            Plant::MixesTenants => self.inner.ready(&mixed(wants), now).await?,
+            _ => self.inner.ready(wants, now).await?,
+        };
         self.weather.database.pass_over(&mut found);
         Ok(found)
     }
@@ -370,6 +422,9 @@ impl Batch for SimBatch<'_> {
 
     async fn ended(&mut self, after: Option<Place>, limit: usize) -> Result<Vec<Ended>, Failure> {
         self.call("ended").await?;
+        if self.weather.plant == Plant::NeverForgets {
+            return Ok(Vec::new());
+        }
         self.inner.ended(after, limit).await
     }
 
@@ -415,4 +470,11 @@ impl Batch for SimBatch<'_> {
         }
         committed
     }
+}
+
+/// The same wants, each in the scope of the one before it.
+fn mixed(wants: &[Want]) -> Vec<Want> {
+    let scopes = wants.iter().map(|want| want.scope.clone());
+    let others = scopes.cycle().skip(1).take(wants.len());
+    wants.iter().cloned().zip(others).map(|(want, scope)| Want { scope, ..want }).collect()
 }

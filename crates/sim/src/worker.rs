@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use historyck::event::{Answer, Granted, Invoke, Operation, Return};
+use historyck::event::{Answer, Class, Granted, Invoke, Operation, Return, Shown};
 use serde_json::json;
 use wire::answers::{Envelope, Leases};
 
@@ -17,25 +17,24 @@ use crate::stage::{Calling, Held, Said, Stage};
 /// How long to wait for an answer beyond the poll's own wait.
 const PATIENCE_MS: u64 = 1_500;
 
-/// Leases one worker works on at once.
-const AT_ONCE_MAX: u64 = 3;
-
 /// How often the same poll is asked again before it is given up.
 const POLLS_MAX: usize = 4;
 
 pub(crate) async fn worker(stage: Rc<Stage>, number: u32) {
     let mut dice = Dice::new(stage.seed, Stream::Worker(number));
     let who = format!("worker-{number}");
-    // One worker always lives on, so that what was accepted can end.
-    let lives_on = number == 0 || dice.chance(500);
+    let scope = stage.scope_of(number);
+    // One worker of each scope always lives on, so that what was accepted can end.
+    let is_first = (number as usize) < stage.accesses.len();
+    let lives_on = is_first || dice.chance(500);
     let mut polls = 0;
     let mut working: Vec<tokio::task::JoinHandle<()>> = Vec::new();
     while !stage.is_over.get() && (lives_on || !stage.is_calm.get()) {
         working.retain(|lease| !lease.is_finished());
-        let room = AT_ONCE_MAX - working.len() as u64;
+        let room = stage.options.conduct.at_once_max - working.len() as u64;
         if room > 0 {
             polls += 1;
-            for envelope in poll(&stage, &mut dice, &who, polls, room).await {
+            for envelope in poll(&stage, &mut dice, (&who, scope), polls, room).await {
                 let lease = take(&stage, &mut dice, &who, number, &envelope);
                 working.push(stage.spawn(lease.work()));
             }
@@ -45,10 +44,19 @@ pub(crate) async fn worker(stage: Rc<Stage>, number: u32) {
 }
 
 /// Asks for work; a poll with a name is repeated until it is answered.
-async fn poll(stage: &Stage, dice: &mut Dice, who: &str, n: u64, room: u64) -> Vec<Envelope> {
+async fn poll(
+    stage: &Stage,
+    dice: &mut Dice,
+    (who, scope): (&str, usize),
+    n: u64,
+    room: u64,
+) -> Vec<Envelope> {
+    let access = &stage.accesses[scope];
     let is_named = dice.chance(stage.options.conduct.named_polls);
     let poll_id = is_named.then(|| format!("{who}-{n}"));
-    let (max, wait_ms) = (dice.between(1, room), dice.between(0, 2_000));
+    let conduct = stage.options.conduct;
+    let max = if conduct.takes_all { room } else { dice.between(1, room) };
+    let wait_ms = dice.between(conduct.poll_wait_ms.0, conduct.poll_wait_ms.1);
     let queues: Vec<String> = (0..stage.options.runs.queues).map(queue).collect();
     let body = json!({
         "workerId": who, "queues": queues, "max": max, "waitMs": wait_ms, "pollId": poll_id,
@@ -58,16 +66,20 @@ async fn poll(stage: &Stage, dice: &mut Dice, who: &str, n: u64, room: u64) -> V
         let ask = Ask {
             method: "POST",
             path: "/v1/leases".to_owned(),
-            bearer: stage.worker_key.clone(),
+            bearer: access.worker_key.clone(),
             idempotency_key: None,
             body: Some(body.to_string().into_bytes()),
         };
         let invoke = Invoke {
             worker: Some(who.to_owned()),
             poll: poll_id.clone(),
+            scope: Some(access.scope.clone()),
+            max: Some(max),
+            now: stage.coordinators_now(),
+            shown: Some(Shown { class: Class::Worker, task: None, attempt: None }),
             ..history::invoke(Operation::Lease)
         };
-        let patience_ms = PATIENCE_MS + wait_ms;
+        let patience_ms = PATIENCE_MS.max(conduct.patience_ms) + wait_ms;
         let calling = Calling { who, to, ask, patience_ms, invokes: vec![invoke] };
         let called = stage.call(calling).await;
         if let Said::Ok(leases) = stage.read::<Leases>(who, &called) {
@@ -110,8 +122,9 @@ fn take(stage: &Rc<Stage>, dice: &mut Dice, who: &str, worker: u32, envelope: &E
     let held = Held { worker, is_obedient: conduct.keeps_its_lease() };
     let mut books = stage.books.borrow_mut();
     books.held.insert(place, held);
-    books.tokens.push((envelope.task_id.clone(), envelope.task_token.clone()));
+    books.tokens.push((envelope.task_id.clone(), envelope.attempt, envelope.task_token.clone()));
     drop(books);
     let dice = Dice::new(dice.number(), Stream::Worker(worker));
-    Lease::new(stage.clone(), who.to_owned(), dice, envelope, conduct)
+    let scope = stage.scope_of(worker);
+    Lease::new(stage.clone(), (who.to_owned(), scope), dice, envelope, conduct)
 }

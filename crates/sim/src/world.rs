@@ -2,20 +2,23 @@
 //! time. First a phase with faults, in which nothing wrong may happen; then faults stop, and everything
 //! that was accepted must end.
 
+mod after;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::admit::{NewKey, Role};
+use coordinator::admit::NewKey;
 use coordinator::{Entropy, SeededEntropy};
 use store::memory::{Fate, MemoryStore};
 use store::{Administration, Browse, Store, Writer, Writers};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
-use verdict::{Known, Rules, Scope, Subject, Time};
+use verdict::{Known, Retention, Rules, Subject, Time};
 
+use crate::bystander::{administrator, idler, intruder};
 use crate::client::client;
 use crate::clock::{EPOCH_MS, HostClock};
 use crate::dice::{Dice, Stream};
@@ -28,8 +31,12 @@ use crate::mark::Mark;
 use crate::nemesis::{Blow, schedule};
 use crate::network::{Arrival, Ask, Ending, Network, Ticket};
 use crate::options::{Options, Topology};
+use crate::plant::Plant;
+use crate::scopes::Scopes;
+use crate::seat::Trouble;
+use crate::setting::Setting;
 use crate::stage::{Books, Stage};
-use crate::weather::{Plant, Weather};
+use crate::weather::Weather;
 use crate::worker::worker;
 
 /// Once faults have stopped, everything must have ended within this time: the longest sleep of a
@@ -47,9 +54,14 @@ const OLDER: Known = Known::only(Rules::V1, Rules::V1);
 
 /// How long a commit whose writer is gone may stay in doubt at a database.
 const DOUBT_MS: (u64, u64) = (0, 2_000);
+/// The same where workers must not lose a lease of two seconds by it.
+const FAIR_DOUBT_MS: u64 = 200;
 
 /// How long a process needs to start.
 const BOOT_MS: (u64, u64) = (20, 800);
+
+/// How soon a process is over that was asked to stop, or whose store is not to be trusted, with two committers.
+const OVER_WITHIN_MS: u64 = 15_000;
 
 /// What a seed came to.
 #[derive(Clone, Debug)]
@@ -76,7 +88,12 @@ pub fn run(seed: u64, keep: Keep, plant: Plant) -> Outcome {
     world.rage();
     world.calm_down();
     let drained_ms = world.drain();
-    world.judge(drained_ms)
+    world.try_what_is_forbidden();
+    world.judge_all();
+    if world.stage.options.a_day_later {
+        world.forget_all();
+    }
+    world.tell(drained_ms)
 }
 
 /// How the store is to be opened the next time.
@@ -104,6 +121,8 @@ struct World {
     backlog: Vec<(usize, Ask, Ticket)>,
     /// Commits in doubt: when they are settled, and how.
     orphans: BTreeMap<u64, (u64, Fate)>,
+    /// Processes that must be over by a time, and how.
+    owed: BTreeMap<usize, (u64, &'static str)>,
     signing_key: [u8; 32],
     keys: Vec<NewKey>,
     log: Log,
@@ -123,10 +142,10 @@ impl World {
         let began = virtual_now();
         drop(entered);
         let mut entropy = SeededEntropy::new(seed);
-        let mut key = |role| NewKey::generate(&mut entropy, Scope::default(), &[role]);
-        let keys = vec![key(Role::Client), key(Role::Worker)];
+        let mut scopes = Scopes::first(&mut entropy);
         let mut signing_key = [0; 32];
         entropy.fill(&mut signing_key);
+        scopes.extend(&mut entropy, options.scopes);
         let network_dice = Dice::new(seed, Stream::Network);
         let network = Network::new(options.network, network_dice, log.clone(), options.hosts());
         let weather = Weather::new(seed, &options, log.clone(), plant);
@@ -147,8 +166,9 @@ impl World {
             network: RefCell::new(network),
             history: RefCell::new(History::default()),
             books: RefCell::new(Books::default()),
-            client_key: keys[0].text().to_owned(),
-            worker_key: keys[1].text().to_owned(),
+            marks: RefCell::default(),
+            accesses: scopes.accesses,
+            administrator: scopes.administrator,
             is_calm: Cell::new(false),
             is_over: Cell::new(false),
             began,
@@ -168,8 +188,9 @@ impl World {
             database_us: 0,
             backlog: Vec::new(),
             orphans: BTreeMap::new(),
+            owed: BTreeMap::new(),
             signing_key,
-            keys,
+            keys: scopes.keys,
             log,
         };
         world.begin();
@@ -195,6 +216,13 @@ impl World {
         for n in 0..stage.options.workers {
             stage.spawn(worker(stage.clone(), n));
         }
+        for n in 0..stage.options.idlers {
+            stage.spawn(idler(stage.clone(), n));
+        }
+        for n in 0..stage.options.intruders {
+            stage.spawn(intruder(stage.clone(), n));
+        }
+        stage.spawn(administrator(stage.clone()));
     }
 
     /// The phase with faults.
@@ -212,6 +240,11 @@ impl World {
         self.stage.is_calm.set(true);
         self.stage.network.borrow_mut().calm_down();
         self.weather.calm_down();
+        self.owed.retain(|_, (_, how)| *how != "fatal");
+        if self.stage.options.setting == Setting::Pair {
+            // From now on nothing keeps a process from starting.
+            self.stage.history.borrow_mut().restarted(self.now);
+        }
         for host in &mut self.hosts {
             host.paused_until = None;
             host.down_until = host.down_until.min(self.now);
@@ -261,29 +294,6 @@ impl World {
         everything.iter().all(|found| matches!(found.subject, Subject::Done(_)))
     }
 
-    fn judge(self, drained_ms: u64) -> Outcome {
-        self.stage.is_over.set(true);
-        let store = self.store.clone().expect("a host was booted");
-        if !self.log.is_violated() {
-            self.runtime.block_on(judge::judge(&self.stage, &store));
-        }
-        let runs = self.stage.books.borrow().accepted.len() as u64;
-        self.say(format_args!("drained {drained_ms} ms after the last fault"));
-        let tally = self.log.tally();
-        tally.faults.iter().for_each(|(it, n)| self.log.say(format_args!("{n:>6} {}", it.name())));
-        tally.marks.iter().for_each(|(it, n)| self.log.say(format_args!("{n:>6} {}", it.name())));
-        Outcome {
-            seed: self.seed,
-            digest: self.log.digest(),
-            violation: self.log.violation(),
-            tally,
-            lines: self.log.lines(),
-            runs,
-            simulated_ms: self.now,
-            drained_ms,
-        }
-    }
-
     fn say(&self, what: std::fmt::Arguments<'_>) {
         self.log.set_now(self.now);
         self.log.say(what);
@@ -312,6 +322,22 @@ impl World {
         self.collect();
         self.bury();
         self.settle();
+        self.claim_what_is_owed();
+    }
+
+    /// A process that had to be over by now.
+    fn claim_what_is_owed(&mut self) {
+        let now = self.now;
+        if let Some((host, (_, how))) = self.owed.iter().find(|(_, (by, _))| *by < now) {
+            self.log.violate("G6", format_args!("host {host} should have ended as {how} by now"));
+        }
+    }
+
+    /// With two committers a process ends as a whole: by a time, and as it should.
+    fn owe(&mut self, host: usize, how: &'static str) {
+        if self.stage.options.setting == Setting::Pair {
+            self.owed.insert(host, (self.now + OVER_WITHIN_MS, how));
+        }
     }
 
     fn strike(&mut self, blow: Blow) {
@@ -333,9 +359,10 @@ impl World {
                 }
             }
             Blow::Stop { host } => {
-                if self.hosts[host].is_serving() {
+                if self.hosts[host].is_serving() && !self.owed.contains_key(&host) {
                     self.log.fault(Fault::HostStopped);
                     self.hosts[host].stop();
+                    self.owe(host, "drained");
                 }
             }
             Blow::Blackout { down_ms } => self.black_out(down_ms, Reopening::Again),
@@ -350,6 +377,18 @@ impl World {
             Blow::Disconnect { millis } => {
                 self.log.fault(Fault::Disconnected);
                 self.weather.disconnect(self.now + millis);
+            }
+            Blow::StandStill { millis } => self.weather.stand_still(self.now + millis),
+            Blow::FillReaders { millis } => self.weather.fill_readers(self.now + millis),
+            Blow::Unseat { seat, trouble, millis } => {
+                let ends = trouble == Trouble::Breaks;
+                if !ends {
+                    self.weather.seats.strike(seat, trouble, self.now + millis);
+                } else if self.hosts[seat.host].is_serving() && !self.owed.contains_key(&seat.host)
+                {
+                    self.weather.seats.strike(seat, trouble, u64::MAX);
+                    self.owe(seat.host, "fatal");
+                }
             }
         }
     }
@@ -390,6 +429,8 @@ impl World {
         let store = self.store.as_ref().expect("a host was booted");
         let in_doubt = store.orphans().len();
         let cut = self.hosts[host].crash();
+        self.weather.seats.leave(host);
+        self.owed.remove(&host);
         if store.orphans().len() > in_doubt {
             self.log.mark(Mark::CrashedInCommit);
         }
@@ -417,6 +458,12 @@ impl World {
         for host in 0..self.hosts.len() {
             if let Some(why) = self.hosts[host].ended() {
                 self.say(format_args!("host {host} ended: {why}"));
+                if let Some((_, how)) =
+                    self.owed.remove(&host).filter(|(_, how)| !why.starts_with(how))
+                {
+                    let told = format_args!("host {host} should have ended as {how}: {why}");
+                    self.log.violate("G6", told);
+                }
                 let down_ms = self.dice.between(BOOT_MS.0, BOOT_MS.1);
                 self.crash(host, down_ms);
             }
@@ -442,7 +489,11 @@ impl World {
         if self.stage.options.topology == Topology::Embedded {
             self.settle_all();
         }
+        let is_aged = self.stage.options.a_day_later;
         let boot = Boot {
+            host,
+            committers: self.stage.options.committers,
+            retention: if is_aged { Retention::of(Some(0), None) } else { Retention::FOR_EVER },
             weather: self.weather.clone(),
             entropy: self.dice.number(),
             signing_key: self.signing_key,
@@ -497,7 +548,10 @@ impl World {
     /// Decides what became of commits whose writer is gone.
     fn settle(&mut self) {
         let Some(store) = self.store.clone() else { return };
+        let is_fair = self.stage.options.conduct.goes_on_to_the_next;
         let (low, high) = match (self.stage.options.topology, self.stage.is_calm.get()) {
+            // Rows of a dead process stay locked meanwhile, and nobody can be heard about them.
+            (Topology::Shared, false) if is_fair => (0, FAIR_DOUBT_MS),
             (Topology::Shared, false) => DOUBT_MS,
             _ => (0, 0),
         };

@@ -1,7 +1,7 @@
 //! A simulation that nobody has seen fail proves nothing: bugs that are always there must be found.
 
-use sim::Plant;
 use sim::log::Keep;
+use sim::{Plant, Setting};
 
 /// How many worlds a planted bug may survive.
 const WORLDS_MAX: usize = 60;
@@ -62,5 +62,59 @@ fn a_run_that_older_rules_decide_after_newer_ones_is_found() {
 fn a_lost_commit_that_is_taken_for_made_is_found() {
     // The database was never asked what became of it.
     let what = finds(Plant::BelievesLostCommits, 0..);
+    assert!(!what.is_empty());
+}
+
+/// The same among worlds that are about one thing.
+fn finds_in(plant: Plant, setting: Setting) -> String {
+    finds(plant, setting.first_seed()..)
+}
+
+#[test]
+fn a_store_that_names_no_instant_to_wake_at_is_found() {
+    // With callers that come and go the next one would hide it.
+    let what = finds_in(Plant::NamesNoWake, Setting::Quiet);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_store_that_names_late_instants_is_found() {
+    let what = finds_in(Plant::NamesLateWakes, Setting::Quiet);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_store_that_names_no_instant_that_has_passed_is_found() {
+    let what = finds_in(Plant::ForgetsPastWakes, Setting::Quiet);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_coordinator_that_never_looks_at_what_others_did_is_found() {
+    let what = finds_in(Plant::NeverStirs, Setting::Quiet);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn ended_runs_that_are_never_forgotten_are_found() {
+    let what = finds_in(Plant::NeverForgets, Setting::Quiet);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_row_in_the_other_committers_hand_that_is_taken_for_gone_is_found() {
+    let what = finds_in(Plant::TakesHeldForGone, Setting::Pair);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn leases_that_only_the_committer_that_grants_knows_of_are_found() {
+    let what = finds_in(Plant::KeepsLeasesToItself, Setting::Pair);
+    assert!(!what.is_empty());
+}
+
+#[test]
+fn a_queue_that_tenants_share_is_found() {
+    let what = finds_in(Plant::MixesTenants, Setting::Crowd);
     assert!(!what.is_empty());
 }

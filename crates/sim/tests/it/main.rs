@@ -3,4 +3,5 @@
 mod canary;
 mod corpus;
 mod determinism;
+mod settings;
 mod worlds;

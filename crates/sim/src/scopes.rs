@@ -1,0 +1,74 @@
+//! Tenants and workspaces that share the coordinators, and the keys by which they are let in.
+
+use coordinator::SeededEntropy;
+use coordinator::admit::{NewKey, Role};
+use verdict::Scope;
+
+/// Keys of the first scope that are there to be revoked.
+const SPARE_KEYS: usize = 3;
+
+/// One scope as its clients and workers know it.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// `tenant/workspace`.
+    pub(crate) scope: String,
+    pub(crate) client_key: String,
+    pub(crate) worker_key: String,
+}
+
+/// Whoever administers the keys of everybody, and keys it may revoke.
+#[derive(Clone, Debug)]
+pub(crate) struct Administrator {
+    pub(crate) key: String,
+    pub(crate) spare_keys: Vec<String>,
+}
+
+/// Everybody's keys.
+pub(crate) struct Scopes {
+    pub(crate) keys: Vec<NewKey>,
+    pub(crate) accesses: Vec<Access>,
+    pub(crate) administrator: Option<Administrator>,
+}
+
+impl Scopes {
+    /// The first scope, as every world has it.
+    pub(crate) fn first(entropy: &mut SeededEntropy) -> Self {
+        let mut scopes = Self { keys: Vec::new(), accesses: Vec::new(), administrator: None };
+        scopes.add(entropy, Scope::default());
+        scopes
+    }
+
+    /// As many as a world is to have. Every second one is another workspace of the tenant before it.
+    pub(crate) fn extend(&mut self, entropy: &mut SeededEntropy, count: u32) {
+        for n in 1..count {
+            let scope = Scope::new(format!("t{}", n / 2), format!("w{}", n % 2));
+            self.add(entropy, scope);
+        }
+        if count > 1 {
+            self.administer(entropy);
+        }
+    }
+
+    fn add(&mut self, entropy: &mut SeededEntropy, scope: Scope) {
+        let client = NewKey::generate(entropy, scope.clone(), &[Role::Client]);
+        let worker = NewKey::generate(entropy, scope.clone(), &[Role::Worker]);
+        self.accesses.push(Access {
+            scope: format!("{}/{}", scope.tenant, scope.workspace),
+            client_key: client.text().to_owned(),
+            worker_key: worker.text().to_owned(),
+        });
+        self.keys.extend([client, worker]);
+    }
+
+    fn administer(&mut self, entropy: &mut SeededEntropy) {
+        let admin = NewKey::generate(entropy, Scope::default(), &[Role::Admin]);
+        let mut spare_keys = Vec::new();
+        for _ in 0..SPARE_KEYS {
+            let spare = NewKey::generate(entropy, Scope::default(), &[Role::Worker]);
+            spare_keys.push(spare.text().split('_').nth(1).unwrap_or_default().to_owned());
+            self.keys.push(spare);
+        }
+        self.administrator = Some(Administrator { key: admin.text().to_owned(), spare_keys });
+        self.keys.push(admin);
+    }
+}

@@ -1,0 +1,95 @@
+//! What is done to a world once everything in it has ended: things that must be refused, the judgement, a day of sleep.
+
+use historyck::event::{Fingerprint, Moment, What};
+use store::{Browse, Store};
+
+use super::{CALM_STEP_MS, Outcome, World};
+use crate::bystander::{forbidden, try_forbidden};
+use crate::judge;
+
+/// Nothing is forgotten before a day has passed, and everything soon after.
+const ALMOST_A_DAY_MS: u64 = 23 * 60 * 60 * 1000;
+const OVER_A_DAY_MS: u64 = 2 * 60 * 60 * 1000;
+const FORGOTTEN_WITHIN_MS: u64 = 5 * 60 * 1000;
+const IDLE_STEP_MS: u64 = 1_000;
+
+impl World {
+    /// Where nobody does anything any more, whatever is refused must leave everything as it is.
+    pub(super) fn try_what_is_forbidden(&mut self) {
+        if self.stage.options.intruders == 0 || self.log.is_violated() {
+            return;
+        }
+        for ask in forbidden(&self.stage) {
+            self.record_state(Moment::Asked);
+            let entered = self.actors.enter();
+            let trying = self.stage.spawn(try_forbidden(self.stage.clone(), ask));
+            drop(entered);
+            while !trying.is_finished() {
+                self.step(CALM_STEP_MS);
+            }
+            self.record_state(Moment::Refused);
+        }
+    }
+
+    fn record_state(&self, moment: Moment) {
+        let store = self.store.clone().expect("a host was booted");
+        let digest = self.runtime.block_on(judge::digest(&store));
+        let state = What::State(Fingerprint { moment, digest });
+        self.stage.history.borrow_mut().record(self.now, "judge", state);
+    }
+
+    pub(super) fn judge_all(&mut self) {
+        self.stage.is_over.set(true);
+        let store = self.store.clone().expect("a host was booted");
+        if !self.log.is_violated() {
+            self.runtime.block_on(judge::judge(&self.stage, &store));
+        }
+    }
+
+    /// A day passes in which nobody asks for anything; what has ended may then be forgotten, and is.
+    pub(super) fn forget_all(&mut self) {
+        let rows = self.rows();
+        self.sleep(ALMOST_A_DAY_MS);
+        if self.rows() != rows && !self.log.is_violated() {
+            self.log.violate("retention", format_args!("something was forgotten within a day"));
+        }
+        self.sleep(OVER_A_DAY_MS);
+        let left = self.rows();
+        if left > 0 && !self.log.is_violated() {
+            self.log.violate("retention", format_args!("{left} runs were never forgotten"));
+        }
+    }
+
+    /// Everybody stands still for so long, and then has a while to notice.
+    fn sleep(&mut self, millis: u64) {
+        let until = self.now + millis;
+        // They go on only with the step after: a day in which they looked about would take one.
+        self.hosts.iter_mut().for_each(|host| host.paused_until = Some(until + 1));
+        self.step(millis);
+        (0..FORGOTTEN_WITHIN_MS / IDLE_STEP_MS).for_each(|_| self.step(IDLE_STEP_MS));
+    }
+
+    fn rows(&self) -> usize {
+        let store = self.store.clone().expect("a host was booted");
+        let everything = self.runtime.block_on(store.browse().everything(None, usize::MAX));
+        everything.expect("memory can be read").len()
+    }
+
+    pub(super) fn tell(self, drained_ms: u64) -> Outcome {
+        let runs = self.stage.books.borrow().accepted.len() as u64;
+        self.say(format_args!("drained {drained_ms} ms after the last fault"));
+        let tally = self.log.tally();
+        tally.faults.iter().for_each(|(it, n)| self.log.say(format_args!("{n:>6} {}", it.name())));
+        tally.marks.iter().for_each(|(it, n)| self.log.say(format_args!("{n:>6} {}", it.name())));
+        Outcome {
+            seed: self.seed,
+            digest: self.log.digest(),
+            violation: self.log.violation(),
+            tally,
+            lines: self.log.lines(),
+            runs,
+            simulated_ms: self.now,
+            drained_ms,
+        }
+    }
+}
