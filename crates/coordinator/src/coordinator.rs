@@ -443,7 +443,8 @@ struct Ending {
 impl Ending {
     fn one_has(&self, ended: Ended) {
         let is_last = self.carrying.fetch_sub(1, Ordering::SeqCst) == 1;
-        if ended != Ended::Drained || is_last {
+        let has_failed = ended != Ended::Drained && !faultpoint::mutant(42);
+        if has_failed || is_last {
             self.end.send_if_modified(|end| {
                 let is_first = end.is_none();
                 end.get_or_insert(ended);

@@ -174,7 +174,8 @@ impl Intake {
         if count == 0 {
             return Vec::new();
         }
-        let lane = if items.iter().all(holds_lease) { &self.leased } else { &self.new_work };
+        let is_leased = items.iter().all(holds_lease) && !faultpoint::mutant(45);
+        let lane = if is_leased { &self.leased } else { &self.new_work };
         let (reply, answers) = oneshot::channel();
         let sent = self.send(lane, Arrival::Group(Group { items, reply }));
         match sent {
@@ -260,8 +261,8 @@ impl Intake {
     /// when it needs it no more.
     pub(crate) async fn close(&self) {
         let lane = match self.ends {
-            Ends::Joined => &self.leased,
-            Ends::Apart => &self.new_work,
+            Ends::Apart if !faultpoint::mutant(43) => &self.new_work,
+            Ends::Joined | Ends::Apart => &self.leased,
         };
         // A lane that is closed already needs no telling.
         let _ = lane.send(Arrival::Close).await;

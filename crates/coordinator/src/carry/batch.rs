@@ -128,7 +128,7 @@ pub(super) async fn carry<B: Batch>(
         more_due: false,
     };
     if let Extras::Ours { pulse } = extras {
-        if share.hears() {
+        if share.hears() && !faultpoint::mutant(41) {
             carried.more_due = sweep(&mut batch, &mut work, at).await?;
             faultpoint::point!("batch.swept");
         }
@@ -163,6 +163,7 @@ async fn listen<B: Batch>(
     match hearing::judge(batch, listening, at.now).await? {
         Judgement::Decide => Ok(()),
         Judgement::Deaf => Err(Aborted::Deaf),
+        Judgement::ExtendSince(_) if faultpoint::mutant(38) => Ok(()),
         Judgement::ExtendSince(since) => {
             guarded(|| work.extend_leases(&hearing::extension(since, at.now), at))
         }

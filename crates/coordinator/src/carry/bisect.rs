@@ -228,7 +228,7 @@ impl<S: Store> Carrier<S> {
 
     /// The store refused what workers said, if this carrier hears them.
     fn workers_are_unheard(&self) {
-        if self.share.hears() {
+        if self.share.hears() || faultpoint::mutant(40) {
             self.hearing.refused();
         }
     }
@@ -237,7 +237,9 @@ impl<S: Store> Carrier<S> {
     fn note_ends(&mut self, created: Vec<Time>, at: Time) {
         match &self.share {
             Share::Everything | Share::Leased => self.retaining.note_ends(&created, at),
-            Share::NewWork(ears) if !created.is_empty() => ears.intake.note_ends(created, at),
+            Share::NewWork(ears) if !created.is_empty() && !faultpoint::mutant(44) => {
+                ears.intake.note_ends(created, at)
+            }
             Share::NewWork(_) => {}
         }
     }

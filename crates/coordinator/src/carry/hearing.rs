@@ -197,7 +197,11 @@ impl<S: Store> Carrier<S> {
     pub(super) async fn begin_round(&mut self) -> Result<Option<Shortage>, Fatal> {
         let now = self.store.now();
         if let Share::NewWork(ears) = &self.share {
-            return ask(ears, &self.hearing, self.writer.shortest_lease(), now).await;
+            let shortest = self.writer.shortest_lease();
+            if faultpoint::mutant(39) {
+                self.hearing.begin_round(shortest, now);
+            }
+            return ask(ears, &self.hearing, shortest, now).await;
         }
         if self.hearing.is_doubtful(now) && !self.has_looked_at_leases().await {
             self.hearing.begin_in_doubt();
@@ -336,7 +340,7 @@ async fn ask(
     shortest: Option<Span>,
     now: Time,
 ) -> Result<Option<Shortage>, Fatal> {
-    if hearing.gap(shortest, now).is_none() {
+    if hearing.gap(shortest, now).is_none() || faultpoint::mutant(37) {
         return Ok(None);
     }
     match ears.intake.nudge_leased().await {

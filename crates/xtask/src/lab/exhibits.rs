@@ -1,4 +1,5 @@
-//! The museum's table: bugs that other systems shipped, whether each can be ours, and who would notice.
+//! The museum's table: bugs that other systems shipped, whether each can be ours, and who would notice. Behind them
+//! stand those that two committers of one coordinator could have.
 //!
 //! Adding one is a row here, a number in `crates/faultpoint/src/tables.rs`, and one line
 //! `faultpoint::mutant(NN)` where the bug would be.
@@ -58,6 +59,19 @@ const fn client(test: &'static str) -> Catcher {
     Catcher { layer: "client", package: "tenure-sdk", folder: "sdks/rust", target: "it", test }
 }
 
+/// Worlds in which one of two committers fails.
+const fn pair() -> Catcher {
+    Catcher {
+        layer: "worlds",
+        package: "tenure-sim",
+        folder: "crates/sim",
+        target: "it",
+        test: "settings::one_of_two_committers_fails_and_no_promise_does",
+    }
+}
+
+const OURS: &str = "two committers";
+
 const fn played(
     number: u8,
     bug: &'static str,
@@ -110,6 +124,15 @@ pub(crate) const EXHIBITS: &[Exhibit] = &[
     played(34, "a token's end is not looked at", "jsonwebtoken, jwt-simple", "an expired token is a token", carrier("http::tokens::an_expired_token_says_so")),
     played(35, "a completion is lost in memory", "awa", "commits are not synced before they are acknowledged", store("power cut", "sqlite::power::every_acknowledged_commit_survives_a_power_cut")),
     played(36, "the request says what time it is", "Resonate", "a start is judged by the time its worker claims", rules("started::what_a_worker_says_of_the_time_revives_no_lease")),
+    played(37, "new work is taken while nobody hears workers", OURS, "the committer for new work does not ask whether the other hears", pair()),
+    played(38, "a cancel eats the time an outage took", OURS, "what new work touches gets no time back", carrier("slowness::however_slow_every_batch_is_a_cancel_takes_no_time_from_a_lease")),
+    played(39, "the wrong one's rounds count as hearing", OURS, "rounds of the committer for new work count", pair()),
+    played(40, "time is given back that nobody missed", OURS, "a refusal of new work counts as a worker unheard", pair()),
+    played(41, "leases of the dead never end", OURS, "each committer leaves the sweeping to the other", pair()),
+    played(42, "half a coordinator lives on", OURS, "one that fails waits for the other to end", pair()),
+    played(43, "a stop that never ends", OURS, "the committer that hears is told to end first", pair()),
+    played(44, "what a cancel ended is kept for ever", OURS, "ends of new work are not told to whoever forgets", pair()),
+    played(45, "heartbeats wait behind submissions", OURS, "calls under a lease go the way of new work", pair()),
 ];
 
 #[cfg(test)]
@@ -119,7 +142,7 @@ mod tests {
     #[test]
     fn the_table_has_every_bug_once() {
         let numbers: Vec<u8> = EXHIBITS.iter().map(|exhibit| exhibit.number).collect();
-        assert_eq!(numbers, (1..=36).collect::<Vec<u8>>());
+        assert_eq!(numbers, (1..=45).collect::<Vec<u8>>());
     }
 
     #[test]
