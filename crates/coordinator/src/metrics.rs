@@ -40,6 +40,8 @@ pub struct VerdictLabels {
 pub enum Limited {
     Requests,
     UnfinishedRuns,
+    /// Not one that is set: expired task tokens that were shown too often to be looked up.
+    ExpiredTokens,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -224,6 +226,7 @@ impl Metrics {
         let limit = match limited {
             Limited::Requests => "requests",
             Limited::UnfinishedRuns => "unfinished_runs",
+            Limited::ExpiredTokens => "expired_tokens",
         };
         self.limited.get_or_create(&LimitLabel { limit }).inc_by(times);
     }

@@ -11,7 +11,7 @@ use wire::Code;
 
 use super::declined::Declined;
 use super::door::Door;
-use super::overdue;
+use super::overdue::Excuses;
 use crate::admit::api_key::Principal;
 use crate::admit::token;
 use crate::admit::{
@@ -75,7 +75,7 @@ impl<S: Store> FromRequestParts<Door<S>> for TaskPrincipal {
 
     async fn from_request_parts(parts: &mut Parts, door: &Door<S>) -> Result<Self, Declined> {
         let Some(text) = bearer(&parts.headers) else { return Err(invalid_token()) };
-        verify(door, text).await
+        verify(door, text, &mut Excuses::default()).await
     }
 }
 
@@ -83,11 +83,12 @@ impl<S: Store> FromRequestParts<Door<S>> for TaskPrincipal {
 pub(super) async fn verify<S: Store>(
     door: &Door<S>,
     text: &str,
+    excuses: &mut Excuses,
 ) -> Result<TaskPrincipal, Declined> {
     let now = door.coordinator.now();
     let principal =
         token::authenticate(&door.inner.keyring, text, now).map_err(|_| invalid_token())?;
-    if principal.is_expired(now, Span::ZERO) && !overdue::is_excused(door, &principal).await? {
+    if principal.is_expired(now, Span::ZERO) && !excuses.are_good_for(door, &principal).await? {
         let message = "the task token has expired; heartbeats bring fresh ones before that";
         return Err(Declined::new(Code::TokenExpired, message));
     }

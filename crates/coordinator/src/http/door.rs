@@ -15,6 +15,7 @@ use wire::Code;
 
 use super::body::BodyPatience;
 use super::declined::Declined;
+use super::overdue::Latecomers;
 use super::translate::time;
 use crate::admit::api_key::Verified;
 use crate::admit::refusals::Refusals;
@@ -81,6 +82,8 @@ pub(crate) struct Inner {
     pub(crate) beside: TaskTracker,
     /// Where the end of the audit is noted, outside of the store.
     pub(crate) anchor: Option<PathBuf>,
+    /// What tenants have asked about tokens that are past their end.
+    pub(crate) latecomers: Latecomers,
     /// Where new secrets come from.
     entropy: Mutex<Box<dyn Entropy>>,
     process: u32,
@@ -113,6 +116,7 @@ impl<S: Store> Door<S> {
             certificates: None,
             beside: TaskTracker::new(),
             anchor: None,
+            latecomers: Latecomers::default(),
             entropy: Mutex::new(Box::new(entropy)),
             process: u32::from_be_bytes(process),
             requests: AtomicU64::new(0),

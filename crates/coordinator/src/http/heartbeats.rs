@@ -13,6 +13,7 @@ use super::caller::{caller, verify};
 use super::declined::Declined;
 use super::door::Door;
 use super::heartbeat::{acknowledge, progress};
+use super::overdue::Excuses;
 use super::reports::{check_scope, split};
 use crate::admit::{TaskPrincipal, WorkerPrincipal};
 
@@ -26,11 +27,12 @@ pub(super) async fn heartbeats<S: Store>(
 ) -> Result<Json<HeartbeatAnswers>, Declined> {
     let items: Vec<Result<HeartbeatItem, FieldError>> = parse_batch(&body)?;
     let mut asked = Vec::new();
+    let mut excuses = Excuses::default();
     let mut named = Vec::new();
     for item in items {
         let task_id = item.as_ref().map_or_else(|_| String::new(), |item| item.task_id.clone());
         let prepared = match item {
-            Ok(item) => prepare(&door, &principal, item).await,
+            Ok(item) => prepare(&door, &principal, item, &mut excuses).await,
             Err(error) => Err(error.into()),
         };
         let token = prepared.map(|(token, key, heartbeat)| {
@@ -54,6 +56,7 @@ async fn prepare<S: Store>(
     door: &Door<S>,
     principal: &WorkerPrincipal,
     item: HeartbeatItem,
+    excuses: &mut Excuses,
 ) -> Result<(TaskPrincipal, TaskKey, Heartbeat), Declined> {
     let HeartbeatItem {
         task_id,
@@ -64,7 +67,7 @@ async fn prepare<S: Store>(
         progress_pct,
         message,
     } = item;
-    let token = verify(door, &task_token).await?;
+    let token = verify(door, &task_token, excuses).await?;
     let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
     check_scope(principal, &key)?;
     Ok((token, key, Heartbeat { caller, progress: progress(progress_pct, message) }))

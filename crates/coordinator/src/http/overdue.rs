@@ -4,16 +4,66 @@
 //! what the token had left, an honest worker has only the old one, and a lease that was given the outage
 //! back. So the token is given back the same time: that of the recorded extensions since it was issued, and
 //! no more. What the token is good for is not decided here: its lease may be over by now, and the rules say so.
+//!
+//! Whether there is such an excuse stands in the task's history, and calls under a lease have no rate. So these
+//! looks have one, for each tenant, and few of them are under way at once.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
 
 use store::{Browse, Entry, Store, TaskKey};
-use verdict::{Request, Span, Task, Time};
+use tokio::sync::Semaphore;
+use verdict::{Name, Rate, Request, Span, Spent, Task, Time};
+use wire::Code;
 
 use super::declined::Declined;
 use super::door::Door;
 use crate::admit::TaskPrincipal;
+use crate::metrics::Limited;
 
 /// History is read in pages of this size; few tasks have a second one.
 const PAGE: usize = 512;
+
+/// How often a tenant may have it looked up whether a token is excused. After an outage of an hour each of its
+/// workers asks once and has a fresh token then; who asks more often has tokens that nothing excuses.
+const LOOKS_PER_SECOND: u32 = 250;
+
+/// How many may come at once: a fleet that comes back together.
+const LOOKS_AT_ONCE: u32 = 2_000;
+
+/// How many looks are under way at once, for all tenants: others read, too.
+const READERS: usize = 2;
+
+/// Tenants whose looks are remembered. More than ask within the time in which a rate recovers.
+const TENANTS_MAX: usize = 10_000;
+
+/// What tenants have looked up of tokens that are past their end.
+pub(crate) struct Latecomers {
+    spent: Mutex<HashMap<Name, Spent>>,
+    readers: Semaphore,
+}
+
+impl Default for Latecomers {
+    fn default() -> Self {
+        Self { spent: Mutex::default(), readers: Semaphore::new(READERS) }
+    }
+}
+
+impl Latecomers {
+    /// Takes one look of the tenant's rate, or says how long to wait for it.
+    fn ask(&self, tenant: &Name, now: Time) -> Result<(), Span> {
+        let rate = Rate::new(LOOKS_PER_SECOND, Some(LOOKS_AT_ONCE));
+        let mut spent = self.spent.lock().expect("no code panics while it counts");
+        if spent.len() >= TENANTS_MAX && !spent.contains_key(tenant) {
+            // Who has all of its rate again needs no remembering.
+            spent.retain(|_, spent| rate.left(*spent, now) < LOOKS_AT_ONCE);
+        }
+        let more = rate.ask(spent.get(tenant).copied().unwrap_or_default(), now)?;
+        spent.insert(tenant.clone(), more);
+        Ok(())
+    }
+}
 
 /// What the rows say of a token that is past its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,18 +76,41 @@ enum Standing {
     Over,
 }
 
-/// Whether a token that is past its end is so only because of an outage of ours.
-pub(super) async fn is_excused<S: Store>(
-    door: &Door<S>,
-    principal: &TaskPrincipal,
-) -> Result<bool, Declined> {
-    match standing(door, principal).await? {
-        Standing::Excused => return Ok(true),
-        Standing::Over => return Ok(false),
-        Standing::Late => {}
+/// Looks for excuses on behalf of one call, for one token or for many.
+#[derive(Default)]
+pub(super) struct Excuses {
+    /// A stall that ended before this call has been noticed. Once is enough for all of its tokens.
+    has_caught_up: bool,
+}
+
+impl Excuses {
+    /// Whether a token that is past its end is so only because of an outage of ours.
+    pub(super) async fn are_good_for<S: Store>(
+        &mut self,
+        door: &Door<S>,
+        principal: &TaskPrincipal,
+    ) -> Result<bool, Declined> {
+        let tenant = &principal.token().scope.tenant;
+        let asked = door.inner.latecomers.ask(tenant, door.coordinator.now());
+        asked.map_err(|wait| too_often(door, wait))?;
+        match standing(door, principal).await? {
+            Standing::Excused => return Ok(true),
+            Standing::Over => return Ok(false),
+            Standing::Late if self.has_caught_up => return Ok(false),
+            Standing::Late => {}
+        }
+        door.decided(door.coordinator.has_caught_up()).await??;
+        self.has_caught_up = true;
+        Ok(standing(door, principal).await? == Standing::Excused)
     }
-    door.decided(door.coordinator.has_caught_up()).await??;
-    Ok(standing(door, principal).await? == Standing::Excused)
+}
+
+fn too_often<S: Store>(door: &Door<S>, wait: Span) -> Declined {
+    door.coordinator.metrics().count_limited(Limited::ExpiredTokens, 1);
+    let message =
+        "too many expired task tokens at once; wait as told, or stop working on these tasks";
+    let wait = Some(Duration::from_millis(wait.millis()));
+    Declined { retry_after: wait, ..Declined::new(Code::TooManyRequests, message) }
 }
 
 async fn standing<S: Store>(
@@ -47,6 +120,7 @@ async fn standing<S: Store>(
     let token = principal.token();
     let key = TaskKey { scope: token.scope.clone(), id: token.task };
     let reading = async {
+        let _turn = door.inner.latecomers.readers.acquire().await;
         let browse = door.coordinator.browse();
         let given_back = given_back(browse, &key, principal.issued_at()).await?;
         if !principal.is_expired(door.coordinator.now(), given_back) {
@@ -58,7 +132,7 @@ async fn standing<S: Store>(
         let is_current = lease.is_some_and(|lease| lease.id == token.lease);
         Ok(if is_current { Standing::Late } else { Standing::Over })
     };
-    door.read(std::time::Duration::ZERO, reading).await
+    door.read(Duration::ZERO, reading).await
 }
 
 /// The time since `issued_at` in which nobody could have been heard, as the task's history has it.
@@ -130,5 +204,23 @@ mod tests {
         assert_eq!(total(0, &[(10, 30), (12, 35), (15, 20)]), 25);
         assert_eq!(total(25, &[(10, 30), (50, 60)]), 15);
         assert_eq!(total(100, &[(10, 30), (50, 60)]), 0);
+    }
+
+    #[test]
+    fn looks_have_a_rate_for_each_tenant_and_few_tenants_are_remembered() {
+        let latecomers = Latecomers::default();
+        let now = Time::from_millis(5_000);
+        let passed = |tenant: &str, now| {
+            (0..LOOKS_AT_ONCE * 2).filter(|_| latecomers.ask(&tenant.into(), now).is_ok()).count()
+        };
+        assert_eq!(passed("acme", now), LOOKS_AT_ONCE as usize);
+        assert_eq!(passed("other", now), LOOKS_AT_ONCE as usize, "each has its own");
+        let later = now.plus(Span::from_secs(1));
+        assert_eq!(passed("acme", later), LOOKS_PER_SECOND as usize);
+        for n in 0..TENANTS_MAX * 2 {
+            let when = later.plus(Span::from_secs(3_600 + n as u64));
+            assert!(latecomers.ask(&format!("t{n}").into(), when).is_ok());
+        }
+        assert!(latecomers.spent.lock().unwrap().len() <= TENANTS_MAX);
     }
 }

@@ -13,6 +13,7 @@ use super::caller::{caller, verify};
 use super::completed::{acknowledge, report};
 use super::declined::{Attempts, Declined};
 use super::door::Door;
+use super::overdue::Excuses;
 use crate::admit::WorkerPrincipal;
 
 /// A batch answers 200 whatever became of its items.
@@ -25,11 +26,12 @@ pub(super) async fn reports<S: Store>(
 ) -> Result<Json<ReportAnswers>, Declined> {
     let items: Vec<Result<Report, FieldError>> = parse_batch(&body)?;
     let mut asked = Vec::new();
+    let mut excuses = Excuses::default();
     let mut named = Vec::new();
     for item in items {
         let task_id = item.as_ref().map_or_else(|_| String::new(), |item| item.task_id.clone());
         let prepared = match item {
-            Ok(item) => prepare(&door, &principal, item).await,
+            Ok(item) => prepare(&door, &principal, item, &mut excuses).await,
             Err(error) => Err(error.into()),
         };
         named.push((task_id, prepared.map(|pair| asked.push(pair))));
@@ -48,6 +50,7 @@ async fn prepare<S: Store>(
     door: &Door<S>,
     principal: &WorkerPrincipal,
     item: Report,
+    excuses: &mut Excuses,
 ) -> Result<(TaskKey, request::Report), Declined> {
     let Report {
         task_id,
@@ -63,7 +66,7 @@ async fn prepare<S: Store>(
         partial_progress,
         traceparent,
     } = item;
-    let token = verify(door, &task_token).await?;
+    let token = verify(door, &task_token, excuses).await?;
     let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
     check_scope(principal, &key)?;
     let completed = Completed {

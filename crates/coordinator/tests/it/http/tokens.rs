@@ -259,3 +259,44 @@ async fn a_lease_of_an_earlier_life_of_the_store_has_no_authority() {
         site.succeed(&forged).await.problem(410, "task_expired").has("verdict", "CANCELLED");
     }
 }
+
+/// What a batch holds at most, and what one tenant may have looked up at once.
+const BATCH: usize = 100;
+const LOOKS_AT_ONCE: usize = 2_000;
+
+#[tokio::test]
+async fn expired_tokens_are_looked_up_no_more_often_than_a_tenant_may() {
+    for site in both().await {
+        // Each look reads a history, and calls under a lease have no rate: an old token is no lease.
+        let lease = site.leased(json!({"leaseMs": 86_400_000})).await;
+        let fresh = site.leased(json!({"leaseMs": 86_400_000})).await;
+        site.clock.advance(seconds(3601));
+        let token = signed(&site, &scope_of(&fresh));
+        let fresh = Lease { token, ..fresh };
+        let beat = json!({
+            "taskId": lease.task, "taskToken": lease.token, "attempt": 1, "workerId": "w1",
+        });
+        let mut counts = std::collections::BTreeMap::<String, usize>::new();
+        for _ in 0..LOOKS_AT_ONCE / BATCH + 1 {
+            let beats = json!({"heartbeats": vec![beat.clone(); BATCH]});
+            let got = site.post("/v1/heartbeats", &site.worker_key, beats).await.ok();
+            for answer in got["answers"].as_array().unwrap() {
+                *counts.entry(answer["error"].as_str().unwrap().to_owned()).or_default() += 1;
+            }
+        }
+        let expected = [("token_expired", LOOKS_AT_ONCE), ("too_many_requests", BATCH)];
+        let expected = expected.map(|(error, count)| (error.to_owned(), count));
+        assert_eq!(counts, expected.into());
+        // Alone too, and with a word about when to come back.
+        let refused = site.heartbeat(&lease).await;
+        refused.problem(429, "too_many_requests");
+        assert!(refused.headers.contains_key("retry-after"));
+        // Who has a token that counts, and other tenants, do not notice.
+        site.heartbeat(&fresh).await.has("verdict", "COMMITTED");
+        let page = site.get("/metrics").await.body;
+        let counted = format!("tenure_limited_total{{limit=\"expired_tokens\"}} {}", BATCH + 1);
+        assert!(page.as_str().unwrap().contains(&counted), "{page}");
+        site.clock.advance(seconds(1));
+        site.heartbeat(&lease).await.problem(401, "token_expired");
+    }
+}
