@@ -46,8 +46,11 @@ impl Default for Patience {
     }
 }
 
-/// Who is refused by a rate is told to wait up to twice as long as needed, in so many steps.
-const SPREAD: u64 = 8;
+/// Who are refused at the same time are told to come back at different times, in so many steps.
+const SPREAD: u32 = 64;
+
+/// How far apart they come back at most, where the wait itself is longer.
+const SPREAD_MAX: Duration = Duration::from_secs(1);
 
 /// A request's name, known before it is answered, so that records can quote it.
 #[derive(Clone, Debug)]
@@ -156,16 +159,20 @@ impl<S: Store> Door<S> {
         std::str::from_utf8(&text).expect("hexadecimal digits are ASCII").into()
     }
 
-    /// Takes one request of the tenant's rate, or says when to come back: not all who are refused at the
-    /// same time at the same time.
+    /// Takes one request of the tenant's rate, or says when to come back.
     pub(super) fn meter(&self, tenant: &Name, now: Time) -> Result<(), Declined> {
         self.coordinator.allowances().ask(tenant, now).map_err(|wait| {
             self.coordinator.metrics().count_limited(Limited::Requests, 1);
-            let turn = self.inner.requests.load(Ordering::Relaxed) % SPREAD;
-            let wait = Duration::from_millis(wait.millis() + wait.millis() * turn / SPREAD);
             let message = "this tenant asks more often than it may; wait as told";
-            Declined { retry_after: Some(wait), ..Declined::new(Code::TooManyRequests, message) }
+            let wait = Some(Duration::from_millis(wait.millis()));
+            Declined { retry_after: wait, ..Declined::new(Code::TooManyRequests, message) }
         })
+    }
+
+    /// A wait, and up to as much again but no more than [`SPREAD_MAX`], by whose turn it is.
+    pub(super) fn spread(&self, wait: Duration) -> Duration {
+        let turn = self.inner.requests.load(Ordering::Relaxed) % u64::from(SPREAD);
+        wait + wait.min(SPREAD_MAX) * turn as u32 / SPREAD
     }
 
     /// Writes down, once in an hour, that a key is in use. Nobody waits for it.

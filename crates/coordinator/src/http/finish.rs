@@ -116,7 +116,9 @@ fn explain<S: Store>(
         Audience::Anybody => None,
     };
     let code = declined.code;
-    let retry_after = declined.retry_after();
+    // Whoever is refused together does not come back together (F59).
+    let retry_after = declined.retry_after().map(|wait| door.spread(wait));
+    let declined = Declined { retry_after, ..declined };
     let mut problem = declined.problem(request_id.to_owned(), door.server_time());
     problem.verdict = verdict;
     let body = serde_json::to_vec(&problem).expect("a problem is plain strings and numbers");

@@ -18,8 +18,9 @@ fn undecided(got: &Got, code: &str) {
     let after_ms = got.body["retryAfterMs"].as_u64().unwrap();
     match code {
         // S2-57: when the store is tried again.
-        "unavailable" => assert!((1..=8_000).contains(&after_ms), "{got:?}"),
-        _ => assert_eq!(after_ms, 1000),
+        "unavailable" => assert!((1..=9_000).contains(&after_ms), "{got:?}"),
+        // F59: not all at the same time.
+        _ => assert!((1_000..2_000).contains(&after_ms), "{got:?}"),
     }
     assert_eq!(got.headers["retry-after"], after_ms.div_ceil(1000).to_string().as_str());
 }
