@@ -15,6 +15,7 @@ use wire::Code;
 
 use super::body::BodyPatience;
 use super::declined::Declined;
+use super::health::Probes;
 use super::overdue::Latecomers;
 use super::translate::time;
 use crate::admit::api_key::Verified;
@@ -85,6 +86,8 @@ pub(crate) struct Inner {
     pub(crate) beside: TaskTracker,
     /// Where the end of the audit is noted, outside of the store.
     pub(crate) anchor: Option<PathBuf>,
+    /// What those who ask for health wait for.
+    pub(crate) probes: Probes,
     /// What tenants have asked about tokens that are past their end.
     pub(crate) latecomers: Latecomers,
     /// Where new secrets come from.
@@ -119,6 +122,7 @@ impl<S: Store> Door<S> {
             certificates: None,
             beside: TaskTracker::new(),
             anchor: None,
+            probes: Probes::default(),
             latecomers: Latecomers::default(),
             entropy: Mutex::new(Box::new(entropy)),
             process: u32::from_be_bytes(process),

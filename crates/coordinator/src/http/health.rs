@@ -1,10 +1,18 @@
 //! `/livez`, `/readyz` and `/version`: open to everybody, say nothing about anybody's work.
+//!
+//! Whoever asks whether work goes through makes the carrier go round. No key is needed for that, so those who ask
+//! at the same time share one round.
+
+use std::sync::Mutex;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
 use store::Store;
+use tokio_util::task::TaskTracker;
 use wire::answers::{Ready, ReadyCheck, Version};
 
 use super::door::Door;
@@ -15,20 +23,51 @@ pub(super) async fn livez() -> &'static str {
     "ok\n"
 }
 
+/// The round that is under way for those who asked, if any. It says what is wrong.
+#[derive(Default)]
+pub(crate) struct Probes {
+    under_way: Mutex<Option<Shared<BoxFuture<'static, Option<String>>>>>,
+}
+
+impl Probes {
+    /// What the round under way says, or a new one where none is.
+    async fn join<F>(&self, beside: &TaskTracker, probe: impl FnOnce() -> F) -> Option<String>
+    where
+        F: Future<Output = Option<String>> + Send + 'static,
+    {
+        let round = {
+            let mut under_way = self.under_way.lock().expect("no code panics while it joins");
+            let joined = under_way.take().filter(|round| round.peek().is_none());
+            let round = joined.unwrap_or_else(|| {
+                let round = probe().boxed().shared();
+                // It goes on although those who asked for it hang up, or the next would join a round of long ago.
+                beside.spawn(round.clone());
+                round
+            });
+            under_way.insert(round).clone()
+        };
+        round.await
+    }
+}
+
 /// Work goes through: an empty batch went round. Send no traffic if this fails.
 pub(super) async fn readyz<S: Store>(State(door): State<Door<S>>) -> Response {
-    let patience = door.inner.patience.progress;
-    let progress = tokio::time::timeout(patience, door.coordinator.is_progressing()).await;
-    let detail = match progress {
-        Ok(Ok(())) => None,
-        Ok(Err(trouble)) => Some(trouble.to_string()),
-        Err(_) => Some(format!("no batch went through within {patience:?}")),
-    };
+    let detail = door.inner.probes.join(&door.inner.beside, || progress(door.clone())).await;
     let ready = detail.is_none();
     let mut checks = vec![ReadyCheck { name: "progress".into(), ok: ready, detail }];
     checks.extend(door.inner.certificates.as_ref().map(certificate));
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(Ready { ready, checks })).into_response()
+}
+
+/// What keeps work from going through, if anything.
+async fn progress<S: Store>(door: Door<S>) -> Option<String> {
+    let patience = door.inner.patience.progress;
+    match tokio::time::timeout(patience, door.coordinator.is_progressing()).await {
+        Ok(Ok(())) => None,
+        Ok(Err(trouble)) => Some(trouble.to_string()),
+        Err(_) => Some(format!("no batch went through within {patience:?}")),
+    }
 }
 
 /// An old certificate still opens the door: worth a word, and no reason to send traffic elsewhere. What is
@@ -43,4 +82,45 @@ fn certificate(certificates: &Certificates) -> ReadyCheck {
 
 pub(super) async fn version() -> Json<Version> {
     Json(Version { version: env!("CARGO_PKG_VERSION").into(), api: "v1".into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::future::join_all;
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn those_who_ask_at_the_same_time_share_a_round_and_the_next_gets_another() {
+        // X46: nobody has a key, and none of them costs the carrier more than the first.
+        const PROBES: usize = 1_000;
+        let (probes, beside) = (Probes::default(), TaskTracker::new());
+        let (rounds, through) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let asked = AtomicUsize::new(0);
+        let ask = || async {
+            asked.fetch_add(1, Ordering::SeqCst);
+            let (rounds, through) = (rounds.clone(), through.clone());
+            let round = move || async move {
+                let round = rounds.fetch_add(1, Ordering::SeqCst) + 1;
+                through.notified().await;
+                Some(format!("round {round}"))
+            };
+            probes.join(&beside, round).await
+        };
+        for round in 1..=3 {
+            let carrying = async {
+                while asked.load(Ordering::SeqCst) < round * PROBES {
+                    tokio::task::yield_now().await;
+                }
+                through.notify_one();
+            };
+            let (said, ()) = tokio::join!(join_all((0..PROBES).map(|_| ask())), carrying);
+            assert!(said.iter().all(|it| *it == Some(format!("round {round}"))), "{said:?}");
+        }
+        assert_eq!(rounds.load(Ordering::SeqCst), 3);
+    }
 }
