@@ -40,6 +40,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
         key: KeyWish::OneUnlessKnown(remembered),
         tls: None,
         plaintext: Plaintext::OnLoopback,
+        metrics_listen: None,
         public_url: None,
         retention: Retention::FOR_EVER,
         collector: arguments.otlp_endpoint,

@@ -33,6 +33,10 @@ impl Serving {
         either!(self, server => server.local_addr())
     }
 
+    pub(crate) fn metrics_addr(&self) -> Option<SocketAddr> {
+        either!(self, server => server.metrics_addr())
+    }
+
     pub(crate) async fn reload(&self) {
         either!(self, server => reload_server(server).await);
     }

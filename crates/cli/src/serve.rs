@@ -48,6 +48,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
         key: key_wish(&arguments)?,
         tls: tls_files(settings)?,
         plaintext: plaintext(settings),
+        metrics_listen: settings.metrics_listen,
         public_url: settings.public_url.clone(),
         retention: retention(settings),
         collector: settings.otlp_endpoint.clone(),
@@ -109,6 +110,9 @@ fn key_wish(arguments: &Arguments) -> Result<KeyWish, Complaint> {
 fn announce(ready: &Ready) -> Result<(), Complaint> {
     output::line(format_args!("{BOLD}Tenure serves at {}{BOLD:#}", ready.url))?;
     output::line(format_args!("{FAINT}store{FAINT:#}  {}", ready.store))?;
+    if let Some(url) = &ready.metrics_url {
+        output::line(format_args!("{FAINT}scrape{FAINT:#} {url}"))?;
+    }
     if let Some(key) = &ready.api_key {
         output::line(format_args!("{FAINT}key{FAINT:#}    {key}"))?;
         output::line("       It may do everything and is shown this once: keep it.")?;
@@ -126,6 +130,8 @@ pub(crate) struct Wishes {
     pub(crate) key: KeyWish,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) plaintext: Plaintext,
+    /// Where metrics alone are served, if anywhere.
+    pub(crate) metrics_listen: Option<SocketAddr>,
     pub(crate) public_url: Option<String>,
     pub(crate) retention: Retention,
     /// Where traces are sent, if anywhere.
@@ -150,6 +156,9 @@ pub(crate) struct Ready {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) api_key: Option<String>,
     pub(crate) store: String,
+    /// Where metrics are without a key, if they have a listener of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metrics_url: Option<String>,
 }
 
 /// A server that runs inside this process.
@@ -168,6 +177,9 @@ impl Server {
                 Plaintext::Anywhere => say_readable(wishes.listen),
             }
         }
+        if let Some(open) = wishes.metrics_listen.filter(|it| !it.ip().is_loopback()) {
+            say_open(open);
+        }
         let spans = wishes.collector.as_deref().map(Exporter::open).transpose()?;
         // Before anybody can know that there is a server to be stopped.
         let signals = Signals::listen()?;
@@ -185,6 +197,7 @@ impl Server {
         let scheme = if wishes.tls.is_some() { "https" } else { "http" };
         options.callback_base_url = wishes.public_url.clone();
         (options.tls, options.plaintext) = (wishes.tls, wishes.plaintext);
+        options.metrics_listen = wishes.metrics_listen;
         if beyond_loopback {
             options.limits = Limits::beyond_loopback();
         }
@@ -198,14 +211,19 @@ impl Server {
         };
         let serving = serving.map_err(|error| match error {
             ServeError::Store(failure) => wishes.store.trouble()(&failure),
+            ServeError::Listen { address, source } if Some(address) == wishes.metrics_listen => {
+                cannot_listen(address, &source, "--metrics-listen")
+            }
             error => not_served(error, wishes.port_flag),
         })?;
+        let metrics_url = serving.metrics_addr().map(|address| format!("http://{address}/metrics"));
         let ready = Ready {
             url: wishes
                 .public_url
                 .unwrap_or_else(|| format!("{scheme}://{}", serving.local_addr())),
             api_key,
             store,
+            metrics_url,
         };
         Ok(Server { ready, serving, signals })
     }
@@ -246,12 +264,17 @@ impl Server {
     }
 }
 
-/// Everything that lies in files or in the store and may have been changed by others: certificate, signing
-/// keys, API keys. What cannot be used leaves what is in use as it is.
 fn say_readable(listen: SocketAddr) {
     tracing::warn!(
         %listen,
         "plain HTTP beyond this machine: whoever is on the way can read and use every key"
+    );
+}
+
+fn say_open(metrics_listen: SocketAddr) {
+    tracing::warn!(
+        %metrics_listen,
+        "metrics beyond this machine without a key: whoever reaches the address can read them"
     );
 }
 

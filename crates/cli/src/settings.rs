@@ -58,6 +58,9 @@ pub(crate) struct Settings {
     /// Listen beyond this machine without a certificate: everybody on the way can read keys and payloads
     #[arg(long, env = "TENURE_INSECURE_PLAINTEXT", hide_env = true)]
     pub(crate) insecure_plaintext: bool,
+    /// Where /metrics alone is served, without a key [default: only at --listen, which beyond loopback asks for an admin key]
+    #[arg(long, value_name = "ADDRESS", env = "TENURE_METRICS_LISTEN", hide_env = true)]
+    pub(crate) metrics_listen: Option<SocketAddr>,
     /// What workers are told to call, when it is not the address listened on
     #[arg(long, value_name = "URL", env = "TENURE_PUBLIC_URL", hide_env = true)]
     pub(crate) public_url: Option<String>,
@@ -334,6 +337,7 @@ mod tests {
     fn a_value_that_cannot_be_used_is_refused_with_its_key() {
         for (text, what) in [
             ("listen = \"nowhere\"", "socket address"),
+            ("metrics-listen = \"9100\"", "socket address"),
             ("retain-for = \"1h\"", "24h"),
             ("retain-runs = \"many\"", "digit"),
             ("insecure-plaintext = \"yes\"", "true or false"),

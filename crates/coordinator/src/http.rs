@@ -18,6 +18,7 @@ mod delivery;
 mod door;
 mod errors;
 mod explain;
+mod figures;
 mod finish;
 mod health;
 mod heartbeat;
@@ -78,6 +79,16 @@ pub fn router<S: Store>(door: Door<S>) -> Router {
         .route("/openapi.json", get(openapi::openapi))
         .route("/errors/{page}", get(errors::explain))
         .fallback(finish::nothing_here)
+        .method_not_allowed_fallback(finish::wrong_method)
+        .layer(axum::middleware::from_fn_with_state(door.clone(), finish::finish::<S>))
+        .with_state(door)
+}
+
+/// `/metrics` and nothing else, for a listener that the operator opened to scrapers.
+pub(crate) fn router_of_metrics<S: Store>(door: Door<S>) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics::metrics::<S>))
+        .fallback(metrics::only_metrics)
         .method_not_allowed_fallback(finish::wrong_method)
         .layer(axum::middleware::from_fn_with_state(door.clone(), finish::finish::<S>))
         .with_state(door)

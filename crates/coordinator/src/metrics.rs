@@ -78,6 +78,49 @@ impl Unsent {
     }
 }
 
+/// Why a connection was not taken, or ended before its client did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turned {
+    /// All seats are taken.
+    Full,
+    /// All seats of its peer are taken.
+    PeerFull,
+    /// No TLS came of it.
+    Handshake,
+    /// The head of a request did not end.
+    SlowHead,
+    /// An answer was not taken.
+    SlowReader,
+    /// Nothing moved.
+    Silent,
+    /// No request with a good key or token came.
+    NoKey,
+}
+
+impl Turned {
+    const ALL: [Turned; 7] = [
+        Turned::Full,
+        Turned::PeerFull,
+        Turned::Handshake,
+        Turned::SlowHead,
+        Turned::SlowReader,
+        Turned::Silent,
+        Turned::NoKey,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Turned::Full => "full",
+            Turned::PeerFull => "peer_full",
+            Turned::Handshake => "handshake",
+            Turned::SlowHead => "slow_head",
+            Turned::SlowReader => "slow_reader",
+            Turned::Silent => "silent",
+            Turned::NoKey => "no_key",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ReasonLabel {
     pub reason: &'static str,
@@ -126,6 +169,9 @@ pub struct Metrics {
     pub spans_sent: Counter,
     /// Spans that were lost, by reason.
     pub spans_dropped: Family<ReasonLabel, Counter>,
+    pub connections: Gauge,
+    /// Connections that were not taken or were ended here, by reason.
+    pub turned: Family<ReasonLabel, Counter>,
 }
 
 impl Metrics {
@@ -133,6 +179,9 @@ impl Metrics {
         let metrics = Self::new();
         // Known from the beginning, so that a first loss is an increase.
         Unsent::ALL.iter().for_each(|reason| metrics.count_unsent(*reason, 0));
+        for why in Turned::ALL {
+            metrics.turned.get_or_create(&ReasonLabel { reason: why.name() }).inc_by(0);
+        }
         metrics.clone().tell_tasks(registry);
         metrics.clone().tell_store(registry);
         metrics.clone().tell_server(registry);
@@ -167,6 +216,8 @@ impl Metrics {
             promises: Family::default(),
             spans_sent: Counter::default(),
             spans_dropped: Family::default(),
+            connections: Gauge::default(),
+            turned: Family::default(),
         }
     }
 
@@ -220,6 +271,9 @@ impl Metrics {
             "Spans that were lost, by reason",
             self.spans_dropped,
         );
+        registry.register("tenure_connections", "Connections that are open", self.connections);
+        let help = "Connections that were not taken or were ended by the server, by reason";
+        registry.register("tenure_connections_turned_away", help, self.turned);
     }
 
     pub(crate) fn count_limited(&self, limited: Limited, times: u64) {
@@ -234,6 +288,10 @@ impl Metrics {
     pub(crate) fn count_unsent(&self, unsent: Unsent, spans: u64) {
         let label = ReasonLabel { reason: unsent.name() };
         self.spans_dropped.get_or_create(&label).inc_by(spans);
+    }
+
+    pub(crate) fn count_turned(&self, why: Turned) {
+        self.turned.get_or_create(&ReasonLabel { reason: why.name() }).inc();
     }
 
     /// Adds what a durable batch did.

@@ -5,15 +5,18 @@
 //! in the clear over a network is no secret.
 
 mod accept;
+mod answer;
 mod connection;
 mod stream;
 pub(crate) mod tls;
+mod watch;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use axum::Router;
 use store::{CommitFailure, Failure, Store};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -24,11 +27,13 @@ use crate::admit::administer;
 use crate::admit::seal::{self, Sealer};
 use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey};
 use crate::coordinator::{Coordinator, Ended, Options};
-use crate::http::{Door, Patience, router};
+use crate::http::{Door, Patience, router, router_of_metrics};
 use crate::ids::OsEntropy;
 
+pub use answer::AnswerPatience;
 use tls::Certificates;
 pub use tls::{TlsError, TlsFiles};
+pub(crate) use watch::Vouching;
 
 /// How long requests in flight may take to finish when the server stops.
 const DRAIN_WITHIN: Duration = Duration::from_secs(10);
@@ -42,6 +47,9 @@ pub struct ServeOptions {
     /// The certificate to show; without one, plain HTTP is spoken.
     pub tls: Option<TlsFiles>,
     pub plaintext: Plaintext,
+    /// Where `/metrics` alone is served, in the clear and without a key. At `listen` it needs the key of an
+    /// administrator, unless only this machine can reach that.
+    pub metrics_listen: Option<SocketAddr>,
     /// Where the signing key lies; made there when missing.
     pub keyring_path: PathBuf,
     /// Keys to remember before the first request. A store may allow a single writer, which the
@@ -58,6 +66,7 @@ impl ServeOptions {
             callback_base_url: None,
             tls: None,
             plaintext: Plaintext::OnLoopback,
+            metrics_listen: None,
             keyring_path: keyring_path.into(),
             new_keys: Vec::new(),
             coordinator: Options::default(),
@@ -84,14 +93,27 @@ pub struct Limits {
     pub head_within: Duration,
     /// How long no byte may move in either direction. Longer than any long poll.
     pub idle: Duration,
+    /// How long a connection may stay without a request that has a good key or token, or that needs none because the
+    /// operator opened its route. Bytes alone do not count, nor do HTTP/2's pings. As long as `idle`: whoever asks
+    /// less often loses nothing by a new connection.
+    pub vouched_within: Duration,
+    pub answer: AnswerPatience,
     pub patience: Patience,
     pub connections: usize,
-    /// All local processes share one address, so that a limit per peer means nothing on loopback:
+    /// A peer is an address of IPv4 or a network (/64) of IPv6. All local processes share one address, so that a limit per peer means nothing on loopback:
     /// it is the limit of all.
     pub connections_per_peer: usize,
 }
 
+/// Connections of scrapers: there are one or two, and they keep theirs.
+const SCRAPERS_MAX: usize = 64;
+
 impl Limits {
+    /// For an address that serves metrics and nothing else.
+    fn of_metrics(self) -> Self {
+        Self { connections: SCRAPERS_MAX, connections_per_peer: SCRAPERS_MAX, ..self }
+    }
+
     /// For an address that many machines reach: none of them may take all the connections.
     pub fn beyond_loopback() -> Self {
         Self { connections_per_peer: 256, ..Self::default() }
@@ -104,6 +126,8 @@ impl Default for Limits {
             handshake_within: Duration::from_secs(5),
             head_within: Duration::from_secs(10),
             idle: Duration::from_secs(60),
+            vouched_within: Duration::from_secs(60),
+            answer: AnswerPatience::default(),
             patience: Patience::default(),
             connections: 4096,
             connections_per_peer: 4096,
@@ -136,6 +160,7 @@ pub enum ServeError {
 pub struct Server<S: Store> {
     coordinator: Coordinator<S>,
     local_addr: SocketAddr,
+    metrics_addr: Option<SocketAddr>,
     keys: ApiKeys,
     keyring: Keyring,
     certificates: Option<Certificates>,
@@ -146,21 +171,23 @@ pub struct Server<S: Store> {
     connections: TaskTracker,
     /// What goes on after its answer.
     beside: TaskTracker,
-    accepting: JoinHandle<()>,
+    accepting: Vec<JoinHandle<()>>,
 }
 
 /// Starts a coordinator over `store` and serves it.
 pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S>, ServeError> {
-    let ServeOptions { listen, callback_base_url, tls, plaintext, .. } = options;
+    let ServeOptions { listen, callback_base_url, tls, plaintext, metrics_listen, .. } = options;
     let ServeOptions { keyring_path, new_keys, coordinator, limits, .. } = options;
-    let is_readable = tls.is_none() && !listen.ip().is_loopback();
+    let is_readable = tls.is_none() && !is_loopback(listen);
     if is_readable && plaintext == Plaintext::OnLoopback {
         return Err(ServeError::NotLoopback(listen.ip()));
     }
     let certificates = tls.map(Certificates::open).transpose()?;
-    let cannot_listen = |source| ServeError::Listen { address: listen, source };
-    let listener = TcpListener::bind(listen).await.map_err(cannot_listen)?;
-    let local_addr = listener.local_addr().map_err(cannot_listen)?;
+    let bound = Bound::at(listen).await?;
+    let scraped = match metrics_listen {
+        Some(listen) => Some(Bound::at(listen).await?),
+        None => None,
+    };
     let keyring = match store.opened().writers {
         1 => Keyring::open(&keyring_path)?,
         _ => Keyring::share(&store, &keyring_path).await?,
@@ -175,6 +202,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     let stale = coordinator.metrics().certificate_stale.clone();
     let certificates = certificates.map(|certificates| certificates.reporting(stale));
     let scheme = if certificates.is_some() { "https" } else { "http" };
+    let (local_addr, metrics_addr) = (bound.address, scraped.as_ref().map(|it| it.address));
     let callback_base_url = callback_base_url.unwrap_or_else(|| format!("{scheme}://{local_addr}"));
     let door = Door::new(
         coordinator.clone(),
@@ -185,64 +213,89 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
         OsEntropy,
     )
     .showing(certificates.clone())
+    .opening_metrics(is_loopback(local_addr))
     .anchored(seal::anchor_path(&keyring_path));
     let beside = door.inner.beside.clone();
-    let (closing, cutting) = (CancellationToken::new(), CancellationToken::new());
-    if coordinator.store().opened().writers > 1 {
-        let following = follow_others(coordinator.clone(), keys.clone(), keyring.clone());
-        let closing = closing.clone();
-        // Dropped wherever it waits: it only reads.
-        beside.spawn(async move { closing.run_until_cancelled(following).await });
-    }
-    let connections = TaskTracker::new();
-    let accepting = tokio::spawn(accept::accept(accept::Listening {
-        listener,
-        routes: router(door),
-        limits,
-        certificates: certificates.clone(),
-        closing: closing.clone(),
-        cutting: cutting.clone(),
-        connections: connections.clone(),
-    }));
-    Ok(Server {
+    let mut server = Server {
         coordinator,
         local_addr,
+        metrics_addr,
         keys,
         keyring,
         certificates,
-        closing,
-        cutting,
-        connections,
+        closing: CancellationToken::new(),
+        cutting: CancellationToken::new(),
+        connections: TaskTracker::new(),
         beside,
-        accepting,
-    })
+        accepting: Vec::new(),
+    };
+    server.follow();
+    if let Some(scraped) = scraped {
+        let routes = router_of_metrics(door.clone().opening_metrics(true));
+        // Nothing secret is said there, so that it needs no certificate.
+        server.accept(scraped, routes, limits.of_metrics(), None);
+    }
+    server.accept(bound, router(door), limits, server.certificates.clone());
+    Ok(server)
+}
+
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+/// A place where connections can be taken.
+struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Bound {
+    async fn at(wanted: SocketAddr) -> Result<Self, ServeError> {
+        let cannot_listen = |source| ServeError::Listen { address: wanted, source };
+        let listener = TcpListener::bind(wanted).await.map_err(cannot_listen)?;
+        let address = listener.local_addr().map_err(cannot_listen)?;
+        Ok(Self { listener, address })
+    }
 }
 
 /// How long a key that another coordinator made is unknown here, and one that it revoked still good.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 
-/// Keys and limits may be changed through any coordinator of a store: each reads them again and again.
+/// Keys and limits may be changed through any coordinator of a store: each reads them again and again. What is slow
+/// to read keeps none of the others waiting.
 async fn follow_others<S: Store>(coordinator: Coordinator<S>, keys: ApiKeys, keyring: Keyring) {
-    loop {
-        tokio::time::sleep(FOLLOW_EVERY).await;
-        let store = coordinator.store();
+    let (store, allowances) = (coordinator.store(), coordinator.allowances());
+    let ring = again_and_again(|| async {
         if let Err(error) = keyring.follow(store.browse()).await {
             tracing::error!(
                 error = &error as &dyn std::error::Error,
                 "the signing keys are as before"
             );
         }
+    });
+    let sharers = again_and_again(|| async {
         match store.coordinators().await {
-            Ok(there) => coordinator.allowances().share_among(there),
+            Ok(there) => allowances.share_among(there),
             Err(failure) => tracing::warn!(error = %failure, "coordinators could not be counted"),
         }
-        let read = match keys.reload(store).await {
-            Ok(()) => coordinator.allowances().reload(store).await,
-            Err(failure) => Err(failure),
-        };
-        if let Err(failure) = read {
-            tracing::warn!(error = %failure, "keys and limits could not be read again");
+    });
+    let keys = again_and_again(|| async {
+        if let Err(failure) = keys.reload(store).await {
+            tracing::warn!(error = %failure, "keys could not be read again");
         }
+    });
+    let limits = again_and_again(|| async {
+        if let Err(failure) = allowances.reload(store).await {
+            tracing::warn!(error = %failure, "limits could not be read again");
+        }
+    });
+    tokio::join!(ring, sharers, keys, limits);
+}
+
+async fn again_and_again<F: Future<Output = ()>>(read: impl Fn() -> F) {
+    loop {
+        tokio::time::sleep(FOLLOW_EVERY).await;
+        read().await;
     }
 }
 
@@ -265,6 +318,43 @@ async fn remember<S: Store>(
 }
 
 impl<S: Store> Server<S> {
+    /// Follows what other coordinators of the same store change.
+    fn follow(&self) {
+        if self.coordinator.store().opened().writers == 1 {
+            return;
+        }
+        let (keys, keyring) = (self.keys.clone(), self.keyring.clone());
+        let following = follow_others(self.coordinator.clone(), keys, keyring);
+        let closing = self.closing.clone();
+        // Dropped wherever it waits: it only reads.
+        self.beside.spawn(async move { closing.run_until_cancelled(following).await });
+    }
+
+    fn accept(
+        &mut self,
+        bound: Bound,
+        routes: Router,
+        limits: Limits,
+        certificates: Option<Certificates>,
+    ) {
+        let accepting = accept::accept(accept::Listening {
+            listener: bound.listener,
+            routes,
+            limits,
+            certificates,
+            metrics: self.coordinator.metrics().clone(),
+            closing: self.closing.clone(),
+            cutting: self.cutting.clone(),
+            connections: self.connections.clone(),
+        });
+        self.accepting.push(tokio::spawn(accepting));
+    }
+
+    /// Where `/metrics` alone is served, if anywhere.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics_addr
+    }
+
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
@@ -294,8 +384,10 @@ impl<S: Store> Server<S> {
         self.closing.cancel();
         faultpoint::point!("stop.asked");
         self.coordinator.drain();
-        // The accept loop ends by the token; a panic in it was logged by the runtime.
-        let _ = self.accepting.await;
+        for accepting in self.accepting {
+            // It ends by the token; a panic in it was logged by the runtime.
+            let _ = accepting.await;
+        }
         self.connections.close();
         if tokio::time::timeout(DRAIN_WITHIN, self.connections.wait()).await.is_err() {
             tracing::warn!("connections are cut because they did not finish in time");

@@ -29,6 +29,8 @@ enum Caller {
     Anyone,
     /// A client's or worker's key.
     ApiKey,
+    /// A key, or nobody where only the same machine can ask.
+    ApiKeyUnlessLoopback,
     /// The token of one attempt.
     TaskToken,
 }
@@ -172,12 +174,13 @@ fn problem(codes: &[Code], status: u16) -> Response {
 }
 
 fn security(caller: Caller) -> Option<Vec<SecurityRequirement>> {
-    let name = match caller {
-        Caller::Anyone => return None,
-        Caller::ApiKey => "apiKey",
-        Caller::TaskToken => "taskToken",
-    };
-    Some(vec![SecurityRequirement::new(name, [] as [&str; 0])])
+    let with = |name| SecurityRequirement::new(name, [] as [&str; 0]);
+    match caller {
+        Caller::Anyone => None,
+        Caller::ApiKey => Some(vec![with("apiKey")]),
+        Caller::ApiKeyUnlessLoopback => Some(vec![with("apiKey"), SecurityRequirement::default()]),
+        Caller::TaskToken => Some(vec![with("taskToken")]),
+    }
 }
 
 fn components() -> Components {

@@ -52,6 +52,7 @@ impl Home {
             "TENURE_CONFIG",
             "TENURE_LISTEN",
             "TENURE_INSECURE_PLAINTEXT",
+            "TENURE_METRICS_LISTEN",
             "TENURE_RETAIN_FOR",
             "TENURE_RETAIN_RUNS",
             "TENURE_OTLP_ENDPOINT",

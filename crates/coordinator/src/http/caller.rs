@@ -12,11 +12,13 @@ use wire::Code;
 use super::declined::Declined;
 use super::door::Door;
 use super::overdue::Excuses;
+use crate::admit::administer::Reach;
 use crate::admit::api_key::Principal;
 use crate::admit::token;
 use crate::admit::{
     AdminPrincipal, ClientPrincipal, KeyRefused, Role, TaskPrincipal, WorkerPrincipal,
 };
+use crate::server::Vouching;
 
 /// The one bearer credential of a request. Two headers are none: who reads which would differ.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -34,6 +36,7 @@ fn admit<S: Store, P: Principal>(parts: &Parts, door: &Door<S>) -> Result<P, Dec
     let text = bearer(&parts.headers).ok_or(KeyRefused::Unknown);
     let verified = text.and_then(|text| door.inner.keys.find(text, now));
     let verified = verified.map_err(|why| Declined::new(Code::Unauthenticated, why.to_string()))?;
+    vouch(parts);
     let principal = P::admit(&verified).ok_or_else(|| {
         let message = format!("this needs an API key with the role {}", P::ROLE.name());
         let key = verified.key();
@@ -44,6 +47,13 @@ fn admit<S: Store, P: Principal>(parts: &Parts, door: &Door<S>) -> Result<P, Dec
     }
     door.note_use(&verified, now);
     Ok(principal)
+}
+
+/// Tells the connection that its caller was recognised. Requests that came without one have none to tell.
+fn vouch(parts: &Parts) {
+    if let Some(vouching) = parts.extensions.get::<Vouching>() {
+        vouching.vouch();
+    }
 }
 
 /// Whoever holds a lease may always say so: refusing it would lose work that is being done. Neither is
@@ -75,7 +85,43 @@ impl<S: Store> FromRequestParts<Door<S>> for TaskPrincipal {
 
     async fn from_request_parts(parts: &mut Parts, door: &Door<S>) -> Result<Self, Declined> {
         let Some(text) = bearer(&parts.headers) else { return Err(invalid_token()) };
-        verify(door, text, &mut Excuses::default()).await
+        let principal = verify(door, text, &mut Excuses::default()).await?;
+        vouch(parts);
+        Ok(principal)
+    }
+}
+
+/// Whoever may read `/metrics` here: everybody where it is open, else who administers everything, because it is
+/// about everybody's work.
+pub(super) struct Scraper;
+
+impl<S: Store> FromRequestParts<Door<S>> for Scraper {
+    type Rejection = Declined;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door<S>) -> Result<Self, Declined> {
+        if door.has_open_metrics {
+            vouch(parts);
+            return Ok(Self);
+        }
+        let principal: AdminPrincipal = admit(parts, door).map_err(ask_for_metrics)?;
+        if principal.reach() == Reach::Everything {
+            return Ok(Self);
+        }
+        let declined = Declined::new(Code::Forbidden, METRICS_NEED);
+        Err(declined.by(principal.key(), principal.scope()))
+    }
+}
+
+const METRICS_NEED: &str = "metrics are about all tenants: beyond loopback they need an admin key of \
+                            default/default, or a listener of their own (`tenure serve --metrics-listen`)";
+
+/// Says what this route wants to whoever came without it.
+fn ask_for_metrics(declined: Declined) -> Declined {
+    match declined.code {
+        Code::Unauthenticated | Code::Forbidden => {
+            Declined { message: METRICS_NEED.to_owned(), ..declined }
+        }
+        _ => declined,
     }
 }
 

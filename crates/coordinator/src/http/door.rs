@@ -15,6 +15,7 @@ use wire::Code;
 
 use super::body::BodyPatience;
 use super::declined::Declined;
+use super::figures::Figures;
 use super::health::Probes;
 use super::overdue::Latecomers;
 use super::translate::time;
@@ -34,6 +35,9 @@ pub struct Patience {
     pub answer: Duration,
     /// For one round of the carrier, before it is said to be stuck.
     pub progress: Duration,
+    /// For counts of tasks that are newer than the last known ones, before a scraper gets those. Much shorter than
+    /// scrapers wait.
+    pub figures: Duration,
     pub body: BodyPatience,
 }
 
@@ -42,6 +46,7 @@ impl Default for Patience {
         Self {
             answer: Duration::from_secs(10),
             progress: Duration::from_secs(5),
+            figures: Duration::from_secs(1),
             body: BodyPatience::default(),
         }
     }
@@ -71,6 +76,8 @@ pub struct Door<S: Store> {
     /// Shared, because every route clones its door several times.
     pub(crate) coordinator: Arc<Coordinator<S>>,
     pub(crate) inner: Arc<Inner>,
+    /// Whether whoever reaches the listener may read `/metrics`.
+    pub(super) has_open_metrics: bool,
 }
 
 pub(crate) struct Inner {
@@ -88,6 +95,8 @@ pub(crate) struct Inner {
     pub(crate) anchor: Option<PathBuf>,
     /// What those who ask for health wait for.
     pub(crate) probes: Probes,
+    /// How full the queues are, as last read.
+    pub(crate) figures: Arc<Figures>,
     /// What tenants have asked about tokens that are past their end.
     pub(crate) latecomers: Latecomers,
     /// Where new secrets come from.
@@ -98,7 +107,8 @@ pub(crate) struct Inner {
 
 impl<S: Store> Clone for Door<S> {
     fn clone(&self) -> Self {
-        Self { coordinator: self.coordinator.clone(), inner: self.inner.clone() }
+        let (coordinator, inner) = (self.coordinator.clone(), self.inner.clone());
+        Self { coordinator, inner, has_open_metrics: self.has_open_metrics }
     }
 }
 
@@ -123,12 +133,14 @@ impl<S: Store> Door<S> {
             beside: TaskTracker::new(),
             anchor: None,
             probes: Probes::default(),
+            figures: Arc::default(),
             latecomers: Latecomers::default(),
             entropy: Mutex::new(Box::new(entropy)),
             process: u32::from_be_bytes(process),
             requests: AtomicU64::new(0),
         };
-        Self { coordinator: Arc::new(coordinator), inner: Arc::new(inner) }
+        let (coordinator, inner) = (Arc::new(coordinator), Arc::new(inner));
+        Self { coordinator, inner, has_open_metrics: false }
     }
 
     /// Says what the listener shows, so that its troubles can be told. Before the door is shared.
@@ -145,6 +157,12 @@ impl<S: Store> Door<S> {
         let inner = Arc::get_mut(&mut self.inner).expect("a new door has no clones");
         inner.anchor = Some(anchor);
         self
+    }
+
+    /// Says whether `/metrics` needs no key at the listener that this door is for.
+    #[must_use]
+    pub(crate) fn opening_metrics(self, has_open_metrics: bool) -> Self {
+        Self { has_open_metrics, ..self }
     }
 
     /// A name for a request, unique among the processes of an installation.

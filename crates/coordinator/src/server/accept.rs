@@ -1,11 +1,12 @@
 //! Takes connections, counts them, and lets none in beyond the limits.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -14,6 +15,7 @@ use super::Limits;
 use super::connection::serve_connection;
 use super::stream::Stream;
 use super::tls::Certificates;
+use crate::metrics::{Metrics, Turned};
 
 /// How long to wait when the system has no more descriptors: accepting again at once would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -24,6 +26,7 @@ pub(super) struct Listening {
     pub(super) limits: Limits,
     /// Without one, what is said can be read on the way.
     pub(super) certificates: Option<Certificates>,
+    pub(super) metrics: Metrics,
     pub(super) closing: CancellationToken,
     pub(super) cutting: CancellationToken,
     pub(super) connections: TaskTracker,
@@ -31,47 +34,57 @@ pub(super) struct Listening {
 
 /// Accepts until told to close.
 pub(super) async fn accept(listening: Listening) {
-    let Listening { listener, routes, limits, certificates, closing, cutting, connections } =
-        listening;
-    let peers = Peers::new(&limits);
+    let peers = Peers::new(&listening.limits);
+    let listening = Arc::new(listening);
+    let mut is_short = false;
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = closing.cancelled() => return,
+            accepted = listening.listener.accept() => accepted,
+            () = listening.closing.cancelled() => return,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                // Once for each shortage: it may last, and the log has its own limits.
+                if !std::mem::replace(&mut is_short, true) {
+                    tracing::warn!(%error, "connections wait because none can be accepted");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
+        is_short = false;
         // Over the limit: closed without a word, which costs us nothing.
-        let Some(seat) = peers.seat(peer.ip()) else { continue };
+        let seat = match peers.seat(peer.ip(), &listening.metrics) {
+            Ok(seat) => seat,
+            Err(why) => {
+                listening.metrics.count_turned(why);
+                continue;
+            }
+        };
         prepare(&stream);
-        let served = begin(stream, certificates.clone(), routes.clone(), limits, closing.clone());
-        let cutting = cutting.clone();
-        connections.spawn(async move {
+        let begun = listening.clone();
+        listening.connections.spawn(async move {
             let _seat = seat;
-            let _ = cutting.run_until_cancelled(served).await;
+            let _ = begun.cutting.run_until_cancelled(begin(stream, &begun)).await;
         });
     }
 }
 
-async fn begin(
-    socket: TcpStream,
-    certificates: Option<Certificates>,
-    routes: Router,
-    limits: Limits,
-    closing: CancellationToken,
-) {
-    let stream = match &certificates {
+async fn begin(socket: TcpStream, listening: &Listening) {
+    let Listening { routes, limits, certificates, metrics, closing, .. } = listening;
+    let stream = match certificates {
         None => Some(Stream::Plain(socket)),
-        Some(certificates) => Stream::shake(socket, certificates, limits.handshake_within).await,
+        Some(certificates) => {
+            let shaken = Stream::shake(socket, certificates, limits.handshake_within).await;
+            if shaken.is_none() {
+                metrics.count_turned(Turned::Handshake);
+            }
+            shaken
+        }
     };
     if let Some(stream) = stream {
-        serve_connection(stream, routes, limits, closing).await;
+        serve_connection(stream, routes.clone(), *limits, metrics, closing.clone()).await;
     }
 }
 
@@ -79,6 +92,27 @@ async fn begin(
 fn prepare(stream: &TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps Nagle's delay");
+    }
+}
+
+/// Bits of an IPv6 address that one customer is given at least: whoever has one address has all of its network.
+const IPV6_NETWORK_BITS: u32 = 64;
+
+/// Who counts as one peer: an IPv4 address, also where it comes spelled as IPv6, or a network of IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Peer {
+    V4(Ipv4Addr),
+    V6Network(u128),
+}
+
+impl Peer {
+    fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Peer::V4(address),
+            IpAddr::V6(address) => {
+                Peer::V6Network(address.to_bits() >> (Ipv6Addr::BITS - IPV6_NETWORK_BITS))
+            }
+        }
     }
 }
 
@@ -93,13 +127,14 @@ struct Peers {
 #[derive(Default)]
 struct Counts {
     total: usize,
-    by_peer: HashMap<IpAddr, usize>,
+    by_peer: HashMap<Peer, usize>,
 }
 
 /// A connection's place; free again when dropped.
 struct Seat {
     counts: Arc<Mutex<Counts>>,
-    peer: IpAddr,
+    peer: Peer,
+    open: Gauge,
 }
 
 impl Peers {
@@ -111,20 +146,26 @@ impl Peers {
         }
     }
 
-    fn seat(&self, peer: IpAddr) -> Option<Seat> {
+    fn seat(&self, address: IpAddr, metrics: &Metrics) -> Result<Seat, Turned> {
+        let peer = Peer::of(address);
         let mut counts = self.counts.lock().expect("no code panics while it counts");
         let of_peer = counts.by_peer.get(&peer).copied().unwrap_or(0);
-        if counts.total >= self.max || of_peer >= self.max_per_peer {
-            return None;
+        if counts.total >= self.max {
+            return Err(Turned::Full);
+        }
+        if of_peer >= self.max_per_peer {
+            return Err(Turned::PeerFull);
         }
         counts.total += 1;
         counts.by_peer.insert(peer, of_peer + 1);
-        Some(Seat { counts: self.counts.clone(), peer })
+        metrics.connections.inc();
+        Ok(Seat { counts: self.counts.clone(), peer, open: metrics.connections.clone() })
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
+        self.open.dec();
         let mut counts = self.counts.lock().expect("no code panics while it counts");
         counts.total -= 1;
         let of_peer = counts.by_peer.remove(&self.peer).unwrap_or(1);
@@ -136,19 +177,44 @@ impl Drop for Seat {
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::registry::Registry;
+
     use super::*;
+
+    fn metrics() -> Metrics {
+        Metrics::register(&mut Registry::default())
+    }
 
     #[test]
     fn seats_are_limited_in_total_and_per_peer_and_come_back() {
         let limits = Limits { connections: 3, connections_per_peer: 2, ..Limits::default() };
-        let peers = Peers::new(&limits);
+        let (peers, metrics) = (Peers::new(&limits), metrics());
+        let seat = |peer| peers.seat(peer, &metrics);
         let [one, two]: [IpAddr; 2] = [[127, 0, 0, 1].into(), [127, 0, 0, 2].into()];
-        let first = peers.seat(one).unwrap();
-        let _second = peers.seat(one).unwrap();
-        assert!(peers.seat(one).is_none(), "per peer");
-        let _third = peers.seat(two).unwrap();
-        assert!(peers.seat(two).is_none(), "in total");
+        let first = seat(one).ok().unwrap();
+        let _second = seat(one).ok().unwrap();
+        assert_eq!(seat(one).err(), Some(Turned::PeerFull));
+        let _third = seat(two).ok().unwrap();
+        assert_eq!(seat(two).err(), Some(Turned::Full));
+        assert_eq!(metrics.connections.get(), 3);
         drop(first);
-        assert!(peers.seat(two).is_some());
+        assert!(seat(two).is_ok());
+        assert_eq!(metrics.connections.get(), 2);
+    }
+
+    #[test]
+    fn one_network_of_ipv6_is_one_peer_and_so_is_one_address_of_ipv4_however_it_is_spelled() {
+        // X21: a customer with a /64 has 2^64 addresses and still one share of the seats.
+        let limits = Limits { connections: 9, connections_per_peer: 2, ..Limits::default() };
+        for [first, second, third, other] in [
+            ["2001:db8::1", "2001:db8::2", "2001:db8::ffff:0:0:3", "2001:db8:0:1::1"],
+            ["192.0.2.1", "::ffff:192.0.2.1", "192.0.2.1", "::ffff:192.0.2.2"],
+        ] {
+            let (peers, metrics) = (Peers::new(&limits), metrics());
+            let seat = |address: &str| peers.seat(address.parse().unwrap(), &metrics);
+            let _held = [seat(first).ok().unwrap(), seat(second).ok().unwrap()];
+            assert_eq!(seat(third).err(), Some(Turned::PeerFull), "{third}");
+            assert!(seat(other).is_ok(), "{other}");
+        }
     }
 }

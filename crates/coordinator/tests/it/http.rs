@@ -20,6 +20,8 @@ mod metrics;
 mod principals;
 mod reads;
 mod scenarios;
+mod scraping;
+mod seats;
 mod secure;
 mod serving;
 mod shared;

@@ -414,6 +414,10 @@ fn callers_and_parameters_are_declared() {
     assert_eq!(completed["security"], json!([{"taskToken": []}]));
     assert_eq!(document["paths"]["/v1/leases"]["post"]["security"], json!([{"apiKey": []}]));
     assert!(document["paths"]["/livez"]["get"].get("security").is_none());
+    // X46: a key, or none where only this machine can ask.
+    let metrics = &document["paths"]["/metrics"]["get"];
+    assert_eq!(metrics["security"], json!([{"apiKey": []}, {}]));
+    assert!(metrics["responses"]["401"].is_object() && metrics["responses"]["403"].is_object());
     let schemes = names_of(&document["components"]["securitySchemes"]);
     assert_eq!(schemes, BTreeSet::from(["apiKey".to_owned(), "taskToken".to_owned()]));
     let list = document["paths"]["/v1/runs"]["get"]["parameters"].as_array().unwrap();

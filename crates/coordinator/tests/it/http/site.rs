@@ -20,7 +20,7 @@ use verdict::{Scope, Span};
 use crate::faulty::{Faults, FaultyStore};
 
 /// Long enough that a test which waits for it has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An HTTP client that trusts no authority; the tests of TLS give it some.
 pub(crate) fn browser() -> reqwest::ClientBuilder {

@@ -1,0 +1,188 @@
+//! An answer on its way: how much of it the client has taken, and how slowly it may.
+//!
+//! An answer holds memory until it is taken, and its connection holds a seat. What is handed to the
+//! connection is counted until it has left this process, also where HTTP/2 keeps it back because the
+//! client's window is full. How long the client may take is as for bodies that come: a start for free,
+//! then a minimum rate; but what was taken quickly before buys no pause longer than the start.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Buf, Bytes};
+use http_body::{Frame, SizeHint};
+use tokio::time::Instant;
+
+use super::watch::{InFlight, Watch};
+
+/// How slowly an answer may be taken.
+#[derive(Clone, Copy, Debug)]
+pub struct AnswerPatience {
+    /// How long nothing at all may be taken.
+    pub grace: Duration,
+    pub bytes_per_second: u64,
+}
+
+impl Default for AnswerPatience {
+    /// Half a minute covers a lost connection's retransmissions and the lumps in which a full window opens. The rate
+    /// is that of a poor mobile network; the largest answer of leases would take an hour at it.
+    fn default() -> Self {
+        Self { grace: Duration::from_secs(30), bytes_per_second: 16 * 1024 }
+    }
+}
+
+impl AnswerPatience {
+    fn earned(&self, bytes: usize) -> Duration {
+        Duration::from_micros(bytes as u64 * 1_000_000 / self.bytes_per_second.max(1))
+    }
+}
+
+/// What was handed over of one answer and not taken, and the time that is left for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Untaken {
+    bytes: usize,
+    since: Instant,
+    left: Duration,
+}
+
+impl Untaken {
+    pub(super) fn new(bytes: usize, now: Instant, patience: &AnswerPatience) -> Self {
+        Self { bytes, since: now, left: patience.grace }
+    }
+
+    pub(super) fn hand_over(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    /// Whether nothing is left to take.
+    pub(super) fn taken(&mut self, bytes: usize, now: Instant, patience: &AnswerPatience) -> bool {
+        let left = self.left.saturating_sub(now.duration_since(self.since));
+        self.left = patience.grace.min(left + patience.earned(bytes));
+        self.since = now;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.bytes == 0
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        self.since + self.left
+    }
+}
+
+/// Numbers answers, so that each stream of a connection stands for itself.
+static ANSWERS: AtomicU64 = AtomicU64::new(0);
+
+/// An answer's body, which keeps its request counted.
+pub(super) struct AnswerBody {
+    body: Body,
+    number: u64,
+    in_flight: InFlight,
+}
+
+impl AnswerBody {
+    pub(super) fn new(body: Body, in_flight: InFlight) -> Self {
+        Self { body, number: ANSWERS.fetch_add(1, Ordering::Relaxed), in_flight }
+    }
+}
+
+impl http_body::Body for AnswerBody {
+    type Data = Piece;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Piece>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        frame.map_ok(|frame| {
+            frame.map_data(|bytes| Piece::new(bytes, self.number, &self.in_flight.watch))
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Bytes of an answer, counted until they are taken or dropped.
+pub(super) struct Piece {
+    bytes: Bytes,
+    answer: u64,
+    watch: Arc<Watch>,
+}
+
+impl Piece {
+    fn new(bytes: Bytes, answer: u64, watch: &Arc<Watch>) -> Self {
+        if !bytes.is_empty() {
+            watch.hand_over(answer, bytes.len());
+        }
+        Self { bytes, answer, watch: watch.clone() }
+    }
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        self.watch.taken(self.answer, count);
+    }
+
+    fn copy_to_bytes(&mut self, count: usize) -> Bytes {
+        let copied = self.bytes.copy_to_bytes(count);
+        self.watch.taken(self.answer, count);
+        copied
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if self.bytes.has_remaining() {
+            self.watch.taken(self.answer, self.bytes.remaining());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: AnswerPatience =
+        AnswerPatience { grace: Duration::from_secs(10), bytes_per_second: 100 };
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_may_be_taken_at_the_minimum_rate_and_not_slower() {
+        // F60, X21: a megabyte, by who takes 100 bytes a second and by who takes 99.
+        for (per_second, is_fair) in [(100, true), (99, false)] {
+            let mut untaken = Untaken::new(1_000_000, Instant::now(), &PATIENCE);
+            let mut was_late = false;
+            for _ in 0..2_000 {
+                tokio::time::advance(Duration::from_secs(1)).await;
+                was_late |= untaken.deadline() < Instant::now();
+                assert!(!untaken.taken(per_second, Instant::now(), &PATIENCE));
+            }
+            assert_eq!(was_late, !is_fair, "{per_second} bytes a second");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_taken_quickly_buys_no_longer_pause() {
+        let mut untaken = Untaken::new(1_000_000, Instant::now(), &PATIENCE);
+        assert!(!untaken.taken(900_000, Instant::now(), &PATIENCE));
+        assert_eq!(untaken.deadline(), Instant::now() + PATIENCE.grace);
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert!(untaken.taken(100_000, Instant::now(), &PATIENCE));
+    }
+}
