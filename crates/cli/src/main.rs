@@ -12,6 +12,7 @@ mod bulk;
 mod completions;
 mod config;
 mod coordinators;
+mod descriptors;
 mod dev;
 mod doctor;
 mod epoch;

@@ -15,6 +15,7 @@ use serde::Serialize;
 use store::{Ahead, Browse, Failure, FailureKind, Store};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::descriptors;
 use crate::exit::{Complaint, Ended, Exit};
 use crate::opening::{self, Opened, Serving, StoreAddress};
 use crate::output::{self, BOLD, FAINT, Format};
@@ -201,6 +202,7 @@ impl Server {
         if beyond_loopback {
             options.limits = Limits::beyond_loopback();
         }
+        options.limits.connections = descriptors::seats(options.limits.connections);
         let store = wishes.store.shown(&opened);
         let serving = match opened {
             Opened::Sqlite(store) => coordinator::serve(store, options).await.map(Serving::Sqlite),

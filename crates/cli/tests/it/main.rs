@@ -4,6 +4,7 @@
 
 mod bench;
 mod crash;
+mod descriptors;
 mod errors;
 mod full_disk;
 mod guide;
