@@ -33,7 +33,7 @@ const BUSY_MS: u64 = 5_000;
 /// More statements than the engine has.
 const STATEMENTS_MAX: usize = 64;
 
-const MIGRATIONS: [(&str, &str); 7] = [
+const MIGRATIONS: [(&str, &str); 8] = [
     ("V1__tasks", include_str!("../../migrations/V1__tasks.sql")),
     ("V2__administration", include_str!("../../migrations/V2__administration.sql")),
     ("V3__retention", include_str!("../../migrations/V3__retention.sql")),
@@ -41,6 +41,7 @@ const MIGRATIONS: [(&str, &str); 7] = [
     ("V5__tales", include_str!("../../migrations/V5__tales.sql")),
     ("V6__rules", include_str!("../../migrations/V6__rules.sql")),
     ("V7__lists", include_str!("../../migrations/V7__lists.sql")),
+    ("V8__lanes", include_str!("../../migrations/V8__lanes.sql")),
 ];
 
 /// What the database says of itself.

@@ -9,6 +9,7 @@ use store::{Batch, ManualClock, Store, Want, Writer};
 use verdict::request::{Manner, Submit};
 use verdict::{Name, Policy, Request, Scope, Span};
 
+use super::opening::of_format_2;
 use super::play::{Play, options, spec, submission};
 
 const DAY: Span = Span::from_secs(24 * 3600);
@@ -173,5 +174,24 @@ async fn pruning_closes_lanes_too() {
     let mut play = Play::open_with(&path, options(&clock), clock).await.unwrap();
     play.submit_kind(3, "once").await;
     assert_eq!(play.ready("once").await, [3]);
+    check(&play).await;
+}
+
+#[tokio::test]
+async fn lanes_that_an_earlier_build_left_behind_go_when_it_is_opened() {
+    // F77: stores of the build before have a lane for every kind that they ever held.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenure.db");
+    of_format_2(&path);
+    let raw = Connection::open(&path).unwrap();
+    let left = "INSERT INTO lanes (lane, tenant, workspace, queue, kind)
+        VALUES (1, 'default', 'default', 'images', 'crop'), (2, 'default', 'default', 'x', 'y')";
+    raw.execute(left, []).unwrap();
+    drop(raw);
+    let mut play = Play::open_at(&path, Span::from_secs(3_600)).await;
+    assert_eq!(lanes(&path), ["resize"], "what somebody submitted to stays");
+    play.submit_kind(99, "crop").await;
+    assert_eq!(play.ready("crop").await, [99]);
+    assert_eq!(lanes(&path), ["crop", "resize"]);
     check(&play).await;
 }

@@ -152,7 +152,7 @@ async fn opening_leaves_no_log_behind() {
 }
 
 /// A file as the last Tenure with format 2 left it: tasks in every state, played as in `tampering`.
-fn of_format_2(path: &Path) {
+pub(super) fn of_format_2(path: &Path) {
     let raw = Connection::open(path).unwrap();
     raw.execute_batch(include_str!("format_2.sql")).unwrap();
     raw.pragma_update(None, "application_id", 0x544e_5245).unwrap();
