@@ -29,9 +29,9 @@ use super::session::COMMIT;
 use super::trouble::{self, Trouble};
 use crate::failure::Failure;
 
-/// How long a batch waits for lanes that it knows too little of. Far longer than such a read takes, and short beside
-/// any lease.
-const WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a batch waits for lanes that it knows too little of. Far longer than such a read takes, also where its
+/// connection must be made first; and an end, so that one slow queue does not keep a batch for long.
+const WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// Candidates that one look brings, of all its lanes.
 const ROWS_MAX: usize = 4 * PAGE;
