@@ -98,7 +98,11 @@ impl PostgresBatch<'_> {
         if !unseen.is_empty() {
             shared.wait_for(&unseen, looking::patience()).await;
         }
-        let mut stocks = shared.memory().candidates.stocks(polled);
+        let mut stocks = {
+            let mut memory = shared.memory();
+            memory.candidates.ripen(now);
+            memory.candidates.stocks(polled)
+        };
         self.add_own(polled, now, &mut stocks);
         stocks
     }
@@ -149,6 +153,8 @@ impl PostgresBatch<'_> {
             let mut lacking = self.lacking(&searches, now, &known);
             lacking.retain(|need| asked.insert(need.clone()));
             self.writer.shared.look_at(lacking.into_iter().collect(), until).await;
+            // A page has delayed tasks apart, those whose time has come among them.
+            self.writer.shared.memory().candidates.ripen(now);
             let picked = self.pick(&searches, &known);
             let unknown: Vec<(LaneKey, Place)> = picked
                 .into_iter()

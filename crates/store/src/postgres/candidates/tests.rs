@@ -246,3 +246,15 @@ async fn delayed_tasks_are_candidates_when_their_time_comes_without_a_look() {
     assert_eq!(candidates.stocks(&images()).len(), 1);
     assert_eq!(candidates.heads(&lane(None), 9, |_| true), [place(1)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn delayed_tasks_whose_time_had_come_before_the_look_are_candidates_after_it() {
+    let mut candidates = Candidates::default();
+    candidates.note_polled(&images(), tokio::time::Instant::now());
+    let (due, now) = (Time::from_millis(5_000), Time::from_millis(6_000));
+    assert!(!candidates.ripen(now));
+    let delayed = vec![(due, place(1), Name::from("resize"))];
+    look(&mut candidates, |_, _| read(Page { delayed: delayed.clone(), ..page(0..0) }));
+    assert!(!candidates.ripen(now), "nothing more must be read");
+    assert_eq!(candidates.heads(&lane(None), 9, |_| true), [place(1)]);
+}
