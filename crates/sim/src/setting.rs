@@ -265,20 +265,27 @@ fn crowd(dice: &mut Dice, options: Options) -> Options {
         fail: dice.sometimes(50, 200) as PerMille,
         ..options.runs
     };
+    let scopes = dice.between(3, 6) as u32;
+    // One coordinator: a round of grants is then a round of everybody's.
+    let database = options.database.map(|database| DatabaseOptions {
+        coordinators: 1,
+        disconnections: 0,
+        ..database.calm()
+    });
     Options {
+        topology: if database.is_some() { Topology::Shared } else { Topology::Embedded },
         safety_ms: dice.between(8_000, 12_000),
         clients: dice.between(3, 6) as u32,
-        workers: dice.between(4, 8) as u32,
-        scopes: dice.between(3, 6) as u32,
+        // At least one worker for each scope.
+        workers: scopes + dice.between(0, 3) as u32,
+        scopes,
         idlers: dice.between(80, 200) as u32,
         flood: dice.between(40, 120),
         intruders: 2,
         runs_per_client: dice.between(2, 4),
         network: kind_network(&options),
         store: StoreOptions::calm(),
-        database: options
-            .database
-            .map(|database| DatabaseOptions { disconnections: 0, ..database.calm() }),
+        database,
         older: 0,
         nemesis: NemesisOptions::NONE,
         runs,

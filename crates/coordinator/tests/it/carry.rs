@@ -399,5 +399,6 @@ async fn has_failed_soon<S: Store>(
         Ok(found.filter(|found| found.subject.state() == Some(State::Failed)))
     };
     let within = Duration::from_secs(10);
-    world.coordinator.watch_until(task, within, look).await.unwrap().is_some()
+    let found = world.coordinator.watch_until(task, within, look).await;
+    found.expect("the store can be read").is_some()
 }
