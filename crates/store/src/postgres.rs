@@ -323,7 +323,7 @@ impl PostgresStore {
             last_commit_at: parts.header.last_commit_at,
             writers: WRITERS_MAX,
         };
-        let clock = StoreClock::open(&options, parts.header.clock, parts.header.last_commit_at)?;
+        let clock = StoreClock::open(&options, &parts.header)?;
         let hints = Hints::new(parts.header.instance);
         let shared = Arc::new(Shared {
             runtime: tokio::runtime::Handle::current(),

@@ -102,6 +102,17 @@ pub(super) async fn stand_beside(shared: &Arc<Shared>) -> Result<[u8; 16], Failu
     shared.read("naming a second writer", scopes::ALL.to_owned(), draw).await
 }
 
+/// The database's clock, and the latest time by which any coordinator said that it is there.
+pub(super) async fn times(
+    client: &tokio_postgres::Client,
+) -> Result<(Time, Option<Time>), tokio_postgres::Error> {
+    let sql = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8, \
+        (SELECT max(c.seen_at) FROM tenure.committers c)";
+    let rows = client.query_typed(sql, &[]).await?;
+    let said: Option<i64> = rows[0].try_get(1)?;
+    Ok((Time::from_millis(rows[0].try_get(0)?), said.map(Time::from_millis)))
+}
+
 /// How many markers of a writer stay. The last one must: it is what a failover is judged by, and what keeps earlier
 /// batches of the writer from being committed late. The others are for whoever looks.
 const MARKERS_KEPT: i64 = 100;

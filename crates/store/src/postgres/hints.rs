@@ -276,6 +276,8 @@ async fn converse(
                 },
                 _ = presence.tick() => {
                     let Some(shared) = shared.upgrade() else { return Ok(()) };
+                    let (read, said) = fellows::times(&client).await?;
+                    shared.clock.heard_of(read, said);
                     let committers = shared.committers().clone();
                     fellows::say_present(&client, &committers, shared.clock.now()).await?;
                     primary::note_waiting(&client).await?;

@@ -59,6 +59,8 @@ pub(super) struct Header {
     pub(super) last_commit_at: Option<Time>,
     /// The database's clock.
     pub(super) clock: Time,
+    /// The latest time by which a coordinator said that it is there.
+    pub(super) said_at: Option<Time>,
     /// A name for this opening that no other has.
     pub(super) instance: String,
     /// Which version of the rules decides.
@@ -376,13 +378,15 @@ async fn header(client: &Client) -> Result<Header, Trouble> {
     let sql = "SELECT (SELECT max(last.at) FROM tenure.committers c CROSS JOIN LATERAL \
             (SELECT b.at FROM tenure.batches b WHERE b.committer = c.committer AND b.at >= 0 \
              ORDER BY b.n DESC LIMIT 1) last), \
-        floor(extract(epoch FROM clock_timestamp()) * 1000)::int8, gen_random_uuid()::text, \
+        floor(extract(epoch FROM clock_timestamp()) * 1000)::int8, \
+        (SELECT max(c.seen_at) FROM tenure.committers c), gen_random_uuid()::text, \
         (SELECT m.rules FROM tenure.meta m), (SELECT encode(m.store_id, 'hex') FROM tenure.meta m)";
     let rows = client.query_typed(sql, &[]).await?;
     let mut columns = Columns::of(&rows[0]);
     Ok(Header {
         last_commit_at: columns.optional_time()?,
         clock: columns.time()?,
+        said_at: columns.optional_time()?,
         instance: columns.take()?,
         rules: columns.count()?,
         store_id: columns.take()?,

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
 
 mod ahead;
+mod clocks;
 mod commits;
 mod constraints;
 mod cutting;
