@@ -44,6 +44,7 @@ mod sheet;
 pub mod tls;
 mod trouble;
 mod unreachable;
+mod way;
 mod writer;
 mod writes;
 
@@ -64,7 +65,7 @@ use self::hints::Hints;
 #[doc(hidden)]
 pub use self::listing::list_statement;
 use self::looking::Looks;
-pub use self::opening::{Link, connect};
+pub use self::opening::connect;
 use self::pace::Pace;
 use self::primary::Primary;
 use self::reads::Client;
@@ -72,6 +73,7 @@ pub use self::reads::Hot;
 use self::rules::InForce;
 use self::session::{Endings, Purpose, Transaction};
 use self::trouble::Trouble;
+pub use self::way::Link;
 pub use self::writer::PostgresWriter;
 use crate::clock::{Ahead, Clock};
 use crate::failure::{CommitFailure, Failure, FailureKind};

@@ -21,8 +21,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
 
-use super::opening::Way;
 use super::trouble::Trouble;
+use super::way::Way;
 use super::{browse, direct, notices, reads, session, writes};
 
 pub(super) type Pool = managed::Pool<Connections>;
@@ -175,7 +175,7 @@ impl managed::Manager for Connections {
     type Error = Error;
 
     async fn create(&self) -> Result<Connection, Error> {
-        let (client, driver) = self.way.config.connect(self.way.connector.clone()).await?;
+        let (client, driver) = self.way.connect().await?;
         let is_cut_short = Arc::new(AtomicBool::new(false));
         let driver = tokio::spawn(notices::drive(driver, is_cut_short.clone())).abort_handle();
         let (named, is_outdated) = (HashMap::new(), AtomicBool::new(false));

@@ -16,8 +16,8 @@ use verdict::{Name, Scope, Subject, TaskId, Time};
 
 use super::candidates::Candidate;
 use super::expiring::Walk;
-use super::opening::Way;
 use super::place::Place;
+use super::way::Way;
 use super::{Shared, fellows, primary, rules, session};
 
 const CHANNEL: &str = "tenure";
@@ -247,7 +247,7 @@ async fn converse(
     inbox: &mut mpsc::Receiver<Hint>,
     walk: &mut Walk,
 ) -> Result<(), tokio_postgres::Error> {
-    let (client, mut connection) = way.config.connect(way.connector.clone()).await?;
+    let (client, mut connection) = way.connect().await?;
     let heard = shared.clone();
     let listening = async move {
         loop {

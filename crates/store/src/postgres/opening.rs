@@ -4,18 +4,17 @@
 use std::time::Duration;
 
 use deadpool::Runtime;
-use tokio_postgres::config::{Host, TargetSessionAttrs};
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Config};
 use verdict::Time;
 
 use super::connections::{Connections, Object, Pool, Use};
 use super::durability::{self, Durability};
 use super::primary::Primary;
 use super::rows::Columns;
-use super::tls::{self, Connector};
 use super::trouble::Trouble;
+use super::way::{CONNECT_TIMEOUT, Way};
 use super::{Missing, Options, fellows, scopes, unreachable};
 use crate::failure::{Failure, FailureKind};
 
@@ -23,8 +22,6 @@ use crate::failure::{Failure, FailureKind};
 const WRITE_CONNECTIONS_MAX: usize = 4;
 /// Connections for reading: more would only take the writers' share of the database.
 const READ_CONNECTIONS_MAX: usize = 4;
-/// How long to wait for a connection, new or from the pool.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a migration is tried again because a fellow started at the same moment.
 const MIGRATION_TRIES: usize = 5;
 
@@ -108,8 +105,7 @@ pub(super) async fn session(url: &str, options: &Options) -> Result<Object, Fail
 
 /// A session with the trust of any store's, for whoever looks after a database or measures it.
 pub async fn connect(url: &str, name: &str) -> Result<Client, Failure> {
-    let Way { config, connector, .. } = Way::of(url, &Options::new(name))?;
-    let connected = config.connect(connector).await;
+    let connected = Way::of(url, &Options::new(name))?.connect().await;
     let (client, connection) = connected.map_err(unreachable::closed)?;
     tokio::spawn(async move {
         // Whoever uses the client learns of its end there.
@@ -135,83 +131,6 @@ async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
         return Err(Failure::new(FailureKind::Unfinished, what));
     }
     Ok(())
-}
-
-/// How the database is reached.
-#[derive(Clone)]
-pub(super) struct Way {
-    pub(super) config: Config,
-    pub(super) connector: Connector,
-    pub(super) link: Link,
-}
-
-impl Way {
-    fn of(url: &str, options: &Options) -> Result<Self, Failure> {
-        let (address, wish) = tls::split(url)?;
-        let mut config = configure(&address, options)?;
-        config.ssl_mode(wish.mode.driver_mode());
-        let link = Link { mode: wish.mode, is_local: config.get_hosts().iter().all(is_local) };
-        Ok(Self { config, connector: wish.connector()?, link })
-    }
-}
-
-fn is_local(host: &Host) -> bool {
-    match host {
-        Host::Unix(_) => true,
-        Host::Tcp(name) => {
-            let address: Option<std::net::IpAddr> = name.parse().ok();
-            name == "localhost" || address.is_some_and(|address| address.is_loopback())
-        }
-    }
-}
-
-/// Who could listen on the way to the database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
-    pub mode: tls::Mode,
-    /// On this very machine.
-    pub is_local: bool,
-}
-
-impl Link {
-    /// What is not assured, with the remedy behind a colon; `None` when nobody could listen.
-    pub fn warning(&self) -> Option<&'static str> {
-        if self.is_local {
-            return None;
-        }
-        match self.mode {
-            tls::Mode::Disable | tls::Mode::Prefer => Some(
-                "whoever is on the way to the database may read and change what is sent: add \
-                 sslmode=verify-full and sslrootcert=FILE to the address",
-            ),
-            tls::Mode::Require => Some(
-                "the database's certificate is not checked, so that anybody on the way may pass for it: \
-                 say sslmode=verify-full in the address",
-            ),
-            tls::Mode::VerifyCa => Some(
-                "the database's certificate may be for another name, so that whoever has one of that \
-                 authority may pass for it: say sslmode=verify-full in the address",
-            ),
-            tls::Mode::VerifyFull => None,
-        }
-    }
-}
-
-const NO_ADDRESS: &str = "the store's address is not one of PostgreSQL's; write \
-    postgres://USER:PASSWORD@HOST:PORT/DATABASE, with @, : and / of a password as %40, %3A and %2F";
-
-fn configure(url: &str, options: &Options) -> Result<Config, Failure> {
-    let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
-        Failure::new(FailureKind::Closed, NO_ADDRESS).because(error)
-    })?;
-    config
-        .application_name(format!("tenure {}", options.name))
-        .connect_timeout(CONNECT_TIMEOUT)
-        .keepalives_idle(Duration::from_secs(10))
-        .tcp_user_timeout(Duration::from_secs(20))
-        // Of several hosts only the one that takes writes: so a failover is followed.
-        .target_session_attrs(TargetSessionAttrs::ReadWrite);
-    Ok(config)
 }
 
 fn pool_of(way: &Way, purpose: Use, size: usize) -> Result<Pool, Failure> {
