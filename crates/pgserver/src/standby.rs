@@ -45,6 +45,14 @@ impl Server {
         until("a standby to follow", || Ok(self.sql("postgres", &look)? == state))
     }
 
+    /// Waits until whoever follows this server has all that it has.
+    pub fn until_caught_up(&self) -> Result<()> {
+        let look = format!(
+            "{REST}; SELECT bool_and(replay_lsn >= pg_current_wal_flush_lsn()) FROM pg_stat_replication"
+        );
+        until("a standby to catch up", || Ok(self.sql("postgres", &look)? == "t"))
+    }
+
     /// Waits until nobody follows this server.
     pub fn until_alone(&self) -> Result<()> {
         let look = format!("{REST}; SELECT count(*) FROM pg_stat_replication");

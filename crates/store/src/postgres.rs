@@ -27,6 +27,7 @@ mod hints;
 mod lane;
 mod listing;
 mod looking;
+mod lookout;
 mod notices;
 mod opening;
 mod own;
@@ -165,7 +166,11 @@ pub struct PostgresStore {
 /// What the store, its writers and its readers have in common.
 pub(crate) struct Shared {
     runtime: tokio::runtime::Handle,
+    /// For batches, and for what their writers ask between them.
     pool: Pool,
+    /// For keys, limits and other coordinators, which never wait for a caller's question.
+    upkeep: Pool,
+    /// For what callers ask.
     readers: Pool,
     endings: Arc<Endings>,
     /// Writers that have gone and are being crossed off.
@@ -276,9 +281,7 @@ impl Shared {
         W: FnOnce(Client) -> F + Send + 'static,
     {
         primary::settle(self).await.map_err(CommitFailure::RolledBack)?;
-        let (pool, endings) = (self.pool.clone(), self.endings.clone());
-        let purpose = Purpose::Write(self.primary.clone());
-        let transaction = Transaction::new(&self.runtime, pool, endings, purpose);
+        let transaction = self.transaction(&self.pool, self.endings.clone(), Purpose::Write);
         let value = transaction.run(what, work).await.map_err(CommitFailure::RolledBack)?;
         match transaction.commit().await {
             Ok(Ok(())) => Ok(value),
@@ -290,7 +293,11 @@ impl Shared {
         }
     }
 
-    /// Reads in one snapshot of the scopes that `setting` names.
+    fn transaction(&self, pool: &Pool, endings: Arc<Endings>, purpose: Purpose) -> Transaction {
+        Transaction::new(&self.runtime, pool.clone(), endings, self.primary.clone(), purpose)
+    }
+
+    /// Reads for a caller, in one snapshot of the scopes that `setting` names.
     async fn read<T, F, W>(
         &self,
         what: &'static str,
@@ -302,8 +309,43 @@ impl Shared {
         F: Future<Output = Result<T, Trouble>> + Send,
         W: FnOnce(Client) -> F + Send + 'static,
     {
-        let (pool, endings) = (self.readers.clone(), Arc::new(Endings::default()));
-        let transaction = Transaction::new(&self.runtime, pool, endings, Purpose::Read);
+        self.read_through(&self.readers, what, setting, work).await
+    }
+
+    /// The same for a writer between its batches, in all scopes. Its next batch waits for the answer, and with it all
+    /// who renew or report: so it never waits for a caller's question.
+    async fn ask<T, F, W>(&self, what: &'static str, work: W) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Trouble>> + Send,
+        W: FnOnce(Client) -> F + Send + 'static,
+    {
+        self.read_through(&self.pool, what, scopes::ALL.to_owned(), work).await
+    }
+
+    /// The same for what a coordinator must know to serve: keys, limits, who else is there.
+    async fn look_after<T, F, W>(&self, what: &'static str, work: W) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Trouble>> + Send,
+        W: FnOnce(Client) -> F + Send + 'static,
+    {
+        self.read_through(&self.upkeep, what, scopes::ALL.to_owned(), work).await
+    }
+
+    async fn read_through<T, F, W>(
+        &self,
+        pool: &Pool,
+        what: &'static str,
+        setting: String,
+        work: W,
+    ) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Trouble>> + Send,
+        W: FnOnce(Client) -> F + Send + 'static,
+    {
+        let transaction = self.transaction(pool, Arc::default(), Purpose::Read);
         let scoped = move |client: Client| async move {
             let (set, value) = futures_util::join!(
                 reads::set_scopes(&client, Some(setting)),
@@ -313,6 +355,13 @@ impl Shared {
             value
         };
         transaction.run(what, scoped).await
+    }
+
+    /// Whatever is used next is connected anew.
+    fn drop_idle_connections(&self) {
+        for pool in [&self.pool, &self.upkeep, &self.readers] {
+            pool.retain(|_, _| false);
+        }
     }
 }
 
@@ -330,6 +379,7 @@ impl PostgresStore {
         let shared = Arc::new(Shared {
             runtime: tokio::runtime::Handle::current(),
             pool: parts.pool,
+            upkeep: parts.upkeep,
             readers: parts.readers,
             endings: Arc::new(Endings::default()),
             farewells: Endings::default(),
@@ -347,6 +397,10 @@ impl PostgresStore {
         looking::start(&shared);
         if options.notify == Notify::On {
             hints::start(&shared, parts.way.clone());
+        }
+        // Who only looks is gone before a server takes over.
+        if options.missing == Missing::Create {
+            lookout::start(&shared, &parts.way);
         }
         let browse = PostgresBrowse::new(shared.clone());
         let (durability, link, is_alone) = (parts.durability, parts.way.link, parts.is_alone);

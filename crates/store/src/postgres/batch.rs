@@ -54,12 +54,7 @@ pub struct PostgresBatch<'w> {
 impl<'w> PostgresBatch<'w> {
     pub(super) fn new(writer: &'w mut PostgresWriter, number: u64, rules: Rules) -> Self {
         let shared = &writer.shared;
-        let transaction = Transaction::new(
-            &shared.runtime,
-            shared.pool.clone(),
-            shared.endings.clone(),
-            Purpose::Write(shared.primary.clone()),
-        );
+        let transaction = shared.transaction(&shared.pool, shared.endings.clone(), Purpose::Write);
         Self {
             writer,
             number,

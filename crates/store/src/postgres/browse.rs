@@ -411,25 +411,18 @@ impl Browse for PostgresBrowse {
     }
 
     async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
-        self.in_all(
-            "reading API keys",
-            |client| async move { administration::api_keys(&client).await },
-        )
-        .await
+        let read = |client| async move { administration::api_keys(&client).await };
+        self.shared.look_after("reading API keys", read).await
     }
 
     async fn ring(&self) -> Result<Option<SealedRing>, Failure> {
-        self.in_all("reading the signing keys", |client| async move {
-            administration::ring(&client).await
-        })
-        .await
+        let read = |client| async move { administration::ring(&client).await };
+        self.shared.look_after("reading the signing keys", read).await
     }
 
     async fn tenant_limits(&self) -> Result<Vec<TenantLimits>, Failure> {
-        self.in_all("reading the limits of tenants", |client| async move {
-            administration::tenant_limits(&client).await
-        })
-        .await
+        let read = |client| async move { administration::tenant_limits(&client).await };
+        self.shared.look_after("reading the limits of tenants", read).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {

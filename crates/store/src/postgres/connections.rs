@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use deadpool::managed::{self, Metrics, RecycleError, RecycleResult};
 use futures_util::future::try_join_all;
@@ -21,9 +21,10 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
 
+use super::tls::Connector;
 use super::trouble::Trouble;
-use super::way::Way;
-use super::{browse, direct, notices, reads, session, writes};
+use super::way::{CONNECT_TIMEOUT, Way};
+use super::{browse, direct, notices, reads, scopes, session, writes};
 
 pub(super) type Pool = managed::Pool<Connections>;
 pub(super) type Object = managed::Object<Connections>;
@@ -32,8 +33,10 @@ pub(super) type PoolError = managed::PoolError<Error>;
 /// What a pool's connections are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Batches: the same few statements again and again.
+    /// Batches, and what a writer asks between them: the same few statements again and again.
     Batches,
+    /// Keys, limits and other coordinators: small tables, read now and then.
+    Upkeep,
     Reading,
 }
 
@@ -41,24 +44,31 @@ pub(super) enum Use {
 pub(super) struct Connections {
     way: Way,
     purpose: Use,
+    /// How often names were found to mean nothing any more. What was connected before knows them all wrong.
+    outdated: Arc<AtomicU64>,
 }
 
 impl Connections {
     pub(super) fn new(way: Way, purpose: Use) -> Self {
-        Self { way, purpose }
+        Self { way, purpose, outdated: Arc::default() }
     }
 }
 
 /// One connection. It stands for the driver's own, but for statements that it knows by name.
 pub(super) struct Connection {
     client: Client,
+    purpose: Use,
     /// By their text.
     named: HashMap<&'static str, Statement>,
-    is_outdated: AtomicBool,
+    /// Of all connections of its pool, and what that was when this one was made.
+    outdated: Arc<AtomicU64>,
+    made_at: u64,
     /// A COMMIT did not wait for its standby to the end.
     is_cut_short: Arc<AtomicBool>,
     /// Reads and writes the socket, until nobody needs it any more.
     driver: AbortHandle,
+    /// For the way on which a statement is cancelled.
+    connector: Connector,
 }
 
 impl Connection {
@@ -81,7 +91,23 @@ impl Connection {
 
     /// What reading begins with on this connection.
     pub(super) fn begin_reading(&self) -> &'static str {
-        if self.is_direct() { session::BEGIN_READING_DIRECT } else { session::BEGIN_READING }
+        match self.purpose {
+            Use::Upkeep => session::BEGIN_UPKEEP,
+            _ if self.is_direct() => session::BEGIN_READING_DIRECT,
+            _ => session::BEGIN_READING,
+        }
+    }
+
+    /// Asks the server to end what runs on this connection. It may come too late and end what runs next, so that
+    /// nobody may use the connection afterwards.
+    pub(super) async fn cancel(&self) {
+        let token = self.client.cancel_token();
+        let cancelling = token.cancel_query(self.connector.clone());
+        match tokio::time::timeout(CONNECT_TIMEOUT, cancelling).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a statement could not be cancelled"),
+            Err(_) => tracing::debug!("a statement could not be cancelled in time"),
+        }
     }
 
     /// As the driver's own, by name where there is one.
@@ -110,28 +136,23 @@ impl Connection {
         }
     }
 
-    /// A name that means nothing any more, or something else, since the tables changed: the next connection will
-    /// know better.
+    /// A name that means nothing any more, or something else, since the tables changed: all who know it go, and the next
+    /// connection will know better.
     fn noting<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         let outdated = [SqlState::FEATURE_NOT_SUPPORTED, SqlState::INVALID_SQL_STATEMENT_NAME];
         let code = result.as_ref().err().and_then(Error::code);
         if code.is_some_and(|code| outdated.contains(code)) {
-            self.is_outdated.store(true, Ordering::Relaxed);
+            self.outdated.fetch_max(self.made_at + 1, Ordering::Relaxed);
         }
         result
     }
 
     /// Gives names to what is done again and again, where names are safe and there is a store to do it in.
-    async fn name_statements(&mut self, purpose: Use) -> Result<(), Error> {
+    async fn name_statements(&mut self) -> Result<(), Error> {
+        let Some((settings, texts)) = known_by_name(self.purpose) else { return Ok(()) };
         if !direct::is_direct(&self.client).await? {
             return Ok(());
         }
-        let (settings, texts): (_, Vec<&'static str>) = match purpose {
-            Use::Batches => (session::DIRECT, reads::often().chain(writes::often()).collect()),
-            Use::Reading => {
-                (session::DIRECT_READING, browse::often().chain(reads::at_rest()).collect())
-            }
-        };
         self.client.batch_execute(settings).await?;
         let statements = try_join_all(texts.iter().map(|text| self.client.prepare(text))).await;
         match statements {
@@ -143,6 +164,20 @@ impl Connection {
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+}
+
+/// What is said once to the server itself, and what is then called by its name.
+fn known_by_name(purpose: Use) -> Option<(&'static str, Vec<&'static str>)> {
+    match purpose {
+        Use::Batches => {
+            let texts = reads::often().chain(writes::often()).chain(reads::at_rest());
+            Some((session::DIRECT, texts.collect()))
+        }
+        Use::Reading => {
+            Some((session::DIRECT_READING, browse::often().chain([scopes::SET]).collect()))
+        }
+        Use::Upkeep => None,
     }
 }
 
@@ -178,15 +213,24 @@ impl managed::Manager for Connections {
         let (client, driver) = self.way.connect().await?;
         let is_cut_short = Arc::new(AtomicBool::new(false));
         let driver = tokio::spawn(notices::drive(driver, is_cut_short.clone())).abort_handle();
-        let (named, is_outdated) = (HashMap::new(), AtomicBool::new(false));
-        let mut connection = Connection { client, named, is_outdated, is_cut_short, driver };
-        connection.name_statements(self.purpose).await?;
+        let mut connection = Connection {
+            client,
+            purpose: self.purpose,
+            named: HashMap::new(),
+            outdated: self.outdated.clone(),
+            made_at: self.outdated.load(Ordering::Relaxed),
+            is_cut_short,
+            driver,
+            connector: self.way.connector.clone(),
+        };
+        connection.name_statements().await?;
         Ok(connection)
     }
 
     /// A connection comes back only after its transaction has ended, so that being open is enough.
     async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<Error> {
-        if connection.client.is_closed() || connection.is_outdated.load(Ordering::Relaxed) {
+        let is_outdated = connection.made_at < self.outdated.load(Ordering::Relaxed);
+        if connection.client.is_closed() || is_outdated {
             return Err(RecycleError::message("the connection is closed or outdated"));
         }
         Ok(())

@@ -99,7 +99,7 @@ pub(super) async fn stand_beside(shared: &Arc<Shared>) -> Result<[u8; 16], Failu
         let rows = client.query_typed(&format!("SELECT {RANDOM_ID}"), &[]).await?;
         Ok(Columns::of(&rows[0]).sixteen()?.to_be_bytes())
     };
-    shared.read("naming a second writer", scopes::ALL.to_owned(), draw).await
+    shared.ask("naming a second writer", draw).await
 }
 
 /// The database's clock, and the latest time by which any coordinator said that it is there.
@@ -172,7 +172,7 @@ pub(super) async fn count(shared: &Arc<Shared>) -> Result<u32, Failure> {
         let rows = client.query_typed(sql, &[(&since, Type::INT8)]).await?;
         Ok(Columns::of(&rows[0]).take::<i64>()?)
     };
-    let there = shared.read("counting coordinators", scopes::ALL.to_owned(), work).await?;
+    let there = shared.look_after("counting coordinators", work).await?;
     Ok(u32::try_from(there).unwrap_or(u32::MAX).max(1))
 }
 

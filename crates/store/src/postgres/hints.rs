@@ -276,6 +276,9 @@ async fn converse(
                 },
                 _ = presence.tick() => {
                     let Some(shared) = shared.upgrade() else { return Ok(()) };
+                    if !shared.primary.is_at(&client).await? {
+                        return Ok(());
+                    }
                     let (read, said) = fellows::times(&client).await?;
                     shared.clock.heard_of(read, said);
                     let committers = shared.committers().clone();

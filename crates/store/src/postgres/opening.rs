@@ -18,9 +18,13 @@ use super::way::{CONNECT_TIMEOUT, Way};
 use super::{Missing, Options, fellows, scopes, unreachable};
 use crate::failure::{Failure, FailureKind};
 
-/// Connections for batches: one each for two writers, one to look up a lost commit, one to spare.
+/// Connections for batches: one each for two writers, one to look up a lost commit, one to spare. A writer asks
+/// between its batches when to wake, on the connection that it does not need then.
 const WRITE_CONNECTIONS_MAX: usize = 4;
-/// Connections for reading: more would only take the writers' share of the database.
+/// Connections for keys, limits and other coordinators: one to read them again and again, one for whoever asks for
+/// that out of turn. No caller's question ever has them, so that a revocation is not kept waiting.
+const UPKEEP_CONNECTIONS_MAX: usize = 2;
+/// Connections for reading: more would only take the writers' share of the database. All of them may be slow.
 const READ_CONNECTIONS_MAX: usize = 4;
 /// How often a migration is tried again because a fellow started at the same moment.
 const MIGRATION_TRIES: usize = 5;
@@ -44,6 +48,7 @@ pub(super) const RANDOM_ID: &str = "decode(replace(gen_random_uuid()::text, '-',
 pub(super) struct Parts {
     pub(super) way: Way,
     pub(super) pool: Pool,
+    pub(super) upkeep: Pool,
     pub(super) readers: Pool,
     pub(super) header: Header,
     pub(super) primary: Primary,
@@ -69,6 +74,7 @@ pub(super) struct Header {
 pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure> {
     let way = Way::of(url, options)?;
     let pool = pool_of(&way, Use::Batches, WRITE_CONNECTIONS_MAX)?;
+    let upkeep = pool_of(&way, Use::Upkeep, UPKEEP_CONNECTIONS_MAX)?;
     let readers = pool_of(&way, Use::Reading, READ_CONNECTIONS_MAX)?;
     // Not one for batches: there may be no store yet whose statements could be named.
     let mut client = readers.get().await.map_err(unreachable::closed)?;
@@ -94,7 +100,7 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure>
     let fellows =
         fellows.map_err(|trouble| trouble.while_opening("looking for other coordinators"))?;
     let is_alone = fellows.is_empty();
-    Ok(Parts { way, pool, readers, header, primary, durability, is_alone })
+    Ok(Parts { way, pool, upkeep, readers, header, primary, durability, is_alone })
 }
 
 /// One connection beside the pools, for what happens once.
@@ -310,4 +316,25 @@ async fn header(client: &Client) -> Result<Header, Trouble> {
         rules: columns.count()?,
         store_id: columns.take()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For hints, and to look for another primary.
+    const OTHERS: usize = 2;
+
+    #[test]
+    fn operators_are_told_how_many_connections_there_are() {
+        let all = WRITE_CONNECTIONS_MAX + UPKEEP_CONNECTIONS_MAX + READ_CONNECTIONS_MAX + OTHERS;
+        assert_eq!(all, 12, "say so in the pages, and in what is said of a full database");
+        for page in [
+            include_str!("../../../../docs/operate/postgres.md"),
+            include_str!("../../../../docs/operate/scaling.md"),
+            include_str!("unreachable.rs"),
+        ] {
+            assert!(page.contains("twelve") && !page.contains("up to nine"));
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! Which server answers: noticing that another one has taken over, and whether it has all that was promised.
 //!
 //! A standby that takes over begins a new timeline, and so does a database that was restored to an earlier
-//! time. Every transaction reads the timeline as it begins; one that meets another than it knows can never
-//! commit. Before the next one the change is settled, by whoever notices first, in one row that all share:
+//! time. Every transaction reads the timeline as it begins, also one that only reads; one that meets another than it
+//! knows can never commit, and what it read is told to nobody. Before the next one the change is settled, by whoever
+//! notices first, in one row that all share:
 //!
 //! - If commits waited for a standby, and what this coordinator was told last is there, nothing was lost: what
 //!   a standby has is a beginning of what its primary had. Leases go on.
@@ -11,6 +12,9 @@
 //!
 //! A coordinator that later misses what it was told testifies against an accepted change, and raises the epoch
 //! then. An engine that knows no timelines is taken at its word.
+//!
+//! An old primary may live on, with connections that still lead to it. Once a later timeline of the same system was
+//! seen ([`super::lookout`]), nothing is read from an earlier one or written to it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -22,6 +26,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use verdict::Time;
 
 use super::commit::Marker;
+use super::connections::Object;
 use super::rows::Columns;
 use super::trouble::{self, Trouble};
 use super::{Missing, Shared};
@@ -41,6 +46,7 @@ const IDENTITY: &str = "SELECT (SELECT system_identifier FROM pg_control_system(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     system: String,
+    /// In digits that sort as the numbers do.
     timeline: String,
 }
 
@@ -53,13 +59,49 @@ impl Identity {
 /// Whose commits go on, and in which life of the store.
 pub(super) struct Primary {
     /// `None` where the engine knows no timelines.
-    known: Option<Mutex<Identity>>,
+    standing: Option<Mutex<Standing>>,
     epoch: AtomicU32,
     /// Another timeline was met, and is not settled yet.
     is_disturbed: AtomicBool,
     /// The last batch of each writer that was acknowledged; [`JOINED`] before the first.
     told: Mutex<HashMap<[u8; 16], i64>>,
 }
+
+/// Which server counts.
+struct Standing {
+    /// The one that was settled last.
+    known: Identity,
+    /// The latest timeline of its system that anybody has seen.
+    latest: String,
+}
+
+impl Standing {
+    fn of(known: Identity) -> Self {
+        Self { latest: known.timeline.clone(), known }
+    }
+
+    /// Whether a later server of the same system was seen than this one.
+    fn is_behind(&self, found: &Identity) -> bool {
+        found.system == self.known.system && found.timeline < self.latest
+    }
+
+    /// This one counts now, unless an even later one was seen meanwhile.
+    fn settle(&mut self, found: Identity) {
+        if !self.is_behind(&found) {
+            *self = Self::of(found);
+        }
+    }
+
+    fn is_settled(&self, timeline: &str) -> bool {
+        timeline == self.known.timeline && timeline >= self.latest.as_str()
+    }
+}
+
+const ELSEWHERE: &str =
+    "another server answers than the one whose commits count; this is settled with the next batch";
+
+const BEHIND: &str = "a database server answers that another one has taken over from; stop the old one, and if it was \
+    restored on purpose, restart the coordinators";
 
 /// In place of a batch's number: the writer was told that it has joined, and nothing since.
 const JOINED: i64 = 0;
@@ -79,7 +121,7 @@ impl Primary {
             _ => stored_epoch(client).await?,
         };
         Ok(Self {
-            known: found.map(|found| Mutex::new(found.identity)),
+            standing: found.map(|found| Mutex::new(Standing::of(found.identity))),
             epoch: AtomicU32::new(epoch),
             is_disturbed: AtomicBool::new(false),
             told: Mutex::default(),
@@ -92,22 +134,45 @@ impl Primary {
 
     /// What a transaction asks as it begins, behind its settings.
     pub(super) fn ask_after(&self, begin: &str) -> String {
-        if self.known.is_some() { format!("{begin}; {TIMELINE}") } else { begin.to_owned() }
+        if self.standing.is_some() { format!("{begin}; {TIMELINE}") } else { begin.to_owned() }
     }
 
-    /// Whether the answer is the timeline that is known. If not, the transaction must not go on.
-    pub(super) fn is_same(&self, answer: &[SimpleQueryMessage]) -> bool {
-        let Some(known) = &self.known else { return true };
+    /// Whether the server that answered so is the one whose commits count. If not, the transaction must not go on.
+    pub(super) fn admit(&self, answer: &[SimpleQueryMessage]) -> Result<(), Failure> {
+        let Some(standing) = &self.standing else { return Ok(()) };
         let met = answer.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0),
             _ => None,
         });
-        let is_same = met == Some(lock(known).timeline.as_str());
-        if !is_same {
-            tracing::warn!(?met, "another server answers, or the same one after a restore");
+        if met.is_some_and(|met| lock(standing).is_settled(met)) {
+            return Ok(());
+        }
+        tracing::warn!(?met, "another server answers, or the same one after a restore");
+        self.is_disturbed.store(true, Ordering::SeqCst);
+        Err(Failure::new(FailureKind::Unavailable, ELSEWHERE))
+    }
+
+    /// Somebody looked around and saw a server that takes writes. Returns whether it is the latest of its system.
+    pub(super) fn sighted(&self, seen: &Identity) -> bool {
+        let Some(standing) = &self.standing else { return false };
+        let mut standing = lock(standing);
+        if seen.system != standing.known.system || standing.is_behind(seen) {
+            return false;
+        }
+        if seen.timeline > standing.latest {
+            tracing::warn!(server = seen.written(), "another server has taken over");
+            standing.latest.clone_from(&seen.timeline);
             self.is_disturbed.store(true, Ordering::SeqCst);
         }
-        is_same
+        true
+    }
+
+    /// Whether a session beside the pools still leads to the server whose commits count.
+    pub(super) async fn is_at(&self, client: &Client) -> Result<bool, tokio_postgres::Error> {
+        let Some(standing) = &self.standing else { return Ok(true) };
+        let met = seen(client).await?;
+        let standing = lock(standing);
+        Ok(met.is_some_and(|met| met == standing.known && !standing.is_behind(&met)))
     }
 
     /// The caller of this batch is about to be told that it is durable.
@@ -134,25 +199,35 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Before a transaction begins: settles who serves now, if that has changed.
 pub(super) async fn settle(shared: &Shared) -> Result<(), Failure> {
     let primary = &shared.primary;
-    let Some(known) =
-        primary.known.as_ref().filter(|_| primary.is_disturbed.load(Ordering::SeqCst))
+    let Some(standing) =
+        primary.standing.as_ref().filter(|_| primary.is_disturbed.load(Ordering::SeqCst))
     else {
         return Ok(());
     };
+    // Those at rest may lead to the old server, and a new one leads to where the address says now.
+    shared.drop_idle_connections();
     let doing = |trouble: Trouble| trouble.while_doing("finding out which server took over");
     let mut client = shared.pool.get().await.map_err(trouble::no_connection)?;
     let found = identity(&client).await.map_err(doing)?;
     let gone = || Failure::new(FailureKind::Unavailable, "the server knows no timelines any more");
     let found = found.ok_or_else(gone)?;
-    let told = lock(&primary.told).clone();
-    let now = shared.clock.now();
-    let epoch = settle_with(&mut client, &found, &told, now).await.map_err(doing)?;
-    let before = primary.epoch.swap(epoch, Ordering::SeqCst);
-    tracing::warn!(server = found.identity.written(), before, epoch, "another server took over");
-    // What was believed of the tables may be of commits that are gone.
-    shared.memory().candidates.forget_all();
-    *lock(known) = found.identity;
+    if lock(standing).is_behind(&found.identity) {
+        drop(Object::take(client));
+        return Err(Failure::new(FailureKind::Unavailable, BEHIND));
+    }
+    let is_new = lock(standing).known != found.identity;
+    if is_new {
+        let told = lock(&primary.told).clone();
+        let now = shared.clock.now();
+        let epoch = settle_with(&mut client, &found, &told, now).await.map_err(doing)?;
+        let before = primary.epoch.swap(epoch, Ordering::SeqCst);
+        let server = found.identity.written();
+        tracing::warn!(server, before, epoch, "another server took over");
+        // What was believed of the tables may be of commits that are gone.
+        shared.memory().candidates.forget_all();
+    }
     primary.is_disturbed.store(false, Ordering::SeqCst);
+    lock(standing).settle(found.identity);
     Ok(())
 }
 
@@ -172,6 +247,15 @@ async fn identity(client: &Client) -> Result<Option<Found>, Trouble> {
     let mut columns = Columns::of(&rows[0]);
     let identity = Identity { system: columns.take()?, timeline: columns.take()? };
     Ok(Some(Found { identity, waits: columns.take()? }))
+}
+
+/// Which server this is, if it takes writes.
+pub(super) async fn seen(client: &Client) -> Result<Option<Identity>, tokio_postgres::Error> {
+    let sql = "SELECT (SELECT system_identifier FROM pg_control_system())::text, CASE WHEN pg_is_in_recovery() \
+        THEN NULL ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END";
+    let rows = client.query_typed(sql, &[]).await?;
+    let (system, timeline) = (rows[0].try_get(0)?, rows[0].try_get::<_, Option<String>>(1)?);
+    Ok(timeline.map(|timeline| Identity { system, timeline }))
 }
 
 pub(super) fn is_unknown(error: &tokio_postgres::Error) -> bool {
@@ -312,6 +396,39 @@ mod tests {
             let before = remembered(Some("1/a"), waits);
             assert_eq!(is_doubtful(&before, "1/b", testimony), expected, "{waits} {testimony:?}");
         }
+    }
+
+    fn identity(system: &str, timeline: &str) -> Identity {
+        Identity { system: system.to_owned(), timeline: timeline.to_owned() }
+    }
+
+    #[test]
+    fn a_server_counts_no_more_when_a_later_one_of_its_system_was_seen() {
+        let primary = Primary {
+            standing: Some(Mutex::new(Standing::of(identity("1", "00000009")))),
+            epoch: AtomicU32::new(1),
+            is_disturbed: AtomicBool::new(false),
+            told: Mutex::default(),
+        };
+        let is_disturbed = || primary.is_disturbed.load(Ordering::SeqCst);
+        assert!(primary.sighted(&identity("1", "00000009")));
+        assert!(!primary.sighted(&identity("1", "00000008")), "an old one that lives on");
+        assert!(!primary.sighted(&identity("2", "0000000B")), "another database altogether");
+        assert!(!is_disturbed());
+        assert!(primary.sighted(&identity("1", "0000000A")));
+        assert!(is_disturbed());
+        let mut standing = lock(primary.standing.as_ref().expect("it was given"));
+        assert!(!standing.is_settled("00000009") && !standing.is_settled("0000000A"));
+        assert!(standing.is_behind(&identity("1", "00000009")));
+        // Whoever would settle the old one once more changes nothing.
+        standing.settle(identity("1", "00000009"));
+        assert!(!standing.is_settled("00000009"));
+        standing.settle(identity("1", "0000000A"));
+        assert!(standing.is_settled("0000000A"));
+        // A copy in another database begins anew, with whatever timeline.
+        assert!(!standing.is_behind(&identity("2", "00000001")));
+        standing.settle(identity("2", "00000001"));
+        assert!(standing.is_settled("00000001"));
     }
 
     #[test]

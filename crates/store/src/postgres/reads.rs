@@ -392,7 +392,7 @@ const ALARMS: &str = "SELECT l.alarm_at, l.wakes_at FROM tenure.live l WHERE l.a
 
 /// What a coordinator reads before it sleeps, worth a name where names are safe.
 pub(super) fn at_rest() -> impl Iterator<Item = &'static str> {
-    [scopes::SET, HORIZON, ALARMS].into_iter()
+    [HORIZON, ALARMS].into_iter()
 }
 
 /// Alarms ring no later than their task wakes, so the search ends where alarms pass what was found.

@@ -16,7 +16,7 @@ use verdict::{Known, Rules, TaskId, Time};
 use super::fellows::{SILENCE_MAX, knows};
 use super::reads::{Client, Read};
 use super::rows::Columns;
-use super::{Shared, earlier, scopes};
+use super::{Shared, earlier};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::rules;
 
@@ -58,7 +58,7 @@ impl InForce {
 /// it is known which.
 pub(super) async fn overtaken(shared: &Shared) -> Failure {
     let look = |client: Client| async move { read(&client).await };
-    match shared.read("reading the rules in force", scopes::ALL.to_owned(), look).await {
+    match shared.ask("reading the rules in force", look).await {
         Ok(number) => {
             shared.rules.heard(number);
             let kind = FailureKind::Conflict(TaskId::from_u128(0));

@@ -4,10 +4,17 @@
 //! would go back to the pool with it. So the connection belongs to a spawned task that takes one step
 //! after the other from a mailbox; when the mailbox closes without a commit, it rolls back, and only a
 //! connection that is known to be idle returns to the pool.
+//!
+//! Every transaction asks as it begins which server this is, together with its first step. What a wrong server said
+//! is told to nobody ([`super::primary`]).
+//!
+//! A read whose caller has left is cancelled on the server, too: it would keep its place in the pool, and the
+//! database busy, for nobody.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -75,10 +82,22 @@ pub(super) const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ RE
     SET LOCAL statement_timeout = '60s'; \
     SET LOCAL idle_in_transaction_session_timeout = '60s'";
 
-#[derive(Clone)]
+/// The same for the small tables that a coordinator reads again every second. One that cannot be read is better told
+/// of soon.
+pub(super) const BEGIN_UPKEEP: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+    SET LOCAL ROLE tenure_rows; \
+    SET LOCAL jit = off; \
+    SET LOCAL lock_timeout = '2s'; \
+    SET LOCAL statement_timeout = '5s'; \
+    SET LOCAL idle_in_transaction_session_timeout = '60s'";
+
+/// How long a read may go on after its caller has left. Nearly all end by then, and to cancel one costs two
+/// connections: the one that asks for it, and its own.
+const GRACE: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// On the server that is known; whoever meets another one commits nothing.
-    Write(Arc<Primary>),
+    Write,
     Read,
 }
 
@@ -90,9 +109,22 @@ enum Flow {
     Failed,
 }
 
-type Step = Box<
-    dyn FnOnce(Result<Arc<Object>, Failure>) -> Pin<Box<dyn Future<Output = Flow> + Send>> + Send,
+/// What is done in a step: with a connection, or with the reason why there is none.
+type Work = Box<
+    dyn FnOnce(
+            Result<(Arc<Object>, Option<Fence>), Failure>,
+        ) -> Pin<Box<dyn Future<Output = Flow> + Send>>
+        + Send,
 >;
+
+/// Says whether the server is the right one. Comes before any answer of the first step.
+type Fence = oneshot::Receiver<Result<(), Failure>>;
+
+struct Step {
+    work: Work,
+    /// Ends when the caller does.
+    caller: oneshot::Receiver<()>,
+}
 
 /// What was left to tasks of their own and is still under way, such as transactions that were dropped.
 #[derive(Default)]
@@ -128,12 +160,13 @@ impl Transaction {
         runtime: &tokio::runtime::Handle,
         pool: Pool,
         endings: Arc<Endings>,
+        primary: Arc<Primary>,
         purpose: Purpose,
     ) -> Self {
         let (steps, inbox) = mpsc::channel(1);
         let (end, ended) = oneshot::channel();
         runtime.spawn(async move {
-            live(pool, inbox, purpose).await;
+            live(pool, inbox, &primary, purpose).await;
             // Nobody may be waiting for the end.
             let _ = end.send(());
         });
@@ -184,10 +217,10 @@ impl Transaction {
         W: FnOnce(Arc<Object>) -> F + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let step: Step = Box::new(move |client| {
+        let work: Work = Box::new(move |begun| {
             Box::pin(async move {
-                let result = match client {
-                    Ok(client) => work(client).await,
+                let result = match begun {
+                    Ok((client, fence)) => fenced(work(client).await, fence).await,
                     Err(failure) => Err(Trouble::Failure(failure).into()),
                 };
                 let flow = if result.is_ok() { then } else { Flow::Failed };
@@ -196,11 +229,23 @@ impl Transaction {
                 flow
             })
         });
+        // Dropped with this future, wherever that is.
+        let (_here, caller) = oneshot::channel();
         let steps = self.steps.as_ref().expect("no step follows a commit");
-        steps.send(step).await.map_err(|_| over(what))?;
+        steps.send(Step { work, caller }).await.map_err(|_| over(what))?;
         let answer = answer.await.map_err(|_| over(what));
         self.has_begun.store(true, Ordering::Relaxed);
         answer
+    }
+}
+
+/// What a step says, if the server is the right one.
+async fn fenced<T, E: From<Trouble>>(result: Result<T, E>, fence: Option<Fence>) -> Result<T, E> {
+    let Some(fence) = fence.filter(|_| result.is_ok()) else { return result };
+    match fence.await {
+        Ok(Ok(())) => result,
+        Ok(Err(failure)) => Err(Trouble::Failure(failure).into()),
+        Err(_) => Err(Trouble::Failure(over("beginning a transaction")).into()),
     }
 }
 
@@ -220,51 +265,108 @@ fn over(what: &'static str) -> Failure {
 }
 
 /// The life of one transaction.
-async fn live(pool: Pool, mut inbox: mpsc::Receiver<Step>, purpose: Purpose) {
-    let Some(first) = inbox.recv().await else { return };
-    let client = match pool.get().await {
+async fn live(pool: Pool, mut inbox: mpsc::Receiver<Step>, primary: &Primary, purpose: Purpose) {
+    let Some(Step { work, mut caller }) = inbox.recv().await else { return };
+    let found = tokio::select! {
+        biased;
+        _ = &mut caller, if purpose == Purpose::Read => return,
+        found = pool.get() => found,
+    };
+    let client = match found {
         Ok(client) => Arc::new(client),
         Err(error) => {
-            first(Err(trouble::no_connection(error))).await;
+            work(Err(trouble::no_connection(error))).await;
             return;
         }
     };
-    let begin = async {
-        match &purpose {
-            Purpose::Read => client.batch_execute(client.begin_reading()).await.map(|()| true),
-            Purpose::Write(primary) => {
-                let begin = if faultpoint::mutant(24) { BEGIN_HASTY } else { client.begin() };
-                let answer = client.simple_query(&primary.ask_after(begin)).await?;
-                Ok(primary.is_same(&answer))
-            }
-        }
-    };
+    let (tell, fence) = oneshot::channel();
     // Sent together: the connection keeps their order, and nothing runs outside a transaction, because
     // a failed BEGIN means a connection that runs nothing any more.
-    let (begun, mut flow) = futures_util::join!(begin, first(Ok(client.clone())));
-    match begun {
-        Ok(true) => {}
-        // Whatever the first step said, nothing of it is ever committed.
-        Ok(false) => flow = Flow::Failed,
-        Err::<_, tokio_postgres::Error>(error) => {
-            tracing::warn!(%error, "a transaction could not be begun");
-            flow = Flow::Failed;
-        }
-    }
-    while flow == Flow::On
-        && let Some(step) = inbox.recv().await
-    {
-        flow = step(Ok(client.clone())).await;
-    }
-    inbox.close();
-    let is_idle = match flow {
-        Flow::Committed => true,
-        _ if faultpoint::mutant(20) => true,
-        Flow::On | Flow::Failed => client.batch_execute("ROLLBACK").await.is_ok(),
+    let beginning = async {
+        let (begun, told) = begin(&client, primary, purpose).await;
+        // The first step may have failed before it asked.
+        let _ = tell.send(told);
+        begun
     };
+    let first = async { futures_util::join!(beginning, work(Ok((client.clone(), Some(fence))))) };
+    let done = tokio::select! {
+        biased;
+        done = first => Some(done),
+        () = is_given_up(caller), if purpose == Purpose::Read => None,
+    };
+    let is_idle = match done {
+        Some((Begun::Here, flow)) => go_on(&client, flow, &mut inbox).await,
+        // Whatever the first step said, nothing of it is ever committed.
+        Some((Begun::Elsewhere, _)) => false,
+        Some((Begun::Nowhere, _)) => roll_back(&client).await,
+        None => {
+            client.cancel().await;
+            // Its place in the pool is free when the server has let go.
+            roll_back(&client).await;
+            false
+        }
+    };
+    inbox.close();
     if let Some(client) = Arc::into_inner(client)
         && !is_idle
     {
         drop(Object::take(client));
     }
+}
+
+/// Resolves when nobody waits for a read any more, and has not for a while.
+async fn is_given_up(caller: oneshot::Receiver<()>) {
+    // Nothing is ever sent: it ends when its other end is dropped.
+    let _ = caller.await;
+    tokio::time::sleep(GRACE).await;
+}
+
+/// Where a transaction has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    Here,
+    /// On a server that is not the one whose commits count.
+    Elsewhere,
+    Nowhere,
+}
+
+async fn begin(
+    client: &Object,
+    primary: &Primary,
+    purpose: Purpose,
+) -> (Begun, Result<(), Failure>) {
+    let begin = match purpose {
+        Purpose::Read => client.begin_reading(),
+        Purpose::Write if faultpoint::mutant(24) => BEGIN_HASTY,
+        Purpose::Write => client.begin(),
+    };
+    match client.simple_query(&primary.ask_after(begin)).await.map(|said| primary.admit(&said)) {
+        Ok(Ok(())) => (Begun::Here, Ok(())),
+        Ok(Err(refused)) => (Begun::Elsewhere, Err(refused)),
+        Err(error) => {
+            tracing::warn!(%error, "a transaction could not be begun");
+            let failure = Trouble::from(error).while_doing("beginning a transaction");
+            (Begun::Nowhere, Err(failure))
+        }
+    }
+}
+
+/// Takes one step after the other. Returns whether the connection is idle at the end.
+async fn go_on(client: &Arc<Object>, first: Flow, inbox: &mut mpsc::Receiver<Step>) -> bool {
+    let mut flow = first;
+    while flow == Flow::On
+        && let Some(Step { work, .. }) = inbox.recv().await
+    {
+        flow = work(Ok((client.clone(), None))).await;
+    }
+    inbox.close();
+    match flow {
+        Flow::Committed => true,
+        _ if faultpoint::mutant(20) => true,
+        Flow::On | Flow::Failed => roll_back(client).await,
+    }
+}
+
+async fn roll_back(client: &Object) -> bool {
+    client.batch_execute("ROLLBACK").await.is_ok()
 }

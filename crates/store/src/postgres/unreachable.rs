@@ -100,7 +100,7 @@ fn by_state(state: &SqlState) -> Option<&'static str> {
         (
             SqlState::TOO_MANY_CONNECTIONS,
             "the database takes no more connections; raise its max_connections, or put a pooler in between: a \
-             coordinator uses up to nine",
+             coordinator uses up to twelve",
         ),
         (
             SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,

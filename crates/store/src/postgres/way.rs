@@ -2,7 +2,7 @@
 //!
 //! Each host of the address has a configuration of its own. The first that takes writes is used, as the driver would
 //! do it. But where an old primary lives on beside the one that took over, both take writes: then the one with the later
-//! timeline is tried first, as soon as somebody has seen it.
+//! timeline is tried first, as soon as somebody has seen it ([`super::lookout`]).
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -8,7 +8,6 @@ use verdict::{Span, Time};
 use super::batch::PostgresBatch;
 use super::commit::Marker;
 use super::reads::{self, Client};
-use super::scopes;
 use super::{Shared, administration, fellows, primary};
 use crate::administration::Administration;
 use crate::failure::{CommitFailure, Failure};
@@ -65,8 +64,7 @@ impl Writer for PostgresWriter {
         let grants = self.shared.memory().grants;
         let after = self.looked_at.unwrap_or(Time::from_millis(i64::MIN));
         let look = move |client: Client| async move { reads::horizon(&client, after).await };
-        let horizon =
-            self.shared.read("looking for the next wake-up", scopes::ALL.to_owned(), look).await?;
+        let horizon = self.shared.ask("looking for the next wake-up", look).await?;
         let shortest =
             horizon.shortest_lease_ms.map(|millis| Span::from_millis(millis.unsigned_abs()));
         self.shared.memory().looked_at_leases(shortest, grants);

@@ -7,6 +7,7 @@ mod ahead;
 mod clocks;
 mod commits;
 mod constraints;
+mod crowded;
 mod cutting;
 mod durability;
 mod encrypted;

@@ -9,6 +9,7 @@ use rcgen::{
 use store::postgres::tls::Mode;
 use store::{Failure, FailureKind, PostgresStore, Store};
 
+use super::crowded::questions_that_are_given_up_end;
 use super::options;
 use super::private::{client, tcp_url};
 use super::server::Database;
@@ -192,4 +193,16 @@ async fn a_database_that_cannot_encrypt_is_refused_where_that_is_required() {
     assert_eq!(refused.kind, FailureKind::Untrusted, "{refused:?}");
     assert!(refused.what.contains("does not speak TLS"), "{refused:?}");
     open(&format!("{} sslmode=prefer", database.url())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_is_given_up_over_an_encrypted_way_too() {
+    // F44, R-40: the request to cancel goes the way that the address wishes.
+    let papers = Papers::new();
+    let server = server(&papers);
+    let address = tcp_url(&server, "localhost");
+    let url = format!("{address} sslmode=verify-full sslrootcert={}", papers.authority());
+    let store = open(&url).await.unwrap();
+    let (admin, other) = (client(&server).await, client(&server).await);
+    questions_that_are_given_up_end(&store, &admin, &other).await;
 }

@@ -3,9 +3,11 @@
 use pgserver::{Server, Stop};
 use store::conformance::{Ask, Submission, carry::carry};
 use store::postgres::{Missing, Options, PostgresWriter, Standbys};
-use store::{Batch, CommitFailure, FailureKind, PostgresStore, Store, Writer};
+use store::{
+    Administration, ApiKey, Batch, Browse, CommitFailure, FailureKind, PostgresStore, Store, Writer,
+};
 use tokio_postgres::Client;
-use verdict::{Scope, TaskId};
+use verdict::{Digest, Scope, TaskId, Time};
 
 use super::durability::set;
 use super::options;
@@ -82,6 +84,62 @@ async fn a_failover_that_may_have_lost_something_is_settled_whichever_writer_mee
     standby.promote().unwrap();
     follow(&mut second).await;
     assert!(store.epoch() > epoch, "it is still {epoch}");
+}
+
+/// A key that nobody has revoked yet.
+fn key(id: &str) -> ApiKey {
+    ApiKey {
+        id: id.into(),
+        scope: Scope::default(),
+        roles: vec!["client".into()],
+        digest: Digest::of(&[b"secret"]),
+        created_at: Time::from_millis(1),
+        name: None,
+        queues: None,
+        expires_at: None,
+        revoked_at: None,
+        previous: None,
+        last_used_at: None,
+    }
+}
+
+/// Whether the key is revoked, as far as this coordinator can read.
+async fn is_revoked(store: &PostgresStore) -> Option<bool> {
+    let keys = store.browse().api_keys().await.ok()?;
+    Some(keys[0].revoked_at.is_some())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_read_from_a_primary_that_another_has_taken_over_from() {
+    // C7, F46: the old primary lives on, takes writes, and every connection leads to it. What is revoked on the new one
+    // is revoked for a coordinator that does nothing but read its keys, and stays so.
+    let server = Server::builder().start().unwrap();
+    drop(PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap());
+    let standby = server.standby("s1").unwrap();
+    let store = PostgresStore::open(&either(&server, &standby), options(None)).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    let act = Administration { keys: vec![key("k1")], ..Administration::default() };
+    writer.administer(&act).await.unwrap();
+    submit(&mut writer, 1).await.unwrap();
+    assert_eq!(is_revoked(&store).await, Some(false));
+    server.until_caught_up().unwrap();
+    standby.promote().unwrap();
+    standby.sql("postgres", "UPDATE tenure.api_keys SET revoked_at = 2").unwrap();
+    let noticed = async {
+        while is_revoked(&store).await != Some(true) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, noticed).await.expect("the revocation holds here too");
+    for _ in 0..50 {
+        assert_ne!(is_revoked(&store).await, Some(false), "the old primary was read again");
+    }
+    follow(&mut writer).await;
+    let task = |server: &Server, id: u8| {
+        let sql = format!("SELECT count(*) FROM tenure.inputs WHERE get_byte(id, 15) = {id}");
+        server.sql("postgres", &sql).unwrap()
+    };
+    assert_eq!((task(&server, 100), task(&standby, 100)), ("0".to_owned(), "1".to_owned()));
 }
 
 /// The address of both: whichever takes writes is used.

@@ -1,0 +1,118 @@
+//! Callers' questions that take long: what a coordinator needs to serve does not wait for them, and the database does
+//! not answer those that nobody waits for any more.
+
+use std::time::Duration;
+
+use store::conformance::{Ask, Submission, carry::carry};
+use store::{AuditFilter, Batch, Browse, PostgresStore, Store, Writer};
+use tokio::task::JoinSet;
+use tokio_postgres::{Client, NoTls};
+use verdict::{Scope, TaskId};
+
+use super::options;
+use super::server::Database;
+
+/// As many of a caller's questions as the engine asks at once.
+pub(super) const READERS: i64 = 4;
+/// Far longer than any of this takes on the slowest machine, and shorter than the server's own patience with a statement.
+const PATIENCE: Duration = Duration::from_secs(50);
+
+async fn admin(database: &Database) -> Client {
+    let (client, connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// Holds a table that only administrators ask for.
+pub(super) async fn hold_the_audit(other: &Client) {
+    other.batch_execute("BEGIN; LOCK TABLE tenure.audit IN ACCESS EXCLUSIVE MODE").await.unwrap();
+}
+
+/// Waits until so many sessions of the store wait for a lock.
+pub(super) async fn until_so_many_wait(admin: &Client, expected: i64) {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+        AND application_name LIKE 'tenure %' AND wait_event_type = 'Lock'";
+    let waiting = async || -> i64 { admin.query_one(sql, &[]).await.unwrap().get(0) };
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while waiting().await != expected {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(waited.await.is_ok(), "{} wait, and not {expected}", waiting().await);
+}
+
+/// Asks for the audit, over and over at the same time.
+pub(super) fn ask_for_the_audit(store: &PostgresStore, times: i64) -> JoinSet<bool> {
+    let mut asking = JoinSet::new();
+    for _ in 0..times {
+        let browse = store.browse().clone();
+        let filter = AuditFilter { limit: 10, ..AuditFilter::default() };
+        asking.spawn(async move { browse.audit(&filter).await.is_ok() });
+    }
+    asking
+}
+
+async fn submit(writer: &mut impl Writer, id: u128) {
+    let mut batch = writer.begin().await.unwrap();
+    let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
+    carry(&mut batch, 1, Ask::Submit(task)).await.unwrap();
+    batch.commit().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_coordinator_needs_does_not_wait_for_slow_questions() {
+    // F44, A8, B6: every connection for callers is held by a question that takes long, and more wait for one. Batches,
+    // the time to wake, keys, limits, signing keys and fellows have connections of their own.
+    let database = Database::create();
+    let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
+    let mut both = [store.writer().await.unwrap(), store.writer().await.unwrap()];
+    let (admin, other) = (admin(&database).await, admin(&database).await);
+    hold_the_audit(&other).await;
+    let mut asking = ask_for_the_audit(&store, 2 * READERS);
+    until_so_many_wait(&admin, READERS).await;
+    for round in 0..3 {
+        for (writer, n) in both.iter_mut().zip(1..) {
+            submit(writer, 10 * round + n).await;
+            writer.next_wake().await.expect("when to wake");
+        }
+        store.browse().api_keys().await.expect("keys");
+        store.browse().tenant_limits().await.expect("limits");
+        store.browse().ring().await.expect("signing keys");
+        assert_eq!(store.coordinators().await.expect("fellows"), 1);
+    }
+    until_so_many_wait(&admin, READERS).await;
+    other.batch_execute("ROLLBACK").await.unwrap();
+    let mut answered = 0;
+    while let Some(asked) = asking.join_next().await {
+        answered += i64::from(asked.unwrap());
+    }
+    assert!(answered >= READERS, "whoever had a connection is answered in the end");
+}
+
+/// Every question is given up while the server works on it, and the server stops.
+pub(super) async fn questions_that_are_given_up_end(
+    store: &PostgresStore,
+    admin: &Client,
+    other: &Client,
+) {
+    hold_the_audit(other).await;
+    for _ in 0..2 {
+        let mut asking = ask_for_the_audit(store, READERS);
+        until_so_many_wait(admin, READERS).await;
+        asking.abort_all();
+        while asking.join_next().await.is_some() {}
+        // The table is still held: only who was cancelled stops waiting for it.
+        until_so_many_wait(admin, 0).await;
+        store.browse().latest().await.expect("the next caller is answered");
+    }
+    other.batch_execute("ROLLBACK").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_was_given_up_ends_on_the_server_too() {
+    // F44: whoever asks and leaves takes nobody's connection away, and keeps the database busy for nobody.
+    let database = Database::create();
+    let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
+    let (admin, other) = (admin(&database).await, admin(&database).await);
+    questions_that_are_given_up_end(&store, &admin, &other).await;
+}
