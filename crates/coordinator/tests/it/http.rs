@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic in a test is its report")]
 
 mod answers;
+mod apart;
 mod audit;
 mod batches;
 mod cancels;

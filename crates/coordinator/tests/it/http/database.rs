@@ -2,6 +2,7 @@
 //! wrong, and by itself the right thing again afterwards.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::admit::{NewKey, Role};
@@ -19,36 +20,57 @@ use verdict::{Digest, Scope};
 use super::site::browser;
 
 /// Far more tries than a slow machine needs; without an end a failure would be a test that hangs.
-const TRIES_MAX: usize = 2_000;
-const BETWEEN_TRIES: Duration = Duration::from_millis(30);
+pub(super) const TRIES_MAX: usize = 2_000;
+pub(super) const BETWEEN_TRIES: Duration = Duration::from_millis(30);
 /// No lease of these tests ends by time, however slow the machine is.
 const LEASE_MS: u64 = 600_000;
 /// Longer than any machine takes, so that whatever is called unknown was not merely slow.
-const UNHURRIED: Duration = Duration::from_secs(300);
+pub(super) const UNHURRIED: Duration = Duration::from_secs(300);
+const KEY_FILE: &str = "tenure.key";
 
 /// A coordinator that serves from a database of its own.
-struct Served {
-    server: coordinator::Server<PostgresStore>,
-    key: String,
+pub(super) struct Served {
+    pub(super) server: coordinator::Server<PostgresStore>,
+    pub(super) key: String,
     http: reqwest::Client,
-    _folder: TempDir,
+    folder: Arc<TempDir>,
 }
 
-struct Got {
-    status: u16,
+pub(super) struct Got {
+    pub(super) status: u16,
     retry_after: Option<String>,
-    body: Value,
+    pub(super) body: Value,
 }
 
 impl Served {
     async fn start(database: &Server, answer: Duration) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let server = serve_from(database, &folder.path().join("tenure.key"), answer).await;
-        let (server, key) = server;
-        Self { server, key, http: browser().build().unwrap(), _folder: folder }
+        Self::at(&database.words("postgres"), answer).await
     }
 
-    async fn ask(&self, method: &str, path: &str, bearer: &str, body: Option<Value>) -> Got {
+    /// The first coordinator of the database at this address.
+    pub(super) async fn at(address: &str, answer: Duration) -> Self {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        let key = NewKey::generate(&mut SeededEntropy::new(11), Scope::default(), &Role::ALL);
+        let text = key.text().to_owned();
+        let server = serve_from(address, &folder.path().join(KEY_FILE), vec![key], answer).await;
+        Self { server, key: text, http: browser().build().unwrap(), folder }
+    }
+
+    /// Another coordinator of the same store, on the same machine, which may find it at another address.
+    pub(super) async fn beside(&self, address: &str) -> Self {
+        let key_file = self.folder.path().join(KEY_FILE);
+        let server = serve_from(address, &key_file, Vec::new(), UNHURRIED).await;
+        let (key, http, folder) = (self.key.clone(), self.http.clone(), self.folder.clone());
+        Self { server, key, http, folder }
+    }
+
+    pub(super) async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        bearer: &str,
+        body: Option<Value>,
+    ) -> Got {
         let url = format!("http://{}{path}", self.server.local_addr());
         let request = self.http.request(method.parse().unwrap(), url).bearer_auth(bearer);
         let request = match body {
@@ -66,20 +88,25 @@ impl Served {
         Got { status, retry_after, body: answer.json().await.unwrap_or(Value::Null) }
     }
 
-    async fn post(&self, path: &str, body: Value) -> Got {
+    pub(super) async fn post(&self, path: &str, body: Value) -> Got {
         self.ask("POST", path, &self.key, Some(body)).await
     }
 
-    async fn get(&self, path: &str) -> Got {
+    pub(super) async fn get(&self, path: &str) -> Got {
         self.ask("GET", path, &self.key, None).await
     }
 
-    async fn submit(&self, name: &str) -> Got {
+    pub(super) async fn submit(&self, name: &str) -> Got {
         self.post("/v1/runs", run(name, json!({}))).await
     }
 
     /// Asks until it is not refused for trouble. Returns the answer, and with which codes it was refused before.
-    async fn at_last(&self, path: &str, bearer: &str, body: &Value) -> (Got, Vec<String>) {
+    pub(super) async fn at_last(
+        &self,
+        path: &str,
+        bearer: &str,
+        body: &Value,
+    ) -> (Got, Vec<String>) {
         let mut refused = Vec::new();
         loop {
             let got = self.ask("POST", path, bearer, Some(body.clone())).await;
@@ -93,7 +120,7 @@ impl Served {
     }
 
     /// Waits until work goes through again.
-    async fn is_ready_again(&self) {
+    pub(super) async fn is_ready_again(&self) {
         for _ in 0..TRIES_MAX {
             if self.get("/readyz").await.status == 200 {
                 return;
@@ -110,14 +137,14 @@ impl Served {
     }
 
     /// Leases what was submitted, for longer than any test lasts.
-    async fn lease(&self) -> Value {
+    pub(super) async fn lease(&self) -> Value {
         let poll = json!({"workerId": "w", "queues": ["q"], "max": 1, "waitMs": 20_000});
         let got = self.post("/v1/leases", poll).await;
         assert_eq!(got.status, 200, "{:?}", got.body);
         got.body["leases"][0].clone()
     }
 
-    async fn verify(&self) {
+    pub(super) async fn verify(&self) {
         let report = store::verify::verify(self.server.coordinator().store().browse()).await;
         assert_eq!(report.unwrap().findings, Vec::new());
     }
@@ -126,7 +153,7 @@ impl Served {
 impl Got {
     /// Nothing was decided: no verdict, a code that stays, and when to come back.
     #[track_caller]
-    fn undecided(&self) -> String {
+    pub(super) fn undecided(&self) -> String {
         assert_eq!(self.status, 503, "{:?}", self.body);
         assert!(self.body.get("verdict").is_none(), "{:?}", self.body);
         let after_ms = self.body["retryAfterMs"].as_u64().expect("a time to come back");
@@ -136,12 +163,12 @@ impl Got {
     }
 }
 
-fn run(name: &str, input: Value) -> Value {
+pub(super) fn run(name: &str, input: Value) -> Value {
     json!({"kind": "k", "queue": "q", "input": input, "leaseMs": LEASE_MS, "idempotencyKey": name})
 }
 
 /// A session of the administrator.
-async fn client(database: &Server) -> Client {
+pub(super) async fn client(database: &Server) -> Client {
     let (client, connection) =
         tokio_postgres::connect(&database.words("postgres"), NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -149,24 +176,27 @@ async fn client(database: &Server) -> Client {
 }
 
 async fn serve_from(
-    database: &Server,
+    address: &str,
     key_file: &Path,
+    new_keys: Vec<NewKey>,
     answer: Duration,
-) -> (coordinator::Server<PostgresStore>, String) {
+) -> coordinator::Server<PostgresStore> {
     let options = postgres::Options { notify: Notify::Off, ..postgres::Options::new("test") };
-    let store = PostgresStore::open(&database.words("postgres"), options).await.unwrap();
-    let key = NewKey::generate(&mut SeededEntropy::new(11), Scope::default(), &Role::ALL);
-    let text = key.text().to_owned();
+    let store = PostgresStore::open(address, options).await.unwrap();
     let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), key_file);
-    options.new_keys = vec![key];
+    options.new_keys = new_keys;
     options.coordinator = Options { host: Host::Task, ..Options::default() };
     let patience = Patience { answer, progress: answer, ..Patience::default() };
     options.limits = Limits { patience, ..Limits::default() };
-    (serve(store, options).await.unwrap(), text)
+    serve(store, options).await.unwrap()
 }
 
 /// Every call that needs the database, and the code it is refused with.
-async fn all_calls(served: &Served, lease: &Value, run_id: &str) -> Vec<(String, String)> {
+pub(super) async fn all_calls(
+    served: &Served,
+    lease: &Value,
+    run_id: &str,
+) -> Vec<(String, String)> {
     let token = lease["taskToken"].as_str().unwrap();
     let said = |more: Value| super::site::merged(json!({"attempt": 1, "workerId": "w"}), more);
     let task = |call: &str| format!("/v1/tasks/{}/{call}", lease["taskId"].as_str().unwrap());
