@@ -5,6 +5,7 @@
 //! know better. Lengths of time are taken from the policy, so this is where a wrong `expires_at`
 //! shows.
 
+use verdict::policy::UNDELIVERED_MAX;
 use verdict::request::{Extend, Report};
 use verdict::transition::{Authority, is_listed};
 use verdict::{
@@ -22,6 +23,8 @@ pub struct Ledger {
     /// The reports that were committed, by lease.
     pub committed: Vec<Committed>,
     pub cancel: Option<CancelSeen>,
+    /// Grants in a row under which nobody was heard.
+    pub unheard: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -78,7 +81,10 @@ impl Ledger {
                 broken.require(Property::B7, self.cancel.is_none());
                 judge_grant(decision, broken);
             }
-            Event::AttemptClosed { closed, .. } => self.judge_close(closed, decision.at, broken),
+            Event::AttemptClosed { closed, next } => {
+                self.judge_close(closed, decision.at, broken);
+                self.judge_row(closed, next, decision.at, broken);
+            }
             Event::Started | Event::Renewed { .. } | Event::Extended { .. } => {
                 broken.require(Property::B1, self.open.is_some());
             }
@@ -97,6 +103,15 @@ impl Ledger {
         let started_at = closed.started_at.unwrap_or(closed.closed_at);
         let in_order = closed.granted_at <= started_at && started_at <= closed.closed_at;
         broken.require(Property::B4, in_order && closed.closed_at == at.now);
+    }
+
+    /// A row of grants that came to nobody rests from the second one on, and has an end.
+    fn judge_row(&self, closed: &Closed, next: &Next, at: Moment, broken: &mut Broken) {
+        let Next::Retry { due } = next else { return };
+        if closed.outcome == AttemptOutcome::Undelivered {
+            broken.require(Property::B3, self.unheard + 1 < UNDELIVERED_MAX);
+            broken.require(Property::B3, self.unheard == 0 || *due > at.now);
+        }
     }
 
     fn judge_answer(&self, decision: &Decision<'_>, broken: &mut Broken) {
@@ -205,6 +220,8 @@ impl Ledger {
             Event::CancelRequested { .. } => self.cancel = Some(CancelSeen { told_at: None }),
             Event::AttemptClosed { closed, .. } => {
                 self.open = None;
+                let is_unheard = closed.outcome == AttemptOutcome::Undelivered;
+                self.unheard = if is_unheard { self.unheard + 1 } else { 0 };
                 if let Some(digest) = closed.report {
                     let (lease, outcome) = (closed.lease, closed.outcome);
                     self.committed.push(Committed { lease, digest, outcome });

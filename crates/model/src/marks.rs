@@ -27,7 +27,7 @@ const ANSWERS: [&str; 14] = [
     "nothing",
 ];
 
-const REFUSALS: [&str; 11] = [
+const REFUSALS: [&str; 12] = [
     "refused: task not found",
     "refused: unknown lease",
     "refused: worker mismatch",
@@ -39,6 +39,7 @@ const REFUSALS: [&str; 11] = [
     "refused: task expired",
     "refused: key reused",
     "refused: run already terminal",
+    "refused: history full",
 ];
 
 /// Moments that several rules must get right together.
@@ -204,6 +205,7 @@ fn refusal_index(refusal: &Refusal) -> usize {
         Refusal::TaskExpired { .. } => 8,
         Refusal::KeyReused { .. } => 9,
         Refusal::RunAlreadyTerminal { .. } => 10,
+        Refusal::HistoryFull { .. } => 11,
         Refusal::QuotaReached { .. } => {
             unreachable!("a quota is looked at beside the rules that are explored here")
         }

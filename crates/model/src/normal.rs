@@ -5,6 +5,7 @@
 //! keep their order and lose their size. What the rules never read again (digests, texts, times of
 //! closed attempts) is made equal. Everything that judges a step runs before this, on real values.
 
+use verdict::bounds::{DECISIONS_MAX, ENTRIES_MAX};
 use verdict::{
     AttemptOutcome, Closed, Done, End, Fence, Lease, Phase, Policy, Subject, Task, Time,
 };
@@ -13,6 +14,9 @@ use crate::ledger::{CancelSeen, Ledger};
 use crate::network::ZERO;
 use crate::world::{NOON, Row, World};
 use crate::worlds::STEP_BACK;
+
+/// So little room is none for a whole attempt.
+const SHORT: u32 = 8;
 
 /// Before everything that matters.
 const DAWN: Time = Time::from_millis(0);
@@ -83,8 +87,8 @@ fn normalise_task(task: &mut Task, shift: Shift) {
     task.started_at = task.started_at.map(|_| DAWN);
     // A rule that looks further back than it may must not be saved by this.
     task.decided_at = shift.past(task.decided_at);
-    task.revision = 0;
-    task.entries = 0;
+    task.revision = near(task.revision, DECISIONS_MAX);
+    task.entries = near(task.entries, ENTRIES_MAX);
     task.chain = ZERO;
     let grace = task.policy.cancel_grace.millis();
     if let Some(cancel) = &mut task.cancel {
@@ -96,6 +100,11 @@ fn normalise_task(task: &mut Task, shift: Shift) {
         Phase::Running(lease) => normalise_lease(lease, &task.policy, shift),
     }
     task.policy.deadline = task.policy.deadline.map(|deadline| shift.instant(deadline));
+}
+
+/// A count matters only near its bound, and not how far it is beyond what an attempt needs.
+fn near(count: u32, max: u32) -> u32 {
+    if count < max / 2 { 0 } else { count.min(max - SHORT) }
 }
 
 fn normalise_lease(lease: &mut Lease, policy: &Policy, shift: Shift) {

@@ -25,7 +25,8 @@ pub enum Property {
     B1,
     /// What ended never changes.
     B2,
-    /// Attempts grow by one with each grant; failures and losses are counted, and limited.
+    /// Attempts grow by one with each grant; failures, losses and grants that came to nobody are counted, and
+    /// limited.
     B3,
     /// Created, started, closed, completed: in this order, and time never runs backwards.
     B4,

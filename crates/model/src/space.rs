@@ -95,7 +95,6 @@ impl Space {
                 actions.push(Action::Arrives(at, call, liar));
             }
         }
-        actions.push(Action::Undelivered(at));
     }
 }
 
@@ -117,11 +116,13 @@ impl Model for Space {
             self.clients(world, task, actions);
             self.polls(world, task, actions);
         }
-        if self.bounds.says.is_empty() {
-            return;
-        }
         for at in 0..world.issued.len() {
-            self.arrivals(world, at, actions);
+            if !self.bounds.says.is_empty() {
+                self.arrivals(world, at, actions);
+            }
+            if self.bounds.hands_back {
+                actions.push(Action::Undelivered(at));
+            }
         }
     }
 

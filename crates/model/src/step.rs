@@ -1,5 +1,6 @@
 //! What an action does to a world: ask the rules, judge, settle, and bring into normal form.
 
+use verdict::bounds::{DECISIONS_MAX, ENTRIES_MAX};
 use verdict::request::{Extend, Request};
 use verdict::{Event, Fence, Moment, Policy, Seen, Span, Subject, Time};
 
@@ -53,7 +54,14 @@ impl Space {
 
     fn submit(&self, world: &mut World, task: TaskAt, which: Submission) -> bool {
         let submit = network::submission(task, which, &self.bounds, world);
-        self.ask(world, task, &Request::Submit(submit))
+        let changed = self.ask(world, task, &Request::Submit(submit));
+        if let (true, Some(room), Subject::Live(task)) =
+            (changed, self.bounds.room, &mut world.tasks[task].subject)
+        {
+            task.entries = ENTRIES_MAX - room;
+            task.revision = DECISIONS_MAX - room;
+        }
+        changed
     }
 
     fn poll(&self, world: &mut World, task: TaskAt, worker: Worker, hearing: Hearing) -> bool {

@@ -40,6 +40,10 @@ pub struct Bounds {
     pub starts_after: Option<Span>,
     /// The reports workers make; a world without any is one in which nobody ever calls.
     pub says: &'static [Said],
+    /// Whether grants come back although nobody ever calls.
+    pub hands_back: bool,
+    /// How many entries and decisions a new task has left of what it may have, where that is few.
+    pub room: Option<u32>,
     /// Steps from the beginning; `None` explores to exhaustion.
     pub depth: Option<usize>,
     /// What cannot happen in this world, and why. Every other mark must be met.
@@ -60,6 +64,16 @@ const WITHOUT_CRASHES: Impossible = &["a lease is extended after a gap"];
 const WITHOUT_A_SECOND_TASK: Impossible = &["refused: task not found"];
 const WITHOUT_EVERY_REPORT: Impossible =
     &["CANCELLED committed", "because CANCELLED_BY_WORKER", "because NOT_RETRYABLE"];
+const WITHOUT_MANY_GRANTS: Impossible = &["because UNDELIVERED", "running to failed, handed back"];
+const WITHOUT_EXHAUSTION: Impossible = &["because ATTEMPTS_EXHAUSTED", "because UNDELIVERED"];
+const WITHOUT_HAND_BACKS: Impossible = &[
+    "attempt ended CANCELLED",
+    "because HANDED_BACK",
+    "running to failed, handed back",
+    "running to retry, handed back",
+];
+const WITHOUT_A_FULL_HISTORY: Impossible =
+    &["because HISTORY_FULL", "refused: history full", "retry to failed, history full"];
 const WITHOUT_CALLS: Impossible = &[
     "FAILED committed",
     "SUCCEEDED committed",
@@ -68,7 +82,6 @@ const WITHOUT_CALLS: Impossible = &[
     "a report is refused because the cancel came first",
     "alive",
     "alive, told to stop",
-    "attempt ended CANCELLED",
     "attempt ended FAILED",
     "attempt ended SUCCEEDED",
     "because ATTEMPTS_EXHAUSTED",
@@ -83,7 +96,6 @@ const WITHOUT_CALLS: Impossible = &[
     "refused: worker mismatch",
     "running to cancelled, reported",
     "running to failed, reported",
-    "running to retry, handed back",
     "running to retry, reported",
     "running to succeeded, reported",
     "start acknowledged",
@@ -109,6 +121,8 @@ pub fn all(extent: Extent) -> Vec<Bounds> {
         limits_and_clocks(extent),
         restored(extent),
         nobody_answers(),
+        grants_come_back(),
+        nearly_full(),
     ]
 }
 
@@ -151,8 +165,16 @@ pub fn one_task_three_workers(extent: Extent) -> Bounds {
         deadline_after: None,
         starts_after: None,
         says: EVERY_REPORT,
+        hands_back: true,
+        room: None,
         depth: None,
-        never: &[WITHOUT_LIMITS, WITHOUT_RESTORES, WITHOUT_A_SECOND_TASK],
+        never: &[
+            WITHOUT_LIMITS,
+            WITHOUT_RESTORES,
+            WITHOUT_A_SECOND_TASK,
+            WITHOUT_MANY_GRANTS,
+            WITHOUT_A_FULL_HISTORY,
+        ],
     }
 }
 
@@ -172,7 +194,13 @@ pub fn two_tasks_two_workers(extent: Extent) -> Bounds {
         policy: policy(2, 1, 2),
         says: &[Said::Succeeded, Said::Failed],
         depth: Some(depth),
-        never: &[WITHOUT_LIMITS, WITHOUT_RESTORES, WITHOUT_EVERY_REPORT],
+        never: &[
+            WITHOUT_LIMITS,
+            WITHOUT_RESTORES,
+            WITHOUT_EVERY_REPORT,
+            WITHOUT_MANY_GRANTS,
+            WITHOUT_A_FULL_HISTORY,
+        ],
         ..one_task_three_workers(extent)
     }
 }
@@ -193,7 +221,12 @@ pub fn limits_and_clocks(extent: Extent) -> Bounds {
         policy: Policy { attempt_limit: Some(millis(4)), ..policy(2, 3, 2) },
         deadline_after: Some(millis(deadline)),
         starts_after: Some(millis(1)),
-        never: &[WITHOUT_RESTORES, WITHOUT_A_SECOND_TASK],
+        never: &[
+            WITHOUT_RESTORES,
+            WITHOUT_A_SECOND_TASK,
+            WITHOUT_MANY_GRANTS,
+            WITHOUT_A_FULL_HISTORY,
+        ],
         ..one_task_three_workers(extent)
     }
 }
@@ -213,7 +246,13 @@ pub fn restored(extent: Extent) -> Bounds {
         restores,
         policy: policy(2, 2, 2),
         says: &[Said::Succeeded, Said::Failed],
-        never: &[WITHOUT_LIMITS, WITHOUT_CRASHES, WITHOUT_EVERY_REPORT],
+        never: &[
+            WITHOUT_LIMITS,
+            WITHOUT_CRASHES,
+            WITHOUT_EVERY_REPORT,
+            WITHOUT_MANY_GRANTS,
+            WITHOUT_A_FULL_HISTORY,
+        ],
         ..one_task_three_workers(extent)
     }
 }
@@ -226,12 +265,53 @@ pub fn nobody_answers() -> Bounds {
         attempts: verdict::policy::UNDELIVERED_MAX + 2,
         crashes: 2,
         says: &[],
+        hands_back: false,
         never: &[
             WITHOUT_LIMITS,
             WITHOUT_RESTORES,
             WITHOUT_A_SECOND_TASK,
             WITHOUT_EVERY_REPORT,
             WITHOUT_CALLS,
+            WITHOUT_HAND_BACKS,
+            WITHOUT_A_FULL_HISTORY,
+        ],
+        ..one_task_three_workers(Extent::Short)
+    }
+}
+
+/// Grants that come back, or run out unheard, one after the other until the task is given up.
+pub fn grants_come_back() -> Bounds {
+    Bounds {
+        name: "grants come back",
+        crashes: 1,
+        hands_back: true,
+        never: &[
+            WITHOUT_LIMITS,
+            WITHOUT_RESTORES,
+            WITHOUT_A_SECOND_TASK,
+            WITHOUT_EVERY_REPORT,
+            WITHOUT_CALLS,
+            WITHOUT_A_FULL_HISTORY,
+        ],
+        ..nobody_answers()
+    }
+}
+
+/// A task of which little more can be recorded: whatever happens, it can end.
+pub fn nearly_full() -> Bounds {
+    Bounds {
+        name: "nearly full",
+        attempts: 5,
+        crashes: 1,
+        policy: policy(3, 2, 9),
+        says: &[Said::Succeeded, Said::Failed],
+        room: Some(24),
+        never: &[
+            WITHOUT_LIMITS,
+            WITHOUT_RESTORES,
+            WITHOUT_A_SECOND_TASK,
+            WITHOUT_EVERY_REPORT,
+            WITHOUT_EXHAUSTION,
         ],
         ..one_task_three_workers(Extent::Short)
     }

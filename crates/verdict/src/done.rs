@@ -100,26 +100,32 @@ pub enum Reason {
     AttemptsExhausted,
     HeartbeatTimeout,
     Undelivered,
+    /// A grant came back before anybody had it.
+    HandedBack,
     AttemptTimeout,
     DeadlineExceeded,
     CancelRequested,
     CancelForced,
     CancelTimeout,
     CancelledByWorker,
+    /// Nothing more can be recorded of the task ([`crate::bounds`]).
+    HistoryFull,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 12] = [
         Reason::NotRetryable,
         Reason::AttemptsExhausted,
         Reason::HeartbeatTimeout,
         Reason::Undelivered,
+        Reason::HandedBack,
         Reason::AttemptTimeout,
         Reason::DeadlineExceeded,
         Reason::CancelRequested,
         Reason::CancelForced,
         Reason::CancelTimeout,
         Reason::CancelledByWorker,
+        Reason::HistoryFull,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -128,12 +134,14 @@ impl Reason {
             Reason::AttemptsExhausted => "ATTEMPTS_EXHAUSTED",
             Reason::HeartbeatTimeout => "HEARTBEAT_TIMEOUT",
             Reason::Undelivered => "UNDELIVERED",
+            Reason::HandedBack => "HANDED_BACK",
             Reason::AttemptTimeout => "ATTEMPT_TIMEOUT",
             Reason::DeadlineExceeded => "DEADLINE_EXCEEDED",
             Reason::CancelRequested => "CANCEL_REQUESTED",
             Reason::CancelForced => "CANCEL_FORCED",
             Reason::CancelTimeout => "CANCEL_TIMEOUT",
             Reason::CancelledByWorker => "CANCELLED_BY_WORKER",
+            Reason::HistoryFull => "HISTORY_FULL",
         }
     }
 

@@ -5,6 +5,7 @@
 //! `tenure verify` does.
 
 use crate::attempt::{AttemptOutcome, Closed};
+use crate::bounds::next;
 use crate::done::{Done, End, Reason};
 use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
 use crate::policy::Policy;
@@ -136,9 +137,11 @@ impl Subject {
             if events.is_empty() {
                 return subject;
             }
-            task.revision += 1;
+            task.revision = next(task.revision);
             task.decided_at = task.decided_at.max(now);
-            task.entries += u32::from(events.iter().any(Event::is_history));
+            if events.iter().any(Event::is_history) {
+                task.entries = next(task.entries);
+            }
         }
         events.iter().fold(subject, |subject, event| subject.apply(event, now))
     }
@@ -181,8 +184,8 @@ fn change(mut task: Task, event: &Event, now: Time) -> Subject {
         Event::Submitted(_) => unreachable!("a live task is not submitted again"),
         Event::Granted { lease, owner, poll, fence, expires_at } => {
             assert!(task.lease().is_none(), "at most one lease per task");
-            task.claim_version += 1;
-            task.attempt += 1;
+            task.claim_version = next(task.claim_version);
+            task.attempt = next(task.attempt);
             task.phase = Phase::Running(Lease {
                 id: *lease,
                 owner: owner.clone(),
@@ -203,7 +206,7 @@ fn change(mut task: Task, event: &Event, now: Time) -> Subject {
             lease.heard = true;
         }
         Event::Renewed { expires_at, progress } => {
-            task.claim_version += 1;
+            task.claim_version = next(task.claim_version);
             let lease = lease_of(&mut task);
             lease.heard = true;
             lease.heartbeat_at = now;
@@ -211,7 +214,7 @@ fn change(mut task: Task, event: &Event, now: Time) -> Subject {
             lease.progress = progress.clone().or(lease.progress.take());
         }
         Event::Extended { expires_at, signalled_at } => {
-            task.claim_version += 1;
+            task.claim_version = next(task.claim_version);
             let lease = lease_of(&mut task);
             lease.expires_at = lease.expires_at.max(*expires_at);
             if let Some(cancel) = &mut task.cancel {
@@ -242,12 +245,12 @@ fn lease_of(task: &mut Task) -> &mut Lease {
     }
 }
 
-fn close(mut task: Task, closed: &Closed, next: &Next, now: Time) -> Subject {
-    task.claim_version += 1;
+fn close(mut task: Task, closed: &Closed, then: &Next, now: Time) -> Subject {
+    task.claim_version = next(task.claim_version);
     task.started_at = task.started_at.or(closed.started_at);
     task.chain = record::extend(task.chain, closed);
     count(&mut task, closed);
-    match next {
+    match then {
         Next::Retry { due } => {
             task.phase = Phase::Retry { due: *due };
             Subject::Live(task)
@@ -256,14 +259,19 @@ fn close(mut task: Task, closed: &Closed, next: &Next, now: Time) -> Subject {
     }
 }
 
-/// Failures, losses and unheard grants are limited apart. A grant handed back at once counts
-/// towards nothing; being heard ends a row of unheard ones.
+/// Failures, losses and grants that came to nobody are limited apart; being heard ends a row of those. A grant that
+/// was handed back counts if its event says so: one of the first versions of the rules counts towards nothing.
 fn count(task: &mut Task, closed: &Closed) {
     match (closed.outcome, closed.reason) {
-        (AttemptOutcome::Undelivered, Some(Reason::HeartbeatTimeout)) => task.undelivered += 1,
+        (AttemptOutcome::Undelivered, Some(Reason::HeartbeatTimeout | Reason::HandedBack)) => {
+            task.undelivered = next(task.undelivered);
+        }
         (AttemptOutcome::Undelivered, _) => {}
-        (AttemptOutcome::Failed, _) | (_, Some(Reason::AttemptTimeout)) => task.failures += 1,
-        (AttemptOutcome::Lost, _) => task.lost += u32::from(!faultpoint::mutant(9)),
+        (AttemptOutcome::Failed, _) | (_, Some(Reason::AttemptTimeout)) => {
+            task.failures = next(task.failures);
+        }
+        (AttemptOutcome::Lost, _) if faultpoint::mutant(9) => {}
+        (AttemptOutcome::Lost, _) => task.lost = next(task.lost),
         (AttemptOutcome::Succeeded | AttemptOutcome::Cancelled | AttemptOutcome::Revoked, _) => {}
     }
     if closed.outcome != AttemptOutcome::Undelivered {

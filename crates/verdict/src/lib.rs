@@ -14,6 +14,7 @@
 
 pub mod allowance;
 pub mod attempt;
+pub mod bounds;
 pub mod decide;
 pub mod done;
 pub mod event;

@@ -3,9 +3,17 @@
 use crate::id::{Digest, TaskId};
 use crate::time::{Span, Time};
 
-/// How often a grant may expire unheard before the task is given up. Grants get lost in bursts
-/// (a proxy restarting); ten in a row with backoff span minutes and mean nobody will ever answer.
+/// How many grants in a row may come to nobody, handed back or expired unheard, before the task is given up.
+/// Grants get lost in bursts (a proxy restarting); ten in a row with backoff span minutes and mean that none
+/// will ever be answered.
 pub const UNDELIVERED_MAX: u32 = 10;
+
+/// The least pause after the second grant in a row that came back, whatever the policy says of retries: it doubles
+/// with each further one, so that ten of them take four minutes, and no passing trouble ends a task.
+const HAND_BACK_PAUSE_MIN: Span = Span::from_secs(1);
+
+/// A task with short leases is in a hurry: its first pause is no longer than this part of a lease.
+const HAND_BACK_PAUSES_PER_LEASE: u64 = 8;
 
 /// Doubling beyond this would overflow before it could matter: every cap is reached long before.
 const DOUBLINGS_MAX: u32 = 40;
@@ -60,6 +68,16 @@ impl Policy {
         let exponential = self.retry_base.millis().saturating_mul(1 << doublings);
         let jitter = self.jitter(task, attempt, self.retry_base.millis() / 2);
         Span::from_millis(exponential.min(self.retry_cap.millis()).saturating_add(jitter))
+    }
+
+    /// How long a task rests after the `count`-th grant in a row that came to nobody, when that one was handed
+    /// back. The first time not at all: a worker that just restarted delays nothing, and the task keeps its place.
+    pub fn hand_back_pause(&self, task: TaskId, attempt: u32, count: u32) -> Span {
+        let Some(again) = count.checked_sub(2) else { return Span::ZERO };
+        let first = self.lease.millis() / HAND_BACK_PAUSES_PER_LEASE;
+        let first = first.min(HAND_BACK_PAUSE_MIN.millis());
+        let least = first.saturating_mul(1 << again.min(DOUBLINGS_MAX));
+        self.backoff(task, attempt, again + 1).max(Span::from_millis(least))
     }
 
     fn jitter(&self, task: TaskId, attempt: u32, max: u64) -> u64 {

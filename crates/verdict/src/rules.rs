@@ -17,20 +17,24 @@ pub enum Rules {
     V1,
     /// An outage is given back once, however many coordinators return from it.
     V2,
+    /// Grants that are handed back in a row pause and are limited like unheard ones, and what is recorded of a
+    /// task has a bound.
+    V3,
 }
 
 impl Rules {
-    pub const ALL: [Rules; 2] = [Rules::V1, Rules::V2];
+    pub const ALL: [Rules; 3] = [Rules::V1, Rules::V2, Rules::V3];
     /// The first version there ever was: dropping one would leave its histories unchecked, and costs nothing
     /// as long as a version is one branch in one place.
     pub const OLDEST: Rules = Rules::V1;
     /// What a store is decided by as soon as everybody who works on it has it.
-    pub const NEWEST: Rules = Rules::V2;
+    pub const NEWEST: Rules = Rules::V3;
 
     pub const fn number(self) -> u32 {
         match self {
             Rules::V1 => 1,
             Rules::V2 => 2,
+            Rules::V3 => 3,
         }
     }
 

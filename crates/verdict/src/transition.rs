@@ -5,6 +5,8 @@
 //! | (nothing)        | queued    | submitted                            | Submitter |
 //! | queued, retry    | running   | granted                              | Pool      |
 //! | running          | retry     | the grant could not be handed over   | Pool      |
+//! | running          | failed    | no grant in a row could be           | Pool      |
+//! | retry            | failed    | no attempt fits into the history     | Pool      |
 //! | running          | succeeded | reported                             | Runner    |
 //! | running          | failed    | reported, no retry left or allowed   | Runner    |
 //! | running          | retry     | reported, retry allowed              | Runner    |
@@ -22,6 +24,7 @@
 //! `halted` has no row yet: no policy limit of a run is enforced here so far.
 
 use crate::attempt::{AttemptOutcome, Closed};
+use crate::bounds;
 use crate::decide::cancel::Canceller;
 use crate::decide::grant::Pool;
 use crate::decide::report::Runner;
@@ -62,11 +65,13 @@ const fn row(
     Transition { from, to, because, owner }
 }
 
-pub const TABLE: [Transition; 17] = [
+pub const TABLE: [Transition; 19] = [
     row(None, State::Queued, "submitted", Authority::Submitter),
     row(Some(State::Queued), State::Running, "granted", Authority::Pool),
     row(Some(State::Retry), State::Running, "granted", Authority::Pool),
     row(Some(State::Running), State::Retry, "handed back", Authority::Pool),
+    row(Some(State::Running), State::Failed, "handed back", Authority::Pool),
+    row(Some(State::Retry), State::Failed, "history full", Authority::Pool),
     row(Some(State::Running), State::Succeeded, "reported", Authority::Runner),
     row(Some(State::Running), State::Failed, "reported", Authority::Runner),
     row(Some(State::Running), State::Retry, "reported", Authority::Runner),
@@ -122,13 +127,17 @@ pub(crate) fn grant(_: &Pool, task: &Task, grant: &request::Grant, at: Moment) -
         lease: grant.lease,
         owner: grant.owner.clone(),
         poll: grant.poll.clone(),
-        fence: Fence::new(at.epoch, task.claim_version + 1),
+        fence: Fence::new(at.epoch, bounds::next(task.claim_version)),
         expires_at: task.lease_end(at.now, at.now),
     }
 }
 
-pub(crate) fn hand_back(_: &Pool, task: &Task, closing: Closing, now: Time) -> Event {
-    close(task, closing, Next::Retry { due: now }, now, Authority::Pool)
+pub(crate) fn hand_back(_: &Pool, task: &Task, closing: Closing, next: Next, now: Time) -> Event {
+    close(task, closing, next, now, Authority::Pool)
+}
+
+pub(crate) fn give_up(_: &Pool, task: &Task, end: End) -> Event {
+    end_waiting(task, end, Authority::Pool)
 }
 
 pub(crate) fn report(_: &Runner, task: &Task, closing: Closing, next: Next, now: Time) -> Event {

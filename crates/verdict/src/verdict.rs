@@ -143,6 +143,10 @@ pub enum Refusal {
     RunAlreadyTerminal {
         state: State,
     },
+    /// The lease cannot be renewed any more, because of how often it was.
+    HistoryFull {
+        state: State,
+    },
     /// The tenant has as many unfinished runs as it may have.
     QuotaReached {
         quota: u64,
@@ -165,6 +169,7 @@ impl Refusal {
             Refusal::TaskExpired { .. } => "task_expired",
             Refusal::KeyReused { .. } => "idempotency_key_reused",
             Refusal::RunAlreadyTerminal { .. } => "run_already_terminal",
+            Refusal::HistoryFull { .. } => "history_full",
             Refusal::QuotaReached { .. } => "quota_reached",
         }
     }
@@ -183,6 +188,7 @@ impl Refusal {
             | Refusal::AttemptUnknown { .. }
             | Refusal::KeyReused { .. }
             | Refusal::RunAlreadyTerminal { .. }
+            | Refusal::HistoryFull { .. }
             | Refusal::QuotaReached { .. } => Stamp::Rejected,
         }
     }

@@ -45,6 +45,7 @@ pub enum Code {
     LastAdminKey,
     TooManyKeys,
     QuotaReached,
+    HistoryFull,
 }
 
 /// The lost authority and the invalid call; where nothing was decided there is no verdict. Codes that
@@ -91,6 +92,7 @@ const fn row(code: Code) -> Row {
         Code::LastAdminKey            => ("last_admin_key",            409, None,      "The last administrator key cannot be revoked"),
         Code::TooManyKeys             => ("too_many_keys",             409, None,      "The tenant has too many API keys"),
         Code::QuotaReached            => ("quota_reached",             429, None,      "The tenant has too many unfinished runs"),
+        Code::HistoryFull             => ("history_full",              409, REJECTED,  "The lease was renewed as often as may be"),
     }
 }
 
@@ -104,7 +106,7 @@ impl Code {
         Code::UnsupportedMediaType, Code::UnknownLease, Code::IdempotencyKeyReused, Code::TooManyRequests,
         Code::HeadersTooLarge, Code::Internal, Code::Overloaded, Code::Unavailable, Code::UnknownOutcome,
         Code::ShuttingDown, Code::KeyNotFound, Code::KeyNotUsable, Code::LastAdminKey, Code::TooManyKeys,
-        Code::QuotaReached,
+        Code::QuotaReached, Code::HistoryFull,
     ];
 
     pub const fn as_str(self) -> &'static str {

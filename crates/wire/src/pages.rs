@@ -45,5 +45,6 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::LastAdminKey => page!("last-admin-key"),
         Code::TooManyKeys => page!("too-many-keys"),
         Code::QuotaReached => page!("quota-reached"),
+        Code::HistoryFull => page!("history-full"),
     }
 }

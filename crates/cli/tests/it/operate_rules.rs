@@ -38,15 +38,15 @@ fn newer_rules_name_whom_they_wait_for_and_stop_whoever_lacks_them() {
     command.stderr(std::process::Stdio::piped());
     let mut serving = Process::start(command);
     serving.line();
-    joins(&server, "older", 1, 2);
-    joins(&server, "newer", 2, 3);
+    joins(&server, "older", 1, 3);
+    joins(&server, "newer", 3, 4);
     let list = home.json(&["coordinators", "--json", "--store", &store]);
     let (older, newer) = (named(&list, "name", "older"), named(&list, "name", "newer"));
-    assert_eq!((&older["rules"], &older["rulesOldest"]), (&2.into(), &1.into()), "{list}");
-    assert_eq!((&older["rulesInForce"], &older["holdsBackRules"]), (&2.into(), &3.into()));
+    assert_eq!((&older["rules"], &older["rulesOldest"]), (&3.into(), &1.into()), "{list}");
+    assert_eq!((&older["rulesInForce"], &older["holdsBackRules"]), (&3.into(), &4.into()));
     assert_eq!(newer["holdsBackRules"], Value::Null, "{list}");
     let ran = home.run(&["coordinators", "--store", &store]);
-    assert!(ran.stdout.contains("version 2 of the rules is in force; version 3 waits"), "{ran:?}");
+    assert!(ran.stdout.contains("version 3 of the rules is in force; version 4 waits"), "{ran:?}");
     assert!(ran.stdout.lines().any(|line| line.starts_with("it waits for: ")), "{ran:?}");
     let examined = home.run(&["doctor", "--json", "--store", &store]);
     let checks: Value = serde_json::from_str(&examined.stdout).unwrap();
@@ -55,7 +55,7 @@ fn newer_rules_name_whom_they_wait_for_and_stop_whoever_lacks_them() {
     assert!(rules["remedy"].as_str().unwrap().contains("older"), "{checks}");
 
     // As the newer ones do once nobody without it is left, or is heard of.
-    server.sql(DATABASE, "UPDATE tenure.meta SET rules = 3").unwrap();
+    server.sql(DATABASE, "UPDATE tenure.meta SET rules = 4").unwrap();
     assert_eq!(serving.exit_code(), 4, "it stops by itself");
     let mut said = String::new();
     let mut stderr = serving.child.stderr.take().unwrap();

@@ -206,6 +206,11 @@ fn quote(refusal: Refusal) -> Declined {
             Code::QuotaReached,
             format!("this tenant may have {quota} unfinished runs, and has them"),
         ),
+        Refusal::HistoryFull { state } => with_state(
+            Code::HistoryFull,
+            "the lease was renewed as often as may be; report before it ends",
+            state,
+        ),
         Refusal::RunAlreadyTerminal { state } => {
             with_state(Code::RunAlreadyTerminal, "the run has already ended otherwise", state)
         }

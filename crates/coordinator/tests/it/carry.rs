@@ -128,7 +128,7 @@ async fn releasing_a_grant_gives_the_task_to_the_next_poll() {
     world.coordinator.release(vec![(lost.key(), lost.lease())]);
     world.round().await;
     let granted = world.lease_one("w").await;
-    assert_eq!((granted.task.attempt, granted.task.lost, granted.task.undelivered), (2, 0, 0));
+    assert_eq!((granted.task.attempt, granted.task.lost, granted.task.undelivered), (2, 0, 1));
     let attempts = world.coordinator.browse().attempts(&granted.key(), 0, 99).await.unwrap();
     assert_eq!(attempts[0].outcome, AttemptOutcome::Undelivered);
 }

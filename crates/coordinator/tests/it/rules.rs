@@ -4,10 +4,12 @@ use coordinator::{Coordinator, Ended, Host, Options, Trouble};
 use store::postgres::Notify;
 use store::{Browse, Failure, FailureKind, PostgresStore, Store};
 use verdict::request::{Cancel, Manner};
-use verdict::{Known, Policy, TaskId};
+use verdict::{Known, Policy, Rules, TaskId};
 
 use crate::fellows::stage::{OLDER, Stage};
 use crate::harness::{accepted, key, patient, report_of, submission, succeeded};
+
+const NEWEST: u32 = Rules::NEWEST.number();
 
 impl Stage {
     async fn start(
@@ -57,11 +59,11 @@ async fn a_rolling_upgrade_activates_the_newer_rules_when_the_last_older_one_is_
     assert_eq!(old.stop().await, Ended::Drained);
     drop(old);
     // Nobody is told: each finds out by itself, and goes on with what it had in hand.
-    in_force(&one, 2).await;
-    in_force(&two, 2).await;
+    in_force(&one, NEWEST).await;
+    in_force(&two, NEWEST).await;
     let report = report_of(&granted, succeeded("1"));
     two.report(granted.key(), report).await.expect("the store works");
-    assert_eq!(decided_by(&one, task).await, [1, 1, 2]);
+    assert_eq!(decided_by(&one, task).await, [1, 1, NEWEST]);
     let late = stage.start("old", OLDER, Notify::On).await.map(drop);
     assert_eq!(late.expect_err("it is refused").kind, FailureKind::UnknownRules);
     assert_eq!(findings(&one).await, []);
@@ -81,15 +83,16 @@ async fn one_that_was_counted_as_gone_stops_instead_of_deciding_by_rules_that_ar
         WHERE b.committer = c.committer AND c.name = 'old'; \
         UPDATE tenure.committers SET seen_at = seen_at - 60000 WHERE name = 'old'";
     client.batch_execute(silence).await.expect("it does as it is told");
-    assert_eq!(new.store().agree_on_rules().await.expect("the database answers"), 2);
+    assert_eq!(new.store().agree_on_rules().await.expect("the database answers"), NEWEST);
     let cancel = Cancel { reason: None, manner: Manner::Ask };
     let answer = old.cancel(key(task), cancel.clone()).await;
     // Nothing was written, so that it may be asked again at once, elsewhere.
     assert_eq!(answer.expect_err("nothing is decided"), Trouble::ShuttingDown);
     let Ended::Outdated(why) = old.ended().await else { panic!("{:?}", old.ended().await) };
-    assert!(why.contains("version 2 of the rules and this Tenure knows 1"), "{why}");
+    let told = format!("version {NEWEST} of the rules and this Tenure knows 1");
+    assert!(why.contains(&told), "{why}");
     assert_eq!(decided_by(&new, task).await, [1], "it has decided nothing since");
     new.cancel(key(task), cancel).await.expect("the store works");
-    assert_eq!(decided_by(&new, task).await, [1, 2]);
+    assert_eq!(decided_by(&new, task).await, [1, NEWEST]);
     assert_eq!(findings(&new).await, []);
 }

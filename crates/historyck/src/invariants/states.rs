@@ -34,11 +34,13 @@ pub(super) fn decided_on_what_was(history: &History<'_>, findings: &mut Vec<Find
 use State::{Cancelled, Failed, Queued, Retry, Running, Succeeded};
 
 /// The published table: from, to, and why. A decision that changes no state is free to happen while it runs.
-const TABLE: [(Option<State>, State, Cause); 17] = [
+const TABLE: [(Option<State>, State, Cause); 18] = [
     (None, Queued, Cause::Submit),
     (Some(Queued), Running, Cause::Grant),
     (Some(Retry), Running, Cause::Grant),
     (Some(Running), Retry, Cause::Undelivered),
+    // As many grants in a row as may came to nobody.
+    (Some(Running), Failed, Cause::Undelivered),
     (Some(Running), Succeeded, Cause::Report),
     (Some(Running), Failed, Cause::Report),
     (Some(Running), Retry, Cause::Report),

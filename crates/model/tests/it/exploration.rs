@@ -44,6 +44,18 @@ fn grants_that_nobody_answers() {
 }
 
 #[test]
+fn grants_that_come_back() {
+    // S2-100, W-19: whoever hangs up on every grant delays the task more and more, and in the end ends it.
+    prove(worlds::grants_come_back());
+}
+
+#[test]
+fn a_history_that_is_nearly_full() {
+    // S2-41, W-27: the last attempts fit, the task ends, and no counter begins again.
+    prove(worlds::nearly_full());
+}
+
+#[test]
 fn whatever_can_happen_must_happen_in_some_world() {
     let worlds = worlds::all(Extent::Short);
     let all: BTreeSet<String> = marks::all().into_iter().collect();

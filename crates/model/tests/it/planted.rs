@@ -213,6 +213,45 @@ fn a_poison_task_whose_lost_workers_never_count() {
     must_be_found(bug, Property::B3);
 }
 
+/// What becomes of a task whose grant came back.
+fn instead_of_hand_backs(verdict: &mut Verdict, then: impl Fn(&Next) -> Option<Next>) {
+    for event in &mut verdict.events {
+        if let Event::AttemptClosed { closed, next } = event
+            && closed.outcome == AttemptOutcome::Undelivered
+            && let Some(then) = then(next)
+        {
+            *next = then;
+        }
+    }
+}
+
+#[test]
+fn hand_backs_that_are_free() {
+    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut verdict = decide(seen, request, at);
+        if matches!(request, Request::Undelivered(_)) {
+            let now = seen.subject.dated(at).now;
+            instead_of_hand_backs(&mut verdict, |_| Some(Next::Retry { due: now }));
+        }
+        verdict
+    }
+    must_be_found(bug, Property::B3);
+}
+
+#[test]
+fn hand_backs_that_pause_and_never_end() {
+    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut verdict = decide(seen, request, at);
+        if matches!(request, Request::Undelivered(_)) {
+            let due = Time::from_millis(seen.subject.dated(at).now.millis() + 1);
+            let is_end = |next: &Next| matches!(next, Next::End(_));
+            instead_of_hand_backs(&mut verdict, |next| is_end(next).then_some(Next::Retry { due }));
+        }
+        verdict
+    }
+    must_be_found_in(worlds::grants_come_back(), bug, Property::B3);
+}
+
 #[test]
 fn an_attempt_dated_before_its_grant() {
     fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {

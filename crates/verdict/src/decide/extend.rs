@@ -5,6 +5,7 @@
 //! something about the task meanwhile could hear: only the time since then is missing, so that several
 //! coordinators that come back from one outage give it back once.
 
+use crate::bounds;
 use crate::event::Event;
 use crate::request::Extend;
 use crate::rules::Rules;
@@ -16,6 +17,9 @@ pub(super) fn decide(seen: Seen<'_>, extend: &Extend, at: Moment) -> Verdict {
     let Some(task) = seen.subject.live() else { return Verdict::nothing() };
     let Some(lease) = task.lease() else { return Verdict::nothing() };
     let Some(missed) = missed(task, extend, at.rules) else { return Verdict::nothing() };
+    if !bounds::may_extend(task, at.rules) {
+        return Verdict::nothing();
+    }
     let was_alive = !lease.expires_at.has_come(missed.since) || faultpoint::mutant(11);
     if !was_alive || lease.fence.epoch() != at.epoch {
         return Verdict::nothing();
@@ -39,7 +43,7 @@ struct Missed {
 fn missed(task: &Task, extend: &Extend, rules: Rules) -> Option<Missed> {
     match rules {
         Rules::V1 => Some(Missed { since: extend.deaf_since, gap: extend.gap }),
-        Rules::V2 => {
+        Rules::V2 | Rules::V3 => {
             let since = extend.deaf_since.max(task.decided_at);
             let gap = extend.gap.minus(since.since(extend.deaf_since));
             (gap != Span::ZERO).then_some(Missed { since, gap })

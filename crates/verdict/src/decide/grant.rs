@@ -1,11 +1,14 @@
 //! Giving a task to a worker, and taking back a grant nobody received.
 
-use super::cancel;
+use super::{cancel, sweep};
 use crate::attempt::AttemptOutcome;
+use crate::bounds;
 use crate::done::Reason;
-use crate::event::Event;
+use crate::event::{Event, Next};
+use crate::policy::UNDELIVERED_MAX;
 use crate::request::{Grant, Undelivered};
-use crate::task::Task;
+use crate::rules::Rules;
+use crate::task::{State, Task};
 use crate::time::{Moment, Time};
 use crate::transition::{self, Closing};
 use crate::verdict::{Answer, Seen, Verdict};
@@ -15,6 +18,10 @@ pub struct Pool(());
 
 pub(super) fn decide(seen: Seen<'_>, grant: &Grant, at: Moment) -> Verdict {
     match seen.subject.live() {
+        Some(task) if is_grantable(task, at.now) && is_full(task, at.rules) => {
+            let end = transition::give_up(&Pool(()), task, bounds::full_end());
+            Verdict::new(Answer::Done, vec![end])
+        }
         Some(task) if is_grantable(task, at.now) => {
             Verdict::new(Answer::Granted, vec![transition::grant(&Pool(()), task, grant, at)])
         }
@@ -30,6 +37,11 @@ fn is_grantable(task: &Task, now: Time) -> bool {
     due && !over && task.cancel.is_none()
 }
 
+/// Whether no further attempt fits. A queued task has had none.
+fn is_full(task: &Task, rules: Rules) -> bool {
+    task.state() == State::Retry && !bounds::has_room(task, rules)
+}
+
 /// The answer that carried the grant could not be written: the task goes back to its old place, or
 /// ends if its cancel was requested meanwhile, since nothing would ever grant it again.
 pub(super) fn undelivered(seen: Seen<'_>, undelivered: &Undelivered, at: Moment) -> Verdict {
@@ -38,7 +50,7 @@ pub(super) fn undelivered(seen: Seen<'_>, undelivered: &Undelivered, at: Moment)
         Some(lease) if lease.id == undelivered.lease && !lease.heard => {
             let event = match task.cancel {
                 Some(_) => cancel::before_start(task, at.now),
-                None => hand_back(task, at.now),
+                None => hand_back(task, at),
             };
             Verdict::new(Answer::Done, vec![event])
         }
@@ -46,7 +58,23 @@ pub(super) fn undelivered(seen: Seen<'_>, undelivered: &Undelivered, at: Moment)
     }
 }
 
-fn hand_back(task: &Task, now: Time) -> Event {
-    let closing = Closing::unreported(AttemptOutcome::Undelivered, Reason::Undelivered);
-    transition::hand_back(&Pool(()), task, closing, now)
+fn hand_back(task: &Task, at: Moment) -> Event {
+    let (reason, next) = match at.rules {
+        // Without an end and without a pause: whoever hung up again and again made attempts without end.
+        Rules::V1 | Rules::V2 => (Reason::Undelivered, Next::Retry { due: at.now }),
+        Rules::V3 => (Reason::HandedBack, after_hand_back(task, at)),
+    };
+    let closing = Closing::unreported(AttemptOutcome::Undelivered, reason);
+    transition::hand_back(&Pool(()), task, closing, next, at.now)
+}
+
+/// One grant that came back is no news about the task. Several in a row are a way to the worker that does not work,
+/// and count like grants that ran out unheard.
+fn after_hand_back(task: &Task, at: Moment) -> Next {
+    let count = bounds::next(task.undelivered);
+    if count >= UNDELIVERED_MAX {
+        return Next::End(sweep::unanswered_end());
+    }
+    let pause = task.policy.hand_back_pause(task.id, task.attempt, count);
+    bounds::retry(task, at.now.plus(pause), at.rules)
 }

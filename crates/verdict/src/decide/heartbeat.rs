@@ -4,17 +4,22 @@
 //! signal while a worker executes, and the first answer that carries it starts the grace period.
 
 use super::caller::{self, Call};
+use crate::bounds;
 use crate::event::Event;
 use crate::request::Heartbeat;
 use crate::task::{Lease, Task};
 use crate::time::Moment;
-use crate::verdict::{Answer, CancelSignal, Seen, Verdict};
+use crate::verdict::{Answer, CancelSignal, Refusal, Seen, Verdict};
 
 pub(super) fn decide(seen: Seen<'_>, heartbeat: &Heartbeat, at: Moment) -> Verdict {
     let checked = caller::recognise(seen, &heartbeat.caller, at)
         .and_then(|()| caller::authorise(seen, &heartbeat.caller, Call::Heartbeat, at));
     match checked {
         Err(refusal) => Verdict::refuse(refusal),
+        // Its worker may still report, until the lease that it has runs out.
+        Ok((task, _)) if !bounds::may_renew(task, at.rules) => {
+            Verdict::refuse(Refusal::HistoryFull { state: task.state() })
+        }
         Ok((task, lease)) => renew(task, lease, heartbeat, at),
     }
 }

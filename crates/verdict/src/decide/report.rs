@@ -2,11 +2,12 @@
 
 use super::caller::{self, Call};
 use crate::attempt::{AttemptOutcome, Closed};
+use crate::bounds;
 use crate::done::{End, Fault, Reason};
 use crate::event::Next;
 use crate::request::{Outcome, Report};
 use crate::task::{State, Task};
-use crate::time::{Moment, Time};
+use crate::time::Moment;
 use crate::transition::{self, Closing};
 use crate::verdict::{Answer, Refusal, Seen, Verdict};
 
@@ -22,7 +23,7 @@ pub(super) fn decide(seen: Seen<'_>, report: &Report, at: Moment) -> Verdict {
     }
     match caller::authorise(seen, &report.caller, Call::Report, at) {
         Err(refusal) => Verdict::refuse(refusal),
-        Ok((task, _)) => commit(task, report, at.now),
+        Ok((task, _)) => commit(task, report, at),
     }
 }
 
@@ -38,14 +39,14 @@ fn stored_answer(seen: Seen<'_>, report: &Report) -> Option<Verdict> {
     Some(Verdict::new(answer, Vec::new()))
 }
 
-fn commit(task: &Task, report: &Report, now: Time) -> Verdict {
+fn commit(task: &Task, report: &Report, at: Moment) -> Verdict {
     let (outcome, next) = match &report.outcome {
         Outcome::Succeeded { output } => {
             let end =
                 End { state: State::Succeeded, reason: None, output: output.clone(), fault: None };
             (AttemptOutcome::Succeeded, Next::End(end))
         }
-        Outcome::Failed(fault) => (AttemptOutcome::Failed, after_failure(task, fault, now)),
+        Outcome::Failed(fault) => (AttemptOutcome::Failed, after_failure(task, fault, at)),
         Outcome::Cancelled { output } => {
             let reason = match task.cancel {
                 Some(_) => Reason::CancelRequested,
@@ -64,7 +65,8 @@ fn commit(task: &Task, report: &Report, now: Time) -> Verdict {
         Next::Retry { .. } => State::Retry,
         Next::End(end) => end.state,
     };
-    let event = transition::report(&Runner(()), task, closing(report, outcome, &next), next, now);
+    let closing = closing(report, outcome, &next);
+    let event = transition::report(&Runner(()), task, closing, next, at.now);
     Verdict::new(Answer::Committed { outcome, state, replayed: false }, vec![event])
 }
 
@@ -82,8 +84,8 @@ fn closing(report: &Report, outcome: AttemptOutcome, next: &Next) -> Closing {
 
 /// What becomes of a task after a reported failure: not retryable or no try left ends it, a
 /// pending cancel takes the place of a retry, everything else waits for its next attempt.
-pub(super) fn after_failure(task: &Task, fault: &Fault, now: Time) -> Next {
-    let failures = task.failures + 1;
+pub(super) fn after_failure(task: &Task, fault: &Fault, at: Moment) -> Next {
+    let failures = bounds::next(task.failures);
     let failed = |reason| {
         Next::End(End {
             state: State::Failed,
@@ -104,6 +106,7 @@ pub(super) fn after_failure(task: &Task, fault: &Fault, now: Time) -> Next {
             fault: Some(fault.clone()),
         })
     } else {
-        Next::Retry { due: now.plus(task.policy.backoff(task.id, task.attempt, failures)) }
+        let due = at.now.plus(task.policy.backoff(task.id, task.attempt, failures));
+        bounds::retry(task, due, at.rules)
     }
 }

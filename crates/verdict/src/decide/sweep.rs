@@ -5,6 +5,7 @@
 
 use super::{cancel, report};
 use crate::attempt::AttemptOutcome;
+use crate::bounds;
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::{Event, Next};
 use crate::id::Text;
@@ -20,7 +21,7 @@ pub struct Sweeper(());
 pub(super) fn decide(seen: Seen<'_>, at: Moment) -> Verdict {
     let event = seen.subject.live().and_then(|task| match &task.phase {
         Phase::Queued { .. } | Phase::Retry { .. } => sweep_waiting(task, at.now),
-        Phase::Running(lease) => sweep_running(task, lease, at.now),
+        Phase::Running(lease) => sweep_running(task, lease, at),
     });
     match event {
         Some(event) => Verdict::new(Answer::Done, vec![event]),
@@ -33,37 +34,39 @@ fn sweep_waiting(task: &Task, now: Time) -> Option<Event> {
     over.then(|| transition::miss_deadline(&Sweeper(()), task, deadline_end()))
 }
 
-fn sweep_running(task: &Task, lease: &Lease, now: Time) -> Option<Event> {
+fn sweep_running(task: &Task, lease: &Lease, at: Moment) -> Option<Event> {
+    let now = at.now;
     if task.grace_ends_at().is_some_and(|end| end.has_come(now)) {
         return Some(cancel::grace_over(task, AttemptOutcome::Revoked, now));
     }
     let by_age = lease.acquired_at.plus(task.policy.lease).has_come(now);
     let is_over = lease.expires_at.has_come(now) || (faultpoint::mutant(2) && by_age);
-    is_over.then(|| expire(task, lease, now))
+    is_over.then(|| expire(task, lease, at))
 }
 
 /// The lease has run out. Why decides what follows: the deadline ends the task, the attempt's own
 /// limit is a failure like any other, silence is a lost worker or a grant nobody received.
-fn expire(task: &Task, lease: &Lease, now: Time) -> Event {
+fn expire(task: &Task, lease: &Lease, at: Moment) -> Event {
+    let now = at.now;
     let limit = task.policy.attempt_limit.map(|limit| lease.acquired_at.plus(limit));
     if task.policy.deadline.is_some_and(|deadline| deadline.has_come(now)) {
         let closing = Closing::unreported(AttemptOutcome::Revoked, Reason::DeadlineExceeded);
         time_out(task, closing, Next::End(deadline_end()), now)
     } else if limit.is_some_and(|limit| limit.has_come(now)) {
-        attempt_timeout(task, now)
+        attempt_timeout(task, at)
     } else if task.cancel.is_some() {
         lost_with_cancel_pending(task, now)
     } else if lease.heard {
-        lost(task, now)
+        lost(task, at)
     } else {
-        unheard(task, now)
+        unheard(task, at)
     }
 }
 
-fn attempt_timeout(task: &Task, now: Time) -> Event {
+fn attempt_timeout(task: &Task, at: Moment) -> Event {
     let fault = timeout_fault("the attempt took longer than its limit");
-    let next = match report::after_failure(task, &fault, now) {
-        Next::End(end) if end.state == State::Failed => {
+    let next = match report::after_failure(task, &fault, at) {
+        Next::End(end) if end.state == State::Failed && end.reason != Some(Reason::HistoryFull) => {
             Next::End(End { reason: Some(Reason::AttemptTimeout), ..end })
         }
         next => next,
@@ -72,7 +75,7 @@ fn attempt_timeout(task: &Task, now: Time) -> Event {
         fault: Some(fault),
         ..Closing::unreported(AttemptOutcome::Revoked, Reason::AttemptTimeout)
     };
-    time_out(task, closing, next, now)
+    time_out(task, closing, next, at.now)
 }
 
 /// Nobody is left to honour the cancel. If the grace would be over too, counted from the request,
@@ -94,25 +97,31 @@ fn lost_with_cancel_pending(task: &Task, now: Time) -> Event {
 
 /// A lost worker is not the task's fault, so the retry does not wait; but a task that keeps losing
 /// its workers is poison, and ends (R-11, W-19).
-fn lost(task: &Task, now: Time) -> Event {
+fn lost(task: &Task, at: Moment) -> Event {
     let closing = Closing::unreported(AttemptOutcome::Lost, Reason::HeartbeatTimeout);
-    let next = if task.lost + 1 >= task.policy.lost_max {
+    let next = if bounds::next(task.lost) >= task.policy.lost_max {
         Next::End(silent_end(Reason::HeartbeatTimeout, "no heartbeat came before the lease ended"))
     } else {
-        Next::Retry { due: now }
+        bounds::retry(task, at.now, at.rules)
     };
-    time_out(task, closing, next, now)
+    time_out(task, closing, next, at.now)
 }
 
-fn unheard(task: &Task, now: Time) -> Event {
+fn unheard(task: &Task, at: Moment) -> Event {
     let closing = Closing::unreported(AttemptOutcome::Undelivered, Reason::HeartbeatTimeout);
-    let count = task.undelivered + 1;
+    let count = bounds::next(task.undelivered);
     let next = if count >= UNDELIVERED_MAX {
-        Next::End(silent_end(Reason::Undelivered, "no worker ever answered a grant of this task"))
+        Next::End(unanswered_end())
     } else {
-        Next::Retry { due: now.plus(task.policy.backoff(task.id, task.attempt, count)) }
+        let due = at.now.plus(task.policy.backoff(task.id, task.attempt, count));
+        bounds::retry(task, due, at.rules)
     };
-    time_out(task, closing, next, now)
+    time_out(task, closing, next, at.now)
+}
+
+/// As many grants in a row as may came to nobody.
+pub(super) fn unanswered_end() -> End {
+    silent_end(Reason::Undelivered, "no worker ever answered a grant of this task")
 }
 
 fn time_out(task: &Task, closing: Closing, next: Next, now: Time) -> Event {

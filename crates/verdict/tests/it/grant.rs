@@ -122,21 +122,6 @@ fn a_lease_ends_no_later_than_limit_and_deadline() {
 }
 
 #[test]
-fn a_grant_that_could_not_be_handed_over_costs_nothing() {
-    let (mut world, caller) = World::running();
-    assert_eq!(world.undelivered(&caller), Answer::Done);
-    assert_eq!(world.state(), State::Retry);
-    assert_eq!(world.due(), START);
-    let task = world.task();
-    assert_eq!((task.failures, task.lost, task.undelivered), (0, 0, 0));
-    assert_eq!(
-        world.attempt_outcomes(),
-        [(AttemptOutcome::Undelivered, Some(Reason::Undelivered))]
-    );
-    assert_eq!(world.grant("bob").attempt, 2);
-}
-
-#[test]
 fn a_grant_whose_worker_was_heard_is_not_taken_back() {
     let (mut world, caller) = World::running();
     world.start(&caller);

@@ -2,10 +2,12 @@
 
 mod allowance;
 mod backoff;
+mod bounds;
 mod cancel;
 mod explain;
 mod extend;
 mod grant;
+mod hand_backs;
 mod heartbeat;
 mod matrix;
 mod order;

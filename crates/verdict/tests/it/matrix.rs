@@ -150,6 +150,7 @@ fn describe(answer: &Answer) -> &'static str {
             Refusal::TaskExpired { .. } => "expired",
             Refusal::KeyReused { .. } => "key reused",
             Refusal::RunAlreadyTerminal { .. } => "ended",
+            Refusal::HistoryFull { .. } => "full",
             Refusal::QuotaReached { .. } => unreachable!("a quota is looked at beside the rules"),
         },
     }

@@ -262,7 +262,7 @@ pub(super) const ROUTES: &[Route] = &[
         parameters: no_parameters,
         body: Some(Body::Json("Heartbeat")),
         answers: &[(200, "Go on, or stop if `shouldCancel`.", Body::Json("HeartbeatAck"))],
-        codes: with_task_codes![],
+        codes: with_task_codes![HistoryFull],
     },
     Route {
         method: HttpMethod::Post,

@@ -12,6 +12,8 @@ use verdict::{Known, Request, Rules, Scope, Span, TaskId};
 use super::server::Database;
 use super::stage::{OLDER, Stage};
 
+const NEWEST: u32 = Rules::NEWEST.number();
+
 impl Stage {
     /// One coordinator's view, under a name; without a word of its own between commits.
     async fn open(&self, name: &str, rules: Known) -> PostgresStore {
@@ -90,8 +92,9 @@ async fn all_decide_by_what_all_know_until_the_older_one_has_left() {
     assert_eq!(new.agree_on_rules().await.unwrap(), 1);
     drop(older);
     gone(&new, "old").await;
-    assert_eq!(new.agree_on_rules().await.unwrap(), 2);
-    assert_eq!((new.rules_in_force(), newer.begin().await.unwrap().rules()), (2, Rules::V2));
+    assert_eq!(new.agree_on_rules().await.unwrap(), NEWEST);
+    let begun = newer.begin().await.unwrap().rules();
+    assert_eq!((new.rules_in_force(), begun), (NEWEST, Rules::NEWEST));
     let mut batch = newer.begin().await.unwrap();
     let request = Request::Cancel(verdict::request::Cancel {
         reason: None,
@@ -99,7 +102,7 @@ async fn all_decide_by_what_all_know_until_the_older_one_has_left() {
     });
     carry(&mut batch, 1, Ask::About { key: task(1), request }).await.unwrap();
     batch.commit().await.unwrap();
-    assert_eq!(decided_by(&new, 1).await, [1, 1, 2]);
+    assert_eq!(decided_by(&new, 1).await, [1, 1, NEWEST]);
     // S2-114: each entry is decided again by the version it names.
     assert_eq!(store::verify::verify(new.browse()).await.unwrap().findings, []);
 }
@@ -122,7 +125,7 @@ async fn one_that_was_killed_is_waited_for_until_it_is_missed() {
     let client = stage.look().await;
     let present = "UPDATE tenure.committers SET seen_at = $1 WHERE name = 'new'";
     client.execute(present, &[&new.now().millis()]).await.unwrap();
-    assert_eq!(new.agree_on_rules().await.unwrap(), 2);
+    assert_eq!(new.agree_on_rules().await.unwrap(), NEWEST);
 }
 
 #[tokio::test]
@@ -130,12 +133,13 @@ async fn an_older_one_that_comes_late_is_refused() {
     let stage = Stage::new();
     let new = stage.open("new", Known::OURS).await;
     let newer = new.writer().await.unwrap();
-    assert_eq!(new.rules_in_force(), 2, "alone it begins with its newest");
+    assert_eq!(new.rules_in_force(), NEWEST, "alone it begins with its newest");
     let old = stage.open("old", OLDER).await;
     let refused = old.writer().await.map(drop).unwrap_err();
     assert_eq!(refused.kind, FailureKind::UnknownRules);
     let said = refused.to_string();
-    assert!(said.contains("version 2 of the rules and this Tenure knows 1; start"), "{said}");
+    let told = format!("version {NEWEST} of the rules and this Tenure knows 1; start");
+    assert!(said.contains(&told), "{said}");
     // Also when nobody is there any more: what was decided since then stays decided.
     drop(newer);
     gone(&new, "new").await;
@@ -163,14 +167,14 @@ async fn a_silent_one_that_comes_back_decides_nothing_by_rules_that_are_over() {
         .batch_execute("UPDATE tenure.committers SET seen_at = seen_at - 60000 WHERE name = 'old'")
         .await
         .unwrap();
-    assert_eq!(new.agree_on_rules().await.unwrap(), 2);
+    assert_eq!(new.agree_on_rules().await.unwrap(), NEWEST);
     for batch in [begun_by_old, begun_by_new] {
         assert_eq!(batch.rules(), Rules::V1);
         let failure = rolled_back(batch.commit().await.unwrap_err());
         assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
     }
     // One decides again by the new version; the other cannot, and says why.
-    assert_eq!(newer.begin().await.unwrap().rules(), Rules::V2);
+    assert_eq!(newer.begin().await.unwrap().rules(), Rules::NEWEST);
     let stopped = older.begin().await.map(drop).unwrap_err();
     assert_eq!(stopped.kind, FailureKind::UnknownRules);
     assert!(new.browse().everything(None, 10).await.unwrap().is_empty(), "nothing of it happened");
@@ -188,7 +192,7 @@ async fn on_no_task_an_older_version_decides_after_a_newer_one() {
     begun_before.now().await.unwrap();
     drop(older);
     gone(&two, "old").await;
-    assert_eq!(two.agree_on_rules().await.unwrap(), 2);
+    assert_eq!(two.agree_on_rules().await.unwrap(), NEWEST);
     lease(&mut second, 1 << 32).await;
     // It locks the task behind whoever decided by the newer version.
     let request = Request::Cancel(verdict::request::Cancel {
@@ -198,7 +202,7 @@ async fn on_no_task_an_older_version_decides_after_a_newer_one() {
     carry(&mut begun_before, 1, Ask::About { key: task(1), request }).await.unwrap();
     let failure = rolled_back(begun_before.commit().await.unwrap_err());
     assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
-    assert_eq!(decided_by(&two, 1).await, [1, 2]);
+    assert_eq!(decided_by(&two, 1).await, [1, NEWEST]);
 }
 
 #[tokio::test]
@@ -297,6 +301,6 @@ async fn a_store_of_an_older_format_goes_on_with_the_rules_it_had() {
         assert_eq!(stated.iter().sum::<u32>(), known.iter().sum::<u32>());
         let mut writer = store.writer().await.unwrap();
         submit(&mut writer, 1).await;
-        assert_eq!(decided_by(&store, 1).await, [2]);
+        assert_eq!(decided_by(&store, 1).await, [NEWEST]);
     }
 }
