@@ -1,6 +1,7 @@
 //! What the store does to a coordinator: how long each call takes, which ones it refuses, and what
 //! becomes of commits. A wrapper around the memory engine, and the disk under it.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -313,6 +314,10 @@ impl Writer for SimWriter {
 }
 
 impl Batch for SimBatch<'_> {
+    fn avoid(&mut self, tasks: &BTreeSet<TaskId>) {
+        self.inner.avoid(tasks);
+    }
+
     async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
         self.call("load").await?;
         let mut loaded = self.inner.load(keys).await?;

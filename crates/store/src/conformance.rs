@@ -46,7 +46,7 @@ macro_rules! conformance_checks {
             cancels::{stops_waiting_tasks_at_once, asks_running_tasks_and_then_insists};
             conflicts::{holds_rows_of_another_batch, passes_over_what_another_batch_took, loses_the_race_for_a_key, refuses_a_stale_revision, releases_what_a_batch_locked, limits_its_writers};
             grants::{gives_by_priority_then_age, gives_only_wanted_kinds_and_queues, gives_no_task_twice, gives_nothing_before_its_time, gives_back_old_places, gives_what_the_same_batch_made_ready};
-            insert_only::{refuses_to_change_what_ended, refuses_a_second_row_for_an_attempt, refuses_gaps_in_history};
+            insert_only::{refuses_to_change_what_ended, refuses_numbers_that_no_column_holds, refuses_a_second_row_for_an_attempt, refuses_gaps_in_history};
             keys::{finds_the_task_that_has_a_key, remembers_a_key_for_a_day_after_the_end};
             polls::{recalls_what_a_named_poll_was_given};
             reports::{records_a_report_once, keeps_a_second_attempt_apart, remembers_refused_reports, carries_payloads_unchanged};
@@ -56,7 +56,7 @@ macro_rules! conformance_checks {
             scopes::{never_leak};
             stocks::{names_every_polled_queue_that_holds_something, names_no_queue_that_nobody_polls, follows_what_the_same_batch_grants};
             submits::{loads_what_was_saved, orders_answers_like_questions};
-            sweeps::{finds_what_is_due_earliest_first, takes_over_after_a_loss, walks_running_tasks};
+            sweeps::{finds_what_is_due_earliest_first, leaves_out_what_is_avoided, takes_over_after_a_loss, walks_running_tasks};
             wakes::{names_the_earliest_instant, never_runs_backwards};
         }
     };

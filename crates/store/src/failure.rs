@@ -13,6 +13,8 @@ pub struct Failure {
     pub kind: FailureKind,
     /// What the store was doing, as a fragment that fits after "failed:".
     pub what: String,
+    /// The one task that it is about, where that is known: without it the same call would go through.
+    pub task: Option<TaskId>,
     pub source: Option<Source>,
 }
 
@@ -42,12 +44,29 @@ pub enum FailureKind {
 
 impl Failure {
     pub fn new(kind: FailureKind, what: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), source: None }
+        Self { kind, what: what.into(), task: None, source: None }
     }
 
     #[must_use]
     pub fn because(self, source: impl Into<Source>) -> Self {
         Self { source: Some(source.into()), ..self }
+    }
+
+    /// It is this task's doing.
+    #[must_use]
+    pub fn about(self, task: TaskId) -> Self {
+        Self { task: Some(task), ..self }
+    }
+
+    /// What is wrong with one task's rows does not make the store untrustworthy: the failure is that task's.
+    #[must_use]
+    pub(crate) fn within(self, task: TaskId) -> Self {
+        match self.kind {
+            FailureKind::Fatal | FailureKind::Invalid => {
+                Self { kind: FailureKind::Invalid, ..self.about(task) }
+            }
+            _ => self,
+        }
     }
 
     /// Whether the same call may succeed later without anybody changing it.

@@ -5,9 +5,11 @@ use std::hash::{Hash, Hasher};
 
 use verdict::event::Submitted;
 use verdict::{
-    Closed, Digest, Done, Event, Json, LeaseId, Name, Refusal, Request, Scope, Stamp, Subject,
-    Task, TaskId, Text, Time,
+    Closed, Digest, Done, Event, Fence, Json, LeaseId, Name, Refusal, Request, Scope, Stamp,
+    Subject, Task, TaskId, Text, Time,
 };
+
+use crate::failure::{Failure, FailureKind};
 
 /// A task is never named without its scope.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +94,35 @@ pub struct Change {
     /// Attempts that closed.
     pub closed: Vec<Closed>,
     pub entries: Vec<Entry>,
+}
+
+impl Change {
+    /// Refuses a change with a number that not every store can hold, so that all of them refuse the same ones.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let (id, counts, fence) = match &self.after {
+            Subject::Live(task) => {
+                let Task { attempt, failures, lost, undelivered, .. } = task;
+                let Task { claim_version, revision, entries, .. } = task;
+                let counts =
+                    [attempt, failures, lost, undelivered, claim_version, revision, entries];
+                (task.id, counts.map(|count| *count), task.lease().map(|lease| lease.fence))
+            }
+            Subject::Done(done) => {
+                let Done { attempt, failures, lost, claim_version, entries, .. } = done;
+                let counts = [*attempt, *failures, *lost, 0, *claim_version, 0, *entries];
+                (done.id, counts, None)
+            }
+            Subject::Absent => return Ok(()),
+        };
+        let entries = self.entries.iter().flat_map(|entry| [entry.n, entry.epoch, entry.rules]);
+        let is_too_large = |count: u32| i32::try_from(count).is_err();
+        let is_far = |fence: Fence| i64::try_from(fence.as_u64()).is_err();
+        if counts.into_iter().chain(entries).any(is_too_large) || fence.is_some_and(is_far) {
+            let what = "a number of a task is larger than a store can hold";
+            return Err(Failure::new(FailureKind::Invalid, what).about(id));
+        }
+        Ok(())
+    }
 }
 
 /// One decision in a task's history.

@@ -11,6 +11,7 @@
 //! Futures are `Send`; an engine that works synchronously returns ready futures and is driven from
 //! a thread of its own.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
@@ -146,6 +147,10 @@ pub trait Batch: Send {
     fn foresee(&mut self, wants: &[Want]) {
         let _ = wants;
     }
+
+    /// Leaves these tasks out of whatever this batch selects, before anything else is asked: what is stored of them
+    /// cannot be carried on. A task that somebody asks for by its key is not left out.
+    fn avoid(&mut self, tasks: &BTreeSet<TaskId>);
 
     /// Loads and locks tasks. The answers are in the order of the keys.
     fn load(

@@ -8,6 +8,7 @@ use super::driver::{Driver, caller};
 use super::fixture::Fixture;
 use super::reports::{failed, report, succeeded};
 use crate::browse::Browse;
+use crate::failure::FailureKind;
 use crate::row::{Change, TaskKey};
 use crate::seam::{Batch, Writer};
 
@@ -44,6 +45,40 @@ pub async fn refuses_to_change_what_ended<F: Fixture>(driver: &mut Driver<F>) {
     let revived = Change { before: None, after: Subject::Live(leased[0].task.clone()), ..stale };
     refuses(driver, Change { spec: Some(leased[0].spec.clone()), ..revived }).await;
     assert_eq!(driver.load(&key).await, done);
+}
+
+/// No number is written smaller or negative because a column is too narrow: the change is refused, and named.
+pub async fn refuses_numbers_that_no_column_holds<F: Fixture>(driver: &mut Driver<F>) {
+    let scope = Scope::default();
+    let key = driver.add(&scope, "images").await;
+    driver.lease(&scope, "images", 1).await;
+    let before = driver.load(&key).await;
+    let beat =
+        Change { entries: Vec::new(), closed: Vec::new(), ..next_change(driver, &key).await };
+    type Spoil = fn(&mut verdict::Task);
+    let spoils: [Spoil; 7] = [
+        |task| task.claim_version = 1 << 31,
+        |task| task.revision = 1 << 31,
+        |task| task.entries = u32::MAX,
+        |task| task.attempt = 1 << 31,
+        |task| task.failures = 1 << 31,
+        |task| task.lost = 1 << 31,
+        |task| task.undelivered = 1 << 31,
+    ];
+    for spoil in spoils {
+        let mut after = before.clone();
+        let Subject::Live(task) = &mut after else { panic!("it runs") };
+        spoil(task);
+        driver.pause().await;
+        let mut batch = driver.writer().begin().await.expect("a batch can be begun");
+        batch.load(std::slice::from_ref(&key)).await.expect("loading works");
+        let change = Change { after, ..beat.clone() };
+        let failure = batch.save(vec![change], Vec::new()).await.expect_err("no column holds it");
+        // W-27: the claim version never goes back, not even in a table.
+        assert_eq!((failure.kind, failure.task), (FailureKind::Invalid, Some(key.id)));
+        drop(batch);
+        assert_eq!(driver.load(&key).await, before);
+    }
 }
 
 pub async fn refuses_a_second_row_for_an_attempt<F: Fixture>(driver: &mut Driver<F>) {

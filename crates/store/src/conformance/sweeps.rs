@@ -1,5 +1,7 @@
 //! What time brings.
 
+use std::collections::BTreeSet;
+
 use verdict::request::{Extend, Started};
 use verdict::{Answer, AttemptOutcome, Reason, Request, Scope, Span, State, Subject, TaskId};
 
@@ -7,6 +9,7 @@ use super::carry::{Ask, Said};
 use super::driver::{Driver, caller, key_of};
 use super::fixture::Fixture;
 use crate::browse::Browse;
+use crate::row::Want;
 use crate::seam::{Batch, Writer};
 
 pub async fn finds_what_is_due_earliest_first<F: Fixture>(driver: &mut Driver<F>) {
@@ -30,6 +33,37 @@ pub async fn finds_what_is_due_earliest_first<F: Fixture>(driver: &mut Driver<F>
     assert!(swept.iter().all(|(_, answer)| *answer == Answer::Done));
     // What was swept is not due any more.
     assert_eq!(driver.sweep().await, []);
+}
+
+/// What cannot be carried on is left out of everything that is selected, and its place is taken by others.
+pub async fn leaves_out_what_is_avoided<F: Fixture>(driver: &mut Driver<F>) {
+    let scope = Scope::default();
+    let mut made: Vec<TaskId> = Vec::new();
+    for _ in 0..4 {
+        let mut submission = driver.submission(&scope, "images");
+        submission.submit.policy.deadline = Some(driver.now().plus(Span::from_secs(10)));
+        made.push(submission.submit.id);
+        driver.submit(submission).await;
+    }
+    let running = driver.lease(&scope, "images", 2).await;
+    let ids = |tasks: Vec<verdict::Task>| tasks.into_iter().map(|task| task.id).collect::<Vec<_>>();
+    assert_eq!(running.iter().map(|ready| ready.task.id).collect::<Vec<_>>(), made[..2]);
+    driver.pause().await;
+    let now = driver.now();
+    let avoided = BTreeSet::from([made[0], made[2]]);
+    let want = Want { scope, queues: vec!["images".into()], kinds: None, max: 1 };
+    let mut batch = driver.writer().begin().await.expect("a batch can be begun");
+    batch.avoid(&avoided);
+    let ready = batch.ready(&[want], now).await.expect("ready works").remove(0);
+    assert_eq!(ids(ready.into_iter().map(|ready| ready.task).collect()), [made[3]]);
+    assert_eq!(ids(batch.running(None, 1).await.expect("running works")), [made[1]]);
+    drop(batch);
+    driver.wait(Span::from_secs(10));
+    driver.pause().await;
+    let now = driver.now();
+    let mut batch = driver.writer().begin().await.expect("a batch can be begun");
+    batch.avoid(&avoided);
+    assert_eq!(ids(batch.due(now, 2).await.expect("due works")), [made[1], made[3]]);
 }
 
 pub async fn takes_over_after_a_loss<F: Fixture>(driver: &mut Driver<F>) {

@@ -24,6 +24,8 @@ pub struct MemoryBatch<'w> {
     key_bases: BTreeMap<Key, Option<TaskId>>,
     now: Option<Time>,
     pulse: bool,
+    /// Left out of what is selected.
+    avoided: BTreeSet<TaskId>,
 }
 
 impl<'w> MemoryBatch<'w> {
@@ -37,6 +39,7 @@ impl<'w> MemoryBatch<'w> {
             key_bases: BTreeMap::new(),
             now: None,
             pulse: false,
+            avoided: BTreeSet::new(),
         }
     }
 
@@ -80,7 +83,10 @@ impl<'w> MemoryBatch<'w> {
 
     /// Every live task that no other batch has locked.
     fn free<'a>(&'a self, shared: &'a Shared) -> impl Iterator<Item = &'a Task> {
-        self.live(shared).filter(|task| !shared.is_locked_by_another(task.id, self.number))
+        let is_free = |task: &&Task| {
+            !shared.is_locked_by_another(task.id, self.number) && !self.avoided.contains(&task.id)
+        };
+        self.live(shared).filter(is_free)
     }
 
     fn load_one(&self, shared: &mut Shared, key: &TaskKey) -> Loaded {
@@ -137,6 +143,7 @@ impl<'w> MemoryBatch<'w> {
                 })
         };
         let mut tasks: Vec<&Task> = self.live(shared).filter(asked_by).collect();
+        tasks.retain(|task| !self.avoided.contains(&task.id));
         tasks.sort_by_key(|task| task.id);
         tasks.into_iter().map(|task| self.ready_row(shared, task)).collect()
     }
@@ -147,6 +154,7 @@ impl<'w> MemoryBatch<'w> {
             Subject::Done(done) => done.id,
             Subject::Absent => return Err(invalid("a change that leaves no task")),
         };
+        change.check()?;
         self.guard(shared, id, change.before)?;
         self.check_rows(shared, id, &change)?;
         shared.locks.insert(id, self.number);
@@ -233,6 +241,10 @@ impl<'w> MemoryBatch<'w> {
 }
 
 impl Batch for MemoryBatch<'_> {
+    fn avoid(&mut self, tasks: &BTreeSet<TaskId>) {
+        self.avoided.clone_from(tasks);
+    }
+
     async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
         self.with(|batch, shared| Ok(keys.iter().map(|key| batch.load_one(shared, key)).collect()))
     }
@@ -358,6 +370,7 @@ impl Batch for MemoryBatch<'_> {
             let wanted =
                 |task: &&Task| task.lease().is_some() && after.is_none_or(|after| task.id > after);
             let mut tasks: Vec<Task> = batch.live(shared).filter(wanted).cloned().collect();
+            tasks.retain(|task| !batch.avoided.contains(&task.id));
             tasks.sort_by_key(|task| task.id);
             tasks.truncate(limit);
             let is_held = |task: &&Task| shared.is_locked_by_another(task.id, batch.number);

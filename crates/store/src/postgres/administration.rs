@@ -166,7 +166,8 @@ const WRITE_AUDIT: &str = "INSERT INTO tenure.audit (n, at, tenant, workspace, a
         $10, $11, $12";
 
 async fn write_audit(client: &Client, audit: &Audit) -> Read<()> {
-    let (at, times) = (audit.at.millis(), audit.times as i32);
+    // Larger is as good as the largest: nobody counts so far.
+    let (at, times) = (audit.at.millis(), i32::try_from(audit.times).unwrap_or(i32::MAX));
     let (tenant, workspace) = (audit.scope.tenant.as_str(), audit.scope.workspace.as_str());
     let (actor, action) = (audit.actor.as_str(), audit.action.as_str());
     let (object, code) = (audit.object.as_str(), audit.code.as_ref().map(Name::as_str));

@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 
 use super::connections::Object;
 use super::rows::Columns;
-use super::trouble::Trouble;
+use super::trouble::{Trouble, invalid};
 use super::{Missing, Notify, Options, PostgresStore, durability, fellows, opening};
 use crate::epoch;
 use crate::failure::{Failure, FailureKind};
@@ -161,7 +161,8 @@ async fn finish(client: &mut Client, epoch: u32) -> Result<(), Trouble> {
 
 async fn set_epoch(client: &Client, epoch: u32) -> Result<(), Trouble> {
     let update = "UPDATE tenure.meta SET epoch = $1";
-    client.execute_typed(update, &[(&(epoch as i32), Type::INT4)]).await?;
+    let epoch = i32::try_from(epoch).map_err(|_| invalid("the epoch is larger than its column"))?;
+    client.execute_typed(update, &[(&epoch, Type::INT4)]).await?;
     Ok(())
 }
 

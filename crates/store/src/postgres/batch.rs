@@ -4,7 +4,7 @@
 //! ([`super::own`]) and is written in one go before COMMIT. So a batch needs few round trips, holds its
 //! locks briefly, and a task that is submitted and granted in the same batch is written once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use verdict::{Closed, LeaseId, Name, Rules, Span, Subject, Task, TaskId, Time};
@@ -49,6 +49,8 @@ pub struct PostgresBatch<'w> {
     pub(super) quiet_until: Option<Time>,
     /// Whether it is of a writer that grants.
     pub(super) has_looked_for_ready: bool,
+    /// Left out of what is selected.
+    pub(super) avoided: Arc<BTreeSet<TaskId>>,
 }
 
 impl<'w> PostgresBatch<'w> {
@@ -72,6 +74,7 @@ impl<'w> PostgresBatch<'w> {
             forgotten: HashSet::new(),
             quiet_until: None,
             has_looked_for_ready: false,
+            avoided: Arc::default(),
         }
     }
 
@@ -224,11 +227,11 @@ impl<'w> PostgresBatch<'w> {
 
     async fn polled_in_table(&mut self, polls: &[PollRef]) -> Result<Vec<Ready>, Failure> {
         let setting = self.scopes.add(polls.iter().map(|poll| &poll.scope));
-        let polls = polls.to_vec();
+        let (polls, avoided) = (polls.to_vec(), self.avoided.clone());
         let work = move |client| async move {
             let (set, ready) = futures_util::join!(
                 reads::set_scopes(&client, setting),
-                reads::polled(&client, &polls)
+                reads::polled(&client, &polls, &avoided)
             );
             set?;
             ready
@@ -242,14 +245,16 @@ impl<'w> PostgresBatch<'w> {
         what: &'static str,
         select: Select,
     ) -> Result<Vec<Task>, Failure> {
-        let setting = self.scopes.all();
+        let (setting, avoided) = (self.scopes.all(), self.avoided.clone());
         let work = move |client| async move {
             let rows = async {
                 match select {
                     Select::Rung { from, now, limit } => {
-                        reads::rung(&client, from, now, limit).await
+                        reads::rung(&client, from, now, limit, &avoided).await
                     }
-                    Select::Running { after, limit } => reads::running(&client, after, limit).await,
+                    Select::Running { after, limit } => {
+                        reads::running(&client, after, limit, &avoided).await
+                    }
                 }
             };
             let (set, rows) = futures_util::join!(reads::set_scopes(&client, setting), rows);
@@ -319,6 +324,10 @@ enum Select {
 }
 
 impl Batch for PostgresBatch<'_> {
+    fn avoid(&mut self, tasks: &BTreeSet<TaskId>) {
+        self.avoided = Arc::new(tasks.clone());
+    }
+
     async fn unfinished(&mut self, tenants: &[Name]) -> Result<Option<Vec<u64>>, Failure> {
         self.count_unfinished(tenants).await.map(Some)
     }

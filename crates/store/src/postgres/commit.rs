@@ -25,7 +25,7 @@ use super::reads::{self, Client, Read, set_scopes};
 use super::rows::Columns;
 use super::session::COMMIT;
 use super::sheet::{Sheet, Statement};
-use super::trouble::{Trouble, conflict};
+use super::trouble::{Trouble, conflict, invalid};
 use super::writes::{self, Sheets};
 use super::{Shared, forgetting, rules};
 use crate::failure::{CommitFailure, Failure, FailureKind};
@@ -126,6 +126,9 @@ async fn write_and_commit(
     now: Time,
 ) -> Result<Result<(), Undone>, Failure> {
     let sheets = batch.own.sheets(now, &batch.locked);
+    if !sheets.are_sound() {
+        return Ok(Err(Undone::Trouble(invalid("a number is larger than its column").into())));
+    }
     let scopes = batch.own.subjects().filter_map(|subject| subject.scope());
     let setting = batch.scopes.add(scopes);
     let rules = batch.rules;
@@ -257,7 +260,7 @@ async fn write(client: &Client, statement: &Statement, sheet: &Sheet) -> Read<()
 
 /// Marks the batch as decided by the rules that are in force.
 async fn mark_by(client: &Client, marker: Marker, rules: Rules, at: Time) -> Read<()> {
-    let (committer, at, rules) = (&marker.committer[..], at.millis(), rules.number() as i32);
+    let (committer, at, rules) = (&marker.committer[..], at.millis(), rules.number().cast_signed());
     let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
         (&committer, Type::BYTEA),
         (&marker.n, Type::INT8),

@@ -60,6 +60,7 @@ impl OwnRows {
     }
 
     pub(super) fn save(&mut self, change: Change) -> Result<(), Failure> {
+        change.check()?;
         let id = named(&change.after)?.id;
         if change.spec.is_some() != change.before.is_none() {
             return Err(invalid("a spec comes with a new task and only then"));

@@ -1,5 +1,6 @@
 //! Reading tasks, inside a batch and beside it. Statements only.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
@@ -115,11 +116,26 @@ pub(super) async fn present(client: &Client, keys: &Keys) -> Read<Vec<TaskId>> {
 
 pub(super) async fn ended(client: &Client, keys: &Keys) -> Read<Vec<Done>> {
     let rows = client.query_typed(&ENDED, &keys.parameters()).await?;
-    rows.iter().map(|row| Ok(rows::done(&mut Columns::of(row))?)).collect()
+    let read = |row: &Row| {
+        let id = Columns::of(row).task_id()?;
+        Ok(rows::done(&mut Columns::of(row)).map_err(|failure| failure.within(id))?)
+    };
+    rows.iter().map(read).collect()
 }
 
 fn live_rows(rows: &[Row]) -> Read<Vec<LiveRow>> {
     rows.iter().map(|row| Ok(rows::live_row(&mut Columns::of(row))?)).collect()
+}
+
+/// The same without some, which are not even looked at.
+fn live_rows_but(rows: &[Row], avoided: &BTreeSet<TaskId>) -> Read<Vec<LiveRow>> {
+    let mut live = Vec::with_capacity(rows.len());
+    for row in rows {
+        if avoided.is_empty() || !avoided.contains(&rows::id_of(row)?) {
+            live.push(rows::live_row(&mut Columns::of(row))?);
+        }
+    }
+    Ok(live)
 }
 
 /// Locks live tasks by their ids alone, in order, and waits for whoever has them.
@@ -160,7 +176,7 @@ pub(super) async fn closed(client: &Client, leases: &[(TaskId, LeaseId)]) -> Rea
     let read = |row: &Row| {
         let mut columns = Columns::of(row);
         let task = columns.task_id()?;
-        Ok(rows::closed(task, &mut columns)?)
+        Ok(rows::closed(task, &mut columns).map_err(|failure| failure.within(task))?)
     };
     rows.iter().map(read).collect()
 }
@@ -197,7 +213,11 @@ static POLLED: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-pub(super) async fn polled(client: &Client, polls: &[PollRef]) -> Read<Vec<Ready>> {
+pub(super) async fn polled(
+    client: &Client,
+    polls: &[PollRef],
+    avoided: &BTreeSet<TaskId>,
+) -> Read<Vec<Ready>> {
     let tenants: Vec<&str> = polls.iter().map(|poll| poll.scope.tenant.as_str()).collect();
     let workspaces: Vec<&str> = polls.iter().map(|poll| poll.scope.workspace.as_str()).collect();
     let owners: Vec<&str> = polls.iter().map(|poll| poll.owner.as_str()).collect();
@@ -209,13 +229,20 @@ pub(super) async fn polled(client: &Client, polls: &[PollRef]) -> Read<Vec<Ready
         (&names, Type::TEXT_ARRAY),
     ];
     let rows = client.query_typed(&POLLED, &parameters).await?;
-    rows.iter().map(|row| Ok(ready_row(row)?.1)).collect()
+    let mut ready = Vec::with_capacity(rows.len());
+    for row in &rows {
+        if avoided.is_empty() || !avoided.contains(&rows::id_of(row)?) {
+            ready.push(ready_row(row)?.1);
+        }
+    }
+    Ok(ready)
 }
 
 fn ready_row(row: &Row) -> Read<(Locked, Ready)> {
     let mut columns = Columns::of(row);
     let live = rows::live_row(&mut columns)?;
-    let (locked, spec) = (Locked::of(&live), rows::spec(&mut columns)?);
+    let spec = rows::spec(&mut columns).map_err(|failure| failure.within(live.task.id))?;
+    let locked = Locked::of(&live);
     Ok((locked, Ready { task: live.task, spec }))
 }
 
@@ -267,13 +294,14 @@ pub(super) async fn rung(
     from: Option<Time>,
     now: Time,
     limit: usize,
+    avoided: &BTreeSet<TaskId>,
 ) -> Read<Vec<LiveRow>> {
     let (from, now) = (from.map_or(i64::MIN, Time::millis), now.millis());
-    let limit = as_limit(limit);
+    let limit = as_limit(limit.saturating_add(avoided.len()));
     let parameters: [(&(dyn ToSql + Sync), Type); 3] =
         [(&from, Type::INT8), (&now, Type::INT8), (&limit, Type::INT8)];
     let rows = client.query_typed(&DUE, &parameters).await?;
-    live_rows(&rows)
+    live_rows_but(&rows, avoided)
 }
 
 const NEXT_ALARM: &str =
@@ -311,11 +339,12 @@ pub(super) async fn running(
     client: &Client,
     after: Option<TaskId>,
     limit: usize,
+    avoided: &BTreeSet<TaskId>,
 ) -> Read<Vec<LiveRow>> {
     let after = after.map_or(Vec::new(), |id| id_bytes(id).to_vec());
-    let limit = as_limit(limit);
+    let limit = as_limit(limit.saturating_add(avoided.len()));
     let rows = client.query_typed(&RUNNING, &[(&after, Type::BYTEA), (&limit, Type::INT8)]).await?;
-    live_rows(&rows)
+    live_rows_but(&rows, avoided)
 }
 
 /// What batches read again and again, worth a name where names are safe.

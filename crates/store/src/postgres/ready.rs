@@ -196,7 +196,7 @@ impl PostgresBatch<'_> {
     }
 
     fn is_free(&self, id: TaskId, known: &Known) -> bool {
-        !self.own.contains(id) && !known.gone.contains(&id)
+        !self.own.contains(id) && !known.gone.contains(&id) && !self.avoided.contains(&id)
     }
 
     /// What must be read before the wants can be served, each once.

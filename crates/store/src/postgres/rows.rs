@@ -1,7 +1,7 @@
 //! Rows to values: what of it is this engine's own. The rest is in [`crate::columns`].
 
 use tokio_postgres::types::FromSql;
-use verdict::{Task, Time};
+use verdict::{Task, TaskId, Time};
 
 use crate::codec::tale::Tale;
 use crate::columns::{self, Row};
@@ -31,7 +31,8 @@ impl Row for tokio_postgres::Row {
     }
 
     fn count(&self, column: usize) -> Read<u32> {
-        get::<i32>(self, column).map(|count| count as u32)
+        let count: i32 = get(self, column)?;
+        u32::try_from(count).map_err(|error| self.unreadable(column, error.into()))
     }
 
     fn long(&self, column: usize) -> Read<Option<i64>> {
@@ -78,7 +79,21 @@ pub(super) struct LiveRow {
     pub(super) tale: Tale,
 }
 
+/// Where [`task_columns`] has the id.
+const ID: usize = 5;
+
+/// Which task a row of [`task_columns`] is of.
+pub(super) fn id_of(row: &tokio_postgres::Row) -> Read<TaskId> {
+    Columns { row, next: ID }.task_id()
+}
+
+/// What cannot be read of a row is that task's trouble.
 pub(super) fn live_row(columns: &mut Columns<'_>) -> Read<LiveRow> {
+    let id = id_of(columns.row)?;
+    read_live(columns).map_err(|failure| failure.within(id))
+}
+
+fn read_live(columns: &mut Columns<'_>) -> Read<LiveRow> {
     let alarm_at = columns.optional_time()?;
     let names = Names::read(columns)?;
     let (id, priority, policy) = (columns.task_id()?, columns.int()?, columns.terms()?);

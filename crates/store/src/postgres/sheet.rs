@@ -77,12 +77,14 @@ pub(super) struct Sheet {
     columns: Vec<Column>,
     rows: usize,
     next: usize,
+    /// Whether every number fits into its column. What does not is never sent.
+    is_sound: bool,
 }
 
 impl Sheet {
     pub(super) fn new(heading: Heading) -> Self {
         let columns = heading.iter().map(|(_, kind)| Column::new(*kind)).collect();
-        Self { columns, rows: 0, next: 0 }
+        Self { columns, rows: 0, next: 0, is_sound: true }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -102,10 +104,16 @@ impl Sheet {
         &mut self.columns[self.next - 1]
     }
 
-    /// A number that may be missing.
+    pub(super) fn is_sound(&self) -> bool {
+        self.is_sound
+    }
+
+    /// A number that may be missing. The database's integer has a sign and half the range.
     pub(super) fn optional_count(&mut self, value: Option<u32>) -> &mut Self {
+        let fitting = value.map(i32::try_from).transpose();
+        self.is_sound &= fitting.is_ok();
         match self.column() {
-            Column::Int(values) => values.push(value.map(|value| value as i32)),
+            Column::Int(values) => values.push(fitting.unwrap_or_default()),
             _ => unreachable!("the heading says an integer"),
         }
         self
@@ -142,9 +150,8 @@ impl Cells for Sheet {
         self
     }
 
-    /// The database's integer has a sign, which no order depends on.
     fn count(&mut self, value: u32) -> &mut Self {
-        self.int(value as i32)
+        self.optional_count(Some(value))
     }
 
     fn long(&mut self, value: Option<i64>) -> &mut Self {

@@ -179,6 +179,14 @@ pub(super) struct Sheets {
 }
 
 impl Sheets {
+    /// Whether everything in them can be sent as it is.
+    pub(super) fn are_sound(&self) -> bool {
+        let Self { inputs, born, changed, ended, done, attempts, history, refused, keys } = self;
+        [inputs, born, changed, ended, done, attempts, history, refused, keys]
+            .iter()
+            .all(|sheet| sheet.is_sound())
+    }
+
     pub(super) fn new() -> Self {
         Self {
             inputs: Sheet::new(INPUTS),

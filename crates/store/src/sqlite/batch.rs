@@ -4,10 +4,12 @@
 //! what it was, and every later call says so. Only COMMIT itself can leave the outcome open; then
 //! the whole store is given up until it is opened again.
 
+use std::collections::BTreeSet;
+
 use verdict::{Closed, LeaseId, Rules, Task, TaskId, Time};
 
 use super::ids::Ids;
-use super::work::{Seen, Trouble, Work};
+use super::work::{Seen, Trouble, Work, of_task};
 use super::writer::SqliteWriter;
 use super::{leaving, reads, trouble, writes};
 use crate::failure::{CommitFailure, Failure, FailureKind};
@@ -20,6 +22,8 @@ pub struct SqliteBatch<'w> {
     now: Option<Time>,
     state: State,
     writes: Writes,
+    /// Left out of what is selected.
+    avoided: Ids,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,8 +49,8 @@ impl<'w> SqliteBatch<'w> {
             .map_err(trouble::while_doing("beginning a batch"))?;
         faultpoint::point!("batch.begun");
         writer.memory.begin();
-        let (seen, now) = (Seen::default(), None);
-        Ok(Self { writer, seen, now, state: State::Open, writes: Writes::None })
+        let (seen, now, avoided) = (Seen::default(), None, Ids::default());
+        Ok(Self { writer, seen, now, state: State::Open, writes: Writes::None, avoided })
     }
 
     /// Runs one step; the first failure rolls the whole batch back.
@@ -129,6 +133,10 @@ impl<'w> SqliteBatch<'w> {
 }
 
 impl Batch for SqliteBatch<'_> {
+    fn avoid(&mut self, tasks: &BTreeSet<TaskId>) {
+        self.avoided = tasks.iter().copied().collect();
+    }
+
     async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
         self.step("loading tasks", |work| keys.iter().map(|key| work.load_one(key)).collect())
     }
@@ -143,7 +151,10 @@ impl Batch for SqliteBatch<'_> {
                     return Ok(None);
                 }
                 match work.row_of(*id)? {
-                    Some(row) => Ok(reads::attempt(work.connection, *id, row, *lease)?),
+                    Some(row) => {
+                        let attempt = reads::attempt(work.connection, *id, row, *lease);
+                        attempt.map_err(|error| of_task(error, *id))
+                    }
                     None => Ok(None),
                 }
             };
@@ -159,16 +170,20 @@ impl Batch for SqliteBatch<'_> {
     }
 
     async fn polled(&mut self, polls: &[PollRef]) -> Result<Vec<Vec<Ready>>, Failure> {
-        self.step("looking up polls", |work| {
+        let avoided = std::mem::take(&mut self.avoided);
+        let found = self.step("looking up polls", |work| {
             let mut answers = Vec::new();
             for poll in polls {
-                let ids = work.memory.order.polled(poll);
+                let mut ids = work.memory.order.polled(poll);
+                ids.retain(|id| !avoided.contains(id));
                 let ready: Result<Vec<Ready>, Trouble> =
                     ids.into_iter().map(|id| work.ready_row(id)).collect();
                 answers.push(ready?);
             }
             Ok(answers)
-        })
+        });
+        self.avoided = avoided;
+        found
     }
 
     async fn now(&mut self) -> Result<Time, Failure> {
@@ -195,24 +210,27 @@ impl Batch for SqliteBatch<'_> {
     }
 
     async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {
+        // What is avoided is as good as taken.
+        let mut taken = self.avoided.clone();
         self.step("taking ready tasks", |work| {
             work.memory.order.promote(now);
-            let mut taken = Ids::default();
             wants.iter().map(|want| work.ready_one(want, now, &mut taken)).collect()
         })
     }
 
     async fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
+        let avoided = self.avoided.clone();
         self.step("taking due tasks", |work| {
-            let ids = work.memory.order.due(now, limit);
-            work.tasks(ids)
+            let ids = work.memory.order.due(now, limit.saturating_add(avoided.len()));
+            work.tasks(without(ids, &avoided, limit))
         })
     }
 
     async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
+        let avoided = self.avoided.clone();
         self.step("listing running tasks", |work| {
-            let ids = work.memory.order.running(after, limit);
-            work.tasks(ids)
+            let ids = work.memory.order.running(after, limit.saturating_add(avoided.len()));
+            work.tasks(without(ids, &avoided, limit))
         })
     }
 
@@ -242,6 +260,12 @@ impl Batch for SqliteBatch<'_> {
     async fn commit(mut self) -> Result<(), CommitFailure> {
         self.commit_now()
     }
+}
+
+fn without(mut ids: Vec<TaskId>, avoided: &Ids, limit: usize) -> Vec<TaskId> {
+    ids.retain(|id| !avoided.contains(id));
+    ids.truncate(limit);
+    ids
 }
 
 impl Drop for SqliteBatch<'_> {

@@ -9,9 +9,11 @@ use super::fresh::Fresh;
 use super::keys;
 use super::order::Marks;
 use super::rows::LiveRow;
-use super::work::{Known, Trouble, Work, conflict, guard, invalid};
+use super::trouble;
+use super::work::{Known, Trouble, Work, conflict, guard, invalid, of_task};
 use super::writes::{self, Named};
 use crate::codec::tale::{Tale, Told};
+use crate::failure::FailureKind;
 use crate::row::{Change, Entry, Key, Refused, Spec};
 
 /// The number of the entry that stands in `inputs`.
@@ -19,8 +21,21 @@ const SUBMISSION: u32 = 1;
 
 impl Work<'_> {
     pub(super) fn save_one(&mut self, change: Change, now: Time) -> Result<(), Trouble> {
+        change.check()?;
+        let id = named(&change.after)?.id;
+        self.save_checked(id, change, now).map_err(|trouble| match trouble {
+            Trouble::Sql(error) if is_refused(&error) => {
+                Trouble::Failure(trouble::while_doing("saving decisions")(error).about(id))
+            }
+            Trouble::Failure(failure) if failure.kind == FailureKind::Invalid => {
+                Trouble::Failure(failure.about(id))
+            }
+            trouble => trouble,
+        })
+    }
+
+    fn save_checked(&mut self, id: TaskId, change: Change, now: Time) -> Result<(), Trouble> {
         let Change { before, after, spec, closed, entries } = change;
-        let id = named(&after)?.id;
         let row = match (before, spec) {
             (None, Some(spec)) => self.create(after, spec, &entries, now)?,
             (Some(before), None) => self.update(after, before, &entries)?,
@@ -79,7 +94,7 @@ impl Work<'_> {
     fn update(&mut self, after: Subject, before: u32, entries: &[Entry]) -> Result<i64, Trouble> {
         let id = named(&after)?.id;
         if !self.known.contains_key(&id) {
-            self.live(id)?;
+            self.live(id).map_err(|error| of_task(error, id))?;
         }
         let Some(mut known) = self.known.remove(&id) else { return Err(conflict(id)) };
         // The statement's own guard comes too late: by then the history would have been written.
@@ -176,6 +191,11 @@ fn split_submission(entries: &[Entry]) -> Result<(Option<&Entry>, &[Entry]), Tro
         Some(_) => Err(invalid("a history entry out of order")),
         None => Ok((None, entries)),
     }
+}
+
+/// The tables themselves refuse the row.
+fn is_refused(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
 }
 
 fn revision_of(after: &Subject) -> Option<u32> {

@@ -10,10 +10,10 @@ use super::fresh::{Fresh, FreshTasks};
 use super::ids::{ById, Ids};
 use super::lanes::LaneId;
 use super::order::Marks;
-use super::reads;
 use super::rows::LiveRow;
 use super::statements::Statements;
 use super::writer::{Memory, SqliteWriter};
+use super::{reads, trouble};
 use crate::codec::tale::Tale;
 use crate::failure::{Failure, FailureKind};
 use crate::row::{Ready, TaskKey, Want};
@@ -104,26 +104,32 @@ impl<'a> Work<'a> {
 
     /// A live task that memory knows about must be in the table.
     fn expect_live(&mut self, id: TaskId) -> Result<LiveRow, Trouble> {
-        Ok(self.live(id)?.ok_or_else(|| not_live(id))?)
+        let live = self.live(id).map_err(|error| of_task(error, id))?;
+        Ok(live.ok_or_else(|| not_live(id))?)
     }
 
     pub(super) fn load_one(&mut self, key: &TaskKey) -> Result<Loaded, Trouble> {
-        let subject = match self.live(key.id)? {
+        let subject = self.subject(key.id).map_err(|error| of_task(error, key.id))?;
+        let is_theirs = subject.scope() == Some(&key.scope) || faultpoint::mutant(31);
+        Ok(Loaded::Subject(if is_theirs { subject } else { Subject::Absent }))
+    }
+
+    fn subject(&mut self, id: TaskId) -> rusqlite::Result<Subject> {
+        Ok(match self.live(id)? {
             Some(live) => Subject::Live(live.task),
-            None => match self.row_of(key.id)? {
+            None => match self.row_of(id)? {
                 Some(row) => reads::subject(self.connection, row)?,
                 None => Subject::Absent,
             },
-        };
-        let is_theirs = subject.scope() == Some(&key.scope) || faultpoint::mutant(31);
-        Ok(Loaded::Subject(if is_theirs { subject } else { Subject::Absent }))
+        })
     }
 
     pub(super) fn ready_row(&mut self, id: TaskId) -> Result<Ready, Trouble> {
         if let Some(Fresh { live, spec }) = self.fresh.get(id) {
             return Ok(Ready { task: live.task.clone(), spec: spec.clone() });
         }
-        let found = reads::ready(&mut self.statements, &self.memory.order.lanes, id)?;
+        let found = reads::ready(&mut self.statements, &self.memory.order.lanes, id);
+        let found = found.map_err(|error| of_task(error, id))?;
         let (live, spec) = found.ok_or_else(|| not_live(id))?;
         self.note(id, &live);
         Ok(Ready { task: live.task, spec })
@@ -167,6 +173,14 @@ impl From<Failure> for Trouble {
     fn from(failure: Failure) -> Self {
         Trouble::Failure(failure)
     }
+}
+
+/// A row that is there and cannot be understood, or not be written: that task's trouble. Whatever SQLite itself
+/// complains about otherwise is everybody's.
+pub(super) fn of_task(error: rusqlite::Error, id: TaskId) -> Trouble {
+    let is_row = error.sqlite_error_code().is_none();
+    let failure = trouble::while_doing("reading what is stored of a task")(error);
+    Trouble::Failure(if is_row { failure.within(id) } else { failure })
 }
 
 pub(super) fn guard(rows: usize, id: TaskId) -> Result<(), Trouble> {
