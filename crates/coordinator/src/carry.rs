@@ -20,6 +20,7 @@ mod backoff;
 mod batch;
 mod bisect;
 mod hearing;
+mod isolate;
 mod polls;
 mod retention;
 mod share;
@@ -40,6 +41,7 @@ use self::retention::Retaining;
 pub(crate) use self::share::{Ears, Share};
 use crate::admit::seal::Sealer;
 use crate::allowances::Allowances;
+use crate::aside::Aside;
 use crate::coordinator::Ended;
 use crate::ids::Ids;
 use crate::intake::{Arrival, Outlet};
@@ -55,6 +57,9 @@ const BATCH_ITEMS_MAX: usize = 1_024;
 /// A wake-up further away than this is looked at again then: it bounds what a wrong clock can do.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
+/// How often to look while a task is set aside: what it would have been woken for stands before all later alarms.
+const ASIDE_LOOK: Duration = Duration::from_millis(500);
+
 /// How often a start tries to give leases their time back while another writer has one of them, and how
 /// long it rests in between: longer together than a database keeps the locks of a coordinator that died.
 const RECOVERY_TRIES_MAX: usize = 150;
@@ -68,6 +73,8 @@ pub(crate) struct Carrier<S: Store> {
     outlet: Outlet,
     watch: Watch,
     metrics: Metrics,
+    /// Tasks that cannot be carried on.
+    aside: Aside,
     allowances: Allowances,
     /// Whatever seals the audit, once there is something.
     sealer: Arc<OnceLock<Sealer>>,
@@ -154,6 +161,7 @@ impl<S: Store> Carrier<S> {
             outlet,
             watch,
             polls: Polls::new(metrics.polls_waiting.clone()),
+            aside: Aside::new(metrics.set_aside.clone()),
             metrics,
             allowances: Allowances::default(),
             sealer: Arc::default(),
@@ -186,6 +194,12 @@ impl<S: Store> Carrier<S> {
     /// Forgets what the rule lets go, from the beginning.
     pub(crate) fn retaining(self, retention: Retention) -> Self {
         Self { retaining: Retaining::new(retention), ..self }
+    }
+
+    /// With a list of tasks to leave alone, which others look at too.
+    #[must_use]
+    pub(crate) fn setting_aside(self, aside: Aside) -> Self {
+        Self { aside, ..self }
     }
 
     /// With what tenants may use, which others look at too.
@@ -277,6 +291,11 @@ impl<S: Store> Carrier<S> {
         let mut tries = 1;
         loop {
             let given = self.give_back_since(last_heard).await;
+            if let Err(failure) = &given
+                && self.sets_aside(failure)
+            {
+                continue;
+            }
             let is_held = |failure: &Failure| matches!(failure.kind, FailureKind::Conflict(_));
             if tries == RECOVERY_TRIES_MAX || !given.as_ref().is_err_and(is_held) {
                 return given;
@@ -389,7 +408,8 @@ impl<S: Store> Carrier<S> {
             }
             until => (until, None),
         };
-        [by_store, to_forget, self.wake_to_hear(here), self.polls.earliest_end()]
+        let hidden = (!self.aside.is_empty()).then(|| here + ASIDE_LOOK);
+        [by_store, to_forget, self.wake_to_hear(here), self.polls.earliest_end(), hidden]
             .into_iter()
             .flatten()
             .fold(here + SLEEP_MAX, Instant::min)

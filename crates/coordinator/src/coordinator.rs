@@ -17,6 +17,7 @@ use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Time};
 
 use crate::admit::seal::Sealer;
 use crate::allowances::Allowances;
+use crate::aside::{Aside, Case};
 use crate::carry::{Carrier, Ears, Share};
 use crate::ids::{Entropy, Ids, StockedEntropy};
 use crate::intake::{self, Intake, Outlet};
@@ -65,6 +66,7 @@ pub struct Coordinator<S: Store> {
     intake: Intake,
     watch: Watch,
     metrics: Metrics,
+    aside: Aside,
     allowances: Allowances,
     sealer: Arc<OnceLock<Sealer>>,
     registry: Arc<Registry>,
@@ -83,6 +85,7 @@ impl<S: Store> Clone for Coordinator<S> {
             intake: self.intake.clone(),
             watch: self.watch.clone(),
             metrics: self.metrics.clone(),
+            aside: self.aside.clone(),
             allowances: self.allowances.clone(),
             sealer: self.sealer.clone(),
             registry: self.registry.clone(),
@@ -124,6 +127,7 @@ impl<S: Store> Coordinator<S> {
             store: store.clone(),
             intake,
             watch: Watch::default(),
+            aside: Aside::new(metrics.set_aside.clone()),
             metrics,
             allowances,
             sealer: Arc::default(),
@@ -177,6 +181,7 @@ impl<S: Store> Coordinator<S> {
         let (store, watch, metrics) =
             (self.store.clone(), self.watch.clone(), self.metrics.clone());
         let carrier = Carrier::new(store, writer, ids, outlet, watch, metrics, short);
+        let carrier = carrier.setting_aside(self.aside.clone());
         Ok(carrier.counting(self.allowances.clone()).telling(telling.clone()))
     }
 
@@ -338,6 +343,11 @@ impl<S: Store> Coordinator<S> {
             return self.browse().unfinished(tenants).await;
         }
         Ok(tenants.iter().map(|tenant| self.allowances.unfinished(tenant)).collect())
+    }
+
+    /// Tasks that cannot be carried on, for operators.
+    pub fn set_aside(&self) -> Vec<Case> {
+        self.aside.list(tokio::time::Instant::now())
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

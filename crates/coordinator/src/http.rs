@@ -35,6 +35,7 @@ mod record;
 mod reports;
 mod run_view;
 mod runs;
+mod set_aside;
 mod signing;
 mod started;
 mod submission;
@@ -70,6 +71,7 @@ pub fn router<S: Store>(door: Door<S>) -> Router {
         .route("/v1/keys/{key}/revoke", post(keys::revoke::<S>))
         .route("/v1/signing-keys/rotate", post(signing::rotate::<S>))
         .route("/v1/limits", post(limits::set::<S>).get(limits::list::<S>))
+        .route("/v1/set-aside", get(set_aside::list::<S>))
         .route("/v1/audit", get(audit::audit::<S>))
         .route("/v1/audit/verify", get(audit::verify::<S>))
         .route("/livez", get(health::livez))

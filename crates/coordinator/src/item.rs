@@ -80,6 +80,9 @@ pub enum Trouble {
     /// This request alone broke an assertion or could not be stored; nothing of it happened.
     #[error("the request could not be carried out because of a defect")]
     Defect,
+    /// The task cannot be read, decided or stored, and is tried again after this time; nothing happened.
+    #[error("the task is set aside because it cannot be carried on; its operator knows why")]
+    SetAside(Duration),
 }
 
 /// A store that does not take what is written, and when to ask it again.

@@ -15,6 +15,7 @@
 
 pub mod admit;
 mod allowances;
+mod aside;
 pub mod carry;
 mod coordinator;
 pub mod http;
@@ -27,6 +28,7 @@ mod tally;
 pub mod trace;
 mod watch;
 
+pub use aside::Case;
 pub use coordinator::{Coordinator, Ended, Host, Options};
 pub use ids::{Entropy, OsEntropy, SeededEntropy};
 pub use item::{Answered, Granted, Outage, Poll, Reply, Shortage, Submission, Trouble};

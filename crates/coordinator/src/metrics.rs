@@ -153,6 +153,8 @@ pub struct Metrics {
     pub batch_items: Histogram,
     pub commit_seconds: Histogram,
     pub failures: Counter,
+    /// Tasks that cannot be carried on and are left alone.
+    pub set_aside: Gauge,
     pub forgotten: Counter,
     pub forget_seconds: Histogram,
     /// When this coordinator started; a change is a restart.
@@ -207,6 +209,7 @@ impl Metrics {
             batch_items: Histogram::new(exponential_buckets(1.0, 2.0, 12)),
             commit_seconds: Histogram::new(exponential_buckets(0.000_1, 2.0, 16)),
             failures: Counter::default(),
+            set_aside: Gauge::default(),
             forgotten: Counter::default(),
             forget_seconds: Histogram::new(exponential_buckets(0.000_1, 2.0, 16)),
             start_time_seconds: Gauge::default(),
@@ -248,6 +251,8 @@ impl Metrics {
         registry.register("tenure_batch_items", "Requests per commit", self.batch_items);
         registry.register("tenure_commit_seconds", "Time of one commit", self.commit_seconds);
         registry.register("tenure_store_failures", "Batches the store refused", self.failures);
+        let help = "Tasks that cannot be read, decided or stored, and are left alone for now";
+        registry.register("tenure_tasks_set_aside", help, self.set_aside);
         let help = "1 where the store gives this promise about its commits, 0 where it does not";
         registry.register("tenure_store_promise", help, self.promises);
         registry.register("tenure_tasks_forgotten", "Ended tasks forgotten", self.forgotten);

@@ -285,6 +285,29 @@ pub struct Limits {
     pub limits: Vec<TenantLimits>,
 }
 
+/// A task that cannot be read, decided or stored, and is left alone for now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskSetAside {
+    pub task_id: String,
+    /// What went wrong the last time.
+    pub why: String,
+    /// When it was first found, since the server started.
+    pub since: Time,
+    /// How often it was tried.
+    pub tries: u32,
+    /// When it is tried again; absent where its time has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+/// The tasks that the server which answers cannot carry on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SetAside {
+    pub tasks: Vec<TaskSetAside>,
+}
+
 /// What a check of the whole audit found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -46,6 +46,7 @@ pub enum Code {
     TooManyKeys,
     QuotaReached,
     HistoryFull,
+    TaskSetAside,
 }
 
 /// The lost authority and the invalid call; where nothing was decided there is no verdict. Codes that
@@ -93,6 +94,7 @@ const fn row(code: Code) -> Row {
         Code::TooManyKeys             => ("too_many_keys",             409, None,      "The tenant has too many API keys"),
         Code::QuotaReached            => ("quota_reached",             429, None,      "The tenant has too many unfinished runs"),
         Code::HistoryFull             => ("history_full",              409, REJECTED,  "The lease was renewed as often as may be"),
+        Code::TaskSetAside            => ("task_set_aside",            503, None,      "The task cannot be read, decided or stored; others can"),
     }
 }
 
@@ -106,7 +108,7 @@ impl Code {
         Code::UnsupportedMediaType, Code::UnknownLease, Code::IdempotencyKeyReused, Code::TooManyRequests,
         Code::HeadersTooLarge, Code::Internal, Code::Overloaded, Code::Unavailable, Code::UnknownOutcome,
         Code::ShuttingDown, Code::KeyNotFound, Code::KeyNotUsable, Code::LastAdminKey, Code::TooManyKeys,
-        Code::QuotaReached, Code::HistoryFull,
+        Code::QuotaReached, Code::HistoryFull, Code::TaskSetAside,
     ];
 
     pub const fn as_str(self) -> &'static str {

@@ -238,6 +238,8 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<admin::SetLimits>(&mut all);
     add::<admin::TenantLimits>(&mut all);
     add::<admin::Limits>(&mut all);
+    add::<admin::TaskSetAside>(&mut all);
+    add::<admin::SetAside>(&mut all);
     add::<answers::Problem>(&mut all);
     all
 }

@@ -46,5 +46,6 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::TooManyKeys => page!("too-many-keys"),
         Code::QuotaReached => page!("quota-reached"),
         Code::HistoryFull => page!("history-full"),
+        Code::TaskSetAside => page!("task-set-aside"),
     }
 }

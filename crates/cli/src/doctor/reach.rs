@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use tenure::{Client, Error};
 use wire::Code;
-use wire::admin::TenantLimits;
+use wire::admin::{TaskSetAside, TenantLimits};
 
 use super::Check;
 use crate::args::Everywhere;
@@ -70,7 +70,47 @@ async fn answers(client: &Client, url: &str) -> Vec<Check> {
     checks.push(same_version(&version));
     checks.extend(key_and_clock(client).await);
     checks.extend(limits(client).await);
+    checks.extend(tasks(client).await);
     checks
+}
+
+/// Tasks named one by one; the others are counted, so that the list can be read.
+const TASKS_SHOWN: usize = 10;
+
+/// Tasks that the server cannot carry on. Only an administrator's key may look.
+async fn tasks(client: &Client) -> Vec<Check> {
+    let mut found = match client.set_aside().await {
+        Ok(found) => found.tasks,
+        // A server from before there was such a list.
+        Err(Error::Refused(problem)) if problem.code() == Some(Code::NotFound) => {
+            return Vec::new();
+        }
+        Err(Error::Refused(problem)) if problem.code() == Some(Code::Forbidden) => {
+            return vec![Check::ok("tasks", "this key may not look at those that are set aside")];
+        }
+        Err(error) => return vec![Check::trouble("tasks", server::complaint(error))],
+    };
+    if found.is_empty() {
+        return vec![Check::ok("tasks", "none is set aside")];
+    }
+    let rest = found.split_off(found.len().min(TASKS_SHOWN)).len();
+    let mut checks: Vec<Check> = found.iter().map(set_aside).collect();
+    if rest > 0 {
+        checks.push(Check::fail(
+            "tasks",
+            format!("{rest} more are set aside"),
+            "see GET /v1/set-aside",
+        ));
+    }
+    checks
+}
+
+fn set_aside(task: &TaskSetAside) -> Check {
+    let TaskSetAside { task_id, why, tries, .. } = task;
+    let found = format!("{task_id} is set aside after {tries} tries: {why}");
+    let remedy = "all others go on; tenure verify says what else is wrong with the store; restore a \
+        backup, or report it: it is tried again by itself, and by a newer version";
+    Check::fail("tasks", found, remedy)
 }
 
 /// What tenants may use at most, where that holds something back or soon will. Only an administrator's

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::home::Home;
+use crate::home::{Home, Process};
 
 fn examine(home: &Home) -> (i32, Value) {
     let ran = home.run(&["doctor", "--json"]);
@@ -27,7 +27,9 @@ fn a_sound_installation_passes_every_check() {
     let _server = home.serve();
     let (code, checks) = examine(&home);
     assert_eq!(code, 0, "{checks}");
-    for name in ["profile", "server", "ready", "version", "key", "clock", "store", "signing key"] {
+    for name in
+        ["profile", "server", "ready", "version", "key", "clock", "tasks", "store", "signing key"]
+    {
         assert_eq!(grade(&checks, name), "ok", "{checks}");
     }
     for name in ["folder", "disk", "open files"] {
@@ -97,4 +99,25 @@ fn a_tenant_at_its_limits_is_told() {
     let output = command.env("TENURE_API_KEY", key["secret"].as_str().unwrap()).output().unwrap();
     let checks: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(grade(&checks, "limits"), "ok", "{checks}");
+}
+
+#[test]
+fn a_task_that_cannot_be_read_is_named_with_what_is_wrong_and_others_go_on() {
+    // G2: one damaged row in the file, as a broken disk or a careless hand leaves it.
+    let home = Home::new();
+    let server = home.serve();
+    let bad = home.submit(&["k", "--queue", "q"]);
+    drop(server);
+    let file = rusqlite::Connection::open(home.store()).unwrap();
+    assert_eq!(file.execute("UPDATE live SET chain = x'00'", []).unwrap(), 1);
+    drop(file);
+    let _server = home.serve();
+    let good = home.submit(&["k", "--queue", "q"]);
+    let bad_task = bad.replace("run_", "task_");
+    let _worker = Process::start(home.tenure(&["work", "--json", "--queue", "q", "--exec", "cat"]));
+    home.until(&good, "it succeeds", |run| run["state"] == "succeeded");
+    let (code, checks) = examine(&home);
+    assert_eq!((code, grade(&checks, "tasks").as_str()), (1, "fail"), "{checks}");
+    let ran = home.run(&["doctor"]);
+    assert!(ran.stdout.contains(&bad_task) && ran.stdout.contains("set aside"), "{ran:?}");
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use store::{Batch, CommitFailure, Failure, Loaded, Ready, TaskKey, Want};
+use store::{Batch, CommitFailure, Failure, FailureKind, Loaded, Ready, TaskKey, Want};
 use verdict::request::{Grant, Submit};
 use verdict::{Answer, Digest, Moment, Name, Request, TaskId, Time};
 
@@ -61,6 +61,8 @@ pub(super) enum Extras {
     /// What the carrier's share is of: sweeping what is due, granting what is ready.
     Ours {
         pulse: bool,
+        /// How many tasks it may concern at most.
+        riders: usize,
     },
     None,
 }
@@ -86,6 +88,8 @@ pub(super) struct Terms<'a> {
     /// Whether somebody is told what happened, as spans.
     pub(super) keeps_facts: bool,
     pub(super) share: &'a Share,
+    /// Tasks that are left alone.
+    pub(super) aside: &'a BTreeSet<TaskId>,
 }
 
 pub(super) async fn carry<B: Batch>(
@@ -94,9 +98,13 @@ pub(super) async fn carry<B: Batch>(
     items: &[Item],
     polls: &mut Polls,
     terms: Terms<'_>,
+    ridden: &mut Vec<TaskId>,
 ) -> Result<Carried, Aborted> {
-    let Terms { epoch, extras, patience, listening, allowances, keeps_facts, share } = terms;
+    let Terms { epoch, extras, patience, listening, allowances, keeps_facts, share, aside } = terms;
     let mut work = Working::default();
+    if !aside.is_empty() {
+        batch.avoid(aside);
+    }
     work.facts = keeps_facts.then(Vec::new);
     // Whoever waits for a lock must not have others: with patience, and while leases get their time back.
     let waits = patience == Patience::Wait || matches!(listening, Listening::NotSince(_));
@@ -109,7 +117,7 @@ pub(super) async fn carry<B: Batch>(
         hearing::give_back(&mut batch, since, epoch).await?;
         batch.pulse();
     }
-    load(&mut batch, &mut work, items, patience).await?;
+    load(&mut batch, &mut work, items, patience, aside).await?;
     faultpoint::point!("batch.loaded");
     let now = batch.now().await?;
     let at = Moment { now, epoch: epoch(), rules: batch.rules() };
@@ -127,14 +135,17 @@ pub(super) async fn carry<B: Batch>(
         is_written: matches!(listening, Listening::NotSince(_)),
         more_due: false,
     };
-    if let Extras::Ours { pulse } = extras {
+    if let Extras::Ours { pulse, riders } = extras {
         if share.hears() && !faultpoint::mutant(41) {
-            carried.more_due = sweep(&mut batch, &mut work, at).await?;
+            carried.more_due = sweep(&mut batch, &mut work, at, riders, ridden).await?;
             faultpoint::point!("batch.swept");
         }
         if share.grants() {
             save(&mut batch, &mut work, &mut carried).await?;
-            let rounded = grant(&mut batch, &mut work, ids, polls, at, &mut carried).await?;
+            let riders = riders.saturating_sub(ridden.len());
+            let rounded =
+                grant(&mut batch, &mut work, ids, polls, at, &mut carried, (riders, ridden))
+                    .await?;
             carried.more_due |= rounded.is_spent;
             carried.rounded = Some(rounded);
             faultpoint::point!("batch.granted");
@@ -206,6 +217,7 @@ async fn load<B: Batch>(
     work: &mut Working,
     items: &[Item],
     patience: Patience,
+    aside: &BTreeSet<TaskId>,
 ) -> Result<(), Aborted> {
     let mut tasks = Vec::new();
     let mut leases = Vec::new();
@@ -229,6 +241,10 @@ async fn load<B: Batch>(
     }
     tasks.sort();
     tasks.dedup();
+    // What is left alone is not even looked at.
+    let is_aside = |task: &mut TaskKey| aside.contains(&task.id);
+    tasks.extract_if(.., is_aside).for_each(|task| work.put_held(task));
+    leases.retain(|(task, _)| !aside.contains(task));
     let loaded = match patience {
         Patience::Pass => batch.load(&tasks).await?,
         Patience::Wait => batch.load_patiently(&tasks).await?,
@@ -300,15 +316,23 @@ fn submit(
 }
 
 /// After the items, so that a report or heartbeat of this batch counts before the lease's end.
-async fn sweep<B: Batch>(batch: &mut B, work: &mut Working, at: Moment) -> Result<bool, Aborted> {
-    let due = batch.due(at.now, SWEEP_MAX).await?;
-    let more = due.len() == SWEEP_MAX && !faultpoint::mutant(13);
-    guarded(|| {
-        for task in due {
+async fn sweep<B: Batch>(
+    batch: &mut B,
+    work: &mut Working,
+    at: Moment,
+    riders: usize,
+    ridden: &mut Vec<TaskId>,
+) -> Result<bool, Aborted> {
+    let max = riders.min(SWEEP_MAX);
+    let due = batch.due(at.now, max).await?;
+    let more = due.len() == max && !faultpoint::mutant(13);
+    for task in due {
+        ridden.push(task.id);
+        guarded_about(task.id, || {
             let key = work.adopt(task);
-            work.decide(&key, Cow::Owned(Request::Sweep), at);
-        }
-    })?;
+            work.decide(&key, Cow::Owned(Request::Sweep), at)
+        })?;
+    }
     Ok(more)
 }
 
@@ -323,6 +347,16 @@ fn foresee<B: Batch>(batch: &mut B, polls: &mut Polls) {
     batch.foresee(&wants);
 }
 
+/// The same for a decision about one task that nobody asked for: that task is told.
+pub(super) fn guarded_about<T>(task: TaskId, decide: impl FnOnce() -> T) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(decide)).map_err(|panic| {
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no word");
+        let what = format!("deciding about it broke an assertion: {said}");
+        Failure::new(FailureKind::Invalid, what).about(task)
+    })
+}
+
 /// Tasks that are ready, also those that became so in this very batch, go to waiting polls.
 async fn grant<B: Batch>(
     batch: &mut B,
@@ -331,6 +365,7 @@ async fn grant<B: Batch>(
     polls: &mut Polls,
     at: Moment,
     carried: &mut Carried,
+    (mut riders, ridden): (usize, &mut Vec<TaskId>),
 ) -> Result<Rounded, Aborted> {
     let recalled = recall(batch, polls, at.now).await?;
     let except = recalled.iter().map(|(poll, _)| *poll).collect();
@@ -338,14 +373,17 @@ async fn grant<B: Batch>(
     let mut round = polls.round(stocks, except);
     loop {
         let (lines, wants): (Vec<LineId>, Vec<Want>) = round.ask(polls).into_iter().unzip();
-        if wants.is_empty() {
+        if wants.is_empty() || riders == 0 {
             break;
         }
+        let wants = at_most(wants, riders);
         // What was granted before is saved, so that it is not found again.
         save(batch, work, carried).await?;
         let ready = batch.ready(&wants, at.now).await?;
         for (line, tasks) in lines.into_iter().zip(ready) {
-            guarded(|| grant_to(work, ids, polls, &mut round, line, tasks, at))?;
+            riders = riders.saturating_sub(tasks.len());
+            ridden.extend(tasks.iter().map(|ready| ready.task.id));
+            grant_to(work, ids, polls, &mut round, line, tasks, at)?;
         }
     }
     let mut rounded = round.end();
@@ -371,6 +409,16 @@ async fn recall<B: Batch>(
     Ok(recalled.map(|(poll, leases)| (poll, granted(leases))).collect())
 }
 
+/// As many tasks as may ride, for whoever asked first.
+fn at_most(mut wants: Vec<Want>, riders: usize) -> Vec<Want> {
+    let mut left = riders;
+    for want in &mut wants {
+        want.max = want.max.min(left);
+        left -= want.max;
+    }
+    wants
+}
+
 /// Gives tasks to the polls of a line, the oldest first.
 fn grant_to(
     work: &mut Working,
@@ -380,11 +428,11 @@ fn grant_to(
     line: LineId,
     tasks: Vec<Ready>,
     at: Moment,
-) {
+) -> Result<(), Failure> {
     round.found(line, tasks.len());
     for ready in tasks {
         round.took(&ready.task);
-        let Some(poll) = round.taker(line).and_then(|poll| polls.get(poll)) else { return };
+        let Some(poll) = round.taker(line).and_then(|poll| polls.get(poll)) else { break };
         let key = work.adopt(ready.task);
         let request = Request::Grant(Grant {
             lease: ids.lease(at.now),
@@ -392,7 +440,8 @@ fn grant_to(
             poll: poll.poll.clone(),
         });
         let waiting = work.task(&key).filter(|_| work.facts.is_some()).cloned();
-        if work.decide(&key, Cow::Owned(request), at) == Answer::Granted {
+        let decide = || work.decide(&key, Cow::Owned(request), at);
+        if guarded_about(key.id, decide)? == Answer::Granted {
             let task = work.task(&key).expect("a granted task is live").clone();
             if let (Some(waiting), Some(lease)) = (waiting, task.lease()) {
                 let fact = Fact::granted(&waiting, &ready.spec, task.attempt, lease.id, at.now);
@@ -401,6 +450,7 @@ fn grant_to(
             round.give(line, Granted { task, spec: ready.spec, at: at.now });
         }
     }
+    Ok(())
 }
 
 async fn save<B: Batch>(

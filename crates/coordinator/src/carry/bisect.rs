@@ -1,7 +1,7 @@
 //! Carrying a batch to its end, whatever the store says.
 //!
 //! One bad request does not fail its batch: when the store cannot take it, or a rule breaks on it,
-//! the batch is undone and halved until the culprit stands alone, and only it gets the error. A
+//! the batch is undone and halved until the culprit stands alone, and only it gets the error ([`super::isolate`]). A
 //! passing failure is everybody's answer, at once and definite. A commit whose outcome is unknown
 //! ends the carrier if the store's memory is no longer to be trusted; else it is the answer of those who
 //! asked, and the next batch goes on.
@@ -9,14 +9,14 @@
 //! A task that another writer has locked is missed, not waited for: it is carried in the next batch, and only
 //! after a few misses in one of its own that waits.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use store::{CommitFailure, Failure, FailureKind, Store, Writer};
-use verdict::Time;
+use verdict::{TaskId, Time};
 
 use super::batch::{self, Aborted, Carried, Extras, Patience, Terms};
 use super::hearing::{Hearing, Lateness};
+use super::isolate::{Blame, Round};
 use super::share::Share;
 use super::{Carrier, Fatal, duration};
 use crate::item::{Group, Item, Outage, Reply, Shortage, Trouble};
@@ -33,7 +33,7 @@ const NEXT_TURN: Duration = Duration::from_millis(250);
 /// What to do about a batch that did not happen.
 enum Course {
     Again,
-    Halve,
+    Isolate(Blame),
     Answer(Shortage),
     /// Nobody knows whether it happened, but the store goes on.
     Doubt(String),
@@ -41,7 +41,7 @@ enum Course {
 }
 
 /// One reply per item; `None` where another writer has the task.
-type Replies = Vec<Option<Reply>>;
+pub(super) type Replies = Vec<Option<Reply>>;
 
 impl<S: Store> Carrier<S> {
     /// Carries all groups and answers them; grants and sweeps ride along.
@@ -134,87 +134,81 @@ impl<S: Store> Carrier<S> {
 
     /// What everybody is told, and whether the store can still be asked.
     async fn carry_once(&mut self, items: &[Item], with: With) -> (Replies, Result<(), Fatal>) {
-        let mut replies: Replies = vec![Some(Err(Trouble::Unknown)); items.len()];
-        let mut ranges: Vec<Range<usize>> = std::iter::once(0..items.len()).collect();
-        let mut extras = (with == With::Extras).then_some(());
+        let mut round = Round::of(items.len(), with == With::Extras);
         let mut lateness = Lateness::First;
         // Who waits has waited long enough after one try.
         let mut conflicts = if with == With::Patience { CONFLICTS_MAX - 1 } else { 0 };
-        while let Some(range) = ranges.pop() {
-            let with_extras = extras.is_some() && ranges.is_empty();
-            let patience = if with == With::Patience { Patience::Wait } else { Patience::Pass };
-            let tried =
-                self.attempt(&items[range.clone()], with_extras, (patience, lateness)).await;
-            match tried {
-                Ok(answered) => fill(&mut replies, range, answered),
+        let patience = if with == With::Patience { Patience::Wait } else { Patience::Pass };
+        while let Some(part) = round.next() {
+            let mut ridden = Vec::new();
+            let carried = &items[part.range.clone()];
+            match self.attempt(carried, part.riders, (patience, lateness), &mut ridden).await {
+                Ok(answered) => round.carried(part, answered, ridden.len()),
                 Err(Aborted::Deaf) if lateness == Lateness::First && !self.share.hears() => {
                     lateness = Lateness::Again;
                     match self.begin_round().await {
-                        Ok(None) => ranges.push(range),
+                        Ok(None) => round.again(part),
                         Ok(Some(shortage)) => {
                             let outage = self.run_short(shortage);
-                            replies[range].fill(Some(Err(Trouble::Unavailable(outage))));
+                            round.answer(part, &Trouble::Unavailable(outage));
                         }
-                        Err(fatal) => return (replies, Err(fatal)),
+                        Err(fatal) => return (round.replies, Err(fatal)),
                     }
                 }
                 Err(aborted) => match course(aborted, &mut conflicts) {
-                    Course::Again => ranges.push(range),
-                    Course::Halve => {
-                        // What nobody asked for may be the culprit: it is left to the next round.
-                        let had_extras = extras.take().is_some();
-                        self.more_due |= had_extras;
-                        halve(range, had_extras, &mut ranges, &mut replies, self);
-                    }
+                    Course::Again => round.again(part),
+                    Course::Isolate(blame) => self.isolate(&mut round, part, blame, &ridden),
                     Course::Answer(shortage) => {
                         self.workers_are_unheard();
                         let outage = self.run_short(shortage);
-                        replies[range].fill(Some(Err(Trouble::Unavailable(outage))));
+                        round.answer(part, &Trouble::Unavailable(outage));
                     }
                     Course::Doubt(why) => {
                         tracing::error!(%why, "the outcome of a batch is unknown");
                         self.workers_are_unheard();
                         self.run_short(Shortage::Answer);
-                        replies[range].fill(Some(Err(Trouble::Unknown)));
+                        round.answer(part, &Trouble::Unknown);
                     }
                     Course::Stop(fatal) => {
                         if fatal.is_outdated() {
                             // Rolled back, or never begun: others may be asked at once.
-                            for range in ranges.into_iter().chain([range]) {
-                                replies[range].fill(Some(Err(Trouble::ShuttingDown)));
-                            }
+                            round.again(part);
+                            round.answer_all(&Trouble::ShuttingDown);
                         }
-                        return (replies, Err(fatal));
+                        return (round.replies, Err(fatal));
                     }
                 },
             }
         }
-        (replies, Ok(()))
+        (round.replies, Ok(()))
     }
 
     async fn attempt(
         &mut self,
         items: &[Item],
-        extras: bool,
+        riders: Option<usize>,
         (patience, lateness): (Patience, Lateness),
+        ridden: &mut Vec<TaskId>,
     ) -> Result<Replies, Aborted> {
         // A store that refused is asked to write again, so that readiness returns by itself.
         let pulse = self.outage.borrow().is_some()
             || (self.share.hears()
                 && self.hearing.wants_pulse(self.writer.shortest_lease(), self.store.now()));
-        let extras = if extras { Extras::Ours { pulse } } else { Extras::None };
+        let extras = riders.map_or(Extras::None, |riders| Extras::Ours { pulse, riders });
         let hearing = self.hearing.clone();
         let listening = self.listening(&hearing, lateness);
         let store = self.store.clone();
         let epoch = || store.epoch();
         let begun = tokio::time::Instant::now();
+        let aside = &self.aside.resting(begun);
         let batch = self.writer.begin().await?;
         let ids = &mut self.ids;
         let (allowances, keeps_facts) = (&self.allowances, self.telling.is_some());
         let share = &self.share;
+        let epoch = &epoch;
         let terms =
-            Terms { epoch: &epoch, extras, patience, listening, allowances, keeps_facts, share };
-        let mut carried = batch::carry(batch, ids, items, &mut self.polls, terms).await?;
+            Terms { epoch, extras, patience, listening, allowances, keeps_facts, share, aside };
+        let mut carried = batch::carry(batch, ids, items, &mut self.polls, terms, ridden).await?;
         listening.conclude(&hearing, carried.now);
         self.allowances.settle(std::mem::take(&mut carried.moved));
         if carried.is_written {
@@ -223,7 +217,9 @@ impl<S: Store> Carrier<S> {
             self.hearing.written(carried.now);
             self.outage.send_if_modified(|outage| outage.take().is_some());
         }
-        Ok(self.conclude(carried, extras))
+        let mut replies = self.conclude(carried, extras);
+        self.note_carried(items, ridden, &mut replies, begun);
+        Ok(replies)
     }
 
     /// The store refused what workers said, if this carrier hears them.
@@ -280,44 +276,10 @@ fn missed(replies: &Replies) -> Vec<usize> {
     replies.iter().enumerate().filter(|(_, reply)| reply.is_none()).map(|(n, _)| n).collect()
 }
 
-fn fill(replies: &mut Replies, range: Range<usize>, answered: Replies) {
-    for (reply, answer) in replies[range].iter_mut().zip(answered) {
-        *reply = answer;
-    }
-}
-
-fn halve<S: Store>(
-    range: Range<usize>,
-    had_extras: bool,
-    ranges: &mut Vec<Range<usize>>,
-    replies: &mut Replies,
-    carrier: &mut Carrier<S>,
-) {
-    match range.len() {
-        0 => {
-            tracing::error!("a sweep or grant cannot be carried out; trying again later");
-            carrier.metrics.failures.inc();
-            carrier.backoff.failed(tokio::time::Instant::now());
-        }
-        // Alone, but the extras were with it: once more without them.
-        1 if had_extras => ranges.push(range),
-        1 => {
-            tracing::error!("a request cannot be carried out because of a defect");
-            carrier.metrics.failures.inc();
-            replies[range].fill(Some(Err(Trouble::Defect)));
-        }
-        length => {
-            let middle = range.start + length / 2;
-            ranges.push(middle..range.end);
-            ranges.push(range.start..middle);
-        }
-    }
-}
-
 fn course(aborted: Aborted, conflicts: &mut usize) -> Course {
     match aborted {
         Aborted::Deaf => again(conflicts),
-        Aborted::Defect => Course::Halve,
+        Aborted::Defect => Course::Isolate(Blame::somebody("a decision broke an assertion")),
         Aborted::Failed(failure) | Aborted::Commit(CommitFailure::RolledBack(failure)) => {
             on_failure(failure, conflicts)
         }
@@ -331,10 +293,7 @@ fn course(aborted: Aborted, conflicts: &mut usize) -> Course {
 fn on_failure(failure: Failure, conflicts: &mut usize) -> Course {
     match failure.kind {
         FailureKind::Conflict(_) => again(conflicts),
-        FailureKind::Invalid => {
-            tracing::warn!(error = %chain(&failure), "the store cannot take a batch");
-            Course::Halve
-        }
+        FailureKind::Invalid => Course::Isolate(Blame { task: failure.task, why: chain(&failure) }),
         FailureKind::Full | FailureKind::Unavailable | FailureKind::Overloaded => {
             tracing::warn!(error = %chain(&failure), "the store refused a batch");
             Course::Answer(Shortage::of(&failure))

@@ -23,6 +23,7 @@ use store::{Batch, Failure, Store, Writer};
 use verdict::request::Extend;
 use verdict::{Moment, Request, Span, Time};
 
+use super::batch::guarded_about;
 use super::share::{Ears, Share};
 use super::working::Working;
 use super::{Carrier, Fatal};
@@ -236,7 +237,9 @@ impl<S: Store> Carrier<S> {
 
     /// Leases that were alive at the last commit before a start get back the time since then.
     pub(super) async fn give_back_since(&mut self, since: Time) -> Result<(), Failure> {
+        let resting = self.aside.resting(tokio::time::Instant::now());
         let mut batch = self.writer.begin().await?;
+        batch.avoid(&resting);
         let now = give_back(&mut batch, since, &|| self.store.epoch()).await?;
         batch.commit().await.map_err(|failure| match failure {
             store::CommitFailure::RolledBack(failure) | store::CommitFailure::Unknown(failure) => {
@@ -319,8 +322,10 @@ pub(super) async fn give_back<B: Batch>(
         after = Some(last.id);
         let mut work = Working::default();
         for task in tasks {
-            let key = work.adopt(task);
-            work.decide(&key, Cow::Borrowed(&request), at);
+            guarded_about(task.id, || {
+                let key = work.adopt(task);
+                work.decide(&key, Cow::Borrowed(&request), at)
+            })?;
         }
         let (changes, refused) = work.take();
         batch.save(changes, refused).await?;

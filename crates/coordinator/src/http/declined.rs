@@ -128,6 +128,10 @@ impl From<Trouble> for Declined {
             },
             Trouble::Unknown => Self::new(Code::UnknownOutcome, trouble.to_string()),
             Trouble::Defect => Self::new(Code::Internal, trouble.to_string()),
+            Trouble::SetAside(retry_after) => Self {
+                retry_after: Some(*retry_after),
+                ..Self::new(Code::TaskSetAside, trouble.to_string())
+            },
         }
     }
 }

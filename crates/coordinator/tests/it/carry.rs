@@ -7,7 +7,7 @@ use coordinator::{Ended, Trouble};
 use store::memory::{ManualClock, MemoryStore};
 use store::{Batch, Browse, Store, Writer, Writers};
 use verdict::request::{Cancel, Manner};
-use verdict::{Answer, AttemptOutcome, Refusal, Span, State};
+use verdict::{Answer, AttemptOutcome, Reason, Refusal, Span, State};
 
 use crate::harness::{
     accepted, key, keyed, patient, poll, report_of, start, submission, succeeded, world,
@@ -131,6 +131,28 @@ async fn releasing_a_grant_gives_the_task_to_the_next_poll() {
     assert_eq!((granted.task.attempt, granted.task.lost, granted.task.undelivered), (2, 0, 1));
     let attempts = world.coordinator.browse().attempts(&granted.key(), 0, 99).await.unwrap();
     assert_eq!(attempts[0].outcome, AttemptOutcome::Undelivered);
+}
+
+#[tokio::test]
+async fn hanging_up_on_every_grant_makes_no_attempts_without_end() {
+    // W-19: a hundred polls whose worker is gone when the answer comes, without any time in between.
+    let world = world().await;
+    let task = world.submit(submission("k")).await;
+    let other = world.submit(submission("k")).await;
+    for _ in 0..100 {
+        for lost in world.lease("w").await.into_iter().filter(|it| it.task.id == task) {
+            world.coordinator.release(vec![(lost.key(), lost.lease())]);
+        }
+        world.round().await;
+    }
+    let attempts = world.coordinator.browse().attempts(&key(task), 0, 999).await.unwrap();
+    assert_eq!(attempts.len(), 2, "the second one pauses");
+    assert!(attempts.iter().all(|closed| closed.reason == Some(Reason::HandedBack)));
+    // It delayed nobody else, and is there again after its pause.
+    let others = world.coordinator.browse().find(&key(other)).await.unwrap().unwrap();
+    assert_eq!(others.subject.state(), Some(State::Running));
+    world.pass(Span::from_secs(1)).await;
+    assert_eq!(world.lease_one("w").await.task.id, task);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! A store that fails when told to: SQLite's own method, "fail the n-th call, for every n".
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,6 +26,12 @@ pub(crate) struct Faults {
     every_write: Mutex<Option<FailureKind>>,
     /// Saving a task of the kind `poison` is refused as invalid.
     pub(crate) refuses_poison: AtomicBool,
+    /// Saving a task of the kind `spoilt` is refused as invalid, alive or ended.
+    pub(crate) refuses_spoilt: AtomicBool,
+    /// What is given out of a task of the kind `spoilt` breaks an assertion when it is decided about.
+    pub(crate) breaks_spoilt: AtomicBool,
+    /// A task of the kind `spoilt` cannot be read; whoever asks for it is told which one that is.
+    pub(crate) hides_spoilt: AtomicBool,
     /// Nothing that is decided fits on the disk; a commit without changes still does.
     pub(crate) is_nearly_full: AtomicBool,
     /// The next commit succeeds, but says that it does not know.
@@ -97,6 +104,17 @@ impl Faults {
         (self.calls.load(Ordering::SeqCst), self.walks.load(Ordering::SeqCst))
     }
 
+    /// What is read, unless a row of it cannot be.
+    fn legible<'t>(&self, mut tasks: impl Iterator<Item = &'t Task>) -> Result<(), Failure> {
+        let spoilt = tasks.find(|task| task.kind.as_str() == "spoilt");
+        match spoilt.filter(|_| self.hides_spoilt.load(Ordering::SeqCst)) {
+            Some(task) => {
+                Err(Failure::new(FailureKind::Invalid, "a row cannot be read").about(task.id))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn call(&self, what: &str) -> Result<(), Failure> {
         if what == "ended" {
             self.walks.fetch_add(1, Ordering::SeqCst);
@@ -113,7 +131,7 @@ impl Faults {
 pub(crate) struct FaultyStore {
     pub(crate) inner: MemoryStore,
     pub(crate) faults: Arc<Faults>,
-    committers: usize,
+    pub(crate) committers: usize,
 }
 
 impl FaultyStore {
@@ -194,9 +212,19 @@ impl Writer for FaultyWriter {
 }
 
 impl Batch for FaultyBatch<'_> {
+    fn avoid(&mut self, tasks: &BTreeSet<TaskId>) {
+        self.inner.avoid(tasks);
+    }
+
     async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
         self.faults.call("load")?;
-        self.inner.load(keys).await
+        let loaded = self.inner.load(keys).await?;
+        let live = loaded.iter().filter_map(|loaded| match loaded {
+            Loaded::Subject(subject) => subject.live(),
+            Loaded::Held => None,
+        });
+        self.faults.legible(live)?;
+        Ok(loaded)
     }
 
     async fn closed(
@@ -235,6 +263,14 @@ impl Batch for FaultyBatch<'_> {
             Subject::Live(task) => task.kind.as_str() == "poison",
             Subject::Done(_) | Subject::Absent => false,
         };
+        let is_spoilt = |change: &Change| match &change.after {
+            Subject::Live(task) => task.kind.as_str() == "spoilt",
+            Subject::Done(done) => done.kind.as_str() == "spoilt",
+            Subject::Absent => false,
+        };
+        if self.faults.refuses_spoilt.load(Ordering::SeqCst) && changes.iter().any(is_spoilt) {
+            return Err(Failure::new(FailureKind::Invalid, "it cannot be stored"));
+        }
         if self.faults.refuses_poison.load(Ordering::SeqCst) && changes.iter().any(poisons) {
             return Err(Failure::new(FailureKind::Invalid, "poison cannot be stored"));
         }
@@ -251,17 +287,30 @@ impl Batch for FaultyBatch<'_> {
 
     async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {
         self.faults.call("ready")?;
-        self.inner.ready(wants, now).await
+        let mut ready = self.inner.ready(wants, now).await?;
+        self.faults.legible(ready.iter().flatten().map(|ready| &ready.task))?;
+        if self.faults.breaks_spoilt.load(Ordering::SeqCst) {
+            let spoilt = |ready: &&mut Ready| ready.task.kind.as_str() == "spoilt";
+            // As many claims behind it as no task can have.
+            ready.iter_mut().flatten().filter(spoilt).for_each(|ready| {
+                ready.task.claim_version = u32::MAX;
+            });
+        }
+        Ok(ready)
     }
 
     async fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
         self.faults.call("due")?;
-        self.inner.due(now, limit).await
+        let due = self.inner.due(now, limit).await?;
+        self.faults.legible(due.iter())?;
+        Ok(due)
     }
 
     async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
         self.faults.call("running")?;
-        self.inner.running(after, limit).await
+        let running = self.inner.running(after, limit).await?;
+        self.faults.legible(running.iter())?;
+        Ok(running)
     }
 
     async fn ended(&mut self, after: Option<Place>, limit: usize) -> Result<Vec<Ended>, Failure> {

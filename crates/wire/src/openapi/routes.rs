@@ -62,7 +62,8 @@ macro_rules! with_task_codes {
             Code::RequestTimeout, Code::AttemptMismatch, Code::TaskAlreadyTerminal, Code::WorkerMismatch,
             Code::TaskExpired, Code::BodyTooLarge, Code::UriTooLong, Code::UnsupportedMediaType,
             Code::UnknownLease, Code::TooManyRequests, Code::HeadersTooLarge, Code::Internal,
-            Code::Overloaded, Code::Unavailable, Code::UnknownOutcome, Code::ShuttingDown, $(Code::$code),*
+            Code::Overloaded, Code::Unavailable, Code::UnknownOutcome, Code::ShuttingDown,
+            Code::TaskSetAside, $(Code::$code),*
         ]
     };
 }
@@ -177,7 +178,8 @@ pub(super) const ROUTES: &[Route] = &[
             RunAlreadyTerminal,
             BodyTooLarge,
             UnsupportedMediaType,
-            UnknownOutcome
+            UnknownOutcome,
+            TaskSetAside
         ],
     },
     Route {
@@ -376,6 +378,18 @@ pub(super) const ROUTES: &[Route] = &[
         parameters: no_parameters,
         body: None,
         answers: &[(200, "Every tenant with limits that the key may see.", Body::Json("Limits"))],
+        codes: with_key_codes![],
+    },
+    Route {
+        method: HttpMethod::Get,
+        path: "/v1/set-aside",
+        id: "listSetAside",
+        tag: "administration",
+        summary: "Tasks that this server cannot carry on, and why",
+        caller: Caller::ApiKey,
+        parameters: no_parameters,
+        body: None,
+        answers: &[(200, "Every task that is set aside.", Body::Json("SetAside"))],
         codes: with_key_codes![],
     },
     Route {

@@ -323,6 +323,9 @@ fn check_administration(shapes: &mut Shapes) {
     limits["changedAt"] = json!(AT);
     shapes.check_open::<admin::TenantLimits>("TenantLimits", limits.clone());
     shapes.check_open::<admin::Limits>("Limits", json!({"limits": [limits]}));
+    let task = json!({"taskId": "t", "why": "w", "since": AT, "tries": 1, "retryAfterMs": 5000});
+    shapes.check_open::<admin::TaskSetAside>("TaskSetAside", task.clone());
+    shapes.check_open::<admin::SetAside>("SetAside", json!({"tasks": [task]}));
     let finding = json!({"n": 1, "message": "m"});
     shapes.check_open::<admin::AuditFinding>("AuditFinding", finding.clone());
     let verified = json!({"entries": 2, "sealed": 1, "anchored": true, "findings": [finding]});

@@ -2,7 +2,7 @@
 
 use wire::admin::{
     AuditLog, AuditQuery, AuditVerified, CreateKey, Key, Keys, Limits, NewKey, RotateKey,
-    RotateSigning, SetLimits, SigningRotated, TenantLimits,
+    RotateSigning, SetAside, SetLimits, SigningRotated, TenantLimits,
 };
 
 use super::Client;
@@ -54,6 +54,11 @@ impl Client {
     /// Limits what a tenant may use, from now on.
     pub async fn set_limits(&self, wanted: &SetLimits) -> Result<TenantLimits, Error> {
         self.transport.ask(&self.post(&["v1", "limits"], wanted)?).await
+    }
+
+    /// Tasks that the server which answers cannot carry on, and why.
+    pub async fn set_aside(&self) -> Result<SetAside, Error> {
+        self.transport.ask(&self.get(&["v1", "set-aside"], &())?).await
     }
 
     fn once(&self) -> crate::transport::Transport {

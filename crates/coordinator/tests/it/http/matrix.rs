@@ -75,6 +75,7 @@ const ROWS: &[Row] = &[
     row("GET", "/v1/audit", ADMIN),
     row("GET", "/v1/audit/verify", Wants::RootAdmin),
     row("GET", "/v1/limits", ADMIN),
+    row("GET", "/v1/set-aside", Wants::RootAdmin),
     post("/v1/limits", Wants::RootAdmin, r#"{"tenantId": "acme", "unfinishedRuns": 0}"#),
 ];
 

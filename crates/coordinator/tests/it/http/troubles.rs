@@ -75,6 +75,32 @@ async fn a_request_that_cannot_be_stored_fails_alone() {
 }
 
 #[tokio::test]
+async fn a_task_that_is_set_aside_is_told_so_and_operators_are_told_why() {
+    // G2: all calls about it, and no other run.
+    let (site, faults) = faulty(Limits::default()).await;
+    let lease = site.leased(json!({"kind": "spoilt"})).await;
+    let other = site.leased(json!({})).await;
+    faults.hides_spoilt.store(true, Ordering::SeqCst);
+    let cancel = format!("/v1/runs/{}/cancel", lease.run);
+    for got in [
+        site.heartbeat(&lease).await,
+        site.succeed(&lease).await,
+        site.post(&cancel, &site.key, json!({})).await,
+    ] {
+        got.problem(503, "task_set_aside");
+        assert!(got.body.get("verdict").is_none(), "nothing was decided: {got:?}");
+        assert!((1..=5_000).contains(&got.body["retryAfterMs"].as_u64().unwrap()), "{got:?}");
+    }
+    site.succeed(&other).await.has("verdict", "COMMITTED");
+    let listed = site.get_as("/v1/set-aside", &site.admin_key).await.ok();
+    assert_eq!(listed["tasks"].as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed["tasks"][0]["taskId"], lease.task, "{listed}");
+    assert_eq!(listed["tasks"][0]["why"], "a row cannot be read");
+    let metrics = site.get("/metrics").await;
+    assert!(metrics.body.as_str().unwrap().contains("tenure_tasks_set_aside 1"), "{metrics:?}");
+}
+
+#[tokio::test]
 async fn a_store_that_hangs_is_told_within_the_deadline() {
     let patience = Patience {
         answer: Duration::from_millis(100),
