@@ -245,19 +245,50 @@ fn only_the_kinds_asked_for_are_taken() {
     assert_eq!(home.run_view(&other)["state"], "queued");
 }
 
-#[test]
-fn work_cut_off_by_the_end_of_the_worker_is_told_by_the_exit_code() {
-    let home = Home::new();
-    let _server = home.serve();
+/// Works until its worker is asked to end, and what that came to.
+fn ended_under_way(home: &Home, script: &str) -> (i32, String) {
     let arguments =
-        ["work", "--json", "--queue", "q", "--drain", "0s", "--exec", "sh", "--", "-c", DEAF];
+        ["work", "--json", "--queue", "q", "--drain", "0s", "--exec", "sh", "--", "-c", script];
     let mut worker = Process::start(home.tenure(&arguments));
     let id = home.submit(&["k", "--queue", "q"]);
-    let (child, grandchild) = (pid_in(&home, "child"), pid_in(&home, "grandchild"));
+    pid_in(home, "child");
     worker.signal("TERM");
-    let code = worker.exit_code();
+    (worker.exit_code(), id)
+}
+
+#[test]
+fn work_that_stops_with_its_worker_is_handed_back() {
+    // The program obeys, so that there is an end to report, and the exit code says that nothing was cut off.
+    let home = Home::new();
+    let _server = home.serve();
+    let obedient = "trap 'exit 1' TERM; echo $$ > child; while :; do sleep 0.1; done";
+    let (code, id) = ended_under_way(&home, obedient);
+    let run = home.run_view(&id);
+    assert_eq!((code, &run["state"], &run["failures"]), (0, &json!("retry"), &json!(1)), "{run}");
+}
+
+#[test]
+fn work_cut_off_by_the_end_of_the_worker_is_told_by_the_exit_code() {
+    // What left the program's session keeps its output open for longer than a worker waits that must end.
+    let home = Home::new();
+    let _server = home.serve();
+    let deaf = "setsid sh -c 'echo $$ > stray; exec sleep 600' & trap '' TERM; \
+                while [ ! -s stray ]; do sleep 0.1; done; echo $$ > child; while :; do sleep 0.1; done";
+    let (code, id) = ended_under_way(&home, deaf);
+    let (child, stray) = (pid_in(&home, "child"), pid_in(&home, "stray"));
+    let killed = std::process::Command::new("kill").arg(&stray).status().unwrap();
+    wait_until("the child's end", || is_gone(&child));
+    let run = home.run_view(&id);
+    assert_eq!((code, &run["state"]), (7, &json!("running")), "{run}");
+    assert!(killed.success(), "nobody but the test ends what left the session");
+}
+
+#[test]
+fn nothing_of_a_deaf_program_outlives_its_worker() {
+    let home = Home::new();
+    let _server = home.serve();
+    ended_under_way(&home, DEAF);
+    let (child, grandchild) = (pid_in(&home, "child"), pid_in(&home, "grandchild"));
     wait_until("the child's end", || is_gone(&child));
     wait_until("the grandchild's end", || is_gone(&grandchild));
-    let run = home.run_view(&id);
-    assert!(code == 7 || run["state"] == json!("retry"), "exit code {code}, {run}");
 }
