@@ -109,9 +109,10 @@ struct Replacing<'a> {
     options: &'a Options,
 }
 
+type Step = fn(&Replacing) -> Result<(), Failure>;
+
 /// Whatever ends the process between two of these leaves the old store with all that was acknowledged, or the new one.
-const STEPS: [fn(&Replacing) -> Result<(), Failure>; 4] =
-    [fold_log, set_log_aside, publish, forget_aside];
+const STEPS: [Step; 4] = [fold_log, set_log_aside, publish, forget_aside];
 
 /// Begins a new epoch in a store whose file was brought back by other means than [`restore`]. Nobody may have
 /// it open. Returns the epoch before, and the new one.
