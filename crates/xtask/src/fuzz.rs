@@ -27,6 +27,9 @@ const INPUT_SECONDS_MAX: u32 = 10;
 const INPUT_BYTES_MAX: u32 = 4_096;
 const MEMORY_MB_MAX: u32 = 1_024;
 
+/// What is kept is read by people when it breaks, and replayed with every test run.
+const KEPT_BYTES_MAX: u32 = 512;
+
 /// How much of what a fuzzer said is shown when it found something.
 const TOLD_LINES: usize = 60;
 
@@ -135,7 +138,9 @@ impl Bench {
     /// Takes over what reaches something that the corpus does not, the smallest input for each.
     fn keep(&self, target: &str, corpus: &Path, found: &Path) -> Result<()> {
         let before = corpus.read_dir()?.count();
-        let (merged, said) = listen(self.fuzzer(target).arg("-merge=1").arg(corpus).arg(found))?;
+        let mut merger = self.fuzzer(target);
+        merger.arg("-set_cover_merge=1").arg(format!("-max_len={KEPT_BYTES_MAX}"));
+        let (merged, said) = listen(merger.arg(corpus).arg(found))?;
         ensure!(merged, "{}", self.broken(target, &said));
         println!("fuzz {target}: {} inputs joined the corpus", corpus.read_dir()?.count() - before);
         Ok(())
