@@ -55,6 +55,15 @@ impl From<Failure> for Aborted {
     }
 }
 
+/// A rule broke an assertion while it decided.
+struct Defect;
+
+impl From<Defect> for Aborted {
+    fn from(_: Defect) -> Self {
+        Aborted::Defect
+    }
+}
+
 /// Whether a batch also does what nobody asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extras {
@@ -176,14 +185,15 @@ async fn listen<B: Batch>(
         Judgement::Deaf => Err(Aborted::Deaf),
         Judgement::ExtendSince(_) if faultpoint::mutant(38) => Ok(()),
         Judgement::ExtendSince(since) => {
-            guarded(|| work.extend_leases(&hearing::extension(since, at.now), at))
+            guarded(|| work.extend_leases(&hearing::extension(since, at.now), at))?;
+            Ok(())
         }
     }
 }
 
 /// A broken assertion undoes the batch instead of the process.
-fn guarded<T>(decide: impl FnOnce() -> T) -> Result<T, Aborted> {
-    catch_unwind(AssertUnwindSafe(decide)).map_err(|_| Aborted::Defect)
+fn guarded<T>(decide: impl FnOnce() -> T) -> Result<T, Defect> {
+    catch_unwind(AssertUnwindSafe(decide)).map_err(|_| Defect)
 }
 
 /// Counts the unfinished runs of tenants that may not have any number of them.
