@@ -143,7 +143,7 @@ impl<S: Store> Carrier<S> {
                 tracing::error!(%why, "sweeps and grants cannot be carried out; trying again later");
                 self.metrics.failures.inc();
                 self.more_due = true;
-                self.backoff.failed(Instant::now());
+                self.backoff.failed(tokio::time::Instant::now());
             }
             several => round.ride(several.len() / 2),
         }
@@ -151,7 +151,7 @@ impl<S: Store> Carrier<S> {
 
     /// Leaves a task alone from now on, if it is not already and there is room in the list.
     fn set_aside(&mut self, task: TaskId, why: &str) -> bool {
-        let here = Instant::now();
+        let here = tokio::time::Instant::now();
         if self.aside.left(task, here).is_some() {
             return false;
         }
