@@ -135,7 +135,7 @@ async fn one_that_is_cut_off_from_the_database_says_so_and_tells_nothing_old() {
     let run_id = submitted.body["runId"].as_str().unwrap().to_owned();
     let lease = apart.lease().await;
     let path = format!("/v1/runs/{run_id}");
-    assert_eq!(apart.get(&path).await.body["state"], "RUNNING");
+    assert_eq!(apart.get(&path).await.body["state"], "running");
     way.is_cut.send_replace(true);
     assert_eq!(completed(&other, &lease).await.1["verdict"], "COMMITTED");
     for (call, code) in all_calls(&apart, &lease, &run_id).await {
@@ -144,13 +144,13 @@ async fn one_that_is_cut_off_from_the_database_says_so_and_tells_nothing_old() {
     }
     assert_eq!(apart.get("/readyz").await.status, 503);
     assert_eq!(apart.get("/livez").await.status, 200, "no reason to restart it");
-    assert_eq!(other.get(&path).await.body["state"], "SUCCEEDED");
+    assert_eq!(other.get(&path).await.body["state"], "succeeded");
     way.is_cut.send_replace(false);
     apart.is_ready_again().await;
     for _ in 0..TRIES_MAX {
         let got = apart.get(&path).await;
         if got.status == 200 {
-            assert_eq!(got.body["state"], "SUCCEEDED");
+            assert_eq!(got.body["state"], "succeeded");
             apart.verify().await;
             return;
         }
