@@ -89,7 +89,8 @@ async fn a_task_that_is_set_aside_is_told_so_and_operators_are_told_why() {
     ] {
         got.problem(503, "task_set_aside");
         assert!(got.body.get("verdict").is_none(), "nothing was decided: {got:?}");
-        assert!((1..=5_000).contains(&got.body["retryAfterMs"].as_u64().unwrap()), "{got:?}");
+        // Its pause, and up to a second more: not all come back at the same time.
+        assert!((1..=6_000).contains(&got.body["retryAfterMs"].as_u64().unwrap()), "{got:?}");
     }
     site.succeed(&other).await.has("verdict", "COMMITTED");
     let listed = site.get_as("/v1/set-aside", &site.admin_key).await.ok();
