@@ -149,7 +149,10 @@ fn a_counter_that_came_to_its_end_all_the_same_is_a_defect_and_never_zero() {
     }));
     let said = beaten.expect_err("the counter cannot grow");
     let said = said.downcast_ref::<String>().map(String::as_str).or(said.downcast_ref().copied());
-    assert!(said.is_some_and(|said| said.contains("a task ends before its counters do")), "{said:?}");
+    assert!(
+        said.is_some_and(|said| said.contains("a task ends before its counters do")),
+        "{said:?}"
+    );
 }
 
 #[test]
