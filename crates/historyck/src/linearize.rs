@@ -106,8 +106,15 @@ fn calls_about(history: &History<'_>, task: &str, keys: &KeysOfTasks<'_>) -> (Ve
         timed.push(of_grant(history, call, granted));
     }
     let is_made_here = timed.iter().any(|call| call.step.op == Operation::Submit);
-    let phase = if is_made_here { Phase::Absent } else { Phase::Waiting };
+    let is_there = history.decisions.contains_key(task) || timed.iter().any(shows_a_task);
+    let phase = if is_made_here || !is_there { Phase::Absent } else { Phase::Waiting };
     (timed, Model { phase, ..Model::default() })
+}
+
+/// Whether a call's answer is about a task that exists. Somebody may ask for an id that nobody ever submitted.
+fn shows_a_task(call: &Timed) -> bool {
+    let is_missing = matches!(call.step.code.as_deref(), Some("task_not_found" | "run_not_found"));
+    call.step.answer == Answer::Ok || (call.step.answer == Answer::Fail && !is_missing)
 }
 
 fn of_call(history: &History<'_>, call: &Call<'_>) -> Option<Timed> {

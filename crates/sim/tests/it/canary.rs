@@ -41,8 +41,9 @@ fn a_key_that_makes_a_second_run_is_found() {
 
 #[test]
 fn a_decision_that_is_written_in_part_is_found() {
+    // By the rows that do not explain themselves, or by a call that trips over them.
     let what = finds(Plant::TearsSaves, 0..);
-    assert!(what.starts_with("verify"), "{what}");
+    assert!(what.starts_with("verify") || what.starts_with("X32"), "{what}");
 }
 
 #[test]

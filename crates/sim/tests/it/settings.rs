@@ -55,7 +55,7 @@ fn one_of_two_committers_fails_and_no_promise_does() {
 
 #[test]
 fn a_store_that_is_slow_for_good_delays_work_and_never_stops_it() {
-    // F24, G1: everything ends, and a worker that keeps the rules keeps its lease.
+    // F24, G1: everything ends.
     hold(Setting::Slow, 24);
 }
 
