@@ -76,14 +76,7 @@ fn find(connection: &Connection, key: &TaskKey) -> Read<Option<Found>> {
 fn history(connection: &Connection, key: &TaskKey, after: u32, limit: usize) -> Read<Vec<Entry>> {
     let Some(row) = row_in_scope(connection, key)? else { return Ok(Vec::new()) };
     let mut page = Decisions::of(connection, key.id, row, limit, Budget::page());
-    let mut last = after;
-    for entry in told(connection, key.id, row)? {
-        last = last.max(entry.n);
-        if entry.n > after && !page.takes(entry)? {
-            return Ok(page.entries);
-        }
-    }
-    page.read_on(last)?;
+    page.read_after(after)?;
     Ok(page.entries)
 }
 
@@ -132,16 +125,28 @@ impl<'c> Decisions<'c> {
         Ok(true)
     }
 
-    /// What stands in the table behind an entry.
-    fn read_on(&mut self, after: u32) -> Read<()> {
+    /// Reads what comes after an entry, up to the limit and the budget. A store that an older format began may have
+    /// its first entries in the table and later ones packed in other rows; one of today has them the other way round.
+    fn read_after(&mut self, after: u32) -> Read<()> {
+        let mut told = told(self.connection, self.task, self.row)?;
+        told.retain(|entry| entry.n > after);
+        told.sort_by_key(|entry| entry.n);
+        let mut told = told.into_iter().peekable();
         let sql = reads::select(ENTRY, "history h WHERE h.task = ?1 AND h.n > ?2 ORDER BY h.n");
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement.query((self.row, after))?;
-        while self.entries.len() < self.limit
-            && let Some(row) = rows.next()?
-        {
-            if !self.takes(rows::entry(self.task, &mut Columns::of(row))?)? {
-                break;
+        while self.entries.len() < self.limit {
+            let row = rows.next()?;
+            let row = row.map(|row| rows::entry(self.task, &mut Columns::of(row))).transpose()?;
+            let before = row.as_ref().map_or(u32::MAX, |entry| entry.n);
+            while let Some(entry) = told.next_if(|entry| entry.n < before) {
+                if !self.takes(entry)? {
+                    return Ok(());
+                }
+            }
+            let Some(entry) = row else { return Ok(()) };
+            if !self.takes(entry)? {
+                return Ok(());
             }
         }
         Ok(())
@@ -276,12 +281,7 @@ fn dossier(connection: &Connection, found: Found) -> Read<Dossier> {
         return Ok(Dossier::in_parts(found));
     };
     let mut decisions = Decisions::of(connection, key.id, row, usize::MAX, Budget::new(usize::MAX));
-    let mut last = 0;
-    for entry in told(connection, key.id, row)? {
-        last = last.max(entry.n);
-        decisions.takes(entry)?;
-    }
-    decisions.read_on(last)?;
+    decisions.read_after(0)?;
     let history = decisions.entries;
     let all = Budget::new(usize::MAX);
     let attempts = reads::attempts(connection, key.id, row, 0, usize::MAX, all)?;

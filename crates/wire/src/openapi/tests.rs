@@ -396,6 +396,7 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/runs/{runId}/history", "get"),
         ("/v1/runs/{runId}/record", "get"),
         ("/v1/runs/{runId}/explain", "get"),
+        ("/v1/set-aside", "get"),
         ("/v1/signing-keys/rotate", "post"),
         ("/v1/tasks/{taskId}/completed", "post"),
         ("/v1/tasks/{taskId}/heartbeat", "post"),
