@@ -239,8 +239,13 @@ impl Lanes {
         stocks
     }
 
-    /// The heads of a want's lanes, merged by priority and age, without those already taken.
+    /// What a want is given: the heads of its lanes, merged by priority and age, without those already taken.
     pub(super) fn pick(&self, want: &Want, taken: &Ids) -> Vec<TaskId> {
+        self.merge(want, taken).0
+    }
+
+    /// The same, with the number of places that were looked at for it: queues and lanes.
+    fn merge(&self, want: &Want, taken: &Ids) -> (Vec<TaskId>, usize) {
         let mut sources = self.sources(want);
         let heads = sources.iter_mut().enumerate();
         let mut heads: BinaryHeap<_> =
@@ -262,7 +267,7 @@ impl Lanes {
                 picked.push(place.id());
             }
         }
-        picked
+        (picked, sources.len())
     }
 
     /// Where to look for what a want takes: the heads of whole queues, or single lanes.
@@ -413,6 +418,34 @@ mod tests {
         let kinds = ["send", "resize", "blur", "crop", "send", "nothing"];
         assert_eq!(picked(&lanes, &["mails", "images", "mails"], Some(&kinds), 9), order);
         assert_eq!(picked(&lanes, &["images"], Some(&["blur", "send"]), 9), [20, 21]);
+    }
+
+    #[test]
+    fn a_want_costs_a_look_for_each_kind_it_names_or_for_each_task_it_takes() {
+        // G2: however many other kinds wait in its queue, and however many have ended.
+        let mut lanes = lanes(&[("images", "resize", &[0, 0])]);
+        for n in 1..20_000 {
+            let (lane, kind) = (LaneId(n), Name::from(format!("kind-{n}")));
+            lanes.add(lane, &Scope::default(), &Name::from("images"), &kind);
+            if n % 2 == 0 {
+                lanes.insert(lane, place(0, 100 + n as usize));
+            }
+        }
+        let want = |kinds: Option<Vec<Name>>, max| {
+            let (scope, queues) = (Scope::default(), vec![Name::from("images")]);
+            Want { scope, queues, kinds, max }
+        };
+        let named = want(Some(vec![Name::from("resize"), Name::from("crop")]), 8);
+        assert_eq!(lanes.merge(&named, &Ids::default()), (ids(&[0, 1]), 1));
+        let empty = want(Some(vec![Name::from("kind-1")]), 8);
+        assert_eq!(lanes.merge(&empty, &Ids::default()), (Vec::new(), 1));
+        let (picked, looks) = lanes.merge(&want(None, 3), &Ids::default());
+        assert_eq!(picked, ids(&[0, 1, 102]));
+        assert!(looks <= 1 + 3, "the queue's heads and the lanes passed, not {looks}");
+    }
+
+    fn ids(numbers: &[u128]) -> Vec<TaskId> {
+        numbers.iter().map(|number| TaskId::from_u128(*number)).collect()
     }
 
     #[test]
