@@ -181,7 +181,7 @@ async fn a_store_of_an_older_format_goes_on_where_it_was() {
     assert_eq!(history.iter().map(|entry| entry.n).collect::<Vec<_>>(), [1, 2, 3]);
 
     // What was decided by the first version is decided again by that one; from here on the newest decides.
-    assert_eq!(history.iter().map(|entry| entry.rules).collect::<Vec<_>>(), [1, 2, 2]);
+    assert_eq!(history.iter().map(|entry| entry.rules).collect::<Vec<_>>(), [1, 3, 3]);
 
     let raw = Connection::open(&path).unwrap();
     for sql in [
