@@ -7,13 +7,13 @@ use crate::home::{Home, Process};
 
 const DATABASE: &str = "postgres";
 
-/// Says as a coordinator would that it is there, with the versions it knows. It is never missed, however slow the
-/// machine is.
+/// Says as a coordinator would that it is there, with the versions it knows. It is not missed for half an hour, however
+/// slow the machine is; more than an hour would be taken for a database whose clock is wrong.
 fn joins(server: &Server, name: &str, oldest: u32, newest: u32) {
     let sql = format!(
         "INSERT INTO tenure.committers (committer, name, version, rules, oldest_rules, started_at, \
          seen_at) VALUES (decode(md5('{name}'), 'hex'), '{name}', '9.9.9', {newest}, {oldest}, 1, \
-         9000000000000000)"
+         (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 1800000)"
     );
     server.sql(DATABASE, &sql).unwrap();
 }
