@@ -16,6 +16,9 @@ use super::exhibits::{Catcher, EXHIBITS, Exhibit, Here};
 /// A test that takes so many times what it took without a bug has not passed either, on a slow machine too.
 const PATIENCE_TIMES: u32 = 30;
 const PATIENCE_MIN: Duration = Duration::from_secs(20);
+/// Of a test that takes long anyway, a few lengths and a minute are enough.
+const PATIENCE_LONG_TIMES: u32 = 3;
+const PATIENCE_LONG: Duration = Duration::from_secs(60);
 /// Without a bug nothing may hang.
 const PATIENCE_FIRST: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_millis(20);
@@ -43,7 +46,8 @@ pub(crate) fn run(root: &Path, build: &Build) -> Result<()> {
             None => usually(root, build, catcher)?,
         };
         honest.insert(catcher, usual);
-        let patience = (usual * PATIENCE_TIMES).max(PATIENCE_MIN);
+        let enough = usual * PATIENCE_LONG_TIMES + PATIENCE_LONG;
+        let patience = (usual * PATIENCE_TIMES).max(PATIENCE_MIN).min(enough);
         let (ended, took) = play(root, build, catcher, Some(exhibit.number), patience)?;
         match ended {
             Ended::Passed => {
