@@ -2,12 +2,12 @@
 
 use tokio::task::JoinSet;
 
-use crate::door::{Door, Entrance};
+use crate::error::BenchError;
 use crate::load::{Loops, Tally};
+use crate::load_client::{LoadClient, LoadTarget};
 use crate::measurement::Measurement;
 use crate::remote::Remote;
-use crate::trouble::Trouble;
-use crate::watch::{Watch, Watched};
+use crate::resource_usage::{Monitored, UsageMeter};
 
 /// Runs of one call, and calls at once: what one client with a list does.
 const RUNS_PER_CALL: usize = 500;
@@ -20,41 +20,41 @@ const WORKERS: usize = 4;
 pub(crate) async fn fill(
     remote: &Remote,
     count: usize,
-    watched: &Watched,
-) -> Result<Measurement, Trouble> {
+    monitored: &Monitored,
+) -> Result<Measurement, BenchError> {
     let mut callers: Loops = JoinSet::new();
-    let watch = watched.begin().await?;
+    let meter = monitored.begin().await?;
     for _ in 0..SUBMITTERS {
-        let mut door = remote.open().await?;
+        let mut client = remote.open().await?;
         callers.spawn(async move {
             for _ in 0..count / SUBMITTERS / RUNS_PER_CALL {
-                door.submit(RUNS_PER_CALL).await?;
+                client.submit(RUNS_PER_CALL).await?;
             }
             Ok(())
         });
     }
     all(callers).await?;
     let submitted = count / SUBMITTERS / RUNS_PER_CALL * SUBMITTERS * RUNS_PER_CALL;
-    let filled = row("bulk submit", submitted, &watch).await?;
-    Ok(Measurement { rss_mib: watched.rss_mib(), ..filled })
+    let filled = row("bulk submit", submitted, &meter).await?;
+    Ok(Measurement { rss_mib: monitored.rss_mib(), ..filled })
 }
 
 /// Leases and completes until `count` tasks have ended.
 pub(crate) async fn drain(
     remote: &Remote,
     count: usize,
-    watched: &Watched,
-) -> Result<Measurement, Trouble> {
+    monitored: &Monitored,
+) -> Result<Measurement, BenchError> {
     let mut workers: Loops = JoinSet::new();
     let tally = Tally::default();
-    let watch = watched.begin().await?;
+    let meter = monitored.begin().await?;
     for _ in 0..WORKERS {
-        let (mut door, tally) = (remote.open().await?, tally.clone());
+        let (mut client, tally) = (remote.open().await?, tally.clone());
         workers.spawn(async move {
             // The last poll of each worker would wait for work that never comes.
             while (tally.count() as usize) < count.saturating_sub(LEASES_PER_POLL * WORKERS) {
-                let leased = door.lease(LEASES_PER_POLL).await?;
-                door.complete(&leased).await?;
+                let leased = client.lease(LEASES_PER_POLL).await?;
+                client.complete(&leased).await?;
                 tally.ended(&leased);
             }
             Ok(())
@@ -62,20 +62,20 @@ pub(crate) async fn drain(
     }
     all(workers).await?;
     let drained = tally.count() as usize;
-    let drained = row("drain", drained, &watch).await?;
-    Ok(Measurement { rss_mib: watched.rss_mib(), ..drained })
+    let drained = row("drain", drained, &meter).await?;
+    Ok(Measurement { rss_mib: monitored.rss_mib(), ..drained })
 }
 
-async fn all(mut callers: Loops) -> Result<(), Trouble> {
+async fn all(mut callers: Loops) -> Result<(), BenchError> {
     while let Some(ended) = callers.join_next().await {
-        ended.map_err(|panic| Trouble::Engine(panic.to_string()))??;
+        ended.map_err(|panic| BenchError::Engine(panic.to_string()))??;
     }
     Ok(())
 }
 
 /// What filling or draining came to, for each task.
-async fn row(name: &str, count: usize, watch: &Watch) -> Result<Measurement, Trouble> {
-    let (elapsed, used) = watch.end().await?;
+async fn row(name: &str, count: usize, meter: &UsageMeter) -> Result<Measurement, BenchError> {
+    let (elapsed, used) = meter.end().await?;
     let row = Measurement {
         lifecycles_per_second: Some(count as f64 / elapsed.as_secs_f64()),
         ..Measurement::named(name)

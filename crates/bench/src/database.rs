@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
-use crate::process::{Family, Usage};
-use crate::trouble::Trouble;
+use crate::error::BenchError;
+use crate::process::{ProcessTree, Usage};
 
 /// Commits of which one takes the usual time.
 const COMMITS_MIN: usize = 20;
@@ -30,21 +30,21 @@ pub(crate) struct Databases {
 pub(crate) struct Engine {
     client: Arc<Client>,
     /// Its processes, if they are on this machine.
-    family: Option<Family>,
+    process_tree: Option<ProcessTree>,
 }
 
 impl Databases {
-    pub(crate) async fn of(url: &str) -> Result<Self, Trouble> {
+    pub(crate) async fn of(url: &str) -> Result<Self, BenchError> {
         let client = Arc::new(connect(url).await?);
         let sql = "SELECT pg_backend_pid(), EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'tenure_rows'), \
             rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user";
         let row = client.query_one(sql, &[]).await?;
         let (pid, had_role): (i32, bool) = (row.try_get(0)?, row.try_get(1)?);
         if !row.try_get::<_, bool>(2)? {
-            return Err(Trouble::MayNotCreate);
+            return Err(BenchError::MayNotCreate);
         }
-        let family = Family::of_child(pid.unsigned_abs(), "postgres");
-        let server = Engine { client: client.clone(), family };
+        let process_tree = ProcessTree::of_child(pid.unsigned_abs(), "postgres");
+        let server = Engine { client: client.clone(), process_tree };
         let url = Address::parse(url);
         Ok(Self { url, client, server, last: RefCell::default(), had_role })
     }
@@ -54,7 +54,7 @@ impl Databases {
     }
 
     /// An empty database in place of the last one.
-    pub(crate) async fn create(&self, number: u32) -> Result<String, Trouble> {
+    pub(crate) async fn create(&self, number: u32) -> Result<String, BenchError> {
         self.remove().await?;
         let name = format!("tenure_bench_{}_{number}", std::process::id());
         self.client.batch_execute(&format!("CREATE DATABASE {name}")).await?;
@@ -62,7 +62,7 @@ impl Databases {
         Ok(self.url.naming(&name))
     }
 
-    pub(crate) async fn remove(&self) -> Result<(), Trouble> {
+    pub(crate) async fn remove(&self) -> Result<(), BenchError> {
         let last = self.last.take();
         if let Some(name) = last {
             self.client
@@ -73,7 +73,7 @@ impl Databases {
     }
 
     /// Leaves the server as it was found.
-    pub(crate) async fn leave(&self) -> Result<(), Trouble> {
+    pub(crate) async fn clean_up(&self) -> Result<(), BenchError> {
         self.remove().await?;
         if !self.had_role {
             // A store that somebody made meanwhile keeps it.
@@ -83,7 +83,7 @@ impl Databases {
     }
 
     /// How long this server takes to commit one row, one after the other: what a store cannot do without.
-    pub(crate) async fn commits(&self, url: &str, span: Duration) -> Result<Vec<u64>, Trouble> {
+    pub(crate) async fn commits(&self, url: &str, span: Duration) -> Result<Vec<u64>, BenchError> {
         let client = connect(url).await?;
         client.batch_execute("CREATE TABLE commits (n bigint)").await?;
         let (end, mut micros) = (Instant::now() + span, Vec::new());
@@ -99,15 +99,15 @@ impl Databases {
 
 impl Engine {
     /// Processor time of all its processes, and the bytes of its log.
-    pub(crate) async fn usage(&self) -> Result<Usage, Trouble> {
+    pub(crate) async fn usage(&self) -> Result<Usage, BenchError> {
         let sql = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8";
         let written_bytes: f64 = self.client.query_one(sql, &[]).await?.try_get(0)?;
-        let cpu_micros = self.family.as_ref().map_or(0.0, Family::cpu_micros);
+        let cpu_micros = self.process_tree.as_ref().map_or(0.0, ProcessTree::cpu_micros);
         Ok(Usage { cpu_micros, written_bytes })
     }
 
     pub(crate) fn is_here(&self) -> bool {
-        self.family.is_some()
+        self.process_tree.is_some()
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct OldSnapshot {
 }
 
 impl OldSnapshot {
-    pub(crate) async fn take(url: &str) -> Result<Self, Trouble> {
+    pub(crate) async fn take(url: &str) -> Result<Self, BenchError> {
         let client = connect(url).await?;
         client
             .batch_execute(
@@ -129,7 +129,7 @@ impl OldSnapshot {
 }
 
 /// As a coordinator connects: with the same words about encryption in the address.
-async fn connect(url: &str) -> Result<Client, Trouble> {
+async fn connect(url: &str) -> Result<Client, BenchError> {
     Ok(store::postgres::connect(url, "bench").await?)
 }
 

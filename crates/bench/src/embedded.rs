@@ -11,8 +11,8 @@ use store::{Spec, Store, SystemClock};
 use verdict::request::{Caller, Outcome, Report};
 use verdict::{Answer, Digest, Json, Policy, Scope};
 
-use crate::door::{self, Door, Entrance, KIND, Stamped, WAIT_MS, WORKER};
-use crate::trouble::Trouble;
+use crate::error::BenchError;
+use crate::load_client::{self, KIND, LoadClient, LoadTarget, SubmitTime, WAIT_MS, WORKER};
 
 const QUEUE: &str = "bench";
 const OUTPUT: &str = r#"{"ok":true}"#;
@@ -22,18 +22,18 @@ pub(crate) struct Embedded<S: Store> {
     coordinator: Coordinator<S>,
 }
 
-pub(crate) fn open_file(path: &Path) -> Result<SqliteStore, Trouble> {
+pub(crate) fn open_file(path: &Path) -> Result<SqliteStore, BenchError> {
     let options = sqlite::Options::new(Arc::new(SystemClock::start()));
     SqliteStore::open(path, options).map_err(|failure| refused(&failure))
 }
 
-pub(crate) async fn open_database(url: &str) -> Result<PostgresStore, Trouble> {
+pub(crate) async fn open_database(url: &str) -> Result<PostgresStore, BenchError> {
     let store = PostgresStore::open(url, postgres::Options::new("bench")).await;
     store.map_err(|failure| refused(&failure))
 }
 
 impl<S: Store> Embedded<S> {
-    pub(crate) async fn start(store: S, host: Host) -> Result<Self, Trouble> {
+    pub(crate) async fn start(store: S, host: Host) -> Result<Self, BenchError> {
         let options = coordinator::Options { host, ..coordinator::Options::default() };
         let coordinator = Coordinator::start(store, options).await;
         Ok(Self { coordinator: coordinator.map_err(|failure| refused(&failure))? })
@@ -44,27 +44,27 @@ impl<S: Store> Embedded<S> {
     }
 }
 
-fn refused(why: &dyn std::fmt::Display) -> Trouble {
-    Trouble::Engine(why.to_string())
+fn refused(why: &dyn std::fmt::Display) -> BenchError {
+    BenchError::Engine(why.to_string())
 }
 
-impl<S: Store> Entrance for Embedded<S> {
-    type Door = Self;
+impl<S: Store> LoadTarget for Embedded<S> {
+    type Client = Self;
 
-    async fn open(&self) -> Result<Self, Trouble> {
+    async fn open(&self) -> Result<Self, BenchError> {
         Ok(self.clone())
     }
 }
 
-impl Stamped for Granted {
+impl SubmitTime for Granted {
     fn submitted_micros(&self) -> u64 {
-        door::submitted_micros(self.spec.input.as_str())
+        load_client::submitted_micros(self.spec.input.as_str())
     }
 }
 
 /// What a client's run becomes, with the defaults of the wire.
 fn submission() -> Submission {
-    let input = door::input();
+    let input = load_client::input();
     let fingerprint = Digest::of(&[input.as_bytes()]);
     let spec = Spec {
         input: Json::from(input),
@@ -104,25 +104,25 @@ fn report(granted: &Granted) -> Report {
     }
 }
 
-fn check(replies: Vec<Reply>) -> Result<(), Trouble> {
+fn check(replies: Vec<Reply>) -> Result<(), BenchError> {
     for reply in replies {
         match reply {
             Ok(answered) if !matches!(answered.answer, Answer::Refused(_)) => {}
-            Ok(answered) => return Err(Trouble::Engine(format!("{:?}", answered.answer))),
+            Ok(answered) => return Err(BenchError::Engine(format!("{:?}", answered.answer))),
             Err(trouble) => return Err(refused(&trouble)),
         }
     }
     Ok(())
 }
 
-impl<S: Store> Door for Embedded<S> {
+impl<S: Store> LoadClient for Embedded<S> {
     type Leased = Granted;
 
-    async fn submit(&mut self, count: usize) -> Result<(), Trouble> {
+    async fn submit(&mut self, count: usize) -> Result<(), BenchError> {
         check(self.coordinator.submit((0..count).map(|_| submission()).collect()).await)
     }
 
-    async fn lease(&mut self, max: usize) -> Result<Vec<Granted>, Trouble> {
+    async fn lease(&mut self, max: usize) -> Result<Vec<Granted>, BenchError> {
         let poll = Poll {
             scope: Scope::default(),
             worker: WORKER.into(),
@@ -135,7 +135,7 @@ impl<S: Store> Door for Embedded<S> {
         self.coordinator.lease(poll).await.map_err(|trouble| refused(&trouble))
     }
 
-    async fn complete(&mut self, leased: &[Granted]) -> Result<(), Trouble> {
+    async fn complete(&mut self, leased: &[Granted]) -> Result<(), BenchError> {
         let reports = leased.iter().map(|granted| (granted.key(), report(granted)));
         check(self.coordinator.reports(reports.collect()).await)
     }

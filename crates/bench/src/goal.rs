@@ -115,7 +115,7 @@ impl Rows<'_> {
     /// Workers that wait for nothing cost those nothing who have something to do.
     fn idle_polls(&self) -> Vec<Goal> {
         let none = self.named("submit to started").and_then(|row| row.p99_ms);
-        let beside = |row: &&Measurement| {
+        let background = |row: &&Measurement| {
             row.name.starts_with("submit to started, ") && row.name.ends_with(" idle polls")
         };
         let goal = |row: &Measurement| {
@@ -128,7 +128,7 @@ impl Rows<'_> {
                 measured: share(row.p99_ms?, none?),
             })
         };
-        self.0.iter().filter(beside).filter_map(goal).collect()
+        self.0.iter().filter(background).filter_map(goal).collect()
     }
 
     /// Processor time of server and database for a lifecycle, beside that of an empty store.
@@ -151,7 +151,7 @@ impl Rows<'_> {
     }
 
     fn old_snapshot(&self) -> Vec<Goal> {
-        let beside = |row: &&Measurement| row.name.contains("a transaction left open");
+        let background = |row: &&Measurement| row.name.contains("a transaction left open");
         let goal = |row: &Measurement| {
             let share = share(row.lifecycles_per_second?, row.ceiling_per_second?);
             Some(Goal {
@@ -162,7 +162,7 @@ impl Rows<'_> {
                 measured: share,
             })
         };
-        self.0.iter().filter(beside).filter_map(goal).collect()
+        self.0.iter().filter(background).filter_map(goal).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::trouble::Trouble;
+use crate::error::BenchError;
 
 /// Room for an answer's head and a single task; larger answers grow it once.
 const BUFFER_BYTES: usize = 4 * 1024;
@@ -28,7 +28,7 @@ struct Head {
 }
 
 impl Connection {
-    pub(crate) async fn open(address: SocketAddr) -> Result<Self, Trouble> {
+    pub(crate) async fn open(address: SocketAddr) -> Result<Self, BenchError> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (outgoing, incoming) = (Vec::new(), Vec::with_capacity(BUFFER_BYTES));
@@ -40,7 +40,7 @@ impl Connection {
         path: &str,
         credential: &str,
         body: &str,
-    ) -> Result<&[u8], Trouble> {
+    ) -> Result<&[u8], BenchError> {
         let length = body.len();
         self.ask(format!(
             "POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {credential}\r\n\
@@ -49,7 +49,7 @@ impl Connection {
         .await
     }
 
-    pub(crate) async fn get(&mut self, path: &str, credential: &str) -> Result<&[u8], Trouble> {
+    pub(crate) async fn get(&mut self, path: &str, credential: &str) -> Result<&[u8], BenchError> {
         self.ask(format!(
             "GET {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {credential}\r\n\r\n"
         ))
@@ -57,7 +57,7 @@ impl Connection {
     }
 
     /// The body of a successful answer.
-    async fn ask(&mut self, request: String) -> Result<&[u8], Trouble> {
+    async fn ask(&mut self, request: String) -> Result<&[u8], BenchError> {
         self.outgoing.clear();
         self.outgoing.extend_from_slice(request.as_bytes());
         self.stream.write_all(&self.outgoing).await?;
@@ -69,12 +69,12 @@ impl Connection {
         let body = &self.incoming[head.body..head.body + head.length];
         if !(200..300).contains(&head.status) {
             let body = String::from_utf8_lossy(body).into_owned();
-            return Err(Trouble::Answer { status: head.status, body });
+            return Err(BenchError::Answer { status: head.status, body });
         }
         Ok(body)
     }
 
-    async fn head(&mut self) -> Result<Head, Trouble> {
+    async fn head(&mut self) -> Result<Head, BenchError> {
         loop {
             self.receive().await?;
             let end = self.incoming.windows(4).position(|window| window == b"\r\n\r\n");
@@ -84,7 +84,7 @@ impl Connection {
         }
     }
 
-    async fn receive(&mut self) -> Result<(), Trouble> {
+    async fn receive(&mut self) -> Result<(), BenchError> {
         if self.stream.read_buf(&mut self.incoming).await? == 0 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }

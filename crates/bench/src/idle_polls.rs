@@ -13,9 +13,9 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::error::BenchError;
 use crate::http::Connection;
 use crate::remote::Remote;
-use crate::trouble::Trouble;
 
 /// How many wait in a measurement that figures are promised for.
 pub(crate) const MANY: usize = 10_000;
@@ -33,10 +33,10 @@ const LEASES: usize = 8;
 const WAIT_MS: u64 = 30_000;
 
 /// How long all of them may take to arrive, on a machine that is busy with other things.
-const ARRIVAL: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often to look whether they have.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 type Stream = SendRequest<Full<Bytes>>;
 
@@ -47,7 +47,7 @@ pub(crate) struct IdlePolls {
 
 impl IdlePolls {
     /// Begins, and returns once all of them wait.
-    pub(crate) async fn begin(remote: &Remote, count: usize) -> Result<Self, Trouble> {
+    pub(crate) async fn begin(remote: &Remote, count: usize) -> Result<Self, BenchError> {
         let address = remote.addresses[0];
         let mut waiting = JoinSet::new();
         let mut begun = 0;
@@ -64,7 +64,7 @@ impl IdlePolls {
     }
 }
 
-async fn open(address: SocketAddr) -> Result<(Stream, impl Future<Output = ()>), Trouble> {
+async fn open(address: SocketAddr) -> Result<(Stream, impl Future<Output = ()>), BenchError> {
     let io = TokioIo::new(TcpStream::connect(address).await?);
     let (stream, connection) = http2::handshake(TokioExecutor::new(), io).await?;
     // Its end is noticed by whoever waits on it.
@@ -94,22 +94,22 @@ async fn wait(mut stream: Stream, address: SocketAddr, key: String, n: usize) {
 }
 
 /// Waits until the server says that so many workers wait.
-async fn arrived(address: SocketAddr, key: &str, count: usize) -> Result<(), Trouble> {
+async fn arrived(address: SocketAddr, key: &str, count: usize) -> Result<(), BenchError> {
     let mut connection = Connection::open(address).await?;
-    let end = Instant::now() + ARRIVAL;
+    let end = Instant::now() + CONNECT_TIMEOUT;
     loop {
         let waiting = waiting(&mut connection, key).await?;
         if waiting >= count {
             return Ok(());
         }
         if Instant::now() > end {
-            return Err(Trouble::NotWaiting { waiting, count });
+            return Err(BenchError::NotWaiting { waiting, count });
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-async fn waiting(connection: &mut Connection, key: &str) -> Result<usize, Trouble> {
+async fn waiting(connection: &mut Connection, key: &str) -> Result<usize, BenchError> {
     let metrics = connection.get("/metrics", key).await?;
     let metrics = String::from_utf8_lossy(metrics);
     let line = metrics.lines().find_map(|line| line.strip_prefix("tenure_polls_waiting "));

@@ -6,10 +6,10 @@ use tokio::time::Instant;
 
 use tokio::sync::mpsc;
 
-use crate::door::{Door, Entrance, Stamped, micros_now};
+use crate::error::BenchError;
+use crate::load_client::{LoadClient, LoadTarget, SubmitTime, micros_now};
 use crate::measurement::{Measurement, Mode};
 use crate::remote::Remote;
-use crate::trouble::Trouble;
 
 /// There is one task at a time.
 const STARTS_WAITING_MAX: usize = 16;
@@ -25,7 +25,7 @@ pub(crate) async fn idle(
     worker: &Remote,
     queue: &str,
     span: Duration,
-) -> Result<[Measurement; 2], Trouble> {
+) -> Result<[Measurement; 2], BenchError> {
     let remote = client.with(Mode::Single, queue);
     let (started, mut starts) = mpsc::channel(STARTS_WAITING_MAX);
     let worker = tokio::spawn(work(worker.with(Mode::Single, queue), started));
@@ -49,16 +49,16 @@ pub(crate) async fn idle(
     Ok([row("submit to started", until_started), row("submit to result", until_result)])
 }
 
-async fn work(remote: Remote, started: mpsc::Sender<u64>) -> Result<(), Trouble> {
-    let mut door = remote.open().await?;
+async fn work(remote: Remote, started: mpsc::Sender<u64>) -> Result<(), BenchError> {
+    let mut client = remote.open().await?;
     loop {
-        let leased = door.lease(1).await?;
+        let leased = client.lease(1).await?;
         for task in &leased {
             // A measurement that has ended needs no more.
             let _ = started.send(micros_now() - task.submitted_micros()).await;
         }
         if !leased.is_empty() {
-            door.complete(&leased).await?;
+            client.complete(&leased).await?;
         }
     }
 }

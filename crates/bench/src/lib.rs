@@ -9,26 +9,26 @@
 
 mod backlog;
 mod database;
-mod door;
 mod embedded;
+mod error;
 mod goal;
-mod ground;
 mod http;
 mod idle_polls;
+mod large_store;
 mod latency;
 mod load;
-mod long;
+mod load_client;
 mod measurement;
 mod old_snapshot;
 mod plan;
 mod process;
 mod remote;
+mod resource_usage;
 mod server;
+mod store_factory;
 mod transport;
-mod trouble;
-mod watch;
 
+pub use error::BenchError;
 pub use goal::{Goal, Side, Unit, goals};
 pub use measurement::{Measurement, Mode};
 pub use plan::{Extent, Options, Target, run};
-pub use trouble::Trouble;

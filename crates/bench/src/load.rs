@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
-use crate::door::{Door, Entrance, Stamped, micros_now};
+use crate::error::BenchError;
+use crate::load_client::{LoadClient, LoadTarget, SubmitTime, micros_now};
 use crate::measurement::Mode;
-use crate::trouble::Trouble;
-use crate::watch::{Used, Watched};
+use crate::resource_usage::{Monitored, ResourceUsage};
 
 /// Before this, caches are cold and the loop is not in step.
 const WARM_UP_MAX: Duration = Duration::from_millis(400);
@@ -35,7 +35,7 @@ pub(crate) struct Observed {
     pub(crate) lifecycles: u64,
     pub(crate) elapsed: Duration,
     pub(crate) latencies: Vec<u64>,
-    pub(crate) used: Used,
+    pub(crate) used: ResourceUsage,
 }
 
 impl Observed {
@@ -52,7 +52,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn ended<L: Stamped>(&self, leased: &[L]) {
+    pub(crate) fn ended<L: SubmitTime>(&self, leased: &[L]) {
         let now = micros_now();
         self.count.fetch_add(leased.len() as u64, Ordering::Relaxed);
         let spent = leased.iter().map(|task| now.saturating_sub(task.submitted_micros()));
@@ -68,58 +68,58 @@ impl Tally {
     }
 }
 
-pub(crate) type Loops = JoinSet<Result<(), Trouble>>;
+pub(crate) type Loops = JoinSet<Result<(), BenchError>>;
 
 /// Drives the load for a while and observes its middle.
-pub(crate) async fn observe<E: Entrance>(
-    entrance: &E,
+pub(crate) async fn observe<E: LoadTarget>(
+    target: &E,
     mode: Mode,
     concurrency: usize,
     span: Duration,
-    watched: &Watched,
-) -> Result<Observed, Trouble> {
+    monitored: &Monitored,
+) -> Result<Observed, BenchError> {
     let tally = Tally::default();
     let mut loops = match mode {
-        Mode::Single => single(entrance, concurrency, &tally).await?,
-        Mode::Batch => batch(entrance, concurrency, &tally).await?,
+        Mode::Single => single(target, concurrency, &tally).await?,
+        Mode::Batch => batch(target, concurrency, &tally).await?,
     };
-    undisturbed(&mut loops, WARM_UP_MAX.min(span)).await?;
+    run_for(&mut loops, WARM_UP_MAX.min(span)).await?;
     tally.take_latencies();
-    let watch = watched.begin().await?;
+    let meter = monitored.begin().await?;
     let count = tally.count();
-    undisturbed(&mut loops, span).await?;
+    run_for(&mut loops, span).await?;
     let lifecycles = tally.count() - count;
     let latencies = tally.take_latencies();
-    let (elapsed, used) = watch.end().await?;
+    let (elapsed, used) = meter.end().await?;
     let observed = Observed { lifecycles, elapsed, latencies, used };
     loops.shutdown().await;
     Ok(observed)
 }
 
 /// Lets the loops go on; one that ends has failed.
-async fn undisturbed(loops: &mut Loops, span: Duration) -> Result<(), Trouble> {
+async fn run_for(loops: &mut Loops, span: Duration) -> Result<(), BenchError> {
     let ended = tokio::time::timeout(span, loops.join_next()).await;
     match ended {
         Ok(Some(Ok(result))) => result,
-        Ok(Some(Err(panic))) => Err(Trouble::Engine(panic.to_string())),
+        Ok(Some(Err(panic))) => Err(BenchError::Engine(panic.to_string())),
         Ok(None) | Err(_) => Ok(()),
     }
 }
 
-async fn single<E: Entrance>(
-    entrance: &E,
+async fn single<E: LoadTarget>(
+    target: &E,
     concurrency: usize,
     tally: &Tally,
-) -> Result<Loops, Trouble> {
+) -> Result<Loops, BenchError> {
     let mut loops = JoinSet::new();
     for _ in 0..concurrency {
-        let (mut door, tally) = (entrance.open().await?, tally.clone());
+        let (mut client, tally) = (target.open().await?, tally.clone());
         loops.spawn(async move {
             loop {
-                door.submit(1).await?;
+                client.submit(1).await?;
                 // Not necessarily the task this caller submitted; there is one for everybody.
-                let leased = door.lease(1).await?;
-                door.complete(&leased).await?;
+                let leased = client.lease(1).await?;
+                client.complete(&leased).await?;
                 tally.ended(&leased);
             }
         });
@@ -156,55 +156,55 @@ impl Tickets {
     }
 }
 
-async fn batch<E: Entrance>(
-    entrance: &E,
+async fn batch<E: LoadTarget>(
+    target: &E,
     concurrency: usize,
     tally: &Tally,
-) -> Result<Loops, Trouble> {
+) -> Result<Loops, BenchError> {
     let mut loops = JoinSet::new();
     let tickets = Arc::new(Tickets::default());
     let callers = (concurrency / LIFECYCLES_PER_CALLER).clamp(1, 4);
     let share = concurrency.div_ceil(callers);
     for _ in 0..callers {
         let (leased, to_report) = mpsc::channel(GRANTS_WAITING_MAX);
-        loops.spawn(submitter(entrance.open().await?, tickets.clone(), share));
-        loops.spawn(poller(entrance.open().await?, leased, share));
-        loops.spawn(reporter(entrance.open().await?, to_report, tickets.clone(), tally.clone()));
+        loops.spawn(submitter(target.open().await?, tickets.clone(), share));
+        loops.spawn(poller(target.open().await?, leased, share));
+        loops.spawn(reporter(target.open().await?, to_report, tickets.clone(), tally.clone()));
         tickets.give(share);
     }
     Ok(loops)
 }
 
-async fn submitter<D: Door>(
-    mut door: D,
+async fn submitter<D: LoadClient>(
+    mut client: D,
     tickets: Arc<Tickets>,
     share: usize,
-) -> Result<(), Trouble> {
+) -> Result<(), BenchError> {
     loop {
         let count = tickets.take(share.min(SUBMIT_MAX)).await;
-        door.submit(count).await?;
+        client.submit(count).await?;
     }
 }
 
-async fn poller<D: Door>(
-    mut door: D,
+async fn poller<D: LoadClient>(
+    mut client: D,
     to_report: mpsc::Sender<Vec<D::Leased>>,
     share: usize,
-) -> Result<(), Trouble> {
+) -> Result<(), BenchError> {
     loop {
-        let leased = door.lease(share.min(LEASE_MAX)).await?;
+        let leased = client.lease(share.min(LEASE_MAX)).await?;
         if to_report.send(leased).await.is_err() {
             return Ok(());
         }
     }
 }
 
-async fn reporter<D: Door>(
-    mut door: D,
+async fn reporter<D: LoadClient>(
+    mut client: D,
     mut leased: mpsc::Receiver<Vec<D::Leased>>,
     tickets: Arc<Tickets>,
     tally: Tally,
-) -> Result<(), Trouble> {
+) -> Result<(), BenchError> {
     while let Some(mut ended) = leased.recv().await {
         while let Ok(more) = leased.try_recv() {
             ended.extend(more);
@@ -212,7 +212,7 @@ async fn reporter<D: Door>(
         if ended.is_empty() {
             continue;
         }
-        door.complete(&ended).await?;
+        client.complete(&ended).await?;
         tally.ended(&ended);
         tickets.give(ended.len());
     }

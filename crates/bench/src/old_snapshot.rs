@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use crate::backlog;
 use crate::database::OldSnapshot;
-use crate::ground::{Ground, StoreAt};
+use crate::error::BenchError;
 use crate::load;
 use crate::measurement::{Measurement, Mode};
 use crate::plan::{Options, row_of};
 use crate::server::Servers;
-use crate::trouble::Trouble;
+use crate::store_factory::{StoreFactory, StoreLocation};
 
 const QUEUED: usize = 20_000;
 const CONCURRENCY: usize = 64;
@@ -23,52 +23,53 @@ const CONCURRENCY: usize = 64;
 const END_SHARE: u32 = 6;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Beside {
-    Nobody,
+enum Background {
+    Empty,
     IdleTransaction,
 }
 
 pub(crate) async fn measure(
     options: &Options,
-    ground: &Ground,
+    stores: &StoreFactory,
     span: Duration,
     progress: &mut impl FnMut(&str, f64),
-) -> Result<Vec<Measurement>, Trouble> {
+) -> Result<Vec<Measurement>, BenchError> {
     progress("undisturbed", 0.0);
-    let alone = under_load(options, ground, span, Beside::Nobody).await?;
+    let alone = under_load(options, stores, span, Background::Empty).await?;
     progress("beside an idle transaction", 0.5);
-    let beside = under_load(options, ground, span, Beside::IdleTransaction).await?;
+    let background = under_load(options, stores, span, Background::IdleTransaction).await?;
     let with_ceiling = |(row, whole): (Measurement, &Measurement)| Measurement {
         ceiling_per_second: whole.lifecycles_per_second,
         ..row
     };
-    let beside: Vec<Measurement> = beside.into_iter().zip(&alone).map(with_ceiling).collect();
-    Ok(alone.into_iter().chain(beside).collect())
+    let background: Vec<Measurement> =
+        background.into_iter().zip(&alone).map(with_ceiling).collect();
+    Ok(alone.into_iter().chain(background).collect())
 }
 
 /// The rate of the whole time but its end, and of its end.
 async fn under_load(
     options: &Options,
-    ground: &Ground,
+    stores: &StoreFactory,
     span: Duration,
-    beside: Beside,
-) -> Result<[Measurement; 2], Trouble> {
-    let (server, store) = Servers::on_new_store(&options.program, ground, 1).await?;
-    let StoreAt::Database(url) = &store else { return Err(Trouble::NoDatabase) };
+    background: Background,
+) -> Result<[Measurement; 2], BenchError> {
+    let (server, store) = Servers::on_new_store(&options.program, stores, 1).await?;
+    let StoreLocation::Database(url) = &store else { return Err(BenchError::NoDatabase) };
     let remote = server.remote.with(Mode::Batch, "bench");
-    backlog::fill(&remote, QUEUED, &server.watched).await?;
-    let held = match beside {
-        Beside::Nobody => None,
-        Beside::IdleTransaction => Some(OldSnapshot::take(url).await?),
+    backlog::fill(&remote, QUEUED, &server.monitored).await?;
+    let held = match background {
+        Background::Empty => None,
+        Background::IdleTransaction => Some(OldSnapshot::take(url).await?),
     };
     let end = span / END_SHARE;
-    let load = |span| load::observe(&remote, Mode::Batch, CONCURRENCY, span, &server.watched);
+    let load = |span| load::observe(&remote, Mode::Batch, CONCURRENCY, span, &server.monitored);
     let (most, last) = (load(span - end).await?, load(end).await?);
     drop(held);
     server.kill().await?;
-    let name = match beside {
-        Beside::Nobody => format!("{QUEUED} queued, undisturbed"),
-        Beside::IdleTransaction => format!("{QUEUED} queued, a transaction left open"),
+    let name = match background {
+        Background::Empty => format!("{QUEUED} queued, undisturbed"),
+        Background::IdleTransaction => format!("{QUEUED} queued, a transaction left open"),
     };
     let at_the_end = format!("{name}, last {} s", end.as_secs());
     Ok([

@@ -7,16 +7,16 @@ use coordinator::Host;
 use store::Store;
 
 use crate::embedded::{self, Embedded};
-use crate::ground::{Ground, StoreAt};
+use crate::error::BenchError;
 use crate::idle_polls::{self, IdlePolls};
 use crate::load::{self, Observed};
 use crate::measurement::{Measurement, Mode, median};
 use crate::remote::Remote;
+use crate::resource_usage::Monitored;
 use crate::server::{Servers, address};
-use crate::transport::Nothing;
-use crate::trouble::Trouble;
-use crate::watch::Watched;
-use crate::{backlog, latency, long, old_snapshot};
+use crate::store_factory::{StoreFactory, StoreLocation};
+use crate::transport::NullServer;
+use crate::{backlog, large_store, latency, old_snapshot};
 
 const CONCURRENCIES: [usize; 4] = [1, 16, 64, 256];
 
@@ -81,10 +81,10 @@ pub enum Extent {
 pub async fn run(
     options: &Options,
     mut progress: impl FnMut(&str, f64),
-) -> Result<Vec<Measurement>, Trouble> {
-    let ground = match &options.target {
-        Target::Own { folder } => Ground::files(folder)?,
-        Target::Databases { url, .. } => Ground::databases(url).await?,
+) -> Result<Vec<Measurement>, BenchError> {
+    let stores = match &options.target {
+        Target::Own { folder } => StoreFactory::files(folder)?,
+        Target::Databases { url, .. } => StoreFactory::databases(url).await?,
         Target::Running { url, key } => {
             let queue = format!("bench-{}", std::process::id());
             let remote = Remote::new(vec![address(url)?], key.clone(), Mode::Single);
@@ -93,11 +93,11 @@ pub async fn run(
     };
     let measured = match options.extent {
         Extent::OldSnapshot(span) => {
-            old_snapshot::measure(options, &ground, span, &mut progress).await
+            old_snapshot::measure(options, &stores, span, &mut progress).await
         }
-        Extent::Usual | Extent::Long => own(options, &ground, &mut progress).await,
+        Extent::Usual | Extent::Long => own(options, &stores, &mut progress).await,
     };
-    let left = ground.leave().await;
+    let left = stores.clean_up().await;
     let measured = measured?;
     left.map(|()| measured)
 }
@@ -120,42 +120,45 @@ fn backlog_size(span: Duration) -> usize {
 
 async fn own(
     options: &Options,
-    ground: &Ground,
+    stores: &StoreFactory,
     progress: &mut impl FnMut(&str, f64),
-) -> Result<Vec<Measurement>, Trouble> {
+) -> Result<Vec<Measurement>, BenchError> {
     let mut done = 0.0;
     let concurrencies = concurrencies(options);
     let total = (2 * (concurrencies.len() - 1 + ROUNDS) + 2) as f64;
     progress("one task at a time", done / total);
-    let mut rows = one_at_a_time(options, ground).await?;
+    let mut rows = one_at_a_time(options, stores).await?;
     done += 1.0;
     for mode in [Mode::Single, Mode::Batch] {
         for &concurrency in concurrencies {
             let mut rounds = Vec::new();
             for _ in 0..round_count(concurrency, options.span) {
                 progress(&format!("{mode:?}, {concurrency} at once"), done / total);
-                rounds.push(round(options, ground, mode, concurrency).await?);
+                rounds.push(round(options, stores, mode, concurrency).await?);
                 done += 1.0;
             }
             rows.extend(compared(options, mode, concurrency, &rounds));
         }
     }
     progress("bulk submit and drain", done / total);
-    let (server, _) = Servers::on_new_store(&options.program, ground, 1).await?;
+    let (server, _) = Servers::on_new_store(&options.program, stores, 1).await?;
     let remote = server.remote.with(Mode::Batch, "backlog");
-    rows.extend(fill_and_drain(options, &remote, &server.watched).await?);
+    rows.extend(fill_and_drain(options, &remote, &server.monitored).await?);
     server.kill().await?;
     if options.extent == Extent::Long {
-        rows.extend(long::measure(options, ground, |what| progress(what, 1.0)).await?);
+        rows.extend(large_store::measure(options, stores, |what| progress(what, 1.0)).await?);
     }
     Ok(rows)
 }
 
 /// An idle server; with several of them also from one to another. Beside it, where the store is a database, what
 /// that takes for one commit.
-async fn one_at_a_time(options: &Options, ground: &Ground) -> Result<Vec<Measurement>, Trouble> {
+async fn one_at_a_time(
+    options: &Options,
+    stores: &StoreFactory,
+) -> Result<Vec<Measurement>, BenchError> {
     let coordinators = options.target.coordinators().min(2);
-    let (servers, store) = Servers::on_new_store(&options.program, ground, coordinators).await?;
+    let (servers, store) = Servers::on_new_store(&options.program, stores, coordinators).await?;
     let one = servers.remote_of(0);
     let mut rows = Vec::from(latency::idle(one, one, "idle", options.span).await?);
     if coordinators > 1 {
@@ -167,7 +170,7 @@ async fn one_at_a_time(options: &Options, ground: &Ground) -> Result<Vec<Measure
     }
     rows.push(beside_idle_polls(one, options.span).await?);
     servers.kill().await?;
-    if let (Some(databases), StoreAt::Database(url)) = (&ground.databases, &store) {
+    if let (Some(databases), StoreLocation::Database(url)) = (&stores.databases, &store) {
         let micros = databases.commits(url, options.span / COMMITS_SHARE).await?;
         rows.push(Measurement::named("a commit of the database").with_latencies(micros));
     }
@@ -175,7 +178,7 @@ async fn one_at_a_time(options: &Options, ground: &Ground) -> Result<Vec<Measure
 }
 
 /// The same while thousands of workers wait at queues that stay empty.
-async fn beside_idle_polls(remote: &Remote, span: Duration) -> Result<Measurement, Trouble> {
+async fn beside_idle_polls(remote: &Remote, span: Duration) -> Result<Measurement, BenchError> {
     let count = if span < COMPARABLE { idle_polls::FEW } else { idle_polls::MANY };
     let polls = IdlePolls::begin(remote, count).await?;
     let [started, _] = latency::idle(remote, remote, "beside-idle", span).await?;
@@ -186,31 +189,32 @@ async fn beside_idle_polls(remote: &Remote, span: Duration) -> Result<Measuremen
 async fn fill_and_drain(
     options: &Options,
     remote: &Remote,
-    watched: &Watched,
-) -> Result<[Measurement; 2], Trouble> {
+    monitored: &Monitored,
+) -> Result<[Measurement; 2], BenchError> {
     let count = backlog_size(options.span);
-    let filled = backlog::fill(remote, count, watched).await?;
-    Ok([filled, backlog::drain(remote, count, watched).await?])
+    let filled = backlog::fill(remote, count, monitored).await?;
+    Ok([filled, backlog::drain(remote, count, monitored).await?])
 }
 
 async fn running(
     options: &Options,
     remote: &Remote,
     mut progress: impl FnMut(&str, f64),
-) -> Result<Vec<Measurement>, Trouble> {
+) -> Result<Vec<Measurement>, BenchError> {
     progress("one task at a time", 0.0);
     let mut rows = Vec::from(latency::idle(remote, remote, "idle", options.span).await?);
-    let (unwatched, queue) = (Watched::default(), remote.queue.clone());
+    let (unmonitored, queue) = (Monitored::default(), remote.queue.clone());
     for mode in [Mode::Single, Mode::Batch] {
         for concurrency in CONCURRENCIES {
             progress(&format!("{mode:?}, {concurrency} at once"), rows.len() as f64 / 12.0);
             let remote = remote.with(mode, &queue);
-            let seen = load::observe(&remote, mode, concurrency, options.span, &unwatched).await?;
+            let seen =
+                load::observe(&remote, mode, concurrency, options.span, &unmonitored).await?;
             rows.push(row_of("lifecycles", mode, concurrency, &seen));
         }
     }
     let backlog = remote.with(Mode::Batch, &format!("{queue}-backlog"));
-    rows.extend(fill_and_drain(options, &backlog, &unwatched).await?);
+    rows.extend(fill_and_drain(options, &backlog, &unmonitored).await?);
     Ok(rows)
 }
 
@@ -227,72 +231,73 @@ struct Round {
 
 async fn round(
     options: &Options,
-    ground: &Ground,
+    stores: &StoreFactory,
     mode: Mode,
     concurrency: usize,
-) -> Result<Round, Trouble> {
-    let (served, rss_mib) = serve(options, ground, 1, mode, concurrency).await?;
+) -> Result<Round, BenchError> {
+    let (served, rss_mib) = serve(options, stores, 1, mode, concurrency).await?;
     let coordinators = options.target.coordinators();
     let is_promised = concurrency == PROMISED && mode == Mode::Batch;
     let by_several = if coordinators > 1 && is_promised {
-        Some(serve(options, ground, coordinators, mode, concurrency).await?.0)
+        Some(serve(options, stores, coordinators, mode, concurrency).await?.0)
     } else {
         None
     };
-    let engine = engine_alone(options, ground, mode, concurrency).await?;
-    let nothing = Nothing::start(mode).await?;
+    let engine = engine_alone(options, stores, mode, concurrency).await?;
+    let null_server = NullServer::start(mode).await?;
     let span = options.span / TRANSPORT_SHARE;
-    let unwatched = Watched::default();
-    let transport = load::observe(&nothing.remote, mode, concurrency, span, &unwatched).await?;
-    nothing.stop();
+    let unmonitored = Monitored::default();
+    let transport =
+        load::observe(&null_server.remote, mode, concurrency, span, &unmonitored).await?;
+    null_server.stop();
     Ok(Round { served, rss_mib, by_several, engine, transport })
 }
 
 async fn serve(
     options: &Options,
-    ground: &Ground,
+    stores: &StoreFactory,
     coordinators: usize,
     mode: Mode,
     concurrency: usize,
-) -> Result<(Observed, Option<f64>), Trouble> {
-    let (servers, _) = Servers::on_new_store(&options.program, ground, coordinators).await?;
+) -> Result<(Observed, Option<f64>), BenchError> {
+    let (servers, _) = Servers::on_new_store(&options.program, stores, coordinators).await?;
     let remote = servers.remote.with(mode, "bench");
-    let seen = load::observe(&remote, mode, concurrency, options.span, &servers.watched).await?;
-    let rss_mib = servers.watched.rss_mib();
+    let seen = load::observe(&remote, mode, concurrency, options.span, &servers.monitored).await?;
+    let rss_mib = servers.monitored.rss_mib();
     servers.kill().await?;
     Ok((seen, rss_mib))
 }
 
 async fn engine_alone(
     options: &Options,
-    ground: &Ground,
+    stores: &StoreFactory,
     mode: Mode,
     concurrency: usize,
-) -> Result<Observed, Trouble> {
-    let database = ground.databases.as_ref().map(|databases| databases.server());
-    let watched = Watched { servers: Vec::new(), database };
-    let load = Alone { mode, concurrency, span: options.span, watched };
-    match ground.store().await? {
-        StoreAt::File(path) => load.observe(embedded::open_file(&path)?, Host::Thread).await,
-        StoreAt::Database(url) => {
+) -> Result<Observed, BenchError> {
+    let database = stores.databases.as_ref().map(|databases| databases.server());
+    let monitored = Monitored { servers: Vec::new(), database };
+    let load = EngineLoad { mode, concurrency, span: options.span, monitored };
+    match stores.create_store().await? {
+        StoreLocation::File(path) => load.observe(embedded::open_file(&path)?, Host::Thread).await,
+        StoreLocation::Database(url) => {
             load.observe(embedded::open_database(&url).await?, Host::Task).await
         }
     }
 }
 
 /// A load on the engine alone, of either kind.
-struct Alone {
+struct EngineLoad {
     mode: Mode,
     concurrency: usize,
     span: Duration,
-    watched: Watched,
+    monitored: Monitored,
 }
 
-impl Alone {
-    async fn observe<S: Store>(&self, store: S, host: Host) -> Result<Observed, Trouble> {
+impl EngineLoad {
+    async fn observe<S: Store>(&self, store: S, host: Host) -> Result<Observed, BenchError> {
         let engine = Embedded::start(store, host).await?;
-        let Self { mode, concurrency, span, watched } = self;
-        let seen = load::observe(&engine, *mode, *concurrency, *span, watched).await?;
+        let Self { mode, concurrency, span, monitored } = self;
+        let seen = load::observe(&engine, *mode, *concurrency, *span, monitored).await?;
         engine.stop().await;
         Ok(Observed { used: seen.used.as_engine(), ..seen })
     }
@@ -308,7 +313,7 @@ fn compared(
 ) -> Vec<Measurement> {
     let row = |name: &str, seen: fn(&Round) -> Option<&Observed>| {
         let seen = rounds.iter().filter_map(seen);
-        middle(seen.map(|seen| row_of(name, mode, concurrency, seen)).collect())
+        median_row(seen.map(|seen| row_of(name, mode, concurrency, seen)).collect())
     };
     let mut engine = row("engine alone", |round| Some(&round.engine)).expect("a round has one");
     engine.client_micros_per_lifecycle = None;
@@ -326,7 +331,7 @@ fn compared(
 }
 
 /// The medians of rows that measured the same.
-fn middle(rows: Vec<Measurement>) -> Option<Measurement> {
+fn median_row(rows: Vec<Measurement>) -> Option<Measurement> {
     let of =
         |member: fn(&Measurement) -> Option<f64>| median(rows.iter().filter_map(member).collect());
     Some(Measurement {

@@ -45,11 +45,11 @@ impl Usage {
 
 /// A process with its children, the living and those it has buried.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Family {
+pub(crate) struct ProcessTree {
     parent: u32,
 }
 
-impl Family {
+impl ProcessTree {
     /// That of a child, if there is such a process on this machine and it has this name.
     pub(crate) fn of_child(pid: u32, name: &str) -> Option<Self> {
         let stat = Stat::read(pid)?;
@@ -125,15 +125,15 @@ mod tests {
     fn a_family_counts_its_children() {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-        while Family::of_child(child.id(), "cat").is_none() {
+        while ProcessTree::of_child(child.id(), "cat").is_none() {
             std::thread::yield_now();
         }
-        let family = Family::of_child(child.id(), "cat").unwrap();
-        assert_eq!(family.parent, std::process::id());
+        let process_tree = ProcessTree::of_child(child.id(), "cat").unwrap();
+        assert_eq!(process_tree.parent, std::process::id());
         // In this order: the kernel goes on counting between the two readings.
         let own = Usage::own().cpu_micros;
-        assert!(family.cpu_micros() >= own);
-        assert!(Family::of_child(child.id(), "dog").is_none());
+        assert!(process_tree.cpu_micros() >= own);
+        assert!(ProcessTree::of_child(child.id(), "dog").is_none());
         drop(child.stdin.take());
         child.wait().unwrap();
     }

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::door::{self, Door, Entrance, KIND, Stamped, WAIT_MS, WORKER};
+use crate::error::BenchError;
 use crate::http::Connection;
+use crate::load_client::{self, KIND, LoadClient, LoadTarget, SubmitTime, WAIT_MS, WORKER};
 use crate::measurement::Mode;
-use crate::trouble::Trouble;
 
 /// A server to be measured, or several behind which there is one store.
 #[derive(Clone)]
@@ -41,16 +41,16 @@ impl Remote {
     }
 }
 
-impl Entrance for Remote {
-    type Door = RemoteDoor;
+impl LoadTarget for Remote {
+    type Client = RemoteClient;
 
-    async fn open(&self) -> Result<RemoteDoor, Trouble> {
+    async fn open(&self) -> Result<RemoteClient, BenchError> {
         let connection = Connection::open(self.next_address()).await?;
-        Ok(RemoteDoor { connection, remote: self.clone() })
+        Ok(RemoteClient { connection, remote: self.clone() })
     }
 }
 
-pub(crate) struct RemoteDoor {
+pub(crate) struct RemoteClient {
     pub(crate) connection: Connection,
     pub(crate) remote: Remote,
 }
@@ -64,9 +64,9 @@ pub(crate) struct Leased {
     input: Box<RawValue>,
 }
 
-impl Stamped for Leased {
+impl SubmitTime for Leased {
     fn submitted_micros(&self) -> u64 {
-        door::submitted_micros(self.input.get())
+        load_client::submitted_micros(self.input.get())
     }
 }
 
@@ -87,14 +87,14 @@ struct Items {
     results: Vec<Item>,
 }
 
-impl RemoteDoor {
+impl RemoteClient {
     fn run(&self) -> String {
-        let (queue, input) = (&self.remote.queue, door::input());
+        let (queue, input) = (&self.remote.queue, load_client::input());
         format!(r#"{{"kind":"{KIND}","queue":"{queue}","input":{input}}}"#)
     }
 
     /// Submits one run and says which it became.
-    pub(crate) async fn submit_one(&mut self) -> Result<String, Trouble> {
+    pub(crate) async fn submit_one(&mut self) -> Result<String, BenchError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Accepted {
@@ -105,20 +105,20 @@ impl RemoteDoor {
         Ok(serde_json::from_slice::<Accepted>(body)?.run_id)
     }
 
-    async fn complete_one(&mut self, leased: &Leased) -> Result<(), Trouble> {
+    async fn complete_one(&mut self, leased: &Leased) -> Result<(), BenchError> {
         let path = format!("/v1/tasks/{}/completed", leased.task_id);
         let body = format!("{{{}}}", report(leased));
         self.connection.post(&path, &leased.task_token, &body).await.map(drop)
     }
 
-    async fn complete_all(&mut self, leased: &[Leased]) -> Result<(), Trouble> {
+    async fn complete_all(&mut self, leased: &[Leased]) -> Result<(), BenchError> {
         for leased in leased.chunks(REPORTS_MAX) {
             self.complete_together(leased).await?;
         }
         Ok(())
     }
 
-    async fn complete_together(&mut self, leased: &[Leased]) -> Result<(), Trouble> {
+    async fn complete_together(&mut self, leased: &[Leased]) -> Result<(), BenchError> {
         let reports: Vec<String> = leased
             .iter()
             .map(|leased| {
@@ -141,18 +141,18 @@ fn report(leased: &Leased) -> String {
     )
 }
 
-fn check_items(body: &[u8]) -> Result<(), Trouble> {
+fn check_items(body: &[u8]) -> Result<(), BenchError> {
     let items: Items = serde_json::from_slice(body)?;
     match items.results.into_iter().find_map(|item| item.error) {
-        Some(error) => Err(Trouble::Answer { status: 200, body: error }),
+        Some(error) => Err(BenchError::Answer { status: 200, body: error }),
         None => Ok(()),
     }
 }
 
-impl Door for RemoteDoor {
+impl LoadClient for RemoteClient {
     type Leased = Leased;
 
-    async fn submit(&mut self, count: usize) -> Result<(), Trouble> {
+    async fn submit(&mut self, count: usize) -> Result<(), BenchError> {
         if self.remote.mode == Mode::Single {
             return self.submit_one().await.map(drop);
         }
@@ -161,7 +161,7 @@ impl Door for RemoteDoor {
         check_items(self.connection.post("/v1/runs", &self.remote.key, &body).await?)
     }
 
-    async fn lease(&mut self, max: usize) -> Result<Vec<Leased>, Trouble> {
+    async fn lease(&mut self, max: usize) -> Result<Vec<Leased>, BenchError> {
         let queue = &self.remote.queue;
         let body = format!(
             r#"{{"workerId":"{WORKER}","queues":["{queue}"],"max":{max},"waitMs":{WAIT_MS}}}"#
@@ -170,7 +170,7 @@ impl Door for RemoteDoor {
         Ok(serde_json::from_slice::<Leases>(answer)?.leases)
     }
 
-    async fn complete(&mut self, leased: &[Leased]) -> Result<(), Trouble> {
+    async fn complete(&mut self, leased: &[Leased]) -> Result<(), BenchError> {
         match (self.remote.mode, leased) {
             (Mode::Single, [leased]) => self.complete_one(leased).await,
             _ => self.complete_all(leased).await,

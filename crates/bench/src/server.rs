@@ -10,11 +10,11 @@ use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::ground::{Ground, StoreAt};
+use crate::error::BenchError;
 use crate::measurement::Mode;
 use crate::remote::Remote;
-use crate::trouble::Trouble;
-use crate::watch::Watched;
+use crate::resource_usage::Monitored;
+use crate::store_factory::{StoreFactory, StoreLocation};
 
 pub(crate) struct Server {
     child: Child,
@@ -24,7 +24,7 @@ pub(crate) struct Server {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Ready {
+struct ReadyMessage {
     url: String,
     api_key: Option<String>,
 }
@@ -34,10 +34,10 @@ impl Server {
     /// one database find each other's signing key in `state`.
     pub(crate) async fn start(
         program: &Path,
-        store: &StoreAt,
+        store: &StoreLocation,
         state: &Path,
         key: Option<&str>,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, BenchError> {
         let mut child = Command::new(program)
             .args(["serve", "--json", "--listen", "127.0.0.1:0", "--store"])
             .arg(store.address())
@@ -48,18 +48,18 @@ impl Server {
             .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()
-            .map_err(|error| Trouble::Start(error.to_string()))?;
+            .map_err(|error| BenchError::Start(error.to_string()))?;
         let ready = ready(&mut child).await?;
         let address = address(&ready.url)?;
         let key = ready.api_key.or_else(|| key.map(str::to_owned));
-        let key = key.ok_or_else(|| Trouble::Start("it made no key".to_owned()))?;
-        let pid = child.id().ok_or_else(|| Trouble::Start("it ended at once".to_owned()))?;
+        let key = key.ok_or_else(|| BenchError::Start("it made no key".to_owned()))?;
+        let pid = child.id().ok_or_else(|| BenchError::Start("it ended at once".to_owned()))?;
         let remote = Remote::new(vec![address], key, Mode::Single);
         Ok(Self { child, pid, remote })
     }
 
     /// Ends it as a loss of power would, and waits until it is gone.
-    pub(crate) async fn kill(mut self) -> Result<(), Trouble> {
+    pub(crate) async fn kill(mut self) -> Result<(), BenchError> {
         Ok(self.child.kill().await?)
     }
 }
@@ -68,40 +68,40 @@ impl Server {
 pub(crate) struct Servers {
     servers: Vec<Server>,
     pub(crate) remote: Remote,
-    pub(crate) watched: Watched,
+    pub(crate) monitored: Monitored,
 }
 
 impl Servers {
     /// A new store with `count` servers on it.
     pub(crate) async fn on_new_store(
         program: &Path,
-        ground: &Ground,
+        stores: &StoreFactory,
         count: usize,
-    ) -> Result<(Self, StoreAt), Trouble> {
-        let store = ground.store().await?;
-        Ok((Self::start(program, ground, &store, count, None).await?, store))
+    ) -> Result<(Self, StoreLocation), BenchError> {
+        let store = stores.create_store().await?;
+        Ok((Self::start(program, stores, &store, count, None).await?, store))
     }
 
     /// `key` is that of a store which was served before.
     pub(crate) async fn start(
         program: &Path,
-        ground: &Ground,
-        store: &StoreAt,
+        stores: &StoreFactory,
+        store: &StoreLocation,
         count: usize,
         key: Option<&str>,
-    ) -> Result<Self, Trouble> {
-        let first = Server::start(program, store, ground.state(), key).await?;
+    ) -> Result<Self, BenchError> {
+        let first = Server::start(program, store, stores.state_dir(), key).await?;
         let (key, mut servers) = (first.remote.key.clone(), vec![first]);
         while servers.len() < count {
-            servers.push(Server::start(program, store, ground.state(), Some(&key)).await?);
+            servers.push(Server::start(program, store, stores.state_dir(), Some(&key)).await?);
         }
         let addresses = servers.iter().flat_map(|server| server.remote.addresses.iter().copied());
         let remote = Remote::new(addresses.collect(), key, Mode::Single);
-        let watched = Watched {
+        let monitored = Monitored {
             servers: servers.iter().map(|server| server.pid).collect(),
-            database: ground.databases.as_ref().map(|databases| databases.server()),
+            database: stores.databases.as_ref().map(|databases| databases.server()),
         };
-        Ok(Self { servers, remote, watched })
+        Ok(Self { servers, remote, monitored })
     }
 
     /// The way to one of them.
@@ -109,7 +109,7 @@ impl Servers {
         &self.servers[number].remote
     }
 
-    pub(crate) async fn kill(self) -> Result<(), Trouble> {
+    pub(crate) async fn kill(self) -> Result<(), BenchError> {
         for server in self.servers {
             server.kill().await?;
         }
@@ -117,14 +117,14 @@ impl Servers {
     }
 }
 
-async fn ready(child: &mut Child) -> Result<Ready, Trouble> {
+async fn ready(child: &mut Child) -> Result<ReadyMessage, BenchError> {
     let stdout = child.stdout.take().expect("the child's output is piped");
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line).await?;
-    serde_json::from_str(&line).map_err(|_| Trouble::Start(format!("it said `{}`", line.trim())))
+    serde_json::from_str(&line).map_err(|_| BenchError::Start(format!("it said `{}`", line.trim())))
 }
 
-pub(crate) fn address(url: &str) -> Result<SocketAddr, Trouble> {
+pub(crate) fn address(url: &str) -> Result<SocketAddr, BenchError> {
     let authority = url.trim_end_matches('/').strip_prefix("http://").unwrap_or(url);
     let mut addresses = std::net::ToSocketAddrs::to_socket_addrs(authority)?;
     Ok(addresses.next().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?)

@@ -16,21 +16,21 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::door;
+use crate::error::BenchError;
+use crate::load_client;
 use crate::measurement::Mode;
 use crate::remote::Remote;
-use crate::trouble::Trouble;
 
 /// As long as a real one.
 const TOKEN_BYTES: usize = 420;
 
-pub(crate) struct Nothing {
+pub(crate) struct NullServer {
     serving: JoinHandle<std::io::Result<()>>,
     pub(crate) remote: Remote,
 }
 
-impl Nothing {
-    pub(crate) async fn start(mode: Mode) -> Result<Self, Trouble> {
+impl NullServer {
+    pub(crate) async fn start(mode: Mode) -> Result<Self, BenchError> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let routes = Router::new()
@@ -87,7 +87,7 @@ impl Waiting {
 
     fn envelope(&self) -> String {
         let number = self.given.fetch_add(1, Ordering::Relaxed);
-        let (token, input) = (&self.token, door::input());
+        let (token, input) = (&self.token, load_client::input());
         format!(
             r#"{{"taskId":"task_{number:026}","runId":"run_{number:026}","tenantId":"default","workspaceId":"default","taskKey":"bench","kind":"bench","queue":"bench","attempt":1,"leaseId":"lease_{number:026}","fence":4294967297,"input":{input},"taskToken":"{token}","heartbeatIntervalMs":30000,"heartbeatTimeoutMs":90000,"cancelGracePeriodMs":30000}}"#
         )
@@ -141,21 +141,21 @@ async fn reports(body: Bytes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::door::{Door, Entrance};
+    use crate::load_client::{LoadClient, LoadTarget};
 
     #[tokio::test]
     async fn every_task_that_was_submitted_comes_back_once() {
         for mode in [Mode::Single, Mode::Batch] {
-            let nothing = Nothing::start(mode).await.unwrap();
-            let mut door = nothing.remote.open().await.unwrap();
+            let null_server = NullServer::start(mode).await.unwrap();
+            let mut client = null_server.remote.open().await.unwrap();
             let count = if mode == Mode::Single { 1 } else { 5 };
-            door.submit(count).await.unwrap();
-            let first = door.lease(3).await.unwrap();
+            client.submit(count).await.unwrap();
+            let first = client.lease(3).await.unwrap();
             assert_eq!(first.len(), count.min(3));
-            door.complete(&first).await.unwrap();
-            door.submit(1).await.unwrap();
-            assert_eq!(door.lease(9).await.unwrap().len(), count + 1 - first.len());
-            nothing.stop();
+            client.complete(&first).await.unwrap();
+            client.submit(1).await.unwrap();
+            assert_eq!(client.lease(9).await.unwrap().len(), count + 1 - first.len());
+            null_server.stop();
         }
     }
 }

@@ -37,7 +37,7 @@ everything else to stderr. NO_COLOR is honoured.";
 #[command(help_template = TEMPLATE)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    pub(crate) everywhere: Everywhere,
+    pub(crate) global_args: GlobalArgs,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
 /// Flags that every command takes.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Everywhere")]
-pub(crate) struct Everywhere {
+pub(crate) struct GlobalArgs {
     /// The server's address [default: what `tenure dev` remembered]
     #[arg(long, global = true, env = "TENURE_URL", value_name = "URL", hide_env = true)]
     pub(crate) url: Option<String>,

@@ -5,9 +5,9 @@ use comfy_table::Cell;
 use tenure::Client;
 use wire::admin::{AuditQuery, AuditVerified};
 
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BAD, Format, GOOD};
-use crate::{opening, server, verify};
+use crate::{open_store, server, verify};
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -33,31 +33,31 @@ pub(crate) enum Verb {
 }
 
 pub(crate) async fn run(
-    connect: impl FnOnce() -> Result<Client, Complaint>,
+    connect: impl FnOnce() -> Result<Client, CliError>,
     format: Format,
     arguments: Arguments,
-) -> Ended {
+) -> CommandResult {
     match &arguments.verb {
         Some(Verb::Verify { store: Some(store) }) => told(read(store).await?, format),
         Some(Verb::Verify { store: None }) => {
-            told(connect()?.verify_audit().await.map_err(server::complaint)?, format)
+            told(connect()?.verify_audit().await.map_err(server::cli_error)?, format)
         }
         None => show(&connect()?, format, &arguments).await,
     }
 }
 
 /// The store's own log, checked with the key file of this machine.
-async fn read(store: &str) -> Result<AuditVerified, Complaint> {
-    let address = opening::store_address(Some(store))?;
+async fn read(store: &str) -> Result<AuditVerified, CliError> {
+    let address = open_store::store_address(Some(store))?;
     let Some(found) = verify::audit_of(&address).await? else {
-        let sentence = "the key file that the audit is sealed with is not on this machine";
-        return Err(Complaint::new(Exit::NotFound, "keyring", sentence)
+        let message = "the key file that the audit is sealed with is not on this machine";
+        return Err(CliError::new(Exit::NotFound, "keyring", message)
             .hint("run this where a coordinator of the store runs"));
     };
     Ok(found)
 }
 
-fn told(found: AuditVerified, format: Format) -> Ended {
+fn told(found: AuditVerified, format: Format) -> CommandResult {
     let exit = if found.findings.is_empty() { Exit::Done } else { Exit::Failed };
     if format == Format::Json {
         output::json(&found)?;
@@ -86,10 +86,10 @@ fn told(found: AuditVerified, format: Format) -> Ended {
     Ok(exit)
 }
 
-async fn show(client: &Client, format: Format, arguments: &Arguments) -> Ended {
+async fn show(client: &Client, format: Format, arguments: &Arguments) -> CommandResult {
     let Arguments { limit, before, .. } = *arguments;
     let query = AuditQuery { before, limit: Some(limit) };
-    let log = client.audit(&query).await.map_err(server::complaint)?;
+    let log = client.audit(&query).await.map_err(server::cli_error)?;
     if format == Format::Json {
         output::json(&log)?;
         return Ok(Exit::Done);

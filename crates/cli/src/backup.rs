@@ -11,9 +11,9 @@ use store::SystemClock;
 use store::sqlite::Options;
 use store::sqlite::backup::{self, Copied, Existing};
 
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
-use crate::{serve, span};
+use crate::{duration, serve};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -28,13 +28,13 @@ pub(crate) struct Arguments {
     force: bool,
 }
 
-pub(crate) fn run(format: Format, arguments: &Arguments) -> Ended {
+pub(crate) fn run(format: Format, arguments: &Arguments) -> CommandResult {
     let store = serve::store_path(arguments.store.as_deref())?;
     if !store.exists() {
         return Err(missing(&store));
     }
     let copied = backup::back_up(&store, &arguments.target, existing(arguments.force), &options())
-        .map_err(|failure| serve::store_trouble(&failure))?;
+        .map_err(|failure| serve::store_error(&failure))?;
     match format {
         Format::Json => output::json(&members(&arguments.target, &copied))?,
         Format::People => print(&store, &arguments.target, &copied)?,
@@ -50,9 +50,9 @@ pub(crate) fn existing(force: bool) -> Existing {
     if force { Existing::Replace } else { Existing::Keep }
 }
 
-fn missing(store: &Path) -> Complaint {
-    let sentence = format!("there is no store at {}", store.display());
-    Complaint::new(Exit::NotFound, "store_missing", sentence)
+fn missing(store: &Path) -> CliError {
+    let message = format!("there is no store at {}", store.display());
+    CliError::new(Exit::NotFound, "store_missing", message)
         .hint("say where it is with --store sqlite:PATH")
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn at_text(millis: i64) -> String {
     wire::Time::from_ms(millis).to_string()
 }
 
-fn print(store: &Path, target: &Path, copied: &Copied) -> Result<(), Complaint> {
+fn print(store: &Path, target: &Path, copied: &Copied) -> Result<(), CliError> {
     output::line(format_args!("{BOLD}{}{BOLD:#} holds {}", target.display(), contents(copied)))?;
     output::line(format_args!("{FAINT}checked{FAINT:#}  every page read, rows belong together"))?;
     if let Some(at) = copied.last_commit_at {
@@ -87,5 +87,5 @@ fn print(store: &Path, target: &Path, copied: &Copied) -> Result<(), Complaint> 
 pub(crate) fn contents(copied: &Copied) -> String {
     let live = output::count(copied.live, "live task");
     let done = output::count(copied.done, "ended one");
-    format!("{live} and {done} in {}", span::spell_bytes(copied.bytes))
+    format!("{live} and {done} in {}", duration::format_bytes(copied.bytes))
 }

@@ -4,12 +4,12 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bench::{Extent, Goal, Measurement, Mode, Options, Side, Target, Trouble, Unit};
+use bench::{BenchError, Extent, Goal, Measurement, Mode, Options, Side, Target, Unit};
 use comfy_table::{Cell, CellAlignment};
 
-use crate::args::Everywhere;
-use crate::exit::{Complaint, Ended, Exit};
-use crate::opening::{database_trouble, is_postgres};
+use crate::args::GlobalArgs;
+use crate::exit::{CliError, CommandResult, Exit};
+use crate::open_store::{database_error, is_postgres};
 use crate::output::{self, FAINT, Format, GOOD, WARN};
 
 /// All of them run on this machine: more would measure how it shares its cores.
@@ -38,8 +38,12 @@ pub(crate) struct Arguments {
     old_snapshot: Option<f64>,
 }
 
-pub(crate) async fn run(format: Format, everywhere: &Everywhere, arguments: Arguments) -> Ended {
-    let options = options(everywhere, &arguments)?;
+pub(crate) async fn run(
+    format: Format,
+    global_args: &GlobalArgs,
+    arguments: Arguments,
+) -> CommandResult {
+    let options = options(global_args, &arguments)?;
     let is_watched = std::io::stderr().is_terminal();
     let rows = bench::run(&options, |what, share| {
         if is_watched {
@@ -63,34 +67,34 @@ pub(crate) async fn run(format: Format, everywhere: &Everywhere, arguments: Argu
     Ok(Exit::Done)
 }
 
-fn not_measured(trouble: Trouble) -> Complaint {
-    if let Trouble::Unreachable(failure) = &trouble {
-        return database_trouble(failure);
+fn not_measured(error: BenchError) -> CliError {
+    if let BenchError::Unreachable(failure) = &error {
+        return database_error(failure);
     }
-    if let Trouble::MayNotCreate = &trouble {
-        return Complaint::new(Exit::Denied, "not_measured", trouble.to_string())
+    if let BenchError::MayNotCreate = &error {
+        return CliError::new(Exit::Denied, "not_measured", error.to_string())
             .hint("as an administrator run ALTER ROLE … CREATEDB CREATEROLE, or name another user in --store");
     }
-    let cause = std::error::Error::source(&trouble);
+    let cause = std::error::Error::source(&error);
     let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-    Complaint::new(Exit::Failed, "not_measured", format!("{trouble}{cause}"))
+    CliError::new(Exit::Failed, "not_measured", format!("{error}{cause}"))
         .hint("see that stores can be made where --store says, and try again")
 }
 
-fn options(everywhere: &Everywhere, arguments: &Arguments) -> Result<Options, Complaint> {
+fn options(global_args: &GlobalArgs, arguments: &Arguments) -> Result<Options, CliError> {
     if !(0.01..=600.0).contains(&arguments.seconds) {
-        let sentence = "--seconds must be between 0.01 and 600";
-        return Err(Complaint::usage("bad_seconds", sentence));
+        let message = "--seconds must be between 0.01 and 600";
+        return Err(CliError::usage("bad_seconds", message));
     }
     let program = std::env::current_exe().map_err(|error| {
-        let sentence = format!("this program does not know where it lies: {error}");
-        Complaint::new(Exit::Failed, "no_program", sentence)
+        let message = format!("this program does not know where it lies: {error}");
+        CliError::new(Exit::Failed, "no_program", message)
     })?;
-    let target = match (&everywhere.url, &everywhere.key) {
+    let target = match (&global_args.url, &global_args.key) {
         (Some(url), Some(key)) => Target::Running { url: url.clone(), key: key.clone() },
         (Some(_), None) => {
-            let sentence = "a server that runs already needs its key";
-            return Err(Complaint::usage("no_key", sentence).hint("give it with --key"));
+            let message = "a server that runs already needs its key";
+            return Err(CliError::usage("no_key", message).hint("give it with --key"));
         }
         (None, _) => own_target(arguments)?,
     };
@@ -98,12 +102,12 @@ fn options(everywhere: &Everywhere, arguments: &Arguments) -> Result<Options, Co
     Ok(Options { span: Duration::from_secs_f64(arguments.seconds), target, program, extent })
 }
 
-fn own_target(arguments: &Arguments) -> Result<Target, Complaint> {
+fn own_target(arguments: &Arguments) -> Result<Target, CliError> {
     match &arguments.store {
         Some(url) if is_postgres(url) => {
             if !(1..=COORDINATORS_MAX).contains(&arguments.coordinators) {
-                let sentence = format!("--coordinators must be between 1 and {COORDINATORS_MAX}");
-                return Err(Complaint::usage("bad_coordinators", sentence));
+                let message = format!("--coordinators must be between 1 and {COORDINATORS_MAX}");
+                return Err(CliError::usage("bad_coordinators", message));
             }
             Ok(Target::Databases { url: url.clone(), coordinators: arguments.coordinators })
         }
@@ -112,7 +116,7 @@ fn own_target(arguments: &Arguments) -> Result<Target, Complaint> {
     }
 }
 
-fn extent(arguments: &Arguments, target: &Target) -> Result<Extent, Complaint> {
+fn extent(arguments: &Arguments, target: &Target) -> Result<Extent, CliError> {
     match (arguments.old_snapshot, target) {
         (None, _) if arguments.long => Ok(Extent::Long),
         (None, _) => Ok(Extent::Usual),
@@ -120,12 +124,12 @@ fn extent(arguments: &Arguments, target: &Target) -> Result<Extent, Complaint> {
             Ok(Extent::OldSnapshot(Duration::from_secs_f64(seconds)))
         }
         (Some(_), Target::Databases { .. }) => {
-            let sentence = "--old-snapshot must be between 0.1 and 3600 seconds";
-            Err(Complaint::usage("bad_seconds", sentence))
+            let message = "--old-snapshot must be between 0.1 and 3600 seconds";
+            Err(CliError::usage("bad_seconds", message))
         }
         (Some(_), _) => {
-            let sentence = "only a database keeps old versions for open transactions";
-            Err(Complaint::usage("postgres_only", sentence)
+            let message = "only a database keeps old versions for open transactions";
+            Err(CliError::usage("postgres_only", message)
                 .hint("give one with --store postgres://…"))
         }
     }
@@ -143,7 +147,7 @@ fn clear_progress() {
     let _ = write!(anstream::stderr().lock(), "\r\x1b[K");
 }
 
-fn print(rows: &[Measurement]) -> Result<(), Complaint> {
+fn print(rows: &[Measurement]) -> Result<(), CliError> {
     let most = rows.iter().filter_map(|row| row.lifecycles_per_second).fold(1.0, f64::max);
     let heads = [
         "MEASUREMENT",
@@ -174,7 +178,7 @@ fn print(rows: &[Measurement]) -> Result<(), Complaint> {
 }
 
 /// What should be, what is, and whether that is enough; a trial of a few moments says little about it.
-fn print_goals(goals: &[Goal]) -> Result<(), Complaint> {
+fn print_goals(goals: &[Goal]) -> Result<(), CliError> {
     output::line(format_args!("\nGoals on two cores with everything on one machine:"))?;
     for goal in goals {
         let (style, word) = if goal.is_met() { (GOOD, "met") } else { (WARN, "missed") };

@@ -7,21 +7,21 @@
 use std::io::{IsTerminal, Write};
 
 use serde::Serialize;
-use tenure::{Client, Error, Force};
+use tenure::{CancelMode, Client, Error};
 use tokio::task::JoinSet;
 use wire::answers::Run;
 use wire::requests::ListRuns;
 use wire::{Code, State};
 
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
 use crate::server;
 
 /// What has not ended can be cancelled.
-const UNENDED: [State; 3] = [State::Queued, State::Retry, State::Running];
+const UNFINISHED: [State; 3] = [State::Queued, State::Retry, State::Running];
 
 /// Cancels that are under way at once: they share commits, and leave the server to others too.
-const AT_ONCE: usize = 16;
+const CONCURRENCY: usize = 16;
 
 /// As many as the server lists on one page.
 const PAGE: u32 = 1_000;
@@ -35,7 +35,7 @@ pub(crate) const LIMIT_MAX: i64 = 100_000;
 /// What the runs have in common.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(id = "common", multiple = true)]
-pub(crate) struct Common {
+pub(crate) struct RunFilter {
     /// Every run of this queue
     #[arg(long, short)]
     queue: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) struct Common {
 
 /// How to go about it.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct Manner {
+pub(crate) struct BulkOptions {
     /// Say what would be cancelled, and do nothing
     #[arg(long, requires = "common")]
     dry_run: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Manner {
 /// What came of it.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Outcome {
+struct BulkOutcome {
     dry_run: bool,
     /// More match than were looked at.
     more: bool,
@@ -84,36 +84,37 @@ struct Outcome {
 pub(crate) async fn cancel(
     client: Client,
     format: Format,
-    common: Common,
-    manner: Manner,
+    filter: RunFilter,
+    bulk_options: BulkOptions,
     reason: Option<String>,
-    force: Force,
-) -> Ended {
-    refuse_ended(common.state)?;
-    let (runs, more) = matching(&client, &common, manner.limit).await?;
+    force: CancelMode,
+) -> CommandResult {
+    refuse_ended(filter.state)?;
+    let (runs, more) = matching(&client, &filter, bulk_options.limit).await?;
     let matched: Vec<String> = runs.iter().map(|run| run.run_id.clone()).collect();
-    let mut outcome = Outcome { dry_run: manner.dry_run, more, matched, ..Outcome::default() };
+    let mut outcome =
+        BulkOutcome { dry_run: bulk_options.dry_run, more, matched, ..BulkOutcome::default() };
     if format == Format::People {
         preview(&runs, more)?;
     }
-    if !manner.dry_run && !runs.is_empty() {
-        if !manner.yes {
-            ask(runs.len())?;
+    if !bulk_options.dry_run && !runs.is_empty() {
+        if !bulk_options.yes {
+            confirm(runs.len())?;
         }
         cancel_all(&client, &mut outcome, reason, force).await?;
     }
     match format {
         Format::Json => output::json(&outcome)?,
-        Format::People => conclude(&outcome)?,
+        Format::People => print_summary(&outcome)?,
     }
     Ok(Exit::Done)
 }
 
-fn refuse_ended(state: Option<State>) -> Result<(), Complaint> {
+fn refuse_ended(state: Option<State>) -> Result<(), CliError> {
     match state {
-        Some(state) if !UNENDED.contains(&state) => {
-            let sentence = format!("runs that are {state} have ended and cannot be cancelled");
-            Err(Complaint::usage("state_ended", sentence)
+        Some(state) if !UNFINISHED.contains(&state) => {
+            let message = format!("runs that are {state} have ended and cannot be cancelled");
+            Err(CliError::usage("state_ended", message)
                 .hint("give --state queued, retry or running, or leave it out"))
         }
         _ => Ok(()),
@@ -123,22 +124,22 @@ fn refuse_ended(state: Option<State>) -> Result<(), Complaint> {
 /// The newest runs of every state that is asked for, and whether there are more.
 async fn matching(
     client: &Client,
-    common: &Common,
+    filter: &RunFilter,
     limit: u32,
-) -> Result<(Vec<Run>, bool), Complaint> {
-    let states = common.state.map_or(UNENDED.to_vec(), |state| vec![state]);
+) -> Result<(Vec<Run>, bool), CliError> {
+    let states = filter.state.map_or(UNFINISHED.to_vec(), |state| vec![state]);
     let mut runs: Vec<Run> = Vec::new();
     for state in states {
         let mut query = ListRuns {
             state: Some(state),
-            queue: common.queue.clone(),
-            kind: common.kind.clone(),
-            label: common.label.clone(),
+            queue: filter.queue.clone(),
+            kind: filter.kind.clone(),
+            label: filter.label.clone(),
             limit: Some(PAGE),
             ..ListRuns::default()
         };
         loop {
-            let page = client.list(&query).await.map_err(server::complaint)?;
+            let page = client.list(&query).await.map_err(server::cli_error)?;
             runs.extend(page.runs);
             query.cursor = page.next_cursor;
             if query.cursor.is_none() || runs.len() > limit as usize {
@@ -154,7 +155,7 @@ async fn matching(
     Ok((runs, more))
 }
 
-fn preview(runs: &[Run], more: bool) -> Result<(), Complaint> {
+fn preview(runs: &[Run], more: bool) -> Result<(), CliError> {
     if runs.is_empty() {
         output::note("no run matches; nothing to do");
         return Ok(());
@@ -172,10 +173,10 @@ fn preview(runs: &[Run], more: bool) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn ask(count: usize) -> Result<(), Complaint> {
+fn confirm(count: usize) -> Result<(), CliError> {
     let unsure = || {
-        let sentence = format!("{count} runs match and nobody said yes");
-        Complaint::usage("not_confirmed", sentence).hint("look with --dry-run, then say --yes")
+        let message = format!("{count} runs match and nobody said yes");
+        CliError::usage("not_confirmed", message).hint("look with --dry-run, then say --yes")
     };
     if !std::io::stdin().is_terminal() {
         return Err(unsure());
@@ -193,13 +194,13 @@ fn ask(count: usize) -> Result<(), Complaint> {
 
 async fn cancel_all(
     client: &Client,
-    outcome: &mut Outcome,
+    outcome: &mut BulkOutcome,
     reason: Option<String>,
-    force: Force,
-) -> Result<(), Complaint> {
+    force: CancelMode,
+) -> Result<(), CliError> {
     let mut under_way = JoinSet::new();
     for id in outcome.matched.clone() {
-        if under_way.len() >= AT_ONCE
+        if under_way.len() >= CONCURRENCY
             && let Some(answer) = under_way.join_next().await
         {
             tally(outcome, answer.expect("cancels do not panic"))?;
@@ -214,9 +215,9 @@ async fn cancel_all(
 }
 
 fn tally(
-    outcome: &mut Outcome,
+    outcome: &mut BulkOutcome,
     answer: Result<wire::answers::CancelAccepted, Error>,
-) -> Result<(), Complaint> {
+) -> Result<(), CliError> {
     match answer {
         Ok(accepted) if accepted.state == State::Running => outcome.asked += 1,
         Ok(_) => outcome.cancelled += 1,
@@ -225,17 +226,17 @@ fn tally(
         }
         Err(error) => {
             let done = outcome.cancelled + outcome.asked;
-            let complaint = server::complaint(error);
-            let sentence = format!("stopped after {done} runs: {}", complaint.sentence);
+            let cli_error = server::cli_error(error);
+            let message = format!("stopped after {done} runs: {}", cli_error.message);
             let hint = "run it again: runs that are cancelled already do not match any more";
-            return Err(Complaint { sentence, ..complaint }.hint(hint));
+            return Err(CliError { message, ..cli_error }.hint(hint));
         }
     }
     Ok(())
 }
 
-fn conclude(outcome: &Outcome) -> Result<(), Complaint> {
-    let Outcome { matched, cancelled, asked, ended_meanwhile, .. } = outcome;
+fn print_summary(outcome: &BulkOutcome) -> Result<(), CliError> {
+    let BulkOutcome { matched, cancelled, asked, ended_meanwhile, .. } = outcome;
     if matched.is_empty() {
         return Ok(());
     }

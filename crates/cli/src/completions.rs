@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
 
 const NAME: &str = "tenure";
@@ -26,7 +26,7 @@ pub(crate) struct ManArguments {
 }
 
 /// Prints the script; where it belongs the person's shell knows.
-pub(crate) fn run(arguments: &Arguments) -> Ended {
+pub(crate) fn run(arguments: &Arguments) -> CommandResult {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut definition(), NAME, &mut script);
     output::line(String::from_utf8_lossy(&script).trim_end())?;
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Ended {
 }
 
 /// Writes one page for the program and one for each command.
-pub(crate) fn man(format: Format, arguments: &ManArguments) -> Ended {
+pub(crate) fn man(format: Format, arguments: &ManArguments) -> CommandResult {
     let folder = &arguments.folder;
     std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(definition(), folder))
@@ -50,7 +50,7 @@ fn definition() -> clap::Command {
     crate::args::Arguments::command()
 }
 
-fn unwritable(folder: &Path, error: &std::io::Error) -> Complaint {
-    let sentence = format!("cannot write to {}: {error}", folder.display());
-    Complaint::new(Exit::Failed, "file_unusable", sentence).hint("name a folder of your own")
+fn unwritable(folder: &Path, error: &std::io::Error) -> CliError {
+    let message = format!("cannot write to {}: {error}", folder.display());
+    CliError::new(Exit::Failed, "file_unusable", message).hint("name a folder of your own")
 }

@@ -9,12 +9,12 @@ use clap::parser::ValueSource;
 use comfy_table::Cell;
 use serde::Serialize;
 
-use crate::args::{Arguments as Everything, Everywhere};
-use crate::exit::{Complaint, Ended, Exit};
-use crate::opening::{self, StoreAddress};
+use crate::args::{Arguments as Everything, GlobalArgs};
+use crate::exit::{CliError, CommandResult, Exit};
+use crate::open_store::{self, StoreAddress};
 use crate::output::{self, Format};
 use crate::profile::{Connection, DEFAULT_URL, Profile};
-use crate::settings::{Found, Parsed, Settings};
+use crate::settings::{EffectiveSetting, Parsed, Settings};
 
 /// The flags of `serve`, so that one can see what they would change.
 #[derive(Debug, clap::Args)]
@@ -32,8 +32,8 @@ struct Setting {
     origin: String,
 }
 
-pub(crate) fn run(format: Format, parsed: &Parsed) -> Ended {
-    let mut settings = client_settings(&parsed.arguments.everywhere)?;
+pub(crate) fn run(format: Format, parsed: &Parsed) -> CommandResult {
+    let mut settings = client_settings(&parsed.arguments.global_args)?;
     settings.extend(server_settings(parsed)?);
     if format == Format::Json {
         output::json(&settings)?;
@@ -48,23 +48,23 @@ pub(crate) fn run(format: Format, parsed: &Parsed) -> Ended {
     Ok(Exit::Done)
 }
 
-fn client_settings(everywhere: &Everywhere) -> Result<Vec<Setting>, Complaint> {
+fn client_settings(global_args: &GlobalArgs) -> Result<Vec<Setting>, CliError> {
     let path = Profile::path()?;
     let profile = Profile::read(&path)?;
     let file = format!("the profile {}", path.display());
-    let (url, url_from) = match (&everywhere.url, &profile) {
+    let (url, url_from) = match (&global_args.url, &profile) {
         (Some(url), _) => (url.clone(), given("url", "--url", "TENURE_URL")),
         (None, Some(profile)) => (profile.url.clone(), file.clone()),
         (None, None) => (DEFAULT_URL.to_owned(), "the default".to_owned()),
     };
     // Chosen as every command does: the profile's key goes to the profile's server only.
-    let key = Connection::choose(everywhere.url.as_deref(), everywhere.key.as_deref()).ok();
-    let key_from = match (&everywhere.key, &key) {
+    let key = Connection::choose(global_args.url.as_deref(), global_args.key.as_deref()).ok();
+    let key_from = match (&global_args.key, &key) {
         (Some(_), _) => given("key", "--key", "TENURE_API_KEY"),
         (None, Some(_)) => file,
         (None, None) => "no flag, no variable, no profile for this server".to_owned(),
     };
-    let authorities = everywhere.ca_file.as_ref();
+    let authorities = global_args.ca_file.as_ref();
     let ca_from = match authorities {
         Some(_) => given("ca_file", "--ca-file", "TENURE_CA_FILE"),
         None => "the default".to_owned(),
@@ -77,14 +77,14 @@ fn client_settings(everywhere: &Everywhere) -> Result<Vec<Setting>, Complaint> {
     ])
 }
 
-fn server_settings(parsed: &Parsed) -> Result<Vec<Setting>, Complaint> {
+fn server_settings(parsed: &Parsed) -> Result<Vec<Setting>, CliError> {
     let mut settings = Vec::new();
-    for Found { name, value, origin } in parsed.settings() {
+    for EffectiveSetting { name, value, origin } in parsed.settings() {
         if name != "store" {
             settings.push(Setting { setting: name, value, origin });
             continue;
         }
-        let address = opening::store_address(value.as_deref())?;
+        let address = open_store::store_address(value.as_deref())?;
         let (store, key, key_origin) = match &address {
             StoreAddress::Sqlite(path) => (
                 format!("sqlite:{}", path.display()),
@@ -92,8 +92,8 @@ fn server_settings(parsed: &Parsed) -> Result<Vec<Setting>, Complaint> {
                 "beside the store",
             ),
             StoreAddress::Postgres(url) => (
-                opening::without_password(url),
-                opening::shared_signing_key_of("*")?,
+                open_store::redact_password(url),
+                open_store::shared_signing_key_of("*")?,
                 "the state directory, one for each database",
             ),
         };

@@ -3,12 +3,12 @@
 
 use serde_json::json;
 use store::Store;
-use store::postgres::{self, Awaited, Fellow, PostgresStore};
+use store::postgres::{self, Peer, PendingRules, PostgresStore};
 
-use crate::exit::{Complaint, Ended, Exit};
-use crate::opening::{self, StoreAddress};
+use crate::duration;
+use crate::exit::{CliError, CommandResult, Exit};
+use crate::open_store::{self, StoreAddress};
 use crate::output::{self, BAD, FAINT, Format, GOOD};
-use crate::span;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -20,26 +20,26 @@ pub(crate) struct Arguments {
     all: bool,
 }
 
-pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
-    let StoreAddress::Postgres(url) = opening::store_address(arguments.store.as_deref())? else {
-        let sentence = "a SQLite store has one coordinator: the server that has it open";
-        return Err(Complaint::usage("postgres_only", sentence)
+pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
+    let StoreAddress::Postgres(url) = open_store::store_address(arguments.store.as_deref())? else {
+        let message = "a SQLite store has one coordinator: the server that has it open";
+        return Err(CliError::usage("postgres_only", message)
             .hint("give the database with --store postgres://…"));
     };
-    let store = opening::look_into(&url).await?;
-    let fellows = fellows_of(&store).await?;
-    let shown: Vec<&Fellow> =
-        fellows.iter().filter(|fellow| arguments.all || fellow.stopped_at.is_none()).collect();
-    let standing = Standing::among(&store, &fellows);
+    let store = open_store::open_read_only(&url).await?;
+    let peers = peers_of(&store).await?;
+    let shown: Vec<&Peer> =
+        peers.iter().filter(|peer| arguments.all || peer.stopped_at.is_none()).collect();
+    let rules_status = RulesStatus::among(&store, &peers);
     match format {
         Format::Json => {
-            let members = |fellow: &&Fellow| members(fellow, &standing);
+            let members = |peer: &&Peer| members(peer, &rules_status);
             output::json(&shown.iter().map(members).collect::<Vec<_>>())?;
         }
         Format::People => {
-            shown.iter().try_for_each(|fellow| print(fellow))?;
-            output::line(&standing)?;
-            if let Some(names) = standing.lacking() {
+            shown.iter().try_for_each(|peer| print(peer))?;
+            output::line(&rules_status)?;
+            if let Some(names) = rules_status.lacking() {
                 output::line(format_args!("it waits for: {names}"))?;
             }
         }
@@ -48,58 +48,61 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
 }
 
 /// By which rules everybody decides, and which newer ones wait.
-pub(crate) struct Standing {
+pub(crate) struct RulesStatus {
     in_force: u32,
-    awaited: Option<Awaited>,
+    pending_rules: Option<PendingRules>,
 }
 
-impl Standing {
-    pub(crate) async fn of(store: &PostgresStore) -> Result<Self, Complaint> {
-        Ok(Self::among(store, &fellows_of(store).await?))
+impl RulesStatus {
+    pub(crate) async fn of(store: &PostgresStore) -> Result<Self, CliError> {
+        Ok(Self::among(store, &peers_of(store).await?))
     }
 
-    fn among(store: &PostgresStore, fellows: &[Fellow]) -> Self {
+    fn among(store: &PostgresStore, peers: &[Peer]) -> Self {
         let in_force = store.rules_in_force();
-        Self { in_force, awaited: postgres::awaited(in_force, fellows) }
+        Self { in_force, pending_rules: postgres::pending_rules(in_force, peers) }
     }
 
     /// The names of those without whom newer rules would be in force.
     pub(crate) fn lacking(&self) -> Option<String> {
-        let names = self.awaited.as_ref()?.lacking.iter().map(|name| name.as_str());
+        let names = self.pending_rules.as_ref()?.lacking.iter().map(|name| name.as_str());
         Some(names.collect::<Vec<_>>().join(", "))
     }
 
     /// Which newer version waits for this one.
-    fn waits_for(&self, fellow: &Fellow) -> Option<u32> {
-        let awaited = self.awaited.as_ref().filter(|it| it.lacking.contains(&fellow.name));
-        awaited.map(|awaited| awaited.version)
+    fn waits_for(&self, peer: &Peer) -> Option<u32> {
+        let pending_rules =
+            self.pending_rules.as_ref().filter(|it| it.lacking.contains(&peer.name));
+        pending_rules.map(|pending_rules| pending_rules.version)
     }
 }
 
-impl std::fmt::Display for Standing {
+impl std::fmt::Display for RulesStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "version {} of the rules is in force", self.in_force)?;
-        match &self.awaited {
-            Some(awaited) => write!(f, "; version {} waits until all have it", awaited.version),
+        match &self.pending_rules {
+            Some(pending_rules) => {
+                write!(f, "; version {} waits until all have it", pending_rules.version)
+            }
             None => Ok(()),
         }
     }
 }
 
-async fn fellows_of(store: &PostgresStore) -> Result<Vec<Fellow>, Complaint> {
-    store.fellows().await.map_err(|failure| opening::database_trouble(&failure))
+async fn peers_of(store: &PostgresStore) -> Result<Vec<Peer>, CliError> {
+    store.peers().await.map_err(|failure| open_store::database_error(&failure))
 }
 
-fn state(fellow: &Fellow) -> &'static str {
-    match fellow.stopped_at {
+fn state(peer: &Peer) -> &'static str {
+    match peer.stopped_at {
         Some(_) => "stopped",
-        None if fellow.is_living() => "alive",
+        None if peer.is_alive() => "alive",
         None => "missing",
     }
 }
 
-fn silence_ms(fellow: &Fellow) -> u64 {
-    fellow.read_at.since(fellow.seen_at).millis()
+fn silence_ms(peer: &Peer) -> u64 {
+    peer.read_at.since(peer.seen_at).millis()
 }
 
 /// As everywhere: UTC with three digits of a second.
@@ -108,29 +111,29 @@ fn instant(millis: i64) -> String {
     format!("{instant:.3}")
 }
 
-fn members(fellow: &Fellow, standing: &Standing) -> serde_json::Value {
+fn members(peer: &Peer, rules_status: &RulesStatus) -> serde_json::Value {
     json!({
-        "name": fellow.name.as_str(),
-        "state": state(fellow),
-        "version": fellow.version.as_str(),
-        "rules": fellow.knows.newest(),
-        "rulesOldest": fellow.knows.oldest(),
-        "rulesInForce": standing.in_force,
-        "holdsBackRules": standing.waits_for(fellow),
-        "startedAt": instant(fellow.started_at.millis()),
-        "silentMs": silence_ms(fellow),
-        "lastCommitAt": fellow.last_commit_at.map(|at| instant(at.millis())),
+        "name": peer.name.as_str(),
+        "state": state(peer),
+        "version": peer.version.as_str(),
+        "rules": peer.supported_rules.newest(),
+        "rulesOldest": peer.supported_rules.oldest(),
+        "rulesInForce": rules_status.in_force,
+        "holdsBackRules": rules_status.waits_for(peer),
+        "startedAt": instant(peer.started_at.millis()),
+        "silentMs": silence_ms(peer),
+        "lastCommitAt": peer.last_commit_at.map(|at| instant(at.millis())),
     })
 }
 
-fn print(fellow: &Fellow) -> Result<(), Complaint> {
-    let state = state(fellow);
+fn print(peer: &Peer) -> Result<(), CliError> {
+    let state = state(peer);
     let style = if state == "missing" { BAD } else { GOOD };
     output::line(format_args!(
         "{style}{state:8}{style:#} {:32} version {}, rules {}, {FAINT}heard {} ago{FAINT:#}",
-        fellow.name.as_str(),
-        fellow.version.as_str(),
-        fellow.knows,
-        span::spell_ms(i64::try_from(silence_ms(fellow)).unwrap_or(i64::MAX)),
+        peer.name.as_str(),
+        peer.version.as_str(),
+        peer.supported_rules,
+        duration::format_ms(i64::try_from(silence_ms(peer)).unwrap_or(i64::MAX)),
     ))
 }

@@ -7,32 +7,32 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What is kept back: the store with its log, each of its readers, the listeners, the runtime, a certificate while it
 /// is read, the connections to a database and to a collector. Twice what an idle server was seen to have.
-const KEPT_BACK: u64 = 48;
+const RESERVED_FILES: u64 = 48;
 
 /// Fewer do not serve anybody, whatever they cost.
-const SEATS_MIN: u64 = 8;
+const CONNECTIONS_MIN: u64 = 8;
 
 /// As many seats as are wanted and the system allows, which is asked for all it gives.
-pub(crate) fn seats(wanted: usize) -> usize {
-    let Some(limit) = raised() else { return wanted };
-    let seats = seats_of(limit, wanted);
-    if seats < wanted {
+pub(crate) fn connection_limit(wanted: usize) -> usize {
+    let Some(limit) = raise_file_limit() else { return wanted };
+    let connection_limit = connections_within(limit, wanted);
+    if connection_limit < wanted {
         tracing::warn!(
-            connections = seats,
+            connections = connection_limit,
             open_files = limit,
             "fewer connections than usual, because this process may have few files open; raise `ulimit -n`"
         );
     }
-    seats
+    connection_limit
 }
 
-fn seats_of(limit: u64, wanted: usize) -> usize {
-    let allowed = limit.saturating_sub(KEPT_BACK).max(SEATS_MIN);
+fn connections_within(limit: u64, wanted: usize) -> usize {
+    let allowed = limit.saturating_sub(RESERVED_FILES).max(CONNECTIONS_MIN);
     usize::try_from(allowed).unwrap_or(wanted).min(wanted)
 }
 
 /// How many files may be open, after asking for the most that this user is given. `None` where there is no limit.
-fn raised() -> Option<u64> {
+fn raise_file_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let more = Rlimit { current: limit.maximum, maximum: limit.maximum };
     match setrlimit(Resource::Nofile, more) {
@@ -50,9 +50,9 @@ mod tests {
 
     #[test]
     fn what_the_store_needs_is_kept_back() {
-        assert_eq!(seats_of(65_536, 4_096), 4_096);
-        assert_eq!(seats_of(1_024, 4_096), 976);
-        assert_eq!(seats_of(64, 4_096), 16);
-        assert_eq!(seats_of(10, 4_096), 8);
+        assert_eq!(connections_within(65_536, 4_096), 4_096);
+        assert_eq!(connections_within(1_024, 4_096), 976);
+        assert_eq!(connections_within(64, 4_096), 16);
+        assert_eq!(connections_within(10, 4_096), 8);
     }
 }

@@ -3,13 +3,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use coordinator::{Plaintext, Retention};
-use store::Ahead;
+use store::ClockAhead;
 
-use crate::exit::{Complaint, Ended};
-use crate::opening::{self, StoreAddress};
+use crate::exit::{CliError, CommandResult};
+use crate::open_store::{self, StoreAddress};
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::profile::{self, Profile};
-use crate::serve::{self, KeyWish, Ready, Server, Wishes};
+use crate::serve::{self, KeyPolicy, ReadyMessage, Server, ServerOptions};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -27,17 +27,17 @@ pub(crate) struct Arguments {
     otlp_endpoint: Option<String>,
 }
 
-pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
-    serve::log(serve::Loudness::Dev);
+pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
+    serve::log(serve::LogMode::Dev);
     let path = Profile::path()?;
     // A profile that cannot be read is replaced: that is what its own error advises.
     let remembered = Profile::read(&path).ok().flatten().map(|profile| profile.api_key);
-    let server = Server::start(Wishes {
+    let server = Server::start(ServerOptions {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port)),
         port_flag: "--port",
         store: store(arguments.store)?,
-        ahead: if arguments.accept_clock { Ahead::Accept } else { Ahead::Refuse },
-        key: KeyWish::OneUnlessKnown(remembered),
+        ahead: if arguments.accept_clock { ClockAhead::Accept } else { ClockAhead::Refuse },
+        key: KeyPolicy::UnlessKnown(remembered),
         tls: None,
         plaintext: Plaintext::OnLoopback,
         metrics_listen: None,
@@ -52,19 +52,19 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
         Format::Json => output::json_line(&server.ready)?,
         Format::People => greet(&server.ready, &api_key, &path)?,
     }
-    server.until_told().await
+    server.run_until_signal().await
 }
 
 /// Not the one of a config file: that is a service's, and this is a playground.
-fn store(given: Option<String>) -> Result<StoreAddress, Complaint> {
+fn store(given: Option<String>) -> Result<StoreAddress, CliError> {
     match given.or_else(serve::store_of_environment) {
-        Some(given) => opening::store_address(Some(&given)),
+        Some(given) => open_store::store_address(Some(&given)),
         None => profile::default_store().map(StoreAddress::Sqlite),
     }
 }
 
-fn greet(ready: &Ready, key: &str, profile: &std::path::Path) -> Result<(), Complaint> {
-    let (url, store, me) = (&ready.url, &ready.store, output::my_name());
+fn greet(ready: &ReadyMessage, key: &str, profile: &std::path::Path) -> Result<(), CliError> {
+    let (url, store, me) = (&ready.url, &ready.store, output::program_name());
     output::line(format_args!(
         "{BOLD}Tenure is ready at {url}{BOLD:#}
 {FAINT}store{FAINT:#}    {store}

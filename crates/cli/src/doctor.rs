@@ -3,15 +3,15 @@
 //! It changes nothing. What it cannot look at, such as the store of a server on another machine, it
 //! says so and goes on.
 
+mod connection;
 mod database;
 mod machine;
-mod reach;
 
 use serde::Serialize;
 
-use crate::args::Everywhere;
-use crate::exit::{Complaint, Ended, Exit};
-use crate::opening::{self, StoreAddress};
+use crate::args::GlobalArgs;
+use crate::exit::{CliError, CommandResult, Exit};
+use crate::open_store::{self, StoreAddress};
 use crate::output::{self, BAD, BOLD, Format, GOOD, WARN};
 
 #[derive(Debug, clap::Args)]
@@ -54,15 +54,19 @@ impl Check {
         Check { grade: Grade::Fail, ..Check::warn(check, found, remedy) }
     }
 
-    fn trouble(check: &'static str, complaint: Complaint) -> Check {
-        let remedy = complaint.hint.unwrap_or_else(|| "see the sentence before".to_owned());
-        Check::fail(check, complaint.sentence, remedy)
+    fn from_error(check: &'static str, cli_error: CliError) -> Check {
+        let remedy = cli_error.hint.unwrap_or_else(|| "see the sentence before".to_owned());
+        Check::fail(check, cli_error.message, remedy)
     }
 }
 
-pub(crate) async fn run(format: Format, everywhere: &Everywhere, arguments: Arguments) -> Ended {
-    let store = opening::store_address(arguments.store.as_deref())?;
-    let mut checks = reach::checks(everywhere).await;
+pub(crate) async fn run(
+    format: Format,
+    global_args: &GlobalArgs,
+    arguments: Arguments,
+) -> CommandResult {
+    let store = open_store::store_address(arguments.store.as_deref())?;
+    let mut checks = connection::checks(global_args).await;
     match &store {
         StoreAddress::Sqlite(path) => checks.extend(machine::checks(path)),
         StoreAddress::Postgres(url) => checks.extend(database::checks(url).await),
@@ -75,7 +79,7 @@ pub(crate) async fn run(format: Format, everywhere: &Everywhere, arguments: Argu
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
-fn print(checks: &[Check]) -> Result<(), Complaint> {
+fn print(checks: &[Check]) -> Result<(), CliError> {
     for Check { check, grade, found, remedy } in checks {
         let (style, word) = match grade {
             Grade::Ok => (GOOD, "ok"),

@@ -1,12 +1,12 @@
 //! `tenure epoch raise`: a store that other tools brought back begins a new life.
 
 use serde_json::json;
-use store::postgres::arrival;
+use store::postgres::copy_target;
 use store::sqlite::backup;
 
 use crate::backup::options;
-use crate::exit::{Ended, Exit};
-use crate::opening::{self, StoreAddress};
+use crate::exit::{CommandResult, Exit};
+use crate::open_store::{self, StoreAddress};
 use crate::output::{self, Format};
 use crate::{migrate, restore, serve};
 
@@ -23,16 +23,17 @@ pub(crate) struct Arguments {
     store: Option<String>,
 }
 
-pub(crate) async fn run(format: Format, verb: Verb) -> Ended {
+pub(crate) async fn run(format: Format, verb: Verb) -> CommandResult {
     let Verb::Raise(arguments) = verb;
-    let (before, after) = match opening::store_address(arguments.store.as_deref())? {
+    let (before, after) = match open_store::store_address(arguments.store.as_deref())? {
         StoreAddress::Sqlite(path) => backup::begin_epoch(&path, &options())
-            .map_err(|failure| serve::store_trouble(&failure))?,
+            .map_err(|failure| serve::store_error(&failure))?,
         StoreAddress::Postgres(url) => {
-            let raised = arrival::raise_epoch(&url, &opening::without_password(&url)).await;
-            let raised = raised.map_err(|failure| migrate::complaint(&failure))?;
+            let raised = copy_target::raise_epoch(&url, &open_store::redact_password(&url)).await;
+            let raised = raised.map_err(|failure| migrate::cli_error(&failure))?;
             // What was noted of the audit may be later than what was brought back.
-            let key_file = opening::shared_signing_key(&opening::look_into(&url).await?).await?;
+            let key_file =
+                open_store::shared_signing_key(&open_store::open_read_only(&url).await?).await?;
             restore::set_anchor_aside(&key_file)?;
             raised
         }

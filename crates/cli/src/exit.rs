@@ -1,6 +1,6 @@
 //! How the program ends: a code that means something, and for every trouble one sentence and a remedy.
 //!
-//! A [`Complaint`] is written for the person at the keyboard. It never carries a stack of causes: what the
+//! A [`CliError`] is written for the person at the keyboard. It never carries a stack of causes: what the
 //! person cannot act on belongs into a log.
 
 use std::fmt;
@@ -72,48 +72,48 @@ impl Exit {
 
 /// Trouble, told to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Complaint {
+pub(crate) struct CliError {
     pub(crate) exit: Exit,
     /// Stable, for scripts and for searching the documentation.
     pub(crate) code: String,
-    pub(crate) sentence: String,
+    pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
 
 /// What a command returns.
-pub(crate) type Ended = Result<Exit, Complaint>;
+pub(crate) type CommandResult = Result<Exit, CliError>;
 
 /// The reader of our output went away (`tenure runs list | head`): nothing to say, nobody to say it to.
 pub(crate) const OUTPUT_CLOSED: &str = "output_closed";
 
-impl Complaint {
-    pub(crate) fn new(exit: Exit, code: &str, sentence: impl Into<String>) -> Complaint {
-        Complaint { exit, code: code.to_owned(), sentence: sentence.into(), hint: None }
+impl CliError {
+    pub(crate) fn new(exit: Exit, code: &str, message: impl Into<String>) -> CliError {
+        CliError { exit, code: code.to_owned(), message: message.into(), hint: None }
     }
 
-    pub(crate) fn usage(code: &str, sentence: impl Into<String>) -> Complaint {
-        Complaint::new(Exit::Usage, code, sentence)
+    pub(crate) fn usage(code: &str, message: impl Into<String>) -> CliError {
+        CliError::new(Exit::Usage, code, message)
     }
 
     #[must_use]
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Complaint {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> CliError {
         self.hint = Some(hint.into());
         self
     }
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} [{}]", self.sentence, self.code)
+        write!(f, "{} [{}]", self.message, self.code)
     }
 }
 
-impl std::error::Error for Complaint {}
+impl std::error::Error for CliError {}
 
 /// Only writing to stdout or stderr fails this way; reading files names the file at the place.
-impl From<io::Error> for Complaint {
-    fn from(error: io::Error) -> Complaint {
-        Complaint::new(Exit::Failed, OUTPUT_CLOSED, format!("cannot write the output: {error}"))
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> CliError {
+        CliError::new(Exit::Failed, OUTPUT_CLOSED, format!("cannot write the output: {error}"))
     }
 }
 

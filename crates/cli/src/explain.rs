@@ -3,9 +3,9 @@
 use tenure::Client;
 use wire::answers::{Explanation, Gate};
 
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
-use crate::{server, span};
+use crate::{duration, server};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -19,8 +19,8 @@ fn run_id(id: &str) -> String {
     id.strip_prefix("task_").map_or_else(|| id.to_owned(), |shared| format!("run_{shared}"))
 }
 
-pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
-    let answer = client.explain(&run_id(&arguments.id)).await.map_err(server::complaint)?;
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
+    let answer = client.explain(&run_id(&arguments.id)).await.map_err(server::cli_error)?;
     match format {
         Format::Json => output::json(&answer)?,
         Format::People => print(&answer)?,
@@ -28,7 +28,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     Ok(Exit::Done)
 }
 
-fn print(answer: &Explanation) -> Result<(), Complaint> {
+fn print(answer: &Explanation) -> Result<(), CliError> {
     let style = output::style_of(answer.state);
     let Explanation { run_id, state, .. } = answer;
     output::line(format_args!("{BOLD}{run_id}{BOLD:#}  {style}{state}{style:#}"))?;
@@ -38,14 +38,14 @@ fn print(answer: &Explanation) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn print_gate(gate: &Gate, now: wire::Time) -> Result<(), Complaint> {
+fn print_gate(gate: &Gate, now: wire::Time) -> Result<(), CliError> {
     output::line(format_args!("{BOLD}{:<14}{BOLD:#} {}", gate.gate, gate.now))?;
     if let Some(change) = &gate.change {
         output::line(format_args!("{FAINT}{:>14}{FAINT:#} {change}", "changes with"))?;
     }
     if let Some(at) = gate.at {
         let left = match at > now {
-            true => format!("in {}", span::between(now, at)),
+            true => format!("in {}", duration::between(now, at)),
             false => "now".to_owned(),
         };
         output::line(format_args!("{FAINT}{:>14}{FAINT:#} {left} ({at})", "at the latest"))?;

@@ -8,9 +8,9 @@ use tenure::Client;
 use wire::Role;
 use wire::admin::{CreateKey, Key, NewKey, RotateKey, RotateSigning, SigningRotated};
 
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
-use crate::{server, span};
+use crate::{duration, server};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -44,7 +44,7 @@ pub(crate) struct Create {
     #[arg(long = "queue", value_name = "QUEUE")]
     queues: Vec<String>,
     /// After how long the key ends, as in 90d or 12h [default: never]
-    #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+    #[arg(long, value_name = "SPAN", value_parser = duration::parse)]
     expires_in: Option<Duration>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Rotate {
     #[command(flatten)]
     id: Id,
     /// How long the old secret still counts; 0s ends it at once
-    #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = span::parse)]
+    #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = duration::parse)]
     overlap: Duration,
 }
 
@@ -71,23 +71,23 @@ pub(crate) struct Id {
     id: String,
 }
 
-pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> Ended {
+pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandResult {
     match verb {
         Verb::Create(create) => {
-            let made = client.create_key(&wanted(create)).await.map_err(server::complaint)?;
+            let made = client.create_key(&wanted(create)).await.map_err(server::cli_error)?;
             show_new(format, &made)?;
         }
         Verb::List => {
-            let keys = client.keys().await.map_err(server::complaint)?.keys;
+            let keys = client.keys().await.map_err(server::cli_error)?.keys;
             show_all(format, &keys)?;
         }
         Verb::Rotate(Rotate { id: Id { id }, overlap }) => {
             let how = RotateKey { overlap_ms: Some(millis(overlap)) };
-            let made = client.rotate_key(&id, &how).await.map_err(server::complaint)?;
+            let made = client.rotate_key(&id, &how).await.map_err(server::cli_error)?;
             show_new(format, &made)?;
         }
         Verb::Revoke(Id { id }) => {
-            let key = client.revoke_key(&id).await.map_err(server::complaint)?;
+            let key = client.revoke_key(&id).await.map_err(server::cli_error)?;
             match format {
                 Format::Json => output::json(&key)?,
                 Format::People => output::line(format_args!("{} is revoked", key.key_id))?,
@@ -95,14 +95,14 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> Ended {
         }
         Verb::RotateSigning(RotateSigningKeys { emergency }) => {
             let how = RotateSigning { emergency: Some(emergency) };
-            let rotated = client.rotate_signing(&how).await.map_err(server::complaint)?;
+            let rotated = client.rotate_signing(&how).await.map_err(server::cli_error)?;
             show_rotated(format, &rotated)?;
         }
     }
     Ok(Exit::Done)
 }
 
-fn show_rotated(format: Format, rotated: &SigningRotated) -> Result<(), Complaint> {
+fn show_rotated(format: Format, rotated: &SigningRotated) -> Result<(), CliError> {
     if format == Format::Json {
         return output::json(rotated);
     }
@@ -116,7 +116,7 @@ fn show_rotated(format: Format, rotated: &SigningRotated) -> Result<(), Complain
 
 fn wanted(create: Create) -> CreateKey {
     let Create { roles, name, tenant, workspace, queues, expires_in } = create;
-    let expires_at = expires_in.map(span::from_now);
+    let expires_at = expires_in.map(duration::from_now);
     let queues = Some(queues).filter(|queues| !queues.is_empty());
     CreateKey { name, roles, tenant_id: tenant, workspace_id: workspace, queues, expires_at }
 }
@@ -125,7 +125,7 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn show_new(format: Format, made: &NewKey) -> Result<(), Complaint> {
+fn show_new(format: Format, made: &NewKey) -> Result<(), CliError> {
     if format == Format::Json {
         return output::json(made);
     }
@@ -146,7 +146,7 @@ fn show_new(format: Format, made: &NewKey) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn show_all(format: Format, keys: &[Key]) -> Result<(), Complaint> {
+fn show_all(format: Format, keys: &[Key]) -> Result<(), CliError> {
     if format == Format::Json {
         return output::json(keys);
     }
@@ -159,9 +159,9 @@ fn show_all(format: Format, keys: &[Key]) -> Result<(), Complaint> {
             Cell::new(roles(key)),
             Cell::new(format!("{}/{}", key.tenant_id, key.workspace_id)),
             Cell::new(key.queues.as_ref().map_or("all".to_owned(), |queues| queues.join(","))),
-            Cell::new(span::between(key.created_at, span::now())),
+            Cell::new(duration::between(key.created_at, duration::now())),
             Cell::new(last_used(key)),
-            Cell::new(condition(key)),
+            Cell::new(status(key)),
         ]);
     }
     output::print_table(&table)
@@ -175,12 +175,12 @@ fn roles(key: &Key) -> String {
 fn last_used(key: &Key) -> String {
     match key.last_used_at {
         None => "never".to_owned(),
-        Some(at) => format!("{} ago", span::between(at, span::now())),
+        Some(at) => format!("{} ago", duration::between(at, duration::now())),
     }
 }
 
-fn condition(key: &Key) -> String {
-    let now = span::now();
+fn status(key: &Key) -> String {
+    let now = duration::now();
     match (key.revoked_at, key.expires_at) {
         (Some(_), _) => "revoked".to_owned(),
         (None, Some(at)) if at <= now => "expired".to_owned(),

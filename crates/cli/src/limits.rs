@@ -5,7 +5,7 @@ use comfy_table::Cell;
 use tenure::Client;
 use wire::admin::{SetLimits, TenantLimits};
 
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
 use crate::server;
 
@@ -41,10 +41,10 @@ pub(crate) struct Set {
     unfinished_runs: Option<u64>,
 }
 
-pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> Ended {
+pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandResult {
     match verb {
         Verb::List => {
-            let found = client.limits().await.map_err(server::complaint)?.limits;
+            let found = client.limits().await.map_err(server::cli_error)?.limits;
             show(format, &found)?;
         }
         Verb::Set(Set {
@@ -65,15 +65,15 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> Ended {
     Ok(Exit::Done)
 }
 
-async fn set(client: &Client, format: Format, wanted: &SetLimits) -> Result<(), Complaint> {
-    let limits = client.set_limits(wanted).await.map_err(server::complaint)?;
+async fn set(client: &Client, format: Format, wanted: &SetLimits) -> Result<(), CliError> {
+    let limits = client.set_limits(wanted).await.map_err(server::cli_error)?;
     match format {
         Format::Json => output::json(&limits),
         Format::People => show(format, &[limits]),
     }
 }
 
-fn show(format: Format, all: &[TenantLimits]) -> Result<(), Complaint> {
+fn show(format: Format, all: &[TenantLimits]) -> Result<(), CliError> {
     if format == Format::Json {
         return output::json(all);
     }

@@ -15,13 +15,14 @@ mod coordinators;
 mod descriptors;
 mod dev;
 mod doctor;
+mod duration;
 mod epoch;
 mod exit;
 mod explain;
 mod keys;
 mod limits;
 mod migrate;
-mod opening;
+mod open_store;
 mod output;
 mod profile;
 mod queues;
@@ -31,7 +32,6 @@ mod runs;
 mod serve;
 mod server;
 mod settings;
-mod span;
 mod submit;
 mod tour;
 mod traces;
@@ -42,8 +42,8 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-use args::{Arguments, Command, Everywhere};
-use exit::{Complaint, Ended, Exit};
+use args::{Arguments, Command, GlobalArgs};
+use exit::{CliError, CommandResult, Exit};
 use output::Format;
 use settings::Parsed;
 
@@ -55,16 +55,16 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let parsed = settings::parse();
     let format = match &parsed {
-        Ok(parsed) if parsed.arguments.everywhere.json => Format::Json,
+        Ok(parsed) if parsed.arguments.global_args.json => Format::Json,
         Ok(_) => Format::People,
         Err(_) => format_wanted(),
     };
     let ended = parsed.and_then(|parsed| start(parsed, format));
     ExitCode::from(match ended {
         Ok(exit) => exit.code(),
-        Err(complaint) => {
-            output::complain(format, &complaint);
-            complaint.exit.code()
+        Err(cli_error) => {
+            output::print_error(format, &cli_error);
+            cli_error.exit.code()
         }
     })
 }
@@ -75,35 +75,35 @@ fn format_wanted() -> Format {
     if is_json { Format::Json } else { Format::People }
 }
 
-fn start(parsed: Parsed, format: Format) -> Ended {
+fn start(parsed: Parsed, format: Format) -> CommandResult {
     if let Some(Command::Config(_)) = &parsed.arguments.command {
         return config::run(format, &parsed);
     }
-    let Arguments { everywhere, command } = parsed.arguments;
+    let Arguments { global_args, command } = parsed.arguments;
     match command {
         None => help(),
-        Some(command) => execute(command, format, &everywhere),
+        Some(command) => execute(command, format, &global_args),
     }
 }
 
-fn help() -> Ended {
+fn help() -> CommandResult {
     output::line(Arguments::command().render_help().ansi())?;
     Ok(Exit::Done)
 }
 
-fn execute(command: Command, format: Format, everywhere: &Everywhere) -> Ended {
+fn execute(command: Command, format: Format, global_args: &GlobalArgs) -> CommandResult {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| {
-            Complaint::new(Exit::Failed, "no_runtime", format!("the system gives no threads: {e}"))
+            CliError::new(Exit::Failed, "no_runtime", format!("the system gives no threads: {e}"))
         })?;
-    let ended = runtime.block_on(run(command, format, everywhere));
+    let ended = runtime.block_on(run(command, format, global_args));
     // A read of stdin that nobody waits for any more must not keep the program.
     runtime.shutdown_background();
     ended
 }
 
-async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended {
-    let connect = || server::connect(everywhere);
+async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> CommandResult {
+    let connect = || server::connect(global_args);
     match command {
         Command::Tour(arguments) => tour::run(format, arguments).await,
         Command::Dev(arguments) => dev::run(format, arguments).await,
@@ -116,14 +116,14 @@ async fn run(command: Command, format: Format, everywhere: &Everywhere) -> Ended
         Command::Limits(verb) => limits::run(connect()?, format, verb).await,
         Command::Audit(arguments) => audit::run(connect, format, arguments).await,
         Command::Work(arguments) => work::run(connect()?, format, arguments).await,
-        Command::Bench(arguments) => bench::run(format, everywhere, arguments).await,
+        Command::Bench(arguments) => bench::run(format, global_args, arguments).await,
         Command::Verify(arguments) => verify::run(format, arguments).await,
         Command::Coordinators(arguments) => coordinators::run(format, arguments).await,
         Command::Backup(arguments) => backup::run(format, &arguments),
         Command::Restore(arguments) => restore::run(format, &arguments),
         Command::Migrate(arguments) => migrate::run(format, arguments).await,
         Command::Epoch(verb) => epoch::run(format, verb).await,
-        Command::Doctor(arguments) => doctor::run(format, everywhere, arguments).await,
+        Command::Doctor(arguments) => doctor::run(format, global_args, arguments).await,
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => completions::man(format, &arguments),
         Command::Prune(arguments) => retention::run(format, &arguments),

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use coordinator::admit::{Keyring, moved_keys};
 use serde_json::json;
-use store::moving::{self, Arrival, Departure, MoveFailure, Moved, Stage, Tally};
-use store::postgres::arrival::{self as databases, PostgresArrival};
-use store::postgres::departure::PostgresDeparture;
+use store::moving::{self, CopySource, CopyTarget, MoveFailure, Moved, Stage, StoreSummary};
+use store::postgres::copy_source::PostgresCopySource;
+use store::postgres::copy_target::{self as databases, PostgresCopyTarget};
 use store::sqlite::SqliteStore;
-use store::sqlite::arrival::{self as files, SqliteArrival};
+use store::sqlite::copy_target::{self as files, SqliteCopyTarget};
 use store::{Administration, CommitFailure, Failure, PostgresStore, Store, Writer};
 
 use crate::backup::options;
-use crate::exit::{Complaint, Ended, Exit};
-use crate::opening::{self, StoreAddress};
+use crate::exit::{CliError, CommandResult, Exit};
+use crate::open_store::{self, StoreAddress};
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::{profile, serve};
 
 /// How often a person is told how far it has come.
-const TELL_EVERY: Duration = Duration::from_secs(2);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -37,12 +37,12 @@ pub(crate) struct Arguments {
     discard: bool,
 }
 
-pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
-    let from = opening::store_address(Some(&arguments.from))?;
-    let to = opening::store_address(Some(&arguments.to))?;
+pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
+    let from = open_store::store_address(Some(&arguments.from))?;
+    let to = open_store::store_address(Some(&arguments.to))?;
     if from == to {
-        let sentence = "a store cannot be moved to where it is";
-        return Err(Complaint::usage("same_store", sentence).hint("name two places"));
+        let message = "a store cannot be moved to where it is";
+        return Err(CliError::usage("same_store", message).hint("name two places"));
     }
     match &from {
         StoreAddress::Sqlite(path) => {
@@ -51,9 +51,9 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
             with_source(format, &arguments, &store, from, &to).await
         }
         StoreAddress::Postgres(url) => {
-            let begun = PostgresDeparture::begin(url, &name(&from)).await;
-            let store = begun.map_err(|failure| complaint(&failure))?;
-            let key_file = opening::shared_signing_key(store.store()).await?;
+            let begun = PostgresCopySource::begin(url, &name(&from)).await;
+            let store = begun.map_err(|failure| cli_error(&failure))?;
+            let key_file = open_store::shared_signing_key(store.store()).await?;
             let from = Source { address: &from, key_file };
             with_source(format, &arguments, &store, from, &to).await
         }
@@ -66,107 +66,109 @@ struct Source<'a> {
     key_file: PathBuf,
 }
 
-fn open_file(path: &Path) -> Result<SqliteStore, Complaint> {
+fn open_file(path: &Path) -> Result<SqliteStore, CliError> {
     if !path.exists() {
-        let sentence = format!("there is no store at {}", path.display());
-        return Err(Complaint::new(Exit::NotFound, "store_missing", sentence)
+        let message = format!("there is no store at {}", path.display());
+        return Err(CliError::new(Exit::NotFound, "store_missing", message)
             .hint("say where it is with --from sqlite:PATH"));
     }
-    SqliteStore::open(path, options()).map_err(|failure| serve::store_trouble(&failure))
+    SqliteStore::open(path, options()).map_err(|failure| serve::store_error(&failure))
 }
 
 /// An address as it may be printed.
 fn name(address: &StoreAddress) -> String {
     match address {
         StoreAddress::Sqlite(path) => format!("sqlite:{}", path.display()),
-        StoreAddress::Postgres(url) => opening::without_password(url),
+        StoreAddress::Postgres(url) => open_store::redact_password(url),
     }
 }
 
-async fn with_source<D: Departure>(
+async fn with_source<D: CopySource>(
     format: Format,
     arguments: &Arguments,
-    departure: &D,
+    source: &D,
     from: Source<'_>,
     to: &StoreAddress,
-) -> Ended {
+) -> CommandResult {
     let Source { address: from, key_file: from_key } = from;
-    let keys = source_keys(departure.store(), &from_key).await?;
+    let keys = source_keys(source.store(), &from_key).await?;
     let keys = keys.as_ref();
     if arguments.dry_run {
-        return dry_run(format, departure, to, keys).await;
+        return dry_run(format, source, to, keys).await;
     }
     let (moved, key_file) = match to {
         StoreAddress::Sqlite(path) => {
             if arguments.discard {
-                files::discard(path, &options()).map_err(|failure| complaint(&failure))?;
+                files::discard(path, &options()).map_err(|failure| cli_error(&failure))?;
             }
-            files::inspect(path).map_err(|failure| complaint(&failure))?;
+            files::inspect(path).map_err(|failure| cli_error(&failure))?;
             let key_file = path.with_extension("key");
-            lay_down(keys, &key_file)?;
-            let arrival = SqliteArrival::begin(path, &options());
-            (carry(format, departure, arrival).await?, key_file)
+            write_key_file(keys, &key_file)?;
+            let target = SqliteCopyTarget::begin(path, &options());
+            (copy_store(format, source, target).await?, key_file)
         }
         StoreAddress::Postgres(url) => {
             if arguments.discard {
-                databases::discard(url).await.map_err(|failure| complaint(&failure))?;
+                databases::discard(url).await.map_err(|failure| cli_error(&failure))?;
             }
-            let arrival = PostgresArrival::begin(url, &name(to), &name(from)).await;
-            let arrival = arrival.map_err(|failure| complaint(&failure))?;
-            let key_file = opening::shared_signing_key(arrival.store()).await?;
-            put_in(keys, arrival.store(), &key_file).await?;
-            (carry(format, departure, Ok(arrival)).await?, key_file)
+            let target = PostgresCopyTarget::begin(url, &name(to), &name(from)).await;
+            let target = target.map_err(|failure| cli_error(&failure))?;
+            let key_file = open_store::shared_signing_key(target.store()).await?;
+            import_keys(keys, target.store(), &key_file).await?;
+            (copy_store(format, source, Ok(target)).await?, key_file)
         }
     };
-    carry_anchor(&from_key, &key_file)?;
+    copy_anchor(&from_key, &key_file)?;
     match format {
-        Format::Json => output::json(&members(&moved.tally, Some(moved.epoch)))?,
+        Format::Json => output::json(&members(&moved.summary, Some(moved.epoch)))?,
         Format::People => print(from, to, &moved, keys.map(|_| key_file.as_path()))?,
     }
     Ok(Exit::Done)
 }
 
-async fn dry_run<D: Departure>(
+async fn dry_run<D: CopySource>(
     format: Format,
-    departure: &D,
+    source: &D,
     to: &StoreAddress,
     keys: Option<&Keyring>,
-) -> Ended {
+) -> CommandResult {
     if let (StoreAddress::Sqlite(path), Some(keys)) = (to, keys) {
-        keys.check_room(&path.with_extension("key")).map_err(serve::keyring_trouble)?;
+        keys.check_unoccupied(&path.with_extension("key")).map_err(serve::keyring_error)?;
     }
     match to {
         StoreAddress::Sqlite(path) => files::inspect(path),
         StoreAddress::Postgres(url) => databases::inspect(url, &name(to)).await,
     }
-    .map_err(|failure| complaint(&failure))?;
-    let store = departure.store();
-    let tally = moving::survey(store.browse(), store.now()).await;
-    let tally = tally.map_err(|failure| complaint(&MoveFailure::Source(failure)))?;
+    .map_err(|failure| cli_error(&failure))?;
+    let store = source.store();
+    let summary = moving::summarize(store.browse(), store.now()).await;
+    let summary = summary.map_err(|failure| cli_error(&MoveFailure::Source(failure)))?;
     match format {
-        Format::Json => output::json(&members(&tally, None))?,
+        Format::Json => output::json(&members(&summary, None))?,
         Format::People => {
-            output::line(format_args!("would copy {} to {}", contents(&tally), name(to)))?;
+            output::line(format_args!("would copy {} to {}", contents(&summary), name(to)))?;
         }
     }
     Ok(Exit::Done)
 }
 
-async fn carry<D: Departure, A: Arrival>(
+async fn copy_store<D: CopySource, A: CopyTarget>(
     format: Format,
-    departure: &D,
-    arrival: Result<A, MoveFailure>,
-) -> Result<Moved, Complaint> {
-    let arrival = arrival.map_err(|failure| complaint(&failure))?;
+    source: &D,
+    target: Result<A, MoveFailure>,
+) -> Result<Moved, CliError> {
+    let target = target.map_err(|failure| cli_error(&failure))?;
     let mut told = tokio::time::Instant::now();
     let mut watch = |stage: Stage| {
-        if format == Format::People && (told.elapsed() >= TELL_EVERY || stage == Stage::Verifying) {
+        if format == Format::People
+            && (told.elapsed() >= PROGRESS_INTERVAL || stage == Stage::Verifying)
+        {
             told = tokio::time::Instant::now();
             output::note(progress(stage));
         }
     };
-    let moved = moving::carry_over(departure, arrival, &mut watch).await;
-    moved.map_err(|failure| complaint(&failure))
+    let moved = moving::move_store(source, target, &mut watch).await;
+    moved.map_err(|failure| cli_error(&failure))
 }
 
 fn progress(stage: Stage) -> String {
@@ -178,27 +180,27 @@ fn progress(stage: Stage) -> String {
 }
 
 /// The keys that a server of the old store would use.
-async fn source_keys<S: Store>(store: &S, key_file: &Path) -> Result<Option<Keyring>, Complaint> {
+async fn source_keys<S: Store>(store: &S, key_file: &Path) -> Result<Option<Keyring>, CliError> {
     let found = Keyring::of_store(store.browse(), key_file).await;
-    found.map_err(serve::keyring_trouble)
+    found.map_err(serve::keyring_error)
 }
 
 /// Before there is a store: a server that found it without its keys would make new ones.
-fn lay_down(keys: Option<&Keyring>, path: &Path) -> Result<(), Complaint> {
+fn write_key_file(keys: Option<&Keyring>, path: &Path) -> Result<(), CliError> {
     let Some(keys) = keys else { return Ok(()) };
     make_folder_of(path)?;
-    keys.lay_down(path).map_err(serve::keyring_trouble)
+    keys.write_to(path).map_err(serve::keyring_error)
 }
 
 /// The same in a database, where they are sealed with what lies in the file of its coordinators.
-async fn put_in(
+async fn import_keys(
     keys: Option<&Keyring>,
     store: &PostgresStore,
     path: &Path,
-) -> Result<(), Complaint> {
+) -> Result<(), CliError> {
     let Some(keys) = keys else { return Ok(()) };
     make_folder_of(path)?;
-    let ring = keys.sealed_for(path).map_err(serve::keyring_trouble)?;
+    let ring = keys.sealed_for(path).map_err(serve::keyring_error)?;
     let act = Administration { ring: Some(ring), ..Administration::default() };
     let mut writer = store.writer().await.map_err(|failure| of_failure(&failure))?;
     writer.administer(&act).await.map_err(|failure| match failure {
@@ -208,7 +210,7 @@ async fn put_in(
     })
 }
 
-fn make_folder_of(path: &Path) -> Result<(), Complaint> {
+fn make_folder_of(path: &Path) -> Result<(), CliError> {
     match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         Some(folder) => profile::make_folder(folder),
         None => Ok(()),
@@ -216,39 +218,39 @@ fn make_folder_of(path: &Path) -> Result<(), Complaint> {
 }
 
 /// By which a cut at the end of the audit is noticed.
-fn carry_anchor(from: &Path, to: &Path) -> Result<(), Complaint> {
-    moved_keys::carry_anchor(from, to).map_err(|error| {
-        let sentence = format!("the store has moved, but not the anchor of its audit: {error}");
-        Complaint::new(Exit::Failed, "file_unusable", sentence)
+fn copy_anchor(from: &Path, to: &Path) -> Result<(), CliError> {
+    moved_keys::copy_anchor(from, to).map_err(|error| {
+        let message = format!("the store has moved, but not the anchor of its audit: {error}");
+        CliError::new(Exit::Failed, "file_unusable", message)
             .hint("copy the file that ends in .anchor beside the new key file yourself")
     })
 }
 
-fn contents(tally: &Tally) -> String {
+fn contents(summary: &StoreSummary) -> String {
     format!(
         "{}, {}, {}, {}, {} and {}",
-        output::count(tally.live, "live task"),
-        output::count(tally.ended, "ended one"),
-        output::count(tally.attempts, "attempt"),
-        output::count(tally.decisions, "decision"),
-        output::count(tally.api_keys, "API key"),
-        output::count(tally.records, "audit record"),
+        output::count(summary.live, "live task"),
+        output::count(summary.ended, "ended one"),
+        output::count(summary.attempts, "attempt"),
+        output::count(summary.decisions, "decision"),
+        output::count(summary.api_keys, "API key"),
+        output::count(summary.records, "audit record"),
     )
 }
 
-fn members(tally: &Tally, epoch: Option<u32>) -> serde_json::Value {
+fn members(summary: &StoreSummary, epoch: Option<u32>) -> serde_json::Value {
     json!({
         "dryRun": epoch.is_none(),
-        "live": tally.live,
-        "ended": tally.ended,
-        "attempts": tally.attempts,
-        "decisions": tally.decisions,
-        "refusals": tally.refusals,
-        "idempotencyKeys": tally.keys,
-        "apiKeys": tally.api_keys,
-        "limits": tally.limits,
-        "auditEntries": tally.records,
-        "digest": tally.digest.to_string(),
+        "live": summary.live,
+        "ended": summary.ended,
+        "attempts": summary.attempts,
+        "decisions": summary.decisions,
+        "refusals": summary.refusals,
+        "idempotencyKeys": summary.keys,
+        "apiKeys": summary.api_keys,
+        "limits": summary.limits,
+        "auditEntries": summary.records,
+        "digest": summary.digest.to_string(),
         "epoch": epoch,
     })
 }
@@ -258,11 +260,11 @@ fn print(
     to: &StoreAddress,
     moved: &Moved,
     key_file: Option<&Path>,
-) -> Result<(), Complaint> {
-    output::line(format_args!("{BOLD}{}{BOLD:#} holds {}", name(to), contents(&moved.tally)))?;
+) -> Result<(), CliError> {
+    output::line(format_args!("{BOLD}{}{BOLD:#} holds {}", name(to), contents(&moved.summary)))?;
     output::line(format_args!(
         "{FAINT}checked{FAINT:#}  counts and digest {} on both sides, every history folded again",
-        moved.tally.digest
+        moved.summary.digest
     ))?;
     output::line(format_args!(
         "{FAINT}epoch{FAINT:#}    {}: leases and task tokens from before are answered CANCELLED",
@@ -287,7 +289,7 @@ fn print(
 }
 
 /// Why it was not moved, and what to do.
-pub(crate) fn complaint(failure: &MoveFailure) -> Complaint {
+pub(crate) fn cli_error(failure: &MoveFailure) -> CliError {
     let hint = match failure {
         MoveFailure::Occupied { .. } => "a move never writes over anything; name an empty place",
         MoveFailure::InUse { .. } => "stop it; one that was killed counts as gone after 15 seconds",
@@ -302,9 +304,9 @@ pub(crate) fn complaint(failure: &MoveFailure) -> Complaint {
             return of_failure(failure);
         }
     };
-    Complaint::new(Exit::Conflict, failure.code(), failure.to_string()).hint(hint)
+    CliError::new(Exit::Conflict, failure.code(), failure.to_string()).hint(hint)
 }
 
-fn of_failure(failure: &Failure) -> Complaint {
-    opening::database_trouble(failure)
+fn of_failure(failure: &Failure) -> CliError {
+    open_store::database_error(failure)
 }

@@ -10,7 +10,7 @@ use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
 use serde::Serialize;
 use wire::State;
 
-use crate::exit::Complaint;
+use crate::exit::CliError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -46,7 +46,7 @@ const fn color_of(state: State) -> Option<Color> {
 }
 
 /// One line of data or text on stdout. Colour codes are dropped unless stdout is a terminal.
-pub(crate) fn line(text: impl std::fmt::Display) -> Result<(), Complaint> {
+pub(crate) fn line(text: impl std::fmt::Display) -> Result<(), CliError> {
     let mut out = anstream::stdout().lock();
     writeln!(out, "{text}")?;
     out.flush()?;
@@ -63,7 +63,7 @@ pub(crate) fn warning(text: impl std::fmt::Display) {
 }
 
 /// One JSON value: spread out for the eye on a terminal, on one line otherwise.
-pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<(), Complaint> {
+pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<(), CliError> {
     let text = if io::stdout().is_terminal() {
         serde_json::to_string_pretty(value)
     } else {
@@ -73,7 +73,7 @@ pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<(), Complaint> {
 }
 
 /// One JSON value on exactly one line, for commands that go on.
-pub(crate) fn json_line<T: Serialize + ?Sized>(value: &T) -> Result<(), Complaint> {
+pub(crate) fn json_line<T: Serialize + ?Sized>(value: &T) -> Result<(), CliError> {
     line(serde_json::to_string(value).expect("answers have string keys and no failing serializer"))
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn state_cell(state: State) -> Cell {
 }
 
 /// Prints a table without the white space a table leaves at the ends of its lines.
-pub(crate) fn print_table(table: &Table) -> Result<(), Complaint> {
+pub(crate) fn print_table(table: &Table) -> Result<(), CliError> {
     for row in table.lines() {
         line(row.trim_end())?;
     }
@@ -118,33 +118,33 @@ pub(crate) fn count(number: u64, thing: &str) -> String {
 }
 
 /// What to type to start this program again: as it was typed this time, if that was a path.
-pub(crate) fn my_name() -> String {
+pub(crate) fn program_name() -> String {
     let typed = std::env::args().next().filter(|name| name.contains('/'));
     typed.unwrap_or_else(|| "tenure".to_owned())
 }
 
 /// Tells the person what went wrong and what to do.
-pub(crate) fn complain(format: Format, complaint: &Complaint) {
-    if complaint.code == crate::exit::OUTPUT_CLOSED {
+pub(crate) fn print_error(format: Format, cli_error: &CliError) {
+    if cli_error.code == crate::exit::OUTPUT_CLOSED {
         return;
     }
     match format {
-        Format::Json => note(json_complaint(complaint)),
+        Format::Json => note(json_error(cli_error)),
         Format::People => {
-            note(format_args!("{BAD}error:{BAD:#} {complaint}"));
-            if let Some(hint) = &complaint.hint {
+            note(format_args!("{BAD}error:{BAD:#} {cli_error}"));
+            if let Some(hint) = &cli_error.hint {
                 note(format_args!("{BOLD}hint:{BOLD:#} {hint}"));
             }
         }
     }
 }
 
-fn json_complaint(complaint: &Complaint) -> String {
+fn json_error(cli_error: &CliError) -> String {
     serde_json::json!({
-        "error": complaint.code,
-        "message": complaint.sentence,
-        "hint": complaint.hint,
-        "exitCode": complaint.exit.code(),
+        "error": cli_error.code,
+        "message": cli_error.message,
+        "hint": cli_error.hint,
+        "exitCode": cli_error.exit.code(),
     })
     .to_string()
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::exit::{Complaint, Exit};
+use crate::exit::{CliError, Exit};
 
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:7400";
 /// For its owner only: it holds a key.
@@ -35,7 +35,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// From what the person gave (flag or environment) and what the profile remembers.
-    pub(crate) fn choose(url: Option<&str>, key: Option<&str>) -> Result<Connection, Complaint> {
+    pub(crate) fn choose(url: Option<&str>, key: Option<&str>) -> Result<Connection, CliError> {
         let profile = Profile::read(&Profile::path()?)?;
         choose_from(url, key, profile.as_ref())
     }
@@ -45,15 +45,15 @@ fn choose_from(
     url: Option<&str>,
     key: Option<&str>,
     profile: Option<&Profile>,
-) -> Result<Connection, Complaint> {
+) -> Result<Connection, CliError> {
     let chosen = url.or(profile.map(|p| p.url.as_str())).unwrap_or(DEFAULT_URL);
     let same_server = profile.filter(|p| same(&p.url, chosen));
     let key = key.or(same_server.map(|p| p.api_key.as_str())).ok_or_else(|| no_key(chosen))?;
     Ok(Connection { url: chosen.trim_end_matches('/').to_owned(), key: key.to_owned() })
 }
 
-fn no_key(url: &str) -> Complaint {
-    Complaint::new(Exit::Denied, "no_key", format!("there is no API key for {url}"))
+fn no_key(url: &str) -> CliError {
+    CliError::new(Exit::Denied, "no_key", format!("there is no API key for {url}"))
         .hint("start `tenure dev` once, which remembers a key, or give --key or TENURE_API_KEY")
 }
 
@@ -63,25 +63,25 @@ fn same(one: &str, other: &str) -> bool {
 }
 
 impl Profile {
-    pub(crate) fn path() -> Result<PathBuf, Complaint> {
+    pub(crate) fn path() -> Result<PathBuf, CliError> {
         Ok(folder("XDG_CONFIG_HOME", ".config")?.join("profile.json"))
     }
 
-    pub(crate) fn read(path: &Path) -> Result<Option<Profile>, Complaint> {
+    pub(crate) fn read(path: &Path) -> Result<Option<Profile>, CliError> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(unusable(path, "read", &error)),
         };
         serde_json::from_str(&text).map(Some).map_err(|error| {
-            let sentence = format!("the profile {} is not valid: {error}", path.display());
-            Complaint::usage("profile_invalid", sentence)
+            let message = format!("the profile {} is not valid: {error}", path.display());
+            CliError::usage("profile_invalid", message)
                 .hint("delete the file; `tenure dev` writes a new one")
         })
     }
 
     /// Replaces the file in one step, so that a reader never sees half of it.
-    pub(crate) fn write(&self, path: &Path) -> Result<(), Complaint> {
+    pub(crate) fn write(&self, path: &Path) -> Result<(), CliError> {
         let parent = path.parent().expect("the profile lies in a folder");
         make_folder(parent)?;
         let draft = path.with_extension(format!("{}.tmp", std::process::id()));
@@ -102,23 +102,23 @@ impl Profile {
 }
 
 /// Where the store lies unless `--store` says otherwise.
-pub(crate) fn default_store() -> Result<PathBuf, Complaint> {
+pub(crate) fn default_store() -> Result<PathBuf, CliError> {
     Ok(folder("XDG_STATE_HOME", ".local/state")?.join("tenure.db"))
 }
 
 /// Makes a folder that only its owner may look into, with all its parents.
-pub(crate) fn make_folder(path: &Path) -> Result<(), Complaint> {
+pub(crate) fn make_folder(path: &Path) -> Result<(), CliError> {
     let made = fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path);
     made.map_err(|error| unusable(path, "create", &error))
 }
 
-fn folder(variable: &str, below_home: &str) -> Result<PathBuf, Complaint> {
+fn folder(variable: &str, below_home: &str) -> Result<PathBuf, CliError> {
     let base = match env::var_os(variable).filter(|value| Path::new(value).is_absolute()) {
         Some(base) => PathBuf::from(base),
         None => env::home_dir()
             .filter(|home| !home.as_os_str().is_empty())
             .ok_or_else(|| {
-                Complaint::usage("no_home", "the home directory is not known")
+                CliError::usage("no_home", "the home directory is not known")
                     .hint(format!("set HOME or {variable}"))
             })?
             .join(below_home),
@@ -126,9 +126,9 @@ fn folder(variable: &str, below_home: &str) -> Result<PathBuf, Complaint> {
     Ok(base.join("tenure"))
 }
 
-fn unusable(path: &Path, verb: &str, error: &std::io::Error) -> Complaint {
-    let sentence = format!("cannot {verb} {}: {error}", path.display());
-    Complaint::new(Exit::Failed, "file_unusable", sentence)
+fn unusable(path: &Path, verb: &str, error: &std::io::Error) -> CliError {
+    let message = format!("cannot {verb} {}: {error}", path.display());
+    CliError::new(Exit::Failed, "file_unusable", message)
         .hint("check that the folder exists, belongs to you and has room")
 }
 
@@ -178,8 +178,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profile.json");
         fs::write(&path, "{").unwrap();
-        let complaint = Profile::read(&path).unwrap_err();
-        assert_eq!(complaint.code, "profile_invalid");
-        assert!(complaint.hint.unwrap().contains("delete the file"));
+        let cli_error = Profile::read(&path).unwrap_err();
+        assert_eq!(cli_error.code, "profile_invalid");
+        assert!(cli_error.hint.unwrap().contains("delete the file"));
     }
 }

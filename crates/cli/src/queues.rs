@@ -3,12 +3,12 @@
 use comfy_table::Cell;
 use tenure::Client;
 
-use crate::exit::{Ended, Exit};
+use crate::exit::{CommandResult, Exit};
 use crate::output::{self, Format};
-use crate::{server, span};
+use crate::{duration, server};
 
-pub(crate) async fn run(client: Client, format: Format) -> Ended {
-    let answer = client.queues().await.map_err(server::complaint)?;
+pub(crate) async fn run(client: Client, format: Format) -> CommandResult {
+    let answer = client.queues().await.map_err(server::cli_error)?;
     if format == Format::Json {
         output::json(&answer.queues)?;
         return Ok(Exit::Done);
@@ -19,7 +19,7 @@ pub(crate) async fn run(client: Client, format: Format) -> Ended {
     }
     let mut table = output::table(&["QUEUE", "READY", "DELAYED", "RUNNING", "OLDEST"]);
     for queue in &answer.queues {
-        let oldest = queue.oldest_ready_at.map(|at| span::between(at, span::now()));
+        let oldest = queue.oldest_ready_at.map(|at| duration::between(at, duration::now()));
         table.add_row([
             Cell::new(&queue.queue),
             Cell::new(queue.ready),

@@ -6,7 +6,7 @@ use coordinator::admit::seal::anchor_path;
 use store::sqlite::backup::{self, Restored};
 
 use crate::backup::{at_text, contents, existing, members, options};
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::serve;
 
@@ -23,16 +23,16 @@ pub(crate) struct Arguments {
     force: bool,
 }
 
-pub(crate) fn run(format: Format, arguments: &Arguments) -> Ended {
+pub(crate) fn run(format: Format, arguments: &Arguments) -> CommandResult {
     if !arguments.backup.exists() {
-        let sentence = format!("there is no backup at {}", arguments.backup.display());
-        return Err(Complaint::new(Exit::NotFound, "backup_missing", sentence)
+        let message = format!("there is no backup at {}", arguments.backup.display());
+        return Err(CliError::new(Exit::NotFound, "backup_missing", message)
             .hint("name the file that `tenure backup` wrote"));
     }
     let store = serve::store_path(arguments.store.as_deref())?;
     let restored =
         backup::restore(&arguments.backup, &store, existing(arguments.force), &options())
-            .map_err(|failure| serve::store_trouble(&failure))?;
+            .map_err(|failure| serve::store_error(&failure))?;
     set_anchor_aside(&store.with_extension("key"))?;
     match format {
         Format::Json => output::json(&members(&store, &restored.copied))?,
@@ -43,20 +43,20 @@ pub(crate) fn run(format: Format, arguments: &Arguments) -> Ended {
 
 /// The noted end of the audit is that of the store that was replaced: kept for whoever wants to compare,
 /// but no longer what the audit must reach.
-pub(crate) fn set_anchor_aside(key_file: &Path) -> Result<(), Complaint> {
+pub(crate) fn set_anchor_aside(key_file: &Path) -> Result<(), CliError> {
     let anchor = anchor_path(key_file);
     let aside = anchor.with_extension("anchor.before-restore");
     match std::fs::rename(&anchor, &aside) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            let sentence = format!("cannot rename {}: {error}", anchor.display());
-            Err(Complaint::new(Exit::Failed, "file_unusable", sentence)
+            let message = format!("cannot rename {}: {error}", anchor.display());
+            Err(CliError::new(Exit::Failed, "file_unusable", message)
                 .hint("rename it yourself; `tenure verify` would say that the audit was cut"))
         }
         _ => Ok(()),
     }
 }
 
-fn print(store: &Path, restored: &Restored) -> Result<(), Complaint> {
+fn print(store: &Path, restored: &Restored) -> Result<(), CliError> {
     let copied = &restored.copied;
     output::line(format_args!("{BOLD}{}{BOLD:#} holds {}", store.display(), contents(copied)))?;
     if let Some(at) = copied.last_commit_at {

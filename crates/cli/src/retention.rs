@@ -7,14 +7,14 @@ use serde_json::json;
 use store::sqlite::retention::{self, AGE_MIN, Mode, Pruned, Rule};
 
 use crate::backup::{at_text, options};
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
-use crate::{serve, span};
+use crate::{duration, serve};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Forget what ended longer ago than this; at least 24h
-    #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+    #[arg(long, value_name = "SPAN", value_parser = duration::parse)]
     older_than: Duration,
     /// Keep the latest N ends, however old they are
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -27,22 +27,22 @@ pub(crate) struct Arguments {
     store: Option<String>,
 }
 
-pub(crate) fn run(format: Format, arguments: &Arguments) -> Ended {
+pub(crate) fn run(format: Format, arguments: &Arguments) -> CommandResult {
     let age_ms = u64::try_from(arguments.older_than.as_millis()).unwrap_or(u64::MAX);
     if age_ms < AGE_MIN.millis() {
-        let sentence = "what ended less than a day ago may still be asked about";
-        return Err(Complaint::usage("too_young", sentence).hint("give --older-than 24h or more"));
+        let message = "what ended less than a day ago may still be asked about";
+        return Err(CliError::usage("too_young", message).hint("give --older-than 24h or more"));
     }
     let store = serve::store_path(arguments.store.as_deref())?;
     if !store.exists() {
-        let sentence = format!("there is no store at {}", store.display());
-        return Err(Complaint::new(Exit::NotFound, "store_missing", sentence)
+        let message = format!("there is no store at {}", store.display());
+        return Err(CliError::new(Exit::NotFound, "store_missing", message)
             .hint("say where it is with --store sqlite:PATH"));
     }
     let rule = Rule::of_millis(age_ms, arguments.keep);
     let mode = if arguments.dry_run { Mode::Count } else { Mode::Remove };
     let pruned = retention::prune(&store, rule, mode, &options())
-        .map_err(|failure| serve::store_trouble(&failure))?;
+        .map_err(|failure| serve::store_error(&failure))?;
     match format {
         Format::Json => output::json(&members(&pruned, mode))?,
         Format::People => print(&store, &pruned, mode)?,
@@ -59,7 +59,7 @@ fn members(pruned: &Pruned, mode: Mode) -> serde_json::Value {
     })
 }
 
-fn print(store: &Path, pruned: &Pruned, mode: Mode) -> Result<(), Complaint> {
+fn print(store: &Path, pruned: &Pruned, mode: Mode) -> Result<(), CliError> {
     let many = output::count(pruned.tasks, "run");
     let before = at_text(pruned.before.millis());
     let left = output::count(pruned.left, "ended run");

@@ -12,7 +12,7 @@ use tenure::Client;
 use wire::answers::{HistoryEntry, RunError};
 use wire::requests::HistoryQuery;
 
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
 use crate::server;
 
@@ -39,7 +39,7 @@ pub(crate) struct Id {
     id: String,
 }
 
-pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> Ended {
+pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandResult {
     match verb {
         Verb::List(arguments) => list::run(client, format, arguments).await,
         Verb::Show(Id { id }) => show::run(client, format, &id).await,
@@ -50,7 +50,7 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> Ended {
     }
 }
 
-async fn history(client: Client, format: Format, id: &str) -> Ended {
+async fn history(client: Client, format: Format, id: &str) -> CommandResult {
     if format == Format::Json {
         output::json(&whole_history(&client, id).await?)?;
         return Ok(Exit::Done);
@@ -65,7 +65,7 @@ async fn history(client: Client, format: Format, id: &str) -> Ended {
 }
 
 /// Every entry there is now.
-async fn whole_history(client: &Client, id: &str) -> Result<Vec<HistoryEntry>, Complaint> {
+async fn whole_history(client: &Client, id: &str) -> Result<Vec<HistoryEntry>, CliError> {
     let mut entries = Vec::new();
     let mut query = HistoryQuery { limit: Some(PAGE), ..HistoryQuery::default() };
     while let Some(page) = next_page(client, id, &mut query).await? {
@@ -79,14 +79,14 @@ async fn next_page(
     client: &Client,
     id: &str,
     query: &mut HistoryQuery,
-) -> Result<Option<Vec<HistoryEntry>>, Complaint> {
-    let page = client.history(id, query).await.map_err(server::complaint)?;
+) -> Result<Option<Vec<HistoryEntry>>, CliError> {
+    let page = client.history(id, query).await.map_err(server::cli_error)?;
     query.after = Some(page.next_after);
     Ok((!page.entries.is_empty()).then_some(page.entries))
 }
 
 /// How long each retry had to wait, as it was decided.
-pub(crate) async fn retry_pauses(client: &Client, id: &str) -> Result<Vec<i64>, Complaint> {
+pub(crate) async fn retry_pauses(client: &Client, id: &str) -> Result<Vec<i64>, CliError> {
     let entries = whole_history(client, id).await?;
     Ok(entries.iter().filter_map(entry::pause_ms).collect())
 }
@@ -94,8 +94,8 @@ pub(crate) async fn retry_pauses(client: &Client, id: &str) -> Result<Vec<i64>, 
 /// As many entries as one answer may hold.
 const PAGE: u32 = *wire::limits::PAGE_ITEMS.end() as u32;
 
-async fn record(client: Client, format: Format, id: &str) -> Ended {
-    let record = client.record(id).await.map_err(server::complaint)?;
+async fn record(client: Client, format: Format, id: &str) -> CommandResult {
+    let record = client.record(id).await.map_err(server::cli_error)?;
     match format {
         Format::Json => output::json(&record)?,
         // A record is for keeping and checking: people, too, want all of it.

@@ -6,93 +6,93 @@ use tenure::{Client, Error, Retries};
 use wire::Code;
 use wire::answers::Problem;
 
-use crate::args::Everywhere;
-use crate::exit::{Complaint, Exit};
+use crate::args::GlobalArgs;
+use crate::exit::{CliError, Exit};
 use crate::profile::Connection;
 
 /// A person waits at the keyboard: ride out a hiccup and not more.
-const PATIENCE: Retries = Retries {
+const RETRIES: Retries = Retries {
     times: 2,
-    first_pause: std::time::Duration::from_millis(100),
-    longest_pause: std::time::Duration::from_secs(1),
+    initial_backoff: std::time::Duration::from_millis(100),
+    max_backoff: std::time::Duration::from_secs(1),
 };
 
 /// Who waits for a run also waits for a server that is being restarted.
-const LONG_PATIENCE: Retries = Retries {
+const LONG_RETRIES: Retries = Retries {
     times: 10,
-    first_pause: std::time::Duration::from_millis(100),
-    longest_pause: std::time::Duration::from_secs(5),
+    initial_backoff: std::time::Duration::from_millis(100),
+    max_backoff: std::time::Duration::from_secs(5),
 };
 
 /// The same client, for commands that wait anyway.
-pub(crate) fn patient(client: Client) -> Client {
-    client.with_retries(LONG_PATIENCE)
+pub(crate) fn with_long_retries(client: Client) -> Client {
+    client.with_retries(LONG_RETRIES)
 }
 
-pub(crate) fn connect(everywhere: &Everywhere) -> Result<Client, Complaint> {
-    let connection = Connection::choose(everywhere.url.as_deref(), everywhere.key.as_deref())?;
-    client(&connection, everywhere.ca_file.as_deref())
+pub(crate) fn connect(global_args: &GlobalArgs) -> Result<Client, CliError> {
+    let connection = Connection::choose(global_args.url.as_deref(), global_args.key.as_deref())?;
+    client(&connection, global_args.ca_file.as_deref())
 }
 
 /// Authorities beside those of the system are named by a file.
 pub(crate) fn client(
     connection: &Connection,
     authorities: Option<&Path>,
-) -> Result<Client, Complaint> {
-    let client = Client::new(&connection.url, &connection.key).map_err(complaint)?;
+) -> Result<Client, CliError> {
+    let client = Client::new(&connection.url, &connection.key).map_err(cli_error)?;
     let client = match authorities {
-        Some(file) => client.trusting_file(file).map_err(complaint)?,
+        Some(file) => client.with_root_certificates_file(file).map_err(cli_error)?,
         None => client,
     };
-    Ok(client.with_retries(PATIENCE))
+    Ok(client.with_retries(RETRIES))
 }
 
 /// What a failed call means for the person who made it.
-pub(crate) fn complaint(error: Error) -> Complaint {
+pub(crate) fn cli_error(error: Error) -> CliError {
     match error {
         Error::Refused(problem) => refused(&problem),
         Error::Unreachable { url, source } => unreachable_server(&url, &source),
-        Error::Unknown(problem) => Complaint::new(
+        Error::UnknownOutcome(problem) => CliError::new(
             Exit::Failed,
             &problem.error,
             "the server does not know whether this took effect",
         )
         .hint("look with `tenure runs list`; with --idempotency-key it is safe to repeat"),
         Error::Protocol { url, status, .. } => {
-            let sentence = format!("{url} answered {status}, but not as Tenure does");
-            Complaint::new(Exit::Failed, "not_tenure", sentence)
+            let message = format!("{url} answered {status}, but not as Tenure does");
+            CliError::new(Exit::Failed, "not_tenure", message)
                 .hint("check --url; something else may be listening there")
         }
-        Error::Setup(what) => Complaint::usage("unusable_setting", what),
-        other => Complaint::new(Exit::Failed, "failed", other.to_string()),
+        Error::Setup(what) => CliError::usage("unusable_setting", what),
+        other => CliError::new(Exit::Failed, "failed", other.to_string()),
     }
 }
 
-fn unreachable_server(url: &str, source: &dyn std::error::Error) -> Complaint {
+fn unreachable_server(url: &str, source: &dyn std::error::Error) -> CliError {
     let mut cause = source;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
     if url.starts_with("https:") && cause.to_string().contains("certificate") {
-        let sentence = format!("the server at {url} is not believed: {cause}");
-        return Complaint::new(Exit::Unreachable, "not_trusted", sentence).hint(
+        let message = format!("the server at {url} is not believed: {cause}");
+        return CliError::new(Exit::Unreachable, "not_trusted", message).hint(
             "name the authority that signed its certificate with --ca-file or TENURE_CA_FILE",
         );
     }
-    let sentence = format!("no server answers at {url}: {cause}");
-    Complaint::new(Exit::Unreachable, "unreachable", sentence)
+    let message = format!("no server answers at {url}: {cause}");
+    CliError::new(Exit::Unreachable, "unreachable", message)
         .hint("start one with `tenure dev`, or say where it is with --url")
 }
 
-fn refused(problem: &Problem) -> Complaint {
-    let sentence = match &problem.field {
+fn refused(problem: &Problem) -> CliError {
+    let message = match &problem.field {
         Some(field) => format!("{field}: {}", problem.message),
         None => problem.message.clone(),
     };
-    let complaint = Complaint::new(Exit::of_status(problem.status), &problem.error, sentence);
+    let cli_error = CliError::new(Exit::of_status(problem.status), &problem.error, message);
     match problem.code().and_then(remedy) {
-        Some(remedy) => complaint.hint(remedy),
-        None => complaint,
+        Some(remedy) => cli_error.hint(remedy),
+        None => cli_error,
     }
 }
 

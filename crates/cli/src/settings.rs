@@ -16,8 +16,8 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches};
 
 use crate::args::Arguments;
-use crate::exit::{Complaint, Exit};
-use crate::span;
+use crate::duration;
+use crate::exit::{CliError, Exit};
 
 /// Where the file is looked for when nobody says.
 pub(crate) const DEFAULT_FILE: &str = "/etc/tenure/tenure.toml";
@@ -30,7 +30,7 @@ const FILE_ARGUMENT: &str = "config";
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// The commands that take settings.
-const TAKERS: [&str; 2] = ["serve", "config"];
+const COMMANDS_WITH_SETTINGS: [&str; 2] = ["serve", "config"];
 
 /// What ended less than this ago may still be asked about.
 const RETAIN_MIN: Duration = Duration::from_secs(24 * 3600);
@@ -85,7 +85,7 @@ pub(crate) struct Settings {
 }
 
 fn retain_for(text: &str) -> Result<Duration, String> {
-    let span = span::parse(text)?;
+    let span = duration::parse(text)?;
     if span < RETAIN_MIN {
         return Err(
             "what ended less than a day ago may still be asked about; give 24h or more".to_owned()
@@ -103,7 +103,7 @@ pub(crate) struct Parsed {
 
 /// One setting as it counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct EffectiveSetting {
     pub(crate) name: String,
     pub(crate) value: Option<String>,
     pub(crate) origin: String,
@@ -111,27 +111,30 @@ pub(crate) struct Found {
 
 /// Reads the command line, and for commands that take settings the file, too. Ends the process for
 /// `--help` and for what the parser refuses.
-pub(crate) fn parse() -> Result<Parsed, Complaint> {
+pub(crate) fn parse() -> Result<Parsed, CliError> {
     let plain = Arguments::command().get_matches();
-    let taker = plain.subcommand_name().and_then(|name| TAKERS.iter().find(|it| **it == name));
-    let Some(taker) = taker else { return Parsed::of(plain, None) };
+    let command_name = plain
+        .subcommand_name()
+        .and_then(|name| COMMANDS_WITH_SETTINGS.iter().find(|it| **it == name));
+    let Some(command_name) = command_name else { return Parsed::of(plain, None) };
     let given = plain.subcommand().and_then(|(_, found)| found.get_one::<PathBuf>(FILE_ARGUMENT));
     let Some(file) = ConfigFile::find(given.map(PathBuf::as_path))? else {
         return Parsed::of(plain, None);
     };
-    let layered = Arguments::command().mut_subcommand(*taker, |command| file.beneath(command));
+    let layered =
+        Arguments::command().mut_subcommand(*command_name, |command| file.apply_defaults(command));
     Parsed::of(layered.get_matches(), Some(file))
 }
 
 impl Parsed {
-    fn of(matches: ArgMatches, file: Option<ConfigFile>) -> Result<Parsed, Complaint> {
+    fn of(matches: ArgMatches, file: Option<ConfigFile>) -> Result<Parsed, CliError> {
         let arguments = Arguments::from_arg_matches(&matches)
             .expect("what the parser took is what the definition says");
         Ok(Parsed { arguments, matches, file })
     }
 
     /// Every setting with its value and where that comes from, for a command that takes settings.
-    pub(crate) fn settings(&self) -> Vec<Found> {
+    pub(crate) fn settings(&self) -> Vec<EffectiveSetting> {
         let Some((_, matches)) = self.matches.subcommand() else { return Vec::new() };
         let find = |name: String| {
             let id = name.replace('-', "_");
@@ -147,7 +150,7 @@ impl Parsed {
                 }
                 _ => "the default".to_owned(),
             };
-            Found { name, value, origin }
+            EffectiveSetting { name, value, origin }
         };
         names().into_iter().map(find).collect()
     }
@@ -168,7 +171,7 @@ fn variable(name: &str) -> String {
 }
 
 /// The store that the file names, for the commands that work on a store and take no settings.
-pub(crate) fn store_of_file() -> Result<Option<String>, Complaint> {
+pub(crate) fn store_of_file() -> Result<Option<String>, CliError> {
     let given = std::env::var_os(FILE_VARIABLE).map(PathBuf::from);
     let file = ConfigFile::find(given.as_deref())?;
     Ok(file.and_then(|file| file.values.get("store").cloned()))
@@ -184,7 +187,7 @@ struct ConfigFile {
 
 impl ConfigFile {
     /// The file somebody named, which must be there, or the one at its usual place, if it is.
-    fn find(given: Option<&Path>) -> Result<Option<ConfigFile>, Complaint> {
+    fn find(given: Option<&Path>) -> Result<Option<ConfigFile>, CliError> {
         let usual = Path::new(DEFAULT_FILE);
         match given {
             Some(path) => ConfigFile::read(path).map(Some),
@@ -193,10 +196,10 @@ impl ConfigFile {
         }
     }
 
-    fn read(path: &Path) -> Result<ConfigFile, Complaint> {
+    fn read(path: &Path) -> Result<ConfigFile, CliError> {
         let shown = path.display();
         let unreadable = |why: String| {
-            Complaint::new(Exit::NotFound, "config_unreadable", format!("{shown}: {why}"))
+            CliError::new(Exit::NotFound, "config_unreadable", format!("{shown}: {why}"))
                 .hint(format!("name another with --config or {FILE_VARIABLE}"))
         };
         let found = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
@@ -207,10 +210,10 @@ impl ConfigFile {
         ConfigFile::parse(path, &text)
     }
 
-    fn parse(path: &Path, text: &str) -> Result<ConfigFile, Complaint> {
+    fn parse(path: &Path, text: &str) -> Result<ConfigFile, CliError> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            let sentence = format!("{} is not TOML: {}", path.display(), error.message());
-            Complaint::usage("config_syntax", with_line(sentence, text, error.span()))
+            let message = format!("{} is not TOML: {}", path.display(), error.message());
+            CliError::usage("config_syntax", with_line(message, text, error.span()))
         })?;
         let mut values = BTreeMap::new();
         for (key, value) in table {
@@ -221,7 +224,7 @@ impl ConfigFile {
     }
 
     /// Puts the file's values where the defaults are: below flags and variables.
-    fn beneath(&self, command: Command) -> Command {
+    fn apply_defaults(&self, command: Command) -> Command {
         self.values.iter().fold(command, |command, (name, value)| {
             // The parser keeps references for the life of the process, and there is one file.
             let value: &'static str = Box::leak(value.clone().into_boxed_str());
@@ -230,18 +233,18 @@ impl ConfigFile {
     }
 }
 
-fn with_line(sentence: String, text: &str, span: Option<std::ops::Range<usize>>) -> String {
-    let Some(before) = span.and_then(|span| text.get(..span.start)) else { return sentence };
-    format!("{sentence} (line {})", before.lines().count().max(1))
+fn with_line(message: String, text: &str, span: Option<std::ops::Range<usize>>) -> String {
+    let Some(before) = span.and_then(|span| text.get(..span.start)) else { return message };
+    format!("{message} (line {})", before.lines().count().max(1))
 }
 
 /// A value as it would be typed; `None` for a switch that is off.
-fn check(path: &Path, key: &str, value: &toml::Value) -> Result<Option<String>, Complaint> {
+fn check(path: &Path, key: &str, value: &toml::Value) -> Result<Option<String>, CliError> {
     let shown = path.display();
     let Some(argument) = argument(key) else { return Err(unknown(path, key)) };
     let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
     let wrong = |why: &str| {
-        Complaint::usage("config_value", format!("{shown}: `{key}` {why}"))
+        CliError::usage("config_value", format!("{shown}: `{key}` {why}"))
             .hint("`tenure serve --help` says what each setting takes")
     };
     let text = match (value, is_switch) {
@@ -266,11 +269,11 @@ fn argument(key: &str) -> Option<clap::Arg> {
     definition().get_arguments().find(is_it).cloned()
 }
 
-fn unknown(path: &Path, key: &str) -> Complaint {
+fn unknown(path: &Path, key: &str) -> CliError {
     let likeness = |name: &String| (strsim::jaro_winkler(name, key) * 1000.0) as u32;
     let nearest = names().into_iter().max_by_key(likeness).expect("there are settings");
-    let sentence = format!("{}: there is no setting `{key}`", path.display());
-    Complaint::usage("unknown_setting", sentence)
+    let message = format!("{}: there is no setting `{key}`", path.display());
+    CliError::usage("unknown_setting", message)
         .hint(format!("did you mean `{nearest}`? `tenure config` lists them all"))
 }
 
@@ -281,7 +284,7 @@ mod tests {
     const PAGE: &str = include_str!("../../../docs/operate/config.md");
     const EXAMPLE: &str = include_str!("../../../deploy/tenure.toml");
 
-    fn read(text: &str) -> Result<ConfigFile, Complaint> {
+    fn read(text: &str) -> Result<ConfigFile, CliError> {
         ConfigFile::parse(Path::new("tenure.toml"), text)
     }
 
@@ -326,7 +329,7 @@ mod tests {
     fn an_unknown_key_is_refused_with_the_nearest_known_one() {
         let refused = read("retain-fro = \"30d\"").unwrap_err();
         assert_eq!(refused.code, "unknown_setting");
-        assert!(refused.sentence.contains("`retain-fro`"), "{refused:?}");
+        assert!(refused.message.contains("`retain-fro`"), "{refused:?}");
         assert!(refused.hint.unwrap().contains("`retain-for`"));
         // The file cannot say which file it is, and has no tables.
         assert_eq!(read("config = \"x\"").unwrap_err().code, "unknown_setting");
@@ -345,10 +348,10 @@ mod tests {
         ] {
             let refused = read(text).unwrap_err();
             assert_eq!(refused.code, "config_value", "{text}");
-            assert!(refused.sentence.contains(what), "{text}: {}", refused.sentence);
+            assert!(refused.message.contains(what), "{text}: {}", refused.message);
         }
         let broken = read("listen = \"127.0.0.1:1\"\nstore =").unwrap_err();
         assert_eq!(broken.code, "config_syntax");
-        assert!(broken.sentence.contains("line 2"), "{broken:?}");
+        assert!(broken.message.contains("line 2"), "{broken:?}");
     }
 }

@@ -10,9 +10,9 @@ use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::requests::{Resources, Retry, SubmitRun};
 use wire::{Json, State, Time};
 
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
-use crate::{server, span};
+use crate::{duration, server};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -43,13 +43,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MS")]
     cancel_grace_ms: Option<u64>,
     /// Start no sooner than after this time, such as 10m
-    #[arg(long, value_name = "SPAN", value_parser = span::parse, conflicts_with = "run_at")]
+    #[arg(long, value_name = "SPAN", value_parser = duration::parse, conflicts_with = "run_at")]
     delay: Option<Duration>,
     /// Start no sooner than at this instant, such as 2026-03-01T12:00:00Z
-    #[arg(long, value_name = "INSTANT", value_parser = span::parse_instant)]
+    #[arg(long, value_name = "INSTANT", value_parser = duration::parse_instant)]
     run_at: Option<Time>,
     /// Fail the run if it has not ended by this instant, or within this time, such as 10m
-    #[arg(long, value_name = "INSTANT|SPAN", value_parser = span::parse_instant)]
+    #[arg(long, value_name = "INSTANT|SPAN", value_parser = duration::parse_instant)]
     deadline: Option<Time>,
     /// A label to find the run by; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
@@ -73,30 +73,34 @@ pub(crate) struct Arguments {
     #[arg(long)]
     wait: bool,
     /// Give up waiting after this time, such as 30s (the run goes on)
-    #[arg(long, value_name = "SPAN", value_parser = span::parse, requires = "wait")]
+    #[arg(long, value_name = "SPAN", value_parser = duration::parse, requires = "wait")]
     timeout: Option<Duration>,
 }
 
-pub(crate) async fn run(client: tenure::Client, format: Format, arguments: Arguments) -> Ended {
+pub(crate) async fn run(
+    client: tenure::Client,
+    format: Format,
+    arguments: Arguments,
+) -> CommandResult {
     let (wait, timeout) = (arguments.wait, arguments.timeout);
     let key = arguments.idempotency_key.clone();
     let accepted = client
         .submit(arguments.into_request()?, key.as_deref())
         .await
-        .map_err(server::complaint)?;
+        .map_err(server::cli_error)?;
     if !wait {
         return announce(format, &accepted);
     }
     if format == Format::People {
         output::note(format_args!("waiting for {}", accepted.run_id));
     }
-    let client = server::patient(client);
-    let ended = client.wait(&accepted.run_id, timeout).await.map_err(server::complaint)?;
+    let client = server::with_long_retries(client);
+    let ended = client.wait(&accepted.run_id, timeout).await.map_err(server::cli_error)?;
     report(format, &ended)
 }
 
 impl Arguments {
-    fn into_request(self) -> Result<SubmitRun, Complaint> {
+    fn into_request(self) -> Result<SubmitRun, CliError> {
         let retry = Retry { base_ms: self.retry_base_ms, cap_ms: self.retry_cap_ms };
         let resources = Resources { timeout_ms: self.timeout_ms, ..Resources::default() };
         Ok(SubmitRun {
@@ -108,7 +112,7 @@ impl Arguments {
             lease_ms: self.lease_ms,
             heartbeat_interval_ms: self.heartbeat_ms,
             cancel_grace_ms: self.cancel_grace_ms,
-            run_at: self.run_at.or(self.delay.map(span::from_now)),
+            run_at: self.run_at.or(self.delay.map(duration::from_now)),
             deadline: self.deadline,
             seed: self.seed,
             labels: self.labels.into_iter().collect::<BTreeMap<_, _>>(),
@@ -124,7 +128,7 @@ fn label(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn input(text: Option<String>, file: Option<&Path>) -> Result<Json, Complaint> {
+fn input(text: Option<String>, file: Option<&Path>) -> Result<Json, CliError> {
     let (text, origin) = match (text, file) {
         (Some(text), _) if text == "-" => (read(Path::new("-"))?, "stdin".to_owned()),
         (Some(text), _) => (text, "--input".to_owned()),
@@ -132,13 +136,13 @@ fn input(text: Option<String>, file: Option<&Path>) -> Result<Json, Complaint> {
         (None, None) => return Ok(Json::null()),
     };
     Json::from_text(text).map_err(|error| {
-        let sentence = format!("the input from {origin} is not valid JSON: {error}");
-        Complaint::usage("invalid_input", sentence)
+        let message = format!("the input from {origin} is not valid JSON: {error}");
+        CliError::usage("invalid_input", message)
             .hint("quote it for the shell, as in --input '{\"name\":\"Ada\"}'")
     })
 }
 
-fn read(file: &Path) -> Result<String, Complaint> {
+fn read(file: &Path) -> Result<String, CliError> {
     let mut text = String::new();
     // One byte more than is allowed tells "too much" from "just enough" without reading all of it.
     let limit = PAYLOAD_BYTES_MAX as u64 + 1;
@@ -148,18 +152,18 @@ fn read(file: &Path) -> Result<String, Complaint> {
         std::fs::File::open(file).and_then(|open| open.take(limit).read_to_string(&mut text))
     };
     outcome.map_err(|error| {
-        let sentence = format!("cannot read the input from {}: {error}", file.display());
-        Complaint::usage("input_unreadable", sentence)
+        let message = format!("cannot read the input from {}: {error}", file.display());
+        CliError::usage("input_unreadable", message)
     })?;
     if text.len() > PAYLOAD_BYTES_MAX {
-        let sentence = format!("the input is larger than {PAYLOAD_BYTES_MAX} bytes");
-        return Err(Complaint::usage("input_too_large", sentence)
+        let message = format!("the input is larger than {PAYLOAD_BYTES_MAX} bytes");
+        return Err(CliError::usage("input_too_large", message)
             .hint("keep the data where it is and submit a reference to it"));
     }
     Ok(text)
 }
 
-fn announce(format: Format, accepted: &RunAccepted) -> Ended {
+fn announce(format: Format, accepted: &RunAccepted) -> CommandResult {
     match format {
         Format::Json => output::json(accepted)?,
         Format::People => {
@@ -174,7 +178,7 @@ fn announce(format: Format, accepted: &RunAccepted) -> Ended {
 }
 
 /// The run's output on stdout, how it went on stderr.
-fn report(format: Format, run: &Run) -> Ended {
+fn report(format: Format, run: &Run) -> CommandResult {
     if format == Format::Json {
         output::json(run)?;
     } else {
@@ -191,7 +195,7 @@ pub(crate) fn ending(run: &Run) -> String {
     if !run.state.is_terminal() {
         return format!("gave up waiting; {} is still {}", run.run_id, run.state);
     }
-    let took = run.completed_at.map(|at| span::between(run.created_at, at)).unwrap_or_default();
+    let took = run.completed_at.map(|at| duration::between(run.created_at, at)).unwrap_or_default();
     let attempts = match run.attempt {
         0 => "no attempt".to_owned(),
         n => output::count(n.into(), "attempt"),
@@ -218,9 +222,9 @@ mod tests {
 
     #[test]
     fn input_that_is_not_json_is_refused_with_a_hint() {
-        let complaint = input(Some("{name: Ada}".to_owned()), None).unwrap_err();
-        assert_eq!((complaint.exit, complaint.code.as_str()), (Exit::Usage, "invalid_input"));
-        assert!(complaint.hint.unwrap().contains("quote"));
+        let cli_error = input(Some("{name: Ada}".to_owned()), None).unwrap_err();
+        assert_eq!((cli_error.exit, cli_error.code.as_str()), (Exit::Usage, "invalid_input"));
+        assert!(cli_error.hint.unwrap().contains("quote"));
     }
 
     #[test]

@@ -4,23 +4,23 @@
 //! answer, and every expectation that does not hold ends the tour with exit code 1.
 
 mod narrator;
-mod stage;
+mod processes;
 pub(crate) mod worker;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tenure::Force;
+use tenure::CancelMode;
 use wire::answers::{AttemptView, Run};
 use wire::requests::{Retry, SubmitRun};
 use wire::{AttemptOutcome, Outcome, State, Verdict};
 
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BAD, BOLD, FAINT, Format, GOOD, WARN};
-use crate::{runs, server, span};
+use crate::{duration, runs, server};
 use narrator::Narrator;
-use stage::{Actor, Stage, expect, unexpected};
-use worker::{Answer, Manner};
+use processes::{TourServer, WorkerProcess, expect, unexpected};
+use worker::{Answer, WorkerMode};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -40,48 +40,48 @@ const SEED: u64 = 7;
 /// Longer than anything here takes, so that only a defect reaches it.
 const END_WITHIN: Duration = Duration::from_secs(15);
 
-pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
+pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     tokio::select! {
-        ended = play(format, arguments) => ended,
-        // Returning drops the stage, and every process on it ends.
+        ended = run_tour(format, arguments) => ended,
+        // Returning drops the server, and every process of the tour ends with it.
         _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
     }
 }
 
-async fn play(format: Format, arguments: Arguments) -> Ended {
+async fn run_tour(format: Format, arguments: Arguments) -> CommandResult {
     let folder = match arguments.folder {
         Some(folder) => std::path::absolute(folder)?,
         None => std::env::temp_dir().join(format!("tenure-tour-{}", std::process::id())),
     };
-    let mut tour = Tour { say: Narrator::new(format), stage: Stage::set(folder).await? };
+    let mut tour = Tour { say: Narrator::new(format), server: TourServer::start(folder).await? };
     tour.welcome()?;
     tour.a_worker_dies().await?;
     tour.a_task_fails().await?;
     tour.a_cancel_is_honoured().await?;
     tour.a_cancel_is_ignored().await?;
-    tour.the_books_are_checked().await?;
-    tour.farewell()?;
+    tour.verify_store().await?;
+    tour.print_closing()?;
     Ok(Exit::Done)
 }
 
 struct Tour {
     say: Narrator,
-    stage: Stage,
+    server: TourServer,
 }
 
 impl Tour {
-    fn welcome(&self) -> Result<(), Complaint> {
+    fn welcome(&self) -> Result<(), CliError> {
         self.say.aside(format_args!(
             "{BOLD}The tour of Tenure.{BOLD:#} Workers execute; only the coordinator decides what is true."
         ))?;
-        self.say.tell("server", &self.stage.connection.url)?;
-        self.say.tell("store", self.stage.store().display())
+        self.say.tell("server", &self.server.connection.url)?;
+        self.say.tell("store", self.server.store().display())
     }
 
-    async fn a_worker_dies(&self) -> Result<(), Complaint> {
+    async fn a_worker_dies(&self) -> Result<(), CliError> {
         self.say.act("A worker dies. Its late report is refused; one result counts.")?;
         let id = self.submit("resize", SHORT_LEASE_MS).await?;
-        let mut alice = self.stage.worker("alice", Manner::Hold, 1)?;
+        let mut alice = self.server.worker("alice", WorkerMode::Hold, 1)?;
         let first = alice.granted().await?;
         self.leased(&alice, first.attempt, first.fence)?;
         alice.kill().await?;
@@ -91,10 +91,10 @@ impl Tour {
             "silence",
             format_args!(
                 "nobody else may have it for {}",
-                span::spell_ms(SHORT_LEASE_MS.cast_signed())
+                duration::format_ms(SHORT_LEASE_MS.cast_signed())
             ),
         )?;
-        let mut bob = self.stage.worker("bob", Manner::Finish, 1)?;
+        let mut bob = self.server.worker("bob", WorkerMode::Finish, 1)?;
         let second = bob.granted().await?;
         expect(second.attempt == first.attempt + 1, "the next attempt has the next number")?;
         expect(second.fence > first.fence, "a later lease has a larger fence")?;
@@ -105,7 +105,7 @@ impl Tour {
         expect(done.verdict == Some(Verdict::Committed), "the current worker's report counts")?;
 
         let report = worker::report(&first, "alice", Outcome::Succeeded);
-        let late = worker::send(&self.stage.client, &first, &report).await?;
+        let late = worker::send(&self.server.client, &first, &report).await?;
         self.reported("alice, late: SUCCEEDED", &late)?;
         expect(late.verdict == Some(Verdict::Cancelled), "a late report is answered CANCELLED")?;
         expect(matches!(late.status, 409 | 410), "a late report is a conflict, or gone")?;
@@ -120,15 +120,15 @@ impl Tour {
             .tell("recorded", format_args!("{GOOD}{}{GOOD:#}, output {output}, once", run.state))
     }
 
-    async fn lost(&self, id: &str, number: u32) -> Result<(), Complaint> {
-        let record = self.stage.client.record(id).await.map_err(server::complaint)?;
+    async fn lost(&self, id: &str, number: u32) -> Result<(), CliError> {
+        let record = self.server.client.record(id).await.map_err(server::cli_error)?;
         let is_it = |attempt: &&AttemptView| attempt.attempt == number;
         let lost = record.attempts.iter().find(is_it);
         let lost = lost.ok_or_else(|| unexpected(format!("attempt {number} is not on record")))?;
         let reason = lost.reason.as_deref().unwrap_or_default();
         expect(lost.outcome == AttemptOutcome::Lost, "the dead worker's attempt is lost")?;
         expect(reason == "HEARTBEAT_TIMEOUT", "it was lost by silence")?;
-        let after = span::between(lost.granted_at, lost.ended_at);
+        let after = duration::between(lost.granted_at, lost.ended_at);
         self.say.tell(
             "expired",
             format_args!(
@@ -138,7 +138,7 @@ impl Tour {
         )
     }
 
-    async fn a_task_fails(&self) -> Result<(), Complaint> {
+    async fn a_task_fails(&self) -> Result<(), CliError> {
         self.say.act("A task fails until it may not any more. Equal seeds, equal pauses.")?;
         let first = self.three_failures().await?;
         let second = self.three_failures().await?;
@@ -147,18 +147,18 @@ impl Tour {
     }
 
     /// The pauses that were decided.
-    async fn three_failures(&self) -> Result<Vec<i64>, Complaint> {
+    async fn three_failures(&self) -> Result<Vec<i64>, CliError> {
         let id = self.submit(&format!("flaky, seed {SEED}"), LONG_LEASE_MS).await?;
-        let mut carol = self.stage.worker("carol", Manner::Fail, 3)?;
+        let mut carol = self.server.worker("carol", WorkerMode::Fail, 3)?;
         let mut states = Vec::new();
         let mut pauses = Vec::new();
         for _ in 0..3 {
             let attempt = carol.granted().await?.attempt;
             let answer = carol.answered().await?;
-            pauses = runs::retry_pauses(&self.stage.client, &id).await?;
+            pauses = runs::retry_pauses(&self.server.client, &id).await?;
             let next = match (answer.state, pauses.last()) {
                 (Some(State::Retry), Some(pause)) => {
-                    format!(", again in {}", span::spell_ms(*pause))
+                    format!(", again in {}", duration::format_ms(*pause))
                 }
                 _ => String::new(),
             };
@@ -171,10 +171,10 @@ impl Tour {
         Ok(pauses)
     }
 
-    async fn a_cancel_is_honoured(&self) -> Result<(), Complaint> {
+    async fn a_cancel_is_honoured(&self) -> Result<(), CliError> {
         self.say.act("A cancel that is honoured.")?;
         let id = self.submit("long", LONG_LEASE_MS).await?;
-        let mut dave = self.stage.worker("dave", Manner::Obey, 1)?;
+        let mut dave = self.server.worker("dave", WorkerMode::Obey, 1)?;
         self.cancel_held(&id, &mut dave).await?;
         let answer = dave.answered().await?;
         self.reported("dave: CANCELLED", &answer)?;
@@ -184,42 +184,42 @@ impl Tour {
         self.say.tell("recorded", format_args!("{WARN}{}{WARN:#}", run.state))
     }
 
-    async fn a_cancel_is_ignored(&self) -> Result<(), Complaint> {
+    async fn a_cancel_is_ignored(&self) -> Result<(), CliError> {
         self.say.act("A cancel that is ignored, until the grace is over.")?;
         let id = self.submit("deaf", LONG_LEASE_MS).await?;
-        let mut erin = self.stage.worker("erin", Manner::Hold, 1)?;
+        let mut erin = self.server.worker("erin", WorkerMode::Hold, 1)?;
         self.cancel_held(&id, &mut erin).await?;
         let run = self.ended(&id).await?;
         let reason = run.error.as_ref().map(|error| error.reason.as_str()).unwrap_or_default();
         let timed_out = run.state == State::Failed && reason == "CANCEL_TIMEOUT";
         expect(timed_out, "an ignored cancel ends CANCEL_TIMEOUT")?;
-        let grace = span::spell_ms(GRACE_MS.cast_signed());
+        let grace = duration::format_ms(GRACE_MS.cast_signed());
         self.say.tell(
             "recorded",
             format_args!("{BAD}{}{BAD:#} ({reason}) after a grace of {grace}", run.state),
         )?;
         let answer = erin.answered().await?;
-        self.heard("heartbeat", "erin, still at it", &answer, "")?;
+        self.print_step("heartbeat", "erin, still at it", &answer, "")?;
         expect(answer.verdict == Some(Verdict::Cancelled), "the deaf worker has lost its authority")
     }
 
-    async fn cancel_held(&self, id: &str, worker: &mut Actor) -> Result<(), Complaint> {
+    async fn cancel_held(&self, id: &str, worker: &mut WorkerProcess) -> Result<(), CliError> {
         let lease = worker.granted().await?;
         self.leased(worker, lease.attempt, lease.fence)?;
         let why = "changed my mind";
-        let cancel = self.stage.client.cancel(id, Some(why), Force::Ask);
-        cancel.await.map_err(server::complaint)?;
+        let cancel = self.server.client.cancel(id, Some(why), CancelMode::Graceful);
+        cancel.await.map_err(server::cli_error)?;
         let reason = worker.asked_to_stop().await?.unwrap_or_default();
         expect(reason == why, "the worker is told why")?;
         self.say.tell("cancelled", format_args!("a heartbeat told {}: {reason}", worker.name))
     }
 
-    async fn the_books_are_checked(&mut self) -> Result<(), Complaint> {
+    async fn verify_store(&mut self) -> Result<(), CliError> {
         self.say.act("The books are checked.")?;
-        self.stage.strike().await?;
+        self.server.stop().await?;
         self.say.tell("stopped", "the server, so that nobody writes")?;
-        let store = format!("sqlite:{}", self.stage.store().display());
-        let mut verify = stage::myself()?;
+        let store = format!("sqlite:{}", self.server.store().display());
+        let mut verify = processes::this_program()?;
         let output = verify.args(["verify", "--json", "--store", &store]).output().await?;
         let found: serde_json::Value = serde_json::from_slice(&output.stdout)
             .map_err(|error| unexpected(format!("verify did not answer: {error}")))?;
@@ -231,11 +231,11 @@ impl Tour {
         ))
     }
 
-    async fn submit(&self, what: &str, lease_ms: u64) -> Result<String, Complaint> {
+    async fn submit(&self, what: &str, lease_ms: u64) -> Result<String, CliError> {
         let kind = what.split(',').next().unwrap_or(what);
         let request = SubmitRun {
             kind: kind.to_owned(),
-            queue: stage::QUEUE.to_owned(),
+            queue: processes::QUEUE.to_owned(),
             lease_ms: Some(lease_ms),
             heartbeat_interval_ms: Some(HEARTBEAT_MS),
             cancel_grace_ms: Some(GRACE_MS),
@@ -243,42 +243,48 @@ impl Tour {
             retry: Some(Retry { base_ms: Some(RETRY_BASE_MS), cap_ms: None }),
             ..SubmitRun::default()
         };
-        let accepted = self.stage.client.submit(request, None).await.map_err(server::complaint)?;
+        let accepted = self.server.client.submit(request, None).await.map_err(server::cli_error)?;
         self.say.tell("submitted", format_args!("{} {what}", accepted.run_id))?;
         Ok(accepted.run_id)
     }
 
-    async fn ended(&self, id: &str) -> Result<Run, Complaint> {
-        let run = self.stage.client.wait(id, Some(END_WITHIN)).await.map_err(server::complaint)?;
+    async fn ended(&self, id: &str) -> Result<Run, CliError> {
+        let run = self.server.client.wait(id, Some(END_WITHIN)).await.map_err(server::cli_error)?;
         expect(run.state.is_terminal(), format_args!("{id} ends"))?;
         Ok(run)
     }
 
-    fn leased(&self, worker: &Actor, attempt: u32, fence: u64) -> Result<(), Complaint> {
-        let Actor { name, pid, .. } = worker;
+    fn leased(&self, worker: &WorkerProcess, attempt: u32, fence: u64) -> Result<(), CliError> {
+        let WorkerProcess { name, pid, .. } = worker;
         self.say.tell(
             "leased",
             format_args!("attempt {attempt} to {name} (process {pid}), fence {fence}"),
         )
     }
 
-    fn reported(&self, what: &str, answer: &Answer) -> Result<(), Complaint> {
+    fn reported(&self, what: &str, answer: &Answer) -> Result<(), CliError> {
         self.reported_with(what, answer, "")
     }
 
-    fn reported_with(&self, what: &str, answer: &Answer, more: &str) -> Result<(), Complaint> {
-        self.heard("reported", what, answer, more)
+    fn reported_with(&self, what: &str, answer: &Answer, more: &str) -> Result<(), CliError> {
+        self.print_step("reported", what, answer, more)
     }
 
-    fn heard(&self, word: &str, what: &str, answer: &Answer, more: &str) -> Result<(), Complaint> {
+    fn print_step(
+        &self,
+        word: &str,
+        what: &str,
+        answer: &Answer,
+        more: &str,
+    ) -> Result<(), CliError> {
         /// As long as the longest report of the tour, so that the answers stand in a column.
         const WHAT_WIDTH: usize = 25;
-        self.say.tell(word, format_args!("{what:<WHAT_WIDTH$} {}{more}", spell(answer)))
+        self.say.tell(word, format_args!("{what:<WHAT_WIDTH$} {}{more}", format_answer(answer)))
     }
 
-    fn farewell(&self) -> Result<(), Complaint> {
-        let me = output::my_name();
-        let store = self.stage.store();
+    fn print_closing(&self) -> Result<(), CliError> {
+        let me = output::program_name();
+        let store = self.server.store();
         let store = store.display();
         let step =
             |command: String, why: &str| format!("  {command}\n      {FAINT}{why}{FAINT:#}\n");
@@ -307,14 +313,14 @@ impl Tour {
         ];
         self.say.aside(format_args!(
             "\n{BOLD}Now by hand.{BOLD:#} The data of this tour stays in {}\n{}",
-            self.stage.folder.display(),
+            self.server.folder.display(),
             steps.concat().trim_end()
         ))
     }
 }
 
 /// An answer as it was parsed.
-fn spell(answer: &Answer) -> String {
+fn format_answer(answer: &Answer) -> String {
     let style = match answer.verdict {
         Some(Verdict::Committed) => GOOD,
         Some(Verdict::Cancelled) => WARN,

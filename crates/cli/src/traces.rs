@@ -19,7 +19,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLink
 use rustls::{ClientConfig, RootCertStore};
 use wire::TraceContext;
 
-use crate::exit::Complaint;
+use crate::exit::CliError;
 
 /// Where traces go below the address of a collector.
 const TRACES_PATH: &str = "/v1/traces";
@@ -35,13 +35,10 @@ pub(crate) struct Exporter {
 
 impl Exporter {
     /// The way to the collector at `endpoint`, whether it is there or not.
-    pub(crate) fn open(endpoint: &str) -> Result<Arc<Exporter>, Complaint> {
+    pub(crate) fn open(endpoint: &str) -> Result<Arc<Exporter>, CliError> {
         let unusable = |why: String| {
-            Complaint::usage(
-                "otlp_endpoint",
-                format!("spans cannot be sent to `{endpoint}`: {why}"),
-            )
-            .hint("name a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318")
+            CliError::usage("otlp_endpoint", format!("spans cannot be sent to `{endpoint}`: {why}"))
+                .hint("name a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318")
         };
         let (scheme, _) = endpoint.split_once("://").unwrap_or_default();
         if !matches!(scheme, "http" | "https") {

@@ -9,11 +9,11 @@ use coordinator::admit::seal::{self, SealReport};
 use serde_json::json;
 use store::sqlite::{Options, SqliteStore};
 use store::verify::{Finding, Report};
-use store::{Ahead, Browse, Store, SystemClock};
+use store::{Browse, ClockAhead, Store, SystemClock};
 use wire::admin::{AuditFinding, AuditVerified};
 
-use crate::exit::{Complaint, Ended, Exit};
-use crate::opening::{self, StoreAddress};
+use crate::exit::{CliError, CommandResult, Exit};
+use crate::open_store::{self, StoreAddress};
 use crate::output::{self, BAD, Format, GOOD};
 use crate::serve;
 
@@ -24,11 +24,13 @@ pub(crate) struct Arguments {
     store: Option<String>,
 }
 
-pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
-    let address = opening::store_address(arguments.store.as_deref())?;
+pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
+    let address = open_store::store_address(arguments.store.as_deref())?;
     let ((report, seals), place) = match &address {
         StoreAddress::Sqlite(path) => (check_file(path).await?, path.display().to_string()),
-        StoreAddress::Postgres(url) => (check_database(url).await?, opening::without_password(url)),
+        StoreAddress::Postgres(url) => {
+            (check_database(url).await?, open_store::redact_password(url))
+        }
     };
     match format {
         Format::Json => output::json(&members(&report, &seals))?,
@@ -37,22 +39,22 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> Ended {
     Ok(if report.findings.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-async fn check_file(path: &PathBuf) -> Result<(Report, SealReport), Complaint> {
+async fn check_file(path: &PathBuf) -> Result<(Report, SealReport), CliError> {
     if !path.exists() {
-        let sentence = format!("there is no store at {}", path.display());
-        return Err(Complaint::new(Exit::NotFound, "store_missing", sentence)
+        let message = format!("there is no store at {}", path.display());
+        return Err(CliError::new(Exit::NotFound, "store_missing", message)
             .hint("say where it is with --store sqlite:PATH"));
     }
     check(path).await
 }
 
 /// The audit's findings are among the others.
-async fn check(path: &PathBuf) -> Result<(Report, SealReport), Complaint> {
+async fn check(path: &PathBuf) -> Result<(Report, SealReport), CliError> {
     // Nothing is decided here, so a clock that was once wrong is no reason not to look.
-    let options = Options { ahead: Ahead::Accept, ..Options::new(Arc::new(SystemClock::start())) };
-    let store =
-        SqliteStore::open(path, options).map_err(|failure| serve::store_trouble(&failure))?;
-    let trouble = |failure: store::Failure| serve::store_trouble(&failure);
+    let options =
+        Options { ahead: ClockAhead::Accept, ..Options::new(Arc::new(SystemClock::start())) };
+    let store = SqliteStore::open(path, options).map_err(|failure| serve::store_error(&failure))?;
+    let trouble = |failure: store::Failure| serve::store_error(&failure);
     let mut report = store::verify::verify(store.browse()).await.map_err(trouble)?;
     let key_path = path.with_extension("key");
     let Some(keyring) = keyring(&key_path)? else { return Ok((report, SealReport::default())) };
@@ -60,11 +62,11 @@ async fn check(path: &PathBuf) -> Result<(Report, SealReport), Complaint> {
     Ok((report, seals.map_err(trouble)?))
 }
 
-async fn check_database(url: &str) -> Result<(Report, SealReport), Complaint> {
-    let store = opening::look_into(url).await?;
-    let trouble = |failure: store::Failure| opening::database_trouble(&failure);
+async fn check_database(url: &str) -> Result<(Report, SealReport), CliError> {
+    let store = open_store::open_read_only(url).await?;
+    let trouble = |failure: store::Failure| open_store::database_error(&failure);
     let mut report = store::verify::verify(store.browse()).await.map_err(trouble)?;
-    let key_path = opening::shared_signing_key(&store).await?;
+    let key_path = open_store::shared_signing_key(&store).await?;
     let Some(keyring) = shared_keyring(&store, &key_path).await? else {
         return Ok((report, SealReport::default()));
     };
@@ -94,9 +96,9 @@ async fn check_seals<B: Browse>(
 async fn shared_keyring(
     store: &store::PostgresStore,
     path: &Path,
-) -> Result<Option<Keyring>, Complaint> {
+) -> Result<Option<Keyring>, CliError> {
     let opened = Keyring::look(store.browse(), path).await;
-    let keyring = opened.map_err(serve::keyring_trouble)?;
+    let keyring = opened.map_err(serve::keyring_error)?;
     if keyring.is_none() {
         output::note(format_args!("without {} the audit's seals are not checked", path.display()));
     }
@@ -104,11 +106,11 @@ async fn shared_keyring(
 }
 
 /// Only the audit of a store, wherever it lies. `None` without the key file.
-pub(crate) async fn audit_of(address: &StoreAddress) -> Result<Option<AuditVerified>, Complaint> {
+pub(crate) async fn audit_of(address: &StoreAddress) -> Result<Option<AuditVerified>, CliError> {
     let key_path = match address {
         StoreAddress::Sqlite(path) => path.with_extension("key"),
         StoreAddress::Postgres(url) => {
-            opening::shared_signing_key(&opening::look_into(url).await?).await?
+            open_store::shared_signing_key(&open_store::open_read_only(url).await?).await?
         }
     };
     if !key_path.exists() {
@@ -125,13 +127,13 @@ pub(crate) async fn audit_of(address: &StoreAddress) -> Result<Option<AuditVerif
 }
 
 /// The key file beside the store. A copy of a store that came without it is checked as far as it goes.
-fn keyring(path: &Path) -> Result<Option<Keyring>, Complaint> {
+fn keyring(path: &Path) -> Result<Option<Keyring>, CliError> {
     if !path.exists() {
         output::note(format_args!("without {} the audit's seals are not checked", path.display()));
         return Ok(None);
     }
     let opened = Keyring::open(path);
-    opened.map(Some).map_err(serve::keyring_trouble)
+    opened.map(Some).map_err(serve::keyring_error)
 }
 
 fn members(report: &Report, seals: &SealReport) -> serde_json::Value {
@@ -150,7 +152,7 @@ fn members(report: &Report, seals: &SealReport) -> serde_json::Value {
     })
 }
 
-fn print(place: &str, report: &Report, seals: &SealReport) -> Result<(), Complaint> {
+fn print(place: &str, report: &Report, seals: &SealReport) -> Result<(), CliError> {
     for finding in &report.findings {
         output::line(format_args!("{BAD}finding{BAD:#} {finding}"))?;
     }

@@ -4,11 +4,11 @@
 //! on stdin, output from stdout, progress on descriptor 3, facts in the environment, and signals to the whole
 //! process group when the task must stop.
 
+mod events;
 mod group;
 mod mapping;
 mod program;
 mod progress;
-mod telling;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,15 +18,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
-use tenure::{Client, Ctx, Stop, TaskError, TaskResult, Worker};
+use tenure::{Client, Ctx, StopReason, TaskError, TaskResult, Worker};
 use tokio::signal::unix::{SignalKind, signal};
 use wire::requests::Completed;
 use wire::{ErrorCategory, Json, Outcome};
 
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BAD, Format};
-use crate::{server, span};
-use program::{Finished, Listener, Stdout};
+use crate::{duration, server};
+use program::{Finished, LineHandler, Stdout};
 use progress::Line;
 
 const PROTOCOL: &str = "\
@@ -69,16 +69,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// After Ctrl-C or SIGTERM, how long to wait for the work in hand
-    #[arg(long, value_name = "SPAN", default_value = "25s", value_parser = span::parse)]
+    #[arg(long, value_name = "SPAN", default_value = "25s", value_parser = duration::parse)]
     drain: Duration,
     /// Arguments for the program
     #[arg(last = true, value_name = "ARGS")]
     args: Vec<String>,
 }
 
-pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
     // Asked before the first poll, so that a wrong address is an error here and not a worker that waits.
-    client.version().await.map_err(server::complaint)?;
+    client.version().await.map_err(server::cli_error)?;
     let program = Arc::new(Program { exec: arguments.exec, args: arguments.args });
     program.warn_if_missing();
     let name = arguments.name.unwrap_or_else(|| default_name(&program.exec));
@@ -86,8 +86,8 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     let mut worker = Worker::new(client)
         .name(&name)
         .concurrency(usize::from(arguments.concurrency))
-        .drain(arguments.drain)
-        .on_event(telling::observer(format, Arc::clone(&cut)));
+        .drain_timeout(arguments.drain)
+        .on_event(events::observer(format, Arc::clone(&cut)));
     for queue in &arguments.queues {
         worker = worker.queue(queue);
     }
@@ -99,7 +99,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
             program.exec
         ));
     }
-    work_until_told(worker, &cut).await
+    work_until_signal(worker, &cut).await
 }
 
 fn attach(worker: Worker, kinds: &[String], program: &Arc<Program>) -> Worker {
@@ -111,15 +111,15 @@ fn attach(worker: Worker, kinds: &[String], program: &Arc<Program>) -> Worker {
         }
     };
     if kinds.is_empty() {
-        return worker.any_task(task(program));
+        return worker.fallback_task(task(program));
     }
     kinds.iter().fold(worker, |worker, kind| worker.task(kind, task(program)))
 }
 
 /// The first signal drains, the second stops at once: dropping the worker kills its programs.
-async fn work_until_told(worker: Worker, cut: &AtomicBool) -> Ended {
+async fn work_until_signal(worker: Worker, cut: &AtomicBool) -> CommandResult {
     let failed = |error| {
-        Complaint::new(Exit::Failed, "no_signals", format!("cannot listen for signals: {error}"))
+        CliError::new(Exit::Failed, "no_signals", format!("cannot listen for signals: {error}"))
     };
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
@@ -132,7 +132,7 @@ async fn work_until_told(worker: Worker, cut: &AtomicBool) -> Ended {
     };
     tokio::select! {
         ended = worker.run_until(async { drop(told.await) }) => {
-            ended.map_err(server::complaint)?;
+            ended.map_err(server::cli_error)?;
             Ok(if cut.load(Ordering::SeqCst) { Exit::DrainCut } else { Exit::Done })
         }
         () = twice => Ok(Exit::DrainCut),
@@ -220,7 +220,7 @@ fn facts(ctx: &Ctx) -> BTreeMap<&'static str, String> {
 }
 
 /// Tells the coordinator how far the program is. Both parts stay until the program says otherwise.
-fn listener(ctx: &Ctx) -> Listener {
+fn listener(ctx: &Ctx) -> LineHandler {
     let ctx = ctx.clone();
     let (mut percent, mut message) = (f64::NAN, String::new());
     Box::new(move |line| {
@@ -242,8 +242,8 @@ fn grace_when_stopped(ctx: &Ctx) -> impl Future<Output = Duration> {
     let ctx = ctx.clone();
     async move {
         ctx.cancelled().await;
-        match ctx.stopped() {
-            Some(Stop::CancelRequested { .. }) => {
+        match ctx.stop_reason() {
+            Some(StopReason::CancelRequested { .. }) => {
                 before_cancel_timeout(ctx.envelope().cancel_grace_period_ms)
             }
             _ => program::LOST_GRACE,
@@ -263,7 +263,7 @@ fn before_cancel_timeout(grace_ms: u64) -> Duration {
 /// What the end of the program means for the task.
 fn judge(ctx: &Ctx, finished: Finished) -> TaskResult<Option<Json>> {
     // Whatever a program does after SIGTERM, it did not do its work.
-    if ctx.stopped().is_some() {
+    if ctx.stop_reason().is_some() {
         return Err(TaskError::cancelled());
     }
     let bytes = match finished.stdout {

@@ -7,18 +7,18 @@
 
 pub(crate) mod administer;
 pub mod api_key;
+mod api_keys;
+pub(crate) mod denials;
 pub mod keyring;
-mod known;
 pub mod moved_keys;
-pub(crate) mod refusals;
 pub mod seal;
 mod shared_ring;
 
 pub use api_key::{AdminPrincipal, ClientPrincipal, NewKey, Role, WorkerPrincipal};
+pub use api_keys::ApiKeys;
+pub(crate) use api_keys::KeyError;
 pub use edge::token::{self, TaskPrincipal, TokenRefused, TokenScope};
 pub use keyring::{Keyring, KeyringError, Rotation};
-pub use known::ApiKeys;
-pub(crate) use known::KeyRefused;
 
 use edge::hex;
 

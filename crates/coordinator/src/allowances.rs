@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use store::{Browse, Change, Failure, Store, TenantLimits};
-use verdict::{Name, Rate, Span, Spent, Subject, Time};
+use verdict::{Name, Rate, RateUsage, Span, Subject, Time};
 
-/// Shared by the door and the carrier; cheap to clone.
+/// Shared by the HTTP API and the carrier; cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Allowances {
     inner: Arc<Inner>,
@@ -26,7 +26,7 @@ struct Inner {
     /// How many coordinators share each rate; 0 counts as one.
     sharers: AtomicU32,
     /// No more entries than tenants with a rate.
-    spent: Mutex<HashMap<Name, Spent>>,
+    spent: Mutex<HashMap<Name, RateUsage>>,
     /// When a tenant was last refused because of its rate. No more entries than tenants with a rate.
     refused: Mutex<HashMap<Name, Time>>,
     /// No more entries than tenants with unfinished runs.
@@ -97,12 +97,12 @@ impl Allowances {
     }
 
     /// Takes one request of the tenant's rate, or says how long to wait for it.
-    pub(crate) fn ask(&self, tenant: &Name, now: Time) -> Result<(), Span> {
+    pub(crate) fn try_acquire(&self, tenant: &Name, now: Time) -> Result<(), Span> {
         let Some(limits) = self.get(tenant) else { return Ok(()) };
         let Some(per_second) = limits.requests_per_second else { return Ok(()) };
         let mut spent = self.spent();
         let spent = spent.entry(tenant.clone()).or_default();
-        match self.share_of(per_second, limits.burst).ask(*spent, now) {
+        match self.share_of(per_second, limits.burst).try_acquire(*spent, now) {
             Ok(more) => {
                 *spent = more;
                 Ok(())
@@ -124,7 +124,7 @@ impl Allowances {
             per_second,
             burst: rate.burst(),
             left: rate.left(spent, now),
-            wait: rate.ask(spent, now).err(),
+            wait: rate.try_acquire(spent, now).err(),
             refused_at: self.refused().get(tenant).copied(),
         })
     }
@@ -165,7 +165,7 @@ impl Allowances {
         }
     }
 
-    fn spent(&self) -> MutexGuard<'_, HashMap<Name, Spent>> {
+    fn spent(&self) -> MutexGuard<'_, HashMap<Name, RateUsage>> {
         self.inner.spent.lock().expect("no code panics while it counts")
     }
 
@@ -208,16 +208,16 @@ mod tests {
         let allowances = Allowances::default();
         let (acme, other) = (Name::from("acme"), Name::from("other"));
         let now = Time::from_millis(5_000);
-        assert!((0..100).all(|_| allowances.ask(&acme, now).is_ok()));
+        assert!((0..100).all(|_| allowances.try_acquire(&acme, now).is_ok()));
         allowances.put(limits(Some(2), None));
-        let passed = (0..9).filter(|_| allowances.ask(&acme, now).is_ok()).count();
+        let passed = (0..9).filter(|_| allowances.try_acquire(&acme, now).is_ok()).count();
         assert_eq!(passed, 2);
-        assert!((0..100).all(|_| allowances.ask(&other, now).is_ok()));
+        assert!((0..100).all(|_| allowances.try_acquire(&other, now).is_ok()));
         allowances.put(limits(Some(3), Some(7)));
-        let passed = (0..9).filter(|_| allowances.ask(&acme, now).is_ok()).count();
+        let passed = (0..9).filter(|_| allowances.try_acquire(&acme, now).is_ok()).count();
         assert_eq!((passed, allowances.quota(&acme), allowances.quota(&other)), (3, Some(7), None));
         allowances.put(limits(None, None));
-        assert!((0..100).all(|_| allowances.ask(&acme, now).is_ok()));
+        assert!((0..100).all(|_| allowances.try_acquire(&acme, now).is_ok()));
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         allowances.share_among(3);
         let now = Time::from_millis(5_000);
         // Rounded up, so that nobody is shut out: at most one request a second too many for each.
-        assert_eq!((0..99).filter(|_| allowances.ask(&acme, now).is_ok()).count(), 4);
+        assert_eq!((0..99).filter(|_| allowances.try_acquire(&acme, now).is_ok()).count(), 4);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! There is no timer that collects: an idle coordinator answers at once, a busy one shares each
 //! commit among all who waited for the last. The loop sleeps until the earliest instant at which
 //! time changes something (a lease ends, a retry is due, a poll has waited long enough), never by a
-//! fixed period. Only while leases are alive does it wake more often, to notice that it was deaf.
+//! fixed period. Only while leases are alive does it wake more often, to notice a stall.
 //! A store that refuses is left alone for growing pauses, but for what somebody asks.
 //!
 //! Answers leave after the commit is durable, never before. Between two batches nothing is kept
@@ -18,13 +18,13 @@
 mod administer;
 mod backoff;
 mod batch;
-mod bisect;
-mod hearing;
+mod commit_loop;
 mod isolate;
 mod polls;
 mod retention;
-mod share;
-mod working;
+mod role;
+mod stall;
+mod working_set;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -35,20 +35,20 @@ use tokio::time::Instant;
 use verdict::{Retention, Time};
 
 use self::backoff::Backoff;
-pub(crate) use self::hearing::Hearing;
 use self::polls::Polls;
-use self::retention::Retaining;
-pub(crate) use self::share::{Ears, Share};
+use self::retention::RetentionState;
+pub(crate) use self::role::{CarrierRole, LeasedCarrier};
+pub(crate) use self::stall::StallDetector;
 use crate::admit::seal::Sealer;
 use crate::allowances::Allowances;
-use crate::aside::Aside;
-use crate::coordinator::Ended;
+use crate::coordinator::StopReason;
 use crate::ids::Ids;
-use crate::intake::{Arrival, Outlet};
-use crate::item::{Group, Item, Outage, Shortage};
+use crate::intake::{Arrival, IntakeReceiver};
+use crate::item::{Group, Item, Outage, UnavailableReason};
 use crate::metrics::Metrics;
-use crate::trace::Telling;
-use crate::watch::Watch;
+use crate::set_aside::SetAsideList;
+use crate::task_watch::TaskWatchers;
+use crate::trace::TraceSender;
 
 /// Requests in one commit. STORAGE measured no gain beyond a thousand, and a commit this size
 /// still ends within milliseconds.
@@ -58,7 +58,7 @@ const BATCH_ITEMS_MAX: usize = 1_024;
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 /// How often to look while a task is set aside: what it would have been woken for stands before all later alarms.
-const ASIDE_LOOK: Duration = Duration::from_millis(500);
+const SET_ASIDE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How often a start tries to give leases their time back while another writer has one of them, and how
 /// long it rests in between: longer together than a database keeps the locks of a coordinator that died.
@@ -66,23 +66,23 @@ const RECOVERY_TRIES_MAX: usize = 150;
 const RECOVERY_PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Carrier<S: Store> {
-    share: Share,
+    role: CarrierRole,
     store: S,
     writer: S::Writer,
     ids: Ids,
-    outlet: Outlet,
-    watch: Watch,
+    receiver: IntakeReceiver,
+    watch: TaskWatchers,
     metrics: Metrics,
     /// Tasks that cannot be carried on.
-    aside: Aside,
+    set_aside: SetAsideList,
     allowances: Allowances,
     /// Whatever seals the audit, once there is something.
     sealer: Arc<OnceLock<Sealer>>,
     polls: Polls,
-    hearing: Hearing,
-    retaining: Retaining,
+    stall: StallDetector,
+    retention_state: RetentionState,
     /// Whoever is told what is durable, as spans.
-    telling: Option<Telling>,
+    trace_sender: Option<TraceSender>,
     /// Grants nobody received, to be handed back with the next batch.
     unclaimed: Vec<Item>,
     /// Until when not to start a batch that nobody asked for.
@@ -97,6 +97,22 @@ pub(crate) struct Carrier<S: Store> {
     left_over: Option<Time>,
 }
 
+/// How a carrier is set up, and what it shares with its coordinator and the other carrier.
+pub(crate) struct CarrierOptions {
+    pub(crate) role: CarrierRole,
+    /// `FOR_EVER` for the carrier of new work, which deletes nothing.
+    pub(crate) retention: Retention,
+    pub(crate) watch: TaskWatchers,
+    pub(crate) metrics: Metrics,
+    pub(crate) outage: channel::Sender<Option<Outage>>,
+    pub(crate) set_aside: SetAsideList,
+    pub(crate) allowances: Allowances,
+    /// Empty until the server has opened its key file.
+    pub(crate) sealer: Arc<OnceLock<Sealer>>,
+    /// `None` where no spans are exported.
+    pub(crate) trace_sender: Option<TraceSender>,
+}
+
 /// What came in while the last batch was being carried.
 #[derive(Default)]
 struct Arrivals {
@@ -105,39 +121,39 @@ struct Arrivals {
     groups: Vec<Group>,
     items: usize,
     acts: Vec<administer::Act>,
-    nudges: Vec<oneshot::Sender<()>>,
+    pings: Vec<oneshot::Sender<()>>,
     close: bool,
 }
 
 impl Arrivals {
     fn is_any(&self) -> bool {
-        self.items > 0 || !self.nudges.is_empty()
+        self.items > 0 || !self.pings.is_empty()
     }
 }
 
 /// Whether anything happened while the carrier listened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Silence {
-    Kept,
-    Broken,
+enum IdleWait {
+    Elapsed,
+    Interrupted,
 }
 
 /// Nothing can be decided any more: how the carrier ends.
 #[derive(Debug)]
-pub(crate) struct Fatal(Ended);
+pub(crate) struct Fatal(StopReason);
 
 impl Fatal {
     /// The store is no longer to be trusted, or no longer to be understood.
     fn of(failure: &Failure) -> Self {
         match failure.kind {
-            FailureKind::UnknownRules => Self(Ended::Outdated(failure.what.clone())),
-            _ => Self(Ended::Fatal(bisect::chain(failure))),
+            FailureKind::UnknownRules => Self(StopReason::Outdated(failure.what.clone())),
+            _ => Self(StopReason::Fatal(commit_loop::error_chain(failure))),
         }
     }
 
     /// The store is sound, but not for this program.
     fn is_outdated(&self) -> bool {
-        matches!(self.0, Ended::Outdated(_))
+        matches!(self.0, StopReason::Outdated(_))
     }
 }
 
@@ -146,28 +162,33 @@ impl<S: Store> Carrier<S> {
         store: S,
         writer: S::Writer,
         mut ids: Ids,
-        outlet: Outlet,
-        watch: Watch,
-        metrics: Metrics,
-        outage: channel::Sender<Option<Outage>>,
+        receiver: IntakeReceiver,
+        options: CarrierOptions,
     ) -> Self {
+        let CarrierOptions { role, retention, watch, metrics, outage, .. } = options;
+        let CarrierOptions { set_aside, allowances, sealer, trace_sender, .. } = options;
         let now = store.now();
+        // The carrier of new work reads the stall detector of the one that handles leases.
+        let stall = match &role {
+            CarrierRole::NewWork(leased_carrier) => leased_carrier.stall.clone(),
+            CarrierRole::Everything | CarrierRole::Leased => StallDetector::new(now),
+        };
         Self {
-            share: Share::Everything,
+            role,
             store,
             writer,
             backoff: Backoff::new(ids.fork()),
             ids,
-            outlet,
+            receiver,
             watch,
             polls: Polls::new(metrics.polls_waiting.clone()),
-            aside: Aside::new(metrics.set_aside.clone()),
+            set_aside,
             metrics,
-            allowances: Allowances::default(),
-            sealer: Arc::default(),
-            hearing: Hearing::new(now),
-            retaining: Retaining::new(Retention::FOR_EVER),
-            telling: None,
+            allowances,
+            sealer,
+            stall,
+            retention_state: RetentionState::new(retention),
+            trace_sender,
             unclaimed: Vec::new(),
             outage,
             more_due: true,
@@ -176,128 +197,91 @@ impl<S: Store> Carrier<S> {
         }
     }
 
-    /// Does this part of the work. Who does not hear workers looks at what is known of who does.
-    #[must_use]
-    pub(crate) fn sharing(self, share: Share) -> Self {
-        let hearing = match &share {
-            Share::NewWork(ears) => ears.hearing.clone(),
-            Share::Everything | Share::Leased => self.hearing,
-        };
-        Self { share, hearing, ..self }
-    }
-
-    /// What is known about being able to hear workers.
-    pub(crate) fn hearing(&self) -> Hearing {
-        self.hearing.clone()
-    }
-
-    /// Forgets what the rule lets go, from the beginning.
-    pub(crate) fn retaining(self, retention: Retention) -> Self {
-        Self { retaining: Retaining::new(retention), ..self }
-    }
-
-    /// With a list of tasks to leave alone, which others look at too.
-    #[must_use]
-    pub(crate) fn setting_aside(self, aside: Aside) -> Self {
-        Self { aside, ..self }
-    }
-
-    /// With what tenants may use, which others look at too.
-    #[must_use]
-    pub(crate) fn counting(self, allowances: Allowances) -> Self {
-        Self { allowances, ..self }
-    }
-
-    /// With whatever seals the audit, which may come later.
-    #[must_use]
-    pub(crate) fn sealing(self, sealer: Arc<OnceLock<Sealer>>) -> Self {
-        Self { sealer, ..self }
-    }
-
-    /// Tells what is committed.
-    #[must_use]
-    pub(crate) fn telling(self, telling: Option<Telling>) -> Self {
-        Self { telling, ..self }
+    pub(crate) fn stall_detector(&self) -> StallDetector {
+        self.stall.clone()
     }
 
     /// Recovers, says so, and carries until told to close or until the store fails.
-    pub(crate) async fn run(mut self, recovered: oneshot::Sender<Result<(), Failure>>) -> Ended {
+    pub(crate) async fn run(
+        mut self,
+        recovered: oneshot::Sender<Result<(), Failure>>,
+    ) -> StopReason {
         let recovery = self.recover().await;
         let failed = recovery.is_err();
         // Nobody waiting for the start means nobody wants it.
         if recovered.send(recovery).is_err() || failed {
-            return Ended::Drained;
+            return StopReason::Drained;
         }
-        let ended = self.carry_until_told().await;
-        if ended != Ended::Drained {
+        let ended = self.run_until_closed().await;
+        if ended != StopReason::Drained {
             // Whoever shares the work must not go on as if nothing had happened.
-            self.outlet.draining.cancel();
+            self.receiver.draining.cancel();
         }
-        self.outlet.refuse_the_rest().await;
-        if let Share::NewWork(ears) = &self.share {
-            ears.intake.close_leased().await;
+        self.receiver.reject_remaining().await;
+        if let CarrierRole::NewWork(leased_carrier) = &self.role {
+            leased_carrier.intake.close_leased().await;
         }
         ended
     }
 
-    async fn carry_until_told(&mut self) -> Ended {
+    async fn run_until_closed(&mut self) -> StopReason {
         loop {
             let arrivals = self.wait().await;
             let close = arrivals.close;
-            if let Err(Fatal(ended)) = self.turn(arrivals).await {
+            if let Err(Fatal(ended)) = self.run_round(arrivals).await {
                 tracing::error!(
                     ?ended,
                     "nothing can be decided any more; the store must be reopened"
                 );
                 if faultpoint::mutant(28) {
-                    return Ended::Drained;
+                    return StopReason::Drained;
                 }
                 return ended;
             }
             if close {
-                return self.finish().await;
+                return self.drain().await;
             }
         }
     }
 
     /// Nothing new comes in; what is already waiting is still carried and answered.
-    async fn finish(&mut self) -> Ended {
-        self.outlet.close();
-        while let Some(first) = self.outlet.last().await {
+    async fn drain(&mut self) -> StopReason {
+        self.receiver.close();
+        while let Some(first) = self.receiver.next_after_close().await {
             let mut arrivals = Arrivals::default();
-            self.sort(first, &mut arrivals);
-            self.drain_lanes(&mut arrivals);
-            if let Err(Fatal(ended)) = self.turn(arrivals).await {
+            self.accept(first, &mut arrivals);
+            self.drain_intake(&mut arrivals);
+            if let Err(Fatal(ended)) = self.run_round(arrivals).await {
                 return ended;
             }
         }
         self.polls.answer_all_empty();
-        Ended::Drained
+        StopReason::Drained
     }
 
     /// Leases that were alive at the last commit get back the time nobody was listening.
     async fn recover(&mut self) -> Result<(), Failure> {
         let opened = self.store.opened();
-        if !self.share.hears() {
+        if !self.role.handles_leases() {
             return Ok(());
         }
-        let Some(last_heard) = opened.last_commit_at else { return Ok(()) };
-        let silence = self.store.now().since(last_heard);
-        let tolerated = Hearing::tolerated(self.writer.shortest_lease());
+        let Some(last_commit_at) = opened.last_commit_at else { return Ok(()) };
+        let silence = self.store.now().since(last_commit_at);
+        let tolerance = StallDetector::tolerance(self.writer.shortest_lease());
         // Where others may listen too, silence that is shorter than what counts as a stall is theirs.
-        if opened.writers > 1 && tolerated.is_none_or(|tolerated| silence <= tolerated) {
+        if opened.writers > 1 && tolerance.is_none_or(|tolerance| silence <= tolerance) {
             return Ok(());
         }
         let mut tries = 1;
         loop {
-            let given = self.give_back_since(last_heard).await;
+            let given = self.extend_leases_since(last_commit_at).await;
             if let Err(failure) = &given
-                && self.sets_aside(failure)
+                && self.set_aside_failed_task(failure)
             {
                 continue;
             }
-            let is_held = |failure: &Failure| matches!(failure.kind, FailureKind::Conflict(_));
-            if tries == RECOVERY_TRIES_MAX || !given.as_ref().is_err_and(is_held) {
+            let is_locked = |failure: &Failure| matches!(failure.kind, FailureKind::Conflict(_));
+            if tries == RECOVERY_TRIES_MAX || !given.as_ref().is_err_and(is_locked) {
                 return given;
             }
             tries += 1;
@@ -305,29 +289,29 @@ impl<S: Store> Carrier<S> {
         }
     }
 
-    async fn turn(&mut self, arrivals: Arrivals) -> Result<(), Fatal> {
+    async fn run_round(&mut self, arrivals: Arrivals) -> Result<(), Fatal> {
         let is_asked = arrivals.is_any() || !self.unclaimed.is_empty();
         let rests = !is_asked && self.backoff.is_resting(tokio::time::Instant::now());
-        if self.outlet.draining.is_cancelled() {
+        if self.receiver.draining.is_cancelled() {
             self.polls.answer_all_empty();
         }
         // Where the store refused, looking whether leases must be extended is a try like any other.
-        if !(rests && self.hearing.is_refused()) {
+        if !(rests && self.stall.is_refused()) {
             match self.begin_round().await? {
-                None if rests && !self.is_in_gap() => {}
+                None if rests && !self.is_stalled() => {}
                 None => self.carry(arrivals.groups).await?,
-                Some(shortage) => self.refuse(arrivals.groups, shortage),
+                Some(reason) => self.refuse(arrivals.groups, reason),
             }
         }
         self.administer(arrivals.acts).await?;
-        if self.share.hears() {
-            self.retain().await?;
+        if self.role.handles_leases() {
+            self.run_retention().await?;
         }
         let outage = *self.outage.borrow();
-        self.polls.answer_overdue(tokio::time::Instant::now(), outage);
-        // A nudge asks for a round trip and nothing more; its asker may have left.
-        for nudge in arrivals.nudges {
-            let _ = nudge.send(());
+        self.polls.answer_expired(tokio::time::Instant::now(), outage);
+        // A ping asks for a round trip and nothing more; its asker may have left.
+        for ping in arrivals.pings {
+            let _ = ping.send(());
         }
         Ok(())
     }
@@ -335,45 +319,47 @@ impl<S: Store> Carrier<S> {
     async fn wait(&mut self) -> Arrivals {
         let mut arrivals = Arrivals::default();
         // Who is waiting already is not made to wait for the question of how long to sleep.
-        self.drain_lanes(&mut arrivals);
+        self.drain_intake(&mut arrivals);
         if arrivals.count == 0 && self.unclaimed.is_empty() {
-            let lull = if self.more_due { Duration::ZERO } else { S::LULL };
-            let is_quiet = lull.is_zero()
-                || self.listen(tokio::time::Instant::now() + lull, &mut arrivals).await
-                    == Silence::Kept;
+            let idle_delay = if self.more_due { Duration::ZERO } else { S::IDLE_DELAY };
+            let is_quiet = idle_delay.is_zero()
+                || self
+                    .receive_until(tokio::time::Instant::now() + idle_delay, &mut arrivals)
+                    .await
+                    == IdleWait::Elapsed;
             if is_quiet {
                 let wake = self.next_wake().await;
-                self.listen(wake, &mut arrivals).await;
+                self.receive_until(wake, &mut arrivals).await;
             }
         }
         arrivals
     }
 
     /// Waits for whoever comes, until then at the latest.
-    async fn listen(&mut self, until: Instant, arrivals: &mut Arrivals) -> Silence {
-        let (draining, outlet) = (self.outlet.draining.clone(), &mut self.outlet);
-        // A lane without senders means that every handle is gone: nobody is left to ask.
+    async fn receive_until(&mut self, until: Instant, arrivals: &mut Arrivals) -> IdleWait {
+        let (draining, receiver) = (self.receiver.draining.clone(), &mut self.receiver);
+        // A priority class without senders means that every handle is gone: nobody is left to ask.
         let first = tokio::select! {
             biased;
-            arrival = outlet.next() => Some(arrival.unwrap_or(Arrival::Close)),
+            arrival = receiver.next() => Some(arrival.unwrap_or(Arrival::Close)),
             () = draining.cancelled(), if !self.polls.is_empty() => None,
-            () = tokio::time::sleep_until(until) => return Silence::Kept,
-            () = stirred(&self.store, &self.share) => None,
+            () = tokio::time::sleep_until(until) => return IdleWait::Elapsed,
+            () = changed_elsewhere(&self.store, &self.role) => None,
         };
-        first.into_iter().for_each(|arrival| self.sort(arrival, arrivals));
-        self.drain_lanes(arrivals);
-        Silence::Broken
+        first.into_iter().for_each(|arrival| self.accept(arrival, arrivals));
+        self.drain_intake(arrivals);
+        IdleWait::Interrupted
     }
 
     /// Takes what else is waiting, calls under a lease first, up to one batch.
-    fn drain_lanes(&mut self, arrivals: &mut Arrivals) {
+    fn drain_intake(&mut self, arrivals: &mut Arrivals) {
         while arrivals.items < BATCH_ITEMS_MAX {
-            let Some(arrival) = self.outlet.next_waiting() else { return };
-            self.sort(arrival, arrivals);
+            let Some(arrival) = self.receiver.try_next() else { return };
+            self.accept(arrival, arrivals);
         }
     }
 
-    fn sort(&mut self, arrival: Arrival, arrivals: &mut Arrivals) {
+    fn accept(&mut self, arrival: Arrival, arrivals: &mut Arrivals) {
         arrivals.count += 1;
         match arrival {
             Arrival::Group(group) => {
@@ -388,28 +374,28 @@ impl<S: Store> Carrier<S> {
                 arrivals.items += 1;
                 arrivals.acts.push(administer::Act { act, reply });
             }
-            Arrival::Nudge(nudge) => arrivals.nudges.push(nudge),
-            Arrival::Polling(asked) => self.polls.tell_count(asked),
-            Arrival::Ended { created, at } => self.retaining.note_ends(&created, at),
+            Arrival::Ping(ping) => arrivals.pings.push(ping),
+            Arrival::CountPolls(asked) => self.polls.answer_count(asked),
+            Arrival::TasksEnded { created, at } => self.retention_state.note_ends(&created, at),
             Arrival::Close => arrivals.close = true,
         }
     }
 
-    /// The earliest of: time changes a task, a poll is over, hearing must be checked.
+    /// The earliest of: time changes a task, a poll is over, a stall check is due.
     async fn next_wake(&mut self) -> Instant {
         let here = tokio::time::Instant::now();
         let (by_store, to_forget) = match self.backoff.until() {
             None if self.more_due => (Some(here), None),
             // Time makes tasks ready that nobody waits for; the rest of what it does is not for this carrier.
-            None if !self.share.hears() && self.polls.is_empty() => (None, None),
+            None if !self.role.handles_leases() && self.polls.is_empty() => (None, None),
             None => {
-                let to_forget = self.retaining.wake(here, self.store.now());
+                let to_forget = self.retention_state.wake(here, self.store.now());
                 (self.wake_by_store(here).await, to_forget)
             }
             until => (until, None),
         };
-        let hidden = (!self.aside.is_empty()).then(|| here + ASIDE_LOOK);
-        [by_store, to_forget, self.wake_to_hear(here), self.polls.earliest_end(), hidden]
+        let hidden = (!self.set_aside.is_empty()).then(|| here + SET_ASIDE_POLL_INTERVAL);
+        [by_store, to_forget, self.wake_for_stall_check(here), self.polls.earliest_end(), hidden]
             .into_iter()
             .flatten()
             .fold(here + SLEEP_MAX, Instant::min)
@@ -427,7 +413,7 @@ impl<S: Store> Carrier<S> {
             }
             Err(failure) => {
                 tracing::warn!(error = %failure, "the store does not say when to wake");
-                self.run_short(Shortage::of(&failure));
+                self.enter_outage(UnavailableReason::of(&failure));
                 self.backoff.until()
             }
         }
@@ -440,23 +426,24 @@ impl<S: Store> Carrier<S> {
         let left_over = wake.filter(|wake| *wake <= self.swept_at);
         let stays = left_over.is_some() && self.left_over == left_over;
         self.left_over = left_over;
-        if stays { S::LOOK } else { Duration::ZERO }
+        if stays { S::PEER_POLL_INTERVAL } else { Duration::ZERO }
     }
 
     /// A store that refuses cannot hear: there is nothing to notice until it is tried again.
-    fn wake_to_hear(&self, here: Instant) -> Option<Instant> {
-        if self.hearing.is_refused() || !self.share.hears() {
+    fn wake_for_stall_check(&self, here: Instant) -> Option<Instant> {
+        if self.stall.is_refused() || !self.role.handles_leases() {
             return None;
         }
-        Hearing::period(self.writer.shortest_lease()).map(|period| here + duration(period))
+        StallDetector::check_period(self.writer.shortest_lease())
+            .map(|period| here + duration(period))
     }
 }
 
 /// Resolves when others may have changed something. Whoever grants follows hints; for time it is enough to look.
-async fn stirred<S: Store>(store: &S, share: &Share) {
-    match share {
-        Share::Everything | Share::NewWork(_) => store.stirred().await,
-        Share::Leased => tokio::time::sleep(S::LOOK).await,
+async fn changed_elsewhere<S: Store>(store: &S, role: &CarrierRole) {
+    match role {
+        CarrierRole::Everything | CarrierRole::NewWork(_) => store.changed_elsewhere().await,
+        CarrierRole::Leased => tokio::time::sleep(S::PEER_POLL_INTERVAL).await,
     }
 }
 

@@ -17,20 +17,22 @@ use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Time};
 
 use crate::admit::seal::Sealer;
 use crate::allowances::Allowances;
-use crate::aside::{Aside, Case};
-use crate::carry::{Carrier, Ears, Share};
-use crate::ids::{Entropy, Ids, StockedEntropy};
-use crate::intake::{self, Intake, Outlet};
-use crate::item::{Granted, Item, Outage, Poll, Reply, Shortage, Submission, Trouble};
+use crate::carry::{Carrier, CarrierOptions, CarrierRole, LeasedCarrier};
+use crate::ids::{BufferedEntropy, Entropy, Ids};
+use crate::intake::{self, Intake, IntakeReceiver};
+use crate::item::{
+    Granted, Item, Outage, Poll, Reply, RequestError, Submission, UnavailableReason,
+};
 use crate::metrics::{Metrics, PromiseLabel};
-use crate::trace::{self, LAST_WORDS, SpanExport, TaskTrace};
-use crate::watch::Watch;
+use crate::set_aside::{SetAsideList, SetAsideTask};
+use crate::task_watch::TaskWatchers;
+use crate::trace::{self, FINAL_EXPORT_TIMEOUT, SpanExport, TaskTrace};
 
 /// When to come back while leases from before the start are being recovered: one commit.
-const RECOVERY_PATIENCE: Duration = Duration::from_secs(1);
+const RECOVERY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How often somebody who waits for a task looks whether another coordinator has changed it.
-const LOOK_FOR_OTHERS: Duration = Duration::from_millis(250);
+const WATCH_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Where the carrier runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             host: Host::Thread,
-            entropy: Box::<StockedEntropy>::default(),
+            entropy: Box::<BufferedEntropy>::default(),
             spans: None,
             retention: Retention::FOR_EVER,
         }
@@ -64,18 +66,18 @@ impl Default for Options {
 pub struct Coordinator<S: Store> {
     store: S,
     intake: Intake,
-    watch: Watch,
+    watch: TaskWatchers,
     metrics: Metrics,
-    aside: Aside,
+    set_aside: SetAsideList,
     allowances: Allowances,
     sealer: Arc<OnceLock<Sealer>>,
     registry: Arc<Registry>,
     ready: Arc<AtomicBool>,
-    ended: channel::Receiver<Option<Ended>>,
+    ended: channel::Receiver<Option<StopReason>>,
     /// Of each carrier.
     outages: Vec<channel::Receiver<Option<Outage>>>,
-    /// The task that tells spans, where there is one.
-    teller: Option<Arc<Mutex<Option<JoinHandle<()>>>>>,
+    /// The task that exports spans, where there is one.
+    exporter_task: Option<Arc<Mutex<Option<JoinHandle<()>>>>>,
 }
 
 impl<S: Store> Clone for Coordinator<S> {
@@ -85,21 +87,21 @@ impl<S: Store> Clone for Coordinator<S> {
             intake: self.intake.clone(),
             watch: self.watch.clone(),
             metrics: self.metrics.clone(),
-            aside: self.aside.clone(),
+            set_aside: self.set_aside.clone(),
             allowances: self.allowances.clone(),
             sealer: self.sealer.clone(),
             registry: self.registry.clone(),
             ready: self.ready.clone(),
             ended: self.ended.clone(),
             outages: self.outages.clone(),
-            teller: self.teller.clone(),
+            exporter_task: self.exporter_task.clone(),
         }
     }
 }
 
 /// How a coordinator's work came to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum StopReason {
     /// Everything that was asked is answered.
     Drained,
     /// The store can no longer be trusted; reopen it. Says why.
@@ -119,15 +121,15 @@ impl<S: Store> Coordinator<S> {
         for (promise, is_given) in store.promises() {
             metrics.promises.get_or_create(&PromiseLabel { promise }).set(i64::from(is_given));
         }
-        let lanes = Lanes::of(store.committers());
-        let intake = lanes.intake.clone();
+        let channels = IntakeChannels::of(store.committers());
+        let intake = channels.intake.clone();
         let (end, ended) = channel::channel(None);
         let allowances = Allowances::load(&store).await?;
         let mut coordinator = Self {
             store: store.clone(),
             intake,
-            watch: Watch::default(),
-            aside: Aside::new(metrics.set_aside.clone()),
+            watch: TaskWatchers::default(),
+            set_aside: SetAsideList::new(metrics.set_aside.clone()),
             metrics,
             allowances,
             sealer: Arc::default(),
@@ -135,58 +137,79 @@ impl<S: Store> Coordinator<S> {
             ready: Arc::new(AtomicBool::new(false)),
             ended,
             outages: Vec::new(),
-            teller: None,
+            exporter_task: None,
         };
-        coordinator.carry(lanes, options, end).await?;
-        coordinator.hear_of_ends();
+        coordinator.carry(channels, options, end).await?;
+        coordinator.forward_remote_ends();
         coordinator.metrics.recovery_seconds.set(begun.elapsed().as_secs_f64());
         coordinator.ready.store(true, Ordering::SeqCst);
         Ok(coordinator)
     }
 
-    /// Starts one carrier, or two that share the work: whoever hears workers first, since it recovers.
-    async fn carry(&mut self, lanes: Lanes, options: Options, end: End) -> Result<(), Failure> {
+    /// Starts one carrier, or two that share the work: the one that handles leases first, since it recovers.
+    async fn carry(
+        &mut self,
+        channels: IntakeChannels,
+        options: Options,
+        end: StopSender,
+    ) -> Result<(), Failure> {
         let Options { host, entropy, spans, retention } = options;
         let mut ids = Ids::boxed(entropy);
-        let telling = spans.map(|exporter| self.tell(exporter));
-        let end = Arc::new(Ending { carrying: AtomicUsize::new(lanes.count()), end });
-        let Some(new_work) = lanes.new_work else {
-            let only = self.carrier(lanes.first, ids, &telling).await?.retaining(retention);
-            return start(host, only.sealing(self.sealer.clone()), end).await;
+        let trace_sender = spans.map(|exporter| self.start_exporter(exporter));
+        let end = Arc::new(StopLatch { carrying: AtomicUsize::new(channels.count()), end });
+        let Some(new_work) = channels.new_work else {
+            let role = CarrierRole::Everything;
+            let options = self.carrier_options(role, retention, &trace_sender);
+            return start(host, self.carrier(channels.first, ids, options).await?, end).await;
         };
-        // Whoever hears workers makes no ids: new tasks and leases are the other's.
-        let first = self.carrier(lanes.first, Ids::new(ids.fork()), &telling).await?;
-        let first = first.retaining(retention);
-        let ears = Ears {
-            intake: lanes.intake,
-            hearing: first.hearing(),
+        let options = self.carrier_options(CarrierRole::Leased, retention, &trace_sender);
+        // The carrier that handles leases makes no ids: new tasks and leases are the other's.
+        let first = self.carrier(channels.first, Ids::new(ids.fork()), options).await?;
+        let leased_carrier = LeasedCarrier {
+            intake: channels.intake,
+            stall: first.stall_detector(),
             outage: self.outages[0].clone(),
         };
-        start(host, first.sharing(Share::Leased), end.clone()).await?;
-        let second = self.carrier(new_work, ids, &telling).await?;
-        let second = second.sharing(Share::NewWork(ears)).sealing(self.sealer.clone());
-        start(host, second, end).await
+        start(host, first, end.clone()).await?;
+        let role = CarrierRole::NewWork(leased_carrier);
+        let options = self.carrier_options(role, Retention::FOR_EVER, &trace_sender);
+        start(host, self.carrier(new_work, ids, options).await?, end).await
+    }
+
+    fn carrier_options(
+        &mut self,
+        role: CarrierRole,
+        retention: Retention,
+        trace_sender: &Option<trace::TraceSender>,
+    ) -> CarrierOptions {
+        let (outage, outages) = channel::channel(None);
+        self.outages.push(outages);
+        CarrierOptions {
+            role,
+            retention,
+            watch: self.watch.clone(),
+            metrics: self.metrics.clone(),
+            outage,
+            set_aside: self.set_aside.clone(),
+            allowances: self.allowances.clone(),
+            sealer: self.sealer.clone(),
+            trace_sender: trace_sender.clone(),
+        }
     }
 
     /// A carrier with a writer of its own.
     async fn carrier(
-        &mut self,
-        outlet: Outlet,
+        &self,
+        receiver: IntakeReceiver,
         ids: Ids,
-        telling: &Option<trace::Telling>,
+        options: CarrierOptions,
     ) -> Result<Carrier<S>, Failure> {
         let writer = self.store.writer().await?;
-        let (short, outage) = channel::channel(None);
-        self.outages.push(outage);
-        let (store, watch, metrics) =
-            (self.store.clone(), self.watch.clone(), self.metrics.clone());
-        let carrier = Carrier::new(store, writer, ids, outlet, watch, metrics, short);
-        let carrier = carrier.setting_aside(self.aside.clone());
-        Ok(carrier.counting(self.allowances.clone()).telling(telling.clone()))
+        Ok(Carrier::new(self.store.clone(), writer, ids, receiver, options))
     }
 
     /// Wakes who waits here for a task that another coordinator has ended, without waiting for the next look.
-    fn hear_of_ends(&self) {
+    fn forward_remote_ends(&self) {
         if self.store.opened().writers == 1 {
             return;
         }
@@ -197,17 +220,18 @@ impl<S: Store> Coordinator<S> {
                 tokio::select! {
                     biased;
                     _ = ended.wait_for(Option::is_some) => return,
-                    tasks = store.ended_elsewhere() => watch.changed(tasks.into_iter()),
+                    tasks = store.ended_elsewhere() => watch.notify(tasks.into_iter()),
                 }
             }
         });
     }
 
-    fn tell(&mut self, exporter: Arc<dyn SpanExport>) -> trace::Telling {
+    fn start_exporter(&mut self, exporter: Arc<dyn SpanExport>) -> trace::TraceSender {
         let (store, metrics) = (self.store.clone(), self.metrics.clone());
-        let (telling, teller) = trace::open(exporter, store, metrics, self.ended.clone());
-        self.teller = Some(Arc::new(Mutex::new(Some(teller))));
-        telling
+        let (trace_sender, exporter_task) =
+            trace::open(exporter, store, metrics, self.ended.clone());
+        self.exporter_task = Some(Arc::new(Mutex::new(Some(exporter_task))));
+        trace_sender
     }
 
     /// What a worker continues the trace from: the attempt's span, if spans are told, else what the
@@ -215,7 +239,7 @@ impl<S: Store> Coordinator<S> {
     pub fn traceparent(&self, granted: &Granted) -> Option<String> {
         let given = granted.spec.traceparent.as_ref().map(|text| text.as_str());
         let trace = TaskTrace::of(granted.task.id, given);
-        if self.teller.is_some() && trace.is_sampled() {
+        if self.exporter_task.is_some() && trace.is_sampled() {
             return Some(trace.attempt(granted.lease()).to_string());
         }
         given.map(str::to_owned)
@@ -227,7 +251,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Waits for work until there is some or the poll's time is over (then: nothing).
-    pub async fn lease(&self, poll: Poll) -> Result<Vec<Granted>, Trouble> {
+    pub async fn lease(&self, poll: Poll) -> Result<Vec<Granted>, RequestError> {
         self.intake.poll(poll).await
     }
 
@@ -262,7 +286,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Writes an administrative act with its record. Goes through the carrier, which has the writer.
-    pub async fn administer(&self, act: Administration) -> Result<(), Trouble> {
+    pub async fn administer(&self, act: Administration) -> Result<(), RequestError> {
         self.intake.administer(act).await
     }
 
@@ -288,7 +312,7 @@ impl<S: Store> Coordinator<S> {
     where
         F: Future<Output = Result<Option<T>, Failure>>,
     {
-        let watching = self.watch.on(task);
+        let watching = self.watch.subscribe(task);
         let deadline = tokio::time::Instant::now() + wait;
         let draining = self.intake.draining();
         loop {
@@ -300,7 +324,7 @@ impl<S: Store> Coordinator<S> {
                 return Ok(Some(found));
             }
             // Where others write too, a change may be theirs, and only looking finds it.
-            let look_again = tokio::time::Instant::now() + LOOK_FOR_OTHERS;
+            let look_again = tokio::time::Instant::now() + WATCH_POLL_INTERVAL;
             let others = self.store.opened().writers > 1;
             tokio::select! {
                 // In this order, so that equal runs of a simulation stay equal.
@@ -346,8 +370,8 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Tasks that cannot be carried on, for operators.
-    pub fn set_aside(&self) -> Vec<Case> {
-        self.aside.list(tokio::time::Instant::now())
+    pub fn set_aside(&self) -> Vec<SetAsideTask> {
+        self.set_aside.list(tokio::time::Instant::now())
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -359,30 +383,36 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Proves progress: a batch went through the carrier, and the store takes what is written.
-    pub async fn is_progressing(&self) -> Result<(), Trouble> {
+    pub async fn is_progressing(&self) -> Result<(), RequestError> {
         if self.ended.borrow().is_some() || self.intake.is_draining() {
-            return Err(Trouble::ShuttingDown);
+            return Err(RequestError::ShuttingDown);
         }
         if !self.ready.load(Ordering::SeqCst) {
-            let outage = Outage { shortage: Shortage::Start, retry_after: RECOVERY_PATIENCE };
-            return Err(Trouble::Unavailable(outage));
+            let outage =
+                Outage { reason: UnavailableReason::Recovering, retry_after: RECOVERY_RETRY_AFTER };
+            return Err(RequestError::Unavailable(outage));
         }
         self.has_caught_up().await
     }
 
     /// Waits until the carrier has gone round: a stall of ours that ended before is noticed then,
     /// and leases have their time back, unless the store does not take that.
-    pub(crate) async fn has_caught_up(&self) -> Result<(), Trouble> {
-        self.intake.nudge().await?;
+    pub(crate) async fn has_caught_up(&self) -> Result<(), RequestError> {
+        self.intake.ping().await?;
         match self.outages.iter().find_map(|outage| *outage.borrow()) {
-            Some(outage) => Err(Trouble::Unavailable(outage)),
+            Some(outage) => Err(RequestError::Unavailable(outage)),
             None => Ok(()),
         }
     }
 
     /// How many workers wait at this moment for tasks of this queue and kind.
-    pub async fn polling(&self, scope: Scope, queue: Name, kind: Name) -> Result<usize, Trouble> {
-        self.intake.polling(scope, queue, kind).await
+    pub async fn count_polls(
+        &self,
+        scope: Scope,
+        queue: Name,
+        kind: Name,
+    ) -> Result<usize, RequestError> {
+        self.intake.count_polls(scope, queue, kind).await
     }
 
     /// Refuses new work, answers waiting polls empty, and keeps taking reports and heartbeats.
@@ -391,51 +421,54 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Takes nothing any more; what is already in the intake is still answered.
-    pub async fn stop(&self) -> Ended {
+    pub async fn stop(&self) -> StopReason {
         self.intake.drain();
         self.intake.close().await;
-        let ended = self.ended().await;
-        self.told().await;
+        let ended = self.stopped().await;
+        self.flush_spans().await;
         ended
     }
 
     /// Waits for the last spans, but not for long, and lets go of the store in any case.
-    async fn told(&self) {
-        let teller = self.teller.as_ref();
-        let teller = teller.and_then(|it| it.lock().expect("nobody panics holding it").take());
-        let Some(mut teller) = teller else { return };
-        if tokio::time::timeout(LAST_WORDS, &mut teller).await.is_err() {
+    async fn flush_spans(&self) {
+        let exporter_task = self.exporter_task.as_ref();
+        let exporter_task =
+            exporter_task.and_then(|it| it.lock().expect("nobody panics holding it").take());
+        let Some(mut exporter_task) = exporter_task else { return };
+        if tokio::time::timeout(FINAL_EXPORT_TIMEOUT, &mut exporter_task).await.is_err() {
             tracing::warn!("the last spans are lost because the collector is too slow");
-            teller.abort();
-            let _ = teller.await;
+            exporter_task.abort();
+            let _ = exporter_task.await;
         }
     }
 
     /// Resolves when the carrier has ended, by [`Coordinator::stop`] or because the store failed.
-    pub async fn ended(&self) -> Ended {
+    pub async fn stopped(&self) -> StopReason {
         let mut ended = self.ended.clone();
         let end = ended.wait_for(Option::is_some).await;
-        end.ok().and_then(|end| end.clone()).unwrap_or_else(|| Ended::Fatal(gone().what))
+        end.ok()
+            .and_then(|end| end.clone())
+            .unwrap_or_else(|| StopReason::Fatal(carrier_died().what))
     }
 }
 
-type End = channel::Sender<Option<Ended>>;
+type StopSender = channel::Sender<Option<StopReason>>;
 
 /// The ways into one carrier, or into two.
-struct Lanes {
+struct IntakeChannels {
     intake: Intake,
     /// Everything, or calls under a lease.
-    first: Outlet,
-    new_work: Option<Outlet>,
+    first: IntakeReceiver,
+    new_work: Option<IntakeReceiver>,
 }
 
-impl Lanes {
+impl IntakeChannels {
     fn of(committers: usize) -> Self {
         if committers == 1 {
-            let (intake, first) = intake::joined();
+            let (intake, first) = intake::for_one_carrier();
             return Self { intake, first, new_work: None };
         }
-        let (intake, first, new_work) = intake::apart();
+        let (intake, first, new_work) = intake::for_two_carriers();
         Self { intake, first, new_work: Some(new_work) }
     }
 
@@ -445,15 +478,15 @@ impl Lanes {
 }
 
 /// The end of all carriers: the first that fails, or the last that has drained.
-struct Ending {
+struct StopLatch {
     carrying: AtomicUsize,
-    end: End,
+    end: StopSender,
 }
 
-impl Ending {
-    fn one_has(&self, ended: Ended) {
+impl StopLatch {
+    fn carrier_stopped(&self, ended: StopReason) {
         let is_last = self.carrying.fetch_sub(1, Ordering::SeqCst) == 1;
-        let has_failed = ended != Ended::Drained && !faultpoint::mutant(42);
+        let has_failed = ended != StopReason::Drained && !faultpoint::mutant(42);
         if has_failed || is_last {
             self.end.send_if_modified(|end| {
                 let is_first = end.is_none();
@@ -465,11 +498,15 @@ impl Ending {
 }
 
 /// Starts a carrier and waits until it has recovered.
-async fn start<S: Store>(host: Host, carrier: Carrier<S>, end: Arc<Ending>) -> Result<(), Failure> {
+async fn start<S: Store>(
+    host: Host,
+    carrier: Carrier<S>,
+    end: Arc<StopLatch>,
+) -> Result<(), Failure> {
     let (recovered, recovery) = oneshot::channel();
     let work = async move {
         let ended = carrier.run(recovered).await;
-        end.one_has(ended);
+        end.carrier_stopped(ended);
     };
     match host {
         Host::Task => {
@@ -486,9 +523,9 @@ async fn start<S: Store>(host: Host, carrier: Carrier<S>, end: Arc<Ending>) -> R
             spawned.expect("the system can start one thread");
         }
     }
-    recovery.await.map_err(|_| gone())?
+    recovery.await.map_err(|_| carrier_died())?
 }
 
-fn gone() -> Failure {
+fn carrier_died() -> Failure {
     Failure::new(store::FailureKind::Fatal, "the carrier ended unexpectedly")
 }

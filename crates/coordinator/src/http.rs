@@ -1,25 +1,23 @@
-//! The coordinator's HTTP door: read, limit, authenticate, translate, ask, answer.
+//! The coordinator's HTTP API: read, limit, authenticate, translate, ask, answer.
 //!
 //! Nothing is decided here. A request that passes is handed to the [`Coordinator`], and what comes
 //! back is spelled as JSON. Errors are `application/problem+json` with the worker contract's own
-//! members beside (`error`, `message`, `verdict`, …); see [`declined`].
+//! members beside (`error`, `message`, `verdict`, …); see [`api_error`].
 //!
 //! Order of checks: routes with API keys authenticate before they read the body. Task calls check the
 //! token's signature, then the body's shape, then the token against path and body, and the rules do
 //! the rest.
 
+mod api_error;
+mod app_state;
 mod audit;
 mod body;
 mod caller;
 mod cancel;
 mod completed;
-mod declined;
 mod delivery;
-mod door;
 mod errors;
 mod explain;
-mod figures;
-mod finish;
 mod health;
 mod heartbeat;
 mod heartbeats;
@@ -28,8 +26,9 @@ mod keys;
 mod lease;
 mod limits;
 mod metrics;
+mod middleware;
 mod openapi;
-mod overdue;
+mod queue_counts;
 mod queues;
 mod record;
 mod reports;
@@ -40,18 +39,19 @@ mod signing;
 mod started;
 mod submission;
 mod submit;
+mod token_grace;
 mod translate;
 
 use axum::Router;
 use axum::routing::{get, post};
 use store::Store;
 
-pub use body::BodyPatience;
-pub use declined::Declined;
-pub use door::{Door, Patience};
+pub use api_error::ApiError;
+pub use app_state::{AppState, Timeouts};
+pub use body::SlowBodyLimits;
 
 /// Every route, ready to be served.
-pub fn router<S: Store>(door: Door<S>) -> Router {
+pub fn router<S: Store>(app: AppState<S>) -> Router {
     Router::new()
         .route("/v1/runs", post(submit::submit::<S>).get(runs::list::<S>))
         .route("/v1/runs/{run}", get(runs::show::<S>))
@@ -80,18 +80,18 @@ pub fn router<S: Store>(door: Door<S>) -> Router {
         .route("/metrics", get(metrics::metrics::<S>))
         .route("/openapi.json", get(openapi::openapi))
         .route("/errors/{page}", get(errors::explain))
-        .fallback(finish::nothing_here)
-        .method_not_allowed_fallback(finish::wrong_method)
-        .layer(axum::middleware::from_fn_with_state(door.clone(), finish::finish::<S>))
-        .with_state(door)
+        .fallback(middleware::not_found)
+        .method_not_allowed_fallback(middleware::method_not_allowed)
+        .layer(axum::middleware::from_fn_with_state(app.clone(), middleware::handle::<S>))
+        .with_state(app)
 }
 
 /// `/metrics` and nothing else, for a listener that the operator opened to scrapers.
-pub(crate) fn router_of_metrics<S: Store>(door: Door<S>) -> Router {
+pub(crate) fn router_of_metrics<S: Store>(app: AppState<S>) -> Router {
     Router::new()
         .route("/metrics", get(metrics::metrics::<S>))
         .fallback(metrics::only_metrics)
-        .method_not_allowed_fallback(finish::wrong_method)
-        .layer(axum::middleware::from_fn_with_state(door.clone(), finish::finish::<S>))
-        .with_state(door)
+        .method_not_allowed_fallback(middleware::method_not_allowed)
+        .layer(axum::middleware::from_fn_with_state(app.clone(), middleware::handle::<S>))
+        .with_state(app)
 }

@@ -19,28 +19,28 @@ impl Entropy for OsEntropy {
 
 /// The operating system's generator, asked for many small numbers at once. For ids, which are names
 /// and no secrets: what is in stock lies in memory until it is used.
-pub struct StockedEntropy {
-    stock: [u8; STOCK_BYTES],
+pub struct BufferedEntropy {
+    stock: [u8; BUFFER_BYTES],
     left: usize,
 }
 
 /// A hundred ids for one system call.
-const STOCK_BYTES: usize = 1024;
+const BUFFER_BYTES: usize = 1024;
 
-impl Default for StockedEntropy {
+impl Default for BufferedEntropy {
     fn default() -> Self {
-        Self { stock: [0; STOCK_BYTES], left: 0 }
+        Self { stock: [0; BUFFER_BYTES], left: 0 }
     }
 }
 
-impl Entropy for StockedEntropy {
+impl Entropy for BufferedEntropy {
     fn fill(&mut self, bytes: &mut [u8]) {
-        if bytes.len() > STOCK_BYTES {
+        if bytes.len() > BUFFER_BYTES {
             return OsEntropy.fill(bytes);
         }
         if bytes.len() > self.left {
             OsEntropy.fill(&mut self.stock);
-            self.left = STOCK_BYTES;
+            self.left = BUFFER_BYTES;
         }
         let rest = self.left - bytes.len();
         bytes.copy_from_slice(&self.stock[rest..self.left]);
@@ -121,14 +121,14 @@ mod tests {
 
     #[test]
     fn what_is_in_stock_is_given_once() {
-        let mut entropy = StockedEntropy::default();
+        let mut entropy = BufferedEntropy::default();
         let mut given = BTreeSet::new();
-        for _ in 0..STOCK_BYTES {
+        for _ in 0..BUFFER_BYTES {
             let mut bytes = [0; 10];
             entropy.fill(&mut bytes);
             assert!(given.insert(bytes), "the same number twice");
         }
-        let mut large = vec![0; STOCK_BYTES + 1];
+        let mut large = vec![0; BUFFER_BYTES + 1];
         entropy.fill(&mut large);
         assert!(large.iter().any(|byte| *byte != 0));
     }

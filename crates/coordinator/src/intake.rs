@@ -1,10 +1,10 @@
 //! Where requests wait for the next batch.
 //!
-//! Two bounded lanes: calls of workers that hold a lease, and everything else. When the coordinator
+//! Two bounded priority classes: calls of workers that hold a lease, and everything else. When the coordinator
 //! is overloaded it refuses new work long before it refuses a heartbeat or a report, because those
 //! release load. Nothing waits here by a timer: a batch is what was waiting when the last one ended.
 //!
-//! Both lanes lead to one carrier, or each to one of its own.
+//! Both classes lead to one carrier, or each to one of its own.
 
 use std::task::Poll as Polled;
 
@@ -13,7 +13,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use verdict::{LeaseId, Name, Request, Scope, Time};
 
-use crate::item::{Granted, Group, Item, Poll, Reply, Trouble, WaitingPoll};
+use crate::item::{Granted, Group, Item, Poll, Reply, RequestError, WaitingPoll};
 
 /// Callers that may wait with new work. At 2 ms a batch of a thousand this is under ten
 /// milliseconds of queue; more would only make answers later, not more.
@@ -22,7 +22,7 @@ const NEW_WORK_WAITING_MAX: usize = 4_096;
 /// Callers that may wait with heartbeats, starts and reports: four times as patient.
 pub(crate) const LEASED_WAITING_MAX: usize = 16_384;
 
-/// One lane's traffic.
+/// What waits in a priority class.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     Group(Group),
@@ -30,14 +30,14 @@ pub(crate) enum Arrival {
     /// Written in a transaction of its own, between two batches.
     Administer {
         act: Administration,
-        reply: oneshot::Sender<Result<(), Trouble>>,
+        reply: oneshot::Sender<Result<(), RequestError>>,
     },
     /// Answered when the batch it arrived in is through: proof that the carrier moves.
-    Nudge(oneshot::Sender<()>),
+    Ping(oneshot::Sender<()>),
     /// Answered with how many polls want such a task now.
-    Polling(Polling),
+    CountPolls(CountPolls),
     /// Tasks that were submitted at these times have ended by another carrier's batch.
-    Ended {
+    TasksEnded {
         created: Vec<Time>,
         at: Time,
     },
@@ -50,14 +50,14 @@ impl Arrival {
     fn refuse(self) {
         match self {
             Arrival::Group(Group { items, reply }) => {
-                drop(reply.send(vec![Err(Trouble::ShuttingDown); items.len()]));
+                drop(reply.send(vec![Err(RequestError::ShuttingDown); items.len()]));
             }
-            Arrival::Administer { reply, .. } => drop(reply.send(Err(Trouble::ShuttingDown))),
+            Arrival::Administer { reply, .. } => drop(reply.send(Err(RequestError::ShuttingDown))),
             // These are told by being let go.
             Arrival::Poll(_)
-            | Arrival::Nudge(_)
-            | Arrival::Polling(_)
-            | Arrival::Ended { .. }
+            | Arrival::Ping(_)
+            | Arrival::CountPolls(_)
+            | Arrival::TasksEnded { .. }
             | Arrival::Close => {}
         }
     }
@@ -65,7 +65,7 @@ impl Arrival {
 
 /// The question whether anybody would take a task.
 #[derive(Debug)]
-pub(crate) struct Polling {
+pub(crate) struct CountPolls {
     pub(crate) scope: Scope,
     pub(crate) queue: Name,
     pub(crate) kind: Name,
@@ -78,71 +78,72 @@ pub(crate) struct Intake {
     leased: mpsc::Sender<Arrival>,
     new_work: mpsc::Sender<Arrival>,
     draining: tokio_util::sync::CancellationToken,
-    ends: Ends,
+    carriers: Carriers,
 }
 
-/// Where the lanes lead.
+/// Where the classes lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
+enum Carriers {
     /// To one carrier.
-    Joined,
+    One,
     /// Each to a carrier of its own.
-    Apart,
+    Two,
 }
 
-/// The receiving side, owned by a carrier: its lanes, the more urgent first.
+/// The receiving side, owned by a carrier: its classes, the more urgent first.
 #[derive(Debug)]
-pub(crate) struct Outlet {
-    lanes: Vec<mpsc::Receiver<Arrival>>,
+pub(crate) struct IntakeReceiver {
+    classes: Vec<mpsc::Receiver<Arrival>>,
     pub(crate) draining: tokio_util::sync::CancellationToken,
 }
 
-/// Both lanes, for one carrier.
-pub(crate) fn joined() -> (Intake, Outlet) {
-    let (intake, leased, new_work) = lanes(Ends::Joined);
-    let lanes = leased.lanes.into_iter().chain(new_work.lanes).collect();
-    (intake, Outlet { lanes, ..leased })
+/// Both classes, for one carrier.
+pub(crate) fn for_one_carrier() -> (Intake, IntakeReceiver) {
+    let (intake, leased, new_work) = channels(Carriers::One);
+    let classes = leased.classes.into_iter().chain(new_work.classes).collect();
+    (intake, IntakeReceiver { classes, ..leased })
 }
 
-/// The lanes for two carriers: for calls under a lease, and for new work.
-pub(crate) fn apart() -> (Intake, Outlet, Outlet) {
-    lanes(Ends::Apart)
+/// The classes for two carriers: for calls under a lease, and for new work.
+pub(crate) fn for_two_carriers() -> (Intake, IntakeReceiver, IntakeReceiver) {
+    channels(Carriers::Two)
 }
 
-fn lanes(ends: Ends) -> (Intake, Outlet, Outlet) {
-    let (leased, leased_outlet) = mpsc::channel(LEASED_WAITING_MAX);
-    let (new_work, new_work_outlet) = mpsc::channel(NEW_WORK_WAITING_MAX);
+fn channels(carriers: Carriers) -> (Intake, IntakeReceiver, IntakeReceiver) {
+    let (leased, leased_receiver) = mpsc::channel(LEASED_WAITING_MAX);
+    let (new_work, new_work_receiver) = mpsc::channel(NEW_WORK_WAITING_MAX);
     let draining = tokio_util::sync::CancellationToken::new();
-    let outlet = |lane| Outlet { lanes: vec![lane], draining: draining.clone() };
-    let (leased_outlet, new_work_outlet) = (outlet(leased_outlet), outlet(new_work_outlet));
-    (Intake { leased, new_work, draining, ends }, leased_outlet, new_work_outlet)
+    let receiver = |class| IntakeReceiver { classes: vec![class], draining: draining.clone() };
+    let (leased_receiver, new_work_receiver) =
+        (receiver(leased_receiver), receiver(new_work_receiver));
+    (Intake { leased, new_work, draining, carriers }, leased_receiver, new_work_receiver)
 }
 
-impl Outlet {
-    /// The next arrival, from the most urgent lane that has one. `None` when nobody is left to send.
+impl IntakeReceiver {
+    /// The next arrival, from the most urgent class that has one. `None` when nobody is left to send.
     pub(crate) async fn next(&mut self) -> Option<Arrival> {
         std::future::poll_fn(|context| {
-            let mut lanes = self.lanes.iter_mut().map(|lane| lane.poll_recv(context));
-            lanes.find(Polled::is_ready).unwrap_or(Polled::Pending)
+            let mut classes = self.classes.iter_mut().map(|class| class.poll_recv(context));
+            classes.find(Polled::is_ready).unwrap_or(Polled::Pending)
         })
         .await
     }
 
     /// The same, if there is one already.
-    pub(crate) fn next_waiting(&mut self) -> Option<Arrival> {
-        self.lanes.iter_mut().find_map(|lane| lane.try_recv().ok())
+    pub(crate) fn try_next(&mut self) -> Option<Arrival> {
+        self.classes.iter_mut().find_map(|class| class.try_recv().ok())
     }
 
     /// Nothing new comes in.
     pub(crate) fn close(&mut self) {
-        self.lanes.iter_mut().for_each(mpsc::Receiver::close);
+        self.classes.iter_mut().for_each(mpsc::Receiver::close);
     }
 
-    /// What still came in before the lanes were closed. Waits for those who have their place in a lane and have
+    /// What still came in before the classes were closed. Waits for those who have their place in a class and have
     /// put nothing there yet: what they put there later nobody would take, and they would wait for ever.
-    pub(crate) async fn last(&mut self) -> Option<Arrival> {
-        for lane in &mut self.lanes {
-            if let Some(arrival) = lane.recv().await {
+    pub(crate) async fn next_after_close(&mut self) -> Option<Arrival> {
+        for class in &mut self.classes {
+            if let Some(arrival) = class.recv().await {
                 return Some(arrival);
             }
         }
@@ -150,9 +151,9 @@ impl Outlet {
     }
 
     /// Nobody is left to decide: who still waits here is refused, since nothing was written for it.
-    pub(crate) async fn refuse_the_rest(&mut self) {
+    pub(crate) async fn reject_remaining(&mut self) {
         self.close();
-        while let Some(arrival) = self.last().await {
+        while let Some(arrival) = self.next_after_close().await {
             arrival.refuse();
         }
     }
@@ -175,33 +176,33 @@ impl Intake {
             return Vec::new();
         }
         let is_leased = items.iter().all(holds_lease) && !faultpoint::mutant(45);
-        let lane = if is_leased { &self.leased } else { &self.new_work };
+        let class = if is_leased { &self.leased } else { &self.new_work };
         let (reply, answers) = oneshot::channel();
-        let sent = self.send(lane, Arrival::Group(Group { items, reply }));
+        let sent = self.send(class, Arrival::Group(Group { items, reply }));
         match sent {
-            Err(trouble) => vec![Err(trouble); count],
+            Err(error) => vec![Err(error); count],
             // A carrier that stopped without answering may have committed.
-            Ok(()) => answers.await.unwrap_or_else(|_| vec![Err(Trouble::Unknown); count]),
+            Ok(()) => answers.await.unwrap_or_else(|_| vec![Err(RequestError::Unknown); count]),
         }
     }
 
-    pub(crate) async fn poll(&self, poll: Poll) -> Result<Vec<Granted>, Trouble> {
+    pub(crate) async fn poll(&self, poll: Poll) -> Result<Vec<Granted>, RequestError> {
         let (reply, granted) = oneshot::channel();
         self.send(&self.new_work, Arrival::Poll(WaitingPoll { poll, reply }))?;
-        let mut taker = Taker { intake: self, granted };
-        (&mut taker.granted).await.unwrap_or(Err(Trouble::ShuttingDown))
+        let mut taker = GrantGuard { intake: self, granted };
+        (&mut taker.granted).await.unwrap_or(Err(RequestError::ShuttingDown))
     }
 
     /// Answers when the act is durable.
-    pub(crate) async fn administer(&self, act: Administration) -> Result<(), Trouble> {
+    pub(crate) async fn administer(&self, act: Administration) -> Result<(), RequestError> {
         let (reply, written) = oneshot::channel();
         self.send(&self.new_work, Arrival::Administer { act, reply })?;
         // A carrier that stopped without answering may have committed.
-        written.await.unwrap_or(Err(Trouble::Unknown))
+        written.await.unwrap_or(Err(RequestError::Unknown))
     }
 
     /// Sends without waiting for an answer; used for what must not be forgotten but has no caller.
-    fn tell(&self, items: Vec<Item>) -> Result<(), Trouble> {
+    fn send_detached(&self, items: Vec<Item>) -> Result<(), RequestError> {
         let (reply, _) = oneshot::channel();
         self.send(&self.leased, Arrival::Group(Group { items, reply }))
     }
@@ -213,59 +214,59 @@ impl Intake {
         if items.is_empty() {
             return;
         }
-        if let Err(trouble) = self.tell(items) {
-            tracing::debug!(%trouble, "undelivered grants are left to expire");
+        if let Err(error) = self.send_detached(items) {
+            tracing::debug!(%error, "undelivered grants are left to expire");
         }
     }
 
     /// Waits until every carrier has gone round once.
-    pub(crate) async fn nudge(&self) -> Result<(), Trouble> {
-        self.nudge_leased().await?;
-        if self.ends == Ends::Joined {
+    pub(crate) async fn ping(&self) -> Result<(), RequestError> {
+        self.ping_leased().await?;
+        if self.carriers == Carriers::One {
             return Ok(());
         }
         let (reply, moved) = oneshot::channel();
-        // Waits for its place: a full lane is no sign that its carrier stands still.
-        let sent = self.new_work.send(Arrival::Nudge(reply)).await;
-        sent.map_err(|_| Trouble::ShuttingDown)?;
-        moved.await.map_err(|_| Trouble::ShuttingDown)
+        // Waits for its place: a full class is no sign that its carrier stands still.
+        let sent = self.new_work.send(Arrival::Ping(reply)).await;
+        sent.map_err(|_| RequestError::ShuttingDown)?;
+        moved.await.map_err(|_| RequestError::ShuttingDown)
     }
 
     /// Waits until the carrier of calls under a lease has gone round once.
-    pub(crate) async fn nudge_leased(&self) -> Result<(), Trouble> {
+    pub(crate) async fn ping_leased(&self) -> Result<(), RequestError> {
         let (reply, moved) = oneshot::channel();
-        self.send(&self.leased, Arrival::Nudge(reply))?;
-        moved.await.map_err(|_| Trouble::ShuttingDown)
+        self.send(&self.leased, Arrival::Ping(reply))?;
+        moved.await.map_err(|_| RequestError::ShuttingDown)
     }
 
     /// Tells the carrier that forgets what has ended. Best effort: what is not counted is kept a little longer.
     pub(crate) fn note_ends(&self, created: Vec<Time>, at: Time) {
-        let _ = self.leased.try_send(Arrival::Ended { created, at });
+        let _ = self.leased.try_send(Arrival::TasksEnded { created, at });
     }
 
     /// How many polls are waiting that want tasks of this scope, queue and kind.
-    pub(crate) async fn polling(
+    pub(crate) async fn count_polls(
         &self,
         scope: Scope,
         queue: Name,
         kind: Name,
-    ) -> Result<usize, Trouble> {
+    ) -> Result<usize, RequestError> {
         let (reply, count) = oneshot::channel();
         // Asked until the end: whoever drains still has polls to tell of.
-        let asked = Arrival::Polling(Polling { scope, queue, kind, reply });
+        let asked = Arrival::CountPolls(CountPolls { scope, queue, kind, reply });
         self.new_work.try_send(asked).map_err(refused)?;
-        count.await.map_err(|_| Trouble::ShuttingDown)
+        count.await.map_err(|_| RequestError::ShuttingDown)
     }
 
     /// Tells the carrier to end after what is already waiting. Of two the one for new work, which tells the other
     /// when it needs it no more.
     pub(crate) async fn close(&self) {
-        let lane = match self.ends {
-            Ends::Apart if !faultpoint::mutant(43) => &self.new_work,
-            Ends::Joined | Ends::Apart => &self.leased,
+        let class = match self.carriers {
+            Carriers::Two if !faultpoint::mutant(43) => &self.new_work,
+            Carriers::One | Carriers::Two => &self.leased,
         };
-        // A lane that is closed already needs no telling.
-        let _ = lane.send(Arrival::Close).await;
+        // A class that is closed already needs no message.
+        let _ = class.send(Arrival::Close).await;
     }
 
     /// Tells the carrier of calls under a lease to end after what is already waiting.
@@ -277,30 +278,30 @@ impl Intake {
         &self.draining
     }
 
-    fn send(&self, lane: &mpsc::Sender<Arrival>, arrival: Arrival) -> Result<(), Trouble> {
-        let new_work = lane.same_channel(&self.new_work);
+    fn send(&self, class: &mpsc::Sender<Arrival>, arrival: Arrival) -> Result<(), RequestError> {
+        let new_work = class.same_channel(&self.new_work);
         if (new_work || faultpoint::mutant(6)) && self.is_draining() {
-            return Err(Trouble::ShuttingDown);
+            return Err(RequestError::ShuttingDown);
         }
-        lane.try_send(arrival).map_err(refused)
+        class.try_send(arrival).map_err(refused)
     }
 }
 
-fn refused(why: TrySendError<Arrival>) -> Trouble {
+fn refused(why: TrySendError<Arrival>) -> RequestError {
     match why {
-        TrySendError::Full(_) => Trouble::Overloaded,
-        TrySendError::Closed(_) => Trouble::ShuttingDown,
+        TrySendError::Full(_) => RequestError::Overloaded,
+        TrySendError::Closed(_) => RequestError::ShuttingDown,
     }
 }
 
 /// A caller that waits for grants. If it leaves after they were sent and before it took them, they
 /// are handed back instead of being left to run out.
-struct Taker<'a> {
+struct GrantGuard<'a> {
     intake: &'a Intake,
-    granted: oneshot::Receiver<Result<Vec<Granted>, Trouble>>,
+    granted: oneshot::Receiver<Result<Vec<Granted>, RequestError>>,
 }
 
-impl Drop for Taker<'_> {
+impl Drop for GrantGuard<'_> {
     fn drop(&mut self) {
         self.granted.close();
         if let Ok(Ok(granted)) = self.granted.try_recv() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use store::{Failure, FailureKind, Ready, Spec, TaskKey};
+use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use verdict::request::Undelivered;
@@ -54,7 +54,7 @@ pub(crate) struct Group {
 }
 
 /// What one request got.
-pub type Reply = Result<Answered, Trouble>;
+pub type Reply = Result<Answered, RequestError>;
 
 /// A verdict's answer, given when its batch was durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct Answered {
 
 /// Why a request got no verdict. Never a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum RequestError {
     #[error("too many requests are waiting; try again shortly")]
     Overloaded,
     #[error("the coordinator is shutting down; try again in a moment")]
@@ -87,30 +87,30 @@ pub enum Trouble {
 
 /// A store that does not take what is written, and when to ask it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{shortage}")]
+#[error("{reason}")]
 pub struct Outage {
-    pub shortage: Shortage,
+    pub reason: UnavailableReason,
     pub retry_after: Duration,
 }
 
 /// What the store lacks, in words that anybody may read. Details are for the operator's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Shortage {
+pub enum UnavailableReason {
     #[error("its disk is full")]
-    Room,
+    DiskFull,
     #[error("it did not answer as it should")]
-    Answer,
+    NotResponding,
     #[error("others keep changing the task")]
-    Turn,
+    Contended,
     #[error("leases from before the start are still being recovered")]
-    Start,
+    Recovering,
 }
 
-impl Shortage {
+impl UnavailableReason {
     pub(crate) fn of(failure: &Failure) -> Self {
         match failure.kind {
-            FailureKind::Full => Shortage::Room,
-            FailureKind::Conflict(_) => Shortage::Turn,
+            FailureKind::Full => UnavailableReason::DiskFull,
+            FailureKind::Conflict(_) => UnavailableReason::Contended,
             FailureKind::Invalid
             | FailureKind::Closed
             | FailureKind::Unfinished
@@ -118,7 +118,7 @@ impl Shortage {
             | FailureKind::UnknownRules
             | FailureKind::Unavailable
             | FailureKind::Overloaded
-            | FailureKind::Fatal => Shortage::Answer,
+            | FailureKind::Fatal => UnavailableReason::NotResponding,
         }
     }
 }
@@ -141,7 +141,7 @@ pub struct Poll {
 #[derive(Debug)]
 pub(crate) struct WaitingPoll {
     pub(crate) poll: Poll,
-    pub(crate) reply: oneshot::Sender<Result<Vec<Granted>, Trouble>>,
+    pub(crate) reply: oneshot::Sender<Result<Vec<Granted>, RequestError>>,
 }
 
 /// A leased task with everything its worker needs.
@@ -154,7 +154,7 @@ pub struct Granted {
 }
 
 impl Granted {
-    pub(crate) fn new(ready: Ready, at: Time) -> Self {
+    pub(crate) fn new(ready: TaskWithSpec, at: Time) -> Self {
         Self { task: ready.task, spec: ready.spec, at }
     }
 

@@ -1,9 +1,9 @@
-//! Carries requests to verdicts: a library that a program may embed, with an HTTP door.
+//! Carries requests to verdicts: a library that a program may embed, with an HTTP API.
 //!
 //! ```text
 //!   http, admit   parse, limit, authenticate       (optional: embedders call [`Coordinator`])
 //!       │  an Item with its scope
-//!   intake        two bounded lanes; what is waiting goes into the next batch
+//!   intake        two bounded priority classes; what is waiting goes into the next batch
 //!       │
 //!   carry         load ─► decide ─► save ─► commit; grants and sweeps ride along
 //!       │
@@ -15,7 +15,7 @@
 
 pub mod admit;
 mod allowances;
-mod aside;
+mod batch_metrics;
 pub mod carry;
 mod coordinator;
 pub mod http;
@@ -24,13 +24,15 @@ mod intake;
 pub mod item;
 pub mod metrics;
 pub mod server;
-mod tally;
+mod set_aside;
+mod task_watch;
 pub mod trace;
-mod watch;
 
-pub use aside::Case;
-pub use coordinator::{Coordinator, Ended, Host, Options};
+pub use coordinator::{Coordinator, Host, Options, StopReason};
 pub use ids::{Entropy, OsEntropy, SeededEntropy};
-pub use item::{Answered, Granted, Outage, Poll, Reply, Shortage, Submission, Trouble};
+pub use item::{
+    Answered, Granted, Outage, Poll, Reply, RequestError, Submission, UnavailableReason,
+};
 pub use server::{Plaintext, ServeError, ServeOptions, Server, TlsFiles, serve};
+pub use set_aside::SetAsideTask;
 pub use verdict::Retention;

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 
 use verdict::Span;
 
-use crate::tally::Tally;
+use crate::batch_metrics::BatchMetrics;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OutcomeLabel {
@@ -37,7 +37,7 @@ pub struct VerdictLabels {
 
 /// Which limit of a tenant was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limited {
+pub enum LimitKind {
     Requests,
     UnfinishedRuns,
     /// Not one that is set: expired task tokens that were shown too often to be looked up.
@@ -57,7 +57,7 @@ pub struct PromiseLabel {
 
 /// Why a span did not reach the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unsent {
+pub(crate) enum SpanDropReason {
     /// The queue to the collector was full.
     Queue,
     /// The collector did not take it.
@@ -66,21 +66,22 @@ pub(crate) enum Unsent {
     Store,
 }
 
-impl Unsent {
-    const ALL: [Unsent; 3] = [Unsent::Queue, Unsent::Collector, Unsent::Store];
+impl SpanDropReason {
+    const ALL: [SpanDropReason; 3] =
+        [SpanDropReason::Queue, SpanDropReason::Collector, SpanDropReason::Store];
 
     const fn name(self) -> &'static str {
         match self {
-            Unsent::Queue => "queue",
-            Unsent::Collector => "collector",
-            Unsent::Store => "store",
+            SpanDropReason::Queue => "queue",
+            SpanDropReason::Collector => "collector",
+            SpanDropReason::Store => "store",
         }
     }
 }
 
 /// Why a connection was not taken, or ended before its client did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turned {
+pub(crate) enum DisconnectReason {
     /// All seats are taken.
     Full,
     /// All seats of its peer are taken.
@@ -97,26 +98,26 @@ pub(crate) enum Turned {
     NoKey,
 }
 
-impl Turned {
-    const ALL: [Turned; 7] = [
-        Turned::Full,
-        Turned::PeerFull,
-        Turned::Handshake,
-        Turned::SlowHead,
-        Turned::SlowReader,
-        Turned::Silent,
-        Turned::NoKey,
+impl DisconnectReason {
+    const ALL: [DisconnectReason; 7] = [
+        DisconnectReason::Full,
+        DisconnectReason::PeerFull,
+        DisconnectReason::Handshake,
+        DisconnectReason::SlowHead,
+        DisconnectReason::SlowReader,
+        DisconnectReason::Silent,
+        DisconnectReason::NoKey,
     ];
 
     const fn name(self) -> &'static str {
         match self {
-            Turned::Full => "full",
-            Turned::PeerFull => "peer_full",
-            Turned::Handshake => "handshake",
-            Turned::SlowHead => "slow_head",
-            Turned::SlowReader => "slow_reader",
-            Turned::Silent => "silent",
-            Turned::NoKey => "no_key",
+            DisconnectReason::Full => "full",
+            DisconnectReason::PeerFull => "peer_full",
+            DisconnectReason::Handshake => "handshake",
+            DisconnectReason::SlowHead => "slow_head",
+            DisconnectReason::SlowReader => "slow_reader",
+            DisconnectReason::Silent => "silent",
+            DisconnectReason::NoKey => "no_key",
         }
     }
 }
@@ -173,20 +174,20 @@ pub struct Metrics {
     pub spans_dropped: Family<ReasonLabel, Counter>,
     pub connections: Gauge,
     /// Connections that were not taken or were ended here, by reason.
-    pub turned: Family<ReasonLabel, Counter>,
+    pub disconnects: Family<ReasonLabel, Counter>,
 }
 
 impl Metrics {
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::new();
         // Known from the beginning, so that a first loss is an increase.
-        Unsent::ALL.iter().for_each(|reason| metrics.count_unsent(*reason, 0));
-        for why in Turned::ALL {
-            metrics.turned.get_or_create(&ReasonLabel { reason: why.name() }).inc_by(0);
+        SpanDropReason::ALL.iter().for_each(|reason| metrics.count_dropped_spans(*reason, 0));
+        for why in DisconnectReason::ALL {
+            metrics.disconnects.get_or_create(&ReasonLabel { reason: why.name() }).inc_by(0);
         }
-        metrics.clone().tell_tasks(registry);
-        metrics.clone().tell_store(registry);
-        metrics.clone().tell_server(registry);
+        metrics.clone().register_tasks(registry);
+        metrics.clone().register_store(registry);
+        metrics.clone().register_server(registry);
         metrics
     }
 
@@ -220,11 +221,11 @@ impl Metrics {
             spans_sent: Counter::default(),
             spans_dropped: Family::default(),
             connections: Gauge::default(),
-            turned: Family::default(),
+            disconnects: Family::default(),
         }
     }
 
-    fn tell_tasks(self, registry: &mut Registry) {
+    fn register_tasks(self, registry: &mut Registry) {
         registry.register("tenure_tasks_submitted", "Tasks accepted", self.submitted);
         registry.register("tenure_leases_granted", "Leases granted", self.granted);
         registry.register("tenure_leases_renewed", "Leases renewed by a heartbeat", self.renewed);
@@ -247,7 +248,7 @@ impl Metrics {
         registry.register("tenure_polls_waiting", "Workers waiting for work", self.polls_waiting);
     }
 
-    fn tell_store(self, registry: &mut Registry) {
+    fn register_store(self, registry: &mut Registry) {
         registry.register("tenure_batch_items", "Requests per commit", self.batch_items);
         registry.register("tenure_commit_seconds", "Time of one commit", self.commit_seconds);
         registry.register("tenure_store_failures", "Batches the store refused", self.failures);
@@ -260,7 +261,7 @@ impl Metrics {
         registry.register("tenure_forget_seconds", help, self.forget_seconds);
     }
 
-    fn tell_server(self, registry: &mut Registry) {
+    fn register_server(self, registry: &mut Registry) {
         let help = "When this coordinator started, in seconds since 1970; a change is a restart";
         registry.register("tenure_start_time_seconds", help, self.start_time_seconds);
         let help = "How long the start took to read what was stored and to recover leases";
@@ -278,51 +279,51 @@ impl Metrics {
         );
         registry.register("tenure_connections", "Connections that are open", self.connections);
         let help = "Connections that were not taken or were ended by the server, by reason";
-        registry.register("tenure_connections_turned_away", help, self.turned);
+        registry.register("tenure_connections_turned_away", help, self.disconnects);
     }
 
-    pub(crate) fn count_limited(&self, limited: Limited, times: u64) {
+    pub(crate) fn count_limited(&self, limited: LimitKind, times: u64) {
         let limit = match limited {
-            Limited::Requests => "requests",
-            Limited::UnfinishedRuns => "unfinished_runs",
-            Limited::ExpiredTokens => "expired_tokens",
+            LimitKind::Requests => "requests",
+            LimitKind::UnfinishedRuns => "unfinished_runs",
+            LimitKind::ExpiredTokens => "expired_tokens",
         };
         self.limited.get_or_create(&LimitLabel { limit }).inc_by(times);
     }
 
-    pub(crate) fn count_unsent(&self, unsent: Unsent, spans: u64) {
-        let label = ReasonLabel { reason: unsent.name() };
+    pub(crate) fn count_dropped_spans(&self, reason: SpanDropReason, spans: u64) {
+        let label = ReasonLabel { reason: reason.name() };
         self.spans_dropped.get_or_create(&label).inc_by(spans);
     }
 
-    pub(crate) fn count_turned(&self, why: Turned) {
-        self.turned.get_or_create(&ReasonLabel { reason: why.name() }).inc();
+    pub(crate) fn count_disconnect(&self, why: DisconnectReason) {
+        self.disconnects.get_or_create(&ReasonLabel { reason: why.name() }).inc();
     }
 
     /// Adds what a durable batch did.
-    pub(crate) fn add(&self, tally: &Tally) {
-        self.submitted.inc_by(tally.submitted);
-        self.granted.inc_by(tally.granted);
-        self.renewed.inc_by(tally.renewed);
-        self.expired.inc_by(tally.expired);
-        observe(&self.wait_seconds, &tally.waits);
-        observe(&self.heartbeat_lag, &tally.heartbeat_lags);
-        observe(&self.attempt_seconds, &tally.attempt_lengths);
-        self.cancel_signals.inc_by(tally.cancel_signals);
-        self.cancel_timeouts.inc_by(tally.cancel_timeouts);
-        if tally.quota_refusals > 0 {
-            self.count_limited(Limited::UnfinishedRuns, tally.quota_refusals);
+    pub(crate) fn add(&self, batch_metrics: &BatchMetrics) {
+        self.submitted.inc_by(batch_metrics.submitted);
+        self.granted.inc_by(batch_metrics.granted);
+        self.renewed.inc_by(batch_metrics.renewed);
+        self.expired.inc_by(batch_metrics.expired);
+        observe(&self.wait_seconds, &batch_metrics.waits);
+        observe(&self.heartbeat_lag, &batch_metrics.heartbeat_lags);
+        observe(&self.attempt_seconds, &batch_metrics.attempt_lengths);
+        self.cancel_signals.inc_by(batch_metrics.cancel_signals);
+        self.cancel_timeouts.inc_by(batch_metrics.cancel_timeouts);
+        if batch_metrics.quota_refusals > 0 {
+            self.count_limited(LimitKind::UnfinishedRuns, batch_metrics.quota_refusals);
         }
-        for (outcome, count) in tally.attempts.iter() {
+        for (outcome, count) in batch_metrics.attempts.iter() {
             self.attempts.get_or_create(&OutcomeLabel { outcome }).inc_by(count);
         }
-        for (state, count) in tally.ended.iter() {
+        for (state, count) in batch_metrics.ended.iter() {
             self.ended.get_or_create(&StateLabel { state }).inc_by(count);
         }
-        for (category, count) in tally.retries.iter() {
+        for (category, count) in batch_metrics.retries.iter() {
             self.retries.get_or_create(&CategoryLabel { category }).inc_by(count);
         }
-        for ((verdict, code), count) in tally.verdicts.iter() {
+        for ((verdict, code), count) in batch_metrics.verdicts.iter() {
             self.verdicts.get_or_create(&VerdictLabels { verdict, code }).inc_by(count);
         }
     }

@@ -1,4 +1,4 @@
-//! Serves the HTTP door: our own accept loop, so that every wait has an end.
+//! Serves the HTTP API: our own accept loop, so that every wait has an end.
 //!
 //! Nothing here knows a route. Limits of the transport are in [`Limits`]; limits of bodies are with
 //! the routes. Without TLS only loopback addresses are taken, unless the embedder insists: a token sent
@@ -7,9 +7,9 @@
 mod accept;
 mod answer;
 mod connection;
+mod monitor;
 mod stream;
 pub(crate) mod tls;
-mod watch;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -26,14 +26,14 @@ use tokio_util::task::TaskTracker;
 use crate::admit::administer;
 use crate::admit::seal::{self, Sealer};
 use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey};
-use crate::coordinator::{Coordinator, Ended, Options};
-use crate::http::{Door, Patience, router, router_of_metrics};
+use crate::coordinator::{Coordinator, Options, StopReason};
+use crate::http::{AppState, Timeouts, router, router_of_metrics};
 use crate::ids::OsEntropy;
 
-pub use answer::AnswerPatience;
+pub use answer::SlowReaderLimits;
+pub(crate) use monitor::ConnectionAuth;
 use tls::Certificates;
 pub use tls::{TlsError, TlsFiles};
-pub(crate) use watch::Vouching;
 
 /// How long requests in flight may take to finish when the server stops.
 const DRAIN_WITHIN: Duration = Duration::from_secs(10);
@@ -96,9 +96,9 @@ pub struct Limits {
     /// How long a connection may stay without a request that has a good key or token, or that needs none because the
     /// operator opened its route. Bytes alone do not count, nor do HTTP/2's pings. As long as `idle`: whoever asks
     /// less often loses nothing by a new connection.
-    pub vouched_within: Duration,
-    pub answer: AnswerPatience,
-    pub patience: Patience,
+    pub authenticate_within: Duration,
+    pub answer: SlowReaderLimits,
+    pub timeouts: Timeouts,
     pub connections: usize,
     /// A peer is an address of IPv4 or a network (/64) of IPv6. All local processes share one address, so that a limit per peer means nothing on loopback:
     /// it is the limit of all.
@@ -126,9 +126,9 @@ impl Default for Limits {
             handshake_within: Duration::from_secs(5),
             head_within: Duration::from_secs(10),
             idle: Duration::from_secs(60),
-            vouched_within: Duration::from_secs(60),
-            answer: AnswerPatience::default(),
-            patience: Patience::default(),
+            authenticate_within: Duration::from_secs(60),
+            answer: SlowReaderLimits::default(),
+            timeouts: Timeouts::default(),
             connections: 4096,
             connections_per_peer: 4096,
         }
@@ -167,10 +167,10 @@ pub struct Server<S: Store> {
     /// Cancelled first: no new connections, none kept alive.
     closing: CancellationToken,
     /// Cancelled last: connections that did not finish are cut.
-    cutting: CancellationToken,
+    aborting: CancellationToken,
     connections: TaskTracker,
     /// What goes on after its answer.
-    beside: TaskTracker,
+    background: TaskTracker,
     accepting: Vec<JoinHandle<()>>,
 }
 
@@ -193,7 +193,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
         _ => Keyring::share(&store, &keyring_path).await?,
     };
     let sealer = Sealer::open(store.browse(), keyring.clone(), &keyring_path).await?;
-    remember(&store, &new_keys, &sealer).await?;
+    store_new_keys(&store, &new_keys, &sealer).await?;
     faultpoint::point!("keys.founded");
     let keys = ApiKeys::load(&store).await?;
     let coordinator = Coordinator::start(store, coordinator).await?;
@@ -204,18 +204,18 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     let scheme = if certificates.is_some() { "https" } else { "http" };
     let (local_addr, metrics_addr) = (bound.address, scraped.as_ref().map(|it| it.address));
     let callback_base_url = callback_base_url.unwrap_or_else(|| format!("{scheme}://{local_addr}"));
-    let door = Door::new(
+    let app = AppState::new(
         coordinator.clone(),
         keyring.clone(),
         keys.clone(),
         callback_base_url,
-        limits.patience,
+        limits.timeouts,
         OsEntropy,
     )
-    .showing(certificates.clone())
-    .opening_metrics(is_loopback(local_addr))
-    .anchored(seal::anchor_path(&keyring_path));
-    let beside = door.inner.beside.clone();
+    .with_certificates(certificates.clone())
+    .with_open_metrics(is_loopback(local_addr))
+    .with_anchor(seal::anchor_path(&keyring_path));
+    let background = app.inner.background.clone();
     let mut server = Server {
         coordinator,
         local_addr,
@@ -224,18 +224,18 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
         keyring,
         certificates,
         closing: CancellationToken::new(),
-        cutting: CancellationToken::new(),
+        aborting: CancellationToken::new(),
         connections: TaskTracker::new(),
-        beside,
+        background,
         accepting: Vec::new(),
     };
     server.follow();
     if let Some(scraped) = scraped {
-        let routes = router_of_metrics(door.clone().opening_metrics(true));
+        let routes = router_of_metrics(app.clone().with_open_metrics(true));
         // Nothing secret is said there, so that it needs no certificate.
         server.accept(scraped, routes, limits.of_metrics(), None);
     }
-    server.accept(bound, router(door), limits, server.certificates.clone());
+    server.accept(bound, router(app), limits, server.certificates.clone());
     Ok(server)
 }
 
@@ -259,13 +259,13 @@ impl Bound {
 }
 
 /// How long a key that another coordinator made is unknown here, and one that it revoked still good.
-const FOLLOW_EVERY: Duration = Duration::from_secs(1);
+const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
 /// Keys and limits may be changed through any coordinator of a store: each reads them again and again. What is slow
 /// to read keeps none of the others waiting.
-async fn follow_others<S: Store>(coordinator: Coordinator<S>, keys: ApiKeys, keyring: Keyring) {
+async fn follow_peers<S: Store>(coordinator: Coordinator<S>, keys: ApiKeys, keyring: Keyring) {
     let (store, allowances) = (coordinator.store(), coordinator.allowances());
-    let ring = again_and_again(|| async {
+    let ring = poll_periodically(|| async {
         if let Err(error) = keyring.follow(store.browse()).await {
             tracing::error!(
                 error = &error as &dyn std::error::Error,
@@ -273,18 +273,18 @@ async fn follow_others<S: Store>(coordinator: Coordinator<S>, keys: ApiKeys, key
             );
         }
     });
-    let sharers = again_and_again(|| async {
+    let sharers = poll_periodically(|| async {
         match store.coordinators().await {
             Ok(there) => allowances.share_among(there),
             Err(failure) => tracing::warn!(error = %failure, "coordinators could not be counted"),
         }
     });
-    let keys = again_and_again(|| async {
+    let keys = poll_periodically(|| async {
         if let Err(failure) = keys.reload(store).await {
             tracing::warn!(error = %failure, "keys could not be read again");
         }
     });
-    let limits = again_and_again(|| async {
+    let limits = poll_periodically(|| async {
         if let Err(failure) = allowances.reload(store).await {
             tracing::warn!(error = %failure, "limits could not be read again");
         }
@@ -292,15 +292,15 @@ async fn follow_others<S: Store>(coordinator: Coordinator<S>, keys: ApiKeys, key
     tokio::join!(ring, sharers, keys, limits);
 }
 
-async fn again_and_again<F: Future<Output = ()>>(read: impl Fn() -> F) {
+async fn poll_periodically<F: Future<Output = ()>>(read: impl Fn() -> F) {
     loop {
-        tokio::time::sleep(FOLLOW_EVERY).await;
+        tokio::time::sleep(REFRESH_EVERY).await;
         read().await;
     }
 }
 
 /// Keeps new keys, with a writer that is gone before the coordinator takes its own.
-async fn remember<S: Store>(
+async fn store_new_keys<S: Store>(
     store: &S,
     new_keys: &[NewKey],
     sealer: &Sealer,
@@ -311,7 +311,7 @@ async fn remember<S: Store>(
     let now = store.now();
     let keys = new_keys.iter().map(|key| key.row(now)).collect();
     let mut writer = store.writer().await?;
-    let mut act = administer::founding(keys, now);
+    let mut act = administer::initial_keys(keys, now);
     let written = sealer.write(store, &mut writer, &mut act).await;
     written
         .map_err(|(CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure))| failure)
@@ -324,10 +324,10 @@ impl<S: Store> Server<S> {
             return;
         }
         let (keys, keyring) = (self.keys.clone(), self.keyring.clone());
-        let following = follow_others(self.coordinator.clone(), keys, keyring);
+        let following = follow_peers(self.coordinator.clone(), keys, keyring);
         let closing = self.closing.clone();
         // Dropped wherever it waits: it only reads.
-        self.beside.spawn(async move { closing.run_until_cancelled(following).await });
+        self.background.spawn(async move { closing.run_until_cancelled(following).await });
     }
 
     fn accept(
@@ -337,14 +337,14 @@ impl<S: Store> Server<S> {
         limits: Limits,
         certificates: Option<Certificates>,
     ) {
-        let accepting = accept::accept(accept::Listening {
+        let accepting = accept::accept(accept::Acceptor {
             listener: bound.listener,
             routes,
             limits,
             certificates,
             metrics: self.coordinator.metrics().clone(),
             closing: self.closing.clone(),
-            cutting: self.cutting.clone(),
+            aborting: self.aborting.clone(),
             connections: self.connections.clone(),
         });
         self.accepting.push(tokio::spawn(accepting));
@@ -380,7 +380,7 @@ impl<S: Store> Server<S> {
     }
 
     /// Refuses new work, answers waiting polls, lets requests in flight finish, and stops.
-    pub async fn shutdown(self) -> Ended {
+    pub async fn shutdown(self) -> StopReason {
         self.closing.cancel();
         faultpoint::point!("stop.asked");
         self.coordinator.drain();
@@ -391,21 +391,21 @@ impl<S: Store> Server<S> {
         self.connections.close();
         if tokio::time::timeout(DRAIN_WITHIN, self.connections.wait()).await.is_err() {
             tracing::warn!("connections are cut because they did not finish in time");
-            self.cutting.cancel();
+            self.aborting.cancel();
             self.connections.wait().await;
         }
         faultpoint::point!("stop.drained");
         let ended = self.coordinator.stop().await;
         // Nothing waits longer than the carrier lived, and afterwards nobody holds the store.
-        self.beside.close();
-        self.beside.wait().await;
-        self.coordinator.store().settle().await;
+        self.background.close();
+        self.background.wait().await;
+        self.coordinator.store().wait_for_dropped_writers().await;
         faultpoint::point!("stop.finished");
         ended
     }
 
     /// Resolves when the coordinator has ended by itself, because its store failed.
-    pub async fn wait(&self) -> Ended {
-        self.coordinator.ended().await
+    pub async fn wait(&self) -> StopReason {
+        self.coordinator.stopped().await
     }
 }

@@ -13,9 +13,9 @@
 //! Spans are told after the commit and may be lost: nothing is decided by them and nobody waits for
 //! them. Without an exporter nothing is done at all.
 
-mod fact;
-mod memory;
-mod teller;
+mod cache;
+mod event;
+mod exporter;
 
 use std::error::Error;
 use std::time::Duration;
@@ -24,8 +24,8 @@ use futures_util::future::BoxFuture;
 use verdict::{LeaseId, TaskId, Time};
 use wire::TraceContext;
 
-pub(crate) use self::fact::Fact;
-pub(crate) use self::teller::{LAST_WORDS, Telling, open};
+pub(crate) use self::event::TraceEvent;
+pub(crate) use self::exporter::{FINAL_EXPORT_TIMEOUT, TraceSender, open};
 
 /// Sends spans to a collector.
 pub trait SpanExport: Send + Sync + 'static {

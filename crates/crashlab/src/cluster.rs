@@ -70,7 +70,7 @@ impl Cluster {
 
     /// Coordinators notice within seconds that commits wait for a standby again; until then a failover would
     /// void every lease, to be on the safe side.
-    pub(crate) fn until_noticed(&self) -> Result<()> {
+    pub(crate) fn wait_until_noticed(&self) -> Result<()> {
         // A look is a program that starts; it rests first, so that those who are waited for have the processor.
         let look = "SELECT pg_sleep(0.1); SELECT waits FROM tenure.meta";
         let noticed = || Ok((self.primary.sql(DATABASE, look)? == "t").then_some(()));

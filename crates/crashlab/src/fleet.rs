@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use historyck::event::{DOWN, Event, Fault, Phase, What};
+use historyck::event::{DOWN, Event, EventKind, Fault, Phase};
 use rustix::process::Signal;
 use tenure::{Client, Retries};
 use tokio::task::JoinSet;
@@ -12,21 +12,21 @@ use tokio::time::Instant;
 use wire::State;
 use wire::requests::ListRuns;
 
-use crate::chance::Chance;
 use crate::judge;
 use crate::load::{Load, QUEUE};
+use crate::rng::SeededRng;
 use crate::scenarios::Tally;
-use crate::site::{self, Server, Site};
-use crate::waits::{PATIENCE, within};
+use crate::test_cluster::{self, Server, TestCluster};
+use crate::waits::{TIMEOUT, within};
 
 const CLIENTS: u64 = 4;
 const WORKERS: u64 = 6;
 const NEMESIS: &str = "nemesis";
 /// Between two looks whether everything has ended.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) struct Fleet {
-    site: Site,
+    cluster: TestCluster,
     store: String,
     listens: Vec<String>,
     servers: Vec<Option<Server>>,
@@ -46,13 +46,13 @@ impl Fleet {
         (size, later): (usize, usize),
         seed: u64,
     ) -> Result<Fleet> {
-        let mut chance = Chance::new(seed);
-        let site = Site::new(binary, None, &mut chance)?;
+        let mut rng = SeededRng::new(seed);
+        let cluster = TestCluster::new(binary, None, &mut rng)?;
         let listens: Vec<String> =
-            (0..size + later).map(|_| site::free_address(&mut chance)).collect();
+            (0..size + later).map(|_| test_cluster::free_address(&mut rng)).collect();
         let mut servers = Vec::new();
         for listen in listens.iter().take(size) {
-            servers.push(Some(site.start_on(listen, &store, None)?.expect_ready(&site)?));
+            servers.push(Some(cluster.start_on(listen, &store, None)?.expect_ready(&cluster)?));
         }
         servers.resize_with(size + later, || None);
         let api_key = servers[0].as_ref().context("the first has started")?.api_key()?;
@@ -60,7 +60,7 @@ impl Fleet {
             (0..WORKERS).map(|_| client(&listens, &api_key)).collect();
         let load = Load::new(clients?, seed);
         let (actors, tally) = (Vec::new(), Tally::default());
-        Ok(Fleet { site, store, listens, servers, api_key, load, actors, keep, tally })
+        Ok(Fleet { cluster, store, listens, servers, api_key, load, actors, keep, tally })
     }
 
     /// Where all of them are, for clients that know several.
@@ -72,12 +72,12 @@ impl Fleet {
         self.servers.len()
     }
 
-    pub(crate) fn rage(&mut self) {
+    pub(crate) fn start_load(&mut self) {
         self.actors = vec![self.load.clients(CLIENTS), self.load.workers(WORKERS)];
     }
 
     /// One more worker, who knows only this coordinator: whatever it is given, that one gave.
-    pub(crate) fn staff(&mut self, number: usize) -> Result<String> {
+    pub(crate) fn add_worker(&mut self, number: usize) -> Result<String> {
         let client = client(&self.listens[number..=number], &self.api_key)?;
         let (name, actors) = self.load.one_more_worker(WORKERS, client);
         self.actors.push(actors);
@@ -85,33 +85,33 @@ impl Fleet {
     }
 
     /// Waits until a worker was given something.
-    pub(crate) async fn until_granted_to(&self, worker: &str) -> Result<()> {
+    pub(crate) async fn wait_for_grant_to(&self, worker: &str) -> Result<()> {
         let is_its = |event: &Event| {
             event.who == worker
-                && matches!(&event.what, What::Return(answer) if !answer.grants.is_empty())
+                && matches!(&event.what, EventKind::Return(answer) if !answer.grants.is_empty())
         };
         let given = async {
             while !self.load.history.events().iter().any(is_its) {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        tokio::time::timeout(PATIENCE, given).await.context("a coordinator grants nothing")
+        tokio::time::timeout(TIMEOUT, given).await.context("a coordinator grants nothing")
     }
 
     /// Waits until so much more has happened.
-    pub(crate) async fn further(&self, events: usize) -> Result<()> {
+    pub(crate) async fn wait_for_events(&self, events: usize) -> Result<()> {
         let enough = self.load.history.len() + events;
         let happens = async {
             while self.load.history.len() < enough {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        tokio::time::timeout(PATIENCE, happens).await.context("nothing happens any more")
+        tokio::time::timeout(TIMEOUT, happens).await.context("nothing happens any more")
     }
 
     pub(crate) fn note(&self, fault: &str, phase: Phase, detail: &str) {
         let fault = Fault { fault: fault.to_owned(), phase, detail: Some(detail.to_owned()) };
-        let noted = self.load.history.record(NEMESIS, What::Fault(fault));
+        let noted = self.load.history.record(NEMESIS, EventKind::Fault(fault));
         noted.expect("a history is kept in memory");
     }
 
@@ -131,31 +131,31 @@ impl Fleet {
         Ok(())
     }
 
-    pub(crate) fn rise(&mut self, number: usize) -> Result<()> {
-        let server = self.site.start_on(&self.listens[number], &self.store, None)?;
-        self.servers[number] = Some(server.expect_ready(&self.site)?);
+    pub(crate) fn restart(&mut self, number: usize) -> Result<()> {
+        let server = self.cluster.start_on(&self.listens[number], &self.store, None)?;
+        self.servers[number] = Some(server.expect_ready(&self.cluster)?);
         Ok(())
     }
 
     /// Until a write is acknowledged, by whomever.
-    pub(crate) async fn until_work_flows(&self, key: &str) -> Result<()> {
-        let me = self.load.as_who("probe");
-        let accepted = self.load.insist(|| me.submit(self.load.plain_run(), key));
-        let accepted = tokio::time::timeout(PATIENCE, accepted).await;
+    pub(crate) async fn wait_until_serving(&self, key: &str) -> Result<()> {
+        let me = self.load.recording_as("probe");
+        let accepted = self.load.retry_until_decided(|| me.submit(self.load.plain_run(), key));
+        let accepted = tokio::time::timeout(TIMEOUT, accepted).await;
         accepted.context("no work flows after the failover")??;
         Ok(())
     }
 
     /// No more faults: everything ends and is read. Returns how many runs there are.
     pub(crate) async fn settle(&mut self) -> Result<usize> {
-        self.load.enough.cancel();
+        self.load.stop_submitting.cancel();
         let since = Instant::now();
-        tokio::time::timeout(PATIENCE, self.until_all_have_ended())
+        tokio::time::timeout(TIMEOUT, self.wait_until_idle())
             .await
             .context("G1: something that was accepted does not end")??;
         // Where commits were lost, a late worker may be told anything but that it won.
-        let _ = within("late reports to be answered", self.load.come_back_late()).await?;
-        self.load.over.cancel();
+        let _ = within("late reports to be answered", self.load.send_late_reports()).await?;
+        self.load.stop_working.cancel();
         let actors = &mut self.actors;
         let all_home = async {
             for actors in actors {
@@ -164,7 +164,7 @@ impl Fleet {
         };
         within("workers to go home", all_home).await?;
         let ended = since.elapsed();
-        let runs = judge::write_down(&self.load.as_who("reader")).await?;
+        let runs = judge::record_all_runs(&self.load.recording_as("reader")).await?;
         println!(
             "    everything has ended after {ended:.2?}, {runs} runs are read after {:.2?}",
             since.elapsed()
@@ -177,7 +177,7 @@ impl Fleet {
     /// The store is whole, and has these runs.
     pub(crate) fn verify(&mut self, runs: usize) -> Result<()> {
         let since = Instant::now();
-        let tasks = self.site.verify_store(&self.store)?;
+        let tasks = self.cluster.verify_store(&self.store)?;
         println!("    {tasks} tasks are verified after {:.2?}", since.elapsed());
         self.tally.verified += 1;
         ensure!(tasks as usize == runs, "{tasks} tasks are in the database, {runs} were listed");
@@ -193,8 +193,9 @@ impl Fleet {
         Ok(())
     }
 
-    async fn until_all_have_ended(&mut self) -> Result<()> {
-        let client = self.load.as_who("reader").client().clone().with_retries(Retries::default());
+    async fn wait_until_idle(&mut self) -> Result<()> {
+        let client =
+            self.load.recording_as("reader").client().clone().with_retries(Retries::default());
         while let Some(ended) = self.actors.first_mut().map(JoinSet::join_next) {
             if ended.await.is_none() {
                 break;
@@ -211,7 +212,7 @@ impl Fleet {
                 filter.cursor = page.next_cursor;
                 if !page.runs.is_empty() {
                     filter.cursor = None;
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 } else if filter.cursor.is_none() {
                     break;
                 }
@@ -221,11 +222,11 @@ impl Fleet {
     }
 
     /// Nobody can be heard from now on.
-    pub(crate) fn goes_dark(&self, how: &str) {
+    pub(crate) fn note_down(&self, how: &str) {
         self.note(DOWN, Phase::Begin, how);
     }
 
-    pub(crate) fn is_back(&self, how: &str) {
+    pub(crate) fn note_up(&self, how: &str) {
         self.note(DOWN, Phase::End, how);
     }
 }

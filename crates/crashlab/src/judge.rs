@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use futures_util::{TryStreamExt, stream};
 use historyck::event::{
-    self, Cause, Decision, Outcome, Record, Seen, Settled, Snapshot, State, What,
+    self, Cause, Decision, EventKind, Outcome, Record, Settled, Snapshot, State, TaskSnapshot,
 };
 use historyck::{Event, Recorder};
 use serde_json::Value;
@@ -14,8 +14,8 @@ use tenure::Client;
 use wire::answers::{HistoryEntry, Run};
 use wire::requests::{HistoryQuery, ListRuns};
 
-use crate::load::{QUEUE, REST};
-use crate::recorded::{Recorded, bare, state};
+use crate::load::{QUEUE, RETRY_DELAY};
+use crate::recording_client::{RecordingClient, state, ulid_of};
 
 const COORDINATOR: &str = "coordinator";
 const PAGE: u32 = 200;
@@ -26,7 +26,7 @@ const READ_AT_A_TIME: usize = 12;
 const TRIES_MAX: usize = 20;
 
 /// Reads every run with all that is known of it, through HTTP like everybody else.
-pub(crate) async fn write_down(reader: &Recorded) -> Result<usize> {
+pub(crate) async fn record_all_runs(reader: &RecordingClient) -> Result<usize> {
     let all = all_runs(reader.client()).await?;
     // Whoever works in another queue keeps no history.
     let runs: Vec<&Run> = all.iter().filter(|run| run.queue == QUEUE).collect();
@@ -36,20 +36,20 @@ pub(crate) async fn write_down(reader: &Recorded) -> Result<usize> {
             write_run(reader, run).await.with_context(|| format!("read {}", run.run_id))
         })
         .await?;
-    let tasks = runs.iter().map(|run| Seen {
-        task: bare(&run.run_id),
+    let tasks = runs.iter().map(|run| TaskSnapshot {
+        task: ulid_of(&run.run_id),
         state: state(run.state),
         expires: None,
     });
     let now =
         runs.iter().filter_map(|run| run.completed_at).map(wire::Time::as_ms).max().unwrap_or(0);
-    reader.note(What::Snapshot(Snapshot {
+    reader.note(EventKind::Snapshot(Snapshot {
         now,
         slack_ms: None,
         tasks: tasks.collect(),
         counted: None,
     }));
-    reader.note(What::Settled(Settled {}));
+    reader.note(EventKind::Settled(Settled {}));
     Ok(all.len())
 }
 
@@ -73,21 +73,21 @@ where
 {
     for _ in 1..TRIES_MAX {
         match read().await {
-            Err(error) if error.may_repeat() => tokio::time::sleep(REST).await,
+            Err(error) if error.is_retryable() => tokio::time::sleep(RETRY_DELAY).await,
             read => return read,
         }
     }
     read().await
 }
 
-async fn write_run(reader: &Recorded, run: &Run) -> Result<()> {
-    let task = bare(&run.run_id);
+async fn write_run(reader: &RecordingClient, run: &Run) -> Result<()> {
+    let task = ulid_of(&run.run_id);
     persist(|| reader.get(&run.run_id)).await?;
     let mut reported: BTreeMap<u32, bool> = BTreeMap::new();
     if state(run.state).is_terminal() {
         let record = persist(|| reader.client().record(&run.run_id)).await?;
         reported = record.attempts.iter().map(|a| (a.attempt, a.report_digest.is_some())).collect();
-        reader.note(What::Record(Record {
+        reader.note(EventKind::Record(Record {
             task: task.clone(),
             state: state(record.state),
             digest: record.digest,
@@ -105,7 +105,7 @@ async fn write_run(reader: &Recorded, run: &Run) -> Result<()> {
             before = Some(decision.after);
             reader
                 .history
-                .record(COORDINATOR, What::Decision(decision))
+                .record(COORDINATOR, EventKind::Decision(decision))
                 .context("a history is kept in memory")?;
         }
         if history.entries.is_empty() {
@@ -209,12 +209,12 @@ pub(crate) fn judge(name: &str, history: &Recorder, keep: &Path) -> Result<usize
 /// How many answers were the recorded ones of a call that was made before.
 pub(crate) fn replayed(history: &Recorder) -> usize {
     let is_recorded =
-        |event: &&Event| matches!(&event.what, What::Return(answer) if answer.replayed);
+        |event: &&Event| matches!(&event.what, EventKind::Return(answer) if answer.replayed);
     history.events().iter().filter(is_recorded).count()
 }
 
 /// How many calls nobody answered.
 pub(crate) fn unanswered(history: &Recorder) -> usize {
-    let is_open = |event: &&Event| matches!(&event.what, What::Return(answer) if answer.answer == event::Answer::Info);
+    let is_open = |event: &&Event| matches!(&event.what, EventKind::Return(answer) if answer.answer == event::Answer::Info);
     history.events().iter().filter(is_open).count()
 }

@@ -1,7 +1,7 @@
 //! Kills, stops and starves real servers under load, and judges what they leave.
 //!
-//! A [`Site`](site::Site) is a place with a store; servers start there, die in every way a server can, and come
-//! back. A [`Storm`](storm::Storm) is a site under the load of clients and workers that write down everything
+//! A [`TestCluster`](test_cluster::TestCluster) is a folder with a store; servers start there, die in every way a server can, and come
+//! back. A [`CrashScenario`](crash_scenario::CrashScenario) is a cluster under the load of clients and workers that write down everything
 //! they ask and are told. An experiment breaks a storm and lets it settle; then `tenure verify` judges the store,
 //! and `historyck` the history. The tests of `tenure` run the same experiments on the binary that people use;
 //! what needs a test build, because the server must die at a named place, is run by the program `crashlab`.
@@ -9,20 +9,20 @@
 //! Every wait has an end, and says what it waited for.
 #![expect(clippy::print_stdout, reason = "experiments tell on stdout what they did")]
 
-mod chance;
 mod cluster;
+pub mod crash_scenario;
 mod fleet;
-pub mod ground;
 mod judge;
 pub mod load;
-pub mod lone;
-mod recorded;
+mod recording_client;
+mod rng;
 pub mod scenarios;
-pub mod site;
-pub mod storm;
-mod unworried;
+pub mod single_database;
+pub mod small_disk;
+pub mod test_cluster;
 pub mod waits;
+mod zero_error_probe;
 
 /// Why an experiment failed.
 pub use anyhow::Error;
-pub use scenarios::{Tally, Wishes};
+pub use scenarios::{LabOptions, Tally};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use historyck::Recorder;
-use tenure::{Client, Error, Force};
+use tenure::{CancelMode, Client, Error};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -16,8 +16,8 @@ use wire::answers::Envelope;
 use wire::requests::{Completed, LeaseRequest, ReportedError, Retry, SubmitRun};
 use wire::{Json, Outcome, Verdict};
 
-use crate::chance::Chance;
-use crate::recorded::Recorded;
+use crate::recording_client::RecordingClient;
+use crate::rng::SeededRng;
 
 pub(crate) const QUEUE: &str = "storm";
 
@@ -33,10 +33,10 @@ pub(crate) const LEASE_MS: u64 = 4_000;
 const SHORT_LEASE_MS: u64 = 2_000;
 
 /// How long to leave a server alone that did not answer.
-pub(crate) const REST: Duration = Duration::from_millis(20);
+pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// Between two runs of a client while it is calm.
-const CALM_REST: Duration = Duration::from_secs(1);
+const SLOW_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a run asks of its first worker.
 const LIVE: &str = r#"{"worker":"lives"}"#;
@@ -49,11 +49,11 @@ pub struct Load {
     pub(crate) history: Arc<Recorder>,
     room: Arc<Semaphore>,
     /// Clients take their time.
-    is_calm: Arc<AtomicBool>,
+    is_slowed: Arc<AtomicBool>,
     /// No more new runs.
-    pub(crate) enough: CancellationToken,
+    pub(crate) stop_submitting: CancellationToken,
     /// No more work.
-    pub(crate) over: CancellationToken,
+    pub(crate) stop_working: CancellationToken,
     /// Leases whose worker fell silent after it had begun.
     silent: Arc<Mutex<Vec<(String, Envelope)>>>,
     seed: u64,
@@ -66,9 +66,9 @@ impl Load {
             clients: clients.into(),
             history: Arc::new(Recorder::default()),
             room: Arc::new(Semaphore::new(UNFINISHED_MAX)),
-            is_calm: Arc::default(),
-            enough: CancellationToken::new(),
-            over: CancellationToken::new(),
+            is_slowed: Arc::default(),
+            stop_submitting: CancellationToken::new(),
+            stop_working: CancellationToken::new(),
             silent: Arc::default(),
             seed,
             padding: 0,
@@ -83,13 +83,13 @@ impl Load {
 
     /// Runs still come, and no more of them than somebody can read afterwards. For the time in which a standby is
     /// made: that takes seconds, and nothing is struck.
-    pub(crate) fn calm_down(&self) {
-        self.is_calm.store(true, Ordering::SeqCst);
+    pub(crate) fn slow_down(&self) {
+        self.is_slowed.store(true, Ordering::SeqCst);
     }
 
     /// As many runs again as fit.
-    pub(crate) fn press_on(&self) {
-        self.is_calm.store(false, Ordering::SeqCst);
+    pub(crate) fn speed_up(&self) {
+        self.is_slowed.store(false, Ordering::SeqCst);
     }
 
     /// The same with runs that take so much room each.
@@ -98,8 +98,8 @@ impl Load {
         self
     }
 
-    pub(crate) fn as_who(&self, who: &str) -> Recorded {
-        Recorded::new(self.clients.clone(), self.history.clone(), who)
+    pub(crate) fn recording_as(&self, who: &str) -> RecordingClient {
+        RecordingClient::new(self.clients.clone(), self.history.clone(), who)
     }
 
     pub(crate) fn clients(&self, count: u64) -> JoinSet<()> {
@@ -117,14 +117,14 @@ impl Load {
     }
 
     /// Makes the same call until somebody decides about it.
-    pub(crate) async fn insist<T, F>(&self, call: impl Fn() -> F) -> Result<T, Error>
+    pub(crate) async fn retry_until_decided<T, F>(&self, call: impl Fn() -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
         loop {
             match call().await {
-                Err(error) if error.may_repeat() && !self.over.is_cancelled() => {
-                    tokio::time::sleep(REST).await;
+                Err(error) if error.is_retryable() && !self.stop_working.is_cancelled() => {
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
                 decided => return decided,
             }
@@ -152,42 +152,46 @@ impl Load {
     }
 
     async fn submit_until_told(self, number: u64) {
-        let me = self.as_who(&format!("client-{number}"));
-        let mut chance = Chance::new(self.seed.wrapping_add(number));
+        let me = self.recording_as(&format!("client-{number}"));
+        let mut rng = SeededRng::new(self.seed.wrapping_add(number));
         for n in 0.. {
             let room = tokio::select! {
-                () = self.enough.cancelled() => return,
+                () = self.stop_submitting.cancelled() => return,
                 room = self.room.acquire() => room.expect("the room is never closed"),
             };
             // Given back by whoever ends the run.
             room.forget();
-            if self.is_calm.load(Ordering::SeqCst) {
-                tokio::time::sleep(CALM_REST).await;
+            if self.is_slowed.load(Ordering::SeqCst) {
+                tokio::time::sleep(SLOW_PAUSE).await;
             }
             let key = format!("client-{number}-{n}");
-            let run = match chance.below(24) {
+            let run = match rng.below(24) {
                 0 => self.run(DIE, SHORT_LEASE_MS),
                 1 | 2 => self.run(FAIL, LEASE_MS),
                 _ => self.plain_run(),
             };
-            let Ok(accepted) = self.insist(|| me.submit(run.clone(), &key)).await else { continue };
-            if chance.one_in(16) {
-                let force = if chance.one_in(2) { Force::Revoke } else { Force::Ask };
+            let Ok(accepted) = self.retry_until_decided(|| me.submit(run.clone(), &key)).await
+            else {
+                continue;
+            };
+            if rng.one_in(16) {
+                let force =
+                    if rng.one_in(2) { CancelMode::Immediate } else { CancelMode::Graceful };
                 // It may have ended already, which is an answer too.
-                let _ = self.insist(|| me.cancel(&accepted.run_id, force)).await;
+                let _ = self.retry_until_decided(|| me.cancel(&accepted.run_id, force)).await;
                 self.room.add_permits(1);
             }
-            if chance.one_in(4) {
-                let _ = self.insist(|| me.get(&accepted.run_id)).await;
+            if rng.one_in(4) {
+                let _ = self.retry_until_decided(|| me.get(&accepted.run_id)).await;
             }
         }
     }
 
     async fn work_until_told(self, number: u64) {
         let worker = worker_name(number);
-        let me = self.as_who(&worker);
+        let me = self.recording_as(&worker);
         for n in 0.. {
-            if self.over.is_cancelled() {
+            if self.stop_working.is_cancelled() {
                 return;
             }
             let request = LeaseRequest {
@@ -199,22 +203,24 @@ impl Load {
                 // One in four does not name its polls: a grant that got lost waits for its lease's end.
                 poll_id: (number % 4 != 3).then(|| format!("{worker}-{n}")),
             };
-            let Ok(leases) = self.insist(|| me.lease(&request)).await else { continue };
+            let Ok(leases) = self.retry_until_decided(|| me.lease(&request)).await else {
+                continue;
+            };
             let execute = |lease| self.clone().execute(me.clone(), worker.clone(), lease);
             let mut tasks: JoinSet<()> = leases.into_iter().map(execute).collect();
             while tasks.join_next().await.is_some() {}
         }
     }
 
-    async fn execute(self, me: Recorded, worker: String, lease: Envelope) {
-        if self.insist(|| me.started(&worker, &lease)).await.is_err() {
+    async fn execute(self, me: RecordingClient, worker: String, lease: Envelope) {
+        if self.retry_until_decided(|| me.started(&worker, &lease)).await.is_err() {
             return;
         }
         if lease.input.text() == DIE && lease.attempt == 1 {
             self.silent.lock().expect("nothing panics with the list in hand").push((worker, lease));
             return;
         }
-        let beat = self.insist(|| me.heartbeat(&worker, &lease)).await;
+        let beat = self.retry_until_decided(|| me.heartbeat(&worker, &lease)).await;
         let report = match beat {
             Err(_) => return,
             Ok(ack) if ack.should_cancel => report(&worker, &lease, Outcome::Cancelled),
@@ -223,7 +229,7 @@ impl Load {
             }
             Ok(_) => report(&worker, &lease, Outcome::Succeeded),
         };
-        let ended = self.insist(|| me.completed(&worker, &lease, &report)).await;
+        let ended = self.retry_until_decided(|| me.completed(&worker, &lease, &report)).await;
         if ended.is_ok_and(|ack| ack.state != wire::State::Retry) {
             self.room.add_permits(1);
         }
@@ -231,12 +237,12 @@ impl Load {
 
     /// The workers that fell silent come back with a result, each after another has won: a report gets exactly
     /// one of three answers, and this one is CANCELLED.
-    pub(crate) async fn come_back_late(&self) -> Result<()> {
+    pub(crate) async fn send_late_reports(&self) -> Result<()> {
         let silent = self.silent.lock().expect("nothing panics with the list in hand").clone();
         for (worker, lease) in silent {
-            let me = self.as_who(&worker);
+            let me = self.recording_as(&worker);
             let report = report(&worker, &lease, Outcome::Succeeded);
-            match self.insist(|| me.completed(&worker, &lease, &report)).await {
+            match self.retry_until_decided(|| me.completed(&worker, &lease, &report)).await {
                 Err(refused) if refused.verdict() == Some(Verdict::Cancelled) => {}
                 other => bail!("a report under a lease that was lost got {other:?}"),
             }
@@ -245,9 +251,9 @@ impl Load {
     }
 
     /// One who asks a certain coordinator only.
-    pub(crate) fn at(&self, at: usize, who: &str) -> Recorded {
+    pub(crate) fn at(&self, at: usize, who: &str) -> RecordingClient {
         let only = Arc::new([self.clients[at].clone()]);
-        Recorded::new(only, self.history.clone(), who)
+        RecordingClient::new(only, self.history.clone(), who)
     }
 }
 

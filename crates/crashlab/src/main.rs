@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Parser;
 use crashlab::scenarios::{SCENARIOS, failover};
-use crashlab::{Tally, Wishes};
+use crashlab::{LabOptions, Tally};
 
 #[derive(Debug, Parser)]
 #[command(about = "Kills, stops and starves a real server under load, and judges what it leaves")]
@@ -57,7 +57,7 @@ fn run(arguments: Arguments) -> Result<()> {
     println!("crashlab --seed {seed}");
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let wishes = Wishes {
+    let options = LabOptions {
         binary: arguments.binary,
         kills: arguments.kills,
         mutant: arguments.mutant,
@@ -66,7 +66,7 @@ fn run(arguments: Arguments) -> Result<()> {
     };
     if let Some(times) = arguments.failovers {
         let only = arguments.only.first().map(String::as_str);
-        return runtime.block_on(failover::all(&wishes, times, only));
+        return runtime.block_on(failover::all(&options, times, only));
     }
     let mut total = Tally::default();
     for (name, scenario) in SCENARIOS {
@@ -75,7 +75,7 @@ fn run(arguments: Arguments) -> Result<()> {
             continue;
         }
         let tally =
-            runtime.block_on(scenario(&wishes)).with_context(|| format!("{name} failed"))?;
+            runtime.block_on(scenario(&options)).with_context(|| format!("{name} failed"))?;
         println!("{name:12} {tally}");
         total.add(&tally);
     }

@@ -4,10 +4,10 @@ mod clocks;
 mod commands;
 mod database;
 pub mod failover;
+mod full_disk;
 mod moving;
 mod outages;
 mod points;
-mod starved;
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ pub use points::killed_at_any_time;
 
 /// What is asked of every experiment.
 #[derive(Clone, Debug)]
-pub struct Wishes {
+pub struct LabOptions {
     pub binary: PathBuf,
     /// How often servers are killed, over all experiments.
     pub kills: usize,
@@ -63,27 +63,27 @@ impl std::fmt::Display for Tally {
 }
 
 type Future<'w> = Pin<Box<dyn std::future::Future<Output = Result<Tally>> + 'w>>;
-type Scenario = for<'w> fn(&'w Wishes) -> Future<'w>;
+type ScenarioFn = for<'w> fn(&'w LabOptions) -> Future<'w>;
 
 /// Adding an experiment is a function and a row.
-pub const SCENARIOS: &[(&str, Scenario)] = &[
-    ("points", |wishes| Box::pin(points::killed_at_every_place(wishes))),
-    ("random", |wishes| Box::pin(points::killed_at_any_time(wishes, share(wishes)))),
-    ("commands", |wishes| Box::pin(commands::killed_while_copying_and_forgetting(wishes))),
-    ("move", |wishes| Box::pin(moving::killed_while_moving(wishes))),
-    ("stop", |wishes| Box::pin(outages::asked_to_stop(wishes))),
-    ("paused", |wishes| Box::pin(outages::stopped_for_longer_than_a_lease(wishes))),
-    ("outage", |wishes| Box::pin(outages::down_for_longer_than_a_lease(wishes))),
-    ("full-disk", |wishes| Box::pin(starved::on_a_disk_that_is_full(wishes))),
-    ("pg-points", |wishes| Box::pin(database::one_of_three_killed_at_every_place(wishes))),
-    ("pg-random", |wishes| Box::pin(database::one_of_three_killed_at_any_time(wishes))),
-    ("pg-cut", |wishes| Box::pin(database::sessions_cut_and_statements_ended(wishes))),
-    ("pg-clocks", |wishes| Box::pin(clocks::that_jump_on_one_of_three(wishes))),
-    ("pg-restart", |wishes| Box::pin(database::killed_under_its_coordinators(wishes))),
+pub const SCENARIOS: &[(&str, ScenarioFn)] = &[
+    ("points", |options| Box::pin(points::killed_at_every_place(options))),
+    ("random", |options| Box::pin(points::killed_at_any_time(options, share(options)))),
+    ("commands", |options| Box::pin(commands::killed_while_copying_and_forgetting(options))),
+    ("move", |options| Box::pin(moving::killed_while_moving(options))),
+    ("stop", |options| Box::pin(outages::asked_to_stop(options))),
+    ("paused", |options| Box::pin(outages::stopped_for_longer_than_a_lease(options))),
+    ("outage", |options| Box::pin(outages::down_for_longer_than_a_lease(options))),
+    ("full-disk", |options| Box::pin(full_disk::on_a_disk_that_is_full(options))),
+    ("pg-points", |options| Box::pin(database::one_of_three_killed_at_every_place(options))),
+    ("pg-random", |options| Box::pin(database::one_of_three_killed_at_any_time(options))),
+    ("pg-cut", |options| Box::pin(database::sessions_cut_and_statements_ended(options))),
+    ("pg-clocks", |options| Box::pin(clocks::that_jump_on_one_of_three(options))),
+    ("pg-restart", |options| Box::pin(database::killed_under_its_coordinators(options))),
 ];
 
-fn share(wishes: &Wishes) -> usize {
-    (wishes.kills * PERCENT_AT_ANY_TIME / 100).max(1)
+fn share(options: &LabOptions) -> usize {
+    (options.kills * PERCENT_AT_ANY_TIME / 100).max(1)
 }
 
 /// Of all kills, so many in a hundred fall at named places of a server with a file, ...

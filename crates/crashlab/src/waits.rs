@@ -9,19 +9,19 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Longer than any single step takes on a machine that has a tenth of a core to spare.
-pub const PATIENCE: Duration = Duration::from_secs(300);
+pub const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How often to look for what nobody announces.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 pub async fn within<T>(what: &str, happens: impl Future<Output = T>) -> Result<T> {
-    let happened = tokio::time::timeout(PATIENCE, happens).await;
-    happened.with_context(|| format!("waited {} s for {what}", PATIENCE.as_secs()))
+    let happened = tokio::time::timeout(TIMEOUT, happens).await;
+    happened.with_context(|| format!("waited {} s for {what}", TIMEOUT.as_secs()))
 }
 
 /// Looks until something is there, and returns `None` if it never is.
 pub fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
-    let mut looks = PATIENCE.as_millis() / LOOK.as_millis();
+    let mut looks = TIMEOUT.as_millis() / POLL_INTERVAL.as_millis();
     loop {
         if let Some(found) = look()? {
             return Ok(Some(found));
@@ -35,7 +35,7 @@ pub fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>
 /// Between two looks at something that nobody announces.
 fn pause() {
     let (tell, told) = mpsc::channel::<()>();
-    let _ = told.recv_timeout(LOOK);
+    let _ = told.recv_timeout(POLL_INTERVAL);
     drop(tell);
 }
 
@@ -43,7 +43,7 @@ fn pause() {
 pub fn death(child: &mut Child, what: &str) -> Result<ExitStatus> {
     match until(|| Ok(child.try_wait()?))? {
         Some(status) => Ok(status),
-        None => bail!("waited {} s for {what} to end", PATIENCE.as_secs()),
+        None => bail!("waited {} s for {what} to end", TIMEOUT.as_secs()),
     }
 }
 
@@ -57,8 +57,8 @@ pub fn first_line(child: &mut Child, what: &str) -> Result<String> {
         // Whoever asked may have lost its patience.
         let _ = tell.send(read);
     });
-    let said = told.recv_timeout(PATIENCE);
-    Ok(said.with_context(|| format!("waited {} s for {what}", PATIENCE.as_secs()))??)
+    let said = told.recv_timeout(TIMEOUT);
+    Ok(said.with_context(|| format!("waited {} s for {what}", TIMEOUT.as_secs()))??)
 }
 
 /// Runs a command to its end, or ends it.
@@ -71,11 +71,11 @@ pub fn run(command: &mut Command) -> Result<Output> {
     std::thread::spawn(move || {
         let _ = tell.send(child.wait_with_output());
     });
-    match told.recv_timeout(PATIENCE) {
+    match told.recv_timeout(TIMEOUT) {
         Ok(output) => Ok(output?),
         Err(_) => {
             kill_process(pid, Signal::KILL)?;
-            bail!("waited {} s for the end of {what}", PATIENCE.as_secs())
+            bail!("waited {} s for the end of {what}", TIMEOUT.as_secs())
         }
     }
 }

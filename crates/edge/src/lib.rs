@@ -37,11 +37,11 @@ impl Keys for Arc<SigningKey> {
     }
 
     fn accepted(&self, now: Time) -> Vec<Arc<SigningKey>> {
-        Vec::from_iter(self.counts(now).then(|| self.clone()))
+        Vec::from_iter(self.is_valid_at(now).then(|| self.clone()))
     }
 
     fn find(&self, is_named: impl Fn(&SigningKey) -> bool, now: Time) -> Option<Arc<SigningKey>> {
-        (is_named(self) && self.counts(now)).then(|| self.clone())
+        (is_named(self) && self.is_valid_at(now)).then(|| self.clone())
     }
 }
 

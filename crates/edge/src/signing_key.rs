@@ -54,11 +54,11 @@ impl SigningKey {
     }
 
     /// The same key with another end, and with what was derived from it.
-    pub fn ending(&self, not_after: Option<Time>) -> Self {
+    pub fn with_not_after(&self, not_after: Option<Time>) -> Self {
         Self { not_after, ..self.clone() }
     }
 
-    pub fn counts(&self, now: Time) -> bool {
+    pub fn is_valid_at(&self, now: Time) -> bool {
         self.not_after.is_none_or(|end| !end.has_come(now))
     }
 

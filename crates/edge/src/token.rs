@@ -24,10 +24,10 @@ const TOKEN_BYTES_MAX: usize = 1024;
 const TOKEN_BYTES_USUAL: usize = 512;
 
 /// How long a token lives unless the task's deadline needs more (S4-8).
-pub const LIFE_DEFAULT: Span = Span::from_secs(3600);
+pub const LIFETIME_DEFAULT: Span = Span::from_secs(3600);
 
 /// No token lives longer (S4-9); heartbeats bring fresh ones.
-pub const LIFE_MAX: Span = Span::from_secs(7200);
+pub const LIFETIME_MAX: Span = Span::from_secs(7200);
 
 /// Two coordinators' clocks may differ by this much.
 pub const LEEWAY: Span = Span::from_secs(30);
@@ -107,15 +107,15 @@ struct Claims<'a> {
 
 /// How long a token issued now must live: long enough for the task's deadline and the grace after
 /// it, within the limits.
-pub fn life(deadline: Option<Time>, grace: Span, now: Time) -> Span {
+pub fn lifetime(deadline: Option<Time>, grace: Span, now: Time) -> Span {
     let needed = deadline.map_or(Span::ZERO, |deadline| deadline.plus(grace).since(now));
-    LIFE_DEFAULT.max(needed).min(LIFE_MAX)
+    LIFETIME_DEFAULT.max(needed).min(LIFETIME_MAX)
 }
 
 /// Signs a token for one attempt.
-pub fn issue(keyring: &impl Keys, token: &TokenScope, life: Span, now: Time) -> Issued {
+pub fn issue(keyring: &impl Keys, token: &TokenScope, lifetime: Span, now: Time) -> Issued {
     let iat = seconds(now);
-    let exp = iat + life.min(LIFE_MAX).millis() / 1000;
+    let exp = iat + lifetime.min(LIFETIME_MAX).millis() / 1000;
     let id = Sha256::new()
         .chain_update(token.lease.as_u128().to_be_bytes())
         .chain_update(now.millis().to_be_bytes())
@@ -182,7 +182,7 @@ pub fn authenticate(
     let (issued_at, expires_at) = (instant(claims.iat), instant(claims.exp));
     let soonest = now.plus(LEEWAY);
     let is_sane = claims.exp > claims.iat
-        && claims.exp - claims.iat <= LIFE_MAX.millis() / 1000
+        && claims.exp - claims.iat <= LIFETIME_MAX.millis() / 1000
         && issued_at <= soonest
         && instant(claims.nbf) <= soonest;
     if !is_sane {
@@ -258,17 +258,17 @@ impl TaskPrincipal {
         self.issued_at
     }
 
-    /// Whether its time is over, when `given_back` of it did not count.
-    pub fn is_expired(&self, now: Time, given_back: Span) -> bool {
-        self.expires_at.plus(given_back).has_come(now) && !faultpoint::mutant(34)
+    /// Whether its time is over, when `extension` of it did not count.
+    pub fn is_expired(&self, now: Time, extension: Span) -> bool {
+        self.expires_at.plus(extension).has_come(now) && !faultpoint::mutant(34)
     }
 
     /// A fresh token of the same scope, when less than half of this one's life is left.
     pub fn refresh(&self, keyring: &impl Keys, now: Time) -> Option<Issued> {
-        let life = self.expires_at.since(self.issued_at);
+        let lifetime = self.expires_at.since(self.issued_at);
         let left = self.expires_at.since(now);
-        (left.millis() * 2 < life.millis())
-            .then(|| issue(keyring, &self.token, life.max(LIFE_DEFAULT), now))
+        (left.millis() * 2 < lifetime.millis())
+            .then(|| issue(keyring, &self.token, lifetime.max(LIFETIME_DEFAULT), now))
     }
 }
 

@@ -48,18 +48,18 @@ impl ScopeKey {
 
 pub(crate) struct TokenKeys {
     header: String,
-    known: RwLock<Known>,
+    cache: RwLock<ScopeKeyCache>,
 }
 
 #[derive(Default)]
-struct Known {
+struct ScopeKeyCache {
     by_tenant: HashMap<Box<str>, HashMap<Box<str>, Arc<ScopeKey>>>,
     count: usize,
 }
 
 impl TokenKeys {
     pub(super) fn new(header: String) -> Self {
-        Self { header, known: RwLock::default() }
+        Self { header, cache: RwLock::default() }
     }
 
     /// The first part of every token the key signs.
@@ -68,20 +68,20 @@ impl TokenKeys {
     }
 
     pub(super) fn find(&self, tenant: &str, workspace: &str) -> Option<Arc<ScopeKey>> {
-        let known = self.known.read().expect("no code panics while it holds the keys");
-        known.by_tenant.get(tenant)?.get(workspace).cloned()
+        let cache = self.cache.read().expect("no code panics while it holds the keys");
+        cache.by_tenant.get(tenant)?.get(workspace).cloned()
     }
 
     pub(super) fn remember(&self, key: ScopeKey) -> Arc<ScopeKey> {
         let key = Arc::new(key);
-        let mut known = self.known.write().expect("no code panics while it holds the keys");
-        if known.count == SCOPES_MAX {
-            *known = Known::default();
+        let mut cache = self.cache.write().expect("no code panics while it holds the keys");
+        if cache.count == SCOPES_MAX {
+            *cache = ScopeKeyCache::default();
         }
         let (tenant, workspace) = (key.scope.tenant.as_str(), key.scope.workspace.as_str());
-        let of_tenant = known.by_tenant.entry(tenant.into()).or_default();
+        let of_tenant = cache.by_tenant.entry(tenant.into()).or_default();
         if of_tenant.insert(workspace.into(), key.clone()).is_none() {
-            known.count += 1;
+            cache.count += 1;
         }
         key
     }
@@ -120,6 +120,6 @@ mod tests {
         keys.remember(key(&signing, SCOPES_MAX));
         assert!(keys.find("acme", "0").is_none());
         assert!(keys.find("acme", &SCOPES_MAX.to_string()).is_some());
-        assert_eq!(keys.known.read().unwrap().count, 1);
+        assert_eq!(keys.cache.read().unwrap().count, 1);
     }
 }

@@ -16,12 +16,12 @@
 
 mod tables;
 
-pub use tables::{MUTANTS, Over, POINTS, Point, Reached};
+pub use tables::{MUTANTS, POINTS, Point, StoreKind, Trigger};
 
 #[cfg(feature = "lab")]
-mod chosen;
+mod lab_config;
 #[cfg(feature = "lab")]
-pub use chosen::{VARIABLE, draw, mutant, reach, skew_ms};
+pub use lab_config::{VARIABLE, draw, mutant, reach, skew_ms};
 
 /// A place with a name.
 #[cfg(feature = "lab")]

@@ -2,7 +2,7 @@
 
 /// How a place is reached, so that the lab knows what to do while it waits for the blow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reached {
+pub enum Trigger {
     /// While the server works.
     Serving,
     /// While the server starts.
@@ -23,7 +23,7 @@ pub enum Reached {
 
 /// Which store must be in use for a place to be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
+pub enum StoreKind {
     Any,
     Sqlite,
     Postgres,
@@ -33,23 +33,23 @@ pub enum Over {
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     pub name: &'static str,
-    pub reached: Reached,
-    pub over: Over,
+    pub trigger: Trigger,
+    pub store: StoreKind,
 }
 
-const fn point(name: &'static str, reached: Reached) -> Point {
-    Point { name, reached, over: Over::Any }
+const fn point(name: &'static str, trigger: Trigger) -> Point {
+    Point { name, trigger, store: StoreKind::Any }
 }
 
-const fn sqlite(name: &'static str, reached: Reached) -> Point {
-    Point { name, reached, over: Over::Sqlite }
+const fn sqlite(name: &'static str, trigger: Trigger) -> Point {
+    Point { name, trigger, store: StoreKind::Sqlite }
 }
 
-const fn postgres(name: &'static str, reached: Reached) -> Point {
-    Point { name, reached, over: Over::Postgres }
+const fn postgres(name: &'static str, trigger: Trigger) -> Point {
+    Point { name, trigger, store: StoreKind::Postgres }
 }
 
-use Reached::{Administering, BackingUp, Moving, Pruning, Restoring, Serving, Starting, Stopping};
+use Trigger::{Administering, BackingUp, Moving, Pruning, Restoring, Serving, Starting, Stopping};
 
 /// Every place, in the order in which a request or a command comes by.
 #[rustfmt::skip]

@@ -21,12 +21,12 @@ pub struct Event {
     pub who: String,
     /// The writer's monotonic clock in milliseconds, where all writers of a history read one and the same.
     pub clock: Option<u64>,
-    pub what: What,
+    pub what: EventKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum What {
+pub enum EventKind {
     /// A call is about to be made.
     Invoke(Invoke),
     /// Its answer came, or it is known that none will. A call without a `return` is one without an answer.
@@ -39,7 +39,7 @@ pub enum What {
     /// A provenance record as somebody read it.
     Record(Record),
     /// A digest over the whole state.
-    State(Fingerprint),
+    State(StateDigest),
     /// One record of the audit, as it was read.
     Audit(Audit),
     /// How much of something is used that has a limit.
@@ -100,7 +100,7 @@ pub struct Invoke {
     pub now: Option<i64>,
     /// What the caller shows to be let in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown: Option<Shown>,
+    pub shown: Option<Credential>,
     /// What an administrative call is to change, in any form in which equal means equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
@@ -109,7 +109,7 @@ pub struct Invoke {
 /// What a caller shows to be let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Shown {
+pub struct Credential {
     pub class: Class,
     /// The lease that a task's token was issued for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -201,9 +201,9 @@ pub struct Return {
     /// The answer as it came, without the name that was asked for and without the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// Whose marks stand in the answer: scopes put one into whatever they submit.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub marks: Vec<String>,
+    /// The scopes whose tags stand in the answer: each scope tags whatever it submits.
+    #[serde(rename = "marks", default, skip_serializing_if = "Vec::is_empty")]
+    pub scope_tags: Vec<String>,
 }
 
 impl Return {
@@ -223,7 +223,7 @@ impl Return {
             cancel: false,
             grants: Vec::new(),
             body: None,
-            marks: Vec::new(),
+            scope_tags: Vec::new(),
         }
     }
 }
@@ -376,7 +376,7 @@ pub struct Snapshot {
     /// How long after its lease's end a task may still be running: the sweep's pace and some slack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slack_ms: Option<i64>,
-    pub tasks: Vec<Seen>,
+    pub tasks: Vec<TaskSnapshot>,
     /// How many tasks somebody else counted, such as a metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<u64>,
@@ -384,7 +384,7 @@ pub struct Snapshot {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Seen {
+pub struct TaskSnapshot {
     pub task: Task,
     pub state: State,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -421,7 +421,7 @@ pub enum Moment {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fingerprint {
+pub struct StateDigest {
     pub moment: Moment,
     pub digest: String,
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{
-    Answer, Cause, Decision, Event, Granted, Invoke, Operation, Return, State, What,
+    Answer, Cause, Decision, Event, EventKind, Granted, Invoke, Operation, Return, State,
 };
 use crate::finding::{Finding, Invariant};
 
@@ -79,20 +79,20 @@ impl<'e> History<'e> {
         let mut decisions: BTreeMap<&str, Vec<(usize, &Decision)>> = BTreeMap::new();
         for (place, event) in events.iter().enumerate() {
             match &event.what {
-                What::Invoke(invoke) => {
+                EventKind::Invoke(invoke) => {
                     let call = Call { invoke, begun: place, answer: None };
                     if calls.insert(invoke.call, call).is_some() {
                         return Err(Malformed::InvokedTwice(invoke.call));
                     }
                 }
-                What::Return(answer) => {
+                EventKind::Return(answer) => {
                     let unknown = Malformed::NotInvoked(answer.call);
                     let call = calls.get_mut(&answer.call).ok_or(unknown)?;
                     if call.answer.replace((place, answer)).is_some() {
                         return Err(Malformed::ReturnedTwice(answer.call));
                     }
                 }
-                What::Decision(decision) => {
+                EventKind::Decision(decision) => {
                     decisions.entry(&decision.task).or_default().push((place, decision));
                 }
                 _ => {}
@@ -103,9 +103,11 @@ impl<'e> History<'e> {
         let mut about: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let mut grants: BTreeMap<&str, Vec<(usize, &Granted)>> = BTreeMap::new();
         let owners = owners(&calls);
-        let there = there(&calls, &decisions);
+        let existing_tasks = existing_tasks(&calls, &decisions);
         for (index, call) in calls.iter().enumerate() {
-            let task = call.task().filter(|task| !is_turned_away(call, task, &owners, &there));
+            let task = call
+                .task()
+                .filter(|task| !is_refusal_to_other_scope(call, task, &owners, &existing_tasks));
             task.into_iter().for_each(|task| about.entry(task).or_default().push(index));
             for granted in call.grants() {
                 grants.entry(&granted.task).or_default().push((index, granted));
@@ -172,7 +174,7 @@ fn owners<'e>(calls: &[Call<'e>]) -> Owners<'e> {
 }
 
 /// Tasks that somebody decided about, or was told something of.
-fn there<'e>(
+fn existing_tasks<'e>(
     calls: &[Call<'e>],
     decisions: &BTreeMap<&'e str, Vec<(usize, &'e Decision)>>,
 ) -> BTreeSet<&'e str> {
@@ -182,16 +184,16 @@ fn there<'e>(
 }
 
 /// A refusal to somebody in another scope, or about what nobody ever saw, says nothing about the task.
-fn is_turned_away(
+fn is_refusal_to_other_scope(
     call: &Call<'_>,
     task: &str,
     owners: &Owners<'_>,
-    there: &BTreeSet<&str>,
+    existing_tasks: &BTreeSet<&str>,
 ) -> bool {
     let Some(scope) = call.invoke.scope.as_deref().filter(|_| call.refused().is_some()) else {
         return false;
     };
-    owners.get(task).map_or(!there.contains(task), |(owner, _)| *owner != scope)
+    owners.get(task).map_or(!existing_tasks.contains(task), |(owner, _)| *owner != scope)
 }
 
 /// By number; those without one keep their place behind the decision before them.
@@ -214,13 +216,18 @@ pub(crate) fn is_grant(decision: &Decision) -> bool {
     decision.cause == Cause::Grant
 }
 
-pub(crate) struct Found<'f> {
+pub(crate) struct FindingSink<'f> {
     pub(crate) findings: &'f mut Vec<Finding>,
     pub(crate) invariant: Invariant,
 }
 
-impl Found<'_> {
-    pub(crate) fn say(&mut self, task: Option<&str>, events: Vec<usize>, why: impl Into<String>) {
+impl FindingSink<'_> {
+    pub(crate) fn report(
+        &mut self,
+        task: Option<&str>,
+        events: Vec<usize>,
+        why: impl Into<String>,
+    ) {
         self.findings.push(Finding {
             invariant: self.invariant,
             task: task.map(str::to_owned),
@@ -230,6 +237,6 @@ impl Found<'_> {
     }
 }
 
-pub(crate) fn about(findings: &mut Vec<Finding>, invariant: Invariant) -> Found<'_> {
-    Found { findings, invariant }
+pub(crate) fn findings_for(findings: &mut Vec<Finding>, invariant: Invariant) -> FindingSink<'_> {
+    FindingSink { findings, invariant }
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::event::{Answer, Granted, Operation};
 use crate::finding::{Finding, Invariant};
-use crate::history::{Call, History, about};
+use crate::history::{Call, History, findings_for};
 use crate::sequential::{Model, Phase, Step};
 
 /// Pairs of explained calls and state per task: seconds of work at most, and far beyond what a task's calls need.
@@ -39,19 +39,19 @@ pub(crate) fn check(history: &History<'_>, findings: &mut Vec<Finding>) {
     for task in history.tasks() {
         let (calls, first) = calls_about(history, task, &keys);
         let count = calls.len();
-        let mut found = about(findings, Invariant::A5);
+        let mut found = findings_for(findings, Invariant::A5);
         match search(&calls, first) {
             Searched::Explained => {}
             Searched::Not { explained, stuck } => {
                 let why = format!(
                     "no order explains its {count} calls; the best explains {explained} and none of these next"
                 );
-                found.say(Some(task), stuck, why);
+                found.report(Some(task), stuck, why);
             }
             Searched::Unknown => {
                 let why =
                     format!("unknown: its {count} calls were not explained within {BUDGET} steps");
-                found.say(Some(task), Vec::new(), why);
+                found.report(Some(task), Vec::new(), why);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use crate::text;
 
 /// Where histories go while they happen.
@@ -49,7 +49,7 @@ impl Recorder {
         inner.next_call - 1
     }
 
-    pub fn record(&self, who: &str, what: What) -> io::Result<()> {
+    pub fn record(&self, who: &str, what: EventKind) -> io::Result<()> {
         let mut inner = self.lock();
         let clock = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let event = Event { at: inner.next_at, who: who.to_owned(), clock: Some(clock), what };

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 
 /// A line that is not an event.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ fn parse(line: &str) -> Result<Event, serde_json::Error> {
     let at = serde_json::from_value(take("at"))?;
     let who = serde_json::from_value(take("who"))?;
     let clock = serde_json::from_value(take("clock"))?;
-    let what: What = serde_json::from_value(Value::Object(members))?;
+    let what: EventKind = serde_json::from_value(Value::Object(members))?;
     Ok(Event { at, who, clock, what })
 }
 

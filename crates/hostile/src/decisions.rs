@@ -5,12 +5,13 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use verdict::request::{
-    Caller, Cancel, Extend, Grant, Heartbeat, Manner, Outcome, Report, Started, Submit, Undelivered,
+    Caller, Cancel, CancelMode, Extend, Grant, Heartbeat, Outcome, Report, Started, Submit,
+    Undelivered,
 };
 use verdict::transition::TABLE;
 use verdict::{
-    Answer, Category, Closed, Digest, Event, Fault, LeaseId, Moment, Name, Policy, Request, Scope,
-    Seen, Span, Subject, TaskId, Time, decide,
+    Answer, Category, ClosedAttempt, Digest, Event, Fault, LeaseId, Moment, Name, Policy, ReadSet,
+    Request, Scope, Span, Subject, TaskId, Time, decide,
 };
 
 /// Enough to use up every limit; longer inputs only make the fuzzer slow.
@@ -18,7 +19,7 @@ const STEPS_MAX: usize = 200;
 
 pub fn decisions(bytes: &[u8]) {
     let mut source = Unstructured::new(bytes);
-    let mut life = Life {
+    let mut task_run = TaskRun {
         subject: Subject::Absent,
         closed: Vec::new(),
         callers: Vec::new(),
@@ -26,21 +27,21 @@ pub fn decisions(bytes: &[u8]) {
         epoch: 1,
     };
     for _ in 0..STEPS_MAX {
-        // The end of the input is the end of the life.
-        let Ok((request, now)) = life.next(&mut source) else { return };
-        life.live(&request, now);
+        // The end of the input ends the run.
+        let Ok((request, now)) = task_run.next(&mut source) else { return };
+        task_run.apply(&request, now);
     }
 }
 
-struct Life {
+struct TaskRun {
     subject: Subject,
-    closed: Vec<Closed>,
+    closed: Vec<ClosedAttempt>,
     callers: Vec<Caller>,
     fence: u64,
     epoch: u32,
 }
 
-impl Life {
+impl TaskRun {
     fn next(&mut self, source: &mut Unstructured<'_>) -> Result<(Request, Time)> {
         if source.is_empty() {
             return Err(arbitrary::Error::NotEnoughData);
@@ -82,12 +83,16 @@ impl Life {
             4 => Request::Report(self.report(source)?),
             5 => Request::Cancel(Cancel {
                 reason: None,
-                manner: if source.arbitrary()? { Manner::Ask } else { Manner::Force },
+                mode: if source.arbitrary()? {
+                    CancelMode::Graceful
+                } else {
+                    CancelMode::Immediate
+                },
             }),
             6 => Request::Sweep,
             7 => Request::Undelivered(Undelivered { lease: self.caller(source)?.lease }),
             _ => Request::Extend(Extend {
-                deaf_since: self.time(source)?,
+                stalled_since: self.time(source)?,
                 gap: Span::from_millis(source.arbitrary()?),
             }),
         })
@@ -121,14 +126,18 @@ impl Life {
         Ok(Report { caller: self.caller(source)?, outcome, digest, claims: None })
     }
 
-    fn live(&mut self, request: &Request, now: Time) {
+    fn apply(&mut self, request: &Request, now: Time) {
         let closed = request
             .caller()
             .and_then(|caller| self.closed.iter().find(|closed| closed.lease == caller.lease));
-        let seen = Seen { closed, ..Seen::of(&self.subject) };
+        let read_set = ReadSet { closed, ..ReadSet::of(&self.subject) };
         let moment = Moment { now, epoch: self.epoch, rules: verdict::Rules::NEWEST };
-        let verdict = decide(seen, request, moment);
-        assert_eq!(verdict, decide(seen, request, moment), "the same question, the same verdict");
+        let verdict = decide(read_set, request, moment);
+        assert_eq!(
+            verdict,
+            decide(read_set, request, moment),
+            "the same question, the same verdict"
+        );
         let at = self.subject.dated(moment).now;
         let before = self.subject.clone();
         if let Subject::Done(_) = before {

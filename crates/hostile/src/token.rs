@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arbitrary::{Result, Unstructured};
-use edge::token::{self, LIFE_DEFAULT, TokenScope};
+use edge::token::{self, LIFETIME_DEFAULT, TokenScope};
 use edge::{Keys, SigningKey};
 use verdict::{LeaseId, Scope, TaskId, Time};
 
@@ -28,7 +28,7 @@ fn issued(keyring: &impl Keys, source: &mut Unstructured<'_>) -> Result<()> {
         lease: LeaseId::from_u128(source.arbitrary()?),
         epoch: source.arbitrary()?,
     };
-    let issued = token::issue(keyring, &granted, LIFE_DEFAULT, NOW);
+    let issued = token::issue(keyring, &granted, LIFETIME_DEFAULT, NOW);
     let principal = token::verify(keyring, &issued.token, NOW).expect("what we issue, we believe");
     assert_eq!(principal.token(), &granted, "a token says what it was issued for");
     assert!(token::verify(keyring, &issued.token, issued.expires_at).is_err(), "it ends");

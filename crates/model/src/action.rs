@@ -1,6 +1,6 @@
 //! What can happen next in a world.
 
-use verdict::request::Manner;
+use verdict::request::CancelMode;
 
 /// A task of the world, by its place.
 pub type TaskAt = usize;
@@ -17,10 +17,10 @@ pub enum Action {
     StepBack,
     Submit(TaskAt, Submission),
     /// A worker's poll meets the task.
-    Poll(TaskAt, Worker, Hearing),
+    Poll(TaskAt, Worker, GrantDelivery),
     /// A call arrives: for the first time, again, or long after its lease ended.
     Arrives(IssuedAt, Call, Sender),
-    Cancel(TaskAt, Manner),
+    Cancel(TaskAt, CancelMode),
     Sweep(TaskAt),
     /// The coordinator believes that the answer with this grant was not received.
     Undelivered(IssuedAt),
@@ -43,7 +43,7 @@ pub enum Submission {
 
 /// Whether the answer that carried a grant left the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hearing {
+pub enum GrantDelivery {
     Sent,
     /// The coordinator died between the commit and the answer: nobody knows of this lease.
     Unsent,
@@ -54,12 +54,12 @@ pub enum Hearing {
 pub enum Call {
     Started,
     Heartbeat,
-    Report(Said),
+    Report(ReportKind),
 }
 
 /// The reports a worker can make. Each has its own digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Said {
+pub enum ReportKind {
     Succeeded,
     /// A failure that may be tried again.
     Failed,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-use crate::marks;
+use crate::coverage;
 use crate::property::Property;
 use crate::space::{Production, Rules, Space};
 use crate::worlds::Bounds;
@@ -20,16 +20,16 @@ pub struct Outcome {
     pub depth: usize,
     /// Whether every reachable state was visited, or those within so many steps.
     pub within: Option<usize>,
-    pub violations: Vec<Found>,
-    /// Marks that had to be met and were not.
+    pub violations: Vec<Violation>,
+    /// Coverage goals that had to be met and were not.
     pub missed: Vec<String>,
-    /// Marks that were said to be impossible here and were met.
+    /// Coverage goals that were said to be impossible here and were met.
     pub unexpected: Vec<String>,
 }
 
 /// A property that does not hold, with the steps that show it.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Violation {
     pub property: &'static str,
     pub steps: Vec<String>,
 }
@@ -45,8 +45,8 @@ pub fn explore(bounds: Bounds, threads: usize) -> Outcome {
     };
     let checker =
         checker.threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-    let reached: BTreeSet<String> = checker.model().marks.reached().into_iter().collect();
-    let all: BTreeSet<String> = marks::all().into_iter().collect();
+    let reached: BTreeSet<String> = checker.model().coverage.reached().into_iter().collect();
+    let all: BTreeSet<String> = coverage::all().into_iter().collect();
     Outcome {
         name,
         unique: checker.unique_state_count(),
@@ -56,7 +56,7 @@ pub fn explore(bounds: Bounds, threads: usize) -> Outcome {
         violations: violations(&checker),
         missed: all
             .iter()
-            .filter(|mark| !reached.contains(*mark) && !never.contains(*mark))
+            .filter(|goal| !reached.contains(*goal) && !never.contains(*goal))
             .cloned()
             .collect(),
         unexpected: never.intersection(&reached).cloned().collect(),
@@ -64,7 +64,7 @@ pub fn explore(bounds: Bounds, threads: usize) -> Outcome {
 }
 
 /// Looks for one way in which `rules` break `property`.
-pub fn find(bounds: Bounds, rules: impl Rules, property: Property) -> Option<Found> {
+pub fn find(bounds: Bounds, rules: impl Rules, property: Property) -> Option<Violation> {
     let wanted = BTreeSet::from([property.name()]);
     let checker = Space::new(bounds, rules)
         .checker()
@@ -74,11 +74,11 @@ pub fn find(bounds: Bounds, rules: impl Rules, property: Property) -> Option<Fou
     violations(&checker).into_iter().find(|found| found.property == property.name())
 }
 
-fn violations(checker: &impl Checker<Space>) -> Vec<Found> {
+fn violations(checker: &impl Checker<Space>) -> Vec<Violation> {
     checker
         .discoveries()
         .into_iter()
-        .map(|(property, path)| Found {
+        .map(|(property, path)| Violation {
             property,
             steps: path.into_actions().iter().map(|action| format!("{action:?}")).collect(),
         })
@@ -107,11 +107,11 @@ impl fmt::Display for Outcome {
                 write!(f, "\n    {step}")?;
             }
         }
-        for mark in &self.missed {
-            write!(f, "\n  never met: {mark}")?;
+        for goal in &self.missed {
+            write!(f, "\n  never met: {goal}")?;
         }
-        for mark in &self.unexpected {
-            write!(f, "\n  met, though said to be impossible here: {mark}")?;
+        for goal in &self.unexpected {
+            write!(f, "\n  met, though said to be impossible here: {goal}")?;
         }
         Ok(())
     }

@@ -9,8 +9,8 @@ use verdict::policy::UNDELIVERED_MAX;
 use verdict::request::{Extend, Report};
 use verdict::transition::{Authority, is_listed};
 use verdict::{
-    Answer, AttemptOutcome, Closed, Digest, Event, LeaseId, Moment, Name, Next, Policy, Reason,
-    Refusal, Request, State, Subject, Task, Time, Verdict,
+    Answer, AttemptOutcome, ClosedAttempt, Digest, Event, LeaseId, Moment, Name, Next, Policy,
+    Reason, Refusal, Request, State, Subject, Task, Time, Verdict,
 };
 
 use crate::property::{Broken, Property};
@@ -19,16 +19,16 @@ use crate::property::{Broken, Property};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ledger {
     pub grants: u32,
-    pub open: Option<Open>,
+    pub open: Option<OpenLease>,
     /// The reports that were committed, by lease.
     pub committed: Vec<Committed>,
-    pub cancel: Option<CancelSeen>,
+    pub cancel: Option<CancelState>,
     /// Grants in a row under which nobody was heard.
     pub unheard: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Open {
+pub struct OpenLease {
     pub lease: LeaseId,
     pub owner: Name,
     pub epoch: u32,
@@ -45,7 +45,7 @@ pub struct Committed {
 
 /// A cancel that was accepted, and when a worker was first told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CancelSeen {
+pub struct CancelState {
     pub told_at: Option<Time>,
 }
 
@@ -93,7 +93,7 @@ impl Ledger {
         }
     }
 
-    fn judge_close(&self, closed: &Closed, at: Moment, broken: &mut Broken) {
+    fn judge_close(&self, closed: &ClosedAttempt, at: Moment, broken: &mut Broken) {
         let Some(open) = &self.open else { return broken.require(Property::B1, false) };
         broken.require(Property::A1, open.lease == closed.lease);
         let silent = closed.outcome == AttemptOutcome::Lost
@@ -106,7 +106,7 @@ impl Ledger {
     }
 
     /// A row of grants that came to nobody rests from the second one on, and has an end.
-    fn judge_row(&self, closed: &Closed, next: &Next, at: Moment, broken: &mut Broken) {
+    fn judge_row(&self, closed: &ClosedAttempt, next: &Next, at: Moment, broken: &mut Broken) {
         let Next::Retry { due } = next else { return };
         if closed.outcome == AttemptOutcome::Undelivered {
             broken.require(Property::B3, self.unheard + 1 < UNDELIVERED_MAX);
@@ -180,8 +180,8 @@ impl Ledger {
         let open = self.open.as_ref()?;
         Some(match self.cancel {
             None => (open.until, Ending::Attempt),
-            Some(CancelSeen { told_at: None }) => (open.until, Ending::Task),
-            Some(CancelSeen { told_at: Some(told_at) }) => {
+            Some(CancelState { told_at: None }) => (open.until, Ending::Task),
+            Some(CancelState { told_at: Some(told_at) }) => {
                 (told_at.plus(policy.cancel_grace).min(open.until), Ending::Task)
             }
         })
@@ -209,7 +209,8 @@ impl Ledger {
                 self.grants += 1;
                 let until = bounded(policy, at.now, at.now.plus(policy.lease));
                 let (lease, owner) = (*lease, owner.clone());
-                self.open = Some(Open { lease, owner, epoch: at.epoch, granted_at: at.now, until });
+                self.open =
+                    Some(OpenLease { lease, owner, epoch: at.epoch, granted_at: at.now, until });
             }
             Event::Renewed { .. } => {
                 if let Some(open) = &mut self.open {
@@ -217,7 +218,7 @@ impl Ledger {
                     open.until = open.until.max(wanted);
                 }
             }
-            Event::CancelRequested { .. } => self.cancel = Some(CancelSeen { told_at: None }),
+            Event::CancelRequested { .. } => self.cancel = Some(CancelState { told_at: None }),
             Event::AttemptClosed { closed, .. } => {
                 self.open = None;
                 let is_unheard = closed.outcome == AttemptOutcome::Undelivered;
@@ -238,12 +239,12 @@ impl Ledger {
     /// A lease that was alive when hearing stopped is owed the gap.
     fn note_gap(&mut self, extend: &Extend, at: Moment, policy: &Policy) {
         let Some(open) = &mut self.open else { return };
-        if open.epoch != at.epoch || open.until.has_come(extend.deaf_since) {
+        if open.epoch != at.epoch || open.until.has_come(extend.stalled_since) {
             return;
         }
         let wanted = bounded(policy, open.granted_at, open.until.plus(extend.gap));
         open.until = open.until.max(wanted);
-        if let Some(CancelSeen { told_at: Some(told_at) }) = &mut self.cancel {
+        if let Some(CancelState { told_at: Some(told_at) }) = &mut self.cancel {
             *told_at = told_at.plus(extend.gap);
         }
     }

@@ -3,17 +3,17 @@
 //! A world is a few tasks, a few workers, a network, a clock and a coordinator that may die. What
 //! happens next is chosen in every possible way; what it means is decided by `verdict::decide`
 //! itself, through the seam [`Rules`], so nothing here is a model of the rules. An independent
-//! [`ledger`] says what each decision breaks, and [`marks`] say what the exploration has met, so
+//! [`ledger`] says what each decision breaks, and [`coverage`] says what the exploration has met, so
 //! that a world in which nothing happens cannot pass.
 //!
 //! What is not here: the store, the carrier, HTTP. The simulator runs those.
 
 pub mod action;
+pub mod coverage;
 pub mod explore;
 pub mod ledger;
-pub mod marks;
 pub mod network;
-pub mod normal;
+pub mod normalise;
 pub mod property;
 pub mod worlds;
 
@@ -21,7 +21,7 @@ mod space;
 mod step;
 mod world;
 
-pub use explore::{Found, Outcome, explore, find};
+pub use explore::{Outcome, Violation, explore, find};
 pub use property::Property;
 pub use space::{Production, Rules, Space};
 pub use world::{Row, World};

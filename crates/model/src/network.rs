@@ -9,11 +9,11 @@
 
 use verdict::LeaseId;
 use verdict::request::{
-    Caller, Cancel, Grant, Heartbeat, Manner, Outcome, Report, Started, Submit, Undelivered,
+    Caller, Cancel, CancelMode, Grant, Heartbeat, Outcome, Report, Started, Submit, Undelivered,
 };
 use verdict::{Category, Digest, Fault, Name, Request, Scope, TaskId};
 
-use crate::action::{Call, IssuedAt, Said, Sender, Submission, TaskAt, Worker};
+use crate::action::{Call, IssuedAt, ReportKind, Sender, Submission, TaskAt, Worker};
 use crate::world::World;
 use crate::worlds::Bounds;
 
@@ -100,26 +100,26 @@ pub(crate) fn arriving(
     (task, request)
 }
 
-fn report(caller: Caller, said: Said) -> Report {
+fn report(caller: Caller, said: ReportKind) -> Report {
     let failed = |category| {
         Outcome::Failed(Fault { category, message: "x".into(), stack_trace: None, retryable: None })
     };
     let outcome = match said {
-        Said::Succeeded => Outcome::Succeeded { output: None },
-        Said::Failed => failed(Category::UserCode),
-        Said::Hopeless => failed(Category::DataQuality),
-        Said::Cancelled => Outcome::Cancelled { output: None },
+        ReportKind::Succeeded => Outcome::Succeeded { output: None },
+        ReportKind::Failed => failed(Category::UserCode),
+        ReportKind::Hopeless => failed(Category::DataQuality),
+        ReportKind::Cancelled => Outcome::Cancelled { output: None },
     };
     Report { caller, outcome, digest: digest(said), claims: None }
 }
 
 /// Cheap stand-ins for the digests of the reports: what counts is that they differ.
-fn digest(said: Said) -> Digest {
+fn digest(said: ReportKind) -> Digest {
     Digest::from_bytes([said as u8 + 1; 32])
 }
 
-pub(crate) fn cancel(manner: Manner) -> Request {
-    Request::Cancel(Cancel { reason: None, manner })
+pub(crate) fn cancel(mode: CancelMode) -> Request {
+    Request::Cancel(Cancel { reason: None, mode })
 }
 
 pub(crate) fn undelivered(issued: &Issued) -> Request {

@@ -1,38 +1,40 @@
 //! The space of all worlds within bounds, as the explorer sees it.
 
 use stateright::{Model, Property as Checked};
-use verdict::request::{Manner, Request};
-use verdict::{Moment, Seen, Subject, Verdict};
+use verdict::request::{CancelMode, Request};
+use verdict::{Moment, ReadSet, Subject, Verdict};
 
-use crate::action::{Action, Call, Hearing, IssuedAt, Said, Sender, Submission, TaskAt};
-use crate::marks::Marks;
+use crate::action::{
+    Action, Call, GrantDelivery, IssuedAt, ReportKind, Sender, Submission, TaskAt,
+};
+use crate::coverage::CoverageGoals;
 use crate::property::Property;
 use crate::world::World;
 use crate::worlds::Bounds;
 
 /// The seam at which the rules come in. Tests put broken ones here.
 pub trait Rules: Send + Sync + 'static {
-    fn decide(&self, seen: Seen<'_>, request: &Request, at: Moment) -> Verdict;
+    fn decide(&self, read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict;
 }
 
 /// The rules that run in production.
 pub struct Production;
 
 impl Rules for Production {
-    fn decide(&self, seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        verdict::decide(seen, request, at)
+    fn decide(&self, read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        verdict::decide(read_set, request, at)
     }
 }
 
 pub struct Space {
     pub(crate) bounds: Bounds,
     pub(crate) rules: Box<dyn Rules>,
-    pub(crate) marks: Marks,
+    pub(crate) coverage: CoverageGoals,
 }
 
 impl Space {
     pub fn new(bounds: Bounds, rules: impl Rules) -> Self {
-        Self { bounds, rules: Box::new(rules), marks: Marks::default() }
+        Self { bounds, rules: Box::new(rules), coverage: CoverageGoals::default() }
     }
 
     fn clock(&self, world: &World, actions: &mut Vec<Action>) {
@@ -60,8 +62,8 @@ impl Space {
             return;
         }
         actions.push(Action::Submit(task, Submission::Other));
-        actions.push(Action::Cancel(task, Manner::Ask));
-        actions.push(Action::Cancel(task, Manner::Force));
+        actions.push(Action::Cancel(task, CancelMode::Graceful));
+        actions.push(Action::Cancel(task, CancelMode::Immediate));
         actions.push(Action::Sweep(task));
     }
 
@@ -72,9 +74,9 @@ impl Space {
         }
         let known = world.issued.iter().map(|issued| issued.worker + 1).max().unwrap_or(0);
         for worker in 0..=known.min(self.bounds.workers - 1) {
-            actions.push(Action::Poll(task, worker, Hearing::Sent));
+            actions.push(Action::Poll(task, worker, GrantDelivery::Sent));
         }
-        actions.push(Action::Poll(task, 0, Hearing::Unsent));
+        actions.push(Action::Poll(task, 0, GrantDelivery::Unsent));
     }
 
     fn arrivals(&self, world: &World, at: IssuedAt, actions: &mut Vec<Action>) {
@@ -91,7 +93,7 @@ impl Space {
         let others = (0..world.tasks.len()).filter(|task| *task != issued.task);
         liars.extend(others.map(Sender::Astray));
         for liar in liars {
-            for call in [Call::Started, Call::Heartbeat, Call::Report(Said::Succeeded)] {
+            for call in [Call::Started, Call::Heartbeat, Call::Report(ReportKind::Succeeded)] {
                 actions.push(Action::Arrives(at, call, liar));
             }
         }

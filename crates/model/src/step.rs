@@ -2,12 +2,12 @@
 
 use verdict::bounds::{DECISIONS_MAX, ENTRIES_MAX};
 use verdict::request::{Extend, Request};
-use verdict::{Event, Fence, Moment, Policy, Seen, Span, Subject, Time};
+use verdict::{Event, Fence, Moment, Policy, ReadSet, Span, Subject, Time};
 
-use crate::action::{Action, Hearing, Submission, TaskAt, Worker};
+use crate::action::{Action, GrantDelivery, Submission, TaskAt, Worker};
 use crate::ledger::{Decision, Ledger};
 use crate::network::{self, Issued};
-use crate::normal::normalise;
+use crate::normalise::normalise;
 use crate::property::{Broken, Property};
 use crate::space::Space;
 use crate::world::{Row, World};
@@ -33,7 +33,7 @@ impl Space {
                 let (task, request) = network::arriving(world, at, call, sender);
                 self.ask(&mut next, task, &request)
             }
-            Action::Cancel(task, manner) => self.ask(&mut next, task, &network::cancel(manner)),
+            Action::Cancel(task, mode) => self.ask(&mut next, task, &network::cancel(mode)),
             Action::Sweep(task) => self.ask(&mut next, task, &Request::Sweep),
             Action::Undelivered(at) => {
                 let issued = world.issued[at];
@@ -64,11 +64,17 @@ impl Space {
         changed
     }
 
-    fn poll(&self, world: &mut World, task: TaskAt, worker: Worker, hearing: Hearing) -> bool {
+    fn poll(
+        &self,
+        world: &mut World,
+        task: TaskAt,
+        worker: Worker,
+        hearing: GrantDelivery,
+    ) -> bool {
         let grant = network::grant(task, worker, world);
         let lease = grant.lease;
         let changed = self.ask(world, task, &Request::Grant(grant));
-        if changed && hearing == Hearing::Sent {
+        if changed && hearing == GrantDelivery::Sent {
             let (attempt, epoch) = (world.tasks[task].ledger.grants, world.epoch);
             world.issued.push(Issued { task, worker, attempt, lease, epoch });
         }
@@ -77,16 +83,16 @@ impl Space {
 
     /// What was not committed was never answered, so it has not happened; what was alive gets the
     /// gap back before anything else is decided. As a store opens: never before its last commit,
-    /// wherever the wall clock was set meanwhile. Every engine holds that, by `Reading::open` (SQLite,
+    /// wherever the wall clock was set meanwhile. Every engine holds that, by `MonotonicClock::open` (SQLite,
     /// memory) and `StoreClock::open` (PostgreSQL); the conformance suite asks for it (`never_runs_backwards`).
     fn crash(&self, world: &mut World, gap: u64) -> bool {
         let last_commit = latest_decision(world).unwrap_or(world.now);
-        let deaf_since = world.now.max(last_commit);
+        let stalled_since = world.now.max(last_commit);
         world.left.crashes -= 1;
         world.now = world.now.plus(Span::from_millis(gap)).max(last_commit);
-        let gap = world.now.since(deaf_since);
+        let gap = world.now.since(stalled_since);
         for task in 0..world.tasks.len() {
-            self.ask(world, task, &Request::Extend(Extend { deaf_since, gap }));
+            self.ask(world, task, &Request::Extend(Extend { stalled_since, gap }));
             if !world.broken.is_empty() {
                 break;
             }
@@ -107,7 +113,7 @@ impl Space {
     fn ask(&self, world: &mut World, task: TaskAt, request: &Request) -> bool {
         let row = &world.tasks[task];
         let moment = Moment { now: world.now, epoch: world.epoch, rules: verdict::Rules::NEWEST };
-        let verdict = self.rules.decide(seen(row, request), request, moment);
+        let verdict = self.rules.decide(read_set(row, request), request, moment);
         let at = row.subject.dated(moment);
         let decision = Decision {
             before: &row.subject,
@@ -120,14 +126,14 @@ impl Space {
         if !world.broken.is_empty() {
             return true;
         }
-        self.marks.decided(&decision);
+        self.coverage.decided(&decision);
         let is_gap = matches!(request, Request::Extend(_));
         if verdict.events.is_empty() && !is_gap {
             return false;
         }
         let (after, ledger) = settle(row, &decision, &self.bounds.policy_at(world.now));
         world.broken = ledger.compare(&decision, &after);
-        self.marks.changed(&decision, &after);
+        self.coverage.changed(&decision, &after);
         let closed = newly_closed(&verdict.events);
         let row = &mut world.tasks[task];
         row.closed.extend(closed);
@@ -150,7 +156,7 @@ impl Space {
         broken.require(Property::B7, !cancelled || row.ledger.open.is_some());
         let Some((now, ending)) = row.ledger.must_close(&task.policy) else { return broken };
         let swept = self.rules.decide(
-            Seen::of(&row.subject),
+            ReadSet::of(&row.subject),
             &Request::Sweep,
             Moment { now, epoch, rules: verdict::Rules::NEWEST },
         );
@@ -160,18 +166,18 @@ impl Space {
     }
 }
 
-fn seen<'a>(row: &'a Row, request: &Request) -> Seen<'a> {
+fn read_set<'a>(row: &'a Row, request: &Request) -> ReadSet<'a> {
     let closed = request
         .caller()
         .and_then(|caller| row.closed.iter().find(|closed| closed.lease == caller.lease));
     let holder = match (request, &row.subject) {
         (Request::Submit(_), Subject::Live(_) | Subject::Done(_)) => {
             let fingerprint = network::fingerprint(Submission::Same);
-            Some(verdict::Holder { subject: &row.subject, fingerprint })
+            Some(verdict::KeyHolder { subject: &row.subject, fingerprint })
         }
         _ => None,
     };
-    Seen { subject: &row.subject, closed, holder }
+    ReadSet { subject: &row.subject, closed, holder }
 }
 
 fn settle(row: &Row, decision: &Decision<'_>, submitted: &Policy) -> (Subject, Ledger) {
@@ -182,7 +188,7 @@ fn settle(row: &Row, decision: &Decision<'_>, submitted: &Policy) -> (Subject, L
     (after, ledger)
 }
 
-fn newly_closed(events: &[Event]) -> impl Iterator<Item = verdict::Closed> {
+fn newly_closed(events: &[Event]) -> impl Iterator<Item = verdict::ClosedAttempt> {
     events.iter().filter_map(|event| match event {
         Event::AttemptClosed { closed, .. } => Some((**closed).clone()),
         _ => None,

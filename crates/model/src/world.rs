@@ -1,6 +1,6 @@
 //! One state: what the store holds, what the network remembers, and what is left of the bounds.
 
-use verdict::{Closed, Subject, Time};
+use verdict::{ClosedAttempt, Subject, Time};
 
 use crate::ledger::Ledger;
 use crate::network::Issued;
@@ -8,7 +8,7 @@ use crate::property::Broken;
 use crate::worlds::Bounds;
 
 /// Every state is shifted so that it is noon: only distances in time make states different.
-pub(crate) const NOON: Time = Time::from_millis(1_000);
+pub(crate) const REFERENCE_TIME: Time = Time::from_millis(1_000);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
@@ -20,7 +20,7 @@ pub struct World {
     /// The largest fence ever given for each task. A restore does not forget it.
     pub fences: Vec<u64>,
     pub backup: Option<Box<Vec<Row>>>,
-    pub left: Left,
+    pub left: Budget,
     /// What the last step broke. Nothing follows such a state.
     pub broken: Broken,
 }
@@ -29,13 +29,13 @@ pub struct World {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
     pub subject: Subject,
-    pub closed: Vec<Closed>,
+    pub closed: Vec<ClosedAttempt>,
     pub ledger: Ledger,
 }
 
 /// How often the rare things may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Left {
+pub struct Budget {
     pub crashes: u8,
     pub restores: u8,
     pub steps_back: u8,
@@ -45,13 +45,13 @@ impl World {
     pub(crate) fn new(bounds: &Bounds) -> Self {
         let row = Row { subject: Subject::Absent, closed: Vec::new(), ledger: Ledger::default() };
         Self {
-            now: NOON,
+            now: REFERENCE_TIME,
             epoch: 1,
             tasks: vec![row; bounds.tasks],
             issued: Vec::new(),
             fences: vec![0; bounds.tasks],
             backup: None,
-            left: Left {
+            left: Budget {
                 crashes: bounds.crashes,
                 restores: bounds.restores,
                 steps_back: bounds.steps_back,

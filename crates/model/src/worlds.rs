@@ -6,12 +6,13 @@
 
 use verdict::{Policy, Span, Time};
 
-use crate::action::Said;
+use crate::action::ReportKind;
 
 /// How far a clock is set back, where it is.
 pub const STEP_BACK: i64 = 2;
 
-const EVERY_REPORT: &[Said] = &[Said::Succeeded, Said::Failed, Said::Hopeless, Said::Cancelled];
+const EVERY_REPORT: &[ReportKind] =
+    &[ReportKind::Succeeded, ReportKind::Failed, ReportKind::Hopeless, ReportKind::Cancelled];
 
 /// How much of each world is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub struct Bounds {
     pub deadline_after: Option<Span>,
     pub starts_after: Option<Span>,
     /// The reports workers make; a world without any is one in which nobody ever calls.
-    pub says: &'static [Said],
+    pub says: &'static [ReportKind],
     /// Whether grants come back although nobody ever calls.
     pub hands_back: bool,
     /// How many entries and decisions a new task has left of what it may have, where that is few.
@@ -50,7 +51,7 @@ pub struct Bounds {
     pub never: &'static [Impossible],
 }
 
-/// Marks that a world without something cannot meet: no deadline, no restore, no second task.
+/// Coverage goals that a world without something cannot meet: no deadline, no restore, no second task.
 pub type Impossible = &'static [&'static str];
 
 const WITHOUT_LIMITS: Impossible = &[
@@ -104,7 +105,7 @@ const WITHOUT_CALLS: Impossible = &[
 impl Bounds {
     /// Every mark this world need not meet.
     pub fn impossible(&self) -> impl Iterator<Item = &'static str> {
-        self.never.iter().flat_map(|marks| marks.iter().copied())
+        self.never.iter().flat_map(|coverage| coverage.iter().copied())
     }
 
     pub(crate) fn policy_at(&self, now: Time) -> Policy {
@@ -192,7 +193,7 @@ pub fn two_tasks_two_workers(extent: Extent) -> Bounds {
         crashes: 1,
         gaps: &[3],
         policy: policy(2, 1, 2),
-        says: &[Said::Succeeded, Said::Failed],
+        says: &[ReportKind::Succeeded, ReportKind::Failed],
         depth: Some(depth),
         never: &[
             WITHOUT_LIMITS,
@@ -245,7 +246,7 @@ pub fn restored(extent: Extent) -> Bounds {
         gaps: &[],
         restores,
         policy: policy(2, 2, 2),
-        says: &[Said::Succeeded, Said::Failed],
+        says: &[ReportKind::Succeeded, ReportKind::Failed],
         never: &[
             WITHOUT_LIMITS,
             WITHOUT_CRASHES,
@@ -304,7 +305,7 @@ pub fn nearly_full() -> Bounds {
         attempts: 5,
         crashes: 1,
         policy: policy(3, 2, 9),
-        says: &[Said::Succeeded, Said::Failed],
+        says: &[ReportKind::Succeeded, ReportKind::Failed],
         room: Some(24),
         never: &[
             WITHOUT_LIMITS,

@@ -8,12 +8,12 @@ use crate::{Result, Server};
 const SETTINGS: [(&str, &str); 2] = [("shared_buffers", "32MB"), ("log_min_messages", "fatal")];
 
 /// Nobody waits for the disk.
-const CARELESS: [(&str, &str); 3] =
+const WITHOUT_FSYNC: [(&str, &str); 3] =
     [("fsync", "off"), ("full_page_writes", "off"), ("synchronous_commit", "off")];
 
 /// Where a server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum Listen {
     /// A socket in its folder: no port can be taken.
     Socket,
     /// On 127.0.0.1 too, at a port that was free.
@@ -24,7 +24,7 @@ pub(crate) enum Reach {
 #[must_use]
 pub struct Builder<'prepare> {
     pub(crate) settings: Vec<(String, String)>,
-    pub(crate) reach: Reach,
+    pub(crate) listen: Listen,
     pub(crate) volume: Option<PathBuf>,
     pub(crate) prepare: Box<dyn FnOnce(&Path) + 'prepare>,
 }
@@ -32,7 +32,7 @@ pub struct Builder<'prepare> {
 impl<'prepare> Builder<'prepare> {
     pub(crate) fn new() -> Self {
         let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        Builder { settings, reach: Reach::Socket, volume: None, prepare: Box::new(|_| {}) }
+        Builder { settings, listen: Listen::Socket, volume: None, prepare: Box::new(|_| {}) }
     }
 
     /// A setting as in `postgresql.conf`; `ALTER SYSTEM` can change it later.
@@ -42,13 +42,13 @@ impl<'prepare> Builder<'prepare> {
     }
 
     /// For what does not lose power: nobody waits for the disk.
-    pub fn careless(self) -> Self {
-        CARELESS.iter().fold(self, |builder, (name, value)| builder.set(name, value))
+    pub fn without_fsync(self) -> Self {
+        WITHOUT_FSYNC.iter().fold(self, |builder, (name, value)| builder.set(name, value))
     }
 
     /// Reached over TCP too, on 127.0.0.1 at a port that was free.
     pub fn on_a_port(mut self) -> Self {
-        self.reach = Reach::Port;
+        self.listen = Listen::Port;
         self
     }
 

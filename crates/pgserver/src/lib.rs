@@ -10,8 +10,8 @@
 
 mod builder;
 mod error;
-mod family;
 mod pooler;
+mod processes;
 mod programs;
 mod server;
 mod shared;
@@ -22,7 +22,7 @@ mod watchdog;
 pub use builder::Builder;
 pub use error::Error;
 pub use pooler::Pooler;
-pub use programs::{Programs, give};
+pub use programs::{Programs, give_to_server_user};
 pub use server::{Server, Stop};
 pub use shared::Shared;
 pub use volume::SmallVolume;

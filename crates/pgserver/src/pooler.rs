@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::family::until;
-use crate::programs::{USER, give, is_root};
+use crate::processes::until;
+use crate::programs::{USER, give_to_server_user, is_root};
 use crate::{Error, Result};
 
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
@@ -36,11 +36,11 @@ impl Pooler {
         }
         let folder = tempfile::Builder::new().prefix("tenure-pool-").tempdir();
         let folder = folder.map_err(Error::file(std::env::temp_dir()))?;
-        give(folder.path())?;
+        give_to_server_user(folder.path())?;
         let settings = folder.path().join("pgbouncer.ini");
         fs::write(&settings, text(server, database, folder.path()))
             .map_err(Error::file(&settings))?;
-        give(&settings)?;
+        give_to_server_user(&settings)?;
         let process = spawn(&settings)?;
         let pooler = Pooler { process, folder };
         let socket = pooler.folder.path().join(format!(".s.PGSQL.{PORT}"));
@@ -49,7 +49,7 @@ impl Pooler {
     }
 
     /// Its address in words.
-    pub fn words(&self) -> String {
+    pub fn conninfo(&self) -> String {
         format!("host={} port={PORT} user={USER} dbname=any", self.folder.path().display())
     }
 }

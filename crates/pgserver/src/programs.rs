@@ -114,7 +114,7 @@ pub(crate) fn run(command: &mut Command) -> Result<String> {
 }
 
 /// Gives a file or a folder to the user that the server runs as, and to nobody else.
-pub fn give(path: &Path) -> Result<()> {
+pub fn give_to_server_user(path: &Path) -> Result<()> {
     let mode = if path.is_dir() { 0o700 } else { 0o600 };
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Error::file(path))?;
     if is_root() {

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::builder::{Builder, Reach};
-use crate::programs::{Programs, READY_SECONDS, USER, give, run};
+use crate::builder::{Builder, Listen};
+use crate::programs::{Programs, READY_SECONDS, USER, give_to_server_user, run};
 use crate::watchdog::Watchdog;
-use crate::{Error, Result, family};
+use crate::{Error, Result, processes};
 
 /// How often another port is tried because somebody was faster.
 const PORTS_TRIED: usize = 5;
@@ -34,7 +34,7 @@ pub enum Stop {
 pub struct Server {
     programs: Programs,
     data: PathBuf,
-    reach: Reach,
+    listen: Listen,
     port: u16,
     /// Stops it when it is dropped, and removes the folder.
     _watchdog: Watchdog,
@@ -47,28 +47,28 @@ impl Server {
     }
 
     pub(crate) fn make(builder: Builder<'_>) -> Result<Server> {
-        let Builder { settings, reach, volume, prepare } = builder;
-        let mut server = Server::place(reach, volume.as_deref())?;
+        let Builder { settings, listen, volume, prepare } = builder;
+        let mut server = Server::in_new_folder(listen, volume.as_deref())?;
         let mut initdb = server.programs.initdb(&server.data);
         run(initdb.arg("--waldir").arg(server.path("wal")))?;
-        server.write_down(&settings)?;
+        server.write_settings(&settings)?;
         prepare(&server.data);
-        server.start_somewhere()?;
+        server.start_on_free_port()?;
         Ok(server)
     }
 
     /// A folder, and nothing in it.
-    pub(crate) fn place(reach: Reach, volume: Option<&Path>) -> Result<Server> {
+    pub(crate) fn in_new_folder(listen: Listen, volume: Option<&Path>) -> Result<Server> {
         let programs = Programs::find()?;
         let folder = tempfile::Builder::new().prefix("tenure-pg-").tempdir();
         let folder = folder.map_err(Error::file(std::env::temp_dir()))?;
-        give(folder.path())?;
+        give_to_server_user(folder.path())?;
         let data = volume.unwrap_or(folder.path()).join("data");
         let watchdog = Watchdog::over(&programs, &data, folder.path())?;
-        Ok(Server { programs, data, reach, port: SOCKET_PORT, _watchdog: watchdog, folder })
+        Ok(Server { programs, data, listen, port: SOCKET_PORT, _watchdog: watchdog, folder })
     }
 
-    fn write_down(&self, settings: &[(String, String)]) -> Result<()> {
+    fn write_settings(&self, settings: &[(String, String)]) -> Result<()> {
         let file = self.data.join("postgresql.conf");
         let mut text = fs::read_to_string(&file).map_err(Error::file(&file))?;
         for (name, value) in settings {
@@ -78,14 +78,14 @@ impl Server {
         fs::write(&file, text).map_err(Error::file(&file))
     }
 
-    pub(crate) fn start_somewhere(&mut self) -> Result<()> {
-        if self.reach == Reach::Socket {
-            return self.rise();
+    pub(crate) fn start_on_free_port(&mut self) -> Result<()> {
+        if self.listen == Listen::Socket {
+            return self.start();
         }
         let mut last = None;
         for _ in 0..PORTS_TRIED {
             self.port = free_port()?;
-            match self.rise() {
+            match self.start() {
                 Ok(()) => return Ok(()),
                 Err(failure) => last = Some(failure),
             }
@@ -94,10 +94,10 @@ impl Server {
     }
 
     /// Starts it, again or for the first time, and returns when it takes connections.
-    pub fn rise(&self) -> Result<()> {
-        let addresses = match self.reach {
-            Reach::Socket => "",
-            Reach::Port => "127.0.0.1",
+    pub fn start(&self) -> Result<()> {
+        let addresses = match self.listen {
+            Listen::Socket => "",
+            Listen::Port => "127.0.0.1",
         };
         let options = format!(
             "-p {} -c listen_addresses='{addresses}' -c unix_socket_directories={}",
@@ -122,7 +122,7 @@ impl Server {
 
     /// Every process of it dies in the same moment, as with its machine.
     pub fn kill(&self) -> Result<()> {
-        family::kill(&self.data)?;
+        processes::kill(&self.data)?;
         self.forget_processes()
     }
 
@@ -181,7 +181,7 @@ impl Server {
     }
 
     /// Its address in words, through its socket.
-    pub fn words(&self, database: &str) -> String {
+    pub fn conninfo(&self, database: &str) -> String {
         let (folder, port) = (self.folder().display(), self.port);
         format!("host={folder} port={port} user={USER} dbname={database}")
     }

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::programs::{Programs, USER, as_user, give, run};
+use crate::programs::{Programs, USER, as_user, give_to_server_user, run};
 use crate::{Error, Result};
 
 const SETTINGS: &str = "-c listen_addresses='' -c fsync=off -c full_page_writes=off \
@@ -45,7 +45,7 @@ impl Shared {
         (name, rustix::process::getuid().as_raw()).hash(&mut hasher);
         let folder = std::env::temp_dir().join(format!("tenure-pg-{:x}", hasher.finish()));
         std::fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
-        give(&folder)?;
+        give_to_server_user(&folder)?;
         let starting = lock_file(&folder.join("start.lock"))?;
         starting.lock().map_err(Error::file(&folder))?;
         let using = lock_file(&folder.join("users.lock"))?;
@@ -63,7 +63,7 @@ impl Shared {
     }
 
     /// Its address in words.
-    pub fn words(&self, database: &str) -> String {
+    pub fn conninfo(&self, database: &str) -> String {
         format!("host={} user={USER} dbname={database}", self.folder.display())
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::builder::Reach;
-use crate::family::until;
+use crate::builder::Listen;
+use crate::processes::until;
 use crate::programs::{USER, run};
 use crate::{Error, Result, Server};
 
@@ -13,7 +13,7 @@ const REST: &str = "SELECT pg_sleep(0.05)";
 impl Server {
     /// A new server that has all of this one and follows it under a name. It has this one's settings.
     pub fn standby(&self, name: &str) -> Result<Server> {
-        let mut standby = Server::place(Reach::Socket, None)?;
+        let mut standby = Server::in_new_folder(Listen::Socket, None)?;
         standby.follow(self, name)?;
         Ok(standby)
     }
@@ -35,7 +35,7 @@ impl Server {
         let written = fs::read_to_string(&settings).map_err(Error::file(&settings))?;
         let written = format!("{written}primary_conninfo = '{source}'\n");
         fs::write(&settings, written).map_err(Error::file(&settings))?;
-        self.rise()
+        self.start()
     }
 
     /// Waits until somebody follows this server in a state: `sync`, `async` or `quorum`.

@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 
 use tempfile::TempDir;
 
-use crate::programs::{as_user, bounded, give, run};
+use crate::programs::{as_user, bounded, give_to_server_user, run};
 use crate::{Error, Result};
 
 const MOUNT: &str =
@@ -25,7 +25,7 @@ impl SmallVolume {
     pub fn mount(bytes: usize) -> Result<SmallVolume> {
         let folder = tempfile::Builder::new().prefix("tenure-volume-").tempdir();
         let folder = folder.map_err(Error::file(std::env::temp_dir()))?;
-        give(folder.path())?;
+        give_to_server_user(folder.path())?;
         let mut keeper = as_user(Path::new("/usr/bin/unshare"));
         keeper.args(["--user", "--map-root-user", "--mount", "sh", "-c", MOUNT, "sh"]);
         keeper.arg(bytes.to_string()).arg(folder.path());

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::log::{Keep, Tally};
-use crate::plant::Plant;
+use crate::planted_bug::PlantedBug;
 use crate::world::{Outcome, run};
 
 /// One seed in so many is run twice, and must leave the same trace.
@@ -54,7 +54,7 @@ pub fn campaign(
                     if seed >= seeds.end {
                         return;
                     }
-                    let outcome = run(seed, Keep::DigestOnly, Plant::Nothing);
+                    let outcome = run(seed, Keep::DigestOnly, PlantedBug::Nothing);
                     let again = repeat(&outcome);
                     let mut totals = totals.lock().expect("no code panics while it adds");
                     totals.repeated += u64::from(again.is_some());
@@ -75,7 +75,7 @@ fn repeat(first: &Outcome) -> Option<Option<(u64, String)>> {
     if !first.seed.is_multiple_of(TWICE_EVERY) {
         return None;
     }
-    let second = run(first.seed, Keep::DigestOnly, Plant::Nothing);
+    let second = run(first.seed, Keep::DigestOnly, PlantedBug::Nothing);
     let differs = (second.digest != first.digest)
         .then(|| (first.seed, "the same seed left two different traces".to_owned()));
     Some(differs)

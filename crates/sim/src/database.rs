@@ -10,27 +10,27 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use store::memory::{Fate, MemoryStore};
-use store::{CommitFailure, Failure, FailureKind, Ready};
+use store::memory::{CommitOutcome, MemoryStore};
+use store::{CommitFailure, Failure, FailureKind, TaskWithSpec};
 use tokio::sync::Notify;
 use verdict::TaskId;
 
-use crate::dice::Dice;
+use crate::coverage::CoverageGoal;
 use crate::fault::Fault;
 use crate::log::Log;
-use crate::mark::Mark;
 use crate::options::DatabaseOptions;
+use crate::rng::SimRng;
 
 /// How long a coordinator rests between two looks at what others did; as `store::postgres` does.
-const LOOK: Duration = Duration::from_millis(400);
+const PEER_POLL_INTERVAL: Duration = Duration::from_millis(400);
 
 /// Between two tries to look up a lost COMMIT, and how long it is tried at most; as `store::postgres` does.
-const ASK_AGAIN: Duration = Duration::from_millis(250);
-const ASKED_FOR_MS: u64 = 10_000;
+const LOOKUP_RETRY_DELAY: Duration = Duration::from_millis(250);
+const LOOKUP_TIMEOUT_MS: u64 = 10_000;
 
 /// How long a transaction waits for a row, and how often it looks.
-const ROW_LOOKS: u32 = 20;
-const ROW_LOOK: Duration = Duration::from_millis(100);
+const LOCK_WAIT_TRIES: u32 = 20;
+const LOCK_WAIT_DELAY: Duration = Duration::from_millis(100);
 
 /// Stands for "whichever task it was".
 const SOME_TASK: TaskId = TaskId::from_u128(0);
@@ -38,8 +38,8 @@ const SOME_TASK: TaskId = TaskId::from_u128(0);
 /// Which connections a transaction is on: all end together.
 pub(crate) type Session = u64;
 
-struct State {
-    dice: Dice,
+struct DatabaseState {
+    rng: SimRng,
     options: Option<DatabaseOptions>,
     session: Session,
     /// Until when nobody can connect, in true time.
@@ -49,22 +49,22 @@ struct State {
 /// Shared by all coordinators.
 #[derive(Clone)]
 pub(crate) struct Database {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DatabaseState>>,
     committed: Arc<Notify>,
     log: Log,
 }
 
 impl Database {
-    pub(crate) fn new(dice: Dice, options: Option<DatabaseOptions>, log: Log) -> Self {
-        let state = State { dice, options, session: 0, down_until: 0 };
+    pub(crate) fn new(rng: SimRng, options: Option<DatabaseOptions>, log: Log) -> Self {
+        let state = DatabaseState { rng, options, session: 0, down_until: 0 };
         Self { state: Arc::new(Mutex::new(state)), committed: Arc::default(), log }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DatabaseState> {
         self.state.lock().expect("no code panics while it holds the database")
     }
 
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn is_enabled(&self) -> bool {
         self.state().options.is_some()
     }
 
@@ -79,17 +79,17 @@ impl Database {
         state.down_until = until;
     }
 
-    pub(crate) fn calm_down(&self) {
+    pub(crate) fn stop_faults(&self) {
         let mut state = self.state();
         state.down_until = 0;
-        state.options = state.options.map(DatabaseOptions::calm);
+        state.options = state.options.map(DatabaseOptions::healthy);
     }
 
     /// Draws whether something happens whose chance the options give.
     fn draws(&self, chance: impl FnOnce(&DatabaseOptions) -> u32) -> bool {
         let mut state = self.state();
         let Some(per_mille) = state.options.as_ref().map(chance) else { return false };
-        per_mille > 0 && state.dice.chance(per_mille)
+        per_mille > 0 && state.rng.chance(per_mille)
     }
 
     /// Whether a new connection can be had.
@@ -122,7 +122,7 @@ impl Database {
 
     /// Finds out what became of a COMMIT whose answer was lost, by the marker of its batch: it is there, or it
     /// never will be. While the transaction itself may still be under way, asking waits for it.
-    pub(crate) async fn look_up(
+    pub(crate) async fn look_up_commit(
         &self,
         store: &MemoryStore,
         batch: u64,
@@ -132,33 +132,33 @@ impl Database {
         self.log.say(format_args!("the answer to a COMMIT is lost"));
         if self.draws(|options| options.cannot_ask) {
             self.log.fault(Fault::CommitNotAsked);
-            let millis = self.state().dice.between(0, ASKED_FOR_MS);
+            let millis = self.state().rng.between(0, LOOKUP_TIMEOUT_MS);
             tokio::time::sleep(Duration::from_millis(millis)).await;
             let what = "the connection was lost while committing, and the database cannot be asked";
             let failure = Failure::new(FailureKind::Unavailable, what).because(lost);
             return Err(CommitFailure::Unknown(failure));
         }
         loop {
-            let fate = self.connect().ok().and_then(|_| store.fate(batch));
+            let fate = self.connect().ok().and_then(|_| store.commit_outcome(batch));
             match fate {
-                Some(Fate::Kept) => {
-                    self.log.mark(Mark::LostCommitFound);
+                Some(CommitOutcome::Kept) => {
+                    self.log.reach_goal(CoverageGoal::LostCommitFound);
                     return Ok(());
                 }
-                Some(Fate::Lost) => {
-                    self.log.mark(Mark::LostCommitVoid);
+                Some(CommitOutcome::Lost) => {
+                    self.log.reach_goal(CoverageGoal::LostCommitVoid);
                     let what = "the connection was lost and the batch was not committed";
                     let kind = FailureKind::Conflict(SOME_TASK);
                     let failure = Failure::new(kind, what).because(lost);
                     return Err(CommitFailure::RolledBack(failure));
                 }
-                None => tokio::time::sleep(ASK_AGAIN).await,
+                None => tokio::time::sleep(LOOKUP_RETRY_DELAY).await,
             }
         }
     }
 
     /// Lists of candidates are short and out of date: some rows that are ready are not found this time.
-    pub(crate) fn pass_over(&self, found: &mut [Vec<Ready>]) {
+    pub(crate) fn skip_candidates(&self, found: &mut [Vec<TaskWithSpec>]) {
         let most = self.state().options.map_or(usize::MAX, |options| options.candidates_max);
         for ready in found {
             for _ in most..ready.len() {
@@ -176,26 +176,26 @@ impl Database {
     }
 
     /// How long to wait for a row that another transaction has: pauses between looks.
-    pub(crate) fn row_looks(&self) -> impl Iterator<Item = Duration> + use<> {
-        let looks = if self.is_there() { ROW_LOOKS } else { 0 };
-        std::iter::repeat_n(ROW_LOOK, looks as usize)
+    pub(crate) fn lock_wait_delays(&self) -> impl Iterator<Item = Duration> + use<> {
+        let looks = if self.is_enabled() { LOCK_WAIT_TRIES } else { 0 };
+        std::iter::repeat_n(LOCK_WAIT_DELAY, looks as usize)
     }
 
     /// Tells everybody that something was committed.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn notify_commit(&self) {
         if self.state().options.is_some_and(|options| options.hints) {
             self.committed.notify_waiters();
         }
     }
 
     /// Resolves when another look may find what others did.
-    pub(crate) async fn stirred(&self) {
-        if !self.is_there() {
+    pub(crate) async fn changed_elsewhere(&self) {
+        if !self.is_enabled() {
             return std::future::pending().await;
         }
         tokio::select! {
             () = self.committed.notified() => {}
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(PEER_POLL_INTERVAL) => {}
         }
     }
 }

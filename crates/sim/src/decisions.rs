@@ -1,11 +1,11 @@
 //! What the store remembers of each task, as the checker wants it told.
 
-use historyck::event::{Cause, Decision, Outcome, Record, Seen, Snapshot, State};
-use store::{Entry, Found};
+use historyck::event::{Cause, Decision, Outcome, Record, Snapshot, State, TaskSnapshot};
+use store::{Entry, StoredTask};
 use verdict::{AttemptOutcome, Done, Event, Next, Request, Subject};
 
-pub(crate) fn snapshot(found: &[Found], now: u64) -> Snapshot {
-    let tasks = found.iter().map(|found| Seen {
+pub(crate) fn snapshot(found: &[StoredTask], now: u64) -> Snapshot {
+    let tasks = found.iter().map(|found| TaskSnapshot {
         task: id(&found.subject),
         state: state(found.subject.state().expect("what was found is there")),
         expires: None,
@@ -34,7 +34,7 @@ pub(crate) fn id(subject: &Subject) -> String {
 }
 
 /// One decision for each entry of a task's history.
-pub(crate) fn decisions(found: &Found, history: &[Entry]) -> Vec<Decision> {
+pub(crate) fn decisions(found: &StoredTask, history: &[Entry]) -> Vec<Decision> {
     let mut before = None;
     let mut attempt = 0;
     let mut decisions = Vec::new();
@@ -53,7 +53,7 @@ pub(crate) fn decisions(found: &Found, history: &[Entry]) -> Vec<Decision> {
     decisions
 }
 
-fn blank(found: &Found, entry: &Entry, before: Option<State>) -> Decision {
+fn blank(found: &StoredTask, entry: &Entry, before: Option<State>) -> Decision {
     Decision {
         task: id(&found.subject),
         n: Some(entry.n),
@@ -79,7 +79,7 @@ fn blank(found: &Found, entry: &Entry, before: Option<State>) -> Decision {
     }
 }
 
-fn tell(decision: &mut Decision, event: &Event, attempt: &mut u32, found: &Found) {
+fn tell(decision: &mut Decision, event: &Event, attempt: &mut u32, found: &StoredTask) {
     match event {
         Event::Submitted(submitted) => {
             decision.after = State::Queued;

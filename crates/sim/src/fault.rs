@@ -1,7 +1,7 @@
 //! What can go wrong in the simulated world, by name. Every fault that happens is counted, so that a
 //! run which injected nothing cannot pass for one that survived.
 
-macro_rules! named {
+macro_rules! named_enum {
     ($(#[$doc:meta])* $kind:ident { $($(#[$note:meta])* $name:ident => $text:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,9 +21,9 @@ macro_rules! named {
     };
 }
 
-pub(crate) use named;
+pub(crate) use named_enum;
 
-named! {
+named_enum! {
     /// A kind of fault.
     Fault {
         RequestLost => "request lost",
@@ -54,7 +54,7 @@ named! {
         WorkerVanishes => "worker vanishes at work",
         WorkerSleeps => "worker sleeps past its lease and reports",
         WorkerContradicts => "worker reports twice, with other outputs",
-        WorkerUndead => "worker goes on after it was told to stop",
+        WorkerContinues => "worker goes on after it was told to stop",
         WorkerUsesForeignToken => "worker uses a foreign token",
         WorkerLies => "worker quotes a wrong attempt or name",
         WorkerIgnoresCancel => "worker ignores a cancel",
@@ -62,19 +62,19 @@ named! {
         CommitterHangs => "one of two committers hangs",
         CommitterRefused => "one of two committers is refused",
         CommitterBreaks => "one of two committers finds the store untrustworthy",
-        StoreStandsStill => "every call to the store waits",
+        StoreStalled => "every call to the store waits",
         ReadersFull => "nobody else can read",
         ForeignTried => "somebody tries what is another's",
     }
 }
 
 impl Fault {
-    /// Those that only the world of a setting has.
-    pub const OF_SETTINGS: &[Fault] = &[
+    /// Those that only the world of a scenario has.
+    pub const OF_SCENARIOS: &[Fault] = &[
         Fault::CommitterHangs,
         Fault::CommitterRefused,
         Fault::CommitterBreaks,
-        Fault::StoreStandsStill,
+        Fault::StoreStalled,
         Fault::ReadersFull,
         Fault::ForeignTried,
     ];

@@ -1,7 +1,7 @@
 //! The history of a run, for the checker: who asked what, and what came back, in one order.
 
 use historyck::Event;
-use historyck::event::{Answer, Invoke, Operation, Phase, Return, State, What};
+use historyck::event::{Answer, EventKind, Invoke, Operation, Phase, Return, State};
 
 pub(crate) fn invoke(op: Operation) -> Invoke {
     Invoke::of(op)
@@ -22,28 +22,28 @@ impl History {
     pub(crate) fn invoke(&mut self, now: u64, who: &str, invoke: &Invoke) -> u64 {
         self.calls += 1;
         let call = self.calls;
-        self.record(now, who, What::Invoke(Invoke { call, ..invoke.clone() }));
+        self.record(now, who, EventKind::Invoke(Invoke { call, ..invoke.clone() }));
         call
     }
 
-    pub(crate) fn give(&mut self, now: u64, who: &str, call: u64, given: Return) {
-        self.record(now, who, What::Return(Return { call, ..given }));
+    pub(crate) fn record_return(&mut self, now: u64, who: &str, call: u64, given: Return) {
+        self.record(now, who, EventKind::Return(Return { call, ..given }));
     }
 
     pub(crate) fn fault(&mut self, now: u64, what: &str) {
         let fault =
             historyck::event::Fault { fault: what.to_owned(), phase: Phase::Begin, detail: None };
-        self.record(now, "nemesis", What::Fault(fault));
+        self.record(now, "nemesis", EventKind::Fault(fault));
     }
 
     /// Whoever was down is started again, and nothing else fails.
     pub(crate) fn restarted(&mut self, now: u64) {
         let (fault, phase) = (historyck::event::RESTART.to_owned(), Phase::End);
         let restart = historyck::event::Fault { fault, phase, detail: None };
-        self.record(now, "nemesis", What::Fault(restart));
+        self.record(now, "nemesis", EventKind::Fault(restart));
     }
 
-    pub(crate) fn record(&mut self, now: u64, who: &str, what: What) {
+    pub(crate) fn record(&mut self, now: u64, who: &str, what: EventKind) {
         let at = self.events.len() as u64 + 1;
         self.events.push(Event { at, who: who.to_owned(), clock: Some(now), what });
     }

@@ -12,8 +12,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use coordinator::admit::{ApiKeys, Keyring};
-use coordinator::http::{Door, Patience, router};
-use coordinator::{Coordinator, Ended, Options, SeededEntropy};
+use coordinator::http::{AppState, Timeouts, router};
+use coordinator::{Coordinator, Options, SeededEntropy, StopReason};
 use http_body_util::BodyExt;
 use store::Failure;
 use store::memory::MemoryStore;
@@ -21,35 +21,35 @@ use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tower::ServiceExt;
-use verdict::{Known, Retention};
+use verdict::{Retention, SupportedRules};
 
 use crate::clock::HostClock;
-use crate::network::{Ask, Reply, Ticket};
+use crate::network::{CallId, HttpRequest, HttpResponse};
 use crate::options::Topology;
-use crate::weather::{SimStore, Weather};
+use crate::store_faults::{SimStore, StoreFaults};
 
 /// How long a coordinator that was asked to stop lets calls finish.
 const DRAIN: Duration = Duration::from_millis(300);
 
 /// One process of the coordinator.
-struct Life {
+struct HostProcess {
     runtime: Runtime,
     began: Instant,
     elapsed_us: u64,
     /// Time that passed while the process stood still.
     missed_us: u64,
-    site: Arc<Mutex<Site>>,
-    calls: BTreeMap<u64, (Ticket, AbortHandle)>,
+    state: Arc<Mutex<ProcessState>>,
+    calls: BTreeMap<u64, (CallId, AbortHandle)>,
     calls_made: u64,
 }
 
 #[derive(Default)]
-struct Site {
+struct ProcessState {
     serving: Option<Serving>,
     /// The process is over, and why.
     ended: Option<String>,
     /// What was answered, by number of the call.
-    answered: Vec<(u64, Reply)>,
+    answered: Vec<(u64, HttpResponse)>,
 }
 
 #[derive(Clone)]
@@ -64,15 +64,15 @@ pub(crate) struct Host {
     pub(crate) clock: Arc<HostClock>,
     /// What its own monotonic clock has counted.
     monotonic_us: u64,
-    life: Option<Life>,
+    process: Option<HostProcess>,
     /// What its next process knows of the rules: all versions, unless it is the first.
-    knows: Known,
+    knows: SupportedRules,
     pub(crate) paused_until: Option<u64>,
     pub(crate) down_until: u64,
 }
 
-fn site(site: &Mutex<Site>) -> MutexGuard<'_, Site> {
-    site.lock().expect("no code panics while it holds a site")
+fn lock(state: &Mutex<ProcessState>) -> MutexGuard<'_, ProcessState> {
+    state.lock().expect("no code panics while it holds the state")
 }
 
 /// What a process needs to begin.
@@ -81,20 +81,20 @@ pub(crate) struct Boot {
     /// One or two by chance if it is not said.
     pub(crate) committers: Option<usize>,
     pub(crate) retention: Retention,
-    pub(crate) weather: Weather,
+    pub(crate) store_faults: StoreFaults,
     pub(crate) entropy: u64,
     pub(crate) signing_key: [u8; 32],
     pub(crate) database_ms: u64,
 }
 
 impl Host {
-    pub(crate) fn new(topology: Topology, drift_ppm: i64, knows: Known) -> Self {
+    pub(crate) fn new(topology: Topology, drift_ppm: i64, knows: SupportedRules) -> Self {
         Self {
             topology,
             drift_ppm,
             clock: Arc::new(HostClock::new()),
             monotonic_us: 0,
-            life: None,
+            process: None,
             knows,
             paused_until: None,
             down_until: 0,
@@ -102,11 +102,11 @@ impl Host {
     }
 
     pub(crate) fn is_up(&self) -> bool {
-        self.life.is_some()
+        self.process.is_some()
     }
 
     pub(crate) fn is_serving(&self) -> bool {
-        self.life.as_ref().is_some_and(|life| site(&life.site).serving.is_some())
+        self.process.as_ref().is_some_and(|process| lock(&process.state).serving.is_some())
     }
 
     /// Starts a process on the session that `open` gives, under this host's clock.
@@ -119,22 +119,22 @@ impl Host {
         let entered = runtime.enter();
         let began = virtual_now();
         self.clock.anchor(began, self.anchor_ms(boot.database_ms));
-        let knows = std::mem::replace(&mut self.knows, Known::OURS);
-        let inner = open(&self.clock).knowing(knows);
+        let knows = std::mem::replace(&mut self.knows, SupportedRules::OURS);
+        let inner = open(&self.clock).with_rules(knows);
         // Over a database half of the starts have two writers: both ways must be right, also side by side.
-        let has_two = boot.weather.database.is_there() && boot.entropy.is_multiple_of(2);
+        let has_two = boot.store_faults.database.is_enabled() && boot.entropy.is_multiple_of(2);
         let committers = boot.committers.unwrap_or(1 + usize::from(has_two));
-        let (weather, host, given) = (boot.weather.clone(), boot.host, Arc::default());
-        let store = SimStore { inner, weather, committers, host, given };
-        let site = Arc::new(Mutex::new(Site::default()));
-        runtime.spawn(live(store, boot, site.clone()));
+        let (store_faults, host, given) = (boot.store_faults.clone(), boot.host, Arc::default());
+        let store = SimStore { inner, store_faults, committers, host, given };
+        let state = Arc::new(Mutex::new(ProcessState::default()));
+        runtime.spawn(run_process(store, boot, state.clone()));
         drop(entered);
-        self.life = Some(Life {
+        self.process = Some(HostProcess {
             runtime,
             began,
             elapsed_us: 0,
             missed_us: 0,
-            site,
+            state,
             calls: BTreeMap::new(),
             calls_made: 0,
         });
@@ -153,16 +153,16 @@ impl Host {
         let passed_us = millis * rate / 1_000;
         self.monotonic_us += passed_us;
         let is_paused = self.paused_until.is_some();
-        let Some(life) = &mut self.life else { return };
-        life.elapsed_us += passed_us;
+        let Some(process) = &mut self.process else { return };
+        process.elapsed_us += passed_us;
         if is_paused {
-            life.missed_us += passed_us;
+            process.missed_us += passed_us;
             return;
         }
-        let target = life.began + Duration::from_micros(life.elapsed_us);
-        let jump = Duration::from_micros(std::mem::take(&mut life.missed_us));
+        let target = process.began + Duration::from_micros(process.elapsed_us);
+        let jump = Duration::from_micros(std::mem::take(&mut process.missed_us));
         let (clock, topology) = (&self.clock, self.topology);
-        life.runtime.block_on(async move {
+        process.runtime.block_on(async move {
             if !jump.is_zero() {
                 tokio::time::advance(jump).await;
             }
@@ -174,26 +174,26 @@ impl Host {
     }
 
     /// Hands a request to the coordinator; `false` when nobody listens.
-    pub(crate) fn deliver(&mut self, ask: Ask, ticket: Ticket) -> bool {
-        let Some(life) = &mut self.life else { return false };
-        let serving = site(&life.site).serving.clone();
+    pub(crate) fn deliver(&mut self, ask: HttpRequest, call_id: CallId) -> bool {
+        let Some(process) = &mut self.process else { return false };
+        let serving = lock(&process.state).serving.clone();
         let Some(Serving { routes, .. }) = serving else { return false };
-        life.calls_made += 1;
-        let number = life.calls_made;
-        let answered = life.site.clone();
-        let handler = life.runtime.spawn(async move {
+        process.calls_made += 1;
+        let number = process.calls_made;
+        let answered = process.state.clone();
+        let handler = process.runtime.spawn(async move {
             let reply = answer(routes, ask).await;
-            site(&answered).answered.push((number, reply));
+            lock(&answered).answered.push((number, reply));
         });
-        life.calls.insert(number, (ticket, handler.abort_handle()));
+        process.calls.insert(number, (call_id, handler.abort_handle()));
         true
     }
 
     /// The caller is gone: its handler is dropped where it stands.
-    pub(crate) fn hang_up(&mut self, ticket: Ticket) {
-        let Some(life) = &mut self.life else { return };
-        life.calls.retain(|_, (of, handler)| {
-            let is_over = *of == ticket;
+    pub(crate) fn hang_up(&mut self, call_id: CallId) {
+        let Some(process) = &mut self.process else { return };
+        process.calls.retain(|_, (of, handler)| {
+            let is_over = *of == call_id;
             if is_over {
                 handler.abort();
             }
@@ -202,26 +202,28 @@ impl Host {
     }
 
     /// What was answered since the last look.
-    pub(crate) fn answers(&mut self) -> Vec<(Ticket, Reply)> {
-        let Some(life) = &mut self.life else { return Vec::new() };
-        let answered = std::mem::take(&mut site(&life.site).answered);
-        let tickets = answered.into_iter().filter_map(|(number, reply)| {
-            let (ticket, _) = life.calls.remove(&number)?;
-            Some((ticket, reply))
+    pub(crate) fn answers(&mut self) -> Vec<(CallId, HttpResponse)> {
+        let Some(process) = &mut self.process else { return Vec::new() };
+        let answered = std::mem::take(&mut lock(&process.state).answered);
+        let call_ids = answered.into_iter().filter_map(|(number, reply)| {
+            let (call_id, _) = process.calls.remove(&number)?;
+            Some((call_id, reply))
         });
-        tickets.collect()
+        call_ids.collect()
     }
 
     /// Why the process has ended by itself, if it has.
     pub(crate) fn ended(&self) -> Option<String> {
-        self.life.as_ref().and_then(|life| site(&life.site).ended.clone())
+        self.process.as_ref().and_then(|process| lock(&process.state).ended.clone())
     }
 
     /// Asks the process to stop in good order.
     pub(crate) fn stop(&self) {
-        let Some(life) = &self.life else { return };
-        let Some(Serving { coordinator, .. }) = site(&life.site).serving.clone() else { return };
-        life.runtime.spawn(async move {
+        let Some(process) = &self.process else { return };
+        let Some(Serving { coordinator, .. }) = lock(&process.state).serving.clone() else {
+            return;
+        };
+        process.runtime.spawn(async move {
             coordinator.drain();
             tokio::time::sleep(DRAIN).await;
             coordinator.stop().await;
@@ -229,32 +231,32 @@ impl Host {
     }
 
     /// The process is gone; returns the calls whose connections are reset.
-    pub(crate) fn crash(&mut self) -> Vec<Ticket> {
+    pub(crate) fn crash(&mut self) -> Vec<CallId> {
         self.paused_until = None;
-        let Some(life) = self.life.take() else { return Vec::new() };
-        let tickets = life.calls.values().map(|(ticket, _)| *ticket).collect();
-        drop(life);
-        tickets
+        let Some(process) = self.process.take() else { return Vec::new() };
+        let call_ids = process.calls.values().map(|(call_id, _)| *call_id).collect();
+        drop(process);
+        call_ids
     }
 }
 
 /// A process from its start to its end.
-async fn live(store: SimStore, boot: Boot, place: Arc<Mutex<Site>>) {
+async fn run_process(store: SimStore, boot: Boot, state: Arc<Mutex<ProcessState>>) {
     let ended = match start(store, boot).await {
         Err(failure) => format!("did not start: {failure}"),
         Ok(serving) => {
             let coordinator = serving.coordinator.clone();
-            site(&place).serving = Some(serving);
-            match coordinator.ended().await {
-                Ended::Drained => "drained".to_owned(),
-                Ended::Fatal(why) => format!("fatal: {why}"),
-                Ended::Outdated(why) => format!("outdated: {why}"),
+            lock(&state).serving = Some(serving);
+            match coordinator.stopped().await {
+                StopReason::Drained => "drained".to_owned(),
+                StopReason::Fatal(why) => format!("fatal: {why}"),
+                StopReason::Outdated(why) => format!("outdated: {why}"),
             }
         }
     };
-    let mut site = site(&place);
-    site.serving = None;
-    site.ended = Some(ended);
+    let mut state = lock(&state);
+    state.serving = None;
+    state.ended = Some(ended);
 }
 
 async fn start(store: SimStore, boot: Boot) -> Result<Serving, Failure> {
@@ -263,18 +265,18 @@ async fn start(store: SimStore, boot: Boot) -> Result<Serving, Failure> {
     let host = coordinator::Host::Task;
     let options = Options { host, entropy, retention: boot.retention, ..Options::default() };
     let coordinator = Coordinator::start(store, options).await?;
-    let door = Door::new(
+    let app = AppState::new(
         coordinator.clone(),
         Keyring::from_bytes(boot.signing_key),
         keys,
         "http://sim".to_owned(),
-        Patience::default(),
+        Timeouts::default(),
         SeededEntropy::new(boot.entropy ^ 1),
     );
-    Ok(Serving { routes: router(door), coordinator })
+    Ok(Serving { routes: router(app), coordinator })
 }
 
-async fn answer(routes: Router, ask: Ask) -> Reply {
+async fn answer(routes: Router, ask: HttpRequest) -> HttpResponse {
     let mut request = Request::builder()
         .method(ask.method)
         .uri(&ask.path)
@@ -290,7 +292,7 @@ async fn answer(routes: Router, ask: Ask) -> Reply {
     let Ok(response) = routes.oneshot(request).await;
     let status = response.status().as_u16();
     let body = response.into_body().collect().await.expect("answers are in memory");
-    Reply { status, body: body.to_bytes().to_vec() }
+    HttpResponse { status, body: body.to_bytes().to_vec() }
 }
 
 /// Virtual time: every runtime here is paused.

@@ -2,16 +2,16 @@
 //! a grace that is over, a retry that is due. A wake-up that never comes is seen here; elsewhere the next caller hides it.
 
 use store::Entry;
-use verdict::{AttemptOutcome, Closed, Event, Next, Policy, Reason, Request, Time};
+use verdict::{AttemptOutcome, ClosedAttempt, Event, Next, Policy, Reason, Request, Time};
 
-use crate::stage::Stage;
+use crate::actor_context::ActorContext;
 
 /// How late a thing may be: a look at what others did, and the way of a poll.
 const LATE_MAX_MS: u64 = 1_500;
 
 /// What is known of a task on the way through its history.
 #[derive(Default)]
-struct Known {
+struct TaskTimeline {
     policy: Option<Policy>,
     /// From when on it may be leased.
     due: Option<Time>,
@@ -20,27 +20,27 @@ struct Known {
 }
 
 /// Looks at everything that time alone brought about.
-pub(crate) fn check(stage: &Stage, id: &str, history: &[Entry]) {
-    let mut known = Known::default();
+pub(crate) fn check(ctx: &ActorContext, id: &str, history: &[Entry]) {
+    let mut timeline = TaskTimeline::default();
     for entry in history {
-        if let Some(instant) = known.instant(entry) {
+        if let Some(instant) = timeline.instant(entry) {
             // Nothing can be done about a task before it is there.
-            let instant = known.decided_at.map_or(instant, |decided_at| instant.max(decided_at));
+            let instant = timeline.decided_at.map_or(instant, |decided_at| instant.max(decided_at));
             let late_ms = entry.at.since(instant).millis();
             if late_ms > LATE_MAX_MS {
                 let what = entry.events.last().map_or("nothing", Event::name);
-                stage.log.violate("late", format_args!("{id} was {what} {late_ms} ms late"));
+                ctx.log.violate("late", format_args!("{id} was {what} {late_ms} ms late"));
             }
         }
         if entry.events.iter().any(|event| matches!(event, Event::Extended { .. })) {
             let told = format_args!("{id} got time back although somebody listened");
-            stage.log.violate("A8", told);
+            ctx.log.violate("A8", told);
         }
-        known.follow(entry);
+        timeline.follow(entry);
     }
 }
 
-impl Known {
+impl TaskTimeline {
     /// When an entry should have come to be, if time alone made it.
     fn instant(&self, entry: &Entry) -> Option<Time> {
         match entry.request {
@@ -54,7 +54,7 @@ impl Known {
         }
     }
 
-    fn closed_at(&self, entry: &Entry, closed: &Closed) -> Option<Time> {
+    fn closed_at(&self, entry: &Entry, closed: &ClosedAttempt) -> Option<Time> {
         let expires_at = entry.loaded?.expires_at;
         match (closed.outcome, closed.reason) {
             (AttemptOutcome::Revoked, Some(Reason::CancelTimeout)) => {

@@ -2,32 +2,32 @@
 
 use std::rc::Rc;
 
-use historyck::event::{Answer, Class, Invoke, Operation, Outcome, Return, Shown};
+use historyck::event::{Answer, Class, Credential, Invoke, Operation, Outcome, Return};
 use serde_json::{Value, json};
 use wire::answers::{
     CompletedAck, Envelope, HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers, Problem, ReportAnswer,
     ReportAnswers, StartedAck,
 };
 
-use crate::conduct::Conduct;
-use crate::dice::Dice;
+use crate::actor_context::{ActorContext, CallOutcome, FinishedCall, OutgoingCall};
+use crate::coverage::CoverageGoal;
 use crate::fault::Fault;
 use crate::history::{self, name, state};
-use crate::mark::Mark;
-use crate::network::{Ask, Ending};
-use crate::stage::{Called, Calling, Said, Stage};
+use crate::network::{CallEnd, HttpRequest};
+use crate::rng::SimRng;
+use crate::worker_behaviour::WorkerBehaviour;
 
 /// How long to wait before asking again.
-const AGAIN_MS: (u64, u64) = (30, 150);
+const RETRY_MS: (u64, u64) = (30, 150);
 
 /// How often a worker without authority is repeated to, and heard.
-const UNDEAD_CALLS: u64 = 3;
+const CALLS_AFTER_LOSS: u64 = 3;
 
 pub(crate) struct Lease {
-    stage: Rc<Stage>,
+    ctx: Rc<ActorContext>,
     who: String,
-    dice: Dice,
-    conduct: Conduct,
+    rng: SimRng,
+    behaviour: WorkerBehaviour,
     task: String,
     attempt: u32,
     token: String,
@@ -44,35 +44,35 @@ pub(crate) struct Lease {
 
 /// What became of a call under the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
+enum LeaseStatus {
     /// The lease goes on.
-    Yes,
+    Held,
     /// The same, and the run is to be cancelled.
-    Cancel,
+    CancelRequested,
     /// The lease is over, or never was.
     Over,
 }
 
 impl Lease {
     pub(crate) fn new(
-        stage: Rc<Stage>,
+        ctx: Rc<ActorContext>,
         (who, scope): (String, usize),
-        dice: Dice,
+        rng: SimRng,
         envelope: &Envelope,
-        conduct: Conduct,
+        behaviour: WorkerBehaviour,
     ) -> Self {
-        let restores = stage.books.borrow().restores;
+        let restores = ctx.observations.borrow().restores;
         let place = (name(&envelope.task_id), envelope.attempt);
-        let host = stage.books.borrow().granted_by.get(&place).copied().unwrap_or(0);
+        let host = ctx.observations.borrow().granted_by.get(&place).copied().unwrap_or(0);
         Self {
-            stage,
+            ctx,
             restores,
             host,
             scope,
             shown: (envelope.task_id.clone(), envelope.attempt),
             who,
-            dice,
-            conduct,
+            rng,
+            behaviour,
             task: envelope.task_id.clone(),
             attempt: envelope.attempt,
             token: envelope.task_token.clone(),
@@ -82,66 +82,68 @@ impl Lease {
     }
 
     pub(crate) async fn work(mut self) {
-        match self.conduct {
-            Conduct::Silent => return,
-            Conduct::UsesForeignToken => self.use_foreign_token().await,
-            Conduct::Lies => self.lie().await,
+        match self.behaviour {
+            WorkerBehaviour::Silent => return,
+            WorkerBehaviour::UsesForeignToken => self.use_foreign_token().await,
+            WorkerBehaviour::Lies => self.claim_wrong_identity().await,
             _ => {}
         }
-        if self.dice.chance(self.stage.options.conduct.dawdle) {
-            let pause = self.dice.between(0, self.interval_ms);
-            self.stage.sleep(pause).await;
+        if self.rng.chance(self.ctx.options.behaviour.dawdle) {
+            let pause = self.rng.between(0, self.interval_ms);
+            self.ctx.sleep(pause).await;
         }
         // Some workers never say that they start: a heartbeat or a report is as good.
-        let has_begun = self.dice.chance(self.stage.options.conduct.starts);
-        if has_begun && self.start().await == Heard::Over {
-            return self.haunt().await;
+        let has_begun = self.rng.chance(self.ctx.options.behaviour.starts);
+        if has_begun && self.start().await == LeaseStatus::Over {
+            return self.call_after_loss().await;
         }
-        match self.conduct {
-            Conduct::Vanishes => return,
-            Conduct::Sleeps => return self.sleep_and_report().await,
+        match self.behaviour {
+            WorkerBehaviour::Vanishes => return,
+            WorkerBehaviour::Sleeps => return self.sleep_and_report().await,
             _ => {}
         }
-        match self.labour().await {
-            Heard::Over => self.haunt().await,
-            Heard::Cancel => {
+        match self.execute().await {
+            LeaseStatus::Over => self.call_after_loss().await,
+            LeaseStatus::CancelRequested => {
                 self.report(json!({ "outcome": "CANCELLED" }), Outcome::Cancelled).await;
             }
-            Heard::Yes => {
+            LeaseStatus::Held => {
                 let (report, outcome) = self.result();
                 self.report(report, outcome).await;
-                self.after_the_report().await;
+                self.after_report().await;
             }
         }
     }
 
     /// Heartbeats for as long as the work takes.
-    async fn labour(&mut self) -> Heard {
-        let (low, high) = self.stage.options.runs.work_ms;
-        let until = self.stage.now() + self.dice.between(low, high);
-        let ignores = self.dice.chance(self.stage.options.conduct.ignore_cancel);
-        let goes_on_for_ever = ignores && self.dice.chance(500);
+    async fn execute(&mut self) -> LeaseStatus {
+        let (low, high) = self.ctx.options.runs.work_ms;
+        let until = self.ctx.now() + self.rng.between(low, high);
+        let ignores = self.rng.chance(self.ctx.options.behaviour.ignore_cancel);
+        let goes_on_for_ever = ignores && self.rng.chance(500);
         let mut is_cancelled = false;
-        while self.stage.now() < until || (is_cancelled && goes_on_for_ever) {
-            let left = until.saturating_sub(self.stage.now()).max(1);
-            self.stage.sleep(self.interval_ms.min(left)).await;
+        while self.ctx.now() < until || (is_cancelled && goes_on_for_ever) {
+            let left = until.saturating_sub(self.ctx.now()).max(1);
+            self.ctx.sleep(self.interval_ms.min(left)).await;
             match self.heartbeat().await {
-                Heard::Over => return Heard::Over,
-                Heard::Yes => {}
-                Heard::Cancel if !ignores || self.stage.is_calm.get() => return Heard::Cancel,
-                Heard::Cancel if !is_cancelled => {
-                    self.stage.log.fault(Fault::WorkerIgnoresCancel);
+                LeaseStatus::Over => return LeaseStatus::Over,
+                LeaseStatus::Held => {}
+                LeaseStatus::CancelRequested if !ignores || self.ctx.faults_stopped.get() => {
+                    return LeaseStatus::CancelRequested;
+                }
+                LeaseStatus::CancelRequested if !is_cancelled => {
+                    self.ctx.log.fault(Fault::WorkerIgnoresCancel);
                     is_cancelled = true;
                 }
-                Heard::Cancel => {}
+                LeaseStatus::CancelRequested => {}
             }
         }
-        Heard::Yes
+        LeaseStatus::Held
     }
 
     fn result(&mut self) -> (Value, Outcome) {
-        if self.dice.chance(self.stage.options.runs.fail) {
-            let retryable = self.dice.chance(800);
+        if self.rng.chance(self.ctx.options.runs.fail) {
+            let retryable = self.rng.chance(800);
             let error = json!({
                 "category": "USER_CODE", "message": "it did not work", "retryable": retryable,
             });
@@ -151,27 +153,27 @@ impl Lease {
         (json!({ "outcome": "SUCCEEDED", "output": output }), Outcome::Succeeded)
     }
 
-    async fn after_the_report(&mut self) {
-        if self.conduct == Conduct::Contradicts {
+    async fn after_report(&mut self) {
+        if self.behaviour == WorkerBehaviour::Contradicts {
             let output = json!({ "by": self.who, "attempt": self.attempt, "other": true });
             let other = json!({ "outcome": "SUCCEEDED", "output": output });
             self.report(other, Outcome::Succeeded).await;
         }
-        if self.conduct == Conduct::Undead {
-            self.haunt().await;
+        if self.behaviour == WorkerBehaviour::ContinuesAfterLoss {
+            self.call_after_loss().await;
         }
     }
 
     /// A worker that was told that its lease is over, and does not care.
-    async fn haunt(&mut self) {
-        if self.conduct != Conduct::Undead {
+    async fn call_after_loss(&mut self) {
+        if self.behaviour != WorkerBehaviour::ContinuesAfterLoss {
             return;
         }
-        for _ in 0..self.dice.between(1, UNDEAD_CALLS) {
-            let pause = self.dice.between(0, self.lease_ms);
-            self.stage.sleep(pause).await;
+        for _ in 0..self.rng.between(1, CALLS_AFTER_LOSS) {
+            let pause = self.rng.between(0, self.lease_ms);
+            self.ctx.sleep(pause).await;
             self.heartbeat().await;
-            if self.dice.chance(500) {
+            if self.rng.chance(500) {
                 self.start().await;
             }
         }
@@ -180,18 +182,18 @@ impl Lease {
     }
 
     async fn sleep_and_report(&mut self) {
-        let pause = self.lease_ms + self.dice.between(0, self.lease_ms);
-        self.stage.sleep(pause).await;
+        let pause = self.lease_ms + self.rng.between(0, self.lease_ms);
+        self.ctx.sleep(pause).await;
         let (report, outcome) = self.result();
         self.report(report, outcome).await;
     }
 
     async fn use_foreign_token(&mut self) {
         let other = {
-            let books = self.stage.books.borrow();
+            let observations = self.ctx.observations.borrow();
             let others: Vec<&(String, u32, String)> =
-                books.tokens.iter().filter(|(task, ..)| *task != self.task).collect();
-            if others.is_empty() { None } else { Some((*self.dice.pick(&others)).clone()) }
+                observations.tokens.iter().filter(|(task, ..)| *task != self.task).collect();
+            if others.is_empty() { None } else { Some((*self.rng.pick(&others)).clone()) }
         };
         if let Some((task, attempt, token)) = other {
             let own = std::mem::replace(&mut self.token, token);
@@ -201,8 +203,8 @@ impl Lease {
         }
     }
 
-    async fn lie(&mut self) {
-        if self.dice.chance(500) {
+    async fn claim_wrong_identity(&mut self) {
+        if self.rng.chance(500) {
             self.attempt += 1;
             self.heartbeat().await;
             self.attempt -= 1;
@@ -213,42 +215,46 @@ impl Lease {
         }
     }
 
-    async fn start(&mut self) -> Heard {
+    async fn start(&mut self) -> LeaseStatus {
         loop {
             let body = json!({ "attempt": self.attempt, "workerId": self.who });
             let called = self.ask("started", Operation::Started, body, |_| {}).await;
-            match self.stage.read::<StartedAck>(&self.who, &called) {
-                Said::Ok(_) => {
-                    self.give(&called, history::answer(Answer::Ok));
-                    return Heard::Yes;
+            match self.ctx.read::<StartedAck>(&self.who, &called) {
+                CallOutcome::Ok(_) => {
+                    self.record_return(&called, history::answer(Answer::Ok));
+                    return LeaseStatus::Held;
                 }
-                Said::Refused(problem) => return self.told(Operation::Started, &problem),
-                Said::NotNow(_) | Said::Unknown => self.pause().await,
+                CallOutcome::Refused(problem) => {
+                    return self.status_of_refusal(Operation::Started, &problem);
+                }
+                CallOutcome::NotNow(_) | CallOutcome::Unknown => self.pause().await,
             }
-            if self.is_hopeless() {
-                return Heard::Over;
+            if self.is_world_over() {
+                return LeaseStatus::Over;
             }
         }
     }
 
-    async fn heartbeat(&mut self) -> Heard {
+    async fn heartbeat(&mut self) -> LeaseStatus {
         loop {
-            let is_batch = self.dice.chance(200);
+            let is_batch = self.rng.chance(200);
             let called = self.send_heartbeat(is_batch).await;
             let said =
-                if is_batch { self.read_one(&called) } else { self.stage.read(&self.who, &called) };
+                if is_batch { self.read_one(&called) } else { self.ctx.read(&self.who, &called) };
             match said {
-                Said::Ok(ack) => return self.renewed(&called, ack),
-                Said::Refused(problem) => return self.told(Operation::Heartbeat, &problem),
-                Said::NotNow(_) | Said::Unknown => self.pause().await,
+                CallOutcome::Ok(ack) => return self.renewed(&called, ack),
+                CallOutcome::Refused(problem) => {
+                    return self.status_of_refusal(Operation::Heartbeat, &problem);
+                }
+                CallOutcome::NotNow(_) | CallOutcome::Unknown => self.pause().await,
             }
-            if self.is_hopeless() {
-                return Heard::Over;
+            if self.is_world_over() {
+                return LeaseStatus::Over;
             }
         }
     }
 
-    async fn send_heartbeat(&mut self, is_batch: bool) -> Called {
+    async fn send_heartbeat(&mut self, is_batch: bool) -> FinishedCall {
         let mut body = json!({ "attempt": self.attempt, "workerId": self.who });
         if !is_batch {
             return self.ask("heartbeat", Operation::Heartbeat, body, |_| {}).await;
@@ -260,37 +266,39 @@ impl Lease {
     }
 
     /// The one answer of a batch of one, as a single call would have had it.
-    fn read_one(&self, called: &Called) -> Said<HeartbeatAck> {
-        let mut answers = match self.stage.read::<HeartbeatAnswers>(&self.who, called) {
-            Said::Ok(answers) => answers,
-            Said::Refused(problem) => return Said::Refused(problem),
-            Said::NotNow(code) => return Said::NotNow(code),
-            Said::Unknown => return Said::Unknown,
+    fn read_one(&self, called: &FinishedCall) -> CallOutcome<HeartbeatAck> {
+        let mut answers = match self.ctx.read::<HeartbeatAnswers>(&self.who, called) {
+            CallOutcome::Ok(answers) => answers,
+            CallOutcome::Refused(problem) => return CallOutcome::Refused(problem),
+            CallOutcome::NotNow(code) => return CallOutcome::NotNow(code),
+            CallOutcome::Unknown => return CallOutcome::Unknown,
         };
         let HeartbeatAnswer { verdict, should_cancel, lease_expires_at, task_token, error, .. } =
             answers.answers.pop().expect("one heartbeat has one answer");
         match (verdict, lease_expires_at) {
-            (Some(verdict), Some(lease_expires_at)) if error.is_none() => Said::Ok(HeartbeatAck {
-                acknowledged: true,
-                verdict,
-                should_cancel: should_cancel.unwrap_or(false),
-                cancel_reason: None,
-                lease_expires_at,
-                task_token,
-                token_expires_at: None,
-                server_time: answers.server_time,
-            }),
+            (Some(verdict), Some(lease_expires_at)) if error.is_none() => {
+                CallOutcome::Ok(HeartbeatAck {
+                    acknowledged: true,
+                    verdict,
+                    should_cancel: should_cancel.unwrap_or(false),
+                    cancel_reason: None,
+                    lease_expires_at,
+                    task_token,
+                    token_expires_at: None,
+                    server_time: answers.server_time,
+                })
+            }
             _ => self.read_problem(called, error, verdict, answers.server_time),
         }
     }
 
     fn read_problem<T>(
         &self,
-        called: &Called,
+        called: &FinishedCall,
         error: Option<String>,
         verdict: Option<wire::Verdict>,
         server_time: wire::Time,
-    ) -> Said<T> {
+    ) -> CallOutcome<T> {
         let error = error.expect("what is not granted has a code");
         let code: wire::Code = error.parse().expect("every code is documented");
         let is_unknown = code == wire::Code::UnknownOutcome;
@@ -300,30 +308,30 @@ impl Lease {
             verdict: verdict.map(|verdict| verdict.as_str().to_owned()),
             ..history::answer(answer)
         };
-        self.give(called, given);
+        self.record_return(called, given);
         match (is_unknown, code.worker_may_retry()) {
-            (true, _) => Said::Unknown,
-            (false, true) => Said::NotNow(code.as_str().to_owned()),
+            (true, _) => CallOutcome::Unknown,
+            (false, true) => CallOutcome::NotNow(code.as_str().to_owned()),
             (false, false) => {
                 let mut problem = Problem::new(code, "", server_time);
                 problem.verdict = verdict;
-                Said::Refused(Box::new(problem))
+                CallOutcome::Refused(Box::new(problem))
             }
         }
     }
 
-    fn renewed(&mut self, called: &Called, ack: HeartbeatAck) -> Heard {
+    fn renewed(&mut self, called: &FinishedCall, ack: HeartbeatAck) -> LeaseStatus {
         let given = Return {
             expires: Some(ack.lease_expires_at.as_ms()),
             cancel: ack.should_cancel,
             ..history::answer(Answer::Ok)
         };
-        self.give(called, given);
+        self.record_return(called, given);
         if let Some(token) = ack.task_token {
-            self.stage.log.mark(Mark::TokenRefreshed);
+            self.ctx.log.reach_goal(CoverageGoal::TokenRefreshed);
             self.token = token;
         }
-        if ack.should_cancel { Heard::Cancel } else { Heard::Yes }
+        if ack.should_cancel { LeaseStatus::CancelRequested } else { LeaseStatus::Held }
     }
 
     /// Reports until it is known what became of the report.
@@ -333,22 +341,22 @@ impl Lease {
             _ => report.to_string(),
         };
         loop {
-            let is_batch = self.dice.chance(200);
+            let is_batch = self.rng.chance(200);
             let called = self.send_report(&report, outcome, &digest, is_batch).await;
             let said = if is_batch {
                 self.read_report(&called)
             } else {
-                self.stage.read(&self.who, &called)
+                self.ctx.read(&self.who, &called)
             };
             match said {
-                Said::Ok(ack) => return self.committed(&called, &ack),
-                Said::Refused(problem) => {
-                    self.told(Operation::Report, &problem);
+                CallOutcome::Ok(ack) => return self.committed(&called, &ack),
+                CallOutcome::Refused(problem) => {
+                    self.status_of_refusal(Operation::Report, &problem);
                     return;
                 }
-                Said::NotNow(_) | Said::Unknown => self.pause().await,
+                CallOutcome::NotNow(_) | CallOutcome::Unknown => self.pause().await,
             }
-            if self.is_hopeless() {
+            if self.is_world_over() {
                 return;
             }
         }
@@ -360,7 +368,7 @@ impl Lease {
         outcome: Outcome,
         digest: &str,
         is_batch: bool,
-    ) -> Called {
+    ) -> FinishedCall {
         let mut body = report.clone();
         body["attempt"] = json!(self.attempt);
         body["workerId"] = json!(self.who);
@@ -375,18 +383,18 @@ impl Lease {
         self.ask("reports", Operation::Report, json!({ "reports": [body] }), says).await
     }
 
-    fn read_report(&self, called: &Called) -> Said<CompletedAck> {
-        let mut answers = match self.stage.read::<ReportAnswers>(&self.who, called) {
-            Said::Ok(answers) => answers,
-            Said::Refused(problem) => return Said::Refused(problem),
-            Said::NotNow(code) => return Said::NotNow(code),
-            Said::Unknown => return Said::Unknown,
+    fn read_report(&self, called: &FinishedCall) -> CallOutcome<CompletedAck> {
+        let mut answers = match self.ctx.read::<ReportAnswers>(&self.who, called) {
+            CallOutcome::Ok(answers) => answers,
+            CallOutcome::Refused(problem) => return CallOutcome::Refused(problem),
+            CallOutcome::NotNow(code) => return CallOutcome::NotNow(code),
+            CallOutcome::Unknown => return CallOutcome::Unknown,
         };
         let ReportAnswer { verdict, state, final_state, replayed, error, .. } =
             answers.answers.pop().expect("one report has one answer");
         match (verdict, state, final_state) {
             (Some(verdict), Some(state), Some(final_state)) if error.is_none() => {
-                Said::Ok(CompletedAck {
+                CallOutcome::Ok(CompletedAck {
                     acknowledged: true,
                     verdict,
                     final_state,
@@ -399,11 +407,11 @@ impl Lease {
         }
     }
 
-    fn committed(&self, called: &Called, ack: &CompletedAck) {
+    fn committed(&self, called: &FinishedCall, ack: &CompletedAck) {
         if ack.replayed {
-            self.stage.log.mark(Mark::ReportReplayed);
+            self.ctx.log.reach_goal(CoverageGoal::ReportReplayed);
         }
-        self.stage.say(format_args!(
+        self.ctx.say(format_args!(
             "{} is told COMMITTED {} for {} attempt {}, which is {}",
             self.who, ack.final_state, self.task, self.attempt, ack.state
         ));
@@ -413,52 +421,61 @@ impl Lease {
             replayed: ack.replayed,
             ..history::answer(Answer::Ok)
         };
-        self.give(called, given);
+        self.record_return(called, given);
     }
 
     /// Notes a refusal.
-    fn told(&self, op: Operation, problem: &Problem) -> Heard {
-        let log = &self.stage.log;
-        let is_restored = self.stage.books.borrow().restores > self.restores;
+    fn status_of_refusal(&self, op: Operation, problem: &Problem) -> LeaseStatus {
+        let log = &self.ctx.log;
+        let is_restored = self.ctx.observations.borrow().restores > self.restores;
         if is_restored && problem.error == "task_expired" {
-            log.mark(Mark::LeaseOfOldEpochRefused);
+            log.reach_goal(CoverageGoal::LeaseOfOldEpochRefused);
         }
         match (op, problem.error.as_str()) {
             (Operation::Report, "task_expired" | "task_already_terminal") => {
-                log.mark(Mark::LateReportRefused);
+                log.reach_goal(CoverageGoal::LateReportRefused);
             }
-            (Operation::Report, "attempt_mismatch") => log.mark(Mark::SupersededReportRefused),
-            (Operation::Report, "conflicting_report") => log.mark(Mark::ContradictionRefused),
-            (Operation::Heartbeat, "task_expired") => log.mark(Mark::LateHeartbeatRefused),
+            (Operation::Report, "attempt_mismatch") => {
+                log.reach_goal(CoverageGoal::SupersededReportRefused)
+            }
+            (Operation::Report, "conflicting_report") => {
+                log.reach_goal(CoverageGoal::ContradictionRefused)
+            }
+            (Operation::Heartbeat, "task_expired") => {
+                log.reach_goal(CoverageGoal::LateHeartbeatRefused)
+            }
             (Operation::Started, "task_expired" | "task_already_terminal") => {
-                log.mark(Mark::LateStartRefused);
+                log.reach_goal(CoverageGoal::LateStartRefused);
             }
-            (_, "invalid_token") if self.conduct == Conduct::UsesForeignToken => {
-                log.mark(Mark::ForeignTokenRefused);
+            (_, "invalid_token") if self.behaviour == WorkerBehaviour::UsesForeignToken => {
+                log.reach_goal(CoverageGoal::ForeignTokenRefused);
             }
-            (_, "invalid_token") if self.conduct == Conduct::Lies => {
-                log.mark(Mark::WrongAttemptRefused);
+            (_, "invalid_token") if self.behaviour == WorkerBehaviour::Lies => {
+                log.reach_goal(CoverageGoal::WrongAttemptRefused);
             }
-            (_, "worker_mismatch") => log.mark(Mark::WrongWorkerRefused),
+            (_, "worker_mismatch") => log.reach_goal(CoverageGoal::WrongWorkerRefused),
             _ => {}
         }
-        Heard::Over
+        LeaseStatus::Over
     }
 
     /// Nobody answered, or not now: the next one may.
     async fn pause(&mut self) {
-        self.host = (self.host + 1) % self.stage.options.hosts();
-        let millis = self.dice.between(AGAIN_MS.0, AGAIN_MS.1);
-        self.stage.sleep(millis).await;
+        self.host = (self.host + 1) % self.ctx.options.hosts();
+        let millis = self.rng.between(RETRY_MS.0, RETRY_MS.1);
+        self.ctx.sleep(millis).await;
     }
 
     /// The world is over: nobody will answer any more.
-    fn is_hopeless(&self) -> bool {
-        self.stage.is_over.get()
+    fn is_world_over(&self) -> bool {
+        self.ctx.is_over.get()
     }
 
-    fn give(&self, called: &Called, given: Return) {
-        called.calls.iter().for_each(|call| self.stage.give(&self.who, *call, given.clone()));
+    fn record_return(&self, called: &FinishedCall, given: Return) {
+        called
+            .calls
+            .iter()
+            .for_each(|call| self.ctx.record_return(&self.who, *call, given.clone()));
     }
 
     async fn ask(
@@ -467,18 +484,18 @@ impl Lease {
         op: Operation,
         body: Value,
         says: impl FnOnce(&mut Invoke),
-    ) -> Called {
-        let stays = self.stage.options.conduct.goes_on_to_the_next;
-        let to = if stays { self.host } else { self.stage.any_host(&mut self.dice) };
+    ) -> FinishedCall {
+        let stays = self.ctx.options.behaviour.fails_over;
+        let to = if stays { self.host } else { self.ctx.pick_host(&mut self.rng) };
         self.note_other_host(to);
         let is_batch = matches!(route, "heartbeats" | "reports");
         let path = match is_batch {
             true => format!("/v1/{route}"),
             false => format!("/v1/tasks/{}/{route}", self.task),
         };
-        let access = &self.stage.accesses[self.scope];
+        let access = &self.ctx.accesses[self.scope];
         let bearer = if is_batch { &access.worker_key } else { &self.token };
-        let ask = Ask {
+        let ask = HttpRequest {
             method: "POST",
             path,
             bearer: bearer.clone(),
@@ -490,7 +507,7 @@ impl Lease {
             attempt: Some(self.attempt),
             worker: Some(self.who.clone()),
             scope: Some(access.scope.clone()),
-            shown: Some(Shown {
+            shown: Some(Credential {
                 class: Class::Task,
                 task: Some(name(&self.shown.0)),
                 attempt: Some(self.shown.1),
@@ -499,27 +516,27 @@ impl Lease {
         };
         says(&mut invoke);
         let who = self.who.clone();
-        let patience_ms = self.stage.options.conduct.patience_ms;
-        let calling = Calling { who: &who, to, ask, patience_ms, invokes: vec![invoke] };
-        let called = self.stage.call(calling).await;
-        self.check_heard(&called);
+        let timeout_ms = self.ctx.options.behaviour.timeout_ms;
+        let calling = OutgoingCall { who: &who, to, ask, timeout_ms, invokes: vec![invoke] };
+        let called = self.ctx.call(calling).await;
+        self.check_answered(&called);
         called
     }
 
     /// Where only the committer for new work fails, a call under a lease is answered (F44).
-    fn check_heard(&self, called: &Called) {
-        let is_spared = self.stage.options.nemesis.seats.spares_hearing;
-        if is_spared && called.ending == Ending::Gone && !self.is_hopeless() {
+    fn check_answered(&self, called: &FinishedCall) {
+        let is_new_work_only = self.ctx.options.nemesis.committer_faults.new_work_only;
+        if is_new_work_only && called.ending == CallEnd::Gone && !self.is_world_over() {
             let (who, task) = (&self.who, &self.task);
-            self.stage.log.violate("F44", format_args!("{who} is not answered about {task}"));
+            self.ctx.log.violate("F44", format_args!("{who} is not answered about {task}"));
         }
     }
 
     fn note_other_host(&self, to: usize) {
-        let books = self.stage.books.borrow();
+        let observations = self.ctx.observations.borrow();
         let place = (name(&self.task), self.attempt);
-        if books.granted_by.get(&place).is_some_and(|host| *host != to) {
-            self.stage.log.mark(Mark::StartedInAnotherHost);
+        if observations.granted_by.get(&place).is_some_and(|host| *host != to) {
+            self.ctx.log.reach_goal(CoverageGoal::StartedInAnotherHost);
         }
     }
 }

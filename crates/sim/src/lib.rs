@@ -14,16 +14,17 @@
 //! [`run`] is a function of its seed: the same seed gives the same trace, byte for byte. A seed draws which
 //! faults are on (`options`), breaks things for a while, then stops and wants everything to end. What
 //! everybody was told becomes a history for the checker, and every row of the store must explain itself.
-//! Seeds from a million on are about one thing each (`setting`).
+//! Seeds from a million on are about one thing each (`scenario`).
 
-mod bystander;
+mod actor_context;
+mod background_actors;
 pub mod campaign;
 mod client;
 mod clock;
-mod conduct;
+mod committer_faults;
+pub mod coverage;
 mod database;
 mod decisions;
-mod dice;
 pub mod fault;
 mod history;
 mod host;
@@ -31,20 +32,19 @@ mod judge;
 mod lateness;
 mod lease;
 pub mod log;
-pub mod mark;
 mod nemesis;
 mod network;
 mod options;
-mod order;
-mod plant;
+mod planted_bug;
+mod rng;
+mod run_spec;
+pub mod scenario;
 mod scopes;
-mod seat;
-pub mod setting;
-mod stage;
-mod weather;
+mod store_faults;
 mod worker;
+mod worker_behaviour;
 mod world;
 
-pub use plant::Plant;
-pub use setting::Setting;
+pub use planted_bug::PlantedBug;
+pub use scenario::Scenario;
 pub use world::{DRAINED_WITHIN_MS, Outcome, is_fair_to_workers, run};

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use sha2::{Digest, Sha256};
 
+use crate::coverage::CoverageGoal;
 use crate::fault::Fault;
-use crate::mark::Mark;
 
 /// Whether somebody wants to read the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,17 +23,17 @@ pub enum Keep {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub faults: BTreeMap<Fault, u64>,
-    pub marks: BTreeMap<Mark, u64>,
+    pub goals: BTreeMap<CoverageGoal, u64>,
 }
 
 impl Tally {
     pub fn add(&mut self, other: &Tally) {
         other.faults.iter().for_each(|(fault, n)| *self.faults.entry(*fault).or_default() += n);
-        other.marks.iter().for_each(|(mark, n)| *self.marks.entry(*mark).or_default() += n);
+        other.goals.iter().for_each(|(goal, n)| *self.goals.entry(*goal).or_default() += n);
     }
 }
 
-struct Pages {
+struct LogState {
     now: u64,
     digest: Sha256,
     lines: Option<Vec<String>>,
@@ -44,11 +44,11 @@ struct Pages {
 
 /// Shared by everything in one world.
 #[derive(Clone)]
-pub struct Log(Arc<Mutex<Pages>>);
+pub struct Log(Arc<Mutex<LogState>>);
 
 impl Log {
     pub fn new(keep: Keep) -> Self {
-        Self(Arc::new(Mutex::new(Pages {
+        Self(Arc::new(Mutex::new(LogState {
             now: 0,
             digest: Sha256::new(),
             lines: (keep == Keep::Lines).then(Vec::new),
@@ -58,66 +58,66 @@ impl Log {
         })))
     }
 
-    fn pages(&self) -> MutexGuard<'_, Pages> {
+    fn state(&self) -> MutexGuard<'_, LogState> {
         self.0.lock().expect("no code panics while it writes the log")
     }
 
     pub fn set_now(&self, millis: u64) {
-        self.pages().now = millis;
+        self.state().now = millis;
     }
 
     pub fn now(&self) -> u64 {
-        self.pages().now
+        self.state().now
     }
 
     pub fn say(&self, what: std::fmt::Arguments<'_>) {
-        let mut pages = self.pages();
-        let pages = &mut *pages;
-        pages.line.clear();
-        let now = pages.now;
-        write!(pages.line, "{:>4}.{:03} {what}", now / 1000, now % 1000)
+        let mut state = self.state();
+        let state = &mut *state;
+        state.line.clear();
+        let now = state.now;
+        write!(state.line, "{:>4}.{:03} {what}", now / 1000, now % 1000)
             .expect("a string takes every text");
-        pages.digest.update(pages.line.as_bytes());
-        pages.digest.update(b"\n");
-        if let Some(lines) = &mut pages.lines {
-            lines.push(pages.line.clone());
+        state.digest.update(state.line.as_bytes());
+        state.digest.update(b"\n");
+        if let Some(lines) = &mut state.lines {
+            lines.push(state.line.clone());
         }
     }
 
     pub fn fault(&self, fault: Fault) {
-        *self.pages().tally.faults.entry(fault).or_default() += 1;
+        *self.state().tally.faults.entry(fault).or_default() += 1;
     }
 
-    pub fn mark(&self, mark: Mark) {
-        *self.pages().tally.marks.entry(mark).or_default() += 1;
+    pub fn reach_goal(&self, goal: CoverageGoal) {
+        *self.state().tally.goals.entry(goal).or_default() += 1;
     }
 
     /// Something that must never be. The first one counts: what follows may be its consequence.
     pub fn violate(&self, invariant: &str, what: std::fmt::Arguments<'_>) {
         self.say(format_args!("VIOLATION {invariant}: {what}"));
         let text = format!("{invariant}: {what}");
-        self.pages().violation.get_or_insert(text);
+        self.state().violation.get_or_insert(text);
     }
 
     pub fn is_violated(&self) -> bool {
-        self.pages().violation.is_some()
+        self.state().violation.is_some()
     }
 
     pub fn violation(&self) -> Option<String> {
-        self.pages().violation.clone()
+        self.state().violation.clone()
     }
 
     pub fn tally(&self) -> Tally {
-        self.pages().tally.clone()
+        self.state().tally.clone()
     }
 
     pub fn lines(&self) -> Vec<String> {
-        self.pages().lines.clone().unwrap_or_default()
+        self.state().lines.clone().unwrap_or_default()
     }
 
     /// The digest over every line so far, as text.
     pub fn digest(&self) -> String {
-        let digest = self.pages().digest.clone().finalize();
+        let digest = self.state().digest.clone().finalize();
         digest[..16].iter().fold(String::new(), |mut text, byte| {
             write!(text, "{byte:02x}").expect("a string takes every text");
             text

@@ -5,11 +5,11 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use sim::Plant;
+use sim::PlantedBug;
 use sim::campaign::{Totals, campaign};
+use sim::coverage::CoverageGoal;
 use sim::fault::Fault;
 use sim::log::Keep;
-use sim::mark::Mark;
 
 const USAGE: &str = "\
 usage: cargo xtask sim --seed S              one world, with its trace; stdout depends on S alone
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
 }
 
 fn one(seed: u64) -> ExitCode {
-    let outcome = sim::run(seed, Keep::Lines, Plant::Nothing);
+    let outcome = sim::run(seed, Keep::Lines, PlantedBug::Nothing);
     let mut out = std::io::stdout().lock();
     for line in &outcome.lines {
         // A reader that has seen enough may close the pipe.
@@ -99,9 +99,9 @@ fn print(totals: &Totals) {
         println!("{count:>9} {}", fault.name());
     }
     println!("\nsometimes");
-    for mark in Mark::ALL {
-        let count = totals.tally.marks.get(mark).copied().unwrap_or(0);
-        println!("{count:>9} {}", mark.name());
+    for goal in CoverageGoal::ALL {
+        let count = totals.tally.goals.get(goal).copied().unwrap_or(0);
+        println!("{count:>9} {}", goal.name());
     }
     for (seed, what) in &totals.failures {
         println!("\nFAILED {what}\nreproduce with: cargo xtask sim --seed {seed}");

@@ -1,12 +1,12 @@
 //! What breaks when: drawn from the seed before the world begins.
 
-use crate::dice::{Dice, Stream};
+use crate::committer_faults::{CommitterFault, CommitterId};
 use crate::options::Options;
-use crate::seat::{Seat, Trouble};
+use crate::rng::{SimRng, Stream};
 
 /// Something done to the world at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blow {
+pub(crate) enum NemesisAction {
     Crash {
         host: usize,
         down_ms: u64,
@@ -20,14 +20,14 @@ pub(crate) enum Blow {
         host: usize,
     },
     /// Every coordinator and the store at once.
-    Blackout {
+    CrashAll {
         down_ms: u64,
     },
     /// The same, and the store comes back from a backup.
     Restore {
         down_ms: u64,
     },
-    CutOff {
+    Partition {
         host: usize,
         millis: u64,
     },
@@ -46,16 +46,16 @@ pub(crate) enum Blow {
         millis: u64,
     },
     /// Every call to the store waits for so long.
-    StandStill {
+    StallStore {
         millis: u64,
     },
     FillReaders {
         millis: u64,
     },
-    /// One committer of one coordinator is in trouble.
-    Unseat {
-        seat: Seat,
-        trouble: Trouble,
+    /// One committer of one coordinator fails.
+    FailCommitter {
+        committer_id: CommitterId,
+        fault: CommitterFault,
         millis: u64,
     },
 }
@@ -66,92 +66,95 @@ const DOWN_MS: (u64, u64) = (50, 7_000);
 /// Two hours: far beyond every lease, far below the life of a key.
 const JUMP_MS: u64 = 2 * 60 * 60 * 1000;
 /// Long enough to matter to the shortest lease, and some longer than it.
-const SEAT_MS: (u64, u64) = (1_200, 4_500);
+const COMMITTER_FAULT_MS: (u64, u64) = (1_200, 4_500);
 /// How long before a hang ends its process may die, and how soon it is back.
 const DIES_BEFORE_MS: u64 = 300;
 const BACK_AFTER_MS: (u64, u64) = (50, 400);
 
-/// All blows in order of time.
-pub(crate) fn schedule(seed: u64, options: &Options) -> Vec<(u64, Blow)> {
-    let mut dice = Dice::new(seed, Stream::Nemesis);
+/// All actions in order of time.
+pub(crate) fn schedule(seed: u64, options: &Options) -> Vec<(u64, NemesisAction)> {
+    let mut rng = SimRng::new(seed, Stream::Nemesis);
     let counts = options.nemesis;
     let hosts = options.hosts() as u64;
-    let mut blows = Vec::new();
-    let mut plan = |count: u64, make: &dyn Fn(&mut Dice, usize) -> Blow| {
+    let mut actions = Vec::new();
+    let mut plan = |count: u64, make: &dyn Fn(&mut SimRng, usize) -> NemesisAction| {
         for _ in 0..count {
-            let at = dice.between(500, options.safety_ms);
-            let host = dice.between(0, hosts - 1) as usize;
-            let blow = make(&mut dice, host);
-            blows.push((at, blow));
+            let at = rng.between(500, options.safety_ms);
+            let host = rng.between(0, hosts - 1) as usize;
+            let action = make(&mut rng, host);
+            actions.push((at, action));
         }
     };
-    plan(counts.crashes, &|dice, host| Blow::Crash { host, down_ms: down(dice) });
-    plan(counts.pauses, &|dice, host| Blow::Pause { host, millis: outage(dice) });
-    plan(counts.stops, &|_, host| Blow::Stop { host });
-    plan(counts.blackouts, &|dice, _| Blow::Blackout { down_ms: down(dice) });
-    plan(counts.restores, &|dice, _| Blow::Restore { down_ms: down(dice) });
-    plan(counts.partitions, &|dice, host| Blow::CutOff { host, millis: outage(dice) });
-    plan(counts.clock_jumps, &|dice, host| Blow::JumpClock { host, millis: jump(dice) });
-    plan(counts.full_disks, &|dice, _| Blow::FillDisk { millis: outage(dice) });
-    plan(counts.stalls, &|dice, _| Blow::StallDisk { millis: outage(dice) });
+    plan(counts.crashes, &|rng, host| NemesisAction::Crash { host, down_ms: down(rng) });
+    plan(counts.pauses, &|rng, host| NemesisAction::Pause { host, millis: outage(rng) });
+    plan(counts.stops, &|_, host| NemesisAction::Stop { host });
+    plan(counts.blackouts, &|rng, _| NemesisAction::CrashAll { down_ms: down(rng) });
+    plan(counts.restores, &|rng, _| NemesisAction::Restore { down_ms: down(rng) });
+    plan(counts.partitions, &|rng, host| NemesisAction::Partition { host, millis: outage(rng) });
+    plan(counts.clock_jumps, &|rng, host| NemesisAction::JumpClock { host, millis: jump(rng) });
+    plan(counts.full_disks, &|rng, _| NemesisAction::FillDisk { millis: outage(rng) });
+    plan(counts.stalls, &|rng, _| NemesisAction::StallDisk { millis: outage(rng) });
     let disconnections = options.database.map_or(0, |database| database.disconnections);
-    plan(disconnections, &|dice, _| Blow::Disconnect { millis: dice.sometimes(50, DOWN_MS.1) });
-    blows.extend(of_setting(seed, options));
-    blows.sort_by_key(|(at, _)| *at);
-    blows
+    plan(disconnections, &|rng, _| NemesisAction::Disconnect {
+        millis: rng.sometimes(50, DOWN_MS.1),
+    });
+    actions.extend(of_scenario(seed, options));
+    actions.sort_by_key(|(at, _)| *at);
+    actions
 }
 
-/// What only some settings have, drawn apart so that other worlds stay as they are.
-fn of_setting(seed: u64, options: &Options) -> Vec<(u64, Blow)> {
-    let mut dice = Dice::new(seed, Stream::Seats);
+/// What only some scenarios have, drawn apart so that other worlds stay as they are.
+fn of_scenario(seed: u64, options: &Options) -> Vec<(u64, NemesisAction)> {
+    let mut rng = SimRng::new(seed, Stream::Committers);
     let counts = options.nemesis;
-    let mut blows = Vec::new();
-    for _ in 0..counts.standstills {
-        let (at, millis) = moment(&mut dice, options);
-        blows.push((at, Blow::StandStill { millis }));
+    let mut actions = Vec::new();
+    for _ in 0..counts.store_stalls {
+        let (at, millis) = moment(&mut rng, options);
+        actions.push((at, NemesisAction::StallStore { millis }));
     }
     for _ in 0..counts.full_readers {
-        let (at, millis) = moment(&mut dice, options);
-        blows.push((at, Blow::FillReaders { millis }));
+        let (at, millis) = moment(&mut rng, options);
+        actions.push((at, NemesisAction::FillReaders { millis }));
     }
-    let seats = counts.seats;
-    let troubles = [
-        (seats.hangs, Trouble::Hangs),
-        (seats.refusals, Trouble::Refuses),
-        (seats.breaks, Trouble::Breaks),
+    let committer_faults = counts.committer_faults;
+    let faults = [
+        (committer_faults.hangs, CommitterFault::Hangs),
+        (committer_faults.refusals, CommitterFault::Refuses),
+        (committer_faults.breaks, CommitterFault::Breaks),
     ];
-    for (count, trouble) in troubles {
+    for (count, fault) in faults {
         for _ in 0..count {
-            let (at, millis) = moment(&mut dice, options);
-            let host = dice.between(0, options.hosts() as u64 - 1) as usize;
-            let committer = if seats.spares_hearing { 1 } else { dice.between(0, 1) as usize };
-            let seat = Seat { host, committer };
-            blows.push((at, Blow::Unseat { seat, trouble, millis }));
+            let (at, millis) = moment(&mut rng, options);
+            let host = rng.between(0, options.hosts() as u64 - 1) as usize;
+            let committer =
+                if committer_faults.new_work_only { 1 } else { rng.between(0, 1) as usize };
+            let committer_id = CommitterId { host, committer };
+            actions.push((at, NemesisAction::FailCommitter { committer_id, fault, millis }));
             // A process that dies while it does not hear must not forget that.
-            if trouble == Trouble::Hangs && committer == 0 && dice.chance(400) {
-                let before = dice.between(0, DIES_BEFORE_MS);
-                let down_ms = dice.between(BACK_AFTER_MS.0, BACK_AFTER_MS.1);
-                blows.push((at + millis - before, Blow::Crash { host, down_ms }));
+            if fault == CommitterFault::Hangs && committer == 0 && rng.chance(400) {
+                let before = rng.between(0, DIES_BEFORE_MS);
+                let down_ms = rng.between(BACK_AFTER_MS.0, BACK_AFTER_MS.1);
+                actions.push((at + millis - before, NemesisAction::Crash { host, down_ms }));
             }
         }
     }
-    blows
+    actions
 }
 
-/// When something of a setting begins, and how long it takes.
-fn moment(dice: &mut Dice, options: &Options) -> (u64, u64) {
-    (dice.between(2_000, options.safety_ms), dice.between(SEAT_MS.0, SEAT_MS.1))
+/// When something of a scenario begins, and how long it takes.
+fn moment(rng: &mut SimRng, options: &Options) -> (u64, u64) {
+    (rng.between(2_000, options.safety_ms), rng.between(COMMITTER_FAULT_MS.0, COMMITTER_FAULT_MS.1))
 }
 
-fn outage(dice: &mut Dice) -> u64 {
-    dice.between(OUTAGE_MS.0, OUTAGE_MS.1)
+fn outage(rng: &mut SimRng) -> u64 {
+    rng.between(OUTAGE_MS.0, OUTAGE_MS.1)
 }
 
-fn down(dice: &mut Dice) -> u64 {
-    dice.between(DOWN_MS.0, DOWN_MS.1)
+fn down(rng: &mut SimRng) -> u64 {
+    rng.between(DOWN_MS.0, DOWN_MS.1)
 }
 
-fn jump(dice: &mut Dice) -> i64 {
-    let millis = dice.between(1, JUMP_MS) as i64;
-    if dice.chance(500) { millis } else { -millis }
+fn jump(rng: &mut SimRng) -> i64 {
+    let millis = rng.between(1, JUMP_MS) as i64;
+    if rng.chance(500) { millis } else { -millis }
 }

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 
 use tokio::sync::oneshot;
 
-use crate::dice::Dice;
 use crate::fault::Fault;
 use crate::log::Log;
 use crate::options::NetworkOptions;
+use crate::rng::SimRng;
 
-pub(crate) type Ticket = u64;
+pub(crate) type CallId = u64;
 
 /// A request as it travels.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct HttpRequest {
     pub(crate) method: &'static str,
     pub(crate) path: String,
     pub(crate) bearer: String,
@@ -24,15 +24,15 @@ pub(crate) struct Ask {
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reply {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
 }
 
 /// How a call ended for who made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    Answered(Reply),
+pub(crate) enum CallEnd {
+    Answered(HttpResponse),
     /// Nobody listens there: the request was not even read.
     Refused,
     /// The connection is gone, or patience was over. Whatever was asked may have happened or may yet.
@@ -41,8 +41,8 @@ pub(crate) enum Ending {
 
 /// A call on its way.
 pub(crate) struct Sent {
-    pub(crate) ticket: Ticket,
-    pub(crate) ending: oneshot::Receiver<Ending>,
+    pub(crate) call_id: CallId,
+    pub(crate) ending: oneshot::Receiver<CallEnd>,
     /// The request will arrive twice.
     pub(crate) is_duplicated: bool,
 }
@@ -52,34 +52,34 @@ pub(crate) struct Sent {
 pub(crate) enum Arrival {
     Request {
         to: usize,
-        ask: Ask,
-        ticket: Ticket,
+        ask: HttpRequest,
+        call_id: CallId,
     },
     /// The coordinator notices that nobody waits any more.
     HangUp {
         to: usize,
-        ticket: Ticket,
+        call_id: CallId,
     },
-    Ending {
-        ticket: Ticket,
-        ending: Ending,
+    CallEnd {
+        call_id: CallId,
+        ending: CallEnd,
     },
 }
 
 pub(crate) struct Network {
     options: NetworkOptions,
-    dice: Dice,
+    rng: SimRng,
     log: Log,
     queue: BTreeMap<(u64, u64), Arrival>,
-    waiting: BTreeMap<Ticket, Waiting>,
+    waiting: BTreeMap<CallId, Waiting>,
     sent: u64,
-    tickets: Ticket,
+    call_ids: CallId,
     cut_off_until: Vec<u64>,
 }
 
 struct Waiting {
     to: usize,
-    ending: oneshot::Sender<Ending>,
+    ending: oneshot::Sender<CallEnd>,
 }
 
 /// How much later than its fellows a straggler arrives: longer than the shortest lease, so that it can
@@ -90,21 +90,21 @@ const STRAGGLE_MS: (u64, u64) = (300, 7_000);
 const CUT_AFTER_MS: (u64, u64) = (0, 400);
 
 impl Network {
-    pub(crate) fn new(options: NetworkOptions, dice: Dice, log: Log, hosts: usize) -> Self {
+    pub(crate) fn new(options: NetworkOptions, rng: SimRng, log: Log, hosts: usize) -> Self {
         Self {
             options,
-            dice,
+            rng,
             log,
             queue: BTreeMap::new(),
             waiting: BTreeMap::new(),
             sent: 0,
-            tickets: 0,
+            call_ids: 0,
             cut_off_until: vec![0; hosts],
         }
     }
 
-    pub(crate) fn calm_down(&mut self) {
-        self.options = NetworkOptions::calm();
+    pub(crate) fn stop_faults(&mut self) {
+        self.options = NetworkOptions::healthy();
         self.cut_off_until.fill(0);
     }
 
@@ -113,52 +113,52 @@ impl Network {
         self.cut_off_until[host] = until;
     }
 
-    pub(crate) fn send(&mut self, now: u64, to: usize, ask: Ask) -> Sent {
-        self.tickets += 1;
-        let ticket = self.tickets;
+    pub(crate) fn send(&mut self, now: u64, to: usize, ask: HttpRequest) -> Sent {
+        self.call_ids += 1;
+        let call_id = self.call_ids;
         let (sender, ending) = oneshot::channel();
-        self.waiting.insert(ticket, Waiting { to, ending: sender });
-        let is_duplicated = self.options.duplicate > 0 && self.dice.chance(self.options.duplicate);
+        self.waiting.insert(call_id, Waiting { to, ending: sender });
+        let is_duplicated = self.options.duplicate > 0 && self.rng.chance(self.options.duplicate);
         if is_duplicated {
             self.log.fault(Fault::RequestDuplicated);
-            let at = now + self.delay() + self.dice.between(0, 2_000);
-            self.put(at, Arrival::Request { to, ask: ask.clone(), ticket });
+            let at = now + self.delay() + self.rng.between(0, 2_000);
+            self.put(at, Arrival::Request { to, ask: ask.clone(), call_id });
         }
-        if self.options.cut > 0 && self.dice.chance(self.options.cut) {
+        if self.options.cut > 0 && self.rng.chance(self.options.cut) {
             self.log.fault(Fault::ConnectionCut);
-            let at = now + self.dice.between(CUT_AFTER_MS.0, CUT_AFTER_MS.1);
-            self.put(at, Arrival::HangUp { to, ticket });
-            self.put(at, Arrival::Ending { ticket, ending: Ending::Gone });
+            let at = now + self.rng.between(CUT_AFTER_MS.0, CUT_AFTER_MS.1);
+            self.put(at, Arrival::HangUp { to, call_id });
+            self.put(at, Arrival::CallEnd { call_id, ending: CallEnd::Gone });
         }
-        if self.dice.chance(self.options.lose_request) {
+        if self.rng.chance(self.options.lose_request) {
             self.log.fault(Fault::RequestLost);
         } else {
             let at = now + self.delay();
-            self.put(at, Arrival::Request { to, ask, ticket });
+            self.put(at, Arrival::Request { to, ask, call_id });
         }
-        Sent { ticket, ending, is_duplicated }
+        Sent { call_id, ending, is_duplicated }
     }
 
     /// A coordinator answers.
-    pub(crate) fn answer(&mut self, now: u64, ticket: Ticket, ending: Ending) {
-        let Some(waiting) = self.waiting.get(&ticket) else { return };
+    pub(crate) fn answer(&mut self, now: u64, call_id: CallId, ending: CallEnd) {
+        let Some(waiting) = self.waiting.get(&call_id) else { return };
         let is_cut_off = now < self.cut_off_until[waiting.to];
-        let is_reply = matches!(ending, Ending::Answered(_));
-        if is_cut_off || (is_reply && self.dice.chance(self.options.lose_answer)) {
+        let is_reply = matches!(ending, CallEnd::Answered(_));
+        if is_cut_off || (is_reply && self.rng.chance(self.options.lose_answer)) {
             self.log.fault(Fault::AnswerLost);
             return;
         }
         let at = now + self.delay();
-        self.put(at, Arrival::Ending { ticket, ending });
+        self.put(at, Arrival::CallEnd { call_id, ending });
     }
 
     /// The caller does not wait any more. Whether the coordinator learns of it is chance.
-    pub(crate) fn hang_up(&mut self, now: u64, ticket: Ticket) {
-        if let Some(waiting) = self.waiting.remove(&ticket)
-            && self.dice.chance(500)
+    pub(crate) fn hang_up(&mut self, now: u64, call_id: CallId) {
+        if let Some(waiting) = self.waiting.remove(&call_id)
+            && self.rng.chance(500)
         {
             let at = now + self.delay();
-            self.put(at, Arrival::HangUp { to: waiting.to, ticket });
+            self.put(at, Arrival::HangUp { to: waiting.to, call_id });
         }
     }
 
@@ -169,7 +169,7 @@ impl Network {
         let mut arrivals = Vec::new();
         for arrival in due.into_values() {
             match arrival {
-                Arrival::Ending { ticket, ending } => self.hand_over(ticket, ending),
+                Arrival::CallEnd { call_id, ending } => self.complete_call(call_id, ending),
                 Arrival::Request { to, .. } if now < self.cut_off_until[to] => {
                     self.log.fault(Fault::RequestLost);
                 }
@@ -179,8 +179,8 @@ impl Network {
         arrivals
     }
 
-    fn hand_over(&mut self, ticket: Ticket, ending: Ending) {
-        if let Some(waiting) = self.waiting.remove(&ticket) {
+    fn complete_call(&mut self, call_id: CallId, ending: CallEnd) {
+        if let Some(waiting) = self.waiting.remove(&call_id) {
             // A caller that was cancelled in between has nobody to tell.
             drop(waiting.ending.send(ending));
         }
@@ -188,10 +188,10 @@ impl Network {
 
     fn delay(&mut self) -> u64 {
         let (low, high) = self.options.delay_ms;
-        let delay = self.dice.between(low, high);
-        if self.options.straggle > 0 && self.dice.chance(self.options.straggle) {
+        let delay = self.rng.between(low, high);
+        if self.options.straggle > 0 && self.rng.chance(self.options.straggle) {
             self.log.fault(Fault::MessageStraggles);
-            return delay + self.dice.between(STRAGGLE_MS.0, STRAGGLE_MS.1);
+            return delay + self.rng.between(STRAGGLE_MS.0, STRAGGLE_MS.1);
         }
         delay
     }

@@ -3,8 +3,8 @@
 //! Swarm testing: each feature and fault is switched on or off whole, because a world in which
 //! everything happens a little hides what only happens when one thing happens a lot.
 
-use crate::dice::{Dice, PerMille, Stream};
-use crate::setting::Setting;
+use crate::rng::{PerMille, SimRng, Stream};
+use crate::scenario::Scenario;
 
 /// How coordinators share a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum Topology {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    pub(crate) setting: Setting,
+    pub(crate) scenario: Scenario,
     pub(crate) topology: Topology,
     /// How far the world moves at once: the grain of what can interleave.
     pub(crate) step_ms: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     pub(crate) older: usize,
     pub(crate) nemesis: NemesisOptions,
     pub(crate) runs: RunOptions,
-    pub(crate) conduct: ConductOptions,
+    pub(crate) behaviour: BehaviourOptions,
     pub(crate) clock: ClockOptions,
     /// How many committers every coordinator has; one or two by chance if it is not said.
     pub(crate) committers: Option<usize>,
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     /// Tenants and workspaces that share the coordinators.
     pub(crate) scopes: u32,
     /// Workers that wait for what never comes.
-    pub(crate) idlers: u32,
+    pub(crate) idle_workers: u32,
     /// Runs that the first client submits at once.
     pub(crate) flood: u64,
     /// Callers that try what belongs to others.
@@ -63,7 +63,7 @@ pub(crate) struct NetworkOptions {
 
 impl NetworkOptions {
     /// What remains when faults stop.
-    pub(crate) fn calm() -> Self {
+    pub(crate) fn healthy() -> Self {
         Self {
             delay_ms: (1, 10),
             lose_request: 0,
@@ -74,7 +74,7 @@ impl NetworkOptions {
         }
     }
 
-    fn is_kind(&self) -> bool {
+    fn is_reliable(&self) -> bool {
         (self.lose_request, self.lose_answer, self.straggle, self.cut) == (0, 0, 0, 0)
     }
 }
@@ -89,7 +89,7 @@ pub(crate) struct StoreOptions {
 }
 
 impl StoreOptions {
-    pub(crate) fn calm() -> Self {
+    pub(crate) fn healthy() -> Self {
         Self { call_ms: (0, 0), sync_ms: (0, 3), refuse: 0, roll_back: 0, unknown: 0 }
     }
 }
@@ -115,7 +115,7 @@ pub(crate) struct DatabaseOptions {
 }
 
 impl DatabaseOptions {
-    pub(crate) const CALM: DatabaseOptions = DatabaseOptions {
+    pub(crate) const HEALTHY: DatabaseOptions = DatabaseOptions {
         coordinators: 1,
         hints: true,
         lose_race: 0,
@@ -126,21 +126,21 @@ impl DatabaseOptions {
         candidates_max: usize::MAX,
     };
 
-    fn draw(dice: &mut Dice) -> Self {
+    fn draw(rng: &mut SimRng) -> Self {
         Self {
-            coordinators: dice.between(2, 4) as usize,
-            hints: dice.chance(500),
-            lose_race: dice.sometimes(2, 60) as PerMille,
-            lose_commit: dice.sometimes(2, 60) as PerMille,
-            cannot_ask: dice.sometimes(100, 600) as PerMille,
-            pass_over: dice.sometimes(50, 400) as PerMille,
-            disconnections: dice.sometimes(1, 3),
+            coordinators: rng.between(2, 4) as usize,
+            hints: rng.chance(500),
+            lose_race: rng.sometimes(2, 60) as PerMille,
+            lose_commit: rng.sometimes(2, 60) as PerMille,
+            cannot_ask: rng.sometimes(100, 600) as PerMille,
+            pass_over: rng.sometimes(50, 400) as PerMille,
+            disconnections: rng.sometimes(1, 3),
             candidates_max: usize::MAX,
         }
     }
 
     /// What remains when faults stop.
-    pub(crate) fn calm(self) -> Self {
+    pub(crate) fn healthy(self) -> Self {
         Self { lose_race: 0, lose_commit: 0, cannot_ask: 0, pass_over: 0, ..self }
     }
 }
@@ -158,10 +158,10 @@ pub(crate) struct NemesisOptions {
     pub(crate) full_disks: u64,
     pub(crate) stalls: u64,
     /// Every call to the store waits for a while.
-    pub(crate) standstills: u64,
+    pub(crate) store_stalls: u64,
     /// Nobody can look when to wake.
     pub(crate) full_readers: u64,
-    pub(crate) seats: SeatOptions,
+    pub(crate) committer_faults: CommitterFaultOptions,
 }
 
 impl NemesisOptions {
@@ -175,25 +175,25 @@ impl NemesisOptions {
         clock_jumps: 0,
         full_disks: 0,
         stalls: 0,
-        standstills: 0,
+        store_stalls: 0,
         full_readers: 0,
-        seats: SeatOptions::NONE,
+        committer_faults: CommitterFaultOptions::NONE,
     };
 }
 
 /// What happens to one committer alone.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SeatOptions {
+pub(crate) struct CommitterFaultOptions {
     pub(crate) hangs: u64,
     pub(crate) refusals: u64,
     pub(crate) breaks: u64,
     /// Only the committer for new work is struck.
-    pub(crate) spares_hearing: bool,
+    pub(crate) new_work_only: bool,
 }
 
-impl SeatOptions {
-    pub(crate) const NONE: SeatOptions =
-        SeatOptions { hangs: 0, refusals: 0, breaks: 0, spares_hearing: false };
+impl CommitterFaultOptions {
+    pub(crate) const NONE: CommitterFaultOptions =
+        CommitterFaultOptions { hangs: 0, refusals: 0, breaks: 0, new_work_only: false };
 }
 
 /// What clients ask for.
@@ -220,12 +220,12 @@ pub(crate) struct RunOptions {
 
 /// How often a worker treats a lease in which bad way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ConductOptions {
+pub(crate) struct BehaviourOptions {
     pub(crate) silent: PerMille,
     pub(crate) vanish: PerMille,
     pub(crate) sleep: PerMille,
     pub(crate) contradict: PerMille,
-    pub(crate) undead: PerMille,
+    pub(crate) continue_after_loss: PerMille,
     pub(crate) foreign_token: PerMille,
     pub(crate) lie: PerMille,
     pub(crate) ignore_cancel: PerMille,
@@ -240,19 +240,19 @@ pub(crate) struct ConductOptions {
     /// Asks for as much as it can work on.
     pub(crate) takes_all: bool,
     /// How long a worker waits for an answer under a lease; others wait longer.
-    pub(crate) patience_ms: u64,
+    pub(crate) timeout_ms: u64,
     /// Stays with one coordinator for as long as it answers, and then asks the next; else each call asks any.
-    pub(crate) goes_on_to_the_next: bool,
+    pub(crate) fails_over: bool,
 }
 
-impl ConductOptions {
+impl BehaviourOptions {
     /// Breaks no rule.
-    pub(crate) const OBEDIENT: ConductOptions = ConductOptions {
+    pub(crate) const OBEDIENT: BehaviourOptions = BehaviourOptions {
         silent: 0,
         vanish: 0,
         sleep: 0,
         contradict: 0,
-        undead: 0,
+        continue_after_loss: 0,
         foreign_token: 0,
         lie: 0,
         ignore_cancel: 0,
@@ -263,8 +263,8 @@ impl ConductOptions {
         at_once_max: 3,
         takes_all: false,
         // Short, because a lease runs while one waits.
-        patience_ms: 500,
-        goes_on_to_the_next: false,
+        timeout_ms: 500,
+        fails_over: false,
     };
 }
 
@@ -289,36 +289,36 @@ impl ClockOptions {
 
 impl Options {
     pub(crate) fn draw(seed: u64) -> Self {
-        let mut dice = Dice::new(seed, Stream::Options);
-        let dice = &mut dice;
-        let topology = if dice.chance(500) { Topology::Embedded } else { Topology::Shared };
+        let mut rng = SimRng::new(seed, Stream::Options);
+        let rng = &mut rng;
+        let topology = if rng.chance(500) { Topology::Embedded } else { Topology::Shared };
         let database = database(seed, topology);
-        let setting = Setting::of(seed);
+        let scenario = Scenario::of(seed);
         let drawn = Self {
-            setting,
+            scenario,
             topology,
             database,
             older: database.map_or(0, |database| older(seed, database.coordinators)),
-            step_ms: dice.between(4, 20),
-            safety_ms: dice.between(12_000, 30_000),
-            clients: dice.between(1, 3) as u32,
-            workers: dice.between(1, 5) as u32,
-            runs_per_client: dice.between(2, 8),
-            network: network(dice),
-            store: store(dice),
-            nemesis: nemesis(dice),
-            runs: runs(dice),
-            conduct: conduct(dice),
-            clock: clock(dice),
+            step_ms: rng.between(4, 20),
+            safety_ms: rng.between(12_000, 30_000),
+            clients: rng.between(1, 3) as u32,
+            workers: rng.between(1, 5) as u32,
+            runs_per_client: rng.between(2, 8),
+            network: network(rng),
+            store: store(rng),
+            nemesis: nemesis(rng),
+            runs: runs(rng),
+            behaviour: behaviour(rng),
+            clock: clock(rng),
             committers: None,
             is_slow_for_good: false,
             a_day_later: false,
             scopes: 1,
-            idlers: 0,
+            idle_workers: 0,
             flood: 0,
             intruders: 0,
         };
-        setting.shape(seed, drawn)
+        scenario.shape(seed, drawn)
     }
 
     pub(crate) fn hosts(&self) -> usize {
@@ -328,8 +328,8 @@ impl Options {
         }
     }
 
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.setting == Setting::Quiet
+    pub(crate) fn is_idle(&self) -> bool {
+        self.scenario == Scenario::Idle
     }
 
     /// Whether nothing but coordinators and stores misbehaves, so that no worker that keeps the
@@ -338,113 +338,113 @@ impl Options {
     /// still cost a lease.
     pub(crate) fn is_fair_to_workers(&self) -> bool {
         !self.is_slow_for_good
-            && (self.hosts() == 1 || self.conduct.goes_on_to_the_next)
-            && self.network.is_kind()
+            && (self.hosts() == 1 || self.behaviour.fails_over)
+            && self.network.is_reliable()
             && self.nemesis.partitions == 0
             && self.nemesis.restores == 0
     }
 }
 
-fn network(dice: &mut Dice) -> NetworkOptions {
-    let low = dice.between(0, 10);
-    let delay_ms = (low, low + dice.between(1, 40));
-    if dice.chance(300) {
-        let duplicate = dice.sometimes(20, 200) as PerMille;
-        return NetworkOptions { delay_ms, duplicate, ..NetworkOptions::calm() };
+fn network(rng: &mut SimRng) -> NetworkOptions {
+    let low = rng.between(0, 10);
+    let delay_ms = (low, low + rng.between(1, 40));
+    if rng.chance(300) {
+        let duplicate = rng.sometimes(20, 200) as PerMille;
+        return NetworkOptions { delay_ms, duplicate, ..NetworkOptions::healthy() };
     }
     NetworkOptions {
         delay_ms,
-        lose_request: dice.sometimes(5, 150) as PerMille,
-        lose_answer: dice.sometimes(5, 150) as PerMille,
-        duplicate: dice.sometimes(5, 300) as PerMille,
-        straggle: dice.sometimes(5, 100) as PerMille,
-        cut: dice.sometimes(5, 100) as PerMille,
+        lose_request: rng.sometimes(5, 150) as PerMille,
+        lose_answer: rng.sometimes(5, 150) as PerMille,
+        duplicate: rng.sometimes(5, 300) as PerMille,
+        straggle: rng.sometimes(5, 100) as PerMille,
+        cut: rng.sometimes(5, 100) as PerMille,
     }
 }
 
-fn store(dice: &mut Dice) -> StoreOptions {
-    let (call, sync) = (dice.sometimes(1, 8), dice.between(0, 30));
+fn store(rng: &mut SimRng) -> StoreOptions {
+    let (call, sync) = (rng.sometimes(1, 8), rng.between(0, 30));
     StoreOptions {
         call_ms: (0, call),
         sync_ms: (0, sync),
-        refuse: dice.sometimes(1, 15) as PerMille,
-        roll_back: dice.sometimes(1, 30) as PerMille,
-        unknown: dice.sometimes(2, 20) as PerMille,
+        refuse: rng.sometimes(1, 15) as PerMille,
+        roll_back: rng.sometimes(1, 30) as PerMille,
+        unknown: rng.sometimes(2, 20) as PerMille,
     }
 }
 
-fn nemesis(dice: &mut Dice) -> NemesisOptions {
+fn nemesis(rng: &mut SimRng) -> NemesisOptions {
     NemesisOptions {
-        crashes: dice.sometimes(1, 6),
-        pauses: dice.sometimes(1, 4),
-        stops: dice.sometimes(1, 2),
-        blackouts: dice.sometimes(1, 2),
-        restores: if dice.chance(200) { 1 } else { 0 },
-        partitions: dice.sometimes(1, 3),
-        clock_jumps: dice.sometimes(1, 3),
-        full_disks: dice.sometimes(1, 2),
-        stalls: dice.sometimes(1, 2),
-        standstills: 0,
+        crashes: rng.sometimes(1, 6),
+        pauses: rng.sometimes(1, 4),
+        stops: rng.sometimes(1, 2),
+        blackouts: rng.sometimes(1, 2),
+        restores: if rng.chance(200) { 1 } else { 0 },
+        partitions: rng.sometimes(1, 3),
+        clock_jumps: rng.sometimes(1, 3),
+        full_disks: rng.sometimes(1, 2),
+        stalls: rng.sometimes(1, 2),
+        store_stalls: 0,
         full_readers: 0,
-        seats: SeatOptions::NONE,
+        committer_faults: CommitterFaultOptions::NONE,
     }
 }
 
 /// Four shared stores in five are databases; the fifth knows no lost COMMIT but by opening it again.
 fn database(seed: u64, topology: Topology) -> Option<DatabaseOptions> {
-    let mut dice = Dice::new(seed, Stream::Database);
-    let is_database = topology == Topology::Shared && dice.chance(800);
-    is_database.then(|| DatabaseOptions::draw(&mut dice))
+    let mut rng = SimRng::new(seed, Stream::Database);
+    let is_database = topology == Topology::Shared && rng.chance(800);
+    is_database.then(|| DatabaseOptions::draw(&mut rng))
 }
 
 /// In half of the databases an upgrade is under way.
 fn older(seed: u64, coordinators: usize) -> usize {
-    let mut dice = Dice::new(seed, Stream::Upgrade);
-    if dice.chance(500) { dice.between(1, coordinators as u64) as usize } else { 0 }
+    let mut rng = SimRng::new(seed, Stream::Upgrade);
+    if rng.chance(500) { rng.between(1, coordinators as u64) as usize } else { 0 }
 }
 
-fn runs(dice: &mut Dice) -> RunOptions {
-    let lease = dice.between(2_000, 4_000);
+fn runs(rng: &mut SimRng) -> RunOptions {
+    let lease = rng.between(2_000, 4_000);
     RunOptions {
-        lease_ms: (lease, lease + dice.between(0, 3_000)),
-        work_ms: (0, dice.between(500, 8_000)),
+        lease_ms: (lease, lease + rng.between(0, 3_000)),
+        work_ms: (0, rng.between(500, 8_000)),
         grace_ms: (0, 3_000),
         delay_ms: (500, 12_000),
-        queues: dice.between(1, 3),
-        cancel: dice.sometimes(200, 900) as PerMille,
-        force: dice.sometimes(100, 500) as PerMille,
-        delayed: dice.sometimes(50, 400) as PerMille,
-        deadline: dice.sometimes(50, 400) as PerMille,
+        queues: rng.between(1, 3),
+        cancel: rng.sometimes(200, 900) as PerMille,
+        force: rng.sometimes(100, 500) as PerMille,
+        delayed: rng.sometimes(50, 400) as PerMille,
+        deadline: rng.sometimes(50, 400) as PerMille,
         past_deadline: 0,
-        attempt_limit: dice.sometimes(50, 400) as PerMille,
-        priorities: dice.sometimes(100, 1_000) as PerMille,
-        without_key: dice.sometimes(50, 300) as PerMille,
-        reuse_key: dice.sometimes(50, 300) as PerMille,
-        batch: dice.sometimes(50, 300) as PerMille,
-        fail: dice.sometimes(50, 600) as PerMille,
+        attempt_limit: rng.sometimes(50, 400) as PerMille,
+        priorities: rng.sometimes(100, 1_000) as PerMille,
+        without_key: rng.sometimes(50, 300) as PerMille,
+        reuse_key: rng.sometimes(50, 300) as PerMille,
+        batch: rng.sometimes(50, 300) as PerMille,
+        fail: rng.sometimes(50, 600) as PerMille,
     }
 }
 
-fn conduct(dice: &mut Dice) -> ConductOptions {
-    ConductOptions {
-        silent: dice.sometimes(20, 200) as PerMille,
-        vanish: dice.sometimes(20, 300) as PerMille,
-        sleep: dice.sometimes(20, 300) as PerMille,
-        contradict: dice.sometimes(20, 300) as PerMille,
-        undead: dice.sometimes(20, 500) as PerMille,
-        foreign_token: dice.sometimes(20, 200) as PerMille,
-        lie: dice.sometimes(20, 200) as PerMille,
-        ignore_cancel: dice.sometimes(300, 1_000) as PerMille,
-        dawdle: dice.sometimes(100, 800) as PerMille,
-        named_polls: dice.sometimes(300, 1_000) as PerMille,
-        ..ConductOptions::OBEDIENT
+fn behaviour(rng: &mut SimRng) -> BehaviourOptions {
+    BehaviourOptions {
+        silent: rng.sometimes(20, 200) as PerMille,
+        vanish: rng.sometimes(20, 300) as PerMille,
+        sleep: rng.sometimes(20, 300) as PerMille,
+        contradict: rng.sometimes(20, 300) as PerMille,
+        continue_after_loss: rng.sometimes(20, 500) as PerMille,
+        foreign_token: rng.sometimes(20, 200) as PerMille,
+        lie: rng.sometimes(20, 200) as PerMille,
+        ignore_cancel: rng.sometimes(300, 1_000) as PerMille,
+        dawdle: rng.sometimes(100, 800) as PerMille,
+        named_polls: rng.sometimes(300, 1_000) as PerMille,
+        ..BehaviourOptions::OBEDIENT
     }
 }
 
-fn clock(dice: &mut Dice) -> ClockOptions {
-    let mut drift = || match dice.between(0, 3) {
-        0 => -(dice.between(1, 100_000) as i64),
-        1 => dice.between(1, 100_000) as i64,
+fn clock(rng: &mut SimRng) -> ClockOptions {
+    let mut drift = || match rng.between(0, 3) {
+        0 => -(rng.between(1, 100_000) as i64),
+        1 => rng.between(1, 100_000) as i64,
         _ => 0,
     };
     ClockOptions { drift_ppm: [drift(), drift(), drift()] }

@@ -12,31 +12,31 @@ use std::time::Duration;
 
 use coordinator::admit::NewKey;
 use coordinator::{Entropy, SeededEntropy};
-use store::memory::{Fate, MemoryStore};
+use store::memory::{CommitOutcome, MemoryStore};
 use store::{Administration, Browse, Store, Writer, Writers};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
-use verdict::{Known, Retention, Rules, Subject, Time};
+use verdict::{Retention, Rules, Subject, SupportedRules, Time};
 
-use crate::bystander::{administrator, idler, intruder};
+use crate::actor_context::{ActorContext, Observations};
+use crate::background_actors::{administrator, idle_worker, intruder};
 use crate::client::client;
 use crate::clock::{EPOCH_MS, HostClock};
-use crate::dice::{Dice, Stream};
+use crate::committer_faults::CommitterFault;
+use crate::coverage::CoverageGoal;
 use crate::fault::Fault;
 use crate::history::History;
 use crate::host::{Boot, Host, virtual_now};
 use crate::judge;
 use crate::log::{Keep, Log, Tally};
-use crate::mark::Mark;
-use crate::nemesis::{Blow, schedule};
-use crate::network::{Arrival, Ask, Ending, Network, Ticket};
+use crate::nemesis::{NemesisAction, schedule};
+use crate::network::{Arrival, CallEnd, CallId, HttpRequest, Network};
 use crate::options::{Options, Topology};
-use crate::plant::Plant;
+use crate::planted_bug::PlantedBug;
+use crate::rng::{SimRng, Stream};
+use crate::scenario::Scenario;
 use crate::scopes::Scopes;
-use crate::seat::Trouble;
-use crate::setting::Setting;
-use crate::stage::{Books, Stage};
-use crate::weather::Weather;
+use crate::store_faults::StoreFaults;
 use crate::worker::worker;
 
 /// Once faults have stopped, everything must have ended within this time: the longest sleep of a
@@ -44,13 +44,13 @@ use crate::worker::worker;
 pub const DRAINED_WITHIN_MS: u64 = 240_000;
 
 /// The grain of time when nothing breaks any more.
-const CALM_STEP_MS: u64 = 25;
+const DRAIN_STEP_MS: u64 = 25;
 
 /// How often to look whether everything has ended.
 const LOOK_EVERY_MS: u64 = 500;
 
 /// What a coordinator knows that is not upgraded yet.
-const OLDER: Known = Known::only(Rules::V1, Rules::V1);
+const OLDER: SupportedRules = SupportedRules::only(Rules::V1, Rules::V1);
 
 /// How long a commit whose writer is gone may stay in doubt at a database.
 const DOUBT_MS: (u64, u64) = (0, 2_000);
@@ -83,17 +83,17 @@ pub fn is_fair_to_workers(seed: u64) -> bool {
 }
 
 /// Runs the world of a seed from its beginning to its judgement.
-pub fn run(seed: u64, keep: Keep, plant: Plant) -> Outcome {
-    let mut world = World::new(seed, keep, plant);
-    world.rage();
-    world.calm_down();
+pub fn run(seed: u64, keep: Keep, bug: PlantedBug) -> Outcome {
+    let mut world = World::new(seed, keep, bug);
+    world.run_with_faults();
+    world.stop_faults();
     let drained_ms = world.drain();
-    world.try_what_is_forbidden();
+    world.try_forbidden_calls();
     world.judge_all();
-    if world.stage.options.a_day_later {
-        world.forget_all();
+    if world.ctx.options.a_day_later {
+        world.check_retention();
     }
-    world.tell(drained_ms)
+    world.into_outcome(drained_ms)
 }
 
 /// How the store is to be opened the next time.
@@ -106,30 +106,30 @@ enum Reopening {
 
 struct World {
     seed: u64,
-    stage: Rc<Stage>,
+    ctx: Rc<ActorContext>,
     runtime: Runtime,
     actors: LocalSet,
     hosts: Vec<Host>,
     store: Option<MemoryStore>,
     reopening: Reopening,
-    weather: Weather,
-    blows: Vec<(u64, Blow)>,
-    dice: Dice,
+    store_faults: StoreFaults,
+    actions: Vec<(u64, NemesisAction)>,
+    rng: SimRng,
     now: u64,
     database_us: u64,
     /// Requests that wait for a paused host.
-    backlog: Vec<(usize, Ask, Ticket)>,
+    backlog: Vec<(usize, HttpRequest, CallId)>,
     /// Commits in doubt: when they are settled, and how.
-    orphans: BTreeMap<u64, (u64, Fate)>,
+    orphans: BTreeMap<u64, (u64, CommitOutcome)>,
     /// Processes that must be over by a time, and how.
-    owed: BTreeMap<usize, (u64, &'static str)>,
+    expected_exits: BTreeMap<usize, (u64, &'static str)>,
     signing_key: [u8; 32],
     keys: Vec<NewKey>,
     log: Log,
 }
 
 impl World {
-    fn new(seed: u64, keep: Keep, plant: Plant) -> Self {
+    fn new(seed: u64, keep: Keep, bug: PlantedBug) -> Self {
         let options = Options::draw(seed);
         let log = Log::new(keep);
         log.say(format_args!("{options:?}"));
@@ -146,49 +146,49 @@ impl World {
         let mut signing_key = [0; 32];
         entropy.fill(&mut signing_key);
         scopes.extend(&mut entropy, options.scopes);
-        let network_dice = Dice::new(seed, Stream::Network);
+        let network_dice = SimRng::new(seed, Stream::Network);
         let network = Network::new(options.network, network_dice, log.clone(), options.hosts());
-        let weather = Weather::new(seed, &options, log.clone(), plant);
+        let store_faults = StoreFaults::new(seed, &options, log.clone(), bug);
         let hosts = (0..options.hosts())
             .map(|n| {
-                let knows = if n < options.older { OLDER } else { Known::OURS };
+                let knows = if n < options.older { OLDER } else { SupportedRules::OURS };
                 Host::new(options.topology, options.clock.of_host(n), knows)
             })
             .collect();
-        let mut blows = schedule(seed, &options);
-        blows.reverse();
+        let mut actions = schedule(seed, &options);
+        actions.reverse();
         let drifts = options.clock.drift_ppm.iter().filter(|ppm| **ppm != 0).count();
         (0..drifts).for_each(|_| log.fault(Fault::ClockDrifts));
-        let stage = Stage {
+        let ctx = ActorContext {
             seed,
             options,
             log: log.clone(),
             network: RefCell::new(network),
             history: RefCell::new(History::default()),
-            books: RefCell::new(Books::default()),
-            marks: RefCell::default(),
+            observations: RefCell::new(Observations::default()),
+            scope_tags: RefCell::default(),
             accesses: scopes.accesses,
             administrator: scopes.administrator,
-            is_calm: Cell::new(false),
+            faults_stopped: Cell::new(false),
             is_over: Cell::new(false),
             began,
         };
         let mut world = Self {
             seed,
-            stage: Rc::new(stage),
+            ctx: Rc::new(ctx),
             runtime,
             actors: LocalSet::new(),
             hosts,
             store: None,
             reopening: Reopening::AsItIs,
-            weather,
-            blows,
-            dice: Dice::new(seed, Stream::Entropy),
+            store_faults,
+            actions,
+            rng: SimRng::new(seed, Stream::Entropy),
             now: 0,
             database_us: 0,
             backlog: Vec::new(),
             orphans: BTreeMap::new(),
-            owed: BTreeMap::new(),
+            expected_exits: BTreeMap::new(),
             signing_key,
             keys: scopes.keys,
             log,
@@ -203,47 +203,47 @@ impl World {
         let keys = self.keys.iter().map(|key| key.row(Time::from_millis(EPOCH_MS))).collect();
         let act = Administration { keys, ..Administration::default() };
         // Before a host has run at all, so that its writer is not taken yet.
-        let store = self.store.clone().expect("a host was booted").knowing(OLDER);
+        let store = self.store.clone().expect("a host was booted").with_rules(OLDER);
         self.runtime.block_on(async move {
             let mut writer = store.writer().await.expect("nobody writes yet");
             writer.administer(&act).await.expect("memory takes it");
         });
-        let stage = &self.stage;
+        let ctx = &self.ctx;
         let _inside = self.actors.enter();
-        for n in 0..stage.options.clients {
-            stage.spawn(client(stage.clone(), n));
+        for n in 0..ctx.options.clients {
+            ctx.spawn(client(ctx.clone(), n));
         }
-        for n in 0..stage.options.workers {
-            stage.spawn(worker(stage.clone(), n));
+        for n in 0..ctx.options.workers {
+            ctx.spawn(worker(ctx.clone(), n));
         }
-        for n in 0..stage.options.idlers {
-            stage.spawn(idler(stage.clone(), n));
+        for n in 0..ctx.options.idle_workers {
+            ctx.spawn(idle_worker(ctx.clone(), n));
         }
-        for n in 0..stage.options.intruders {
-            stage.spawn(intruder(stage.clone(), n));
+        for n in 0..ctx.options.intruders {
+            ctx.spawn(intruder(ctx.clone(), n));
         }
-        stage.spawn(administrator(stage.clone()));
+        ctx.spawn(administrator(ctx.clone()));
     }
 
     /// The phase with faults.
-    fn rage(&mut self) {
-        let step_ms = self.stage.options.step_ms;
-        while self.now < self.stage.options.safety_ms && !self.log.is_violated() {
+    fn run_with_faults(&mut self) {
+        let step_ms = self.ctx.options.step_ms;
+        while self.now < self.ctx.options.safety_ms && !self.log.is_violated() {
             self.step(step_ms);
         }
     }
 
     /// From now on nothing breaks.
-    fn calm_down(&mut self) {
+    fn stop_faults(&mut self) {
         self.say(format_args!("faults stop"));
-        self.blows.clear();
-        self.stage.is_calm.set(true);
-        self.stage.network.borrow_mut().calm_down();
-        self.weather.calm_down();
-        self.owed.retain(|_, (_, how)| *how != "fatal");
-        if self.stage.options.setting == Setting::Pair {
+        self.actions.clear();
+        self.ctx.faults_stopped.set(true);
+        self.ctx.network.borrow_mut().stop_faults();
+        self.store_faults.stop_faults();
+        self.expected_exits.retain(|_, (_, how)| *how != "fatal");
+        if self.ctx.options.scenario == Scenario::TwoCommitters {
             // From now on nothing keeps a process from starting.
-            self.stage.history.borrow_mut().restarted(self.now);
+            self.ctx.history.borrow_mut().restarted(self.now);
         }
         for host in &mut self.hosts {
             host.paused_until = None;
@@ -256,7 +256,7 @@ impl World {
         let began = self.now;
         let mut look_at = self.now;
         while self.now < began + DRAINED_WITHIN_MS && !self.log.is_violated() {
-            self.step(CALM_STEP_MS);
+            self.step(DRAIN_STEP_MS);
             if self.now >= look_at {
                 look_at = self.now + LOOK_EVERY_MS;
                 if self.is_drained() {
@@ -264,21 +264,21 @@ impl World {
                 }
             }
         }
-        self.name_the_stuck();
+        self.report_unfinished();
         self.now - began
     }
 
     /// Everything that should have ended and has not.
-    fn name_the_stuck(&self) {
+    fn report_unfinished(&self) {
         let store = self.store.clone().expect("a host was booted");
-        let everything = self.runtime.block_on(store.browse().everything(None, usize::MAX));
+        let everything = self.runtime.block_on(store.browse().all_tasks(None, usize::MAX));
         for found in everything.expect("memory can be read") {
             if let Subject::Live(task) = found.subject {
                 let (id, phase) = (task.id, task.phase);
                 self.log.violate("G1", format_args!("{id} has not ended: {phase:?}"));
             }
         }
-        let open = self.stage.books.borrow().open;
+        let open = self.ctx.observations.borrow().open;
         if open > 0 {
             self.log.violate("G1", format_args!("{open} clients still wait"));
         }
@@ -286,10 +286,10 @@ impl World {
 
     fn is_drained(&self) -> bool {
         let Some(store) = &self.store else { return false };
-        if self.stage.books.borrow().open > 0 || !store.orphans().is_empty() {
+        if self.ctx.observations.borrow().open > 0 || !store.orphans().is_empty() {
             return false;
         }
-        let everything = self.runtime.block_on(store.browse().everything(None, usize::MAX));
+        let everything = self.runtime.block_on(store.browse().all_tasks(None, usize::MAX));
         let everything = everything.expect("memory can be read");
         everything.iter().all(|found| matches!(found.subject, Subject::Done(_)))
     }
@@ -305,89 +305,98 @@ impl World {
 
     /// Moves everything on by one grain of time.
     fn step(&mut self, millis: u64) {
-        let target = self.stage.began + Duration::from_millis(self.now + millis);
+        let target = self.ctx.began + Duration::from_millis(self.now + millis);
         let until = async { tokio::time::sleep_until(target).await };
         self.runtime.block_on(self.actors.run_until(until));
         self.now += millis;
         self.log.set_now(self.now);
-        while let Some((_, blow)) = self.blows.pop_if(|(at, _)| *at <= self.now) {
-            self.strike(blow);
+        while let Some((_, action)) = self.actions.pop_if(|(at, _)| *at <= self.now) {
+            self.inject(action);
         }
         self.wake_hosts();
         self.deliver();
         let database_ms = self.database_ms();
         self.hosts.iter_mut().for_each(|host| host.advance(millis, database_ms));
-        let rate = (1_000_000 + self.stage.options.clock.of_database()) as u64;
+        let rate = (1_000_000 + self.ctx.options.clock.of_database()) as u64;
         self.database_us += millis * rate / 1_000;
         self.collect();
-        self.bury();
-        self.settle();
-        self.claim_what_is_owed();
+        self.restart_ended();
+        self.resolve_commits();
+        self.check_expected_exits();
     }
 
     /// A process that had to be over by now.
-    fn claim_what_is_owed(&mut self) {
+    fn check_expected_exits(&mut self) {
         let now = self.now;
-        if let Some((host, (_, how))) = self.owed.iter().find(|(_, (by, _))| *by < now) {
+        if let Some((host, (_, how))) = self.expected_exits.iter().find(|(_, (by, _))| *by < now) {
             self.log.violate("G6", format_args!("host {host} should have ended as {how} by now"));
         }
     }
 
     /// With two committers a process ends as a whole: by a time, and as it should.
-    fn owe(&mut self, host: usize, how: &'static str) {
-        if self.stage.options.setting == Setting::Pair {
-            self.owed.insert(host, (self.now + OVER_WITHIN_MS, how));
+    fn expect_exit(&mut self, host: usize, how: &'static str) {
+        if self.ctx.options.scenario == Scenario::TwoCommitters {
+            self.expected_exits.insert(host, (self.now + OVER_WITHIN_MS, how));
         }
     }
 
-    fn strike(&mut self, blow: Blow) {
-        self.say(format_args!("{blow:?}"));
-        self.stage.history.borrow_mut().fault(self.now, &format!("{blow:?}"));
-        match blow {
-            Blow::Crash { host, down_ms } => {
+    fn inject(&mut self, action: NemesisAction) {
+        self.say(format_args!("{action:?}"));
+        self.ctx.history.borrow_mut().fault(self.now, &format!("{action:?}"));
+        match action {
+            NemesisAction::Crash { host, down_ms } => {
                 if self.hosts[host].is_up() {
                     self.log.fault(Fault::HostCrashed);
                     self.crash(host, down_ms);
-                    self.settle();
+                    self.resolve_commits();
                     self.inspect();
                 }
             }
-            Blow::Pause { host, millis } => {
+            NemesisAction::Pause { host, millis } => {
                 if self.hosts[host].is_up() && self.hosts[host].paused_until.is_none() {
                     self.log.fault(Fault::HostPaused);
                     self.hosts[host].paused_until = Some(self.now + millis);
                 }
             }
-            Blow::Stop { host } => {
-                if self.hosts[host].is_serving() && !self.owed.contains_key(&host) {
+            NemesisAction::Stop { host } => {
+                if self.hosts[host].is_serving() && !self.expected_exits.contains_key(&host) {
                     self.log.fault(Fault::HostStopped);
                     self.hosts[host].stop();
-                    self.owe(host, "drained");
+                    self.expect_exit(host, "drained");
                 }
             }
-            Blow::Blackout { down_ms } => self.black_out(down_ms, Reopening::Again),
-            Blow::Restore { down_ms } => self.black_out(down_ms, Reopening::Restored),
-            Blow::CutOff { host, millis } => {
+            NemesisAction::CrashAll { down_ms } => self.crash_all(down_ms, Reopening::Again),
+            NemesisAction::Restore { down_ms } => self.crash_all(down_ms, Reopening::Restored),
+            NemesisAction::Partition { host, millis } => {
                 self.log.fault(Fault::HostPartitioned);
-                self.stage.network.borrow_mut().cut_off(host, self.now + millis);
+                self.ctx.network.borrow_mut().cut_off(host, self.now + millis);
             }
-            Blow::JumpClock { host, millis } => self.jump_clock(host, millis),
-            Blow::FillDisk { millis } => self.weather.fill_disk(self.now + millis),
-            Blow::StallDisk { millis } => self.weather.stall_disk(self.now + millis),
-            Blow::Disconnect { millis } => {
+            NemesisAction::JumpClock { host, millis } => self.jump_clock(host, millis),
+            NemesisAction::FillDisk { millis } => self.store_faults.fill_disk(self.now + millis),
+            NemesisAction::StallDisk { millis } => self.store_faults.stall_disk(self.now + millis),
+            NemesisAction::Disconnect { millis } => {
                 self.log.fault(Fault::Disconnected);
-                self.weather.disconnect(self.now + millis);
+                self.store_faults.disconnect(self.now + millis);
             }
-            Blow::StandStill { millis } => self.weather.stand_still(self.now + millis),
-            Blow::FillReaders { millis } => self.weather.fill_readers(self.now + millis),
-            Blow::Unseat { seat, trouble, millis } => {
-                let ends = trouble == Trouble::Breaks;
+            NemesisAction::StallStore { millis } => {
+                self.store_faults.stall_store(self.now + millis)
+            }
+            NemesisAction::FillReaders { millis } => {
+                self.store_faults.fill_readers(self.now + millis)
+            }
+            NemesisAction::FailCommitter { committer_id, fault, millis } => {
+                let ends = fault == CommitterFault::Breaks;
                 if !ends {
-                    self.weather.seats.strike(seat, trouble, self.now + millis);
-                } else if self.hosts[seat.host].is_serving() && !self.owed.contains_key(&seat.host)
+                    self.store_faults.committer_faults.inject(
+                        committer_id,
+                        fault,
+                        self.now + millis,
+                    );
+                } else if self.hosts[committer_id.host].is_serving()
+                    && !self.expected_exits.contains_key(&committer_id.host)
                 {
-                    self.weather.seats.strike(seat, trouble, u64::MAX);
-                    self.owe(seat.host, "fatal");
+                    self.store_faults.committer_faults.inject(committer_id, fault, u64::MAX);
+                    self.expect_exit(committer_id.host, "fatal");
                 }
             }
         }
@@ -398,7 +407,7 @@ impl World {
     /// it must be and no fault that could end with the others, so a clock goes back only once a commit
     /// holds the store's time.
     fn jump_clock(&mut self, host: usize, millis: i64) {
-        let has_begun = !self.stage.books.borrow().accepted.is_empty();
+        let has_begun = !self.ctx.observations.borrow().accepted.is_empty();
         if millis < 0 && !has_begun {
             self.say(format_args!("but nothing is committed yet"));
             return;
@@ -407,21 +416,21 @@ impl World {
         self.hosts[host].clock.jump(millis);
     }
 
-    fn black_out(&mut self, down_ms: u64, reopening: Reopening) {
+    fn crash_all(&mut self, down_ms: u64, reopening: Reopening) {
         let fault = match reopening {
             Reopening::Restored => Fault::Restored,
             Reopening::AsItIs | Reopening::Again => Fault::Blackout,
         };
         self.log.fault(fault);
         (0..self.hosts.len()).for_each(|host| self.crash(host, down_ms));
-        self.settle_all();
+        self.resolve_all_commits();
         self.inspect();
         // A restore that is not through yet stays one.
         if self.reopening != Reopening::Restored {
             self.reopening = reopening;
         }
         if reopening == Reopening::Restored {
-            self.stage.books.borrow_mut().restores += 1;
+            self.ctx.observations.borrow_mut().restores += 1;
         }
     }
 
@@ -429,13 +438,13 @@ impl World {
         let store = self.store.as_ref().expect("a host was booted");
         let in_doubt = store.orphans().len();
         let cut = self.hosts[host].crash();
-        self.weather.seats.leave(host);
-        self.owed.remove(&host);
+        self.store_faults.committer_faults.remove_host(host);
+        self.expected_exits.remove(&host);
         if store.orphans().len() > in_doubt {
-            self.log.mark(Mark::CrashedInCommit);
+            self.log.reach_goal(CoverageGoal::CrashedInCommit);
         }
-        let mut network = self.stage.network.borrow_mut();
-        cut.into_iter().for_each(|ticket| network.answer(self.now, ticket, Ending::Gone));
+        let mut network = self.ctx.network.borrow_mut();
+        cut.into_iter().for_each(|call_id| network.answer(self.now, call_id, CallEnd::Gone));
         drop(network);
         self.reset_backlog(host);
         self.hosts[host].down_until = self.now + down_ms;
@@ -444,27 +453,27 @@ impl World {
     /// Connections that a dead host had not looked at yet are reset.
     fn reset_backlog(&mut self, host: usize) {
         let waiting = std::mem::take(&mut self.backlog);
-        for (to, ask, ticket) in waiting {
+        for (to, ask, call_id) in waiting {
             if to == host {
-                self.stage.network.borrow_mut().answer(self.now, ticket, Ending::Gone);
+                self.ctx.network.borrow_mut().answer(self.now, call_id, CallEnd::Gone);
             } else {
-                self.backlog.push((to, ask, ticket));
+                self.backlog.push((to, ask, call_id));
             }
         }
     }
 
     /// A process that ended by itself is started again, as a supervisor would.
-    fn bury(&mut self) {
+    fn restart_ended(&mut self) {
         for host in 0..self.hosts.len() {
             if let Some(why) = self.hosts[host].ended() {
                 self.say(format_args!("host {host} ended: {why}"));
                 if let Some((_, how)) =
-                    self.owed.remove(&host).filter(|(_, how)| !why.starts_with(how))
+                    self.expected_exits.remove(&host).filter(|(_, how)| !why.starts_with(how))
                 {
                     let told = format_args!("host {host} should have ended as {how}: {why}");
                     self.log.violate("G6", told);
                 }
-                let down_ms = self.dice.between(BOOT_MS.0, BOOT_MS.1);
+                let down_ms = self.rng.between(BOOT_MS.0, BOOT_MS.1);
                 self.crash(host, down_ms);
             }
         }
@@ -481,27 +490,27 @@ impl World {
             }
         }
         let waiting = std::mem::take(&mut self.backlog);
-        waiting.into_iter().for_each(|(to, ask, ticket)| self.hand_in(to, ask, ticket));
+        waiting.into_iter().for_each(|(to, ask, call_id)| self.deliver_one(to, ask, call_id));
     }
 
     fn boot(&mut self, host: usize) {
         self.say(format_args!("host {host} boots"));
-        if self.stage.options.topology == Topology::Embedded {
-            self.settle_all();
+        if self.ctx.options.topology == Topology::Embedded {
+            self.resolve_all_commits();
         }
-        let is_aged = self.stage.options.a_day_later;
+        let is_aged = self.ctx.options.a_day_later;
         let boot = Boot {
             host,
-            committers: self.stage.options.committers,
+            committers: self.ctx.options.committers,
             retention: if is_aged { Retention::of(Some(0), None) } else { Retention::FOR_EVER },
-            weather: self.weather.clone(),
-            entropy: self.dice.number(),
+            store_faults: self.store_faults.clone(),
+            entropy: self.rng.number(),
             signing_key: self.signing_key,
             database_ms: self.database_ms(),
         };
-        let (topology, hosts) = (self.stage.options.topology, self.stage.options.hosts());
+        let (topology, hosts) = (self.ctx.options.topology, self.ctx.options.hosts());
         let reopening = std::mem::replace(&mut self.reopening, Reopening::AsItIs);
-        let disk = Arc::new(self.weather.clone());
+        let disk = Arc::new(self.store_faults.clone());
         let before = self.store.take();
         let mut opened = None;
         self.hosts[host].boot(boot, |clock| {
@@ -513,43 +522,43 @@ impl World {
     }
 
     fn deliver(&mut self) {
-        let arrivals = self.stage.network.borrow_mut().arrivals(self.now);
+        let arrivals = self.ctx.network.borrow_mut().arrivals(self.now);
         for arrival in arrivals {
             match arrival {
-                Arrival::Request { to, ask, ticket } => self.hand_in(to, ask, ticket),
-                Arrival::HangUp { to, ticket } => {
-                    self.backlog.retain(|(_, _, waiting)| *waiting != ticket);
+                Arrival::Request { to, ask, call_id } => self.deliver_one(to, ask, call_id),
+                Arrival::HangUp { to, call_id } => {
+                    self.backlog.retain(|(_, _, waiting)| *waiting != call_id);
                     if self.hosts[to].paused_until.is_none() {
-                        self.hosts[to].hang_up(ticket);
+                        self.hosts[to].hang_up(call_id);
                     }
                 }
-                Arrival::Ending { .. } => unreachable!("the network hands those over itself"),
+                Arrival::CallEnd { .. } => unreachable!("the network hands those over itself"),
             }
         }
     }
 
-    fn hand_in(&mut self, to: usize, ask: Ask, ticket: Ticket) {
+    fn deliver_one(&mut self, to: usize, ask: HttpRequest, call_id: CallId) {
         if self.hosts[to].paused_until.is_some() {
-            self.backlog.push((to, ask, ticket));
-        } else if !self.hosts[to].deliver(ask, ticket) {
-            self.stage.network.borrow_mut().answer(self.now, ticket, Ending::Refused);
+            self.backlog.push((to, ask, call_id));
+        } else if !self.hosts[to].deliver(ask, call_id) {
+            self.ctx.network.borrow_mut().answer(self.now, call_id, CallEnd::Refused);
         }
     }
 
     fn collect(&mut self) {
         for host in &mut self.hosts {
-            for (ticket, reply) in host.answers() {
-                let ending = Ending::Answered(reply);
-                self.stage.network.borrow_mut().answer(self.now, ticket, ending);
+            for (call_id, reply) in host.answers() {
+                let ending = CallEnd::Answered(reply);
+                self.ctx.network.borrow_mut().answer(self.now, call_id, ending);
             }
         }
     }
 
     /// Decides what became of commits whose writer is gone.
-    fn settle(&mut self) {
+    fn resolve_commits(&mut self) {
         let Some(store) = self.store.clone() else { return };
-        let is_fair = self.stage.options.conduct.goes_on_to_the_next;
-        let (low, high) = match (self.stage.options.topology, self.stage.is_calm.get()) {
+        let is_fair = self.ctx.options.behaviour.fails_over;
+        let (low, high) = match (self.ctx.options.topology, self.ctx.faults_stopped.get()) {
             // Rows of a dead process stay locked meanwhile, and nobody can be heard about them.
             (Topology::Shared, false) if is_fair => (0, FAIR_DOUBT_MS),
             (Topology::Shared, false) => DOUBT_MS,
@@ -557,8 +566,9 @@ impl World {
         };
         for orphan in store.orphans() {
             if !self.orphans.contains_key(&orphan) {
-                let at = self.now + self.dice.between(low, high);
-                let fate = if self.dice.chance(500) { Fate::Kept } else { Fate::Lost };
+                let at = self.now + self.rng.between(low, high);
+                let fate =
+                    if self.rng.chance(500) { CommitOutcome::Kept } else { CommitOutcome::Lost };
                 self.orphans.insert(orphan, (at, fate));
             }
         }
@@ -568,28 +578,28 @@ impl World {
             .filter(|(_, (at, _))| *at <= self.now)
             .map(|(orphan, _)| *orphan)
             .collect();
-        due.into_iter().for_each(|orphan| self.settle_one(&store, orphan));
+        due.into_iter().for_each(|orphan| self.resolve_commit(&store, orphan));
     }
 
-    fn settle_all(&mut self) {
-        self.settle();
+    fn resolve_all_commits(&mut self) {
+        self.resolve_commits();
         let Some(store) = self.store.clone() else { return };
-        store.orphans().into_iter().for_each(|orphan| self.settle_one(&store, orphan));
+        store.orphans().into_iter().for_each(|orphan| self.resolve_commit(&store, orphan));
     }
 
-    fn settle_one(&mut self, store: &MemoryStore, orphan: u64) {
+    fn resolve_commit(&mut self, store: &MemoryStore, orphan: u64) {
         let Some((_, fate)) = self.orphans.remove(&orphan) else { return };
         self.say(format_args!("a commit in doubt is {fate:?}"));
         self.log.fault(match fate {
-            Fate::Kept => Fault::CommitUnknownKept,
-            Fate::Lost => Fault::CommitUnknownLost,
+            CommitOutcome::Kept => Fault::CommitUnknownKept,
+            CommitOutcome::Lost => Fault::CommitUnknownLost,
         });
         store.settle(orphan, fate);
     }
 
     fn inspect(&self) {
         let store = self.store.clone().expect("a host was booted");
-        self.runtime.block_on(judge::inspect(&self.stage, &store));
+        self.runtime.block_on(judge::inspect(&self.ctx, &store));
     }
 }
 

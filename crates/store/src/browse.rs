@@ -4,16 +4,21 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::ops::Range;
 
-use verdict::{Closed, Name, Scope, TaskId, Time};
+use verdict::{ClosedAttempt, Name, Scope, TaskId, Time};
 
 use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
-use crate::codec::abridge;
+use crate::codec::payload_digest;
 use crate::failure::Failure;
-use crate::row::{Dossier, Entry, Filter, Found, Listing, Parts, QueueDepth, Refused, TaskKey};
-use crate::weight::{self, Budget};
+use crate::row::{
+    Entry, Filter, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
+};
+use crate::row_size::{self, ByteBudget};
 
 pub trait Browse: Clone + Send + Sync + 'static {
-    fn find(&self, key: &TaskKey) -> impl Future<Output = Result<Option<Found>, Failure>> + Send;
+    fn find(
+        &self,
+        key: &TaskKey,
+    ) -> impl Future<Output = Result<Option<StoredTask>, Failure>> + Send;
 
     /// Newest first, live and done together, at most `filter.limit`. Reads only rows of the scope.
     fn list(
@@ -37,7 +42,7 @@ pub trait Browse: Clone + Send + Sync + 'static {
         key: &TaskKey,
         after: u32,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<Closed>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Vec<ClosedAttempt>, Failure>> + Send;
 
     /// Refusals in the order in which they came, behind this one.
     fn refused(
@@ -71,7 +76,7 @@ pub trait Browse: Clone + Send + Sync + 'static {
 
     /// How many tasks of the same queue would be leased before this one, which is waiting: ready
     /// and more urgent, or as urgent and older. Counts to `limit` at most.
-    fn ahead(
+    fn count_ahead(
         &self,
         key: &TaskKey,
         limit: usize,
@@ -103,25 +108,25 @@ pub trait Browse: Clone + Send + Sync + 'static {
     fn latest(&self) -> impl Future<Output = Result<Option<TaskId>, Failure>> + Send;
 
     /// All tasks of all scopes in order of id, for `verify`. A page that is heavy enough ends early.
-    fn everything(
+    fn all_tasks(
         &self,
         after: Option<TaskId>,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<Found>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Vec<StoredTask>, Failure>> + Send;
 
     /// The same with all that belongs to each task, for whoever checks or copies a store. What belongs to a
-    /// task with a very long history is left to [`parts`].
-    fn dossiers(
+    /// task with a very long history is left to [`row_pages`].
+    fn task_bundles(
         &self,
         after: Option<TaskId>,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<Dossier>, Failure>> + Send {
+    ) -> impl Future<Output = Result<Vec<TaskBundle>, Failure>> + Send {
         async move {
-            let mut dossiers = Vec::new();
-            for found in together(self.everything(after, limit).await?) {
-                dossiers.push(dossier(self, found).await?);
+            let mut task_bundles = Vec::new();
+            for found in fitting_one_read(self.all_tasks(after, limit).await?) {
+                task_bundles.push(bundle(self, found).await?);
             }
-            Ok(dossiers)
+            Ok(task_bundles)
         }
     }
 
@@ -133,36 +138,43 @@ pub trait Browse: Clone + Send + Sync + 'static {
 const PARTS: usize = 500;
 
 /// As many of these tasks as are read together with all that belongs to them.
-pub(crate) fn together(found: Vec<Found>) -> Vec<Found> {
-    weight::fitting(found, Budget::new(weight::WHOLE_BYTES_MAX), weight::whole)
+pub(crate) fn fitting_one_read(found: Vec<StoredTask>) -> Vec<StoredTask> {
+    row_size::take_fitting(
+        found,
+        ByteBudget::new(row_size::BUNDLE_BYTES_MAX),
+        row_size::estimated_total,
+    )
 }
 
 /// A task with what belongs to it, read in several snapshots.
-pub(crate) async fn dossier<B: Browse>(browse: &B, found: Found) -> Result<Dossier, Failure> {
-    if !weight::is_whole(&found) {
-        return Ok(Dossier::in_parts(found));
+pub(crate) async fn bundle<B: Browse>(
+    browse: &B,
+    found: StoredTask,
+) -> Result<TaskBundle, Failure> {
+    if !row_size::fits_one_read(&found) {
+        return Ok(TaskBundle::without_rows(found));
     }
-    let mut whole = Parts::default();
-    let mut reading = parts(browse, &found);
+    let mut whole = TaskRows::default();
+    let mut reading = row_pages(browse, &found);
     while let Some(part) = reading.next().await? {
         whole.history.extend(part.history);
         whole.attempts.extend(part.attempts);
         whole.refused.extend(part.refused);
     }
-    Ok(Dossier { found, parts: Some(whole) })
+    Ok(TaskBundle { task: found, rows: Some(whole) })
 }
 
 /// Reads what belongs to a task, a page at a time: its history with the attempts that it closed, then what was
 /// refused. Entries that came after the task was found are left out.
-pub(crate) fn parts<'b, B: Browse>(browse: &'b B, found: &'b Found) -> Reading<'b, B> {
+pub(crate) fn row_pages<'b, B: Browse>(browse: &'b B, found: &'b StoredTask) -> RowPages<'b, B> {
     let stage = Stage::History { after: 0 };
-    Reading { browse, found, key: found.key(), attempt: 0, stage }
+    RowPages { browse, found, key: found.key(), attempt: 0, stage }
 }
 
-/// See [`parts`].
-pub(crate) struct Reading<'b, B> {
+/// See [`row_pages`].
+pub(crate) struct RowPages<'b, B> {
     browse: &'b B,
-    found: &'b Found,
+    found: &'b StoredTask,
     key: TaskKey,
     /// The last attempt that was read.
     attempt: u32,
@@ -176,9 +188,9 @@ enum Stage {
     Over,
 }
 
-impl<B: Browse> Reading<'_, B> {
+impl<B: Browse> RowPages<'_, B> {
     /// The next page; `None` behind the last.
-    pub(crate) async fn next(&mut self) -> Result<Option<Parts>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<TaskRows>, Failure> {
         loop {
             let page = match &self.stage {
                 Stage::History { after } => self.next_entries(*after).await?,
@@ -186,22 +198,24 @@ impl<B: Browse> Reading<'_, B> {
                 Stage::Refused { after } => self.next_refused(after.clone()).await?,
                 Stage::Over => return Ok(None),
             };
-            if page != Parts::default() {
+            if page != TaskRows::default() {
                 return Ok(Some(page));
             }
         }
     }
 
-    async fn next_entries(&mut self, after: u32) -> Result<Parts, Failure> {
+    async fn next_entries(&mut self, after: u32) -> Result<TaskRows, Failure> {
         let mut history = self.browse.history(&self.key, after, PARTS).await?;
-        if history.iter().any(|entry| entry.n > self.found.parts().0) && self.has_moved().await? {
-            history.retain(|entry| entry.n <= self.found.parts().0);
+        if history.iter().any(|entry| entry.n > self.found.row_counts().0)
+            && self.has_moved().await?
+        {
+            history.retain(|entry| entry.n <= self.found.row_counts().0);
         }
         self.stage = match history.last() {
             Some(last) => Stage::History { after: last.n },
             None => Stage::Attempts,
         };
-        let closed = history.iter().flat_map(abridge::closes).max().unwrap_or(0);
+        let closed = history.iter().flat_map(payload_digest::closed_attempts).max().unwrap_or(0);
         let mut attempts = Vec::new();
         // They weigh no more than the entries that closed them.
         while self.attempt < closed {
@@ -211,7 +225,7 @@ impl<B: Browse> Reading<'_, B> {
             }
             attempts.extend(page);
         }
-        Ok(Parts { history, attempts, ..Parts::default() })
+        Ok(TaskRows { history, attempts, ..TaskRows::default() })
     }
 
     /// Whether something was decided about the task since it was found.
@@ -220,7 +234,7 @@ impl<B: Browse> Reading<'_, B> {
         Ok(now.is_none_or(|now| now.subject != self.found.subject))
     }
 
-    async fn page_of_attempts(&mut self, last: u32) -> Result<Vec<Closed>, Failure> {
+    async fn page_of_attempts(&mut self, last: u32) -> Result<Vec<ClosedAttempt>, Failure> {
         let mut page = self.browse.attempts(&self.key, self.attempt, PARTS).await?;
         page.retain(|closed| closed.attempt <= last);
         self.attempt = page.last().map_or(self.attempt, |closed| closed.attempt);
@@ -228,20 +242,20 @@ impl<B: Browse> Reading<'_, B> {
     }
 
     /// Only a damaged store has attempts that its history does not close.
-    async fn stray_attempts(&mut self) -> Result<Parts, Failure> {
-        let attempts = self.page_of_attempts(self.found.parts().1).await?;
+    async fn stray_attempts(&mut self) -> Result<TaskRows, Failure> {
+        let attempts = self.page_of_attempts(self.found.row_counts().1).await?;
         if attempts.is_empty() {
             self.stage = Stage::Refused { after: None };
         }
-        Ok(Parts { attempts, ..Parts::default() })
+        Ok(TaskRows { attempts, ..TaskRows::default() })
     }
 
-    async fn next_refused(&mut self, after: Option<Refused>) -> Result<Parts, Failure> {
+    async fn next_refused(&mut self, after: Option<Refused>) -> Result<TaskRows, Failure> {
         let refused = self.browse.refused(&self.key, after.as_ref(), PARTS).await?;
         self.stage = match refused.last() {
             Some(last) => Stage::Refused { after: Some(last.clone()) },
             None => Stage::Over,
         };
-        Ok(Parts { refused, ..Parts::default() })
+        Ok(TaskRows { refused, ..TaskRows::default() })
     }
 }

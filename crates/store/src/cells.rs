@@ -3,11 +3,11 @@
 //! An engine says where a cell goes: into a parameter of a statement, or into a column of many rows. Which
 //! cells a task, an end, an attempt has, and in which order, is said here once.
 
-use verdict::{Closed, Done, LeaseId, Name, Phase, Policy, Scope, Task, TaskId, Text, Time};
+use verdict::{ClosedAttempt, Done, LeaseId, Name, Phase, Policy, Scope, Task, TaskId, Text, Time};
 
-use crate::codec::tale::Tale;
-use crate::codec::{Stored, abridge, brief, terms};
-use crate::columns::{id_bytes, stamp_name};
+use crate::codec::inline_history::InlineHistory;
+use crate::codec::{Stored, delta, packed_policy, payload_digest};
+use crate::columns::{id_bytes, worker_verdict_name};
 use crate::row::{Entry, Refused, Spec};
 
 /// Takes cells one after the other. Whether one could be taken is told at the end of the row.
@@ -49,14 +49,14 @@ pub(crate) trait Cells {
         self.text(value.map(Stored::write).as_deref())
     }
 
-    fn tale(&mut self, tale: &Tale) -> &mut Self {
-        self.bytes(tale.bytes())
+    fn inline_history(&mut self, inline_history: &InlineHistory) -> &mut Self {
+        self.bytes(inline_history.bytes())
     }
 }
 
 /// What a live and an ended task have in common.
 #[derive(Clone, Copy)]
-pub(crate) struct Named<'a> {
+pub(crate) struct TaskIdentity<'a> {
     pub(crate) id: TaskId,
     pub(crate) scope: &'a Scope,
     pub(crate) queue: &'a Name,
@@ -65,7 +65,7 @@ pub(crate) struct Named<'a> {
     pub(crate) created_at: Time,
 }
 
-impl<'a> Named<'a> {
+impl<'a> TaskIdentity<'a> {
     pub(crate) fn live(task: &'a Task) -> Self {
         let Task { id, scope, queue, kind, priority, created_at, .. } = task;
         let (id, priority, created_at) = (*id, *priority, *created_at);
@@ -80,20 +80,20 @@ impl<'a> Named<'a> {
 }
 
 /// `priority, created_at, terms, fingerprint, key, goal, task_key, asset_id, resources, labels,
-/// traceparent, input, tale`: the tale is that of the submission.
+/// traceparent, input, tale`: the inline history is that of the submission.
 pub(crate) fn input(
     cells: &mut impl Cells,
-    task: Named<'_>,
+    task: TaskIdentity<'_>,
     policy: Option<&Policy>,
     spec: &Spec,
-    tale: &Tale,
+    inline_history: &InlineHistory,
 ) {
     let labels = (!spec.labels.is_empty())
         .then(|| serde_json::to_string(&spec.labels).expect("labels are text"));
     cells
         .int(task.priority)
         .time(task.created_at)
-        .bytes(policy.map(terms::write).as_deref())
+        .bytes(policy.map(packed_policy::write).as_deref())
         .bytes(Some(spec.fingerprint.bytes()))
         .free_text(spec.key.as_ref())
         .free_text(spec.goal.as_ref())
@@ -103,13 +103,13 @@ pub(crate) fn input(
         .text(labels.as_deref())
         .free_text(spec.traceparent.as_ref())
         .text(Some(spec.input.as_str()))
-        .tale(tale);
+        .inline_history(inline_history);
 }
 
 /// `state, revision, due, wakes_at, started_at, attempt, failures, lost, undelivered, claim_version,
 /// decided_at, entries, chain, cancel, lease, owner, poll, fence, acquired_at, heartbeat_at, expires_at,
 /// attempt_at, heard, progress, tale`: what changes in the life of a task.
-pub(crate) fn changing(cells: &mut impl Cells, task: &Task, tale: &Tale) {
+pub(crate) fn changing(cells: &mut impl Cells, task: &Task, inline_history: &InlineHistory) {
     let lease = match &task.phase {
         Phase::Running(lease) => Some(lease),
         Phase::Queued { .. } | Phase::Retry { .. } => None,
@@ -139,12 +139,12 @@ pub(crate) fn changing(cells: &mut impl Cells, task: &Task, tale: &Tale) {
         .optional_time(lease.and_then(|lease| lease.started_at))
         .flag(lease.map(|lease| lease.heard))
         .stored(lease.and_then(|lease| lease.progress.as_ref()))
-        .tale(tale);
+        .inline_history(inline_history);
 }
 
 /// `state, reason, started_at, completed_at, attempt, failures, lost, claim_version, entries, record,
 /// cancel, fault, output, tale`.
-pub(crate) fn done(cells: &mut impl Cells, done: &Done, tale: &Tale) {
+pub(crate) fn done(cells: &mut impl Cells, done: &Done, inline_history: &InlineHistory) {
     cells
         .text(Some(done.end.state.name()))
         .text(done.end.reason.map(|reason| reason.name()))
@@ -159,11 +159,11 @@ pub(crate) fn done(cells: &mut impl Cells, done: &Done, tale: &Tale) {
         .stored(done.cancel.as_ref())
         .stored(done.end.fault.as_ref())
         .text(done.end.output.as_ref().map(|output| output.as_str()))
-        .tale(tale);
+        .inline_history(inline_history);
 }
 
 /// `attempt, lease, fence, owner, granted_at, started_at, closed_at, outcome, reason, report, fault, claims`.
-pub(crate) fn attempt(cells: &mut impl Cells, closed: &Closed) {
+pub(crate) fn attempt(cells: &mut impl Cells, closed: &ClosedAttempt) {
     cells
         .count(closed.attempt)
         .lease(Some(closed.lease))
@@ -181,7 +181,7 @@ pub(crate) fn attempt(cells: &mut impl Cells, closed: &Closed) {
 
 /// `n, at, epoch, rules, request, loaded, events`.
 pub(crate) fn entry(cells: &mut impl Cells, entry: &Entry) {
-    let entry = abridge::abridge(entry);
+    let entry = payload_digest::digest_payloads(entry);
     cells
         .count(entry.n)
         .time(entry.at)
@@ -189,7 +189,7 @@ pub(crate) fn entry(cells: &mut impl Cells, entry: &Entry) {
         .count(entry.rules)
         .text(Some(&entry.request.write()))
         .stored(entry.loaded.as_ref())
-        .text(Some(&brief::write(&entry.request, &entry.events)));
+        .text(Some(&delta::write(&entry.request, &entry.events)));
 }
 
 /// `lease, call, code, attempt, worker, stamp, digest, at`.
@@ -200,7 +200,7 @@ pub(crate) fn refused(cells: &mut impl Cells, refused: &Refused) {
         .name(&refused.code)
         .count(refused.attempt)
         .name(&refused.worker)
-        .text(Some(stamp_name(refused.stamp)))
+        .text(Some(worker_verdict_name(refused.worker_verdict)))
         .bytes(refused.digest.as_ref().map(|digest| &digest.bytes()[..]))
         .time(refused.at);
 }

@@ -49,7 +49,7 @@ impl Clock for SystemClock {
 
 /// What to do when the stored time is far ahead of the wall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ahead {
+pub enum ClockAhead {
     Refuse,
     /// `--accept-clock`: go on from the stored time.
     Accept,
@@ -57,7 +57,7 @@ pub enum Ahead {
 
 /// A store's reading of a clock.
 #[derive(Clone)]
-pub struct Reading {
+pub struct MonotonicClock {
     clock: Arc<dyn Clock>,
     /// What the wall said (or the stored maximum, if later) when monotonic time was `from`.
     base: Time,
@@ -65,17 +65,17 @@ pub struct Reading {
     latest: Arc<AtomicI64>,
 }
 
-impl Reading {
+impl MonotonicClock {
     /// Starts at wall time, but never before `stored`, the latest time of an earlier life.
     pub fn open(
         clock: Arc<dyn Clock>,
         stored: Option<Time>,
-        ahead: Ahead,
+        ahead: ClockAhead,
     ) -> Result<Self, Failure> {
         let wall = clock.wall();
         if let Some(stored) = stored
             && stored.since(wall) > AHEAD_MAX
-            && ahead == Ahead::Refuse
+            && ahead == ClockAhead::Refuse
         {
             return Err(Failure::new(FailureKind::Closed, too_far_ahead(stored, wall)));
         }
@@ -86,7 +86,7 @@ impl Reading {
 
     /// The same clock as another machine reads it: `clock` must count the same monotonic time.
     #[must_use]
-    pub fn seen_by(&self, clock: Arc<dyn Clock>) -> Self {
+    pub fn with_clock(&self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self.clone() }
     }
 

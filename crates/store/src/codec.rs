@@ -3,17 +3,17 @@
 //!
 //! The mirrors in [`forms`] are the stored format; the rules' own types never derive it, so a change
 //! of a rule cannot change a stored row by accident, and a new field does not compile until somebody
-//! has decided how it is stored. [`abridge`] keeps payloads from being stored twice, and [`brief`] what
-//! was asked. The entries that nearly every history has are packed instead ([`tale`]), and so are policies
-//! ([`terms`]).
+//! has decided how it is stored. [`payload_digest`] keeps payloads from being stored twice, and [`delta`] what
+//! was asked. The entries that nearly every history has are packed instead ([`inline_history`]), and so are policies
+//! ([`packed_policy`]).
 
-pub mod abridge;
-pub(crate) mod brief;
+pub(crate) mod delta;
 mod forms;
-mod leaves;
+pub mod inline_history;
 mod pack;
-pub mod tale;
-pub mod terms;
+pub mod packed_policy;
+pub mod payload_digest;
+mod scalars;
 
 use serde::{Deserialize, Serialize};
 use verdict::{CancelRequest, Event, Fault, Policy, Progress, Request};

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use verdict::event::Submitted;
 use verdict::{
-    AttemptOutcome, Closed, Digest, Done, End, Event, Fence, Json, Lease, LeaseId, Name, Phase,
-    Policy, Reason, Scope, Stamp, State, Task, TaskId, Text, Time,
+    AttemptOutcome, ClosedAttempt, Digest, Done, End, Event, Fence, Json, Lease, LeaseId, Name,
+    Phase, Policy, Reason, Scope, State, Task, TaskId, Text, Time, WorkerVerdict,
 };
 
-use crate::codec::tale::Tale;
-use crate::codec::{Stored, brief, terms};
+use crate::codec::inline_history::InlineHistory;
+use crate::codec::{Stored, delta, packed_policy};
 use crate::row::{Bodies, Entry, Refused, Spec, TaskKey};
 
 /// A row of an engine's table.
@@ -109,7 +109,7 @@ impl<'a, R: Row> Columns<'a, R> {
     }
 
     /// A value whose stored spelling is not one we write.
-    pub(crate) fn strange(&self, what: &'static str) -> R::Error {
+    pub(crate) fn unknown_value(&self, what: &'static str) -> R::Error {
         self.unreadable(format!("not a {what}"))
     }
 
@@ -152,16 +152,16 @@ impl<'a, R: Row> Columns<'a, R> {
         Ok(self.optional_long()?.map(Time::from_millis))
     }
 
-    pub(crate) fn sixteen(&mut self) -> Result<u128, R::Error> {
+    pub(crate) fn u128_bytes(&mut self) -> Result<u128, R::Error> {
         self.fixed().map(u128::from_be_bytes)
     }
 
     pub(crate) fn task_id(&mut self) -> Result<TaskId, R::Error> {
-        self.sixteen().map(TaskId::from_u128)
+        self.u128_bytes().map(TaskId::from_u128)
     }
 
     pub(crate) fn lease_id(&mut self) -> Result<LeaseId, R::Error> {
-        self.sixteen().map(LeaseId::from_u128)
+        self.u128_bytes().map(LeaseId::from_u128)
     }
 
     pub(crate) fn digest(&mut self) -> Result<Digest, R::Error> {
@@ -191,23 +191,23 @@ impl<'a, R: Row> Columns<'a, R> {
     }
 
     /// A policy, packed.
-    pub(crate) fn terms(&mut self) -> Result<Policy, R::Error> {
+    pub(crate) fn packed_policy(&mut self) -> Result<Policy, R::Error> {
         let bytes = self.bytes()?;
-        terms::read(bytes).map_err(|error| self.unreadable(error))
+        packed_policy::read(bytes).map_err(|error| self.unreadable(error))
     }
 
-    pub(crate) fn tale(&mut self) -> Result<Tale, R::Error> {
-        Ok(Tale::from_bytes(self.optional_bytes()?.unwrap_or_default().to_vec()))
+    pub(crate) fn inline_history(&mut self) -> Result<InlineHistory, R::Error> {
+        Ok(InlineHistory::from_bytes(self.optional_bytes()?.unwrap_or_default().to_vec()))
     }
 
     pub(crate) fn state(&mut self) -> Result<State, R::Error> {
         let name = self.str()?;
-        State::parse(name).ok_or_else(|| self.strange("state"))
+        State::parse(name).ok_or_else(|| self.unknown_value("state"))
     }
 
     pub(crate) fn optional_reason(&mut self) -> Result<Option<Reason>, R::Error> {
         let Some(name) = self.optional_str()? else { return Ok(None) };
-        Reason::parse(name).ok_or_else(|| self.strange("reason")).map(Some)
+        Reason::parse(name).ok_or_else(|| self.unknown_value("reason")).map(Some)
     }
 }
 
@@ -217,13 +217,13 @@ pub(crate) fn id_bytes(id: TaskId) -> [u8; 16] {
 
 /// What names a task: read apart, because engines keep it in different places.
 #[derive(Clone)]
-pub(crate) struct Names {
+pub(crate) struct QueueAndKind {
     pub(crate) scope: Scope,
     pub(crate) kind: Name,
     pub(crate) queue: Name,
 }
 
-impl Names {
+impl QueueAndKind {
     pub(crate) fn read<R: Row>(columns: &mut Columns<'_, R>) -> Result<Self, R::Error> {
         Ok(Self { scope: columns.scope()?, kind: columns.name()?, queue: columns.name()? })
     }
@@ -235,15 +235,15 @@ pub(crate) const TASK: &str = "i.created_at, l.started_at, l.attempt, l.failures
     l.state, l.due, l.lease, l.owner, l.fence, l.poll, l.acquired_at, l.heartbeat_at, \
     l.expires_at, l.attempt_at, l.heard, l.progress, l.tale";
 
-/// Reads [`TASK`], behind what stands before it. With the task comes the tale of its history.
+/// Reads [`TASK`], behind what stands before it. With the task comes the inline part of its history.
 pub(crate) fn task<R: Row>(
     columns: &mut Columns<'_, R>,
-    names: Names,
+    names: QueueAndKind,
     id: TaskId,
     priority: i32,
     policy: Policy,
-) -> Result<(Task, Tale), R::Error> {
-    let Names { scope, kind, queue } = names;
+) -> Result<(Task, InlineHistory), R::Error> {
+    let QueueAndKind { scope, kind, queue } = names;
     let task = Task {
         id,
         scope,
@@ -265,7 +265,7 @@ pub(crate) fn task<R: Row>(
         chain: columns.digest()?,
         phase: phase(columns)?,
     };
-    Ok((task, columns.tale()?))
+    Ok((task, columns.inline_history()?))
 }
 
 fn phase<R: Row>(columns: &mut Columns<'_, R>) -> Result<Phase, R::Error> {
@@ -276,7 +276,7 @@ fn phase<R: Row>(columns: &mut Columns<'_, R>) -> Result<Phase, R::Error> {
             columns.skip(1);
             lease(columns).map(Phase::Running)
         }
-        _ => Err(columns.strange("state of a live task")),
+        _ => Err(columns.unknown_value("state of a live task")),
     }
 }
 
@@ -311,7 +311,7 @@ pub(crate) const DONE: &str = "i.priority, i.created_at, d.started_at, d.complet
 /// Reads the id, the names and [`DONE`].
 pub(crate) fn done<R: Row>(columns: &mut Columns<'_, R>) -> Result<Done, R::Error> {
     let id = columns.task_id()?;
-    let Names { scope, kind, queue } = Names::read(columns)?;
+    let QueueAndKind { scope, kind, queue } = QueueAndKind::read(columns)?;
     Ok(Done {
         id,
         scope,
@@ -387,8 +387,8 @@ pub(crate) const CLOSED: &str = "a.attempt, a.lease, a.fence, a.owner, a.granted
 pub(crate) fn closed<R: Row>(
     task: TaskId,
     columns: &mut Columns<'_, R>,
-) -> Result<Closed, R::Error> {
-    Ok(Closed {
+) -> Result<ClosedAttempt, R::Error> {
+    Ok(ClosedAttempt {
         task,
         attempt: columns.count()?,
         lease: columns.lease_id()?,
@@ -399,7 +399,7 @@ pub(crate) fn closed<R: Row>(
         closed_at: columns.time()?,
         outcome: {
             let name = columns.str()?;
-            AttemptOutcome::parse(name).ok_or_else(|| columns.strange("outcome"))?
+            AttemptOutcome::parse(name).ok_or_else(|| columns.unknown_value("outcome"))?
         },
         reason: columns.optional_reason()?,
         fault: columns.optional_stored()?,
@@ -415,7 +415,7 @@ pub(crate) fn entry<R: Row>(task: TaskId, columns: &mut Columns<'_, R>) -> Resul
     let (epoch, rules) = (columns.count()?, columns.count()?);
     let request = columns.stored()?;
     let loaded = columns.optional_stored()?;
-    let events = brief::read(task, &request, columns.str()?);
+    let events = delta::read(task, &request, columns.str()?);
     let events = events.map_err(|error| columns.unreadable(error))?;
     Ok(Entry { n, at, epoch, rules, request, loaded, events })
 }
@@ -434,25 +434,25 @@ pub(crate) fn refused<R: Row>(
         worker: columns.name()?,
         call: columns.name()?,
         code: columns.name()?,
-        stamp: {
+        worker_verdict: {
             let name = columns.str()?;
-            stamp(name).ok_or_else(|| columns.strange("stamp"))?
+            worker_verdict(name).ok_or_else(|| columns.unknown_value("stamp"))?
         },
         digest: columns.optional_digest()?,
         at: columns.time()?,
     })
 }
 
-pub(crate) const fn stamp_name(stamp: Stamp) -> &'static str {
-    match stamp {
-        Stamp::Committed => "committed",
-        Stamp::Cancelled => "cancelled",
-        Stamp::Rejected => "rejected",
+pub(crate) const fn worker_verdict_name(worker_verdict: WorkerVerdict) -> &'static str {
+    match worker_verdict {
+        WorkerVerdict::Committed => "committed",
+        WorkerVerdict::Cancelled => "cancelled",
+        WorkerVerdict::Rejected => "rejected",
     }
 }
 
-fn stamp(name: &str) -> Option<Stamp> {
-    [Stamp::Committed, Stamp::Cancelled, Stamp::Rejected]
+fn worker_verdict(name: &str) -> Option<WorkerVerdict> {
+    [WorkerVerdict::Committed, WorkerVerdict::Cancelled, WorkerVerdict::Rejected]
         .into_iter()
-        .find(|stamp| stamp_name(*stamp) == name)
+        .find(|worker_verdict| worker_verdict_name(*worker_verdict) == name)
 }

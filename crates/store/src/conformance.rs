@@ -12,6 +12,7 @@
 //! [`checks!`]: crate::conformance_checks
 
 pub mod administration;
+pub mod backlogs;
 pub mod browsing;
 pub mod cancels;
 pub mod carry;
@@ -27,12 +28,11 @@ pub mod retention;
 pub mod rollback;
 pub mod rules;
 pub mod scopes;
-pub mod stocks;
 pub mod submits;
 pub mod sweeps;
 pub mod wakes;
 
-pub use carry::{Ask, Poll, Said, Submission};
+pub use carry::{Call, CallResult, Poll, Submission};
 pub use driver::Driver;
 pub use fixture::{Between, Fixture, run};
 
@@ -54,7 +54,7 @@ macro_rules! conformance_checks {
             rollback::{leaves_nothing_of_a_dropped_batch, shows_nothing_before_the_commit, pulses_without_changes};
             rules::{are_the_newest_for_whoever_is_alone};
             scopes::{never_leak};
-            stocks::{names_every_polled_queue_that_holds_something, names_no_queue_that_nobody_polls, follows_what_the_same_batch_grants};
+            backlogs::{names_every_polled_queue_that_holds_something, names_no_queue_that_nobody_polls, follows_what_the_same_batch_grants};
             submits::{loads_what_was_saved, orders_answers_like_questions};
             sweeps::{finds_what_is_due_earliest_first, leaves_out_what_is_avoided, takes_over_after_a_loss, walks_running_tasks};
             wakes::{names_the_earliest_instant, never_runs_backwards};

@@ -60,7 +60,7 @@ impl Failure {
 
     /// What is wrong with one task's rows does not make the store untrustworthy: the failure is that task's.
     #[must_use]
-    pub(crate) fn within(self, task: TaskId) -> Self {
+    pub(crate) fn confined_to(self, task: TaskId) -> Self {
         match self.kind {
             FailureKind::Fatal | FailureKind::Invalid => {
                 Self { kind: FailureKind::Invalid, ..self.about(task) }

@@ -18,25 +18,26 @@ pub mod moving;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod row;
+mod row_size;
 mod rules;
 pub mod seam;
 pub mod sqlite;
 pub mod verify;
-mod weight;
 
 pub use administration::{
     Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, RingChange, Seal,
     SealedRing, TenantLimits,
 };
 pub use browse::Browse;
-pub use clock::{Ahead, Clock, Reading, SystemClock};
+pub use clock::{Clock, ClockAhead, MonotonicClock, SystemClock};
 pub use failure::{CommitFailure, Failure, FailureKind};
 pub use memory::{ManualClock, MemoryStore, Writers};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use row::{
-    Bodies, Change, Dossier, Ended, Entry, Filter, Found, Held, Key, Listed, Listing, Parts, Place,
-    PollRef, QueueDepth, Ready, Refused, Renewals, Resources, Spec, Stock, TaskKey, Want,
+    Backlog, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, IdempotencyKey, KeyOwner,
+    Listed, Listing, PollRef, QueueDepth, Refused, Renewals, Resources, Spec, StoredTask,
+    TaskBundle, TaskKey, TaskRows, TaskWithSpec, Want,
 };
-pub use seam::{Batch, Loaded, Opened, Polled, Store, Writer};
+pub use seam::{Batch, Loaded, Opened, PolledQueues, Store, Writer};
 pub use sqlite::SqliteStore;

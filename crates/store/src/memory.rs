@@ -5,7 +5,7 @@
 //! another engine. It is not for production: nothing here outlives the process.
 //!
 //! With more than one of [`Writers`] it behaves like a database with several writers: rows that another batch
-//! has locked are `Held`, changes are guarded by revisions, and a lost race is a conflict.
+//! has locked are `Locked`, changes are guarded by revisions, and a lost race is a conflict.
 //!
 //! A commit counts once its [`Disk`] has synced it, so that a simulator can crash in between.
 //!
@@ -20,15 +20,15 @@ mod tables;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use verdict::{Known, Span, Time};
+use verdict::{Span, SupportedRules, Time};
 
 pub use self::batch::MemoryBatch;
 pub use self::browse::MemoryBrowse;
-pub use self::disk::{Disk, Fate, Immediate, Synced};
+pub use self::disk::{CommitOutcome, Disk, Immediate, Synced};
 pub use self::manual_clock::ManualClock;
 use self::tables::Shared;
 use crate::administration::Administration;
-use crate::clock::{Ahead, Clock, Reading};
+use crate::clock::{Clock, ClockAhead, MonotonicClock};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::rules;
 use crate::seam::{Opened, Store, Writer};
@@ -58,9 +58,9 @@ pub struct MemoryStore {
     browse: MemoryBrowse,
     opened: Opened,
     disk: Arc<dyn Disk>,
-    known: Known,
+    known: SupportedRules,
     /// Which opening this is. Writers of an earlier one have lost the store.
-    life: u64,
+    opening: u64,
 }
 
 impl MemoryStore {
@@ -83,7 +83,7 @@ impl MemoryStore {
 
     /// The same store for whoever knows only these versions of the rules.
     #[must_use]
-    pub fn knowing(self, known: Known) -> Self {
+    pub fn with_rules(self, known: SupportedRules) -> Self {
         Self { known, ..self }
     }
 
@@ -93,7 +93,7 @@ impl MemoryStore {
     pub fn attach(&self, clock: Arc<dyn Clock>) -> Self {
         let shared = self.browse.shared.clone();
         let last_commit_at = lock(&shared).tables.last_commit_at;
-        let reading = self.browse.reading.seen_by(clock.clone());
+        let reading = self.browse.reading.with_clock(clock.clone());
         let opened = Opened { last_commit_at, ..self.opened };
         Self { clock, browse: MemoryBrowse { shared, reading }, opened, ..self.clone() }
     }
@@ -104,13 +104,13 @@ impl MemoryStore {
     }
 
     /// Says what became of an orphaned commit; until then its rows stay locked.
-    pub fn settle(&self, orphan: u64, fate: Fate) {
-        lock(&self.browse.shared).settle(orphan, fate);
+    pub fn settle(&self, orphan: u64, outcome: CommitOutcome) {
+        lock(&self.browse.shared).settle(orphan, outcome);
     }
 
     /// What became of a batch, once that is settled: what a database says about a batch's marker.
-    pub fn fate(&self, batch: u64) -> Option<Fate> {
-        lock(&self.browse.shared).fate(batch)
+    pub fn commit_outcome(&self, batch: u64) -> Option<CommitOutcome> {
+        lock(&self.browse.shared).commit_outcome(batch)
     }
 
     /// The same data after a crash: what was not committed is gone, and so is every writer.
@@ -130,16 +130,17 @@ impl MemoryStore {
         let opened = Opened { epoch, last_commit_at, writers: self.opened.writers };
         Self::open(self.clock.clone(), self.browse.shared.clone(), opened)
             .on_disk(self.disk.clone())
-            .knowing(self.known)
+            .with_rules(self.known)
     }
 
     fn open(clock: Arc<dyn Clock>, shared: Arc<Mutex<Shared>>, opened: Opened) -> Self {
-        let reading = Reading::open(clock.clone(), opened.last_commit_at, Ahead::Accept)
-            .expect("a clock that is accepted opens");
-        let life = lock(&shared).start_life();
+        let reading =
+            MonotonicClock::open(clock.clone(), opened.last_commit_at, ClockAhead::Accept)
+                .expect("a clock that is accepted opens");
+        let opening = lock(&shared).start_opening();
         let disk = Arc::new(Immediate);
-        let known = Known::OURS;
-        Self { clock, browse: MemoryBrowse { shared, reading }, opened, disk, known, life }
+        let known = SupportedRules::OURS;
+        Self { clock, browse: MemoryBrowse { shared, reading }, opened, disk, known, opening }
     }
 }
 
@@ -149,17 +150,17 @@ impl Store for MemoryStore {
 
     async fn writer(&self) -> Result<MemoryWriter, Failure> {
         let mut shared = lock(&self.browse.shared);
-        shared.check_life(self.life)?;
+        shared.check_opening(self.opening)?;
         if shared.writers == self.opened.writers {
             return Err(Failure::new(FailureKind::Closed, "every writer of the store is taken"));
         }
         Ok(MemoryWriter {
-            number: shared.join(self.known)?,
+            number: shared.add_writer(self.known)?,
             known: self.known,
             shared: self.browse.shared.clone(),
             reading: self.browse.reading.clone(),
             disk: self.disk.clone(),
-            life: self.life,
+            opening: self.opening,
             looked_at: None,
         })
     }
@@ -183,11 +184,11 @@ impl Store for MemoryStore {
 
 pub struct MemoryWriter {
     number: u64,
-    known: Known,
+    known: SupportedRules,
     shared: Arc<Mutex<Shared>>,
-    reading: Reading,
+    reading: MonotonicClock,
     disk: Arc<dyn Disk>,
-    life: u64,
+    opening: u64,
     /// When a batch last read the clock: what was ready by then has been seen.
     looked_at: Option<Time>,
 }
@@ -198,7 +199,7 @@ impl Writer for MemoryWriter {
     async fn begin(&mut self) -> Result<MemoryBatch<'_>, Failure> {
         let (number, rules) = {
             let mut shared = lock(&self.shared);
-            shared.check_life(self.life)?;
+            shared.check_opening(self.opening)?;
             (shared.number_batch(), rules::known(shared.rules, self.known)?)
         };
         Ok(MemoryBatch::new(self, number, rules))
@@ -208,7 +209,7 @@ impl Writer for MemoryWriter {
     /// its wake-up would be lost between two readings of the clock.
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
         let shared = lock(&self.shared);
-        shared.check_life(self.life)?;
+        shared.check_opening(self.opening)?;
         let unseen = |at: &Time| self.looked_at.is_none_or(|looked_at| *at > looked_at);
         let wakes = shared.tables.live.values().flat_map(|task| {
             [task.wakes_at(), task.claimable_at().filter(unseen)].into_iter().flatten()
@@ -224,7 +225,8 @@ impl Writer for MemoryWriter {
 
     async fn administer(&mut self, act: &Administration) -> Result<(), CommitFailure> {
         let mut shared = lock(&self.shared);
-        let written = shared.check_life(self.life).and_then(|()| shared.tables.administer(act));
+        let written =
+            shared.check_opening(self.opening).and_then(|()| shared.tables.administer(act));
         written.map_err(CommitFailure::RolledBack)
     }
 }
@@ -232,8 +234,8 @@ impl Writer for MemoryWriter {
 impl Drop for MemoryWriter {
     fn drop(&mut self) {
         let mut shared = lock(&self.shared);
-        if shared.check_life(self.life).is_ok() {
-            shared.part(self.number);
+        if shared.check_opening(self.opening).is_ok() {
+            shared.remove_writer(self.number);
         }
     }
 }

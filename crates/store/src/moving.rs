@@ -3,20 +3,20 @@
 //! Everything is read through [`Browse`] and written through the seam, page by page, so that memory is
 //! bounded by a page and no engine needs to know another. What arrived is read again and compared by counts
 //! and a digest over every field of every row; then it is verified like any store. Only then does it become
-//! a store: until [`Arrival::finish`] nobody can open it.
+//! a store: until [`CopyTarget::finish`] nobody can open it.
 //!
 //! The move begins a new epoch, because the old store may still be there: every lease and token from before
 //! is answered CANCELLED (S3-24). Nothing is decided here, and the source is not changed.
 
-mod canon;
+mod canonical;
 mod copying;
-mod survey;
+mod summary;
 
 use std::future::Future;
 
 use verdict::Time;
 
-pub use self::survey::{Tally, survey};
+pub use self::summary::{StoreSummary, summarize};
 use crate::browse::Browse;
 use crate::epoch;
 use crate::failure::Failure;
@@ -69,7 +69,7 @@ impl MoveFailure {
 }
 
 /// A store that is left, which nobody serves from.
-pub trait Departure: Send + Sync {
+pub trait CopySource: Send + Sync {
     type Store: Store;
 
     fn store(&self) -> &Self::Store;
@@ -79,7 +79,7 @@ pub trait Departure: Send + Sync {
 }
 
 /// A file is locked by who has it open.
-impl Departure for SqliteStore {
+impl CopySource for SqliteStore {
     type Store = SqliteStore;
 
     fn store(&self) -> &SqliteStore {
@@ -91,9 +91,9 @@ impl Departure for SqliteStore {
     }
 }
 
-/// A place where a store is being made. Dropped without [`Arrival::finish`], it stays unfinished: it is
+/// A place where a store is being made. Dropped without [`CopyTarget::finish`], it stays unfinished: it is
 /// removed, or recognised and refused.
-pub trait Arrival: Send {
+pub trait CopyTarget: Send {
     type Store: Store;
 
     fn store(&self) -> &Self::Store;
@@ -115,39 +115,39 @@ pub enum Stage {
 /// What was moved, and which life of the store begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
-    pub tally: Tally,
+    pub summary: StoreSummary,
     pub epoch: u32,
 }
 
 /// Copies everything, proves that it arrived, and makes it a store.
-pub async fn carry_over<D: Departure, A: Arrival>(
-    departure: &D,
-    arrival: A,
+pub async fn move_store<D: CopySource, A: CopyTarget>(
+    source: &D,
+    target: A,
     watch: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<Moved, MoveFailure> {
-    let (from, to) = (departure.store(), arrival.store());
+    let (from, to) = (source.store(), target.store());
     let (sent, at) = copying::copy(from, to, watch).await?;
     faultpoint::point!("move.copied");
-    let arrived = survey::arrived(to, at, watch).await?;
+    let arrived = summary::summarize_copy(to, at, watch).await?;
     refuse_differences(&sent, &arrived)?;
     watch(Stage::Verifying);
-    verify_arrival(to.browse()).await?;
+    verify_copy(to.browse()).await?;
     let wall = Time::max(from.now(), to.now());
     let epoch = epoch::above(&[from.opened().epoch, to.opened().epoch], wall);
     let epoch = epoch.map_err(MoveFailure::Destination)?;
-    departure.check_unchanged().await?;
+    source.check_unchanged().await?;
     faultpoint::point!("move.proved");
-    arrival.finish(epoch).await?;
+    target.finish(epoch).await?;
     faultpoint::point!("move.finished");
-    Ok(Moved { tally: sent, epoch })
+    Ok(Moved { summary: sent, epoch })
 }
 
-fn refuse_differences(sent: &Tally, arrived: &Tally) -> Result<(), MoveFailure> {
+fn refuse_differences(sent: &StoreSummary, arrived: &StoreSummary) -> Result<(), MoveFailure> {
     let differences = sent.differences(arrived);
     if differences.is_empty() { Ok(()) } else { Err(MoveFailure::Differs(differences)) }
 }
 
-async fn verify_arrival<B: Browse>(browse: &B) -> Result<(), MoveFailure> {
+async fn verify_copy<B: Browse>(browse: &B) -> Result<(), MoveFailure> {
     let report = verify::verify(browse).await.map_err(MoveFailure::Destination)?;
     if report.findings.is_empty() {
         return Ok(());

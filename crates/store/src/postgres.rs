@@ -8,44 +8,44 @@
 //! It decides nothing: states, times and places come with the tasks that are saved.
 
 mod administration;
-mod agenda;
-pub mod arrival;
 mod batch;
 mod browse;
 mod candidates;
 mod clock;
+mod column_batch;
 mod commit;
+mod connect_errors;
 mod connections;
-pub mod departure;
+pub mod copy_source;
+pub mod copy_target;
 mod direct;
-mod dossiers;
 mod durability;
-mod expiring;
-mod fellows;
-mod forgetting;
+mod errors;
+mod failover_watch;
 mod hints;
-mod lane;
+mod key_expiry;
 mod listing;
-mod looking;
-mod lookout;
 mod notices;
 mod opening;
-mod own;
-mod pace;
-mod place;
+mod peers;
+mod pending_writes;
 mod primary;
+mod pruning;
+mod queue_buffer;
+mod queue_position;
 mod quota;
+mod read_throttle;
 mod reads;
 mod ready;
+mod refill;
+mod refill_schedule;
 mod rows;
 mod rules;
 mod scopes;
+mod server_list;
 mod session;
-mod sheet;
+mod task_bundles;
 pub mod tls;
-mod trouble;
-mod unreachable;
-mod way;
 mod writer;
 mod writes;
 
@@ -53,7 +53,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use verdict::{Known, Span, TaskId, Time};
+use verdict::{Span, SupportedRules, TaskId, Time};
 
 pub use self::batch::PostgresBatch;
 pub use self::browse::PostgresBrowse;
@@ -61,22 +61,22 @@ use self::candidates::Candidates;
 use self::clock::StoreClock;
 use self::connections::Pool;
 pub use self::durability::{Durability, Standbys};
-pub use self::fellows::{Awaited, Fellow, SILENCE_MAX, awaited};
+use self::errors::StepError;
 use self::hints::Hints;
 #[doc(hidden)]
 pub use self::listing::list_statement;
-use self::looking::Looks;
 pub use self::opening::connect;
-use self::pace::Pace;
+pub use self::peers::{PEER_TIMEOUT, Peer, PendingRules, pending_rules};
 use self::primary::Primary;
+use self::read_throttle::ReadThrottle;
 use self::reads::Client;
-pub use self::reads::Hot;
+pub use self::reads::HotStatements;
+use self::refill::RefillSignals;
 use self::rules::InForce;
-use self::session::{Endings, Purpose, Transaction};
-use self::trouble::Trouble;
-pub use self::way::Link;
+pub use self::server_list::LinkSecurity;
+use self::session::{BackgroundTasks, Purpose, Transaction};
 pub use self::writer::PostgresWriter;
-use crate::clock::{Ahead, Clock};
+use crate::clock::{Clock, ClockAhead};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::seam::{Opened, Store};
 
@@ -85,23 +85,23 @@ const WRITERS_MAX: usize = 2;
 
 /// What is sent to the database for every lifecycle. For tests: what a statement visits is a promise too.
 #[doc(hidden)]
-pub fn hot() -> Hot {
-    reads::hot()
+pub fn hot_statements() -> HotStatements {
+    reads::hot_statements()
 }
 
 /// How long who stops waits for the database to know it: as long as a coordinator lets be heard of itself.
-const FAREWELL_MAX: Duration = Duration::from_secs(5);
+const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to rest between two looks at what fellows did, when no hint comes.
-const LOOK: Duration = Duration::from_millis(400);
+/// How long to rest between two looks at what peers did, when no hint comes.
+const PEER_POLL_INTERVAL: Duration = Duration::from_millis(400);
 
 /// Longer than a busy caller takes for its next call, and short beside any lease.
-const LULL: Duration = Duration::from_millis(20);
+const IDLE_DELAY: Duration = Duration::from_millis(20);
 
 /// How long after everything due was found the alarms are not looked at again, unless this process set one.
 const SWEEP_REST: Span = Span::from_millis(250);
 
-/// How far behind the last sweep the next one begins: as long as a fellow may take to commit, or may keep
+/// How far behind the last sweep the next one begins: as long as a peer may take to commit, or may keep
 /// a task locked.
 const SWEEP_OVERLAP: Span = Span::from_secs(10);
 
@@ -113,13 +113,13 @@ const SWEEP_ALL: Duration = Duration::from_secs(5);
 pub struct Options {
     /// The clock that counts; `None` for the database's own, which everybody should use.
     pub clock: Option<Arc<dyn Clock>>,
-    pub ahead: Ahead,
-    /// What fellows call this coordinator.
+    pub ahead: ClockAhead,
+    /// What peers call this coordinator.
     pub name: String,
     pub notify: Notify,
     pub missing: Missing,
     /// The versions of the rules to decide by; fewer than all for whoever tests an upgrade.
-    pub rules: Known,
+    pub rules: SupportedRules,
 }
 
 /// What to do about a database that has no store yet.
@@ -134,16 +134,16 @@ impl Options {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             clock: None,
-            ahead: Ahead::Refuse,
+            ahead: ClockAhead::Refuse,
             name: name.into(),
             notify: Notify::On,
             missing: Missing::Create,
-            rules: Known::OURS,
+            rules: SupportedRules::OURS,
         }
     }
 }
 
-/// Whether fellows tell each other what they committed. Without it they find out by looking, and count as there
+/// Whether peers tell each other what they committed. Without it they find out by looking, and count as there
 /// only while they commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
@@ -157,7 +157,7 @@ pub struct PostgresStore {
     browse: PostgresBrowse,
     opened: Opened,
     durability: Durability,
-    link: Link,
+    link: LinkSecurity,
     /// Whether nobody else worked on the store when it was opened.
     is_alone: bool,
     id: Arc<str>,
@@ -172,9 +172,9 @@ pub(crate) struct Shared {
     upkeep: Pool,
     /// For what callers ask.
     readers: Pool,
-    endings: Arc<Endings>,
+    background_tasks: Arc<BackgroundTasks>,
     /// Writers that have gone and are being crossed off.
-    farewells: Endings,
+    deregistrations: BackgroundTasks,
     clock: StoreClock,
     primary: Arc<Primary>,
     name: String,
@@ -182,7 +182,7 @@ pub(crate) struct Shared {
     memory: Mutex<Memory>,
     hints: Hints,
     /// Whoever reads queues beside the batches.
-    looks: Arc<Looks>,
+    refill_signals: Arc<RefillSignals>,
     /// Ids of this opening's writers, which say now and then that they are there.
     committers: Mutex<Vec<[u8; 16]>>,
     writers: AtomicUsize,
@@ -194,11 +194,11 @@ pub(crate) struct Shared {
 struct Memory {
     candidates: Candidates,
     /// Until when no alarm rings, as far as this process knows.
-    quiet_until: Option<Time>,
+    no_alarm_until: Option<Time>,
     /// Up to here every alarm was found and dealt with, as far as this process knows.
     swept_to: Option<Time>,
     /// Of the look at all alarms.
-    sweeping: Option<Pace>,
+    sweeping: Option<ReadThrottle>,
     /// Of running tasks, as of the last look and of what this process has committed since.
     shortest_lease: Option<Span>,
     /// How many batches of this process have left leases.
@@ -213,7 +213,7 @@ impl Memory {
     }
 
     /// The shortest lease of all, as read when this process had left leases so many times: it may lack later ones.
-    fn looked_at_leases(&mut self, shortest: Option<Span>, grants: u64) {
+    fn note_shortest_lease(&mut self, shortest: Option<Span>, grants: u64) {
         if self.grants == grants {
             self.shortest_lease = None;
         }
@@ -221,34 +221,34 @@ impl Memory {
     }
 
     fn is_swept(&self, now: Time) -> bool {
-        self.quiet_until.is_some_and(|until| now < until)
+        self.no_alarm_until.is_some_and(|until| now < until)
     }
 
     /// From which alarm on to look: those before were dealt with, and an old snapshot may keep any number
-    /// of them in the way. Now and then all are looked at, since a fellow may have been late.
+    /// of them in the way. Now and then all are looked at, since a peer may have been late.
     fn sweep_from(&self) -> Option<Time> {
-        let is_rested = self.sweeping.is_none_or(|pace| pace.is_rested(SWEEP_ALL));
-        self.swept_to.filter(|_| !is_rested)
+        let is_allowed = self.sweeping.is_none_or(|throttle| throttle.is_allowed(SWEEP_ALL));
+        self.swept_to.filter(|_| !is_allowed)
     }
 
     /// A batch has found out until when it is quiet, or has set an alarm of its own.
     fn swept(&mut self, until: Option<Time>, alarm: Option<Time>) {
-        self.quiet_until = until.or(self.quiet_until);
+        self.no_alarm_until = until.or(self.no_alarm_until);
         if let Some(until) = until {
             self.swept_to = Some(earlier(earlier(until, SWEEP_REST), SWEEP_OVERLAP));
         }
         if let (Some(swept), Some(alarm)) = (self.swept_to, alarm) {
             self.swept_to = Some(swept.min(earlier(alarm, Span::from_millis(1))));
         }
-        if let (Some(quiet), Some(alarm)) = (self.quiet_until, alarm) {
-            self.quiet_until = Some(quiet.min(alarm));
+        if let (Some(quiet), Some(alarm)) = (self.no_alarm_until, alarm) {
+            self.no_alarm_until = Some(quiet.min(alarm));
         }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.looks.close();
+        self.refill_signals.close();
     }
 }
 
@@ -277,24 +277,36 @@ impl Shared {
     ) -> Result<T, CommitFailure>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, Trouble>> + Send,
+        F: Future<Output = Result<T, StepError>> + Send,
         W: FnOnce(Client) -> F + Send + 'static,
     {
-        primary::settle(self).await.map_err(CommitFailure::RolledBack)?;
-        let transaction = self.transaction(&self.pool, self.endings.clone(), Purpose::Write);
+        primary::settle_failover(self).await.map_err(CommitFailure::RolledBack)?;
+        let transaction =
+            self.transaction(&self.pool, self.background_tasks.clone(), Purpose::Write);
         let value = transaction.run(what, work).await.map_err(CommitFailure::RolledBack)?;
         match transaction.commit().await {
             Ok(Ok(())) => Ok(value),
-            Ok(Err(trouble)) if trouble.is_answered() => {
-                Err(CommitFailure::RolledBack(trouble.while_doing(what)))
+            Ok(Err(error)) if error.is_definite() => {
+                Err(CommitFailure::RolledBack(error.while_doing(what)))
             }
-            Ok(Err(trouble)) => Err(CommitFailure::Unknown(trouble.while_doing(what))),
+            Ok(Err(error)) => Err(CommitFailure::Unknown(error.while_doing(what))),
             Err(failure) => Err(CommitFailure::Unknown(failure)),
         }
     }
 
-    fn transaction(&self, pool: &Pool, endings: Arc<Endings>, purpose: Purpose) -> Transaction {
-        Transaction::new(&self.runtime, pool.clone(), endings, self.primary.clone(), purpose)
+    fn transaction(
+        &self,
+        pool: &Pool,
+        background_tasks: Arc<BackgroundTasks>,
+        purpose: Purpose,
+    ) -> Transaction {
+        Transaction::new(
+            &self.runtime,
+            pool.clone(),
+            background_tasks,
+            self.primary.clone(),
+            purpose,
+        )
     }
 
     /// Reads for a caller, in one snapshot of the scopes that `setting` names.
@@ -306,7 +318,7 @@ impl Shared {
     ) -> Result<T, Failure>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, Trouble>> + Send,
+        F: Future<Output = Result<T, StepError>> + Send,
         W: FnOnce(Client) -> F + Send + 'static,
     {
         self.read_through(&self.readers, what, setting, work).await
@@ -314,20 +326,20 @@ impl Shared {
 
     /// The same for a writer between its batches, in all scopes. Its next batch waits for the answer, and with it all
     /// who renew or report: so it never waits for a caller's question.
-    async fn ask<T, F, W>(&self, what: &'static str, work: W) -> Result<T, Failure>
+    async fn read_for_writer<T, F, W>(&self, what: &'static str, work: W) -> Result<T, Failure>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, Trouble>> + Send,
+        F: Future<Output = Result<T, StepError>> + Send,
         W: FnOnce(Client) -> F + Send + 'static,
     {
         self.read_through(&self.pool, what, scopes::ALL.to_owned(), work).await
     }
 
     /// The same for what a coordinator must know to serve: keys, limits, who else is there.
-    async fn look_after<T, F, W>(&self, what: &'static str, work: W) -> Result<T, Failure>
+    async fn read_upkeep<T, F, W>(&self, what: &'static str, work: W) -> Result<T, Failure>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, Trouble>> + Send,
+        F: Future<Output = Result<T, StepError>> + Send,
         W: FnOnce(Client) -> F + Send + 'static,
     {
         self.read_through(&self.upkeep, what, scopes::ALL.to_owned(), work).await
@@ -342,7 +354,7 @@ impl Shared {
     ) -> Result<T, Failure>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, Trouble>> + Send,
+        F: Future<Output = Result<T, StepError>> + Send,
         W: FnOnce(Client) -> F + Send + 'static,
     {
         let transaction = self.transaction(pool, Arc::default(), Purpose::Read);
@@ -381,29 +393,29 @@ impl PostgresStore {
             pool: parts.pool,
             upkeep: parts.upkeep,
             readers: parts.readers,
-            endings: Arc::new(Endings::default()),
-            farewells: Endings::default(),
+            background_tasks: Arc::new(BackgroundTasks::default()),
+            deregistrations: BackgroundTasks::default(),
             clock,
             primary: Arc::new(parts.primary),
             name: options.name,
             rules: InForce::new(options.rules, parts.header.rules),
             memory: Mutex::new(Memory::default()),
             hints,
-            looks: Arc::default(),
+            refill_signals: Arc::default(),
             committers: Mutex::new(Vec::new()),
             writers: AtomicUsize::new(0),
             batches: AtomicU64::new(1),
         });
-        looking::start(&shared);
+        refill::start(&shared);
         if options.notify == Notify::On {
-            hints::start(&shared, parts.way.clone());
+            hints::start(&shared, parts.servers.clone());
         }
         // Who only looks is gone before a server takes over.
         if options.missing == Missing::Create {
-            lookout::start(&shared, &parts.way);
+            failover_watch::start(&shared, &parts.servers);
         }
         let browse = PostgresBrowse::new(shared.clone());
-        let (durability, link, is_alone) = (parts.durability, parts.way.link, parts.is_alone);
+        let (durability, link, is_alone) = (parts.durability, parts.servers.link, parts.is_alone);
         let id: Arc<str> = parts.header.store_id.into();
         Ok(Self { shared, browse, opened, durability, link, is_alone, id })
     }
@@ -419,35 +431,35 @@ impl PostgresStore {
     }
 
     /// Who could listen on the way to the database.
-    pub fn link(&self) -> &Link {
+    pub fn link(&self) -> &LinkSecurity {
         &self.link
     }
 
     /// Whether batches reach the server itself and call their statements by name, or go through a pooler, which
     /// costs more.
     pub async fn is_direct(&self) -> Result<bool, Failure> {
-        let connection = self.shared.pool.get().await.map_err(trouble::no_connection)?;
+        let connection = self.shared.pool.get().await.map_err(errors::no_connection)?;
         Ok(connection.is_direct())
     }
 
     /// Lets idempotency keys go that count no more. Coordinators do it by themselves, a page at a time.
     pub async fn forget_old_keys(&self) -> Result<(), Failure> {
-        let client = self.shared.pool.get().await.map_err(trouble::no_connection)?;
-        let walked = expiring::Walk::default().go_on(&client, self.now()).await;
-        walked.map_err(|error| Trouble::from(error).while_doing("forgetting old keys"))
+        let client = self.shared.pool.get().await.map_err(errors::no_connection)?;
+        let walked = key_expiry::KeyExpiry::default().run(&client, self.now()).await;
+        walked.map_err(|error| StepError::from(error).while_doing("forgetting old keys"))
     }
 
     /// Activates a newer version of the rules if everybody has it, and says which one is in force. Coordinators do it
     /// by themselves, every few seconds.
     pub async fn agree_on_rules(&self) -> Result<u32, Failure> {
-        let client = self.shared.pool.get().await.map_err(trouble::no_connection)?;
+        let client = self.shared.pool.get().await.map_err(errors::no_connection)?;
         let agreed = rules::agree(&client, &self.shared).await;
-        agreed.map_err(|trouble| trouble.while_doing("agreeing on a version of the rules"))
+        agreed.map_err(|error| error.while_doing("agreeing on a version of the rules"))
     }
 
     /// Who works on this store, and who did lately.
-    pub async fn fellows(&self) -> Result<Vec<Fellow>, Failure> {
-        fellows::list(&self.shared).await
+    pub async fn peers(&self) -> Result<Vec<Peer>, Failure> {
+        peers::list(&self.shared).await
     }
 }
 
@@ -455,10 +467,10 @@ impl Store for PostgresStore {
     type Writer = PostgresWriter;
     type Browse = PostgresBrowse;
 
-    const LULL: Duration = LULL;
-    const LOOK: Duration = LOOK;
+    const IDLE_DELAY: Duration = IDLE_DELAY;
+    const PEER_POLL_INTERVAL: Duration = PEER_POLL_INTERVAL;
 
-    /// Two keep the database busy. Whoever finds fellows at work needs no second one for that, and smaller batches
+    /// Two keep the database busy. Whoever finds peers at work needs no second one for that, and smaller batches
     /// cost the database more.
     fn committers(&self) -> usize {
         if self.is_alone { WRITERS_MAX } else { 1 }
@@ -474,9 +486,9 @@ impl Store for PostgresStore {
         PostgresWriter::open(self.shared.clone()).await
     }
 
-    async fn settle(&self) {
+    async fn wait_for_dropped_writers(&self) {
         // Whoever is not crossed off by then is missed later.
-        let _ = tokio::time::timeout(FAREWELL_MAX, self.shared.farewells.wait()).await;
+        let _ = tokio::time::timeout(DEREGISTER_TIMEOUT, self.shared.deregistrations.wait()).await;
     }
 
     fn browse(&self) -> &PostgresBrowse {
@@ -504,17 +516,17 @@ impl Store for PostgresStore {
     }
 
     async fn coordinators(&self) -> Result<u32, Failure> {
-        fellows::count(&self.shared).await
+        peers::count(&self.shared).await
     }
 
     async fn ended_elsewhere(&self) -> Vec<TaskId> {
         self.shared.hints.ended().await
     }
 
-    async fn stirred(&self) {
+    async fn changed_elsewhere(&self) {
         tokio::select! {
-            () = self.shared.hints.heard() => {}
-            () = tokio::time::sleep(LOOK) => {}
+            () = self.shared.hints.changed() => {}
+            () = tokio::time::sleep(PEER_POLL_INTERVAL) => {}
         }
     }
 }

@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 
 use verdict::event::Submitted;
 use verdict::{
-    Closed, Digest, Done, Event, Fence, Json, LeaseId, Name, Refusal, Request, Scope, Stamp,
-    Subject, Task, TaskId, Text, Time,
+    ClosedAttempt, Digest, Done, Event, Fence, Json, LeaseId, Name, Refusal, Request, Scope,
+    Subject, Task, TaskId, Text, Time, WorkerVerdict,
 };
 
 use crate::failure::{Failure, FailureKind};
@@ -49,35 +49,35 @@ pub struct Resources {
 
 /// Where an ended task stands in the order of submission. Only the engine that gave it knows more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(pub u128);
+pub struct EndedPosition(pub u128);
 
 /// What retention looks at of an ended task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    pub place: Place,
+pub struct EndedTask {
+    pub position: EndedPosition,
     /// Never earlier than that of a task before it.
     pub created_at: Time,
     pub completed_at: Time,
 }
 
-impl Ended {
+impl EndedTask {
     /// For engines whose order is that of the ids.
     pub(crate) fn of(done: &Done) -> Self {
-        let place = Place(done.id.as_u128());
-        Self { place, created_at: done.created_at, completed_at: done.completed_at }
+        let position = EndedPosition(done.id.as_u128());
+        Self { position, created_at: done.created_at, completed_at: done.completed_at }
     }
 }
 
 /// An idempotency key in its scope.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct IdempotencyKey {
     pub scope: Scope,
     pub text: Text,
 }
 
 /// The last use of an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct KeyOwner {
     pub task: TaskId,
     pub fingerprint: Digest,
 }
@@ -92,7 +92,7 @@ pub struct Change {
     /// With a new task, and only then.
     pub spec: Option<Spec>,
     /// Attempts that closed.
-    pub closed: Vec<Closed>,
+    pub closed: Vec<ClosedAttempt>,
     pub entries: Vec<Entry>,
 }
 
@@ -178,7 +178,7 @@ pub struct Refused {
     pub call: Name,
     /// The refusal's stable name.
     pub code: Name,
-    pub stamp: Stamp,
+    pub worker_verdict: WorkerVerdict,
     pub digest: Option<Digest>,
     pub at: Time,
 }
@@ -204,7 +204,7 @@ impl Refused {
             worker: caller.worker.clone(),
             call: Name::from(call),
             code: Name::from(refusal.name()),
-            stamp: refusal.stamp(),
+            worker_verdict: refusal.worker_verdict(),
             digest,
             at,
         })
@@ -223,7 +223,7 @@ pub struct Want {
 
 /// A queue that may hold something to be claimed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stock {
+pub struct Backlog {
     pub scope: Scope,
     pub queue: Name,
     /// It holds no more than this, of whatever kinds.
@@ -240,7 +240,7 @@ pub struct PollRef {
 
 /// A task with what its worker needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ready {
+pub struct TaskWithSpec {
     pub task: Task,
     pub spec: Spec,
 }
@@ -277,13 +277,13 @@ pub struct Filter {
     pub limit: usize,
     pub bodies: Bodies,
     /// How many tasks of the scope are looked at, whether they pass the filter or not.
-    pub look: usize,
+    pub scan_max: usize,
     /// How much a page holds. One task is always given, however large.
     pub bytes: usize,
 }
 
 /// A filter that one task in ten thousand passes still makes progress, and costs some tens of milliseconds.
-pub const LOOK_MAX: usize = 10_000;
+pub const SCAN_MAX: usize = 10_000;
 
 /// What one reader may hold in memory, on both sides: a thousand tasks without bodies, or eight with the
 /// largest ones.
@@ -299,7 +299,7 @@ impl Default for Filter {
             before: None,
             limit: 0,
             bodies: Bodies::default(),
-            look: LOOK_MAX,
+            scan_max: SCAN_MAX,
             bytes: PAGE_BYTES_MAX,
         }
     }
@@ -318,35 +318,35 @@ pub struct Listing {
 /// output and no stack trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    pub found: Found,
+    pub task: StoredTask,
     /// An ended task keeps no policy: this is what it was submitted with.
     pub submitted: Option<Submitted>,
 }
 
 /// A task as people see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct StoredTask {
     pub subject: Subject,
     pub spec: Spec,
 }
 
 /// A task with everything stored about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dossier {
-    pub found: Found,
+pub struct TaskBundle {
+    pub task: StoredTask,
     /// `None` for a task with so many of them that they are read a page at a time.
-    pub parts: Option<Parts>,
+    pub rows: Option<TaskRows>,
 }
 
 /// What belongs to one task, all of it or a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parts {
+pub struct TaskRows {
     pub history: Vec<Entry>,
-    pub attempts: Vec<Closed>,
+    pub attempts: Vec<ClosedAttempt>,
     pub refused: Vec<Refused>,
 }
 
-impl Found {
+impl StoredTask {
     /// By which it is asked for.
     pub fn key(&self) -> TaskKey {
         let (scope, id) = match &self.subject {
@@ -357,7 +357,7 @@ impl Found {
         TaskKey { scope: scope.clone(), id }
     }
     /// How many entries its history has, and how many of its attempts are closed.
-    pub fn parts(&self) -> (u32, u32) {
+    pub fn row_counts(&self) -> (u32, u32) {
         match &self.subject {
             Subject::Live(task) => {
                 (task.entries, task.attempt.saturating_sub(u32::from(task.lease().is_some())))

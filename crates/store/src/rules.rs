@@ -1,17 +1,17 @@
 //! What to say when a store is decided by rules that somebody does not know. Which version that is each engine
 //! remembers; which it may be `verdict::rules` says.
 
-use verdict::{Known, Rules};
+use verdict::{Rules, SupportedRules};
 
 use crate::failure::{Failure, FailureKind};
 
 /// The version with this number, or why nothing can be decided.
-pub(crate) fn known(in_force: u32, known: Known) -> Result<Rules, Failure> {
+pub(crate) fn known(in_force: u32, known: SupportedRules) -> Result<Rules, Failure> {
     known.rules(in_force).ok_or_else(|| unknown(in_force, known))
 }
 
 /// A sentence, and after a semicolon the remedy.
-pub(crate) fn unknown(in_force: u32, known: Known) -> Failure {
+pub(crate) fn unknown(in_force: u32, known: SupportedRules) -> Failure {
     let remedy = if in_force > known.newest() {
         "start the newer Tenure that the others run"
     } else {

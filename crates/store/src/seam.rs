@@ -3,7 +3,7 @@
 //! A [`Writer`] opens one [`Batch`] at a time: load and lock what the batch touches, save what was
 //! decided, commit. Everything in a batch becomes durable together or not at all. Several writers
 //! may work at once where the engine allows it; then row locks and the revision guard keep them
-//! apart, and [`Loaded::Held`] says that a row is another's for now.
+//! apart, and [`Loaded::Locked`] says that a row is another's for now.
 //!
 //! Nothing here names a rule. The order of what is ready, due and expiring is derived from two
 //! numbers the rules give with every task (`claimable_at`, `wakes_at`).
@@ -15,12 +15,15 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
-use verdict::{Closed, LeaseId, Name, Rules, Scope, Subject, Task, TaskId, Time};
+use verdict::{ClosedAttempt, LeaseId, Name, Rules, Scope, Subject, Task, TaskId, Time};
 
 use crate::administration::Administration;
 use crate::browse::Browse;
 use crate::failure::{CommitFailure, Failure};
-use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Stock, TaskKey, Want};
+use crate::row::{
+    Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Refused, TaskKey,
+    TaskWithSpec, Want,
+};
 
 pub trait Store: Clone + Send + Sync + 'static {
     type Writer: Writer;
@@ -28,10 +31,10 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// How long nothing must have arrived before it is worth asking [`Writer::next_wake`]: where that is
     /// a question to a database, whoever comes meanwhile would wait for its answer.
-    const LULL: Duration = Duration::ZERO;
+    const IDLE_DELAY: Duration = Duration::ZERO;
 
     /// How often to look by oneself what others did, where others can write.
-    const LOOK: Duration = Duration::from_millis(400);
+    const PEER_POLL_INTERVAL: Duration = Duration::from_millis(400);
 
     /// How many writers of one coordinator work beside each other: one, or two.
     fn committers(&self) -> usize {
@@ -44,7 +47,7 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Waits until the store knows that writers which were dropped have gone. Whoever ends its process next leaves
     /// nobody behind who seems to work on.
-    fn settle(&self) -> impl Future<Output = ()> + Send {
+    fn wait_for_dropped_writers(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
@@ -85,7 +88,7 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Resolves when somebody else may have changed something, or when it is time to look whether
     /// anybody has. A hint: nothing is lost by missing it but time. Never, where nobody else can write.
-    fn stirred(&self) -> impl Future<Output = ()> + Send {
+    fn changed_elsewhere(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 }
@@ -136,21 +139,21 @@ pub trait Batch: Send {
     }
 
     /// Which polled queues are likely to hold something, by what is known without asking anybody: those about which
-    /// it is worth saying what will be wanted ([`Batch::foresee`]). None, where nothing is gained by saying so.
-    fn expected(&self, polled: &dyn Polled) -> Vec<Stock> {
+    /// it is worth saying what will be wanted ([`Batch::prefetch`]). None, where nothing is gained by saying so.
+    fn likely_backlogs(&self, polled: &dyn PolledQueues) -> Vec<Backlog> {
         let _ = polled;
         Vec::new()
     }
 
     /// Says what will be asked of [`Batch::ready`], before anything is loaded: where every question is a way there
     /// and back, what is likely to be given is locked together with what is loaded.
-    fn foresee(&mut self, wants: &[Want]) {
+    fn prefetch(&mut self, wants: &[Want]) {
         let _ = wants;
     }
 
     /// Leaves these tasks out of whatever this batch selects, before anything else is asked: what is stored of them
     /// cannot be carried on. A task that somebody asks for by its key is not left out.
-    fn avoid(&mut self, tasks: &BTreeSet<TaskId>);
+    fn exclude(&mut self, tasks: &BTreeSet<TaskId>);
 
     /// Loads and locks tasks. The answers are in the order of the keys.
     fn load(
@@ -160,7 +163,7 @@ pub trait Batch: Send {
 
     /// The same, but waits a while for what another writer has locked. For a task that was missed
     /// again and again, in a batch of its own: two batches that wait could wait for each other.
-    fn load_patiently(
+    fn load_waiting_for_locks(
         &mut self,
         keys: &[TaskKey],
     ) -> impl Future<Output = Result<Vec<Loaded>, Failure>> + Send {
@@ -168,29 +171,29 @@ pub trait Batch: Send {
     }
 
     /// Closed attempts by the lease they had.
-    fn closed(
+    fn closed_attempts(
         &mut self,
         leases: &[(TaskId, LeaseId)],
-    ) -> impl Future<Output = Result<Vec<Option<Closed>>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Vec<Option<ClosedAttempt>>, Failure>> + Send;
 
     /// Which task an idempotency key was last used for, if that is still remembered.
-    fn holders(
+    fn key_owners(
         &mut self,
-        keys: &[Key],
-    ) -> impl Future<Output = Result<Vec<Option<Held>>, Failure>> + Send;
+        keys: &[IdempotencyKey],
+    ) -> impl Future<Output = Result<Vec<Option<KeyOwner>>, Failure>> + Send;
 
     /// Tasks that are running under leases asked for by these polls.
-    fn polled(
+    fn leased_to_polls(
         &mut self,
         polls: &[PollRef],
-    ) -> impl Future<Output = Result<Vec<Vec<Ready>>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Vec<Vec<TaskWithSpec>>, Failure>> + Send;
 
     /// The clock, read once per batch and never moving backwards. Call it after loading.
     fn now(&mut self) -> impl Future<Output = Result<Time, Failure>> + Send;
 
     /// The shortest lease among running tasks, read now; [`Writer::shortest_lease`] knows of it from then on. `None`
     /// also where one process has all writers, which know of every lease anyway.
-    fn look_at_leases(
+    fn read_shortest_lease(
         &mut self,
     ) -> impl Future<Output = Result<Option<verdict::Span>, Failure>> + Send {
         std::future::ready(Ok(None))
@@ -206,13 +209,13 @@ pub trait Batch: Send {
     /// Which polled queues may hold something claimable by `now`, in any order. None that holds something is left
     /// out; one that holds nothing, or nothing that its polls want, may be named. Asked before [`Batch::ready`], so
     /// that polls cost nothing while their queues are empty.
-    fn stocked(
+    fn backlogs(
         &mut self,
-        polled: &dyn Polled,
+        polled: &dyn PolledQueues,
         now: Time,
-    ) -> impl Future<Output = Result<Vec<Stock>, Failure>> + Send {
+    ) -> impl Future<Output = Result<Vec<Backlog>, Failure>> + Send {
         let _ = now;
-        std::future::ready(Ok(everything(polled)))
+        std::future::ready(Ok(all_polled(polled)))
     }
 
     /// Claimable tasks for each want, locked, by priority then age; no task is given twice in one
@@ -222,7 +225,7 @@ pub trait Batch: Send {
         &mut self,
         wants: &[Want],
         now: Time,
-    ) -> impl Future<Output = Result<Vec<Vec<Ready>>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Vec<Vec<TaskWithSpec>>, Failure>> + Send;
 
     /// Tasks whose `wakes_at` has come, earliest first, locked.
     fn due(
@@ -242,27 +245,30 @@ pub trait Batch: Send {
     /// Ended tasks in order of submission, after `after`. The latest submission may be left out.
     fn ended(
         &mut self,
-        after: Option<Place>,
+        after: Option<EndedPosition>,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<Ended>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Vec<EndedTask>, Failure>> + Send;
 
     /// Forgets ended tasks whole: what went in, every attempt, every decision, the end. Refused as
     /// invalid for a task that has not ended, or not for as long as its idempotency key holds.
-    fn forget(&mut self, places: &[Place]) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn forget(
+        &mut self,
+        positions: &[EndedPosition],
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// By which version of the rules this batch decides. If another one is in force by then, its commit is a
     /// conflict: load and decide again.
     fn rules(&self) -> Rules;
 
     /// Makes the commit durable even if nothing changed, so that "last heard" moves on.
-    fn pulse(&mut self);
+    fn keep_alive(&mut self);
 
     fn commit(self) -> impl Future<Output = Result<(), CommitFailure>> + Send;
 }
 
 /// The queues that polls wait at, as their keeper knows them. There may be thousands, most of them empty: an engine
 /// that knows which queues hold something looks at the smaller side.
-pub trait Polled: Sync {
+pub trait PolledQueues: Sync {
     /// How many queues.
     fn count(&self) -> usize;
 
@@ -273,12 +279,12 @@ pub trait Polled: Sync {
 }
 
 /// Every polled queue, for engines that do not know which of them are empty.
-pub fn everything(polled: &dyn Polled) -> Vec<Stock> {
-    let mut stocks = Vec::with_capacity(polled.count());
+pub fn all_polled(polled: &dyn PolledQueues) -> Vec<Backlog> {
+    let mut backlogs = Vec::with_capacity(polled.count());
     polled.each(&mut |scope, queue| {
-        stocks.push(Stock { scope: scope.clone(), queue: queue.clone(), tasks: usize::MAX });
+        backlogs.push(Backlog { scope: scope.clone(), queue: queue.clone(), tasks: usize::MAX });
     });
-    stocks
+    backlogs
 }
 
 /// A task as it was loaded.
@@ -286,5 +292,5 @@ pub fn everything(polled: &dyn Polled) -> Vec<Stock> {
 pub enum Loaded {
     Subject(Subject),
     /// Locked by another writer: ask again in a later batch.
-    Held,
+    Locked,
 }

@@ -2,33 +2,33 @@
 //!
 //! Live and ended tasks are in different tables; what has ended is only ever inserted, and the
 //! database itself refuses to change it. The order of what is ready, due and expiring is in memory
-//! ([`order`]), rebuilt from the table of live tasks when the writer is taken. Every acknowledged
+//! ([`live_index`]), rebuilt from the table of live tasks when the writer is taken. Every acknowledged
 //! commit has been synced to disk.
 //!
 //! It decides nothing: states, times and places come with the tasks that are saved.
 
 mod administration;
-pub mod arrival;
 pub mod backup;
 mod batch;
 mod browse;
-mod fresh;
+pub mod copy_target;
+mod created_tasks;
+mod errors;
 mod ids;
 mod keys;
-mod lanes;
-mod leaving;
 mod listing;
+mod live_index;
 mod lock;
 mod opening;
-mod order;
+mod pruning;
 mod readers;
 mod reads;
+mod ready_index;
 pub mod retention;
 mod rows;
 mod running;
 mod saving;
 mod statements;
-mod trouble;
 mod work;
 mod writer;
 mod writes;
@@ -37,13 +37,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use verdict::{Known, Rules, Time};
+use verdict::{Rules, SupportedRules, Time};
 
 pub use self::batch::SqliteBatch;
 pub use self::browse::SqliteBrowse;
 use self::lock::Lock;
 pub use self::writer::SqliteWriter;
-use crate::clock::{Ahead, Clock, Reading};
+use crate::clock::{Clock, ClockAhead, MonotonicClock};
 use crate::failure::{Failure, FailureKind};
 use crate::seam::{Opened, Store};
 
@@ -51,12 +51,12 @@ use crate::seam::{Opened, Store};
 #[derive(Clone)]
 pub struct Options {
     pub clock: Arc<dyn Clock>,
-    pub ahead: Ahead,
+    pub ahead: ClockAhead,
     pub durability: Durability,
     /// The virtual file system to go through; `None` for the machine's own.
     pub vfs: Option<String>,
     /// The versions of the rules to decide by; fewer than all for whoever tests an upgrade.
-    pub rules: Known,
+    pub rules: SupportedRules,
 }
 
 impl Options {
@@ -64,10 +64,10 @@ impl Options {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
-            ahead: Ahead::Refuse,
+            ahead: ClockAhead::Refuse,
             durability: Durability::Full,
             vfs: None,
-            rules: Known::OURS,
+            rules: SupportedRules::OURS,
         }
     }
 }
@@ -92,7 +92,7 @@ pub struct SqliteStore {
 struct Shared {
     path: PathBuf,
     options: Options,
-    reading: Reading,
+    clock: MonotonicClock,
     rules: Rules,
     writer_taken: AtomicBool,
     poisoned: AtomicBool,
@@ -104,16 +104,17 @@ impl SqliteStore {
     /// Opens or creates the store. Returns when everything it will show is durable.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, Failure> {
         let path = absolute(path.as_ref())?;
-        arrival::refuse_unfinished(&path)?;
+        copy_target::refuse_unfinished(&path)?;
         let lock = Lock::take(&path)?;
         let (header, rules) = opening::prepare(&path, &options)?;
-        let reading = Reading::open(options.clock.clone(), header.last_commit_at, options.ahead)?;
+        let clock =
+            MonotonicClock::open(options.clock.clone(), header.last_commit_at, options.ahead)?;
         let opened =
             Opened { epoch: header.epoch, last_commit_at: header.last_commit_at, writers: 1 };
         let shared = Arc::new(Shared {
             path,
             options,
-            reading,
+            clock,
             rules,
             writer_taken: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
@@ -177,7 +178,7 @@ impl Store for SqliteStore {
     }
 
     fn now(&self) -> Time {
-        self.shared.reading.now()
+        self.shared.clock.now()
     }
 
     fn opened(&self) -> Opened {

@@ -17,7 +17,7 @@ use verdict::TaskId;
 
 use crate::browse::{self, Browse};
 use crate::failure::{Failure, FailureKind};
-use crate::row::{Dossier, Found, Parts};
+use crate::row::{StoredTask, TaskBundle, TaskRows};
 
 /// How many tasks are read at once, with all that belongs to them.
 const PAGE: usize = 100;
@@ -75,11 +75,11 @@ pub async fn verify<B: Browse>(browse: &B) -> Result<Report, Failure> {
         };
         let Some((last, _)) = page.last() else { return Ok(report) };
         after = Some(*last);
-        for (task, dossier) in page {
+        for (task, bundle) in page {
             if task > horizon {
                 return Ok(report);
             }
-            check_task(browse, task, dossier, &mut report).await?;
+            check_task(browse, task, bundle, &mut report).await?;
             if report.findings.len() >= FINDINGS_MAX {
                 return Ok(report);
             }
@@ -87,18 +87,18 @@ pub async fn verify<B: Browse>(browse: &B) -> Result<Report, Failure> {
     }
 }
 
-type Page = Vec<(TaskId, Result<Dossier, Failure>)>;
+type Page = Vec<(TaskId, Result<TaskBundle, Failure>)>;
 
 /// A page in one reading. If that fails because of what a row says, each task is read for itself, so that
 /// only those that cannot be understood are missing.
 async fn read_page<B: Browse>(browse: &B, after: Option<TaskId>) -> Result<Page, Failure> {
-    match browse.dossiers(after, PAGE).await {
-        Ok(page) => Ok(page.into_iter().map(|it| (it.found.key().id, Ok(it))).collect()),
+    match browse.task_bundles(after, PAGE).await {
+        Ok(page) => Ok(page.into_iter().map(|it| (it.task.key().id, Ok(it))).collect()),
         Err(failure) => {
             unreadable(failure)?;
             let mut page = Vec::new();
-            for found in browse.everything(after, PAGE).await? {
-                page.push((found.key().id, browse::dossier(browse, found).await));
+            for found in browse.all_tasks(after, PAGE).await? {
+                page.push((found.key().id, browse::bundle(browse, found).await));
             }
             Ok(page)
         }
@@ -108,12 +108,12 @@ async fn read_page<B: Browse>(browse: &B, after: Option<TaskId>) -> Result<Page,
 async fn check_task<B: Browse>(
     browse: &B,
     task: TaskId,
-    dossier: Result<Dossier, Failure>,
+    bundle: Result<TaskBundle, Failure>,
     report: &mut Report,
 ) -> Result<(), Failure> {
     report.tasks += 1;
-    let settled = match dossier {
-        Ok(dossier) => settled(browse, dossier).await,
+    let settled = match bundle {
+        Ok(bundle) => check_until_stable(browse, bundle).await,
         Err(failure) => Err(failure),
     };
     let task = Some(task);
@@ -139,19 +139,19 @@ struct Examined {
 }
 
 /// A task with what is wrong about it, read again if it only moved between the readings.
-async fn settled<B: Browse>(browse: &B, first: Dossier) -> Result<Examined, Failure> {
-    let mut dossier = first;
-    let mut examined = examine(browse, &dossier).await?;
+async fn check_until_stable<B: Browse>(browse: &B, first: TaskBundle) -> Result<Examined, Failure> {
+    let mut bundle = first;
+    let mut examined = examine(browse, &bundle).await?;
     for _ in 1..READINGS_MAX {
         if examined.wrong.is_empty() {
             break;
         }
-        match browse.find(&dossier.found.key()).await? {
-            Some(found) if found.subject != dossier.found.subject => {
-                dossier = browse::dossier(browse, found).await?;
-                examined = examine(browse, &dossier).await?;
+        match browse.find(&bundle.task.key()).await? {
+            Some(found) if found.subject != bundle.task.subject => {
+                bundle = browse::bundle(browse, found).await?;
+                examined = examine(browse, &bundle).await?;
             }
-            None if !is_listed(browse, &dossier.found).await? => examined.wrong.clear(),
+            None if !is_listed(browse, &bundle.task).await? => examined.wrong.clear(),
             Some(_) | None => break,
         }
     }
@@ -159,23 +159,23 @@ async fn settled<B: Browse>(browse: &B, first: Dossier) -> Result<Examined, Fail
 }
 
 /// Looks at all that belongs to a task, a page at a time where that is much.
-async fn examine<B: Browse>(browse: &B, dossier: &Dossier) -> Result<Examined, Failure> {
+async fn examine<B: Browse>(browse: &B, bundle: &TaskBundle) -> Result<Examined, Failure> {
     let mut examination = Examination::new();
-    match &dossier.parts {
+    match &bundle.rows {
         Some(whole) => examination.look(whole),
         None => {
-            let mut reading = browse::parts(browse, &dossier.found);
+            let mut reading = browse::row_pages(browse, &bundle.task);
             while let Some(part) = reading.next().await? {
                 examination.look(&part);
             }
         }
     }
-    Ok(examination.end(&dossier.found))
+    Ok(examination.end(&bundle.task))
 }
 
 /// A look at one task, part by part.
 struct Examination {
-    seen: invariants::Seen,
+    seen: invariants::InvariantCheck,
     replay: fold::Replay,
     entries: u64,
     attempts: u64,
@@ -183,11 +183,11 @@ struct Examination {
 
 impl Examination {
     fn new() -> Self {
-        let (seen, replay) = (invariants::Seen::new(), fold::Replay::new());
+        let (seen, replay) = (invariants::InvariantCheck::new(), fold::Replay::new());
         Self { seen, replay, entries: 0, attempts: 0 }
     }
 
-    fn look(&mut self, part: &Parts) {
+    fn look(&mut self, part: &TaskRows) {
         self.entries += part.history.len() as u64;
         self.attempts += part.attempts.len() as u64;
         for entry in &part.history {
@@ -200,7 +200,7 @@ impl Examination {
         }
     }
 
-    fn end(self, found: &Found) -> Examined {
+    fn end(self, found: &StoredTask) -> Examined {
         let mut wrong = self.seen.check(found);
         wrong.extend(self.replay.compare(&found.subject));
         Examined { entries: self.entries, attempts: self.attempts, wrong }
@@ -208,10 +208,10 @@ impl Examination {
 }
 
 /// Whether a task that is not found is still there: else it was forgotten while it was being read.
-async fn is_listed<B: Browse>(browse: &B, found: &Found) -> Result<bool, Failure> {
+async fn is_listed<B: Browse>(browse: &B, found: &StoredTask) -> Result<bool, Failure> {
     let id = found.key().id;
     let before = id.as_u128().checked_sub(1).map(TaskId::from_u128);
-    let next = browse.everything(before, 1).await?;
+    let next = browse.all_tasks(before, 1).await?;
     Ok(next.first().map(|found| found.key().id) == Some(id))
 }
 

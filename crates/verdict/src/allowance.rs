@@ -18,7 +18,7 @@ pub struct Rate {
 
 /// When everything that was asked for would have been fair. Old ones are as good as none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent(i64);
+pub struct RateUsage(i64);
 
 impl Rate {
     /// Both at least 1. Without a burst, one second's worth may come at once.
@@ -27,7 +27,7 @@ impl Rate {
     }
 
     /// What is spent after one more request now, or how long to wait until it would be fair.
-    pub fn ask(self, spent: Spent, now: Time) -> Result<Spent, Span> {
+    pub fn try_acquire(self, spent: RateUsage, now: Time) -> Result<RateUsage, Span> {
         let now = now.millis().saturating_mul(NANOS_PER_MILLI);
         let each = NANOS_PER_SECOND / i64::from(self.per_second);
         let ahead = each.saturating_mul(i64::from(self.burst) - 1);
@@ -36,11 +36,11 @@ impl Rate {
         if early > 0 {
             return Err(Span::from_millis(early.unsigned_abs().div_ceil(NANOS_PER_MILLI as u64)));
         }
-        Ok(Spent(fair_at.saturating_add(each)))
+        Ok(RateUsage(fair_at.saturating_add(each)))
     }
 
     /// How many requests may come at once now.
-    pub fn left(self, spent: Spent, now: Time) -> u32 {
+    pub fn left(self, spent: RateUsage, now: Time) -> u32 {
         let now = now.millis().saturating_mul(NANOS_PER_MILLI);
         let each = NANOS_PER_SECOND / i64::from(self.per_second);
         let ahead = each.saturating_mul(i64::from(self.burst) - 1);
@@ -58,19 +58,19 @@ impl Rate {
 
 /// How much of a limit is left, as whoever explains it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    Plenty,
+pub enum Headroom {
+    Ample,
     /// A tenth or less: the next rush may reach the limit.
-    Little,
-    Nothing,
+    Low,
+    Exhausted,
 }
 
-impl Room {
+impl Headroom {
     pub const fn of(left: u64, limit: u64) -> Self {
         match left {
-            0 => Room::Nothing,
-            _ if left <= limit / 10 => Room::Little,
-            _ => Room::Plenty,
+            0 => Headroom::Exhausted,
+            _ if left <= limit / 10 => Headroom::Low,
+            _ => Headroom::Ample,
         }
     }
 }

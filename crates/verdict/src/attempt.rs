@@ -6,7 +6,7 @@ use crate::time::Time;
 
 /// Written once when an attempt closes. A repeated or late report finds its answer here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Closed {
+pub struct ClosedAttempt {
     pub task: TaskId,
     pub attempt: u32,
     pub lease: LeaseId,

@@ -15,20 +15,20 @@ pub mod sweep;
 
 use crate::request::Request;
 use crate::time::Moment;
-use crate::verdict::{Seen, Verdict};
+use crate::verdict::{ReadSet, Verdict};
 
-/// What is true after `request`, given what was `seen`, at this moment.
-pub fn decide(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-    let at = seen.subject.dated(at);
+/// What is true after `request`, given the `read_set`, at this moment.
+pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    let at = read_set.subject.dated(at);
     match request {
-        Request::Submit(submit) => submit::decide(seen, submit, at),
-        Request::Grant(grant) => grant::decide(seen, grant, at),
-        Request::Started(started) => started::decide(seen, started, at),
-        Request::Heartbeat(heartbeat) => heartbeat::decide(seen, heartbeat, at),
-        Request::Report(report) => report::decide(seen, report, at),
-        Request::Cancel(cancel) => cancel::decide(seen, cancel, at),
-        Request::Sweep => sweep::decide(seen, at),
-        Request::Undelivered(undelivered) => grant::undelivered(seen, undelivered, at),
-        Request::Extend(extend) => extend::decide(seen, extend, at),
+        Request::Submit(submit) => submit::decide(read_set, submit, at),
+        Request::Grant(grant) => grant::decide(read_set, grant, at),
+        Request::Started(started) => started::decide(read_set, started, at),
+        Request::Heartbeat(heartbeat) => heartbeat::decide(read_set, heartbeat, at),
+        Request::Report(report) => report::decide(read_set, report, at),
+        Request::Cancel(cancel) => cancel::decide(read_set, cancel, at),
+        Request::Sweep => sweep::decide(read_set, at),
+        Request::Undelivered(undelivered) => grant::undelivered(read_set, undelivered, at),
+        Request::Extend(extend) => extend::decide(read_set, extend, at),
     }
 }

@@ -4,7 +4,7 @@
 //! an event into a new state. So the log of events is enough to rebuild every task, which is what
 //! `tenure verify` does.
 
-use crate::attempt::{AttemptOutcome, Closed};
+use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds::next;
 use crate::done::{Done, End, Reason};
 use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
@@ -48,7 +48,7 @@ pub enum Event {
     /// The lease is over. What becomes of the task is part of the same event, so that no state
     /// exists in which an attempt is closed and its task undecided.
     AttemptClosed {
-        closed: Box<Closed>,
+        closed: Box<ClosedAttempt>,
         next: Next,
     },
     /// The task ends without an attempt being open.
@@ -245,7 +245,7 @@ fn lease_of(task: &mut Task) -> &mut Lease {
     }
 }
 
-fn close(mut task: Task, closed: &Closed, then: &Next, now: Time) -> Subject {
+fn close(mut task: Task, closed: &ClosedAttempt, then: &Next, now: Time) -> Subject {
     task.claim_version = next(task.claim_version);
     task.started_at = task.started_at.or(closed.started_at);
     task.chain = record::extend(task.chain, closed);
@@ -261,7 +261,7 @@ fn close(mut task: Task, closed: &Closed, then: &Next, now: Time) -> Subject {
 
 /// Failures, losses and grants that came to nobody are limited apart; being heard ends a row of those. A grant that
 /// was handed back counts if its event says so: one of the first versions of the rules counts towards nothing.
-fn count(task: &mut Task, closed: &Closed) {
+fn count(task: &mut Task, closed: &ClosedAttempt) {
     match (closed.outcome, closed.reason) {
         (AttemptOutcome::Undelivered, Some(Reason::HeartbeatTimeout | Reason::HandedBack)) => {
             task.undelivered = next(task.undelivered);

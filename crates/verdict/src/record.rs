@@ -3,7 +3,7 @@
 //! It is kept as a chain in the task, one link per closed attempt, so that ending a task never has
 //! to load its attempts; anybody with the rows can compute it again.
 
-use crate::attempt::Closed;
+use crate::attempt::ClosedAttempt;
 use crate::done::{End, Fault};
 use crate::event::Submitted;
 use crate::id::Digest;
@@ -25,7 +25,7 @@ pub(crate) fn begin(submitted: &Submitted) -> Digest {
 }
 
 /// Adds one closed attempt to a chain.
-pub fn extend(chain: Digest, closed: &Closed) -> Digest {
+pub fn extend(chain: Digest, closed: &ClosedAttempt) -> Digest {
     let fault = closed.fault.as_ref().map(fault_digest);
     Digest::of(&[
         chain.bytes(),

@@ -104,16 +104,16 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancel {
     pub reason: Option<Text>,
-    pub manner: Manner,
+    pub mode: CancelMode,
 }
 
 /// How a cancel treats a worker that holds the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum CancelMode {
     /// Ask, and wait for the grace period.
-    Ask,
+    Graceful,
     /// Revoke the lease at once (S4-57).
-    Force,
+    Immediate,
 }
 
 /// A grant whose answer could not be handed over.
@@ -122,9 +122,9 @@ pub struct Undelivered {
     pub lease: LeaseId,
 }
 
-/// The coordinator could not hear anybody between `deaf_since` and `deaf_since + gap`.
+/// The coordinator stalled between `stalled_since` and `stalled_since + gap`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extend {
-    pub deaf_since: Time,
+    pub stalled_since: Time,
     pub gap: Span,
 }

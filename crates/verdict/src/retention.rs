@@ -18,9 +18,9 @@ pub struct Retention {
 
 /// Whether there are more ended tasks than are to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stock {
+pub enum CountLimit {
     Within,
-    Over,
+    Exceeded,
 }
 
 impl Retention {
@@ -38,17 +38,18 @@ impl Retention {
         Self { age, tasks }
     }
 
-    pub fn stock(&self, ended: u64) -> Stock {
+    pub fn count_limit(&self, ended: u64) -> CountLimit {
         match self.tasks {
-            Some(tasks) if ended > tasks => Stock::Over,
-            Some(_) | None => Stock::Within,
+            Some(tasks) if ended > tasks => CountLimit::Exceeded,
+            Some(_) | None => CountLimit::Within,
         }
     }
 
     /// From when a task that ended at `completed_at` may go; `None` for never, as things are.
-    pub fn goes_at(&self, completed_at: Time, stock: Stock) -> Option<Time> {
+    pub fn deletable_at(&self, completed_at: Time, count_limit: CountLimit) -> Option<Time> {
         let by_age = self.age.map(|age| completed_at.plus(age.max(Self::AGE_MIN)));
-        let by_count = (stock == Stock::Over).then(|| completed_at.plus(Self::AGE_MIN));
+        let by_count =
+            (count_limit == CountLimit::Exceeded).then(|| completed_at.plus(Self::AGE_MIN));
         [by_age, by_count].into_iter().flatten().min()
     }
 }
@@ -62,22 +63,25 @@ mod tests {
 
     #[test]
     fn without_a_limit_nothing_goes() {
-        assert_eq!(Retention::FOR_EVER.stock(u64::MAX), Stock::Within);
-        assert_eq!(Retention::FOR_EVER.goes_at(END, Stock::Within), None);
+        assert_eq!(Retention::FOR_EVER.count_limit(u64::MAX), CountLimit::Within);
+        assert_eq!(Retention::FOR_EVER.deletable_at(END, CountLimit::Within), None);
     }
 
     #[test]
     fn the_limit_that_is_reached_first_counts() {
         let both = Retention { age: Some(WEEK), tasks: Some(10) };
-        assert_eq!((both.stock(10), both.stock(11)), (Stock::Within, Stock::Over));
-        assert_eq!(both.goes_at(END, Stock::Within), Some(END.plus(WEEK)));
-        assert_eq!(both.goes_at(END, Stock::Over), Some(END.plus(KEY_WINDOW)));
+        assert_eq!(
+            (both.count_limit(10), both.count_limit(11)),
+            (CountLimit::Within, CountLimit::Exceeded)
+        );
+        assert_eq!(both.deletable_at(END, CountLimit::Within), Some(END.plus(WEEK)));
+        assert_eq!(both.deletable_at(END, CountLimit::Exceeded), Some(END.plus(KEY_WINDOW)));
     }
 
     #[test]
     fn no_limit_is_shorter_than_the_hold_of_an_idempotency_key() {
         // for a day after the end the key finds its run.
         let hasty = Retention { age: Some(Span::ZERO), tasks: Some(0) };
-        assert_eq!(hasty.goes_at(END, hasty.stock(1)), Some(END.plus(KEY_WINDOW)));
+        assert_eq!(hasty.deletable_at(END, hasty.count_limit(1)), Some(END.plus(KEY_WINDOW)));
     }
 }

@@ -46,14 +46,14 @@ impl Rules {
 
 /// The versions that somebody can decide by: all from the oldest to the newest. They may be newer than ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Known {
+pub struct SupportedRules {
     oldest: u32,
     newest: u32,
 }
 
-impl Known {
+impl SupportedRules {
     /// What this code can decide by.
-    pub const OURS: Known = Known::only(Rules::OLDEST, Rules::NEWEST);
+    pub const OURS: SupportedRules = SupportedRules::only(Rules::OLDEST, Rules::NEWEST);
 
     /// Part of what this code can decide by.
     pub const fn only(oldest: Rules, newest: Rules) -> Self {
@@ -62,7 +62,7 @@ impl Known {
     }
 
     /// What somebody else says of itself; `None` where that makes no sense.
-    pub fn stated(oldest: u32, newest: u32) -> Option<Self> {
+    pub fn from_numbers(oldest: u32, newest: u32) -> Option<Self> {
         (oldest <= newest).then_some(Self { oldest, newest })
     }
 
@@ -84,7 +84,7 @@ impl Known {
     }
 }
 
-impl fmt::Display for Known {
+impl fmt::Display for SupportedRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.oldest == self.newest {
             true => write!(f, "{}", self.newest),
@@ -94,7 +94,7 @@ impl fmt::Display for Known {
 }
 
 /// The version that should be in force: the greatest that all who live know, and never a lower one than is.
-pub fn to_activate(in_force: u32, living: &[Known]) -> u32 {
+pub fn to_activate(in_force: u32, living: &[SupportedRules]) -> u32 {
     let newest = living.iter().map(|known| known.newest).min();
     let all_know = |number: &u32| living.iter().all(|known| known.has(*number));
     newest.filter(all_know).map_or(in_force, |newest| newest.max(in_force))
@@ -102,24 +102,24 @@ pub fn to_activate(in_force: u32, living: &[Known]) -> u32 {
 
 /// A version that somebody knows and that cannot be in force yet, because these do not know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct PendingVersion {
     pub version: u32,
     /// Places in the list of those who live.
     pub lacking: Vec<usize>,
 }
 
 /// What would be in force if everybody had it, and whom it waits for.
-pub fn waiting(in_force: u32, living: &[Known]) -> Option<Waiting> {
+pub fn pending_version(in_force: u32, living: &[SupportedRules]) -> Option<PendingVersion> {
     let version = living.iter().map(|known| known.newest).max()?;
-    let lacks = |(_, known): &(usize, &Known)| !known.has(version);
+    let lacks = |(_, known): &(usize, &SupportedRules)| !known.has(version);
     let lacking: Vec<usize> =
         living.iter().enumerate().filter(lacks).map(|(place, _)| place).collect();
-    (version > in_force && !lacking.is_empty()).then_some(Waiting { version, lacking })
+    (version > in_force && !lacking.is_empty()).then_some(PendingVersion { version, lacking })
 }
 
 /// The version in force once somebody with this knowledge has joined those who live, or `None` if it could
 /// not decide by it: then it must not join.
-pub fn to_join(in_force: u32, newcomer: Known, living: &[Known]) -> Option<u32> {
-    let everybody: Vec<Known> = living.iter().copied().chain([newcomer]).collect();
+pub fn to_join(in_force: u32, newcomer: SupportedRules, living: &[SupportedRules]) -> Option<u32> {
+    let everybody: Vec<SupportedRules> = living.iter().copied().chain([newcomer]).collect();
     Some(to_activate(in_force, &everybody)).filter(|version| newcomer.has(*version))
 }

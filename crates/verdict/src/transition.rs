@@ -23,7 +23,7 @@
 //! the functions below take it as an argument, so a rule in the wrong place does not compile.
 //! `halted` has no row yet: no policy limit of a run is enforced here so far.
 
-use crate::attempt::{AttemptOutcome, Closed};
+use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds;
 use crate::decide::cancel::Canceller;
 use crate::decide::grant::Pool;
@@ -169,7 +169,7 @@ fn close(task: &Task, closing: Closing, next: Next, now: Time, owner: Authority)
     assert!(is_listed(Some(State::Running), to, owner), "{owner:?} may not move to {to:?}");
     // A report without a start implies the start.
     let implied = closing.report.map(|_| now);
-    let closed = Closed {
+    let closed = ClosedAttempt {
         task: task.id,
         attempt: task.attempt,
         lease: lease.id,

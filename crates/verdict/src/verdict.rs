@@ -1,6 +1,6 @@
 //! What the rules say: an answer for the caller and the events to remember.
 
-use crate::attempt::{AttemptOutcome, Closed};
+use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::event::{Event, Subject};
 use crate::id::{Digest, TaskId, Text};
 use crate::task::State;
@@ -8,22 +8,22 @@ use crate::time::Time;
 
 /// The slice of the world one request touches.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct ReadSet<'a> {
     pub subject: &'a Subject,
     /// The closed attempt that had the quoted lease, if that lease was ever this task's.
-    pub closed: Option<&'a Closed>,
+    pub closed: Option<&'a ClosedAttempt>,
     /// The task that already holds the submitted idempotency key.
-    pub holder: Option<Holder<'a>>,
+    pub holder: Option<KeyHolder<'a>>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ReadSet<'a> {
     pub fn of(subject: &'a Subject) -> Self {
         Self { subject, closed: None, holder: None }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Holder<'a> {
+pub struct KeyHolder<'a> {
     pub subject: &'a Subject,
     pub fingerprint: Digest,
 }
@@ -94,7 +94,7 @@ pub struct CancelSignal {
 
 /// The word a worker obeys. Never stored as a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stamp {
+pub enum WorkerVerdict {
     Committed,
     /// The worker had no authority at the time of reporting.
     Cancelled,
@@ -175,12 +175,12 @@ impl Refusal {
     }
 
     /// The verdict this refusal carries to a worker (CONTRACT, report answers).
-    pub fn stamp(&self) -> Stamp {
+    pub fn worker_verdict(&self) -> WorkerVerdict {
         match self {
             Refusal::AttemptSuperseded { .. }
             | Refusal::TaskAlreadyTerminal { .. }
             | Refusal::AttemptAlreadyCompleted { .. }
-            | Refusal::TaskExpired { .. } => Stamp::Cancelled,
+            | Refusal::TaskExpired { .. } => WorkerVerdict::Cancelled,
             Refusal::TaskNotFound
             | Refusal::UnknownLease
             | Refusal::WorkerMismatch
@@ -189,7 +189,7 @@ impl Refusal {
             | Refusal::KeyReused { .. }
             | Refusal::RunAlreadyTerminal { .. }
             | Refusal::HistoryFull { .. }
-            | Refusal::QuotaReached { .. } => Stamp::Rejected,
+            | Refusal::QuotaReached { .. } => WorkerVerdict::Rejected,
         }
     }
 }

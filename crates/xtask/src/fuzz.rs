@@ -34,28 +34,28 @@ const KEPT_BYTES_MAX: u32 = 512;
 const TOLD_LINES: usize = 60;
 
 #[derive(Debug, PartialEq, Eq)]
-struct Wishes {
+struct FuzzOptions {
     seconds: u32,
     keep: bool,
     only: Vec<String>,
 }
 
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
-    let wishes = wanted(words)?;
+    let options = wanted(words)?;
     let known = targets(root)?;
-    if let Some(unknown) = wishes.only.iter().find(|name| !known.contains(name)) {
+    if let Some(unknown) = options.only.iter().find(|name| !known.contains(name)) {
         bail!("there is no target `{unknown}`; there are {}", known.join(", "));
     }
     let chosen =
-        known.into_iter().filter(|name| wishes.only.is_empty() || wishes.only.contains(name));
-    let bench = Bench::build(root)?;
+        known.into_iter().filter(|name| options.only.is_empty() || options.only.contains(name));
+    let bench = FuzzBuild::build(root)?;
     let waiting = Mutex::new(chosen.collect::<VecDeque<String>>());
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         let work = || -> Result<()> {
             while let Some(target) = next() {
-                bench.fuzz(&target, &wishes)?;
+                bench.fuzz(&target, &options)?;
             }
             Ok(())
         };
@@ -64,22 +64,22 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     })
 }
 
-fn wanted(words: &[&str]) -> Result<Wishes> {
-    let mut wishes = Wishes { seconds: SECONDS, keep: false, only: Vec::new() };
+fn wanted(words: &[&str]) -> Result<FuzzOptions> {
+    let mut options = FuzzOptions { seconds: SECONDS, keep: false, only: Vec::new() };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match *word {
-            "--keep" => wishes.keep = true,
+            "--keep" => options.keep = true,
             "--seconds" => {
                 let count = words.next().and_then(|count| count.parse().ok());
-                wishes.seconds =
+                options.seconds =
                     count.filter(|count| *count > 0).context("--seconds needs a number above 0")?;
             }
-            name if !name.starts_with('-') => wishes.only.push(name.to_owned()),
+            name if !name.starts_with('-') => options.only.push(name.to_owned()),
             other => bail!("`{other}` is not `--seconds N`, `--keep` or a target"),
         }
     }
-    Ok(wishes)
+    Ok(options)
 }
 
 fn targets(root: &Path) -> Result<Vec<String>> {
@@ -94,14 +94,14 @@ fn targets(root: &Path) -> Result<Vec<String>> {
 }
 
 /// The built fuzzers and their folders.
-struct Bench {
+struct FuzzBuild {
     root: PathBuf,
     built: PathBuf,
     scratch: PathBuf,
 }
 
-impl Bench {
-    fn build(root: &Path) -> Result<Bench> {
+impl FuzzBuild {
+    fn build(root: &Path) -> Result<FuzzBuild> {
         let machine = this_machine()?;
         let target = root.join("target/fuzz");
         println!("\n== fuzz: the fuzzers are built");
@@ -115,15 +115,15 @@ impl Bench {
         }
         ensure!(cargo.status().context("start cargo")?.success(), "the fuzzers cannot be built");
         let built = target.join(machine).join("release");
-        Ok(Bench { root: root.to_owned(), built, scratch: target.join("found") })
+        Ok(FuzzBuild { root: root.to_owned(), built, scratch: target.join("found") })
     }
 
-    fn fuzz(&self, target: &str, wishes: &Wishes) -> Result<()> {
+    fn fuzz(&self, target: &str, options: &FuzzOptions) -> Result<()> {
         let corpus = self.root.join("fuzz/corpus").join(target);
         let found = self.scratch.join(target);
         std::fs::create_dir_all(&found).with_context(|| format!("make {}", found.display()))?;
         let mut fuzzer = self.fuzzer(target);
-        fuzzer.arg(format!("-max_total_time={}", wishes.seconds)).arg("-print_final_stats=1");
+        fuzzer.arg(format!("-max_total_time={}", options.seconds)).arg("-print_final_stats=1");
         // New inputs go to the first folder; the second is only read.
         let (held, said) = listen(fuzzer.arg(&found).arg(&corpus))?;
         ensure!(held, "{}", self.broken(target, &said));
@@ -131,8 +131,8 @@ impl Bench {
             said.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("?").trim()
         };
         let inputs = count("stat::number_of_executed_units:");
-        println!("fuzz {target}: {inputs} inputs in {} s, nothing broke", wishes.seconds);
-        if wishes.keep { self.keep(target, &corpus, &found) } else { Ok(()) }
+        println!("fuzz {target}: {inputs} inputs in {} s, nothing broke", options.seconds);
+        if options.keep { self.keep(target, &corpus, &found) } else { Ok(()) }
     }
 
     /// Takes over what reaches something that the corpus does not, the smallest input for each.
@@ -186,10 +186,10 @@ mod tests {
 
     #[test]
     fn words_are_targets_or_options() {
-        let wishes = wanted(&["--seconds", "600", "body", "--keep", "token"]).unwrap();
+        let options = wanted(&["--seconds", "600", "body", "--keep", "token"]).unwrap();
         let only = vec!["body".to_owned(), "token".to_owned()];
-        assert_eq!(wishes, Wishes { seconds: 600, keep: true, only });
-        let usual = Wishes { seconds: SECONDS, keep: false, only: Vec::new() };
+        assert_eq!(options, FuzzOptions { seconds: 600, keep: true, only });
+        let usual = FuzzOptions { seconds: SECONDS, keep: false, only: Vec::new() };
         assert_eq!(wanted(&[]).unwrap(), usual);
         for wrong in [&["--seconds"][..], &["--seconds", "0"], &["--seconds", "x"], &["--long"]] {
             assert!(wanted(wrong).is_err(), "{wrong:?}");

@@ -37,12 +37,12 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     let _gone = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
     let server = Server::start(&target, &folder)?;
-    let stage = server.set()?;
-    ask(root, &program, &stage, examples, &["--exclude-path-regex", VOIDS_TOKENS])?;
-    server.still_knows_its_key(&stage)?;
+    let fixture = server.create_fixture()?;
+    ask(root, &program, &fixture, examples, &["--exclude-path-regex", VOIDS_TOKENS])?;
+    server.still_knows_its_key(&fixture)?;
     let alone = ["--include-path-regex", VOIDS_TOKENS, "--phases", "coverage,fuzzing"];
-    ask(root, &program, &stage, examples, &alone)?;
-    server.still_knows_its_key(&stage)
+    ask(root, &program, &fixture, examples, &alone)?;
+    server.still_knows_its_key(&fixture)
 }
 
 fn target(root: &Path) -> PathBuf {
@@ -74,10 +74,16 @@ fn finish(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-fn ask(root: &Path, program: &Path, stage: &Stage, examples: &str, which: &[&str]) -> Result<()> {
+fn ask(
+    root: &Path,
+    program: &Path,
+    fixture: &Fixture,
+    examples: &str,
+    which: &[&str],
+) -> Result<()> {
     let mut command = Command::new(program);
     command.current_dir(root).args(["--config-file", CONFIG, "run"]);
-    command.arg(format!("{}/openapi.json", stage.url));
+    command.arg(format!("{}/openapi.json", fixture.url));
     command.args([
         "--max-examples",
         examples,
@@ -87,8 +93,8 @@ fn ask(root: &Path, program: &Path, stage: &Stage, examples: &str, which: &[&str
         "--continue-on-failure",
     ]);
     command.args(["--generation-database", "none"]).args(which);
-    command.env("TENURE_KEY", &stage.key).env("TENURE_SPARE_KEY", &stage.spare_key);
-    command.env("TENURE_TASK", &stage.task).env("TENURE_TASK_TOKEN", &stage.token);
+    command.env("TENURE_KEY", &fixture.key).env("TENURE_SPARE_KEY", &fixture.spare_key);
+    command.env("TENURE_TASK", &fixture.task).env("TENURE_TASK_TOKEN", &fixture.token);
     let status = command.status().context("start schemathesis")?;
     ensure!(
         status.success(),
@@ -105,7 +111,7 @@ struct Server {
 }
 
 /// What the questions need to exist.
-struct Stage {
+struct Fixture {
     url: String,
     key: String,
     spare_key: String,
@@ -138,14 +144,14 @@ impl Server {
     }
 
     /// A task under a lease, and a key that may be lost.
-    fn set(&self) -> Result<Stage> {
+    fn create_fixture(&self) -> Result<Fixture> {
         // An hour: longer than any run of this command.
         let run = json!({ "kind": "hostile", "queue": "hostile", "leaseMs": 3_600_000 });
         self.post("/v1/runs", &run)?;
         let poll = json!({ "workerId": "w1", "queues": ["hostile"], "max": 1, "waitMs": 30_000 });
         let leases = self.post("/v1/leases", &poll)?;
         let spare = self.post("/v1/keys", &json!({ "roles": ["client"] }))?;
-        Ok(Stage {
+        Ok(Fixture {
             url: self.url.clone(),
             key: self.key.clone(),
             spare_key: text(&spare, "/key/keyId")?,
@@ -154,12 +160,12 @@ impl Server {
         })
     }
 
-    fn still_knows_its_key(&self, stage: &Stage) -> Result<()> {
+    fn still_knows_its_key(&self, fixture: &Fixture) -> Result<()> {
         let run = json!({ "kind": "hostile", "queue": "afterwards" });
         let accepted = self.post("/v1/runs", &run)?;
         let lost = format!(
             "the server at {} no longer accepts its key, so the run proved nothing",
-            stage.url
+            fixture.url
         );
         text(&accepted, "/runId").context(lost).map(drop)
     }

@@ -12,7 +12,7 @@ mod fuzz;
 mod generated;
 mod hostile;
 mod lab;
-mod needs;
+mod prerequisites;
 mod rust_source;
 mod steps;
 mod tidy;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{fuzz, hostile, lab, needs, tidy};
+use crate::{fuzz, hostile, lab, prerequisites, tidy};
 
 const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 const LINT: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -19,7 +19,7 @@ const TESTS: &[&str] = &["nextest", "run", "--workspace"];
 
 pub(crate) fn test(root: &Path) -> Result<()> {
     heading("what the tests need");
-    needs::meet().context("failed at what the tests need")?;
+    prerequisites::ensure_installed().context("failed at what the tests need")?;
     cargo(root, "formatting", FORMAT)?;
     cargo(root, "lints", LINT)?;
     heading("tidy");

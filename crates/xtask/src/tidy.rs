@@ -8,9 +8,9 @@ mod edges;
 mod error_pages;
 mod links;
 mod machine_paths;
-mod marks;
 mod module_comments;
 mod size;
+mod unfinished;
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ const CHECKS: &[Check] = &[
     edges::check,
     calls::check,
     dialect::check,
-    marks::check,
+    unfinished::check,
     size::check,
     module_comments::check,
     error_pages::check,

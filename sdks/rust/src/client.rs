@@ -24,9 +24,9 @@ use wire::requests::{
 };
 
 use crate::Error;
-use crate::places::Places;
+use crate::endpoints::Endpoints;
+use crate::root_certificates::RootCertificates;
 use crate::transport::{Call, Retries, Transport};
-use crate::trust::Trust;
 
 /// Where a coordinator listens unless told otherwise.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:7400";
@@ -68,26 +68,34 @@ impl Client {
     /// coordinators of one store are named with commas between them; when one gives no decision, the
     /// next is asked.
     pub fn new(url: &str, api_key: &str) -> Result<Client, Error> {
-        let places = Places::parse(url)?;
-        let base = places.base().clone();
-        let trust = if base.scheme() == "https" { Trust::System } else { Trust::Nobody };
+        let endpoints = Endpoints::parse(url)?;
+        let base = endpoints.base().clone();
+        let root_certificates = if base.scheme() == "https" {
+            RootCertificates::System
+        } else {
+            RootCertificates::Unused
+        };
         let target = Arc::new(Target { base, authorization: bearer(api_key)? });
-        Ok(Client { transport: Transport::new(Retries::default(), trust, places)?, target })
+        Ok(Client {
+            transport: Transport::new(Retries::default(), root_certificates, endpoints)?,
+            target,
+        })
     }
 
     /// The same client, which believes a server only if one of these authorities vouches for it (PEM),
     /// instead of those the system trusts.
-    pub fn trusting(self, authorities: &[u8]) -> Result<Client, Error> {
-        let transport = self.transport.trusting(Trust::only(authorities)?)?;
+    pub fn with_root_certificates(self, authorities: &[u8]) -> Result<Client, Error> {
+        let transport =
+            self.transport.with_root_certificates(RootCertificates::from_pem(authorities)?)?;
         Ok(Client { transport, ..self })
     }
 
     /// The same with the authorities of a file.
-    pub fn trusting_file(self, path: &Path) -> Result<Client, Error> {
+    pub fn with_root_certificates_file(self, path: &Path) -> Result<Client, Error> {
         let pem = std::fs::read(path).map_err(|source| {
             Error::Setup(format!("the authorities in {} cannot be read: {source}", path.display()))
         })?;
-        self.trusting(&pem)
+        self.with_root_certificates(&pem)
     }
 
     /// Reads `TENURE_URL` (one address, or several with commas; absent: a coordinator on this machine), `TENURE_API_KEY` and, for a server
@@ -102,7 +110,7 @@ impl Client {
         })?;
         let client = Client::new(&url, &api_key)?;
         match std::env::var_os("TENURE_CA_FILE").filter(|path| !path.is_empty()) {
-            Some(path) => client.trusting_file(Path::new(&path)),
+            Some(path) => client.with_root_certificates_file(Path::new(&path)),
             None => Ok(client),
         }
     }
@@ -114,8 +122,11 @@ impl Client {
     }
 
     /// The same client with connections of its own, for use on another runtime.
-    pub(crate) fn apart(&self) -> Result<Client, Error> {
-        Ok(Client { transport: self.transport.apart()?, target: Arc::clone(&self.target) })
+    pub(crate) fn with_new_connections(&self) -> Result<Client, Error> {
+        Ok(Client {
+            transport: self.transport.with_new_connections()?,
+            target: Arc::clone(&self.target),
+        })
     }
 
     /// Submits one run. Without a key one is made up, so that a repetition cannot submit it twice.
@@ -128,23 +139,23 @@ impl Client {
         let member = run.idempotency_key.take();
         let key = match idempotency_key.map(str::to_owned).or(member) {
             Some(key) => key,
-            None => made_up_key()?,
+            None => generate_key()?,
         };
         let call = self.post(&["v1", "runs"], &run)?.idempotency_key(&key)?;
-        self.transport.ask(&call).await
+        self.transport.call(&call).await
     }
 
     /// Submits many runs at once; each is accepted or refused on its own, in the order given.
     pub async fn submit_many(&self, mut runs: Vec<SubmitRun>) -> Result<SubmitResults, Error> {
         for run in runs.iter_mut().filter(|run| run.idempotency_key.is_none()) {
-            run.idempotency_key = Some(made_up_key()?);
+            run.idempotency_key = Some(generate_key()?);
         }
-        self.transport.ask(&self.post(&["v1", "runs"], &SubmitMany { runs })?).await
+        self.transport.call(&self.post(&["v1", "runs"], &SubmitMany { runs })?).await
     }
 
     /// A run as it is now.
     pub async fn run(&self, run_id: &str) -> Result<Run, Error> {
-        self.transport.ask(&self.get(&["v1", "runs", run_id], &())?).await
+        self.transport.call(&self.get(&["v1", "runs", run_id], &())?).await
     }
 
     /// A run once it has ended, or as it is when `timeout` is over; without one, waits for ever.
@@ -154,8 +165,8 @@ impl Client {
             let left = until.map_or(Duration::MAX, |until| until - Instant::now());
             let wait_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(WAIT_MS_MAX);
             let query = WaitMs { wait_ms: Some(wait_ms) };
-            let call = self.get(&["v1", "runs", run_id], &query)?.waits(query.wait_ms);
-            let run: Run = self.transport.ask(&call).await?;
+            let call = self.get(&["v1", "runs", run_id], &query)?.with_wait(query.wait_ms);
+            let run: Run = self.transport.call(&call).await?;
             let is_over = until.is_some_and(|until| Instant::now() >= until);
             if run.state.is_terminal() || is_over {
                 return Ok(run);
@@ -167,27 +178,27 @@ impl Client {
     /// without one is the last: a page may be short, or empty, before that. Runs come without their bodies,
     /// unless [`ListRuns::include`] names them.
     pub async fn list(&self, filters: &ListRuns) -> Result<RunList, Error> {
-        self.transport.ask(&self.get(&["v1", "runs"], filters)?).await
+        self.transport.call(&self.get(&["v1", "runs"], filters)?).await
     }
 
-    /// Asks a run to stop, or with [`Force::Revoke`] takes its lease back at once.
+    /// Asks a run to stop, or with [`CancelMode::Immediate`] takes its lease back at once.
     pub async fn cancel(
         &self,
         run_id: &str,
         reason: Option<&str>,
-        force: Force,
+        force: CancelMode,
     ) -> Result<CancelAccepted, Error> {
         let body = CancelRun {
             reason: reason.map(str::to_owned),
-            force: (force == Force::Revoke).then_some(true),
+            force: (force == CancelMode::Immediate).then_some(true),
         };
-        self.transport.ask(&self.post(&["v1", "runs", run_id, "cancel"], &body)?).await
+        self.transport.call(&self.post(&["v1", "runs", run_id, "cancel"], &body)?).await
     }
 
     /// What was decided about a run, after an entry, waiting for the next one if asked.
     pub async fn history(&self, run_id: &str, query: &HistoryQuery) -> Result<History, Error> {
-        let call = self.get(&["v1", "runs", run_id, "history"], query)?.waits(query.wait_ms);
-        self.transport.ask(&call).await
+        let call = self.get(&["v1", "runs", run_id, "history"], query)?.with_wait(query.wait_ms);
+        self.transport.call(&call).await
     }
 
     /// The provenance of an ended run, with all its attempts.
@@ -203,23 +214,23 @@ impl Client {
 
     async fn record_page(&self, run_id: &str, after: Option<u32>) -> Result<Record, Error> {
         let query = RecordQuery { after, limit: None };
-        self.transport.ask(&self.get(&["v1", "runs", run_id, "record"], &query)?).await
+        self.transport.call(&self.get(&["v1", "runs", run_id, "record"], &query)?).await
     }
 
     /// Why a run is not running, or not ended.
     pub async fn explain(&self, run_id: &str) -> Result<Explanation, Error> {
-        self.transport.ask(&self.get(&["v1", "runs", run_id, "explain"], &())?).await
+        self.transport.call(&self.get(&["v1", "runs", run_id, "explain"], &())?).await
     }
 
     /// What waits and runs, per queue.
     pub async fn queues(&self) -> Result<Queues, Error> {
-        self.transport.ask(&self.get(&["v1", "queues"], &())?).await
+        self.transport.call(&self.get(&["v1", "queues"], &())?).await
     }
 
     /// Asks for work. With a `pollId` a repetition returns what the first try was granted.
     pub async fn lease(&self, request: &LeaseRequest) -> Result<Leases, Error> {
-        let call = self.post(&["v1", "leases"], request)?.waits(request.wait_ms);
-        self.transport.ask(&call).await
+        let call = self.post(&["v1", "leases"], request)?.with_wait(request.wait_ms);
+        self.transport.call(&call).await
     }
 
     /// Says that execution begins.
@@ -254,21 +265,21 @@ impl Client {
 
     /// Many reports at once, one verdict each.
     pub async fn reports(&self, batch: &Reports) -> Result<ReportAnswers, Error> {
-        self.transport.ask(&self.post(&["v1", "reports"], batch)?).await
+        self.transport.call(&self.post(&["v1", "reports"], batch)?).await
     }
 
     /// Many heartbeats at once, one answer each.
     pub async fn heartbeats(&self, batch: &Heartbeats) -> Result<HeartbeatAnswers, Error> {
-        self.transport.ask(&self.post(&["v1", "heartbeats"], batch)?).await
+        self.transport.call(&self.post(&["v1", "heartbeats"], batch)?).await
     }
 
     /// [`Client::heartbeats`] whose answer is of no use later than `timeout`.
-    pub(crate) async fn heartbeats_within(
+    pub(crate) async fn heartbeats_with_timeout(
         &self,
         batch: &Heartbeats,
         timeout: Duration,
     ) -> Result<HeartbeatAnswers, Error> {
-        self.transport.ask(&self.post(&["v1", "heartbeats"], batch)?.within(timeout)).await
+        self.transport.call(&self.post(&["v1", "heartbeats"], batch)?.with_timeout(timeout)).await
     }
 
     /// Whether the coordinator makes progress; an unready one is an answer and not an error.
@@ -277,7 +288,7 @@ impl Client {
     }
 
     pub async fn version(&self) -> Result<Version, Error> {
-        self.transport.ask(&self.get(&["version"], &())?).await
+        self.transport.call(&self.get(&["version"], &())?).await
     }
 
     async fn task_call<T: serde::de::DeserializeOwned>(
@@ -288,7 +299,7 @@ impl Client {
         body: &impl Serialize,
     ) -> Result<T, Error> {
         let url = self.url(&["v1", "tasks", task_id, what])?;
-        self.transport.ask(&Call::post(url, bearer(task_token)?, body)?).await
+        self.transport.call(&Call::post(url, bearer(task_token)?, body)?).await
     }
 
     fn post(&self, path: &[&str], body: &impl Serialize) -> Result<Call, Error> {
@@ -322,12 +333,12 @@ impl Client {
 
 /// What a cancel does to a run that a worker holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Force {
+pub enum CancelMode {
     /// Ask the worker, and give it the grace period.
     #[default]
-    Ask,
+    Graceful,
     /// Take the lease back at once.
-    Revoke,
+    Immediate,
 }
 
 fn bearer(secret: &str) -> Result<HeaderValue, Error> {
@@ -338,7 +349,7 @@ fn bearer(secret: &str) -> Result<HeaderValue, Error> {
     Ok(value)
 }
 
-fn made_up_key() -> Result<String, Error> {
+fn generate_key() -> Result<String, Error> {
     Ok(format!("auto-{}", random_hex()?))
 }
 

@@ -14,7 +14,7 @@ pub enum Error {
     Refused(Box<Problem>),
 
     /// Nobody answered, in all the tries that [`crate::Retries`] allows.
-    #[error("{}", silence(url, source))]
+    #[error("{}", no_response(url, source))]
     Unreachable { url: String, source: reqwest::Error },
 
     /// The coordinator itself does not know whether the call took effect.
@@ -23,7 +23,7 @@ pub enum Error {
          the same idempotency key",
         .0.message
     )]
-    Unknown(Box<Problem>),
+    UnknownOutcome(Box<Problem>),
 
     /// An answer arrived, but not one that a coordinator of this version gives.
     #[error("{url} answered what Tenure does not ({why}); check that the address is a coordinator")]
@@ -43,7 +43,7 @@ impl Error {
     /// The HTTP status, where an answer arrived.
     pub fn status(&self) -> Option<u16> {
         match self {
-            Error::Refused(problem) | Error::Unknown(problem) => Some(problem.status),
+            Error::Refused(problem) | Error::UnknownOutcome(problem) => Some(problem.status),
             Error::Protocol { status, .. } => Some(*status),
             Error::Unreachable { .. } | Error::Setup(_) => None,
         }
@@ -58,15 +58,15 @@ impl Error {
     /// The whole refusal.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
-            Error::Refused(problem) | Error::Unknown(problem) => Some(problem),
+            Error::Refused(problem) | Error::UnknownOutcome(problem) => Some(problem),
             _ => None,
         }
     }
 
     /// Nothing was decided, so that the same call may be made again: no answer, 429, 503.
-    pub fn may_repeat(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         match self {
-            Error::Unreachable { .. } | Error::Unknown(_) => true,
+            Error::Unreachable { .. } | Error::UnknownOutcome(_) => true,
             Error::Setup(_) => false,
             Error::Refused(_) | Error::Protocol { .. } => {
                 matches!(self.status(), Some(429 | 503))
@@ -86,7 +86,7 @@ fn refusal(problem: &Problem) -> String {
     format!("{}: {}{}{hint}", problem.error, problem.message, field.unwrap_or_default())
 }
 
-fn silence(url: &str, source: &reqwest::Error) -> String {
+fn no_response(url: &str, source: &reqwest::Error) -> String {
     let cause = innermost(source);
     if source.is_connect() {
         format!(

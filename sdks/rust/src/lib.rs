@@ -31,18 +31,18 @@
 //!   coordinator.
 
 mod client;
+mod endpoints;
 mod error;
 mod payload;
-mod places;
+mod root_certificates;
 mod task_error;
 pub mod testing;
 mod transport;
-mod trust;
 mod worker;
 
-pub use client::{Client, DEFAULT_URL, Force};
+pub use client::{CancelMode, Client, DEFAULT_URL};
 pub use error::Error;
 pub use task_error::{TaskError, TaskResult};
 pub use transport::Retries;
 pub use wire;
-pub use worker::{Ctx, Stop, Worker, WorkerEvent};
+pub use worker::{Ctx, StopReason, Worker, WorkerEvent};

@@ -7,7 +7,7 @@ use wire::requests::Completed;
 use wire::{Json, Outcome};
 
 /// The value as JSON that a report may carry, or why it may not.
-pub(crate) fn recordable(value: &impl Serialize) -> Result<Json, String> {
+pub(crate) fn encode_payload(value: &impl Serialize) -> Result<Json, String> {
     let json = Json::from_value(value).map_err(|why| format!("has no JSON form: {why}"))?;
     let bytes = json.text().len();
     if bytes > PAYLOAD_BYTES_MAX {
@@ -45,10 +45,10 @@ mod tests {
 
     #[test]
     fn what_the_coordinator_would_refuse_is_refused_here() {
-        assert_eq!(recordable(&vec![1, 2]).unwrap().text(), "[1,2]");
-        assert!(recordable(&u64::MAX).unwrap_err().contains("cannot be recorded"));
+        assert_eq!(encode_payload(&vec![1, 2]).unwrap().text(), "[1,2]");
+        assert!(encode_payload(&u64::MAX).unwrap_err().contains("cannot be recorded"));
         let deep = (0..40).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
-        assert!(recordable(&deep).unwrap_err().contains("nested"));
-        assert!(recordable(&"x".repeat(PAYLOAD_BYTES_MAX)).unwrap_err().contains("reference"));
+        assert!(encode_payload(&deep).unwrap_err().contains("nested"));
+        assert!(encode_payload(&"x".repeat(PAYLOAD_BYTES_MAX)).unwrap_err().contains("reference"));
     }
 }

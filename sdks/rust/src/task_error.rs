@@ -9,7 +9,7 @@ use wire::limits::{MESSAGE_BYTES_MAX, STACK_TRACE_BYTES_MAX};
 use wire::requests::ReportedError;
 use wire::{ErrorCategory, Json};
 
-use crate::payload::recordable;
+use crate::payload::encode_payload;
 
 /// What a task returns.
 pub type TaskResult<T> = Result<T, TaskError>;
@@ -79,7 +79,7 @@ impl TaskError {
 
     /// The task's own code failed, and would fail again.
     pub fn permanent(message: impl fmt::Display) -> TaskError {
-        TaskError::user_code(message).never_retry()
+        TaskError::user_code(message).non_retryable()
     }
 
     /// The task stopped because its context asked it to.
@@ -88,13 +88,13 @@ impl TaskError {
     }
 
     /// Asks for no further attempt, whatever the category says.
-    pub fn never_retry(mut self) -> TaskError {
+    pub fn non_retryable(mut self) -> TaskError {
         self.retryable = Some(false);
         self
     }
 
     /// Asks for another attempt, whatever the category says.
-    pub fn worth_retrying(mut self) -> TaskError {
+    pub fn retryable(mut self) -> TaskError {
         self.retryable = Some(true);
         self
     }
@@ -114,7 +114,7 @@ impl TaskError {
     /// How far a cancelled task had come; what the coordinator would not take is left out: the report
     /// that the task has stopped must not fail on it.
     pub fn with_partial_progress(mut self, progress: &impl Serialize) -> TaskError {
-        self.partial_progress = recordable(progress).ok();
+        self.partial_progress = encode_payload(progress).ok();
         self
     }
 
@@ -143,8 +143,8 @@ impl TaskError {
         };
         ReportedError {
             category,
-            message: shortened(&self.message, MESSAGE_BYTES_MAX),
-            stack_trace: self.stack_trace.as_deref().map(|t| shortened(t, STACK_TRACE_BYTES_MAX)),
+            message: truncated(&self.message, MESSAGE_BYTES_MAX),
+            stack_trace: self.stack_trace.as_deref().map(|t| truncated(t, STACK_TRACE_BYTES_MAX)),
             retryable: self.retryable,
         }
     }
@@ -170,7 +170,7 @@ impl<E: std::error::Error> From<E> for TaskError {
 }
 
 /// The beginning of a text, cut between two characters.
-pub(crate) fn shortened(text: &str, bytes_max: usize) -> String {
+pub(crate) fn truncated(text: &str, bytes_max: usize) -> String {
     let mut end = bytes_max.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -192,8 +192,8 @@ mod tests {
             (TaskError::infra("x"), "INFRASTRUCTURE", None),
             (TaskError::timeout("x"), "TIMEOUT", None),
             (TaskError::permanent("x"), "USER_CODE", Some(false)),
-            (TaskError::infra("x").never_retry(), "INFRASTRUCTURE", Some(false)),
-            (TaskError::data("x").worth_retrying(), "DATA_QUALITY", Some(true)),
+            (TaskError::infra("x").non_retryable(), "INFRASTRUCTURE", Some(false)),
+            (TaskError::data("x").retryable(), "DATA_QUALITY", Some(true)),
         ];
         for (error, category, retryable) in table {
             let reported = error.reported();
@@ -212,8 +212,8 @@ mod tests {
 
     #[test]
     fn long_text_is_cut_between_characters() {
-        assert_eq!(shortened("aé", 2), "a");
-        assert_eq!(shortened("aé", 3), "aé");
+        assert_eq!(truncated("aé", 2), "a");
+        assert_eq!(truncated("aé", 3), "aé");
         let error = TaskError::user_code("é".repeat(MESSAGE_BYTES_MAX));
         assert!(error.reported().message.len() <= MESSAGE_BYTES_MAX);
     }

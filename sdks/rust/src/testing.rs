@@ -14,9 +14,9 @@ use wire::{Json, Time};
 
 use crate::task_error::TaskResult;
 use crate::worker::clock::Clock;
-use crate::worker::standing::Standing;
+use crate::worker::lease_state::LeaseState;
 use crate::worker::task::{read, typed, write};
-use crate::worker::{Ctx, Stop, caught};
+use crate::worker::{Ctx, StopReason, catch_panic};
 
 /// Runs a task's function as a worker would, with attempt 1 and fence 1.
 ///
@@ -39,20 +39,20 @@ where
     O: Serialize + DeserializeOwned,
     Fut: Future<Output = TaskResult<O>> + Send + 'static,
 {
-    let output = caught(typed(work)(context(input)?)).await?;
+    let output = catch_panic(typed(work)(context(input)?)).await?;
     read(&output)
 }
 
 /// A context with this input, for functions that take one.
 pub fn context<In: Serialize + ?Sized>(input: &In) -> TaskResult<Ctx> {
     let envelope = Arc::new(envelope(write(&input)?));
-    let standing = Standing::new(String::new(), Clock::of_this_machine());
-    Ok(Ctx::new(envelope, Arc::new(standing), "inline"))
+    let lease_state = LeaseState::new(String::new(), Clock::system());
+    Ok(Ctx::new(envelope, Arc::new(lease_state), "inline"))
 }
 
 /// Asks the task of a context to stop, as a cancelled run would.
 pub fn cancel(ctx: &Ctx, reason: &str) {
-    ctx.stop(Stop::CancelRequested { reason: Some(reason.to_owned()) });
+    ctx.stop(StopReason::CancelRequested { reason: Some(reason.to_owned()) });
 }
 
 pub(crate) fn envelope(input: Json) -> Envelope {
@@ -135,6 +135,6 @@ mod tests {
         let waited = ctx.or_cancelled(std::future::pending::<()>()).await;
         assert_eq!(waited.unwrap_err().category(), ErrorCategory::Cancelled);
         let reason = Some("user_requested".to_owned());
-        assert_eq!(ctx.stopped(), Some(Stop::CancelRequested { reason }));
+        assert_eq!(ctx.stop_reason(), Some(StopReason::CancelRequested { reason }));
     }
 }

@@ -1,6 +1,6 @@
 //! One HTTP call: its body serialised once, sent as often as the bound allows, its answer read.
 //!
-//! Repeated only where nothing was decided ([`Error::may_repeat`]); every repetition carries the very
+//! Repeated only where nothing was decided ([`Error::is_retryable`]); every repetition carries the very
 //! same bytes, so that the coordinator recognises it. Knows no routes.
 
 use std::time::Duration;
@@ -14,8 +14,8 @@ use wire::Code;
 use wire::answers::Problem;
 
 use crate::Error;
-use crate::places::Places;
-use crate::trust::Trust;
+use crate::endpoints::Endpoints;
+use crate::root_certificates::RootCertificates;
 
 /// A coordinator on the same network accepts within milliseconds; a black hole is noticed by this.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,18 +41,18 @@ pub struct Retries {
     /// Repetitions after the first try.
     pub times: usize,
     /// Before the first repetition; doubles, with jitter.
-    pub first_pause: Duration,
-    pub longest_pause: Duration,
+    pub initial_backoff: Duration,
+    pub max_backoff: Duration,
 }
 
 impl Retries {
     pub const NONE: Retries =
-        Retries { times: 0, first_pause: Duration::ZERO, longest_pause: Duration::ZERO };
+        Retries { times: 0, initial_backoff: Duration::ZERO, max_backoff: Duration::ZERO };
 
     fn backoff(self) -> ExponentialBuilder {
         ExponentialBuilder::default()
-            .with_min_delay(self.first_pause)
-            .with_max_delay(self.longest_pause)
+            .with_min_delay(self.initial_backoff)
+            .with_max_delay(self.max_backoff)
             .with_max_times(self.times)
             .with_jitter()
     }
@@ -62,8 +62,8 @@ impl Default for Retries {
     fn default() -> Retries {
         Retries {
             times: 4,
-            first_pause: Duration::from_millis(100),
-            longest_pause: Duration::from_secs(5),
+            initial_backoff: Duration::from_millis(100),
+            max_backoff: Duration::from_secs(5),
         }
     }
 }
@@ -110,33 +110,37 @@ impl Call {
     }
 
     /// The call itself asks the server to wait this long.
-    pub(crate) fn waits(mut self, wait_ms: Option<u64>) -> Call {
+    pub(crate) fn with_wait(mut self, wait_ms: Option<u64>) -> Call {
         self.timeout = ANSWER_TIMEOUT + Duration::from_millis(wait_ms.unwrap_or(0));
         self
     }
 
     /// An answer that comes later than this is of no use.
-    pub(crate) fn within(mut self, timeout: Duration) -> Call {
+    pub(crate) fn with_timeout(mut self, timeout: Duration) -> Call {
         self.timeout = timeout;
         self
     }
 }
 
 /// Connections to the coordinators of one store. They belong to the runtime that opened them, hence
-/// [`Transport::apart`].
+/// [`Transport::with_new_connections`].
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
     http: reqwest::Client,
     retries: Retries,
-    trust: Trust,
-    places: Places,
+    root_certificates: RootCertificates,
+    endpoints: Endpoints,
 }
 
 impl Transport {
-    pub(crate) fn new(retries: Retries, trust: Trust, places: Places) -> Result<Transport, Error> {
+    pub(crate) fn new(
+        retries: Retries,
+        root_certificates: RootCertificates,
+        endpoints: Endpoints,
+    ) -> Result<Transport, Error> {
         let http = reqwest::Client::builder()
             .http1_only()
-            .tls_backend_preconfigured(trust.settings()?)
+            .tls_backend_preconfigured(root_certificates.client_config()?)
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_CONNECTION)
@@ -144,17 +148,20 @@ impl Transport {
             .user_agent(concat!("tenure-rust/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|source| Error::Setup(format!("no HTTP client could be made: {source}")))?;
-        Ok(Transport { http, retries, trust, places })
+        Ok(Transport { http, retries, root_certificates, endpoints })
     }
 
     /// The same settings with connections of its own, for another runtime.
-    pub(crate) fn apart(&self) -> Result<Transport, Error> {
-        Transport::new(self.retries, self.trust.clone(), self.places.clone())
+    pub(crate) fn with_new_connections(&self) -> Result<Transport, Error> {
+        Transport::new(self.retries, self.root_certificates.clone(), self.endpoints.clone())
     }
 
     /// The same settings for servers that others vouch for.
-    pub(crate) fn trusting(&self, trust: Trust) -> Result<Transport, Error> {
-        Transport::new(self.retries, trust, self.places.clone())
+    pub(crate) fn with_root_certificates(
+        &self,
+        root_certificates: RootCertificates,
+    ) -> Result<Transport, Error> {
+        Transport::new(self.retries, root_certificates, self.endpoints.clone())
     }
 
     pub(crate) fn with_retries(mut self, retries: Retries) -> Transport {
@@ -163,15 +170,15 @@ impl Transport {
     }
 
     /// The answer of the first try that got a decision.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+    pub(crate) async fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
         let answer = (|| self.try_once(call))
             .retry(self.retries.backoff())
-            .when(|failure| failure.error.may_repeat())
-            .adjust(|failure, pause| match (pause, failure.retry_after) {
+            .when(|failure| failure.error.is_retryable())
+            .adjust(|failure, backoff| match (backoff, failure.retry_after) {
                 // One coordinator's wish says nothing about the next one, which is asked now.
-                (pause, _) if self.places.are_several() => pause,
-                (Some(pause), Some(asked)) => Some(pause.max(asked.min(RETRY_AFTER_MAX))),
-                (pause, _) => pause,
+                (backoff, _) if self.endpoints.is_multiple() => backoff,
+                (Some(backoff), Some(asked)) => Some(backoff.max(asked.min(RETRY_AFTER_MAX))),
+                (backoff, _) => backoff,
             })
             .await
             .map_err(|failure| failure.error)?;
@@ -180,24 +187,27 @@ impl Transport {
 
     /// Whatever was answered, refusals included: for probes, whose 503 is an answer and not a pause.
     pub(crate) async fn probe<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
-        let answer = self.send(call, self.places.now()).await.map_err(|failure| failure.error)?;
+        let answer = self
+            .send(call, self.endpoints.current_index())
+            .await
+            .map_err(|failure| failure.error)?;
         read(call, answer.status, &answer.body)
     }
 
     async fn try_once(&self, call: &Call) -> Result<Answer, Failure> {
-        let place = self.places.now();
-        let tried = self.try_at(call, place).await;
+        let endpoint = self.endpoints.current_index();
+        let tried = self.try_at(call, endpoint).await;
         // A rate is counted for the tenant: another coordinator would say the same.
         let is_undecided =
-            |failure: &Failure| failure.error.may_repeat() && failure.error.status() != Some(429);
+            |failure: &Failure| failure.error.is_retryable() && failure.error.status() != Some(429);
         if tried.as_ref().is_err_and(is_undecided) {
-            self.places.leave(place);
+            self.endpoints.advance_past(endpoint);
         }
         tried
     }
 
-    async fn try_at(&self, call: &Call, place: usize) -> Result<Answer, Failure> {
-        let answer = self.send(call, place).await?;
+    async fn try_at(&self, call: &Call, endpoint: usize) -> Result<Answer, Failure> {
+        let answer = self.send(call, endpoint).await?;
         if answer.status.is_success() {
             return Ok(answer);
         }
@@ -206,13 +216,13 @@ impl Transport {
         Err(Failure { error, retry_after: asked_ms.or(answer.retry_after) })
     }
 
-    async fn send(&self, call: &Call, place: usize) -> Result<Answer, Failure> {
-        let url = self.places.chosen(&call.url, place);
-        let silence = |error| Failure::silence(&url, error);
-        let response = self.request(call, &url).send().await.map_err(silence)?;
+    async fn send(&self, call: &Call, endpoint: usize) -> Result<Answer, Failure> {
+        let url = self.endpoints.url_at(&call.url, endpoint);
+        let no_response = |error| Failure::no_response(&url, error);
+        let response = self.request(call, &url).send().await.map_err(no_response)?;
         let status = response.status();
         let retry_after = response.headers().get(RETRY_AFTER).and_then(seconds);
-        let body = response.bytes().await.map_err(silence)?;
+        let body = response.bytes().await.map_err(no_response)?;
         Ok(Answer { status, retry_after, body: body.to_vec() })
     }
 
@@ -244,7 +254,7 @@ struct Failure {
 }
 
 impl Failure {
-    fn silence(url: &Url, source: reqwest::Error) -> Failure {
+    fn no_response(url: &Url, source: reqwest::Error) -> Failure {
         let url = origin(url);
         Failure {
             error: Error::Unreachable { url, source: source.without_url() },
@@ -258,21 +268,21 @@ fn refusal(call: &Call, answer: &Answer) -> (Error, Option<Duration>) {
         let text: String =
             String::from_utf8_lossy(&answer.body).chars().take(ECHO_CHARS_MAX).collect();
         let why = format!("status {} with `{text}`", answer.status.as_u16());
-        return (foreign(call, answer.status, why), None);
+        return (protocol_error(call, answer.status, why), None);
     };
     let asked = problem.retry_after_ms.map(Duration::from_millis);
     let error = match problem.code() {
-        Some(Code::UnknownOutcome) => Error::Unknown(Box::new(problem)),
+        Some(Code::UnknownOutcome) => Error::UnknownOutcome(Box::new(problem)),
         _ => Error::Refused(Box::new(problem)),
     };
     (error, asked)
 }
 
 fn read<T: DeserializeOwned>(call: &Call, status: StatusCode, body: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(body).map_err(|why| foreign(call, status, why.to_string()))
+    serde_json::from_slice(body).map_err(|why| protocol_error(call, status, why.to_string()))
 }
 
-fn foreign(call: &Call, status: StatusCode, why: String) -> Error {
+fn protocol_error(call: &Call, status: StatusCode, why: String) -> Error {
     Error::Protocol { url: call.url.to_string(), status: status.as_u16(), why }
 }
 

@@ -5,16 +5,16 @@
 //! repeats a task by itself.
 
 mod attempt;
+mod backoff;
 pub(crate) mod clock;
 mod ctx;
 mod event;
+mod heartbeat_thread;
 mod heartbeats;
-mod lifeline;
+pub(crate) mod lease_state;
 mod panic;
-mod pause;
-mod polling;
+mod poller;
 mod reports;
-pub(crate) mod standing;
 pub(crate) mod task;
 
 use std::future::Future;
@@ -29,16 +29,16 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use wire::limits::BATCH_ITEMS_MAX;
 
-use self::attempt::Shop;
+use self::attempt::SharedState;
 use self::clock::Clock;
 pub use self::ctx::Ctx;
 use self::event::Events;
 pub use self::event::WorkerEvent;
-use self::heartbeats::Holdings;
-use self::lifeline::Lifeline;
-pub(crate) use self::panic::caught;
-use self::polling::Polling;
-pub use self::standing::Stop;
+use self::heartbeat_thread::HeartbeatThread;
+use self::heartbeats::LeaseTable;
+pub use self::lease_state::StopReason;
+pub(crate) use self::panic::catch_panic;
+use self::poller::Poller;
 use self::task::{Tasks, typed};
 use crate::client::random_hex;
 use crate::task_error::TaskResult;
@@ -48,14 +48,14 @@ use crate::{Client, Error, Retries};
 const CONCURRENCY_MAX: usize = BATCH_ITEMS_MAX;
 const CONCURRENCY_DEFAULT: usize = 8;
 /// What supervisors commonly wait between asking a process to end and ending it, with a reserve.
-const DRAIN_DEFAULT: Duration = Duration::from_secs(25);
+const DRAIN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(25);
 /// Less than what is left of any lease of 2.5 s or more when its worker's own deadline passes.
-const WIND_DOWN_DEFAULT: Duration = Duration::from_secs(1);
+const CLEANUP_TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 /// Some 40 s of tries: long enough for a coordinator to restart, and no more than half a usual lease.
 const RETRIES_DEFAULT: Retries = Retries {
     times: 10,
-    first_pause: Duration::from_millis(100),
-    longest_pause: Duration::from_secs(5),
+    initial_backoff: Duration::from_millis(100),
+    max_backoff: Duration::from_secs(5),
 };
 /// Enough of a random number to tell two starts of one worker apart.
 const INSTANCE_CHARS: usize = 12;
@@ -90,8 +90,8 @@ pub struct Worker {
     queues: Vec<String>,
     tasks: Tasks,
     concurrency: usize,
-    drain: Duration,
-    wind_down: Duration,
+    drain_timeout: Duration,
+    cleanup_timeout: Duration,
     retries: Retries,
     events: Events,
     clock: Clock,
@@ -105,11 +105,11 @@ impl Worker {
             queues: Vec::new(),
             tasks: Tasks::default(),
             concurrency: CONCURRENCY_DEFAULT,
-            drain: DRAIN_DEFAULT,
-            wind_down: WIND_DOWN_DEFAULT,
+            drain_timeout: DRAIN_TIMEOUT_DEFAULT,
+            cleanup_timeout: CLEANUP_TIMEOUT_DEFAULT,
             retries: RETRIES_DEFAULT,
             events: Events::new(|_| {}),
-            clock: Clock::of_this_machine(),
+            clock: Clock::system(),
         }
     }
 
@@ -138,15 +138,15 @@ impl Worker {
     }
 
     /// How long a shutdown waits for running tasks before it asks them to stop; 25 s unless told.
-    pub fn drain(mut self, drain: Duration) -> Worker {
-        self.drain = drain;
+    pub fn drain_timeout(mut self, drain_timeout: Duration) -> Worker {
+        self.drain_timeout = drain_timeout;
         self
     }
 
     /// How long a task that must stop (lost lease, shutdown, timeout) may clean up before its future is
     /// dropped; 1 s unless told. After a lost lease nothing but cleaning up is allowed.
-    pub fn wind_down(mut self, wind_down: Duration) -> Worker {
-        self.wind_down = wind_down;
+    pub fn cleanup_timeout(mut self, cleanup_timeout: Duration) -> Worker {
+        self.cleanup_timeout = cleanup_timeout;
         self
     }
 
@@ -183,20 +183,20 @@ impl Worker {
     }
 
     /// Adds what to do for every kind that has no task of its own; [`Ctx::kind`] tells which it is.
-    pub fn any_task<F, I, O, Fut>(mut self, work: F) -> Worker
+    pub fn fallback_task<F, I, O, Fut>(mut self, work: F) -> Worker
     where
         F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
         I: DeserializeOwned + Send + 'static,
         O: Serialize,
         Fut: Future<Output = TaskResult<O>> + Send + 'static,
     {
-        self.tasks.add_any(typed(work));
+        self.tasks.set_fallback(typed(work));
         self
     }
 
     /// Works until the process is asked to end (Ctrl-C, SIGTERM), then drains.
     pub async fn run(self) -> Result<(), Error> {
-        self.run_until(asked_to_end()).await
+        self.run_until(termination_signal()).await
     }
 
     /// Works until `shutdown` completes, then drains: fetches nothing more, keeps heartbeats going,
@@ -204,37 +204,38 @@ impl Worker {
     /// worker itself; running tasks are drained then, too.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         self.check()?;
-        let holdings = Arc::new(Holdings::new(self.events.clone(), self.clock.clone()));
-        let (reports, filed) = mpsc::channel(BATCH_ITEMS_MAX);
-        let lifeline = Lifeline::start(&self.client, self.retries, Arc::clone(&holdings), filed)?;
-        let closing = CancellationToken::new();
-        let shop = Arc::new(Shop {
+        let lease_table = Arc::new(LeaseTable::new(self.events.clone(), self.clock.clone()));
+        let (reports, pending) = mpsc::channel(BATCH_ITEMS_MAX);
+        let heartbeat_thread =
+            HeartbeatThread::start(&self.client, self.retries, Arc::clone(&lease_table), pending)?;
+        let drain_expired = CancellationToken::new();
+        let shared = Arc::new(SharedState {
             client: self.client.with_retries(self.retries),
-            worker_id: instance(&self.name)?,
+            worker_id: instance_id(&self.name)?,
             tasks: self.tasks,
-            holdings,
+            lease_table,
             reports,
             events: self.events,
             clock: self.clock,
-            wind_down: self.wind_down,
-            closing: closing.clone(),
-            in_hand: Mutex::default(),
+            cleanup_timeout: self.cleanup_timeout,
+            drain_expired: drain_expired.clone(),
+            running_leases: Mutex::default(),
         });
-        let places = Arc::new(Semaphore::new(self.concurrency));
-        let polling = Polling { shop, queues: self.queues, places, retries: self.retries };
+        let slots = Arc::new(Semaphore::new(self.concurrency));
+        let poller = Poller { shared, queues: self.queues, slots, retries: self.retries };
         let mut running = JoinSet::new();
         let ended = tokio::select! {
             biased;
             () = shutdown => Ok(()),
-            refusal = polling.run(&mut running) => Err(refusal),
+            refusal = poller.run(&mut running) => Err(refusal),
         };
-        if timeout(self.drain, all_joined(&mut running)).await.is_err() {
-            closing.cancel();
+        if timeout(self.drain_timeout, join_all(&mut running)).await.is_err() {
+            drain_expired.cancel();
             // Also told from here: code that blocks its thread lets its attempt hear nothing.
-            polling.shop.holdings.stop_all(&Stop::ShuttingDown);
-            wind_up(running, self.wind_down).await;
+            poller.shared.lease_table.stop_all(&StopReason::ShuttingDown);
+            join_or_detach(running, self.cleanup_timeout).await;
         }
-        lifeline.end().await;
+        heartbeat_thread.end().await;
         ended
     }
 
@@ -250,25 +251,25 @@ impl Worker {
     }
 }
 
-/// Each attempt gives its code the time to wind down and then ends by itself. Twice that time is only
+/// Each attempt gives its code the time to clean up and then ends by itself. Twice that time is only
 /// over when code blocks its thread, which nothing can stop, or a report is still on its way, which the
-/// lifeline delivers.
-async fn wind_up(mut running: JoinSet<()>, wind_down: Duration) {
-    if timeout(wind_down * 2, all_joined(&mut running)).await.is_err() {
+/// heartbeat thread delivers.
+async fn join_or_detach(mut running: JoinSet<()>, cleanup_timeout: Duration) {
+    if timeout(cleanup_timeout * 2, join_all(&mut running)).await.is_err() {
         running.detach_all();
     }
 }
 
-async fn all_joined(running: &mut JoinSet<()>) {
+async fn join_all(running: &mut JoinSet<()>) {
     while running.join_next().await.is_some() {}
 }
 
-fn instance(name: &str) -> Result<String, Error> {
+fn instance_id(name: &str) -> Result<String, Error> {
     let random = random_hex()?;
     Ok(format!("{name}-{}", &random[..INSTANCE_CHARS]))
 }
 
-async fn asked_to_end() {
+async fn termination_signal() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

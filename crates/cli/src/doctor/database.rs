@@ -3,18 +3,18 @@
 use std::path::Path;
 
 use super::{Check, machine};
-use crate::coordinators::Standing;
-use crate::exit::Complaint;
-use crate::opening;
+use crate::coordinators::RulesStatus;
+use crate::exit::CliError;
+use crate::open_store;
 
 /// Reachable, of a format we know, scopes kept apart; and how durable an acknowledgement is.
 pub(super) async fn checks(url: &str) -> Vec<Check> {
-    let store = match opening::look_into(url).await {
+    let store = match open_store::open_read_only(url).await {
         Ok(store) => store,
-        Err(complaint) => return vec![Check::trouble("database", complaint)],
+        Err(cli_error) => return vec![Check::from_error("database", cli_error)],
     };
     let found = store.durability();
-    let place = opening::without_password(url);
+    let place = open_store::redact_password(url);
     let reached = format!("PostgreSQL {} at {place}; scopes are kept apart", found.server);
     let settings = format!(
         "fsync {}, full_page_writes {}, synchronous_commit {}, synchronous standbys: {}",
@@ -25,21 +25,21 @@ pub(super) async fn checks(url: &str) -> Vec<Check> {
     );
     let mut checks = vec![Check::ok("database", reached), Check::ok("durability", settings)];
     for warning in found.warnings() {
-        let (sentence, remedy) = warning.split_once("; ").unwrap_or((warning, "see above"));
-        checks.push(Check::warn("durability", sentence, remedy));
+        let (message, remedy) = warning.split_once("; ").unwrap_or((warning, "see above"));
+        checks.push(Check::warn("durability", message, remedy));
     }
-    if found.waits_for_standby() && !found.waits_in_vain() {
+    if found.waits_for_standby() && !found.lacks_standbys() {
         checks.push(Check::ok("failover", found.failover()));
     }
     if let Some(warning) = store.link().warning() {
-        let (sentence, remedy) = warning.split_once(": ").unwrap_or((warning, "see above"));
-        checks.push(Check::warn("connection", sentence, remedy));
+        let (message, remedy) = warning.split_once(": ").unwrap_or((warning, "see above"));
+        checks.push(Check::warn("connection", message, remedy));
     }
-    checks.push(match opening::shared_signing_key(&store).await {
+    checks.push(match open_store::shared_signing_key(&store).await {
         Ok(path) => signing_key(&path),
-        Err(complaint) => Check::trouble("signing key", complaint),
+        Err(cli_error) => Check::from_error("signing key", cli_error),
     });
-    checks.push(rules(Standing::of(&store).await));
+    checks.push(rules(RulesStatus::of(&store).await));
     checks.push(machine::open_files());
     checks
 }
@@ -47,7 +47,7 @@ pub(super) async fn checks(url: &str) -> Vec<Check> {
 /// What opens the signing keys in the database: without it no coordinator starts on this machine.
 fn signing_key(path: &Path) -> Check {
     if path.exists() {
-        return machine::private("signing key", path);
+        return machine::owner_only("signing key", path);
     }
     let found = format!("there is none at {}", path.display());
     let remedy = "nothing, if coordinators run elsewhere; else copy the file of the same name from a machine \
@@ -56,16 +56,16 @@ fn signing_key(path: &Path) -> Check {
 }
 
 /// Which rules decide, and whom newer ones wait for.
-fn rules(standing: Result<Standing, Complaint>) -> Check {
-    let standing = match standing {
-        Ok(standing) => standing,
-        Err(complaint) => return Check::trouble("rules", complaint),
+fn rules(rules_status: Result<RulesStatus, CliError>) -> Check {
+    let rules_status = match rules_status {
+        Ok(rules_status) => rules_status,
+        Err(cli_error) => return Check::from_error("rules", cli_error),
     };
-    match standing.lacking() {
-        None => Check::ok("rules", standing.to_string()),
+    match rules_status.lacking() {
+        None => Check::ok("rules", rules_status.to_string()),
         Some(names) => {
             let remedy = format!("bring these to the same version, or stop them: {names}");
-            Check::warn("rules", standing.to_string(), remedy)
+            Check::warn("rules", rules_status.to_string(), remedy)
         }
     }
 }

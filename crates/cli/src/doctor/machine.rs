@@ -8,13 +8,13 @@ use rustix::fs::{Access, access, statvfs};
 use rustix::process::{Resource, getrlimit};
 
 use super::Check;
-use crate::span;
+use crate::duration;
 
 /// A store that grows by a day's work should not reach the end of its disk during that day.
-const ROOM_WARN: u64 = 1 << 30;
+const FREE_BYTES_WARN: u64 = 1 << 30;
 
 /// Below this the log of the store may not be folded back any more.
-const ROOM_FAIL: u64 = 128 << 20;
+const FREE_BYTES_FAIL: u64 = 128 << 20;
 
 /// Every waiting worker and client is an open file of the server.
 const FILES_WARN: u64 = 4_096;
@@ -23,12 +23,12 @@ const FILES_WARN: u64 = 4_096;
 const FILES_FAIL: u64 = 256;
 
 /// The permission bits of group and others.
-const OTHERS: u32 = 0o077;
+const GROUP_AND_OTHERS: u32 = 0o077;
 
 pub(super) fn checks(store: &Path) -> Vec<Check> {
     let mut checks = vec![];
     if store.exists() {
-        checks.push(private("store", store));
+        checks.push(owner_only("store", store));
         checks.push(signing_key(&store.with_extension("key")));
     } else {
         let found = format!("there is none at {}", store.display());
@@ -38,7 +38,7 @@ pub(super) fn checks(store: &Path) -> Vec<Check> {
     let folder = store.ancestors().skip(1).find(|folder| folder.is_dir());
     let folder = folder.unwrap_or(Path::new("."));
     checks.push(writable(folder));
-    checks.push(room(folder));
+    checks.push(disk_space(folder));
     checks.push(open_files());
     checks
 }
@@ -49,14 +49,14 @@ pub(super) fn open_files() -> Check {
 
 fn signing_key(path: &Path) -> Check {
     if path.exists() {
-        return private("signing key", path);
+        return owner_only("signing key", path);
     }
     let found = format!("there is none at {}", path.display());
     let remedy = "restore it, or the next start makes one and running attempts start again";
     Check::warn("signing key", found, remedy)
 }
 
-pub(super) fn private(check: &'static str, path: &Path) -> Check {
+pub(super) fn owner_only(check: &'static str, path: &Path) -> Check {
     let shown = path.display();
     match fs::metadata(path).map(|meta| meta.permissions().mode() & 0o777) {
         Err(error) => Check::fail(
@@ -64,7 +64,9 @@ pub(super) fn private(check: &'static str, path: &Path) -> Check {
             format!("{shown} cannot be looked at: {error}"),
             "be the user that runs the server",
         ),
-        Ok(mode) if mode & OTHERS == 0 => Check::ok(check, format!("{shown}, mode {mode:o}")),
+        Ok(mode) if mode & GROUP_AND_OTHERS == 0 => {
+            Check::ok(check, format!("{shown}, mode {mode:o}"))
+        }
         Ok(mode) => {
             let found = format!("{shown} may be read by others (mode {mode:o})");
             Check::fail(check, found, format!("chmod 600 {shown}"))
@@ -84,21 +86,21 @@ fn writable(folder: &Path) -> Check {
     }
 }
 
-fn room(folder: &Path) -> Check {
+fn disk_space(folder: &Path) -> Check {
     match statvfs(folder) {
         Err(error) => {
             Check::warn("disk", format!("how full it is cannot be told: {error}"), "look with `df`")
         }
-        Ok(disk) => grade_room(disk.f_bavail.saturating_mul(disk.f_frsize)),
+        Ok(disk) => grade_disk_space(disk.f_bavail.saturating_mul(disk.f_frsize)),
     }
 }
 
-fn grade_room(free: u64) -> Check {
-    let found = format!("{} free", span::spell_bytes(free));
+fn grade_disk_space(free: u64) -> Check {
+    let found = format!("{} free", duration::format_bytes(free));
     let remedy = "make room; a full disk refuses new work and every report until there is some";
     match free {
-        ..ROOM_FAIL => Check::fail("disk", found, remedy),
-        ROOM_FAIL..ROOM_WARN => Check::warn("disk", found, remedy),
+        ..FREE_BYTES_FAIL => Check::fail("disk", found, remedy),
+        FREE_BYTES_FAIL..FREE_BYTES_WARN => Check::warn("disk", found, remedy),
         _ => Check::ok("disk", found),
     }
 }
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn little_room_warns_and_less_fails() {
-        let grades = [100 << 20, 500 << 20, 2 << 30].map(|free| grade_room(free).grade);
+        let grades = [100 << 20, 500 << 20, 2 << 30].map(|free| grade_disk_space(free).grade);
         assert_eq!(grades, [Grade::Fail, Grade::Warn, Grade::Ok]);
     }
 

@@ -1,10 +1,10 @@
 //! `tenure runs cancel`: one run by its id, or many by what they have in common.
 
-use tenure::{Client, Force};
+use tenure::{CancelMode, Client};
 use wire::State;
 
-use crate::bulk::{self, Common, Manner};
-use crate::exit::{Ended, Exit};
+use crate::bulk::{self, BulkOptions, RunFilter};
+use crate::exit::{CommandResult, Exit};
 use crate::output::{self, Format};
 use crate::server;
 
@@ -14,9 +14,9 @@ pub(crate) struct Arguments {
     #[arg(value_name = "RUN", required_unless_present = "common", conflicts_with = "common")]
     id: Option<String>,
     #[command(flatten)]
-    common: Common,
+    filter: RunFilter,
     #[command(flatten)]
-    manner: Manner,
+    bulk_options: BulkOptions,
     /// Told to the worker
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -25,12 +25,12 @@ pub(crate) struct Arguments {
     force: bool,
 }
 
-pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
-    let force = if arguments.force { Force::Revoke } else { Force::Ask };
-    let Arguments { id, common, manner, reason, .. } = arguments;
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
+    let force = if arguments.force { CancelMode::Immediate } else { CancelMode::Graceful };
+    let Arguments { id, filter, bulk_options, reason, .. } = arguments;
     match id {
         Some(id) => one(client, format, &id, reason.as_deref(), force).await,
-        None => bulk::cancel(client, format, common, manner, reason, force).await,
+        None => bulk::cancel(client, format, filter, bulk_options, reason, force).await,
     }
 }
 
@@ -39,9 +39,9 @@ async fn one(
     format: Format,
     id: &str,
     reason: Option<&str>,
-    force: Force,
-) -> Ended {
-    let accepted = client.cancel(id, reason, force).await.map_err(server::complaint)?;
+    force: CancelMode,
+) -> CommandResult {
+    let accepted = client.cancel(id, reason, force).await.map_err(server::cli_error)?;
     match (format, accepted.state) {
         (Format::Json, _) => output::json(&accepted)?,
         (Format::People, State::Running) => {

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use wire::answers::HistoryEntry;
 
+use crate::duration;
 use crate::output::{BUSY, FAINT, GOOD, WARN};
-use crate::span;
 
 /// Wide enough for the longest kind of entry.
 const KIND_WIDTH: usize = 16;
@@ -21,7 +21,7 @@ pub(crate) fn line(entry: &HistoryEntry) -> String {
     format!(
         "{FAINT}{:>4}  {}{FAINT:#}  {style}{kind:<KIND_WIDTH$}{style:#} {attempt:<10} {}",
         entry.n,
-        span::clock_time(entry.at),
+        duration::clock_time(entry.at),
         details(entry),
     )
     .trim_end()
@@ -51,7 +51,7 @@ fn details(entry: &HistoryEntry) -> String {
 
 fn next(entry: &HistoryEntry) -> Option<String> {
     match pause_ms(entry) {
-        Some(pause) => Some(format!("again in {}", span::spell_ms(pause))),
+        Some(pause) => Some(format!("again in {}", duration::format_ms(pause))),
         None => member(entry, "state").map(|state| format!("the run is {state}")),
     }
 }

@@ -6,9 +6,9 @@ use wire::State;
 use wire::answers::{Run, RunError};
 use wire::requests::{Included, ListRuns};
 
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
-use crate::{server, span};
+use crate::{duration, server};
 
 /// A screenful; `--limit` takes more.
 const LIMIT_DEFAULT: u32 = 20;
@@ -43,7 +43,7 @@ fn bodies(list: &str) -> Result<String, &'static str> {
     Included::read(list).map(|_| list.to_owned()).ok_or(wrong)
 }
 
-pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
     let (runs, more) = pages(&client, arguments).await?;
     if format == Format::Json {
         output::json(&runs)?;
@@ -66,7 +66,7 @@ enum More {
     No,
 }
 
-async fn pages(client: &Client, wanted: Arguments) -> Result<(Vec<Run>, More), Complaint> {
+async fn pages(client: &Client, wanted: Arguments) -> Result<(Vec<Run>, More), CliError> {
     let mut runs: Vec<Run> = Vec::new();
     let mut query = ListRuns {
         state: wanted.state,
@@ -79,7 +79,7 @@ async fn pages(client: &Client, wanted: Arguments) -> Result<(Vec<Run>, More), C
     loop {
         let missing = wanted.limit - u32::try_from(runs.len()).unwrap_or(wanted.limit);
         query.limit = Some(missing.min(super::PAGE));
-        let page = client.list(&query).await.map_err(server::complaint)?;
+        let page = client.list(&query).await.map_err(server::cli_error)?;
         runs.extend(page.runs);
         let full = runs.len() >= wanted.limit as usize;
         match page.next_cursor {
@@ -90,18 +90,18 @@ async fn pages(client: &Client, wanted: Arguments) -> Result<(Vec<Run>, More), C
     }
 }
 
-fn print(runs: &[Run]) -> Result<(), Complaint> {
+fn print(runs: &[Run]) -> Result<(), CliError> {
     let mut table =
         output::table(&["RUN", "KIND", "QUEUE", "STATE", "ATTEMPT", "AGE", "TOOK", "WHAT"]);
     for run in runs {
-        let took = run.completed_at.map(|at| span::between(run.created_at, at));
+        let took = run.completed_at.map(|at| duration::between(run.created_at, at));
         table.add_row([
             Cell::new(&run.run_id),
             Cell::new(&run.kind),
             Cell::new(&run.queue),
             output::state_cell(run.state),
             Cell::new(run.attempt),
-            Cell::new(span::between(run.created_at, run.server_time)),
+            Cell::new(duration::between(run.created_at, run.server_time)),
             Cell::new(took.unwrap_or_default()),
             Cell::new(what(run)),
         ]);
@@ -118,7 +118,7 @@ fn what(run: &Run) -> String {
     match (run.state, &run.error) {
         (State::Retry, _) => run
             .next_attempt_at
-            .map(|at| format!("again in {}", span::between(run.server_time, at)))
+            .map(|at| format!("again in {}", duration::between(run.server_time, at)))
             .unwrap_or_default(),
         (State::Succeeded, _) | (_, None) => String::new(),
         (_, Some(error)) => short(error),

@@ -4,12 +4,12 @@ use tenure::Client;
 use wire::answers::Run;
 
 use super::timeline::Timeline;
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
-use crate::{server, span};
+use crate::{duration, server};
 
-pub(crate) async fn run(client: Client, format: Format, id: &str) -> Ended {
-    let run = client.run(id).await.map_err(server::complaint)?;
+pub(crate) async fn run(client: Client, format: Format, id: &str) -> CommandResult {
+    let run = client.run(id).await.map_err(server::cli_error)?;
     if format == Format::Json {
         output::json(&run)?;
         return Ok(Exit::Done);
@@ -19,7 +19,7 @@ pub(crate) async fn run(client: Client, format: Format, id: &str) -> Ended {
     Ok(Exit::Done)
 }
 
-fn print(run: &Run, timeline: &Timeline) -> Result<(), Complaint> {
+fn print(run: &Run, timeline: &Timeline) -> Result<(), CliError> {
     let style = output::style_of(run.state);
     output::line(format_args!(
         "{BOLD}{}{BOLD:#}  {} on {}  {style}{}{style:#}",
@@ -28,7 +28,7 @@ fn print(run: &Run, timeline: &Timeline) -> Result<(), Complaint> {
     for (name, value) in facts(run) {
         output::line(format_args!("{FAINT}{name:>9}{FAINT:#}  {value}"))?;
     }
-    if timeline.stretches.is_empty() {
+    if timeline.intervals.is_empty() {
         return Ok(());
     }
     output::line("")?;
@@ -47,20 +47,22 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
     let holder = run.lease.as_ref().map(|lease| {
         let progress = lease.progress_pct.map(|pct| format!(", {pct:.0} %")).unwrap_or_default();
         let message = lease.message.as_ref().map(|m| format!(", {m}")).unwrap_or_default();
-        let left = span::between(run.server_time, lease.expires_at);
+        let left = duration::between(run.server_time, lease.expires_at);
         format!("{} with fence {}, {left} left{progress}{message}", lease.owner, lease.fence)
     });
     let cancel = run.cancel_requested_at.map(|at| match &run.cancel_reason {
         Some(reason) => format!("requested at {at}: {reason}"),
         None => format!("requested at {at}"),
     });
-    let again =
-        run.next_attempt_at.map(|at| format!("in {} ({at})", span::between(run.server_time, at)));
+    let again = run
+        .next_attempt_at
+        .map(|at| format!("in {} ({at})", duration::between(run.server_time, at)));
     [
         ("created", Some(run.created_at.to_string())),
         (
             "ended",
-            run.completed_at.map(|at| format!("{at}, after {}", span::between(run.created_at, at))),
+            run.completed_at
+                .map(|at| format!("{at}, after {}", duration::between(run.created_at, at))),
         ),
         ("attempts", Some(limits)),
         ("held by", holder),

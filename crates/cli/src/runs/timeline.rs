@@ -6,14 +6,14 @@ use wire::Time;
 use wire::answers::{HistoryEntry, RefusedCall};
 
 use super::entry::member;
+use crate::duration;
 use crate::output::{BAD, BUSY, FAINT, GOOD, WARN};
-use crate::span;
 
 /// Columns of the bar: fits beside the other columns on a narrow terminal.
 const BAR: i64 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct AttemptInterval {
     pub(crate) attempt: u32,
     pub(crate) owner: String,
     pub(crate) from: Time,
@@ -25,13 +25,13 @@ pub(crate) struct Stretch {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Timeline {
-    pub(crate) stretches: Vec<Stretch>,
+    pub(crate) intervals: Vec<AttemptInterval>,
     pub(crate) refused: Vec<RefusedCall>,
 }
 
 impl Timeline {
     pub(crate) fn of(entries: &[HistoryEntry], refused: &[RefusedCall]) -> Timeline {
-        let mut timeline = Timeline { stretches: Vec::new(), refused: refused.to_vec() };
+        let mut timeline = Timeline { intervals: Vec::new(), refused: refused.to_vec() };
         for entry in entries {
             timeline.take(entry);
         }
@@ -40,7 +40,7 @@ impl Timeline {
 
     fn take(&mut self, entry: &HistoryEntry) {
         match entry.kind.as_str() {
-            "granted" => self.stretches.push(Stretch {
+            "granted" => self.intervals.push(AttemptInterval {
                 attempt: entry.attempt.unwrap_or_default(),
                 owner: member(entry, "owner").unwrap_or_default(),
                 from: entry.at,
@@ -54,11 +54,11 @@ impl Timeline {
     }
 
     fn close(&mut self, entry: &HistoryEntry) {
-        let open = self.stretches.iter_mut().rev().find(|stretch| stretch.to.is_none());
-        let Some(stretch) = open else { return };
-        stretch.to = Some(entry.at);
-        stretch.outcome = member(entry, "outcome").unwrap_or_default();
-        stretch.reason =
+        let open = self.intervals.iter_mut().rev().find(|interval| interval.to.is_none());
+        let Some(interval) = open else { return };
+        interval.to = Some(entry.at);
+        interval.outcome = member(entry, "outcome").unwrap_or_default();
+        interval.reason =
             [member(entry, "category"), member(entry, "reason"), member(entry, "message")]
                 .into_iter()
                 .flatten()
@@ -73,18 +73,18 @@ impl Timeline {
 
     /// The lines, for a run that began at `from` and is looked at (or ended) at `to`.
     pub(crate) fn lines(&self, from: Time, to: Time) -> Vec<String> {
-        let owner = self.stretches.iter().map(|s| s.owner.len()).max().unwrap_or(0).max(6);
+        let owner = self.intervals.iter().map(|s| s.owner.len()).max().unwrap_or(0).max(6);
         let scale =
-            format!("|{:-^1$}|", format!(" {} ", span::between(from, to)), BAR as usize - 2);
+            format!("|{:-^1$}|", format!(" {} ", duration::between(from, to)), BAR as usize - 2);
         let head = format!("{FAINT}  #  {:<owner$}  {:<11}  {scale}{FAINT:#}", "worker", "outcome");
         let mut lines = vec![head];
-        lines.extend(self.stretches.iter().map(|stretch| stretch.line(owner, from, to)));
+        lines.extend(self.intervals.iter().map(|interval| interval.line(owner, from, to)));
         lines.extend(self.refused.iter().map(refusal));
         lines
     }
 }
 
-impl Stretch {
+impl AttemptInterval {
     fn line(&self, owner: usize, from: Time, to: Time) -> String {
         let (style, outcome) = match self.outcome.as_str() {
             "" => (BUSY, "running"),
@@ -93,7 +93,7 @@ impl Stretch {
             other => (WARN, other),
         };
         let bar = bar(self.from, self.to.unwrap_or(to), from, to);
-        let took = span::between(self.from, self.to.unwrap_or(to));
+        let took = duration::between(self.from, self.to.unwrap_or(to));
         format!(
             "{:>3}  {:<owner$}  {style}{outcome:<11}{style:#}  {style}{bar}{style:#}  {took:>7}  {}",
             self.attempt, self.owner, self.reason
@@ -105,7 +105,7 @@ impl Stretch {
 
 fn refusal(call: &RefusedCall) -> String {
     let RefusedCall { attempt, worker_id, call, error, verdict, at } = call;
-    let at = span::clock_time(*at);
+    let at = duration::clock_time(*at);
     format!(
         "{attempt:>3}  {worker_id}  {BAD}{verdict}{BAD:#}  its {call} at {at} was refused: {error}"
     )

@@ -7,9 +7,9 @@ use tokio::time::Instant;
 use wire::requests::HistoryQuery;
 
 use super::entry;
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
-use crate::{server, span, submit};
+use crate::{duration, server, submit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -17,21 +17,21 @@ pub(crate) struct Arguments {
     #[arg(value_name = "RUN")]
     id: String,
     /// Give up after this time, such as 30s (the run goes on)
-    #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+    #[arg(long, value_name = "SPAN", value_parser = duration::parse)]
     timeout: Option<Duration>,
 }
 
-pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> Ended {
+pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
     // The first look fails fast: a wrong address or run is not worth waiting for.
-    client.run(&arguments.id).await.map_err(server::complaint)?;
-    let client = server::patient(client);
+    client.run(&arguments.id).await.map_err(server::cli_error)?;
+    let client = server::with_long_retries(client);
     let until = arguments.timeout.map(|timeout| Instant::now() + timeout);
     let mut query = HistoryQuery { limit: Some(super::PAGE), ..HistoryQuery::default() };
     loop {
         let left = until.map_or(Duration::MAX, |until| until - Instant::now());
         query.wait_ms = Some(wait_ms(left));
         print_page(&client, format, &arguments.id, &mut query).await?;
-        let run = client.run(&arguments.id).await.map_err(server::complaint)?;
+        let run = client.run(&arguments.id).await.map_err(server::cli_error)?;
         if run.state.is_terminal() {
             // What was decided between the page and the look at the run.
             query.wait_ms = None;
@@ -49,8 +49,8 @@ async fn print_page(
     format: Format,
     id: &str,
     query: &mut HistoryQuery,
-) -> Result<usize, Complaint> {
-    let page = client.history(id, query).await.map_err(server::complaint)?;
+) -> Result<usize, CliError> {
+    let page = client.history(id, query).await.map_err(server::cli_error)?;
     for entry in &page.entries {
         match format {
             Format::Json => output::json_line(entry)?,
@@ -65,7 +65,7 @@ fn wait_ms(left: Duration) -> u64 {
     u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(*wire::limits::WAIT_MS.end())
 }
 
-fn ended(format: Format, run: &wire::answers::Run) -> Ended {
+fn ended(format: Format, run: &wire::answers::Run) -> CommandResult {
     if format == Format::People {
         output::note(submit::ending(run));
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
 
-use crate::exit::Complaint;
+use crate::exit::CliError;
 use crate::output::{self, BOLD, FAINT, Format};
 
 /// Wide enough for the longest word in front of a line.
@@ -21,7 +21,7 @@ impl Narrator {
         Narrator { format, act: AtomicU32::new(0) }
     }
 
-    pub(crate) fn act(&self, title: &str) -> Result<(), Complaint> {
+    pub(crate) fn act(&self, title: &str) -> Result<(), CliError> {
         let act = self.act.fetch_add(1, Ordering::Relaxed) + 1;
         match self.format {
             Format::People => output::line(format_args!("\n{BOLD}{act}  {title}{BOLD:#}")),
@@ -29,7 +29,7 @@ impl Narrator {
         }
     }
 
-    pub(crate) fn tell(&self, word: &str, text: impl Display) -> Result<(), Complaint> {
+    pub(crate) fn tell(&self, word: &str, text: impl Display) -> Result<(), CliError> {
         match self.format {
             Format::People => {
                 output::line(format_args!("   {FAINT}{word:<WORD_WIDTH$}{FAINT:#} {text}"))
@@ -44,7 +44,7 @@ impl Narrator {
     }
 
     /// Words that only people want.
-    pub(crate) fn aside(&self, text: impl Display) -> Result<(), Complaint> {
+    pub(crate) fn aside(&self, text: impl Display) -> Result<(), CliError> {
         match self.format {
             Format::People => output::line(text),
             Format::Json => Ok(()),

@@ -13,7 +13,7 @@ use wire::answers::Envelope;
 use wire::requests::{Completed, Heartbeat, LeaseRequest, ReportedError, Started};
 use wire::{ErrorCategory, Json, Outcome, State, Verdict};
 
-use crate::exit::{Complaint, Ended, Exit};
+use crate::exit::{CliError, CommandResult, Exit};
 use crate::{output, server};
 
 #[derive(Debug, clap::Args)]
@@ -25,15 +25,15 @@ pub(crate) struct Arguments {
     #[arg(long)]
     name: String,
     /// What it does with a task
-    #[arg(long)]
-    manner: Manner,
+    #[arg(long = "manner")]
+    mode: WorkerMode,
     /// How many tasks to take
     #[arg(long, default_value_t = 1)]
     tasks: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Manner {
+pub(crate) enum WorkerMode {
     /// Heartbeat for ever, deaf to every cancel
     Hold,
     /// Succeed at once
@@ -47,7 +47,7 @@ pub(crate) enum Manner {
 /// What the worker tells the tour. Tagged from outside: opaque JSON inside does not survive other taggings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Told {
+pub(crate) enum TourMessage {
     Granted { envelope: Box<Envelope> },
     AskedToStop { reason: Option<String> },
     Answered { answer: Answer },
@@ -66,23 +66,23 @@ pub(crate) struct Answer {
 /// How long a poll waits; the next one follows at once.
 const POLL_MS: u64 = 10_000;
 
-pub(crate) async fn run(client: Client, arguments: Arguments) -> Ended {
+pub(crate) async fn run(client: Client, arguments: Arguments) -> CommandResult {
     for _ in 0..arguments.tasks {
         let envelope = lease(&client, &arguments).await?;
         start(&client, &arguments, &envelope).await?;
         // Told only now: a worker that dies before its first call never had the task, and the tour wants it lost.
-        tell(&Told::Granted { envelope: Box::new(envelope.clone()) })?;
+        print_message(&TourMessage::Granted { envelope: Box::new(envelope.clone()) })?;
         let answer = attempt(&client, &arguments, &envelope).await?;
-        tell(&Told::Answered { answer })?;
+        print_message(&TourMessage::Answered { answer })?;
     }
     Ok(Exit::Done)
 }
 
-fn tell(told: &Told) -> Result<(), Complaint> {
-    output::json_line(told)
+fn print_message(message: &TourMessage) -> Result<(), CliError> {
+    output::json_line(message)
 }
 
-async fn lease(client: &Client, arguments: &Arguments) -> Result<Envelope, Complaint> {
+async fn lease(client: &Client, arguments: &Arguments) -> Result<Envelope, CliError> {
     let request = LeaseRequest {
         worker_id: arguments.name.clone(),
         queues: vec![arguments.queue.clone()],
@@ -91,7 +91,7 @@ async fn lease(client: &Client, arguments: &Arguments) -> Result<Envelope, Compl
         ..LeaseRequest::default()
     };
     loop {
-        let granted = client.lease(&request).await.map_err(server::complaint)?;
+        let granted = client.lease(&request).await.map_err(server::cli_error)?;
         if let Some(envelope) = granted.leases.into_iter().next() {
             return Ok(envelope);
         }
@@ -102,22 +102,23 @@ async fn start(
     client: &Client,
     arguments: &Arguments,
     envelope: &Envelope,
-) -> Result<(), Complaint> {
+) -> Result<(), CliError> {
     let started =
         Started { attempt: envelope.attempt, worker_id: arguments.name.clone(), started_at: None };
     let call = client.started(&envelope.task_id, &envelope.task_token, &started);
-    call.await.map(drop).map_err(server::complaint)
+    call.await.map(drop).map_err(server::cli_error)
 }
 
 async fn attempt(
     client: &Client,
     arguments: &Arguments,
     envelope: &Envelope,
-) -> Result<Answer, Complaint> {
-    let report = match arguments.manner {
-        Manner::Finish => report(envelope, &arguments.name, Outcome::Succeeded),
-        Manner::Fail => report(envelope, &arguments.name, Outcome::Failed),
-        Manner::Hold | Manner::Obey => match heartbeats(client, arguments, envelope).await? {
+) -> Result<Answer, CliError> {
+    let report = match arguments.mode {
+        WorkerMode::Finish => report(envelope, &arguments.name, Outcome::Succeeded),
+        WorkerMode::Fail => report(envelope, &arguments.name, Outcome::Failed),
+        WorkerMode::Hold | WorkerMode::Obey => match heartbeats(client, arguments, envelope).await?
+        {
             Some(refusal) => return Ok(refusal),
             None => report(envelope, &arguments.name, Outcome::Cancelled),
         },
@@ -130,8 +131,8 @@ async fn heartbeats(
     client: &Client,
     arguments: &Arguments,
     envelope: &Envelope,
-) -> Result<Option<Answer>, Complaint> {
-    let mut told = false;
+) -> Result<Option<Answer>, CliError> {
+    let mut is_told = false;
     let mut beat = tokio::time::interval(Duration::from_millis(envelope.heartbeat_interval_ms));
     loop {
         beat.tick().await;
@@ -143,11 +144,11 @@ async fn heartbeats(
         let ack = client.heartbeat(&envelope.task_id, &envelope.task_token, &heartbeat).await;
         match ack {
             Ok(ack) if ack.should_cancel => {
-                if !told {
-                    tell(&Told::AskedToStop { reason: ack.cancel_reason })?;
-                    told = true;
+                if !is_told {
+                    print_message(&TourMessage::AskedToStop { reason: ack.cancel_reason })?;
+                    is_told = true;
                 }
-                if arguments.manner == Manner::Obey {
+                if arguments.mode == WorkerMode::Obey {
                     return Ok(None);
                 }
             }
@@ -184,7 +185,7 @@ pub(crate) async fn send(
     client: &Client,
     envelope: &Envelope,
     report: &Completed,
-) -> Result<Answer, Complaint> {
+) -> Result<Answer, CliError> {
     match client.completed(&envelope.task_id, &envelope.task_token, report).await {
         Ok(ack) => Ok(Answer {
             status: 200,
@@ -196,7 +197,7 @@ pub(crate) async fn send(
     }
 }
 
-fn refusal(error: Error) -> Result<Answer, Complaint> {
+fn refusal(error: Error) -> Result<Answer, CliError> {
     match error {
         Error::Refused(problem) => Ok(Answer {
             status: problem.status,
@@ -204,6 +205,6 @@ fn refusal(error: Error) -> Result<Answer, Complaint> {
             state: None,
             error: Some(problem.error),
         }),
-        other => Err(server::complaint(other)),
+        other => Err(server::cli_error(other)),
     }
 }

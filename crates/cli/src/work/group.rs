@@ -36,11 +36,11 @@ pub(crate) struct Started {
 #[derive(Debug)]
 pub(crate) struct Group {
     pid: Pid,
-    life: Mutex<Life>,
+    state: Mutex<GroupState>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
+enum GroupState {
     Alive,
     /// The process id may belong to somebody else by now.
     Reaped,
@@ -48,15 +48,15 @@ enum Life {
 
 impl Group {
     pub(crate) fn signal(&self, signal: Signal) {
-        let life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
-        if *life == Life::Alive {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state == GroupState::Alive {
             // The only failure is that nobody is left, which is what a signal is for.
             let _ = rustix::process::kill_process_group(self.pid, signal);
         }
     }
 
     /// Waits for the program, ends what it left behind, and lets its process id go.
-    fn bury(&self, child: &mut std::process::Child) -> io::Result<ExitStatus> {
+    fn reap(&self, child: &mut std::process::Child) -> io::Result<ExitStatus> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while let Err(error) = rustix::process::waitid(WaitId::Pid(self.pid), options) {
             if error != rustix::io::Errno::INTR {
@@ -64,8 +64,8 @@ impl Group {
             }
         }
         self.signal(Signal::KILL);
-        let mut life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
-        *life = Life::Reaped;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = GroupState::Reaped;
         child.wait()
     }
 }
@@ -77,11 +77,12 @@ pub(crate) async fn start(command: Command) -> io::Result<Started> {
     std::thread::Builder::new().name("program".to_owned()).spawn(move || {
         match spawn(command) {
             Ok((mut child, progress)) => {
-                let group = Arc::new(Group { pid: pid_of(&child), life: Mutex::new(Life::Alive) });
+                let group =
+                    Arc::new(Group { pid: pid_of(&child), state: Mutex::new(GroupState::Alive) });
                 let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
                 // Nobody listens only when the worker is going down, and then the group goes with it.
                 let _ = tell_started.send(Ok((Arc::clone(&group), pipes, progress)));
-                let _ = tell_ended.send(group.bury(&mut child));
+                let _ = tell_ended.send(group.reap(&mut child));
             }
             Err(error) => {
                 let _ = tell_started.send(Err(error));

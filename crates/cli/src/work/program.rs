@@ -24,7 +24,7 @@ use crate::output;
 pub(crate) const LOST_GRACE: Duration = Duration::from_millis(800);
 /// How long the pipes may stay open after the program and its group are gone: a process that left the session
 /// may hold them for ever.
-const PIPES_PATIENCE: Duration = Duration::from_secs(1);
+const PIPE_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 8 * 1024;
 
 /// What became of a program.
@@ -43,14 +43,14 @@ pub(crate) enum Stdout {
 }
 
 /// Told while the program runs.
-pub(crate) type Listener = Box<dyn FnMut(Line) + Send>;
+pub(crate) type LineHandler = Box<dyn FnMut(Line) + Send>;
 
 /// Runs a program to its end. When `stop` completes it is asked to end, and after the grace that `stop` names it
 /// is killed, with everything it started.
 pub(crate) async fn execute(
     command: Command,
     input: String,
-    listener: Listener,
+    listener: LineHandler,
     stop: impl Future<Output = Duration>,
 ) -> io::Result<Finished> {
     let started = group::start(command).await?;
@@ -59,10 +59,10 @@ pub(crate) async fn execute(
     let mut ended = started.ended;
     let feed = tokio::spawn(feed(ChildStdin::from_std(started.stdin)?, input));
     let stdout = ChildStdout::from_std(started.stdout)?;
-    let mut stdout = Reading::of(tokio::spawn(collect(stdout, group.clone())));
+    let mut stdout = ReadTask::of(tokio::spawn(collect(stdout, group.clone())));
     let mut stderr =
-        Reading::of(tokio::spawn(pass_through(ChildStderr::from_std(started.stderr)?)));
-    let lines = Reading::of(tokio::spawn(listen(started.progress, listener)));
+        ReadTask::of(tokio::spawn(pass_through(ChildStderr::from_std(started.stderr)?)));
+    let lines = ReadTask::of(tokio::spawn(listen(started.progress, listener)));
 
     tokio::pin!(stop);
     let status = tokio::select! {
@@ -90,10 +90,10 @@ impl Drop for KillOnDrop {
     }
 }
 
-type End = tokio::sync::oneshot::Receiver<io::Result<ExitStatus>>;
-type Ended = Result<io::Result<ExitStatus>, tokio::sync::oneshot::error::RecvError>;
+type ExitReceiver = tokio::sync::oneshot::Receiver<io::Result<ExitStatus>>;
+type ExitResult = Result<io::Result<ExitStatus>, tokio::sync::oneshot::error::RecvError>;
 
-async fn end(group: &Group, ended: &mut End, grace: Duration) -> Ended {
+async fn end(group: &Group, ended: &mut ExitReceiver, grace: Duration) -> ExitResult {
     group.signal(Signal::TERM);
     match timeout(grace, &mut *ended).await {
         Ok(status) => status,
@@ -105,16 +105,16 @@ async fn end(group: &Group, ended: &mut End, grace: Duration) -> Ended {
 }
 
 /// A pipe being read beside the program, given up if it stays open without it.
-struct Reading<T>(Option<JoinHandle<T>>);
+struct ReadTask<T>(Option<JoinHandle<T>>);
 
-impl<T> Reading<T> {
-    fn of(task: JoinHandle<T>) -> Reading<T> {
-        Reading(Some(task))
+impl<T> ReadTask<T> {
+    fn of(task: JoinHandle<T>) -> ReadTask<T> {
+        ReadTask(Some(task))
     }
 
     async fn take(&mut self) -> Option<T> {
         let mut task = self.0.take()?;
-        match timeout(PIPES_PATIENCE, &mut task).await {
+        match timeout(PIPE_DRAIN_TIMEOUT, &mut task).await {
             Ok(read) => read.ok(),
             Err(_) => {
                 task.abort();
@@ -129,7 +129,7 @@ impl<T> Reading<T> {
 }
 
 /// A worker that goes away must not leave readers behind.
-impl<T> Drop for Reading<T> {
+impl<T> Drop for ReadTask<T> {
     fn drop(&mut self) {
         if let Some(task) = &self.0 {
             task.abort();
@@ -168,7 +168,7 @@ async fn pass_through(mut stderr: impl AsyncRead + Unpin) -> String {
     String::from_utf8_lossy(&tail).into_owned()
 }
 
-async fn listen(pipe: File, mut listener: Listener) {
+async fn listen(pipe: File, mut listener: LineHandler) {
     let Ok(pipe) = pipe::Receiver::from_owned_fd(OwnedFd::from(pipe)) else { return };
     let mut reader = BufReader::new(pipe);
     let mut line = Vec::new();
@@ -259,7 +259,7 @@ mod tests {
     #[tokio::test]
     async fn progress_lines_are_heard_in_order() {
         let (tell, mut told) = mpsc::channel(8);
-        let listener: Listener = Box::new(move |line| tell.try_send(line).unwrap());
+        let listener: LineHandler = Box::new(move |line| tell.try_send(line).unwrap());
         let script =
             "echo progress 10 begun >&3; echo nonsense >&3; echo message on >&$TENURE_PROGRESS_FD";
         let mut command = shell(script);
@@ -282,7 +282,7 @@ mod tests {
             file.display()
         );
         let (tell, mut told) = mpsc::channel(1);
-        let listener: Listener = Box::new(move |_| {
+        let listener: LineHandler = Box::new(move |_| {
             let _ = tell.try_send(());
         });
         let ready = async {
@@ -297,7 +297,7 @@ mod tests {
     #[tokio::test]
     async fn a_program_that_heeds_sigterm_is_not_killed() {
         let (tell, mut told) = mpsc::channel(1);
-        let listener: Listener = Box::new(move |_| {
+        let listener: LineHandler = Box::new(move |_| {
             let _ = tell.try_send(());
         });
         let ready = async {
@@ -326,7 +326,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("program");
         let (tell, mut told) = mpsc::channel(1);
-        let listener: Listener = Box::new(move |_| {
+        let listener: LineHandler = Box::new(move |_| {
             let _ = tell.try_send(());
         });
         let script = format!("echo $$ > {}; echo message ready >&3; sleep 1000", file.display());

@@ -56,7 +56,7 @@ const LEFT: &str = "SELECT string_agg(datname, ',' ORDER BY datname) || ' ' || \
 
 #[test]
 fn over_a_database_it_says_its_goals_and_leaves_nothing_behind() {
-    let (home, server) = (Home::new(), Server::builder().careless().start().unwrap());
+    let (home, server) = (Home::new(), Server::builder().without_fsync().start().unwrap());
     let before = server.sql("postgres", LEFT).unwrap();
     let store = server.url("postgres");
     let ran = home.run(&["bench", "--seconds", BRIEF, "--coordinators", "2", "--store", &store]);
@@ -80,7 +80,7 @@ fn over_a_database_it_says_its_goals_and_leaves_nothing_behind() {
 
 #[test]
 fn a_store_that_is_served_is_not_touched_by_a_measurement_beside_it() {
-    let (home, server) = (Home::new(), Server::builder().careless().start().unwrap());
+    let (home, server) = (Home::new(), Server::builder().without_fsync().start().unwrap());
     let store = server.url("postgres");
     let arguments =
         ["serve", "--json", "--write-profile", "--listen", "127.0.0.1:0", "--store", &store];
@@ -99,11 +99,11 @@ fn a_store_that_is_served_is_not_touched_by_a_measurement_beside_it() {
 
 #[test]
 fn a_user_who_may_make_no_databases_cannot_measure() {
-    let (home, server) = (Home::new(), Server::builder().careless().start().unwrap());
+    let (home, server) = (Home::new(), Server::builder().without_fsync().start().unwrap());
     server.sql("postgres", "CREATE ROLE person LOGIN").unwrap();
     let ours = server.url("postgres");
     let store = ours.replace("postgres@", "person@").replace("user=postgres", "user=person");
     assert_ne!(store, ours);
     let ran = home.run(&["bench", "--seconds", BRIEF, "--store", &store]);
-    ran.complains(5, "not_measured", "may not make databases", "CREATEDB");
+    ran.assert_error(5, "not_measured", "may not make databases", "CREATEDB");
 }

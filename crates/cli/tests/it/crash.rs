@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use crashlab::scenarios::{asked_to_stop, killed_at_any_time, stopped_for_longer_than_a_lease};
-use crashlab::{Tally, Wishes};
+use crashlab::{LabOptions, Tally};
 
 /// The variable that repeats a seed.
 const SEED: &str = "TENURE_CRASH_SEED";
@@ -15,12 +15,12 @@ const SEED: &str = "TENURE_CRASH_SEED";
 /// The lab kills far more often, and at named places.
 const KILLS: usize = 12;
 
-fn wishes() -> Wishes {
+fn options() -> LabOptions {
     let seed = match std::env::var(SEED) {
         Ok(text) => text.parse().expect("a seed is a number"),
         Err(_) => getrandom::u64().unwrap(),
     };
-    Wishes {
+    LabOptions {
         binary: PathBuf::from(env!("CARGO_BIN_EXE_tenure")),
         kills: KILLS,
         mutant: None,
@@ -30,8 +30,8 @@ fn wishes() -> Wishes {
 }
 
 /// What an experiment did, or what to type to see it fail again.
-fn told(wishes: &Wishes, tried: Result<Tally, crashlab::Error>) -> Tally {
-    tried.unwrap_or_else(|error| panic!("with {SEED}={}: {error:#}", wishes.seed))
+fn expect_passed(options: &LabOptions, tried: Result<Tally, crashlab::Error>) -> Tally {
+    tried.unwrap_or_else(|error| panic!("with {SEED}={}: {error:#}", options.seed))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -44,23 +44,23 @@ async fn f01_f03_killed_again_and_again_it_forgets_nothing_it_acknowledged() {
     // S2-112, S2-113: attempts, fences and times only grow, whichever server wrote them down.
     // S2-114, W-5: every ended run has its record. S2-115: no submission left a second run.
     // S3-11: who comes late is told CANCELLED.
-    let wishes = wishes();
-    let tally = told(&wishes, killed_at_any_time(&wishes, KILLS).await);
+    let options = options();
+    let tally = expect_passed(&options, killed_at_any_time(&options, KILLS).await);
     assert!(tally.kills >= KILLS && tally.unanswered > 0 && tally.runs > 0, "{tally}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f11_asked_to_stop_under_load_it_drains_and_keeps_every_lease() {
     // S2-106: leases are in the store; nobody else ever has one, and their workers go on after the restart.
-    let wishes = wishes();
-    let tally = told(&wishes, asked_to_stop(&wishes).await);
+    let options = options();
+    let tally = expect_passed(&options, asked_to_stop(&options).await);
     assert!(tally.runs > 0, "{tally}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f09_stopped_for_longer_than_a_lease_it_costs_no_honest_worker_its_lease() {
     // S0-48, S2-100: and yet no lease lasts for ever; workers that fall silent are replaced in the same storm.
-    let wishes = wishes();
-    let tally = told(&wishes, stopped_for_longer_than_a_lease(&wishes).await);
+    let options = options();
+    let tally = expect_passed(&options, stopped_for_longer_than_a_lease(&options).await);
     assert!(tally.runs > 0, "{tally}");
 }

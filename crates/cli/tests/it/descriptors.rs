@@ -13,7 +13,7 @@ const FILES_MAX: usize = 64;
 const CALLERS: usize = 200;
 
 /// Longer than any answer of a healthy server takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server in a shell that may open few files.
 fn serve(home: &Home) -> Process {
@@ -40,7 +40,7 @@ impl Caller {
     fn connect(ready: &Value) -> Caller {
         let address = ready["url"].as_str().unwrap().strip_prefix("http://").unwrap();
         let stream = TcpStream::connect(address.parse::<SocketAddr>().unwrap()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Caller { stream, key: ready["apiKey"].as_str().unwrap().to_owned() }
     }
 

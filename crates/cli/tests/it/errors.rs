@@ -10,7 +10,7 @@ fn no_server_is_one_sentence_and_the_remedy() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{free}");
     let ran = home.run(&["queues", "--url", &url, "--key", "k"]);
-    ran.complains(6, "unreachable", "no server answers at", "tenure dev");
+    ran.assert_error(6, "unreachable", "no server answers at", "tenure dev");
     let ran = home.run(&["work", "--queue", "q", "--exec", "true", "--url", &url, "--key", "k"]);
     assert_eq!(ran.code, 6, "{ran:?}");
 }
@@ -18,7 +18,7 @@ fn no_server_is_one_sentence_and_the_remedy() {
 #[test]
 fn no_key_is_one_sentence_and_the_remedy() {
     let ran = Home::new().run(&["queues"]);
-    ran.complains(5, "no_key", "there is no API key", "tenure dev");
+    ran.assert_error(5, "no_key", "there is no API key", "tenure dev");
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn a_wrong_key_is_one_sentence_and_the_remedy() {
     let home = Home::new();
     let _server = home.serve();
     let ran = home.run(&["queues", "--key", "tnr_wrong"]);
-    ran.complains(5, "unauthenticated", "key", "--key");
+    ran.assert_error(5, "unauthenticated", "key", "--key");
     let ran = home.run(&["work", "--queue", "q", "--exec", "true", "--key", "tnr_wrong"]);
     assert_eq!(ran.code, 5, "{ran:?}");
 }
@@ -37,7 +37,7 @@ fn what_is_not_there_is_not_found() {
     let _server = home.serve();
     for verb in ["show", "watch", "cancel", "history", "record"] {
         let ran = home.run(&["runs", verb, "run_01ARZ3NDEKTSV4RRFFQ69G5FAV"]);
-        ran.complains(3, "run_not_found", "run", "runs list");
+        ran.assert_error(3, "run_not_found", "run", "runs list");
     }
 }
 
@@ -45,7 +45,7 @@ fn what_is_not_there_is_not_found() {
 fn bad_input_is_refused_before_it_is_sent() {
     let home = Home::new();
     let ran = home.run(&["submit", "k", "--queue", "q", "--input", "{name: Ada}", "--key", "k"]);
-    ran.complains(2, "invalid_input", "not valid JSON", "quote");
+    ran.assert_error(2, "invalid_input", "not valid JSON", "quote");
 }
 
 #[test]
@@ -80,9 +80,9 @@ fn a_taken_port_is_one_sentence_and_the_remedy() {
     let home = Home::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    home.run(&["dev", "--port", &port]).complains(4, "port_taken", "already in use", "--port");
+    home.run(&["dev", "--port", &port]).assert_error(4, "port_taken", "already in use", "--port");
     let listen = format!("127.0.0.1:{port}");
-    home.run(&["serve", "--listen", &listen]).complains(
+    home.run(&["serve", "--listen", &listen]).assert_error(
         4,
         "port_taken",
         "already in use",
@@ -97,9 +97,9 @@ fn a_second_server_on_the_same_file_is_refused_with_the_owner() {
     let server = home.serve();
     let ran = home.run(&["serve", "--listen", "127.0.0.1:0"]);
     let owner = format!("process {}", server.child.id());
-    ran.complains(4, "store_closed", &owner, "stop that process");
+    ran.assert_error(4, "store_closed", &owner, "stop that process");
     let store = home.store();
-    home.run(&["verify", "--store", store.to_str().unwrap()]).complains(
+    home.run(&["verify", "--store", store.to_str().unwrap()]).assert_error(
         4,
         "store_closed",
         &owner,
@@ -110,7 +110,7 @@ fn a_second_server_on_the_same_file_is_refused_with_the_owner() {
 #[test]
 fn an_address_others_could_reach_is_refused() {
     let ran = Home::new().run(&["serve", "--listen", "0.0.0.0:7400"]);
-    ran.complains(2, "not_loopback", "0.0.0.0", "127.0.0.1");
+    ran.assert_error(2, "not_loopback", "0.0.0.0", "127.0.0.1");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_file_that_is_no_database_or_a_newer_one_is_refused() {
     std::fs::write(&file, "not a database, but long enough to look at: ".repeat(100)).unwrap();
     let store = format!("sqlite:{}", file.display());
     let ran = home.run(&["serve", "--listen", "127.0.0.1:0", "--store", &store]);
-    ran.complains(4, "store_closed", "is not a database", "file of its own");
+    ran.assert_error(4, "store_closed", "is not a database", "file of its own");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_newer_database_is_refused_with_the_remedy() {
     drop(home.serve());
     raise_version(&home);
     let ran = home.run(&["dev", "--port", "0"]);
-    ran.complains(4, "store_closed", "has format 99", "newer Tenure");
+    ran.assert_error(4, "store_closed", "has format 99", "newer Tenure");
 }
 
 /// What a newer version would leave behind in the table of migrations.
@@ -143,7 +143,7 @@ fn raise_version(home: &Home) {
 #[test]
 fn a_store_of_another_kind_is_refused() {
     let ran = Home::new().run(&["serve", "--store", "mysql://db/tenure"]);
-    ran.complains(2, "unknown_store", "mysql", "sqlite:PATH");
+    ran.assert_error(2, "unknown_store", "mysql", "sqlite:PATH");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn an_address_that_is_not_quite_one_becomes_no_file_and_shows_no_password() {
     ] {
         let home = Home::new();
         let ran = home.run(&["serve", "--listen", "127.0.0.1:0", "--store", said]);
-        ran.complains(2, "unknown_store", "is not a store", "postgres://USER:PASSWORD@HOST");
+        ran.assert_error(2, "unknown_store", "is not a store", "postgres://USER:PASSWORD@HOST");
         assert!(!ran.stderr.contains("secret"), "{ran:?}");
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "{said}");
     }
@@ -168,7 +168,7 @@ fn what_works_on_files_only_says_so() {
     for verb in ["backup", "prune"] {
         let target = if verb == "backup" { "copy.db" } else { "--older-than=30d" };
         let ran = Home::new().run(&[verb, target, "--store", "postgres://db/tenure"]);
-        ran.complains(2, "sqlite_only", "PostgreSQL", "sqlite:PATH");
+        ran.assert_error(2, "sqlite_only", "PostgreSQL", "sqlite:PATH");
     }
 }
 

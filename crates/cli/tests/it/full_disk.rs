@@ -6,14 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crashlab::ground::{DISK_BYTES, SmallDisk};
+use crashlab::small_disk::{DISK_BYTES, SmallDisk};
 use serde_json::Value;
 use tenure::{Client, Error, Retries};
 use wire::answers::{Envelope, HeartbeatAck};
 use wire::requests::{Completed, Heartbeat, LeaseRequest, SubmitRun};
 use wire::{Code, Json, Outcome, State, Verdict};
 
-use crate::home::{Home, Process, Ran};
+use crate::home::{CommandOutput, Home, Process};
 
 /// A few dozen of these fill the disk.
 const INPUT_BYTES: usize = 64 << 10;
@@ -78,7 +78,7 @@ async fn fill(client: &Client) -> (Vec<(String, String)>, String) {
             Err(error) => {
                 // A definite refusal, not a broken connection and not a guess: the call may be repeated.
                 assert_eq!(error.code(), Some(Code::Unavailable), "{error}");
-                assert!(error.may_repeat() && error.status() == Some(503), "{error}");
+                assert!(error.is_retryable() && error.status() == Some(503), "{error}");
                 assert!(error.to_string().contains("its disk is full"), "{error}");
                 return (acknowledged, key);
             }
@@ -124,7 +124,7 @@ async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_ro
     assert_eq!(server.exit_code(), 0);
     let verify =
         tenure(&home, &disk, &["verify", "--json", "--store", &store(&disk)]).output().unwrap();
-    let ran = Ran::of(verify);
+    let ran = CommandOutput::of(verify);
     assert_eq!(ran.code, 0, "{ran:?}");
     let found: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 
-use crashlab::waits::{self, PATIENCE};
+use crashlab::waits::{self, TIMEOUT};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -68,8 +68,8 @@ impl Home {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::of(waits::run(&mut self.tenure(arguments)).unwrap())
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(waits::run(&mut self.tenure(arguments)).unwrap())
     }
 
     /// Runs a command that must succeed, and reads its JSON.
@@ -120,15 +120,15 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// A finished command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ran {
-    pub(crate) fn of(output: Output) -> Ran {
-        Ran {
+impl CommandOutput {
+    pub(crate) fn of(output: Output) -> CommandOutput {
+        CommandOutput {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
@@ -136,7 +136,7 @@ impl Ran {
     }
 
     /// One sentence with its code, one hint, and nothing on stdout.
-    pub(crate) fn complains(&self, exit: i32, code: &str, sentence: &str, hint: &str) {
+    pub(crate) fn assert_error(&self, exit: i32, code: &str, sentence: &str, hint: &str) {
         assert_eq!(self.code, exit, "{self:?}");
         let lines: Vec<&str> = self.stderr.lines().collect();
         assert_eq!(lines.len(), 2, "{self:?}");
@@ -179,7 +179,7 @@ impl Process {
 
     /// The next line, with its end, so that several can be put together.
     pub(crate) fn text_line(&mut self) -> String {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(TIMEOUT) {
             Ok(line) => line + "\n",
             Err(mpsc::RecvTimeoutError::Timeout) => panic!("the process says nothing"),
             Err(_) => panic!("the process ended: {:?}", waits::death(&mut self.child, "it")),

@@ -20,20 +20,25 @@ fn a_key_is_made_listed_rotated_and_revoked() {
     }
     assert!(!listed.stdout.contains(secret.split('_').nth(2).unwrap()));
     let queues = ["queues", "--key", secret];
-    home.run(&queues).complains(5, "forbidden", "role client", "key with the role");
+    home.run(&queues).assert_error(5, "forbidden", "role client", "key with the role");
     let rotated = home.json(&["keys", "rotate", "--json", id, "--overlap", "0s"]);
     assert_eq!(rotated["key"]["keyId"], id);
-    home.run(&queues).complains(5, "unauthenticated", "Bearer", "--key");
+    home.run(&queues).assert_error(5, "unauthenticated", "Bearer", "--key");
     let renewed = ["queues", "--key", rotated["secret"].as_str().unwrap()];
-    home.run(&renewed).complains(5, "forbidden", "role client", "key with the role");
+    home.run(&renewed).assert_error(5, "forbidden", "role client", "key with the role");
     assert_eq!(home.run(&["keys", "revoke", id]).stdout, format!("{id} is revoked\n"));
-    home.run(&renewed).complains(5, "unauthenticated", "revoked", "--key");
-    home.run(&["keys", "revoke", "none"]).complains(3, "key_not_found", "no API key", "keys list");
+    home.run(&renewed).assert_error(5, "unauthenticated", "revoked", "--key");
+    home.run(&["keys", "revoke", "none"]).assert_error(
+        3,
+        "key_not_found",
+        "no API key",
+        "keys list",
+    );
     let keys = home.json(&["keys", "list", "--json"]);
     let mine = keys.as_array().unwrap().iter().find(|key| key["keyId"] != id).unwrap();
     let mine = mine["keyId"].as_str().unwrap();
     let last = home.run(&["keys", "revoke", mine]);
-    last.complains(4, "last_admin_key", "last usable admin", "keys create --role admin");
+    last.assert_error(4, "last_admin_key", "last usable admin", "keys create --role admin");
 }
 
 #[test]
@@ -75,7 +80,7 @@ fn a_tenant_is_limited_and_its_limits_are_taken_away() {
     let row = set.stdout.lines().find(|line| line.starts_with("default")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["default", "any", "any", "1", "1"]);
     let refused = home.run(&["submit", "k", "--queue", "q"]);
-    refused.complains(6, "quota_reached", "1 unfinished run", "tenure limits list");
+    refused.assert_error(6, "quota_reached", "1 unfinished run", "tenure limits list");
     let listed = home.json(&["limits", "list", "--json"]);
     assert_eq!(listed[0]["unfinishedRunsNow"], 1, "{listed}");
     assert_eq!(home.run(&["limits", "clear", "default"]).code, 0);

@@ -71,7 +71,7 @@ fn without_a_yes_a_filter_or_an_open_state_nothing_is_done() {
     assert_eq!(home.run(&["runs", "cancel", "--yes"]).code, 2, "not everything by accident");
     assert_eq!(home.run(&["runs", "cancel", "run_x", "--queue", "q"]).code, 2);
     let ended = home.run(&["runs", "cancel", "--queue", "q", "--state", "failed", "--yes"]);
-    ended.complains(2, "state_ended", "have ended", "--state queued");
+    ended.assert_error(2, "state_ended", "have ended", "--state queued");
     assert_eq!(states(&home, "q"), ["queued"]);
     let none = home.run(&["runs", "cancel", "--queue", "none", "--yes"]);
     assert_eq!(none.code, 0, "{none:?}");

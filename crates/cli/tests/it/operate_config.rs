@@ -109,8 +109,8 @@ fn a_file_with_a_mistake_is_refused_with_the_remedy() {
     let home = Home::new();
     std::fs::write(home.path().join("typo.toml"), "lisen = \"127.0.0.1:0\"\n").unwrap();
     let refused = home.run(&["serve", "--config", "typo.toml"]);
-    refused.complains(2, "unknown_setting", "`lisen`", "did you mean `listen`?");
-    home.run(&["serve", "--config", "nowhere.toml"]).complains(
+    refused.assert_error(2, "unknown_setting", "`lisen`", "did you mean `listen`?");
+    home.run(&["serve", "--config", "nowhere.toml"]).assert_error(
         3,
         "config_unreadable",
         "nowhere.toml",

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pgserver::Server;
 
-use crate::home::{Home, Process, Ran, wait_until};
+use crate::home::{CommandOutput, Home, Process, wait_until};
 use crate::operate_backup::stop;
 
 /// Who comes over TCP needs a password.
@@ -15,7 +15,7 @@ fn server() -> Server {
         let rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
         std::fs::write(data.join("pg_hba.conf"), rules).unwrap();
     };
-    let server = Server::builder().careless().on_a_port().prepare(guard).start().unwrap();
+    let server = Server::builder().without_fsync().on_a_port().prepare(guard).start().unwrap();
     let prepare = [
         "CREATE ROLE person LOGIN PASSWORD 'right'",
         "CREATE ROLE crowded LOGIN PASSWORD 'right' CONNECTION LIMIT 0",
@@ -38,9 +38,9 @@ fn each_reason_why_a_database_is_closed_is_told_with_its_remedy() {
     };
     let closed = |store: &str, sentence: &str, hint: &str| {
         let serve = home.run(&["serve", "--listen", "127.0.0.1:0", "--store", store]);
-        serve.complains(4, "store_closed", sentence, hint);
+        serve.assert_error(4, "store_closed", sentence, hint);
         let raise = home.run(&["epoch", "raise", "--store", store]);
-        raise.complains(4, "store_closed", sentence, hint);
+        raise.assert_error(4, "store_closed", sentence, hint);
     };
     closed(&at("person:wrong", "postgres"), "this user with this password", "check both");
     closed(&at("person", "postgres"), "asks for a password", "USER:PASSWORD@HOST");
@@ -58,7 +58,7 @@ fn each_reason_why_a_database_is_closed_is_told_with_its_remedy() {
          GRANT CREATE ON DATABASE postgres TO person; then start again\n",
     );
     let plain = serve(&format!("{}?sslmode=verify-full", at("person:right", "postgres")));
-    plain.complains(4, "database_untrusted", "does not speak TLS", "ssl = on");
+    plain.assert_error(4, "database_untrusted", "does not speak TLS", "ssl = on");
     says(
         &plain,
         "error: the database does not speak TLS [database_untrusted]\n\
@@ -66,7 +66,7 @@ fn each_reason_why_a_database_is_closed_is_told_with_its_remedy() {
     );
     let bench =
         home.run(&["bench", "--seconds", "0.1", "--store", &at("person:wrong", "postgres")]);
-    bench.complains(4, "store_closed", "this user with this password", "check both");
+    bench.assert_error(4, "store_closed", "this user with this password", "check both");
     for ran in [may_not, plain, bench] {
         assert!(!ran.stderr.contains("right") && !ran.stderr.contains("wrong"), "{ran:?}");
     }
@@ -92,7 +92,7 @@ fn state_files(home: &Home, ending: &str) -> Vec<String> {
 #[test]
 fn two_databases_served_from_one_machine_have_keys_and_anchors_of_their_own() {
     // X11, X45: with one file for both, each would take the other's end of the audit for its own.
-    let (home, server) = (Home::new(), Server::builder().careless().start().unwrap());
+    let (home, server) = (Home::new(), Server::builder().without_fsync().start().unwrap());
     server.sql("postgres", "CREATE DATABASE second").unwrap();
     let stores = [server.url("postgres"), server.url("second")];
     serve_once(&home, &stores[0]);
@@ -120,7 +120,7 @@ fn two_databases_served_from_one_machine_have_keys_and_anchors_of_their_own() {
 }
 
 /// Word for word, as it is read.
-fn says(ran: &Ran, text: &str) {
+fn says(ran: &CommandOutput, text: &str) {
     assert_eq!((ran.code, ran.stderr.as_str()), (4, text));
     assert_eq!(ran.stdout, "");
 }
@@ -154,7 +154,7 @@ fn an_address_that_leads_to_no_database_says_how_it_is_wrong() {
     ] {
         let store = format!("postgres://person:secret@{place}/x");
         let ran = home.run(&["verify", "--store", &store]);
-        ran.complains(4, "store_closed", sentence, hint);
+        ran.assert_error(4, "store_closed", sentence, hint);
         assert!(!ran.stderr.contains("secret"), "{ran:?}");
     }
     let store = "postgres://person@h/x?sslmode=verify-full&sslrootcert=/none.pem";
@@ -169,7 +169,7 @@ fn an_address_that_leads_to_no_database_says_how_it_is_wrong() {
 fn a_database_that_is_used_otherwise_is_left_alone() {
     // S2-104, S2-108: a schema of that name with something else in it, a store of somebody else, of a newer
     // version, none at all.
-    let (home, server) = (Home::new(), Server::builder().careless().start().unwrap());
+    let (home, server) = (Home::new(), Server::builder().without_fsync().start().unwrap());
     let prepare = [
         "CREATE ROLE person LOGIN",
         "CREATE DATABASE other",
@@ -206,7 +206,7 @@ fn a_database_that_is_used_otherwise_is_left_alone() {
     );
     let newer = "INSERT INTO tenure.migrations (version, name) VALUES (99, 'later')";
     server.sql("kept", newer).unwrap();
-    serve(&kept).complains(4, "store_closed", "has format 99", "start the newer Tenure");
+    serve(&kept).assert_error(4, "store_closed", "has format 99", "start the newer Tenure");
 }
 
 #[test]
@@ -220,9 +220,9 @@ fn nobody_waits_for_a_standby_that_is_not_there() {
     let asks = "SHOW synchronous_standby_names";
     wait_until("the setting is in force", || server.sql("postgres", asks).unwrap() == "s1");
     let served = home.run(&["serve", "--listen", "127.0.0.1:0", "--store", &store]);
-    served.complains(4, "store_closed", "synchronous standbys", "synchronous_standby_names");
+    served.assert_error(4, "store_closed", "synchronous standbys", "synchronous_standby_names");
     let raised = home.run(&["epoch", "raise", "--store", &store]);
-    raised.complains(4, "store_closed", "synchronous standbys", "synchronous_standby_names");
+    raised.assert_error(4, "store_closed", "synchronous standbys", "synchronous_standby_names");
     let looked = home.run(&["doctor", "--store", &store]);
     let said = looked.stdout;
     assert!(
@@ -235,7 +235,7 @@ fn nobody_waits_for_a_standby_that_is_not_there() {
 #[test]
 fn what_was_brought_back_is_not_held_against_a_later_end_of_the_audit() {
     // S3-24, X45: once its epoch is raised, and not before.
-    let (home, server) = (Home::new(), Server::builder().careless().start().unwrap());
+    let (home, server) = (Home::new(), Server::builder().without_fsync().start().unwrap());
     server.sql("postgres", "CREATE DATABASE kept").unwrap();
     let (kept, copy) = (server.url("kept"), server.url("copy"));
     serve_once(&home, &kept);

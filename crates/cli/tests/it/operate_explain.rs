@@ -22,5 +22,5 @@ fn it_names_what_holds_a_run_and_what_would_change_it() {
     let by_task = home.json(&["explain", "--json", answer["taskId"].as_str().unwrap()]);
     assert_eq!(by_task["runId"], id.as_str(), "a worker's log names tasks");
     let missing = home.run(&["explain", "run_00000000000000000000000000"]);
-    missing.complains(3, "run_not_found", "run", "runs list");
+    missing.assert_error(3, "run_not_found", "run", "runs list");
 }

@@ -58,21 +58,21 @@ fn a_move_refuses_what_is_open_what_is_there_and_what_was_cut_short() {
         home.run(&[&["migrate", "--from", &from, "--to", to], more].concat())
     };
     let open = migrate("sqlite:moved.db", &[]);
-    open.complains(4, "store_closed", "already open in process", "stop that process");
+    open.assert_error(4, "store_closed", "already open in process", "stop that process");
     stop(server);
     std::fs::write(home.path().join("moved.db"), "something").unwrap();
     let there = migrate("sqlite:moved.db", &[]);
-    there.complains(4, "store_not_empty", "moved.db", "empty place");
-    migrate(&from, &[]).complains(2, "same_store", "where it is", "two places");
+    there.assert_error(4, "store_not_empty", "moved.db", "empty place");
+    migrate(&from, &[]).assert_error(2, "same_store", "where it is", "two places");
     std::fs::write(home.path().join("other.db.arriving"), "").unwrap();
     let half = migrate("sqlite:other.db", &[]);
-    half.complains(4, "copy_interrupted", "not finished", "--discard");
+    half.assert_error(4, "copy_interrupted", "not finished", "--discard");
     let whole = migrate("sqlite:other.db", &["--discard"]);
     assert_eq!(whole.code, 0, "{whole:?}");
     assert!(whole.stdout.contains("CANCELLED") && whole.stderr.contains("unchanged"), "{whole:?}");
     let verified = home.json(&["verify", "--json", "--store", "other.db"]);
     assert_eq!((&verified["tasks"], &verified["findings"]), (&1.into(), &Value::Array(vec![])));
-    home.run(&["migrate", "--from", "sqlite:none.db", "--to", "sqlite:new.db"]).complains(
+    home.run(&["migrate", "--from", "sqlite:none.db", "--to", "sqlite:new.db"]).assert_error(
         3,
         "store_missing",
         "none.db",
@@ -86,7 +86,7 @@ fn a_store_that_was_brought_back_by_hand_begins_a_new_epoch() {
     let home = Home::new();
     let server = home.serve();
     let open = home.run(&["epoch", "raise"]);
-    open.complains(4, "store_closed", "already open in process", "stop that process");
+    open.assert_error(4, "store_closed", "already open in process", "stop that process");
     stop(server);
     let raised = home.json(&["epoch", "raise", "--json"]);
     assert!(raised["epoch"].as_u64() > raised["before"].as_u64(), "{raised}");
@@ -137,7 +137,7 @@ async fn keys_tokens_limits_and_the_audit_go_to_a_database_and_back() {
     // S3-24, X07, X45: the signing keys go along, also those that only a rotation in the database made, so that
     // a lease from before is CANCELLED and not refused as a stranger's; API keys and limits hold on, every seal
     // of the audit is checked with the keys that made it, and each move begins a higher epoch.
-    let (home, database) = (Home::new(), Server::builder().careless().start().unwrap());
+    let (home, database) = (Home::new(), Server::builder().without_fsync().start().unwrap());
     let (file, there, back) =
         (format!("sqlite:{}", home.store().display()), database.url("postgres"), "sqlite:back.db");
     let server = home.serve();
@@ -186,7 +186,7 @@ fn a_move_leaves_the_keys_of_others_alone() {
     std::fs::remove_file(other).unwrap();
     for more in [&[][..], &["--dry-run"]] {
         let arguments = [&["migrate", "--from", &from, "--to", "sqlite:other.db"], more].concat();
-        home.run(&arguments).complains(4, "store_not_empty", "other.key", "empty place");
+        home.run(&arguments).assert_error(4, "store_not_empty", "other.key", "empty place");
     }
     assert!(!home.path().join("other.db").exists());
 }

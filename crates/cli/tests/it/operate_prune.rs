@@ -6,7 +6,7 @@ use coordinator::admit::{NewKey, Role};
 use coordinator::{OsEntropy, ServeOptions};
 use store::ManualClock;
 use store::sqlite::{Options, SqliteStore};
-use tenure::{Client, Force};
+use tenure::{CancelMode, Client};
 use wire::requests::SubmitRun;
 
 use crate::home::Home;
@@ -24,7 +24,7 @@ async fn years_ago(home: &Home) {
     let run = SubmitRun { kind: "k".into(), queue: "q".into(), ..SubmitRun::default() };
     for _ in 0..3 {
         let accepted = client.submit(run.clone(), None).await.unwrap();
-        client.cancel(&accepted.run_id, None, Force::Ask).await.unwrap();
+        client.cancel(&accepted.run_id, None, CancelMode::Graceful).await.unwrap();
     }
     client.submit(run.clone(), None).await.unwrap();
     server.shutdown().await;
@@ -50,9 +50,14 @@ async fn what_ended_long_ago_is_forgotten_and_the_rest_is_sound() {
 fn too_young_and_in_use_are_refused() {
     let home = Home::new();
     let young = home.run(&["prune", "--older-than", "23h"]);
-    young.complains(2, "too_young", "less than a day", "24h");
-    home.run(&["prune", "--older-than", "7d"]).complains(3, "store_missing", "no store", "--store");
+    young.assert_error(2, "too_young", "less than a day", "24h");
+    home.run(&["prune", "--older-than", "7d"]).assert_error(
+        3,
+        "store_missing",
+        "no store",
+        "--store",
+    );
     let _server = home.serve();
     let used = home.run(&["prune", "--older-than", "7d"]);
-    used.complains(4, "store_closed", "already open in process", "stop that process");
+    used.assert_error(4, "store_closed", "already open in process", "stop that process");
 }

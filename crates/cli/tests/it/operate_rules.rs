@@ -32,7 +32,7 @@ fn named<'a>(list: &'a Value, member: &str, name: &str) -> &'a Value {
 
 #[test]
 fn newer_rules_name_whom_they_wait_for_and_stop_whoever_lacks_them() {
-    let (home, server) = (Home::new(), Server::builder().careless().start().unwrap());
+    let (home, server) = (Home::new(), Server::builder().without_fsync().start().unwrap());
     let store = server.url(DATABASE);
     let mut command = serve(&home, &store);
     command.stderr(std::process::Stdio::piped());

@@ -66,7 +66,7 @@ struct Step {
 }
 
 /// A page being followed in a home.
-struct Reading<'h> {
+struct PageRun<'h> {
     home: &'h Home,
     page: &'static str,
     blocks: std::vec::IntoIter<Vec<Step>>,
@@ -76,8 +76,8 @@ struct Reading<'h> {
     apart: &'static [&'static str],
 }
 
-impl<'h> Reading<'h> {
-    fn of(home: &'h Home, page: &'static str) -> Reading<'h> {
+impl<'h> PageRun<'h> {
+    fn of(home: &'h Home, page: &'static str) -> PageRun<'h> {
         let text = PAGES.iter().find(|(name, _)| *name == page).expect("a page of the list").1;
         let blocks: Vec<Vec<Step>> = blocks(text)
             .into_iter()
@@ -85,7 +85,7 @@ impl<'h> Reading<'h> {
             .filter(|steps: &Vec<Step>| !steps.is_empty())
             .collect();
         let blocks = blocks.into_iter();
-        Reading { home, page, blocks, stands_for: BTreeMap::new(), apart: &[] }
+        PageRun { home, page, blocks, stands_for: BTreeMap::new(), apart: &[] }
     }
 
     fn stands_for(&mut self, shown: &str, here: &str) {
@@ -345,7 +345,7 @@ fn the_page_about_backups_is_true() {
     let server = serve(&home);
     home.submit(&["k", "--queue", "q"]);
     home.submit(&["k", "--queue", "q"]);
-    let mut page = Reading::of(&home, "backup");
+    let mut page = PageRun::of(&home, "backup");
     page.block();
     page.block();
     page.block();
@@ -362,7 +362,7 @@ fn the_page_about_many_runs_is_true() {
         home.submit(&["resize", "--queue", "images", "--label", "team=a"]);
     }
     home.submit(&["resize", "--queue", "images", "--label", "team=b"]);
-    let mut page = Reading::of(&home, "bulk");
+    let mut page = PageRun::of(&home, "bulk");
     page.block();
     page.end();
 }
@@ -371,7 +371,7 @@ fn the_page_about_many_runs_is_true() {
 fn the_page_about_settings_is_true() {
     let home = Home::new();
     std::fs::write(home.path().join("tenure.toml"), "retain-fro = \"30d\"\n").unwrap();
-    let mut page = Reading::of(&home, "config");
+    let mut page = PageRun::of(&home, "config");
     page.block();
     page.block();
     page.end();
@@ -381,7 +381,7 @@ fn the_page_about_settings_is_true() {
 fn the_page_about_the_doctor_is_true() {
     let home = Home::new();
     let server = serve(&home);
-    let mut page = Reading::of(&home, "doctor");
+    let mut page = PageRun::of(&home, "doctor");
     // How much this machine has is its own affair.
     page.apart = &["disk  ", "open files  ", "ulimit", "make room"];
     page.block();
@@ -396,7 +396,7 @@ fn the_page_about_the_doctor_is_true() {
 async fn the_page_about_waiting_runs_is_true() {
     let home = Home::new();
     let _server = serve(&home);
-    let mut page = Reading::of(&home, "explain");
+    let mut page = PageRun::of(&home, "explain");
     home.submit(&["resize", "--queue", "images"]);
     let second = home.submit(&["resize", "--queue", "images"]);
     page.stands_for("run_01M7EQKFW130GTYMPQ4GQPDX8F", &second);
@@ -420,7 +420,7 @@ fn the_page_about_keys_and_limits_is_true() {
     let _server = serve(&home);
     let used = || home.json(&["keys", "list", "--json"])[0]["lastUsedAt"].is_string();
     wait_until("the first key was used", used);
-    let mut page = Reading::of(&home, "identity");
+    let mut page = PageRun::of(&home, "identity");
     page.block();
     page.block();
     page.block();
@@ -443,7 +443,7 @@ fn the_page_about_installing_is_true() {
     for folder in [".local/share/bash-completion/completions", ".config/fish/completions"] {
         std::fs::create_dir_all(home.path().join(folder)).unwrap();
     }
-    let mut page = Reading::of(&home, "install");
+    let mut page = PageRun::of(&home, "install");
     page.block();
     page.end();
 }
@@ -455,7 +455,7 @@ fn the_page_about_metrics_is_true() {
     let _worker = Process::start(home.tenure(&["work", "--json", "--queue", "q", "--exec", "cat"]));
     let run = home.submit(&["k", "--queue", "q"]);
     assert_eq!(home.ended(&run)["state"], "succeeded");
-    let mut page = Reading::of(&home, "metrics");
+    let mut page = PageRun::of(&home, "metrics");
     page.stands_for("http://127.0.0.1:7400", &home.profile_url());
     page.block();
     page.end();
@@ -465,7 +465,7 @@ fn the_page_about_metrics_is_true() {
 fn the_page_about_forgetting_is_true() {
     let home = Home::new();
     stop(serve(&home));
-    let mut page = Reading::of(&home, "retention");
+    let mut page = PageRun::of(&home, "retention");
     page.block();
     page.end();
 }
@@ -473,7 +473,8 @@ fn the_page_about_forgetting_is_true() {
 #[test]
 fn the_pages_about_a_database_are_true() {
     // S3-24: into a database with everything, and from a dump of it into another, each in a new epoch.
-    let (home, database) = (Home::new(), pgserver::Server::builder().careless().start().unwrap());
+    let (home, database) =
+        (Home::new(), pgserver::Server::builder().without_fsync().start().unwrap());
     database.sql("postgres", "CREATE DATABASE tenure").unwrap();
     let here = format!("postgres@{}:{}", database.host(), database.port());
     let server = serve(&home);
@@ -481,14 +482,14 @@ fn the_pages_about_a_database_are_true() {
         home.submit(&["k", "--queue", "q"]);
     }
     stop(server);
-    let mut page = Reading::of(&home, "moving");
+    let mut page = PageRun::of(&home, "moving");
     page.stands_for("tenure@db.example.com", &here);
     // A slow machine is told how far it is.
     page.apart = &["copied 3", "compared 3"];
     page.block();
     page.block();
     page.end();
-    let mut page = Reading::of(&home, "scaling");
+    let mut page = PageRun::of(&home, "scaling");
     page.stands_for("postgres@db.example.com", &here);
     page.block();
     page.block();
@@ -516,7 +517,7 @@ fn the_page_about_several_coordinators_is_true() {
     for sql in administrators_statements() {
         database.sql("tenure", sql).unwrap();
     }
-    let mut page = Reading::of(&home, "postgres");
+    let mut page = PageRun::of(&home, "postgres");
     page.stands_for("db.example.com", &format!("{}:{}", database.host(), database.port()));
     page.stands_for("127.0.0.1:7400", "127.0.0.1:0");
     page.stands_for("127.0.0.1:7401", "127.0.0.1:0");
@@ -533,12 +534,13 @@ fn the_page_about_several_coordinators_is_true() {
 
 #[test]
 fn the_front_page_leads_into_a_database() {
-    let (home, database) = (Home::new(), pgserver::Server::builder().careless().start().unwrap());
+    let (home, database) =
+        (Home::new(), pgserver::Server::builder().without_fsync().start().unwrap());
     database.sql("postgres", "CREATE DATABASE tenure").unwrap();
     let server = serve(&home);
     home.submit(&["k", "--queue", "q"]);
     stop(server);
-    let mut page = Reading::of(&home, "../../README");
+    let mut page = PageRun::of(&home, "../../README");
     let here = format!("postgres@{}:{}", database.host(), database.port());
     page.stands_for("tenure@db.example.com", &here);
     page.stands_for("sqlite:tenure.db", "sqlite:srv/tenure.db");

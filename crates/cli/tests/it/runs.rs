@@ -50,7 +50,7 @@ fn every_ending_has_its_exit_code() {
     assert_eq!(home.run(&["runs", "watch", &id]).code, 12);
     let failed = home.json(&["runs", "list", "--json", "--state", "failed"]);
     let too_late = home.run(&["runs", "cancel", failed[0]["runId"].as_str().unwrap()]);
-    too_late.complains(4, "run_already_terminal", "ended", "runs show");
+    too_late.assert_error(4, "run_already_terminal", "ended", "runs show");
 }
 
 #[test]

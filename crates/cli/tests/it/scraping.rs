@@ -63,7 +63,7 @@ fn a_listener_for_metrics_that_is_taken_is_told_with_its_own_flag() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--metrics-listen", &address];
-    home.run(&arguments).complains(4, "port_taken", &address, "--metrics-listen");
+    home.run(&arguments).assert_error(4, "port_taken", &address, "--metrics-listen");
 }
 
 #[test]

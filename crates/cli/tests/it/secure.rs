@@ -7,13 +7,13 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use crate::home::{Home, Process, wait_until};
 
 /// An authority, and a certificate that it signed for this machine.
-struct Papers {
+struct Certificates {
     authority: PathBuf,
     certificate: PathBuf,
     key: PathBuf,
 }
 
-fn papers(home: &Home, name: &str) -> Papers {
+fn certificates(home: &Home, name: &str) -> Certificates {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -25,24 +25,26 @@ fn papers(home: &Home, name: &str) -> Papers {
         std::fs::write(&path, text).unwrap();
         path
     };
-    let papers = Papers {
+    let certificates = Certificates {
         authority: write("ca", issuer.pem()),
         certificate: write("pem", certificate.pem()),
         key: write("key", key.serialize_pem()),
     };
     use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(&papers.key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    papers
+    std::fs::set_permissions(&certificates.key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    certificates
 }
 
 fn text(path: &std::path::Path) -> &str {
     path.to_str().unwrap()
 }
 
-fn serve(home: &Home, papers: &Papers) -> Process {
+fn serve(home: &Home, certificates: &Certificates) -> Process {
     let mut command =
         home.tenure(&["serve", "--json", "--listen", "127.0.0.1:0", "--write-profile"]);
-    command.env("TENURE_TLS_CERT", &papers.certificate).env("TENURE_TLS_KEY", &papers.key);
+    command
+        .env("TENURE_TLS_CERT", &certificates.certificate)
+        .env("TENURE_TLS_KEY", &certificates.key);
     let mut server = Process::start(command);
     let url = server.line()["url"].as_str().unwrap().to_owned();
     assert!(url.starts_with("https://127.0.0.1:"), "{url}");
@@ -53,7 +55,7 @@ fn serve(home: &Home, papers: &Papers) -> Process {
 fn work_is_done_over_tls_by_who_trusts_the_authority() {
     // X43
     let home = Home::new();
-    let (ours, other) = (papers(&home, "ours"), papers(&home, "other"));
+    let (ours, other) = (certificates(&home, "ours"), certificates(&home, "other"));
     let _server = serve(&home, &ours);
     let trust = ["--ca-file", text(&ours.authority)];
     let mut worker = home.tenure(&["work", "--json", "--queue", "q", "--exec", "cat"]);
@@ -65,7 +67,7 @@ fn work_is_done_over_tls_by_who_trusts_the_authority() {
     let doctor = home.run(&[&["doctor"][..], &trust[..]].concat());
     assert!(doctor.stdout.contains("ok    certificate"), "{doctor:?}");
     let refused = home.run(&["queues", "--ca-file", text(&other.authority)]);
-    refused.complains(6, "not_trusted", "is not believed", "--ca-file");
+    refused.assert_error(6, "not_trusted", "is not believed", "--ca-file");
     let none = home.run(&["queues", "--ca-file", "no-such-file"]);
     assert_eq!(none.code, 2, "{none:?}");
     let plain = home.profile_url().replace("https:", "http:");
@@ -76,7 +78,7 @@ fn work_is_done_over_tls_by_who_trusts_the_authority() {
 #[test]
 fn a_hangup_makes_the_server_read_its_certificate_again() {
     let home = Home::new();
-    let (first, second) = (papers(&home, "first"), papers(&home, "second"));
+    let (first, second) = (certificates(&home, "first"), certificates(&home, "second"));
     let server = serve(&home, &first);
     let trusts =
         |authority: &std::path::Path| home.run(&["queues", "--ca-file", text(authority)]).code == 0;
@@ -99,14 +101,14 @@ fn a_hangup_makes_the_server_read_its_certificate_again() {
 fn plain_http_beyond_this_machine_needs_a_word() {
     let home = Home::new();
     let open = ["serve", "--listen", "0.0.0.0:0"];
-    home.run(&open).complains(2, "not_loopback", "0.0.0.0", "--insecure-plaintext");
+    home.run(&open).assert_error(2, "not_loopback", "0.0.0.0", "--insecure-plaintext");
     let insisting = [&open[..], &["--insecure-plaintext", "--json"]].concat();
     let mut server = Process::start(home.tenure(&insisting));
     assert!(server.line()["url"].as_str().unwrap().starts_with("http://0.0.0.0:"));
     let half = home.run(&["serve", "--tls-cert", "x.pem"]);
     assert!(half.code == 2 && half.stderr.contains("--tls-key"), "{half:?}");
     let none = ["serve", "--listen", "127.0.0.1:0", "--tls-cert", "x.pem", "--tls-key", "x.key"];
-    home.run(&[&none[..], &["--store", "sqlite:other.db"]].concat()).complains(
+    home.run(&[&none[..], &["--store", "sqlite:other.db"]].concat()).assert_error(
         2,
         "certificate",
         "x.pem cannot be read",

@@ -203,7 +203,7 @@ fn a_collector_that_never_answers_holds_nothing_up() {
 #[test]
 fn an_address_that_is_none_is_refused() {
     let home = Home::new();
-    home.run(&["serve", "--otlp-endpoint", "collector:4318"]).complains(
+    home.run(&["serve", "--otlp-endpoint", "collector:4318"]).assert_error(
         2,
         "otlp_endpoint",
         "`collector:4318`",

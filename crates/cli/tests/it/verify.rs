@@ -55,6 +55,6 @@ fn what_was_changed_behind_the_rules_is_found() {
 fn a_store_that_is_not_there_is_not_made() {
     let home = Home::new();
     let ran = home.run(&["verify", "--store", "nothing.db"]);
-    ran.complains(3, "store_missing", "nothing.db", "--store");
+    ran.assert_error(3, "store_missing", "nothing.db", "--store");
     assert!(!home.path().join("nothing.db").exists());
 }

@@ -120,7 +120,7 @@ fn progress_is_visible_while_the_program_runs() {
 }
 
 /// Ignores SIGTERM together with its grandchild, whose id it writes down.
-const DEAF: &str = "trap '' TERM; sh -c \"trap '' TERM; while :; do sleep 0.1; done\" & echo $! > grandchild; \
+const IGNORES_SIGTERM: &str = "trap '' TERM; sh -c \"trap '' TERM; while :; do sleep 0.1; done\" & echo $! > grandchild; \
                     echo $$ > child; echo message ready >&3; while :; do sleep 0.1; done";
 
 fn pid_in(home: &Home, file: &str) -> String {
@@ -143,7 +143,7 @@ fn a_cancel_ends_the_whole_group_even_if_it_ignores_sigterm() {
     // S4-51, S4-52, S4-53, S4-54: asked to stop, the worker ends everything it started and reports CANCELLED in time.
     let home = Home::new();
     let _server = home.serve();
-    let mut worker = worker(&home, DEAF);
+    let mut worker = worker(&home, IGNORES_SIGTERM);
     let id = home.submit(&[
         "k",
         "--queue",
@@ -186,7 +186,7 @@ fn a_lost_lease_ends_the_whole_group_and_reports_nothing() {
     // S3-28, S3-29, S3-30, S4-25: authority is lost; the work is stopped, its result discarded, nothing reported.
     let home = Home::new();
     let _server = home.serve();
-    let mut worker = worker(&home, DEAF);
+    let mut worker = worker(&home, IGNORES_SIGTERM);
     let id = home.submit(&["k", "--queue", "q", "--lease-ms", "20000", "--heartbeat-ms", "500"]);
     let (child, grandchild) = (pid_in(&home, "child"), pid_in(&home, "grandchild"));
     assert_eq!(home.run(&["runs", "cancel", &id, "--force"]).code, 0);
@@ -284,10 +284,10 @@ fn work_cut_off_by_the_end_of_the_worker_is_told_by_the_exit_code() {
 }
 
 #[test]
-fn nothing_of_a_deaf_program_outlives_its_worker() {
+fn nothing_of_a_program_that_ignores_sigterm_outlives_its_worker() {
     let home = Home::new();
     let _server = home.serve();
-    ended_under_way(&home, DEAF);
+    ended_under_way(&home, IGNORES_SIGTERM);
     let (child, grandchild) = (pid_in(&home, "child"), pid_in(&home, "grandchild"));
     wait_until("the child's end", || is_gone(&child));
     wait_until("the grandchild's end", || is_gone(&grandchild));

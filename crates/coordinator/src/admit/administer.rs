@@ -10,9 +10,9 @@ use store::{Administration, ApiKey, Audit, AuditFilter, PreviousSecret, Store, T
 use verdict::{Name, Scope, Span, Text, Time};
 
 use super::api_key::{AdminPrincipal, NewSecret, Role, has_role};
-use super::known::{ApiKeys, usable};
+use super::api_keys::{ApiKeys, usable};
 use crate::coordinator::Coordinator;
-use crate::item::Trouble;
+use crate::item::RequestError;
 
 /// Keys kept for one tenant, revoked ones included: all of them are in memory.
 const KEYS_PER_TENANT_MAX: usize = 10_000;
@@ -28,7 +28,7 @@ const LIMITS_SET: &str = "limits.set";
 
 /// Why a key was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum KeyDeclined {
+pub(crate) enum KeyChangeError {
     #[error("this key may not administer that tenant or workspace")]
     OutOfReach,
     #[error("there is no API key with this id")]
@@ -43,7 +43,7 @@ pub(crate) enum KeyDeclined {
     #[error("the API key of this call no longer counts")]
     CallerGone,
     #[error(transparent)]
-    Trouble(#[from] Trouble),
+    Request(#[from] RequestError),
 }
 
 /// What an administrator may touch.
@@ -91,7 +91,7 @@ impl AdminPrincipal {
 }
 
 /// What is wished about a key.
-pub(crate) enum Wish {
+pub(crate) enum KeyChange {
     Create(Box<ApiKey>),
     Rotate { id: Name, secret: NewSecret, overlap: Span },
     Revoke { id: Name },
@@ -104,27 +104,27 @@ type Decided = (ApiKey, Option<&'static str>);
 fn decide(
     keys: &[Arc<ApiKey>],
     reach: &Reach,
-    wish: Wish,
+    key_change: KeyChange,
     now: Time,
-) -> Result<Decided, KeyDeclined> {
+) -> Result<Decided, KeyChangeError> {
     let find = |id: &Name| {
         let known = keys.iter().find(|key| key.id == *id && reach.includes(&key.scope));
-        known.ok_or(KeyDeclined::NotFound)
+        known.ok_or(KeyChangeError::NotFound)
     };
-    match wish {
-        Wish::Create(key) => create(keys, reach, *key),
-        Wish::Rotate { id, secret, overlap } => rotate(find(&id)?, &secret, overlap, now),
-        Wish::Revoke { id } => revoke(keys, find(&id)?, now),
+    match key_change {
+        KeyChange::Create(key) => create(keys, reach, *key),
+        KeyChange::Rotate { id, secret, overlap } => rotate(find(&id)?, &secret, overlap, now),
+        KeyChange::Revoke { id } => revoke(keys, find(&id)?, now),
     }
 }
 
-fn create(keys: &[Arc<ApiKey>], reach: &Reach, key: ApiKey) -> Result<Decided, KeyDeclined> {
+fn create(keys: &[Arc<ApiKey>], reach: &Reach, key: ApiKey) -> Result<Decided, KeyChangeError> {
     if !reach.includes(&key.scope) {
-        return Err(KeyDeclined::OutOfReach);
+        return Err(KeyChangeError::OutOfReach);
     }
     let kept = keys.iter().filter(|known| known.scope.tenant == key.scope.tenant).count();
     if kept >= KEYS_PER_TENANT_MAX {
-        return Err(KeyDeclined::TooMany);
+        return Err(KeyChangeError::TooMany);
     }
     Ok((key, Some(CREATED)))
 }
@@ -134,14 +134,14 @@ fn rotate(
     secret: &NewSecret,
     overlap: Span,
     now: Time,
-) -> Result<Decided, KeyDeclined> {
-    usable(key, now).map_err(|_| KeyDeclined::NotUsable)?;
+) -> Result<Decided, KeyChangeError> {
+    usable(key, now).map_err(|_| KeyChangeError::NotUsable)?;
     let until = now.plus(overlap);
     let previous = (overlap > Span::ZERO).then_some(PreviousSecret { digest: key.digest, until });
     Ok((ApiKey { digest: secret.digest, previous, ..key.clone() }, Some(ROTATED)))
 }
 
-fn revoke(keys: &[Arc<ApiKey>], key: &ApiKey, now: Time) -> Result<Decided, KeyDeclined> {
+fn revoke(keys: &[Arc<ApiKey>], key: &ApiKey, now: Time) -> Result<Decided, KeyChangeError> {
     if key.revoked_at.is_some() {
         return Ok((key.clone(), None));
     }
@@ -150,7 +150,7 @@ fn revoke(keys: &[Arc<ApiKey>], key: &ApiKey, now: Time) -> Result<Decided, KeyD
     };
     let others = keys.iter().filter(|other| other.id != key.id);
     if is_root(key) && !others.into_iter().any(|other| is_root(other)) {
-        return Err(KeyDeclined::LastAdmin);
+        return Err(KeyChangeError::LastAdmin);
     }
     Ok((ApiKey { revoked_at: Some(now), previous: None, ..key.clone() }, Some(REVOKED)))
 }
@@ -162,16 +162,16 @@ pub(crate) async fn change<S: Store>(
     coordinator: &Coordinator<S>,
     admin: &AdminPrincipal,
     request: Name,
-    wish: Wish,
-) -> Result<Arc<ApiKey>, KeyDeclined> {
+    key_change: KeyChange,
+) -> Result<Arc<ApiKey>, KeyChangeError> {
     let (keys, coordinator, admin) = (keys.clone(), coordinator.clone(), admin.clone());
     let changing = tokio::spawn(async move {
         let _turn = keys.changing.lock().await;
         let now = coordinator.now();
         if !keys.is_usable(admin.key().as_str(), now) {
-            return Err(KeyDeclined::CallerGone);
+            return Err(KeyChangeError::CallerGone);
         }
-        let (key, action) = decide(&keys.all(), &admin.reach(), wish, now)?;
+        let (key, action) = decide(&keys.all(), &admin.reach(), key_change, now)?;
         let before = keys.get(key.id.as_str());
         let Some(action) = action else { return Ok(Arc::new(key)) };
         let audit = Audit {
@@ -185,7 +185,7 @@ pub(crate) async fn change<S: Store>(
         Ok(keys.put(key))
     });
     // Only a defect ends the task early; what became of the change is not known then.
-    changing.await.unwrap_or(Err(KeyDeclined::Trouble(Trouble::Unknown)))
+    changing.await.unwrap_or(Err(KeyChangeError::Request(RequestError::Unknown)))
 }
 
 fn record(actor: Name, action: &str, key: &ApiKey, at: Time) -> Audit {
@@ -234,12 +234,12 @@ pub(crate) async fn set_limits<S: Store>(
     admin: &AdminPrincipal,
     request: Name,
     limits: TenantLimits,
-) -> Result<(), KeyDeclined> {
+) -> Result<(), KeyChangeError> {
     let (keys, coordinator, admin) = (keys.clone(), coordinator.clone(), admin.clone());
     let setting = tokio::spawn(async move {
         let _turn = keys.changing.lock().await;
         if !keys.is_usable(admin.key().as_str(), coordinator.now()) {
-            return Err(KeyDeclined::CallerGone);
+            return Err(KeyChangeError::CallerGone);
         }
         let before = coordinator.allowances().get(&limits.tenant);
         let audit = Audit {
@@ -262,11 +262,11 @@ pub(crate) async fn set_limits<S: Store>(
         Ok(())
     });
     // Only a defect ends the task early; what became of the change is not known then.
-    setting.await.unwrap_or(Err(KeyDeclined::Trouble(Trouble::Unknown)))
+    setting.await.unwrap_or(Err(KeyChangeError::Request(RequestError::Unknown)))
 }
 
 /// The first keys of a store, which nobody could have asked for with a key.
-pub(crate) fn founding(keys: Vec<ApiKey>, now: Time) -> Administration {
+pub(crate) fn initial_keys(keys: Vec<ApiKey>, now: Time) -> Administration {
     let audit = keys.iter().map(|key| record(SERVER.into(), CREATED, key, now)).collect();
     Administration { keys, audit, ..Administration::default() }
 }

@@ -37,14 +37,14 @@ const RELOAD_EVERY: Span = Span::from_secs(1);
 /// The keys there are, as everybody in this process sees them. Cheap to clone.
 #[derive(Clone)]
 pub struct Keyring {
-    home: Home,
+    source: KeySource,
     ring: Arc<RwLock<Ring>>,
 }
 
 /// Where keys are kept.
 #[derive(Clone)]
-enum Home {
-    Nowhere,
+enum KeySource {
+    Memory,
     File(PathBuf),
     /// In the store, sealed with what lies in the file.
     Store {
@@ -75,29 +75,33 @@ struct Ring {
 impl Keyring {
     /// Reads the keys of `path`, or makes one there.
     pub fn open(path: &Path) -> Result<Self, KeyringError> {
-        Ok(Self::at(Home::File(path.to_owned()), read_or_create(path)?, 0))
+        Ok(Self::at(KeySource::File(path.to_owned()), read_or_create(path)?, 0))
     }
 
     /// What was found in a store that several coordinators share.
     pub(super) fn shared(path: &Path, seal: RingSeal, version: u64, contents: Contents) -> Self {
-        Self::at(Home::Store { path: path.to_owned(), seal: Arc::new(seal) }, contents, version)
+        Self::at(
+            KeySource::Store { path: path.to_owned(), seal: Arc::new(seal) },
+            contents,
+            version,
+        )
     }
 
-    fn at(home: Home, contents: Contents, version: u64) -> Self {
+    fn at(source: KeySource, contents: Contents, version: u64) -> Self {
         let Contents { keys, next, sealing } = contents;
         let ring = Ring { keys, next, sealing, read_at: None, version };
-        Self { home, ring: Arc::new(RwLock::new(ring)) }
+        Self { source, ring: Arc::new(RwLock::new(ring)) }
     }
 
     /// What opens the keys of the store, and which of them are known, where they are kept there.
     pub(super) fn in_store(&self) -> Option<(&RingSeal, u64, &Path)> {
-        let Home::Store { path, seal } = &self.home else { return None };
+        let KeySource::Store { path, seal } = &self.source else { return None };
         let ring = self.ring.read().expect("no code panics while it holds the keys");
         Some((seal, ring.version, path))
     }
 
     /// From now on these count.
-    pub(super) fn take_in(&self, contents: Contents, version: u64) {
+    pub(super) fn replace(&self, contents: Contents, version: u64) {
         let mut ring = self.ring.write().expect("no code panics while it holds the keys");
         if version >= ring.version {
             ring.version = version;
@@ -114,7 +118,7 @@ impl Keyring {
 
     /// One key that is in no file.
     pub fn from_bytes(master: [u8; KEY_BYTES]) -> Self {
-        Self::at(Home::Nowhere, of_one_key(master), 0)
+        Self::at(KeySource::Memory, of_one_key(master), 0)
     }
 
     /// The public name of the key in use.
@@ -139,7 +143,7 @@ impl Keyring {
     fn reload_if_due(&self, now: Time) {
         let mut ring = self.ring.write().expect("no code panics while it holds the keys");
         let is_due = ring.read_at.is_none_or(|at| now.since(at) >= RELOAD_EVERY);
-        let Home::File(path) = &self.home else { return };
+        let KeySource::File(path) = &self.source else { return };
         if !is_due {
             return;
         }
@@ -152,10 +156,10 @@ impl Keyring {
 
     /// Reads the file again: what it says counts from now on. Keys in the store are followed anyway.
     pub fn reload(&self) -> Result<(), KeyringError> {
-        let path = match &self.home {
-            Home::Nowhere => return Err(KeyringError::NoFile),
-            Home::Store { .. } => return Ok(()),
-            Home::File(path) => path,
+        let path = match &self.source {
+            KeySource::Memory => return Err(KeyringError::NoFile),
+            KeySource::Store { .. } => return Ok(()),
+            KeySource::File(path) => path,
         };
         let contents = key_file::read(path)?;
         self.ring.write().expect("no code panics while it holds the keys").follow(contents);
@@ -170,7 +174,7 @@ impl Keyring {
         rotation: Rotation,
         now: Time,
     ) -> Result<(), KeyringError> {
-        self.turn(self.rotated(entropy, rotation, now)?)
+        self.apply(self.rotated(entropy, rotation, now)?)
     }
 
     /// The keys after a rotation, with what the store must remember before they count.
@@ -180,30 +184,30 @@ impl Keyring {
         rotation: Rotation,
         now: Time,
     ) -> Result<Rotated, KeyringError> {
-        if matches!(self.home, Home::Nowhere) {
+        if matches!(self.source, KeySource::Memory) {
             return Err(KeyringError::NoFile);
         }
         let ring = self.ring.read().expect("no code panics while it holds the keys");
         let contents = ring.after(entropy, rotation, now);
-        let change = match &self.home {
-            Home::Store { seal, .. } => {
+        let change = match &self.source {
+            KeySource::Store { seal, .. } => {
                 let sealed = seal.seal(&contents, entropy);
                 Some(RingChange { before: Some(ring.version), sealed })
             }
-            Home::Nowhere | Home::File(_) => None,
+            KeySource::Memory | KeySource::File(_) => None,
         };
         Ok(Rotated { contents, change })
     }
 
     /// Signs with the new keys from now on; what lies in a file is written first.
-    pub(crate) fn turn(&self, rotated: Rotated) -> Result<(), KeyringError> {
+    pub(crate) fn apply(&self, rotated: Rotated) -> Result<(), KeyringError> {
         let Rotated { contents, change } = rotated;
-        if let Home::File(path) = &self.home {
+        if let KeySource::File(path) = &self.source {
             let failed = |source| KeyringError::Io { path: path.clone(), source };
             write(path, &contents).map_err(failed)?;
         }
         let before = change.and_then(|change| change.before);
-        self.take_in(contents, before.map_or(0, |before| before + 1));
+        self.replace(contents, before.map_or(0, |before| before + 1));
         Ok(())
     }
 }
@@ -217,7 +221,7 @@ impl Keys for Keyring {
     /// Every key whose signatures count now.
     fn accepted(&self, now: Time) -> Vec<Arc<SigningKey>> {
         let ring = self.ring.read().expect("no code panics while it holds the keys");
-        ring.named().filter(|key| key.counts(now)).cloned().collect()
+        ring.named().filter(|key| key.is_valid_at(now)).cloned().collect()
     }
 
     /// The key a signature names, if it counts. An unknown one is looked for in the file first.
@@ -228,7 +232,7 @@ impl Keys for Keyring {
             self.reload_if_due(now);
             known(&self.ring.read().expect("no code panics while it holds the keys"))
         });
-        found.filter(|key| key.counts(now))
+        found.filter(|key| key.is_valid_at(now))
     }
 }
 

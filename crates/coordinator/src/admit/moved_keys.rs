@@ -31,7 +31,7 @@ impl Keyring {
     }
 
     /// Refuses if other keys lie where these shall be.
-    pub fn check_room(&self, path: &Path) -> Result<(), KeyringError> {
+    pub fn check_unoccupied(&self, path: &Path) -> Result<(), KeyringError> {
         if path.exists() && keyring::text(&keyring::read_or_create(path)?) != self.text() {
             return Err(KeyringError::Occupied { path: path.to_owned() });
         }
@@ -39,8 +39,8 @@ impl Keyring {
     }
 
     /// Writes these keys to the file of another store, unless they lie there already.
-    pub fn lay_down(&self, path: &Path) -> Result<(), KeyringError> {
-        self.check_room(path)?;
+    pub fn write_to(&self, path: &Path) -> Result<(), KeyringError> {
+        self.check_unoccupied(path)?;
         if !path.exists() {
             let failed = |source| KeyringError::Io { path: path.to_owned(), source };
             keyring::write(path, &self.contents()).map_err(failed)?;
@@ -53,7 +53,7 @@ impl Keyring {
     /// no such file yet, it is made of these keys.
     pub fn sealed_for(&self, path: &Path) -> Result<RingChange, KeyringError> {
         if !path.exists() {
-            self.lay_down(path)?;
+            self.write_to(path)?;
         }
         let seal = RingSeal::of(&keyring::read_or_create(path)?);
         let contents = keyring::with_next(self.contents(), &mut OsEntropy);
@@ -79,7 +79,7 @@ pub async fn adopt<B: Browse>(browse: &B, old: &Path, new: &Path) -> Result<(), 
     let failed = |source| KeyringError::Io { path: new.to_owned(), source };
     // The anchor first: whoever finds the key file looks at nothing else of before.
     if seal::is_anchored(browse, &anchor_path(old)).await? {
-        carry_anchor(old, new).map_err(failed)?;
+        copy_anchor(old, new).map_err(failed)?;
     }
     match fs::hard_link(old, new) {
         // Another coordinator of this machine was faster.
@@ -89,7 +89,7 @@ pub async fn adopt<B: Browse>(browse: &B, old: &Path, new: &Path) -> Result<(), 
 }
 
 /// The note of where the audit ends goes along, unless there is one.
-pub fn carry_anchor(from: &Path, to: &Path) -> io::Result<()> {
+pub fn copy_anchor(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (anchor_path(from), anchor_path(to));
     if from.exists() && !to.exists() {
         fs::copy(from, to)?;
@@ -126,11 +126,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let keys = rotated(&at("old.key"));
-        keys.lay_down(&at("new.key")).unwrap();
-        keys.lay_down(&at("new.key")).unwrap();
+        keys.write_to(&at("new.key")).unwrap();
+        keys.write_to(&at("new.key")).unwrap();
         assert_eq!(Keyring::open(&at("new.key")).unwrap().text(), keys.text());
         let other = Keyring::open(&at("other.key")).unwrap();
-        let refused = other.lay_down(&at("new.key")).unwrap_err();
+        let refused = other.write_to(&at("new.key")).unwrap_err();
         assert!(matches!(refused, KeyringError::Occupied { .. }), "{refused:?}");
         assert_eq!(Keyring::open(&at("new.key")).unwrap().text(), keys.text());
     }

@@ -90,7 +90,7 @@ impl Keyring {
         };
         let differs = || KeyringError::Differs { path: path.to_owned() };
         let contents = seal.open(&found.sealed).ok_or_else(differs)?;
-        self.take_in(contents, found.version);
+        self.replace(contents, found.version);
         Ok(())
     }
 }

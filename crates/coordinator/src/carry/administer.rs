@@ -4,12 +4,12 @@ use store::{Administration, CommitFailure, FailureKind, Store, Writer};
 use tokio::sync::oneshot;
 
 use super::{Carrier, Fatal};
-use crate::item::{Shortage, Trouble};
+use crate::item::{RequestError, UnavailableReason};
 
 /// An act that waits to be written, with the way back to who asked.
 pub(super) struct Act {
     pub(super) act: Administration,
-    pub(super) reply: oneshot::Sender<Result<(), Trouble>>,
+    pub(super) reply: oneshot::Sender<Result<(), RequestError>>,
 }
 
 impl<S: Store> Carrier<S> {
@@ -24,14 +24,16 @@ impl<S: Store> Carrier<S> {
                 Ok(()) => (Ok(()), Ok(())),
                 Err(CommitFailure::RolledBack(failure)) => {
                     tracing::error!(error = &failure as &dyn std::error::Error, "not written");
-                    let trouble = match failure.kind {
+                    let error = match failure.kind {
                         FailureKind::Invalid => {
                             self.metrics.failures.inc();
-                            Trouble::Defect
+                            RequestError::Defect
                         }
-                        _ => Trouble::Unavailable(self.run_short(Shortage::of(&failure))),
+                        _ => RequestError::Unavailable(
+                            self.enter_outage(UnavailableReason::of(&failure)),
+                        ),
                     };
-                    (Err(trouble), Ok(()))
+                    (Err(error), Ok(()))
                 }
                 Err(CommitFailure::Unknown(failure)) => {
                     tracing::error!(error = &failure as &dyn std::error::Error, "in doubt");
@@ -39,7 +41,7 @@ impl<S: Store> Carrier<S> {
                         FailureKind::Fatal => Err(Fatal::of(&failure)),
                         _ => Ok(()),
                     };
-                    (Err(Trouble::Unknown), end)
+                    (Err(RequestError::Unknown), end)
                 }
             };
             // Who hung up is not told; what was asked is done all the same.

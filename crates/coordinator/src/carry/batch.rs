@@ -4,32 +4,32 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use store::{Batch, CommitFailure, Failure, FailureKind, Loaded, Ready, TaskKey, Want};
+use store::{Batch, CommitFailure, Failure, FailureKind, Loaded, TaskKey, TaskWithSpec, Want};
 use verdict::request::{Grant, Submit};
 use verdict::{Answer, Digest, Moment, Name, Request, TaskId, Time};
 
-use super::hearing::{self, Judgement, Listening};
-use super::polls::{LineId, PollId, Polls, Round, Rounded};
-use super::share::Share;
-use super::working::Working;
+use super::polls::{LineId, PollId, Polls, Round, RoundResult};
+use super::role::CarrierRole;
+use super::stall::{self, StallAction, StallStatus};
+use super::working_set::WorkingSet;
 use crate::allowances::{self, Allowances, Moved};
+use crate::batch_metrics::BatchMetrics;
 use crate::ids::Ids;
 use crate::item::{Answered, Granted, Item, Submission};
-use crate::tally::Tally;
-use crate::trace::Fact;
+use crate::trace::TraceEvent;
 
 /// Tasks swept in one batch. More wait for the next one, which follows at once.
 const SWEEP_MAX: usize = 1_024;
 
 /// What a committed batch did.
-pub(super) struct Carried {
+pub(super) struct BatchResult {
     /// One per item, in order; `None` where another writer has the task.
     pub(super) answers: Vec<Option<Answered>>,
     /// What polls were granted, where the batch looked for it.
-    pub(super) rounded: Option<Rounded>,
-    pub(super) tally: Tally,
+    pub(super) round_result: Option<RoundResult>,
+    pub(super) batch_metrics: BatchMetrics,
     /// What is to be told as spans.
-    pub(super) facts: Vec<Fact>,
+    pub(super) trace_events: Vec<TraceEvent>,
     pub(super) changed: Vec<TaskId>,
     pub(super) moved: Moved,
     pub(super) now: Time,
@@ -46,7 +46,7 @@ pub(super) enum Aborted {
     Defect,
     /// So much time passed before anything was decided that leases must first get it back: to be carried again,
     /// by a batch that does.
-    Deaf,
+    Stalled,
 }
 
 impl From<Failure> for Aborted {
@@ -66,39 +66,39 @@ impl From<Defect> for Aborted {
 
 /// Whether a batch also does what nobody asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extras {
-    /// What the carrier's share is of: sweeping what is due, granting what is ready.
-    Ours {
-        pulse: bool,
+pub(super) enum BackgroundWork {
+    /// What the carrier's role includes: sweeping what is due, granting what is ready.
+    Included {
+        keep_alive: bool,
         /// How many tasks it may concern at most.
-        riders: usize,
+        background_max: usize,
     },
     None,
 }
 
 /// What to do about tasks that another writer has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum LockWait {
     /// Leave them to a later batch.
-    Pass,
+    Skip,
     /// Wait a while. Only for a task that is alone in its batch.
     Wait,
 }
 
 /// What holds for one batch.
 #[derive(Clone, Copy)]
-pub(super) struct Terms<'a> {
+pub(super) struct BatchOptions<'a> {
     /// Which life of the store it is, once the clock was read.
     pub(super) epoch: &'a (dyn Fn() -> u32 + Send + Sync),
-    pub(super) extras: Extras,
-    pub(super) patience: Patience,
-    pub(super) listening: Listening<'a>,
+    pub(super) background: BackgroundWork,
+    pub(super) lock_wait: LockWait,
+    pub(super) stall_status: StallStatus<'a>,
     pub(super) allowances: &'a Allowances,
     /// Whether somebody is told what happened, as spans.
-    pub(super) keeps_facts: bool,
-    pub(super) share: &'a Share,
+    pub(super) is_tracing: bool,
+    pub(super) role: &'a CarrierRole,
     /// Tasks that are left alone.
-    pub(super) aside: &'a BTreeSet<TaskId>,
+    pub(super) set_aside: &'a BTreeSet<TaskId>,
 }
 
 pub(super) async fn carry<B: Batch>(
@@ -106,61 +106,78 @@ pub(super) async fn carry<B: Batch>(
     ids: &mut Ids,
     items: &[Item],
     polls: &mut Polls,
-    terms: Terms<'_>,
-    ridden: &mut Vec<TaskId>,
-) -> Result<Carried, Aborted> {
-    let Terms { epoch, extras, patience, listening, allowances, keeps_facts, share, aside } = terms;
-    let mut work = Working::default();
-    if !aside.is_empty() {
-        batch.avoid(aside);
+    options: BatchOptions<'_>,
+    background_done: &mut Vec<TaskId>,
+) -> Result<BatchResult, Aborted> {
+    let BatchOptions {
+        epoch,
+        background,
+        lock_wait,
+        stall_status,
+        allowances,
+        is_tracing,
+        role,
+        set_aside,
+    } = options;
+    let mut work = WorkingSet::default();
+    if !set_aside.is_empty() {
+        batch.exclude(set_aside);
     }
-    work.facts = keeps_facts.then(Vec::new);
+    work.trace_events = is_tracing.then(Vec::new);
     // Whoever waits for a lock must not have others: with patience, and while leases get their time back.
-    let waits = patience == Patience::Wait || matches!(listening, Listening::NotSince(_));
-    if extras != Extras::None && share.grants() && !waits {
-        foresee(&mut batch, polls);
+    let waits = lock_wait == LockWait::Wait || matches!(stall_status, StallStatus::StalledSince(_));
+    if background != BackgroundWork::None && role.grants() && !waits {
+        prefetch(&mut batch, polls);
     }
     count(&mut batch, &mut work, items, allowances).await?;
-    if let Listening::NotSince(since) = listening {
+    if let StallStatus::StalledSince(since) = stall_status {
         // Before anything else is locked: it waits for whatever others have locked.
-        hearing::give_back(&mut batch, since, epoch).await?;
-        batch.pulse();
+        stall::extend_all_leases(&mut batch, since, epoch).await?;
+        batch.keep_alive();
     }
-    load(&mut batch, &mut work, items, patience, aside).await?;
+    load(&mut batch, &mut work, items, lock_wait, set_aside).await?;
     faultpoint::point!("batch.loaded");
     let now = batch.now().await?;
     let at = Moment { now, epoch: epoch(), rules: batch.rules() };
-    listen(&mut batch, &mut work, listening, at).await?;
-    let answers = guarded(|| decide_items(&mut work, ids, items, at, allowances))?;
+    check_stall(&mut batch, &mut work, stall_status, at).await?;
+    let answers = catch_panic(|| decide_items(&mut work, ids, items, at, allowances))?;
     faultpoint::point!("batch.decided");
-    let mut carried = Carried {
+    let mut carried = BatchResult {
         answers,
-        rounded: None,
-        tally: Tally::default(),
-        facts: Vec::new(),
+        round_result: None,
+        batch_metrics: BatchMetrics::default(),
+        trace_events: Vec::new(),
         changed: Vec::new(),
         moved: Moved::default(),
         now,
-        is_written: matches!(listening, Listening::NotSince(_)),
+        is_written: matches!(stall_status, StallStatus::StalledSince(_)),
         more_due: false,
     };
-    if let Extras::Ours { pulse, riders } = extras {
-        if share.hears() && !faultpoint::mutant(41) {
-            carried.more_due = sweep(&mut batch, &mut work, at, riders, ridden).await?;
+    if let BackgroundWork::Included { keep_alive, background_max } = background {
+        if role.handles_leases() && !faultpoint::mutant(41) {
+            carried.more_due =
+                sweep(&mut batch, &mut work, at, background_max, background_done).await?;
             faultpoint::point!("batch.swept");
         }
-        if share.grants() {
+        if role.grants() {
             save(&mut batch, &mut work, &mut carried).await?;
-            let riders = riders.saturating_sub(ridden.len());
-            let rounded =
-                grant(&mut batch, &mut work, ids, polls, at, &mut carried, (riders, ridden))
-                    .await?;
-            carried.more_due |= rounded.is_spent;
-            carried.rounded = Some(rounded);
+            let background_max = background_max.saturating_sub(background_done.len());
+            let round_result = grant(
+                &mut batch,
+                &mut work,
+                ids,
+                polls,
+                at,
+                &mut carried,
+                (background_max, background_done),
+            )
+            .await?;
+            carried.more_due |= round_result.is_spent;
+            carried.round_result = Some(round_result);
             faultpoint::point!("batch.granted");
         }
-        if pulse {
-            batch.pulse();
+        if keep_alive {
+            batch.keep_alive();
             carried.is_written = true;
         }
     }
@@ -168,38 +185,38 @@ pub(super) async fn carry<B: Batch>(
     // Also when nothing was written: the store then knows what was looked at, at no cost.
     batch.commit().await.map_err(Aborted::Commit)?;
     faultpoint::point!("carry.committed");
-    carried.tally = work.tally;
-    carried.facts = work.facts.unwrap_or_default();
+    carried.batch_metrics = work.batch_metrics;
+    carried.trace_events = work.trace_events.unwrap_or_default();
     Ok(carried)
 }
 
-/// Nothing is decided about a lease by somebody who was deaf since it was last looked at.
-async fn listen<B: Batch>(
+/// Nothing is decided about a lease after a stall before the lease was extended by it.
+async fn check_stall<B: Batch>(
     batch: &mut B,
-    work: &mut Working,
-    listening: Listening<'_>,
+    work: &mut WorkingSet,
+    stall_status: StallStatus<'_>,
     at: Moment,
 ) -> Result<(), Aborted> {
-    match hearing::judge(batch, listening, at.now).await? {
-        Judgement::Decide => Ok(()),
-        Judgement::Deaf => Err(Aborted::Deaf),
-        Judgement::ExtendSince(_) if faultpoint::mutant(38) => Ok(()),
-        Judgement::ExtendSince(since) => {
-            guarded(|| work.extend_leases(&hearing::extension(since, at.now), at))?;
+    match stall::check_batch(batch, stall_status, at.now).await? {
+        StallAction::Proceed => Ok(()),
+        StallAction::Retry => Err(Aborted::Stalled),
+        StallAction::ExtendSince(_) if faultpoint::mutant(38) => Ok(()),
+        StallAction::ExtendSince(since) => {
+            catch_panic(|| work.extend_leases(&stall::extend_request(since, at.now), at))?;
             Ok(())
         }
     }
 }
 
 /// A broken assertion undoes the batch instead of the process.
-fn guarded<T>(decide: impl FnOnce() -> T) -> Result<T, Defect> {
+fn catch_panic<T>(decide: impl FnOnce() -> T) -> Result<T, Defect> {
     catch_unwind(AssertUnwindSafe(decide)).map_err(|_| Defect)
 }
 
 /// Counts the unfinished runs of tenants that may not have any number of them.
 async fn count<B: Batch>(
     batch: &mut B,
-    work: &mut Working,
+    work: &mut WorkingSet,
     items: &[Item],
     allowances: &Allowances,
 ) -> Result<(), Aborted> {
@@ -224,10 +241,10 @@ async fn count<B: Batch>(
 /// Loads what the items are about: tasks, the attempts they quote, the holders of their keys.
 async fn load<B: Batch>(
     batch: &mut B,
-    work: &mut Working,
+    work: &mut WorkingSet,
     items: &[Item],
-    patience: Patience,
-    aside: &BTreeSet<TaskId>,
+    lock_wait: LockWait,
+    set_aside: &BTreeSet<TaskId>,
 ) -> Result<(), Aborted> {
     let mut tasks = Vec::new();
     let mut leases = Vec::new();
@@ -242,7 +259,7 @@ async fn load<B: Batch>(
         }
     }
     if !keys.is_empty() {
-        let holders = batch.holders(&keys).await?;
+        let holders = batch.key_owners(&keys).await?;
         for (key, held) in keys.into_iter().zip(holders) {
             let Some(held) = held else { continue };
             tasks.push(TaskKey { scope: key.scope.clone(), id: held.task });
@@ -252,38 +269,38 @@ async fn load<B: Batch>(
     tasks.sort();
     tasks.dedup();
     // What is left alone is not even looked at.
-    let is_aside = |task: &mut TaskKey| aside.contains(&task.id);
-    tasks.extract_if(.., is_aside).for_each(|task| work.put_held(task));
-    leases.retain(|(task, _)| !aside.contains(task));
-    let loaded = match patience {
-        Patience::Pass => batch.load(&tasks).await?,
-        Patience::Wait => batch.load_patiently(&tasks).await?,
+    let is_aside = |task: &mut TaskKey| set_aside.contains(&task.id);
+    tasks.extract_if(.., is_aside).for_each(|task| work.put_locked(task));
+    leases.retain(|(task, _)| !set_aside.contains(task));
+    let loaded = match lock_wait {
+        LockWait::Skip => batch.load(&tasks).await?,
+        LockWait::Wait => batch.load_waiting_for_locks(&tasks).await?,
     };
     for (key, loaded) in tasks.iter().zip(loaded) {
         match loaded {
             Loaded::Subject(subject) => work.put(key.clone(), subject),
-            Loaded::Held => work.put_held(key.clone()),
+            Loaded::Locked => work.put_locked(key.clone()),
         }
     }
-    let closed = batch.closed(&leases).await?;
+    let closed = batch.closed_attempts(&leases).await?;
     closed.into_iter().flatten().for_each(|closed| work.put_closed(closed));
     Ok(())
 }
 
-fn key_of(submission: &Submission) -> Option<store::Key> {
+fn key_of(submission: &Submission) -> Option<store::IdempotencyKey> {
     let text = submission.spec.key.clone()?;
-    Some(store::Key { scope: submission.scope.clone(), text })
+    Some(store::IdempotencyKey { scope: submission.scope.clone(), text })
 }
 
 fn decide_items(
-    work: &mut Working,
+    work: &mut WorkingSet,
     ids: &mut Ids,
     items: &[Item],
     at: Moment,
     allowances: &Allowances,
 ) -> Vec<Option<Answered>> {
     let decide = |item: &Item| {
-        if is_held(work, item) {
+        if is_locked(work, item) {
             return None;
         }
         let answer = match item {
@@ -296,15 +313,17 @@ fn decide_items(
 }
 
 /// Whether another writer has the task that an item is about, or the one that holds its key.
-fn is_held(work: &Working, item: &Item) -> bool {
+fn is_locked(work: &WorkingSet, item: &Item) -> bool {
     match item {
-        Item::About { key, .. } => work.is_held(key),
-        Item::Submit(submission) => key_of(submission).is_some_and(|key| work.is_holder_held(&key)),
+        Item::About { key, .. } => work.is_locked(key),
+        Item::Submit(submission) => {
+            key_of(submission).is_some_and(|key| work.is_key_holder_locked(&key))
+        }
     }
 }
 
 fn submit(
-    work: &mut Working,
+    work: &mut WorkingSet,
     ids: &mut Ids,
     submission: &Submission,
     at: Moment,
@@ -328,17 +347,17 @@ fn submit(
 /// After the items, so that a report or heartbeat of this batch counts before the lease's end.
 async fn sweep<B: Batch>(
     batch: &mut B,
-    work: &mut Working,
+    work: &mut WorkingSet,
     at: Moment,
-    riders: usize,
-    ridden: &mut Vec<TaskId>,
+    background_max: usize,
+    background_done: &mut Vec<TaskId>,
 ) -> Result<bool, Aborted> {
-    let max = riders.min(SWEEP_MAX);
+    let max = background_max.min(SWEEP_MAX);
     let due = batch.due(at.now, max).await?;
     let more = due.len() == max && !faultpoint::mutant(13);
     for task in due {
-        ridden.push(task.id);
-        guarded_about(task.id, || {
+        background_done.push(task.id);
+        catch_task_panic(task.id, || {
             let key = work.adopt(task);
             work.decide(&key, Cow::Owned(Request::Sweep), at)
         })?;
@@ -347,18 +366,18 @@ async fn sweep<B: Batch>(
 }
 
 /// Says what the first polls will want of the queues that seem to hold something.
-fn foresee<B: Batch>(batch: &mut B, polls: &mut Polls) {
-    let stocks = batch.expected(polls.polled());
-    if stocks.is_empty() {
+fn prefetch<B: Batch>(batch: &mut B, polls: &mut Polls) {
+    let backlogs = batch.likely_backlogs(polls.polled());
+    if backlogs.is_empty() {
         return;
     }
-    let asked = polls.round(stocks, HashSet::new()).ask(polls);
+    let asked = polls.round(backlogs, HashSet::new()).ask(polls);
     let wants: Vec<Want> = asked.into_iter().map(|(_, want)| want).collect();
-    batch.foresee(&wants);
+    batch.prefetch(&wants);
 }
 
 /// The same for a decision about one task that nobody asked for: that task is told.
-pub(super) fn guarded_about<T>(task: TaskId, decide: impl FnOnce() -> T) -> Result<T, Failure> {
+pub(super) fn catch_task_panic<T>(task: TaskId, decide: impl FnOnce() -> T) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(decide)).map_err(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);
         let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no word");
@@ -370,35 +389,35 @@ pub(super) fn guarded_about<T>(task: TaskId, decide: impl FnOnce() -> T) -> Resu
 /// Tasks that are ready, also those that became so in this very batch, go to waiting polls.
 async fn grant<B: Batch>(
     batch: &mut B,
-    work: &mut Working,
+    work: &mut WorkingSet,
     ids: &mut Ids,
     polls: &mut Polls,
     at: Moment,
-    carried: &mut Carried,
-    (mut riders, ridden): (usize, &mut Vec<TaskId>),
-) -> Result<Rounded, Aborted> {
+    carried: &mut BatchResult,
+    (mut background_max, background_done): (usize, &mut Vec<TaskId>),
+) -> Result<RoundResult, Aborted> {
     let recalled = recall(batch, polls, at.now).await?;
     let except = recalled.iter().map(|(poll, _)| *poll).collect();
-    let stocks = batch.stocked(polls.polled(), at.now).await?;
-    let mut round = polls.round(stocks, except);
+    let backlogs = batch.backlogs(polls.polled(), at.now).await?;
+    let mut round = polls.round(backlogs, except);
     loop {
         let (lines, wants): (Vec<LineId>, Vec<Want>) = round.ask(polls).into_iter().unzip();
-        if wants.is_empty() || riders == 0 {
+        if wants.is_empty() || background_max == 0 {
             break;
         }
-        let wants = at_most(wants, riders);
+        let wants = cap_wants(wants, background_max);
         // What was granted before is saved, so that it is not found again.
         save(batch, work, carried).await?;
         let ready = batch.ready(&wants, at.now).await?;
         for (line, tasks) in lines.into_iter().zip(ready) {
-            riders = riders.saturating_sub(tasks.len());
-            ridden.extend(tasks.iter().map(|ready| ready.task.id));
+            background_max = background_max.saturating_sub(tasks.len());
+            background_done.extend(tasks.iter().map(|ready| ready.task.id));
             grant_to(work, ids, polls, &mut round, line, tasks, at)?;
         }
     }
-    let mut rounded = round.end();
-    rounded.grants.extend(recalled);
-    Ok(rounded)
+    let mut round_result = round.end();
+    round_result.grants.extend(recalled);
+    Ok(round_result)
 }
 
 /// What polls that name themselves were given before.
@@ -407,21 +426,21 @@ async fn recall<B: Batch>(
     polls: &Polls,
     now: Time,
 ) -> Result<Vec<(PollId, Vec<Granted>)>, Aborted> {
-    let (named, names) = polls.unseen_names();
+    let (named, names) = polls.unrecalled_names();
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let found = batch.polled(&names).await?;
+    let found = batch.leased_to_polls(&names).await?;
     let recalled = named.into_iter().zip(found).filter(|(_, leases)| !leases.is_empty());
-    let granted = |leases: Vec<Ready>| {
+    let granted = |leases: Vec<TaskWithSpec>| {
         leases.into_iter().map(|lease| Granted::new(lease, now)).collect::<Vec<Granted>>()
     };
     Ok(recalled.map(|(poll, leases)| (poll, granted(leases))).collect())
 }
 
 /// As many tasks as may ride, for whoever asked first.
-fn at_most(mut wants: Vec<Want>, riders: usize) -> Vec<Want> {
-    let mut left = riders;
+fn cap_wants(mut wants: Vec<Want>, background_max: usize) -> Vec<Want> {
+    let mut left = background_max;
     for want in &mut wants {
         want.max = want.max.min(left);
         left -= want.max;
@@ -431,12 +450,12 @@ fn at_most(mut wants: Vec<Want>, riders: usize) -> Vec<Want> {
 
 /// Gives tasks to the polls of a line, the oldest first.
 fn grant_to(
-    work: &mut Working,
+    work: &mut WorkingSet,
     ids: &mut Ids,
     polls: &Polls,
     round: &mut Round,
     line: LineId,
-    tasks: Vec<Ready>,
+    tasks: Vec<TaskWithSpec>,
     at: Moment,
 ) -> Result<(), Failure> {
     round.found(line, tasks.len());
@@ -449,13 +468,14 @@ fn grant_to(
             owner: poll.worker.clone(),
             poll: poll.poll.clone(),
         });
-        let waiting = work.task(&key).filter(|_| work.facts.is_some()).cloned();
+        let waiting = work.task(&key).filter(|_| work.trace_events.is_some()).cloned();
         let decide = || work.decide(&key, Cow::Owned(request), at);
-        if guarded_about(key.id, decide)? == Answer::Granted {
+        if catch_task_panic(key.id, decide)? == Answer::Granted {
             let task = work.task(&key).expect("a granted task is live").clone();
             if let (Some(waiting), Some(lease)) = (waiting, task.lease()) {
-                let fact = Fact::granted(&waiting, &ready.spec, task.attempt, lease.id, at.now);
-                work.facts.get_or_insert_default().push(fact);
+                let event =
+                    TraceEvent::granted(&waiting, &ready.spec, task.attempt, lease.id, at.now);
+                work.trace_events.get_or_insert_default().push(event);
             }
             round.give(line, Granted { task, spec: ready.spec, at: at.now });
         }
@@ -465,8 +485,8 @@ fn grant_to(
 
 async fn save<B: Batch>(
     batch: &mut B,
-    work: &mut Working,
-    carried: &mut Carried,
+    work: &mut WorkingSet,
+    carried: &mut BatchResult,
 ) -> Result<(), Aborted> {
     let (changes, refused) = work.take();
     if changes.is_empty() && refused.is_empty() {

@@ -12,22 +12,22 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use prometheus_client::metrics::gauge::Gauge;
-use store::{PollRef, Polled, Stock};
+use store::{Backlog, PollRef, PolledQueues};
 use tokio::time::Instant;
 use verdict::Name;
 
-use self::lines::{Asks, Lines};
 pub(super) use self::lines::{LineId, PollId};
-pub(super) use self::round::{Round, Rounded};
-use crate::intake::Polling;
-use crate::item::{Granted, Outage, Poll, Trouble, WaitingPoll};
+use self::lines::{Lines, PollFilter};
+pub(super) use self::round::{Round, RoundResult};
+use crate::intake::CountPolls;
+use crate::item::{Granted, Outage, Poll, RequestError, WaitingPoll};
 
 /// Workers that may wait at once. Each is an open connection; more than this is a misconfiguration.
 const POLLS_MAX: usize = 16_384;
 
 /// When all seats are taken, so many are looked at for a worker that has hung up before anybody is refused. All of
 /// them are looked at in turn, so that seats of a fleet that was restarted are free again within a few polls.
-const LOOKS_MAX: usize = 64;
+const DISCONNECT_CHECKS_MAX: usize = 64;
 
 pub(super) struct Polls {
     seats: BTreeMap<PollId, Seat>,
@@ -38,7 +38,7 @@ pub(super) struct Polls {
     /// Tenants by how many seats they have.
     sizes: BTreeSet<(usize, Name)>,
     /// Named polls that no batch has looked up yet.
-    unseen: BTreeSet<PollId>,
+    unrecalled: BTreeSet<PollId>,
     /// The tenant that had the last turn.
     turn: Option<Name>,
     came: u64,
@@ -69,7 +69,7 @@ impl Polls {
             names: HashMap::new(),
             tenants: HashMap::new(),
             sizes: BTreeSet::new(),
-            unseen: BTreeSet::new(),
+            unrecalled: BTreeSet::new(),
             turn: None,
             came: 0,
             gauge,
@@ -81,27 +81,27 @@ impl Polls {
     }
 
     /// The queues at which somebody waits.
-    pub(super) fn polled(&self) -> &dyn Polled {
+    pub(super) fn polled(&self) -> &dyn PolledQueues {
         &self.lines
     }
 
     pub(super) fn add(&mut self, poll: WaitingPoll) {
-        self.replace_twin(&poll);
-        if self.seats.len() < POLLS_MAX || self.makes_room(&poll.poll.scope.tenant) {
+        self.replace_duplicate(&poll);
+        if self.seats.len() < POLLS_MAX || self.make_room(&poll.poll.scope.tenant) {
             self.seat(poll);
         } else {
-            answer(poll, Err(Trouble::Overloaded));
+            answer(poll, Err(RequestError::Overloaded));
         }
     }
 
     fn seat(&mut self, waiting: WaitingPoll) {
         self.came += 1;
         let id = PollId(self.came);
-        let line = self.lines.join(id, Asks::of(&waiting.poll));
+        let line = self.lines.join(id, PollFilter::of(&waiting.poll));
         self.ends.insert((waiting.poll.until, id));
         if let Some(name) = named(&waiting.poll) {
             self.names.insert(name, id);
-            self.unseen.insert(id);
+            self.unrecalled.insert(id);
         }
         let tenant = &waiting.poll.scope.tenant;
         self.resize(tenant, |seats| seats.insert(id));
@@ -115,7 +115,7 @@ impl Polls {
         self.ends.remove(&(waiting.poll.until, id));
         if let Some(name) = named(&waiting.poll) {
             self.names.remove(&name);
-            self.unseen.remove(&id);
+            self.unrecalled.remove(&id);
         }
         self.resize(&waiting.poll.scope.tenant, |seats| seats.remove(&id));
         self.gauge.set(self.seats.len() as i64);
@@ -136,17 +136,17 @@ impl Polls {
     }
 
     /// The same poll asked again means that its first answer has nobody to go to.
-    fn replace_twin(&mut self, poll: &WaitingPoll) {
-        let twin = named(&poll.poll).and_then(|name| self.names.get(&name).copied());
-        let twin = twin.and_then(|twin| self.remove(twin));
-        twin.into_iter().for_each(|twin| answer(twin, Ok(Vec::new())));
+    fn replace_duplicate(&mut self, poll: &WaitingPoll) {
+        let duplicate = named(&poll.poll).and_then(|name| self.names.get(&name).copied());
+        let duplicate = duplicate.and_then(|duplicate| self.remove(duplicate));
+        duplicate.into_iter().for_each(|duplicate| answer(duplicate, Ok(Vec::new())));
     }
 
     /// Whether there is a seat now for a poll of this tenant. Whoever has most seats gives one up to those who have
     /// fewer: no tenant waits in vain because another has many workers.
-    fn makes_room(&mut self, tenant: &Name) -> bool {
+    fn make_room(&mut self, tenant: &Name) -> bool {
         let Some((most, largest)) = self.sizes.last().cloned() else { return true };
-        self.forget_gone(&largest);
+        self.drop_disconnected(&largest);
         if self.seats.len() < POLLS_MAX {
             return true;
         }
@@ -155,7 +155,7 @@ impl Polls {
         match newest {
             Some(newest) if has + 1 < most => {
                 let displaced = self.remove(newest);
-                displaced.into_iter().for_each(|poll| answer(poll, Err(Trouble::Overloaded)));
+                displaced.into_iter().for_each(|poll| answer(poll, Err(RequestError::Overloaded)));
                 true
             }
             _ => false,
@@ -163,41 +163,41 @@ impl Polls {
     }
 
     /// Looks at some of a tenant's seats, where it stopped last time, and forgets those whose worker has hung up.
-    fn forget_gone(&mut self, tenant: &Name) {
+    fn drop_disconnected(&mut self, tenant: &Name) {
         use std::ops::Bound::{Excluded, Unbounded};
         let Some(known) = self.tenants.get_mut(tenant) else { return };
         let from = known.looked_at.map_or(Unbounded, Excluded);
         let next = known.seats.range((from, Unbounded)).chain(known.seats.iter());
-        let looked_at: Vec<PollId> = next.take(LOOKS_MAX).copied().collect();
+        let looked_at: Vec<PollId> = next.take(DISCONNECT_CHECKS_MAX).copied().collect();
         known.looked_at = looked_at.last().copied();
         for id in looked_at {
-            if self.is_gone(id) {
+            if self.is_disconnected(id) {
                 self.remove(id);
             }
         }
     }
 
-    fn is_gone(&self, id: PollId) -> bool {
+    fn is_disconnected(&self, id: PollId) -> bool {
         self.seats.get(&id).is_some_and(|seat| seat.waiting.reply.is_closed())
     }
 
     /// Says how many workers wait for such a task; who asked may have left.
-    pub(super) fn tell_count(&self, asked: Polling) {
-        let Polling { scope, queue, kind, reply } = asked;
+    pub(super) fn answer_count(&self, asked: CountPolls) {
+        let CountPolls { scope, queue, kind, reply } = asked;
         let takers = self.lines.takers(&scope, &queue, &kind);
-        let _ = reply.send(takers.filter(|poll| !self.is_gone(*poll)).count());
+        let _ = reply.send(takers.filter(|poll| !self.is_disconnected(*poll)).count());
     }
 
     /// Named polls that have not been looked up yet.
-    pub(super) fn unseen_names(&self) -> (Vec<PollId>, Vec<PollRef>) {
-        let waits = |id: &&PollId| !self.is_gone(**id);
+    pub(super) fn unrecalled_names(&self) -> (Vec<PollId>, Vec<PollRef>) {
+        let waits = |id: &&PollId| !self.is_disconnected(**id);
         let name = |id: &PollId| Some((*id, named(&self.seats.get(id)?.waiting.poll)?));
-        self.unseen.iter().filter(waits).filter_map(name).unzip()
+        self.unrecalled.iter().filter(waits).filter_map(name).unzip()
     }
 
     /// Begins to hand out what these queues hold, but not to those who are answered already.
-    pub(super) fn round(&self, stocks: Vec<Stock>, except: HashSet<PollId>) -> Round {
-        Round::new(stocks, self, except)
+    pub(super) fn round(&self, backlogs: Vec<Backlog>, except: HashSet<PollId>) -> Round {
+        Round::new(backlogs, self, except)
     }
 
     fn last_tenant(&self) -> Option<&Name> {
@@ -240,11 +240,11 @@ impl Polls {
     }
 
     /// Hands grants to their workers after the commit; returns those nobody took.
-    pub(super) fn answer(&mut self, rounded: Rounded) -> Vec<Granted> {
-        let Rounded { grants, stop, .. } = rounded;
-        self.unseen.clear();
-        self.turn = stop.tenant.or(self.turn.take());
-        for (tenant, workspace, queue) in stop.queues {
+    pub(super) fn answer(&mut self, round_result: RoundResult) -> Vec<Granted> {
+        let RoundResult { grants, resume_point, .. } = round_result;
+        self.unrecalled.clear();
+        self.turn = resume_point.tenant.or(self.turn.take());
+        for (tenant, workspace, queue) in resume_point.queues {
             if let Some(tenant) = self.tenants.get_mut(&tenant) {
                 tenant.turn = Some((workspace, queue));
             }
@@ -263,12 +263,13 @@ impl Polls {
     }
 
     /// Whose time is over gets nothing. While the store cannot be asked that would be a guess, and another
-    /// coordinator may know better, so that the trouble is told instead.
-    pub(super) fn answer_overdue(&mut self, now: Instant, outage: Option<Outage>) {
-        let nothing = outage.map_or(Ok(Vec::new()), |outage| Err(Trouble::Unavailable(outage)));
+    /// coordinator may know better, so that the error is returned instead.
+    pub(super) fn answer_expired(&mut self, now: Instant, outage: Option<Outage>) {
+        let nothing =
+            outage.map_or(Ok(Vec::new()), |outage| Err(RequestError::Unavailable(outage)));
         while let Some((_, id)) = self.ends.first().copied().filter(|(until, _)| *until <= now) {
-            let overdue = self.remove(id);
-            overdue.into_iter().for_each(|poll| answer(poll, nothing.clone()));
+            let expired = self.remove(id);
+            expired.into_iter().for_each(|poll| answer(poll, nothing.clone()));
         }
     }
 
@@ -285,7 +286,7 @@ impl Polls {
 }
 
 /// The poll's worker may have left; then there is nobody to tell.
-fn answer(poll: WaitingPoll, granted: Result<Vec<Granted>, Trouble>) {
+fn answer(poll: WaitingPoll, granted: Result<Vec<Granted>, RequestError>) {
     drop(poll.reply.send(granted));
 }
 

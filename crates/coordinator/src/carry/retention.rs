@@ -13,12 +13,12 @@
 
 use std::time::Duration;
 
-use store::{Batch, CommitFailure, Ended, Failure, FailureKind, Place, Store, Writer};
+use store::{Batch, CommitFailure, EndedPosition, EndedTask, Failure, FailureKind, Store, Writer};
 use tokio::time::Instant;
 use verdict::{Retention, Time};
 
 use super::{Carrier, Fatal, duration};
-use crate::item::Shortage;
+use crate::item::UnavailableReason;
 
 /// Ended tasks looked at in one commit: a few milliseconds of the writer's time.
 const SLICE: usize = 256;
@@ -31,7 +31,7 @@ const PAUSE_FACTOR: u32 = 4;
 const WALK_PAUSE: Duration = Duration::from_secs(60);
 
 /// What is known of ended tasks, and how far the walk has come.
-pub(super) struct Retaining {
+pub(super) struct RetentionState {
     rule: Retention,
     /// How many ended tasks there are at least; `None` until the first walk has counted them.
     ended: Option<u64>,
@@ -45,7 +45,7 @@ pub(super) struct Retaining {
 
 #[derive(Clone, Copy, Default)]
 struct Walk {
-    after: Option<Place>,
+    after: Option<EndedPosition>,
     /// When the last task that was looked at was submitted.
     seen_until: Option<Time>,
     kept: u64,
@@ -53,22 +53,22 @@ struct Walk {
 }
 
 /// What one slice comes to.
-struct Judged {
-    leaving: Vec<Place>,
+struct SliceResult {
+    deletable: Vec<EndedPosition>,
     walk: Walk,
     /// A bound for the ends of all tasks that come later, if the walk ends here.
-    over: Option<Over>,
+    over: Option<WalkEnd>,
 }
 
 #[derive(Clone, Copy)]
-enum Over {
+enum WalkEnd {
     /// There are no more ended tasks.
     Everything,
     /// Whatever comes later was submitted, and therefore ended, at this time or after.
     TooYoung(Time),
 }
 
-impl Retaining {
+impl RetentionState {
     pub(super) fn new(rule: Retention) -> Self {
         let walk = (rule != Retention::FOR_EVER).then(Walk::default);
         Self {
@@ -106,34 +106,36 @@ impl Retaining {
         let due = match self.walk {
             Some(_) => here,
             None => {
-                let stock = self.rule.stock(self.ended.unwrap_or(0));
-                here + duration(self.rule.goes_at(self.earliest_end?, stock)?.since(now))
+                let count_limit = self.rule.count_limit(self.ended.unwrap_or(0));
+                here + duration(self.rule.deletable_at(self.earliest_end?, count_limit)?.since(now))
             }
         };
         Some(self.not_before.map_or(due, |pause| pause.max(due)))
     }
 
-    fn judge(&self, walk: Walk, seen: &[Ended], now: Time) -> Judged {
-        let (mut walk, mut leaving) = (walk, Vec::new());
+    fn evaluate_slice(&self, walk: Walk, seen: &[EndedTask], now: Time) -> SliceResult {
+        let (mut walk, mut deletable) = (walk, Vec::new());
         for task in seen {
-            let stock =
-                self.rule.stock(self.ended.unwrap_or(0).saturating_sub(leaving.len() as u64));
-            let is_due = |time| self.rule.goes_at(time, stock).is_some_and(|at| at.has_come(now));
-            (walk.after, walk.seen_until) = (Some(task.place), Some(task.created_at));
+            let count_limit = self
+                .rule
+                .count_limit(self.ended.unwrap_or(0).saturating_sub(deletable.len() as u64));
+            let is_due =
+                |time| self.rule.deletable_at(time, count_limit).is_some_and(|at| at.has_come(now));
+            (walk.after, walk.seen_until) = (Some(task.position), Some(task.created_at));
             if is_due(task.completed_at) {
-                leaving.push(task.place);
+                deletable.push(task.position);
                 continue;
             }
             walk.kept += 1;
             walk.earliest_kept =
                 Some(walk.earliest_kept.map_or(task.completed_at, |at| at.min(task.completed_at)));
             if !self.is_counting() && !is_due(task.created_at) {
-                let over = Some(Over::TooYoung(task.created_at));
-                return Judged { leaving, walk, over };
+                let over = Some(WalkEnd::TooYoung(task.created_at));
+                return SliceResult { deletable, walk, over };
             }
         }
-        let over = (seen.len() < SLICE).then_some(Over::Everything);
-        Judged { leaving, walk, over }
+        let over = (seen.len() < SLICE).then_some(WalkEnd::Everything);
+        SliceResult { deletable, walk, over }
     }
 
     /// The number of ended tasks matters and is not known yet: this walk goes over all of them.
@@ -142,9 +144,9 @@ impl Retaining {
     }
 
     /// A slice is done and durable.
-    fn advance(&mut self, judged: Judged, begun: Instant, here: Instant) {
-        let Judged { leaving, walk, over } = judged;
-        self.ended = self.ended.map(|ended| ended.saturating_sub(leaving.len() as u64));
+    fn advance(&mut self, slice: SliceResult, begun: Instant, here: Instant) {
+        let SliceResult { deletable, walk, over } = slice;
+        self.ended = self.ended.map(|ended| ended.saturating_sub(deletable.len() as u64));
         self.not_before = Some(here + (here - begun) * PAUSE_FACTOR);
         let Some(over) = over else {
             self.walk = Some(walk);
@@ -154,8 +156,8 @@ impl Retaining {
             self.ended = Some(walk.kept);
         }
         let bound = match over {
-            Over::Everything => None,
-            Over::TooYoung(created_at) => Some(created_at),
+            WalkEnd::Everything => None,
+            WalkEnd::TooYoung(created_at) => Some(created_at),
         };
         let ends = [walk.earliest_kept, bound, self.ended_meanwhile.take()];
         self.earliest_end = ends.into_iter().flatten().min();
@@ -166,30 +168,30 @@ impl Retaining {
 
 impl<S: Store> Carrier<S> {
     /// Forgets a slice of what ended long ago, if it is time. Never while the store refuses.
-    pub(super) async fn retain(&mut self) -> Result<(), Fatal> {
+    pub(super) async fn run_retention(&mut self) -> Result<(), Fatal> {
         let begun = tokio::time::Instant::now();
-        let wake = self.retaining.wake(begun, self.store.now());
+        let wake = self.retention_state.wake(begun, self.store.now());
         if self.backoff.until().is_some() || wake.is_none_or(|wake| begun < wake) {
             return Ok(());
         }
-        let walk = self.retaining.walk.unwrap_or_else(|| {
-            self.retaining.ended_meanwhile = None;
+        let walk = self.retention_state.walk.unwrap_or_else(|| {
+            self.retention_state.ended_meanwhile = None;
             Walk::default()
         });
         match self.forget_slice(walk).await {
-            Ok(judged) => {
+            Ok(slice) => {
                 let here = tokio::time::Instant::now();
-                if !judged.leaving.is_empty() {
-                    self.metrics.forgotten.inc_by(judged.leaving.len() as u64);
+                if !slice.deletable.is_empty() {
+                    self.metrics.forgotten.inc_by(slice.deletable.len() as u64);
                     self.metrics.forget_seconds.observe((here - begun).as_secs_f64());
                 }
-                self.retaining.advance(judged, begun, here);
+                self.retention_state.advance(slice, begun, here);
                 Ok(())
             }
             Err(CommitFailure::RolledBack(failure)) => {
                 let failed = &failure as &dyn std::error::Error;
                 tracing::warn!(error = failed, "ended tasks could not be forgotten");
-                self.run_short(Shortage::of(&failure));
+                self.enter_outage(UnavailableReason::of(&failure));
                 Ok(())
             }
             Err(CommitFailure::Unknown(failure)) if failure.kind == FailureKind::Fatal => {
@@ -198,26 +200,26 @@ impl<S: Store> Carrier<S> {
             Err(CommitFailure::Unknown(failure)) => {
                 let failed = &failure as &dyn std::error::Error;
                 tracing::error!(error = failed, "whether ended tasks were forgotten is unknown");
-                self.retaining.count_again();
-                self.run_short(Shortage::Answer);
+                self.retention_state.count_again();
+                self.enter_outage(UnavailableReason::NotResponding);
                 Ok(())
             }
         }
     }
 
-    async fn forget_slice(&mut self, walk: Walk) -> Result<Judged, CommitFailure> {
+    async fn forget_slice(&mut self, walk: Walk) -> Result<SliceResult, CommitFailure> {
         let definite = |failure: Failure| CommitFailure::RolledBack(failure);
         let mut batch = self.writer.begin().await.map_err(definite)?;
         let now = batch.now().await.map_err(definite)?;
         let seen = batch.ended(walk.after, SLICE).await.map_err(definite)?;
-        let judged = self.retaining.judge(walk, &seen, now);
+        let slice = self.retention_state.evaluate_slice(walk, &seen, now);
         // Looking leaves nothing to commit, so that an idle server writes nothing.
-        if !judged.leaving.is_empty() {
-            batch.forget(&judged.leaving).await.map_err(definite)?;
+        if !slice.deletable.is_empty() {
+            batch.forget(&slice.deletable).await.map_err(definite)?;
             batch.commit().await?;
-            self.hearing.written(now);
+            self.stall.written(now);
         }
-        Ok(judged)
+        Ok(slice)
     }
 }
 
@@ -229,25 +231,29 @@ mod tests {
         Time::from_millis(millis)
     }
 
-    fn ended(n: i64) -> Ended {
-        Ended { place: Place(n as u128), created_at: at(n), completed_at: at(n + 10_000) }
+    fn ended(n: i64) -> EndedTask {
+        EndedTask {
+            position: EndedPosition(n as u128),
+            created_at: at(n),
+            completed_at: at(n + 10_000),
+        }
     }
 
     #[test]
     fn what_ends_while_ended_tasks_are_counted_is_counted_once() {
-        let mut retaining = Retaining::new(Retention::of(None, Some(10)));
+        let mut retention_state = RetentionState::new(Retention::of(None, Some(10)));
         let here = Instant::now();
-        let stored: Vec<Ended> = (0..SLICE as i64).map(|n| ended(10 * n)).collect();
-        let first = retaining.judge(Walk::default(), &stored, at(20_000));
-        retaining.advance(first, here, here);
+        let stored: Vec<EndedTask> = (0..SLICE as i64).map(|n| ended(10 * n)).collect();
+        let first = retention_state.evaluate_slice(Walk::default(), &stored, at(20_000));
+        retention_state.advance(first, here, here);
         // One was submitted before the walk's place, one after it: the walk meets only the second.
         let later = 10 * SLICE as i64;
-        retaining.note_ends(&[at(5), at(later)], at(20_000));
-        let walk = retaining.walk.expect("there is more to look at");
-        let second = retaining.judge(walk, &[ended(later)], at(20_000));
-        retaining.advance(second, here, here);
-        assert_eq!(retaining.ended, Some(SLICE as u64 + 2));
-        retaining.note_ends(&[at(7)], at(20_001));
-        assert_eq!(retaining.ended, Some(SLICE as u64 + 3));
+        retention_state.note_ends(&[at(5), at(later)], at(20_000));
+        let walk = retention_state.walk.expect("there is more to look at");
+        let second = retention_state.evaluate_slice(walk, &[ended(later)], at(20_000));
+        retention_state.advance(second, here, here);
+        assert_eq!(retention_state.ended, Some(SLICE as u64 + 2));
+        retention_state.note_ends(&[at(7)], at(20_001));
+        assert_eq!(retention_state.ended, Some(SLICE as u64 + 3));
     }
 }

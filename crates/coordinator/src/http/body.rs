@@ -17,8 +17,8 @@ use store::Store;
 use tokio::time::Instant;
 use wire::Code;
 
-use super::declined::Declined;
-use super::door::Door;
+use super::api_error::ApiError;
+use super::app_state::AppState;
 
 pub(super) const HEARTBEAT_BYTES_MAX: usize = 16 * 1024;
 pub(super) const API_BYTES_MAX: usize = 512 * 1024;
@@ -26,19 +26,19 @@ pub(super) const LARGE_BYTES_MAX: usize = 1024 * 1024;
 
 /// How long a body may take: a start for free, then a minimum rate.
 #[derive(Clone, Copy, Debug)]
-pub struct BodyPatience {
+pub struct SlowBodyLimits {
     pub grace: Duration,
     pub bytes_per_second: u64,
 }
 
-impl Default for BodyPatience {
+impl Default for SlowBodyLimits {
     /// Slower than any modem, faster than an attacker who wants to hold connections.
     fn default() -> Self {
         Self { grace: Duration::from_secs(5), bytes_per_second: 1024 }
     }
 }
 
-impl BodyPatience {
+impl SlowBodyLimits {
     fn deadline(&self, started: Instant, received: usize) -> Instant {
         let earned = Duration::from_millis(received as u64 * 1000 / self.bytes_per_second.max(1));
         started + self.grace + earned
@@ -48,14 +48,14 @@ impl BodyPatience {
 /// A JSON body of at most `MAX` bytes, not yet parsed. May be empty.
 pub(super) struct JsonBody<const MAX: usize>(pub(super) Bytes);
 
-impl<S: Store, const MAX: usize> FromRequest<Door<S>> for JsonBody<MAX> {
-    type Rejection = Declined;
+impl<S: Store, const MAX: usize> FromRequest<AppState<S>> for JsonBody<MAX> {
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, door: &Door<S>) -> Result<Self, Declined> {
+    async fn from_request(request: Request, app: &AppState<S>) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         check_encoding(&parts.headers)?;
         check_length(&parts.headers, MAX)?;
-        let bytes = read(body, MAX, door.inner.patience.body).await?;
+        let bytes = read(body, MAX, app.inner.timeouts.body).await?;
         if !bytes.is_empty() {
             check_type(&parts.headers)?;
         }
@@ -64,21 +64,21 @@ impl<S: Store, const MAX: usize> FromRequest<Door<S>> for JsonBody<MAX> {
 }
 
 /// Nothing is decompressed: a small bomb must stay small (X22).
-fn check_encoding(headers: &HeaderMap) -> Result<(), Declined> {
+fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     let is_plain = |value: &axum::http::HeaderValue| value.as_bytes() == b"identity";
     if headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
         return Ok(());
     }
-    Err(Declined::new(Code::UnsupportedMediaType, "send the body without Content-Encoding"))
+    Err(ApiError::new(Code::UnsupportedMediaType, "send the body without Content-Encoding"))
 }
 
-fn check_type(headers: &HeaderMap) -> Result<(), Declined> {
+fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     match (types.next().and_then(|value| value.to_str().ok()), types.next()) {
         (Some(text), None) if is_json(text) => Ok(()),
         _ => {
             let message = "send the body with `Content-Type: application/json`";
-            Err(Declined::new(Code::UnsupportedMediaType, message))
+            Err(ApiError::new(Code::UnsupportedMediaType, message))
         }
     }
 }
@@ -89,7 +89,7 @@ fn is_json(content_type: &str) -> bool {
     is_json && parts.all(|parameter| parameter.eq_ignore_ascii_case("charset=utf-8"))
 }
 
-fn check_length(headers: &HeaderMap, max: usize) -> Result<(), Declined> {
+fn check_length(headers: &HeaderMap, max: usize) -> Result<(), ApiError> {
     let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     match declared.and_then(|text| text.parse::<u64>().ok()) {
         Some(length) if length > max as u64 => Err(too_large(max)),
@@ -97,23 +97,23 @@ fn check_length(headers: &HeaderMap, max: usize) -> Result<(), Declined> {
     }
 }
 
-fn too_large(max: usize) -> Declined {
-    Declined::new(
+fn too_large(max: usize) -> ApiError {
+    ApiError::new(
         Code::BodyTooLarge,
         format!("the body has more than the {max} bytes allowed here"),
     )
 }
 
-async fn read(mut body: Body, max: usize, patience: BodyPatience) -> Result<Bytes, Declined> {
+async fn read(mut body: Body, max: usize, limits: SlowBodyLimits) -> Result<Bytes, ApiError> {
     let started = tokio::time::Instant::now();
     let mut bytes = Collected::default();
     loop {
-        let deadline = patience.deadline(started, bytes.len());
+        let deadline = limits.deadline(started, bytes.len());
         let frame = tokio::time::timeout_at(deadline, body.frame()).await.map_err(|_| {
-            Declined::new(Code::RequestTimeout, "the body came too slowly; send it at once")
+            ApiError::new(Code::RequestTimeout, "the body came too slowly; send it at once")
         })?;
         let Some(frame) = frame else { return Ok(bytes.whole()) };
-        let frame = frame.map_err(|_| Declined::field("", "broke off before its end"))?;
+        let frame = frame.map_err(|_| ApiError::field("", "broke off before its end"))?;
         // Trailers are legal and mean nothing here.
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > max {

@@ -9,16 +9,16 @@ use verdict::request::Caller;
 use verdict::{Span, TaskId};
 use wire::Code;
 
-use super::declined::Declined;
-use super::door::Door;
-use super::overdue::Excuses;
+use super::api_error::ApiError;
+use super::app_state::AppState;
+use super::token_grace::TokenGrace;
 use crate::admit::administer::Reach;
 use crate::admit::api_key::Principal;
 use crate::admit::token;
 use crate::admit::{
-    AdminPrincipal, ClientPrincipal, KeyRefused, Role, TaskPrincipal, WorkerPrincipal,
+    AdminPrincipal, ClientPrincipal, KeyError, Role, TaskPrincipal, WorkerPrincipal,
 };
-use crate::server::Vouching;
+use crate::server::ConnectionAuth;
 
 /// The one bearer credential of a request. Two headers are none: who reads which would differ.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -31,28 +31,28 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(credential)
 }
 
-fn admit<S: Store, P: Principal>(parts: &Parts, door: &Door<S>) -> Result<P, Declined> {
-    let now = door.coordinator.now();
-    let text = bearer(&parts.headers).ok_or(KeyRefused::Unknown);
-    let verified = text.and_then(|text| door.inner.keys.find(text, now));
-    let verified = verified.map_err(|why| Declined::new(Code::Unauthenticated, why.to_string()))?;
-    vouch(parts);
+fn admit<S: Store, P: Principal>(parts: &Parts, app: &AppState<S>) -> Result<P, ApiError> {
+    let now = app.coordinator.now();
+    let text = bearer(&parts.headers).ok_or(KeyError::Unknown);
+    let verified = text.and_then(|text| app.inner.keys.find(text, now));
+    let verified = verified.map_err(|why| ApiError::new(Code::Unauthenticated, why.to_string()))?;
+    mark_authenticated(parts);
     let principal = P::admit(&verified).ok_or_else(|| {
         let message = format!("this needs an API key with the role {}", P::ROLE.name());
         let key = verified.key();
-        Declined::new(Code::Forbidden, message).by(&key.id, &key.scope)
+        ApiError::new(Code::Forbidden, message).by(&key.id, &key.scope)
     })?;
     if P::ROLE != Role::Admin && !is_under_lease(parts) {
-        door.meter(&verified.key().scope.tenant, now)?;
+        app.check_rate(&verified.key().scope.tenant, now)?;
     }
-    door.note_use(&verified, now);
+    app.note_use(&verified, now);
     Ok(principal)
 }
 
 /// Tells the connection that its caller was recognised. Requests that came without one have none to tell.
-fn vouch(parts: &Parts) {
-    if let Some(vouching) = parts.extensions.get::<Vouching>() {
-        vouching.vouch();
+fn mark_authenticated(parts: &Parts) {
+    if let Some(connection_auth) = parts.extensions.get::<ConnectionAuth>() {
+        connection_auth.mark_authenticated();
     }
 }
 
@@ -65,14 +65,14 @@ fn is_under_lease(parts: &Parts) -> bool {
 
 macro_rules! from_api_key {
     ($($principal:ty),+) => {$(
-        impl<S: Store> FromRequestParts<Door<S>> for $principal {
-            type Rejection = Declined;
+        impl<S: Store> FromRequestParts<AppState<S>> for $principal {
+            type Rejection = ApiError;
 
             async fn from_request_parts(
                 parts: &mut Parts,
-                door: &Door<S>,
-            ) -> Result<Self, Declined> {
-                admit(parts, door)
+                app: &AppState<S>,
+            ) -> Result<Self, ApiError> {
+                admit(parts, app)
             }
         }
     )+};
@@ -80,13 +80,13 @@ macro_rules! from_api_key {
 
 from_api_key!(ClientPrincipal, WorkerPrincipal, AdminPrincipal);
 
-impl<S: Store> FromRequestParts<Door<S>> for TaskPrincipal {
-    type Rejection = Declined;
+impl<S: Store> FromRequestParts<AppState<S>> for TaskPrincipal {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, door: &Door<S>) -> Result<Self, Declined> {
+    async fn from_request_parts(parts: &mut Parts, app: &AppState<S>) -> Result<Self, ApiError> {
         let Some(text) = bearer(&parts.headers) else { return Err(invalid_token()) };
-        let principal = verify(door, text, &mut Excuses::default()).await?;
-        vouch(parts);
+        let principal = verify(app, text, &mut TokenGrace::default()).await?;
+        mark_authenticated(parts);
         Ok(principal)
     }
 }
@@ -95,20 +95,20 @@ impl<S: Store> FromRequestParts<Door<S>> for TaskPrincipal {
 /// about everybody's work.
 pub(super) struct Scraper;
 
-impl<S: Store> FromRequestParts<Door<S>> for Scraper {
-    type Rejection = Declined;
+impl<S: Store> FromRequestParts<AppState<S>> for Scraper {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, door: &Door<S>) -> Result<Self, Declined> {
-        if door.has_open_metrics {
-            vouch(parts);
+    async fn from_request_parts(parts: &mut Parts, app: &AppState<S>) -> Result<Self, ApiError> {
+        if app.has_open_metrics {
+            mark_authenticated(parts);
             return Ok(Self);
         }
-        let principal: AdminPrincipal = admit(parts, door).map_err(ask_for_metrics)?;
+        let principal: AdminPrincipal = admit(parts, app).map_err(ask_for_metrics)?;
         if principal.reach() == Reach::Everything {
             return Ok(Self);
         }
-        let declined = Declined::new(Code::Forbidden, METRICS_NEED);
-        Err(declined.by(principal.key(), principal.scope()))
+        let error = ApiError::new(Code::Forbidden, METRICS_NEED);
+        Err(error.by(principal.key(), principal.scope()))
     }
 }
 
@@ -116,33 +116,33 @@ const METRICS_NEED: &str = "metrics are about all tenants: beyond loopback they 
                             default/default, or a listener of their own (`tenure serve --metrics-listen`)";
 
 /// Says what this route wants to whoever came without it.
-fn ask_for_metrics(declined: Declined) -> Declined {
-    match declined.code {
+fn ask_for_metrics(error: ApiError) -> ApiError {
+    match error.code {
         Code::Unauthenticated | Code::Forbidden => {
-            Declined { message: METRICS_NEED.to_owned(), ..declined }
+            ApiError { message: METRICS_NEED.to_owned(), ..error }
         }
-        _ => declined,
+        _ => error,
     }
 }
 
 /// Whom a task token speaks for. Time in which nobody could have been heard does not end it.
 pub(super) async fn verify<S: Store>(
-    door: &Door<S>,
+    app: &AppState<S>,
     text: &str,
-    excuses: &mut Excuses,
-) -> Result<TaskPrincipal, Declined> {
-    let now = door.coordinator.now();
+    token_grace: &mut TokenGrace,
+) -> Result<TaskPrincipal, ApiError> {
+    let now = app.coordinator.now();
     let principal =
-        token::authenticate(&door.inner.keyring, text, now).map_err(|_| invalid_token())?;
-    if principal.is_expired(now, Span::ZERO) && !excuses.are_good_for(door, &principal).await? {
+        token::authenticate(&app.inner.keyring, text, now).map_err(|_| invalid_token())?;
+    if principal.is_expired(now, Span::ZERO) && !token_grace.covers(app, &principal).await? {
         let message = "the task token has expired; heartbeats bring fresh ones before that";
-        return Err(Declined::new(Code::TokenExpired, message));
+        return Err(ApiError::new(Code::TokenExpired, message));
     }
     Ok(principal)
 }
 
-fn invalid_token() -> Declined {
-    Declined::new(Code::InvalidToken, "send the task's own token as `Authorization: Bearer …`")
+fn invalid_token() -> ApiError {
+    ApiError::new(Code::InvalidToken, "send the task's own token as `Authorization: Bearer …`")
 }
 
 /// The task a call names, exactly as we print it.
@@ -153,15 +153,15 @@ pub(super) fn task_id(text: &str) -> Option<TaskId> {
 /// The run a path names. A spelling that is none, a missing run and a foreign one look alike (X13).
 pub(super) struct RunPath(pub(super) TaskId);
 
-impl<S: Store> FromRequestParts<Door<S>> for RunPath {
-    type Rejection = Declined;
+impl<S: Store> FromRequestParts<AppState<S>> for RunPath {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, door: &Door<S>) -> Result<Self, Declined> {
-        let Ok(Path(text)) = Path::<String>::from_request_parts(parts, door).await else {
-            return Err(Declined::run_not_found());
+    async fn from_request_parts(parts: &mut Parts, app: &AppState<S>) -> Result<Self, ApiError> {
+        let Ok(Path(text)) = Path::<String>::from_request_parts(parts, app).await else {
+            return Err(ApiError::run_not_found());
         };
         let run = TaskId::parse(&text).filter(|_| text.starts_with("run_"));
-        run.map(RunPath).ok_or_else(Declined::run_not_found)
+        run.map(RunPath).ok_or_else(ApiError::run_not_found)
     }
 }
 
@@ -172,11 +172,11 @@ pub(super) fn caller(
     path_task: &str,
     attempt: u32,
     worker: &str,
-) -> Result<(TaskKey, Caller), Declined> {
+) -> Result<(TaskKey, Caller), ApiError> {
     let token = principal.token();
     if task_id(path_task) != Some(token.task) || token.attempt != attempt {
         let message = "the task token belongs to another task or another attempt";
-        return Err(Declined::new(Code::InvalidToken, message));
+        return Err(ApiError::new(Code::InvalidToken, message));
     }
     let key = TaskKey { scope: token.scope.clone(), id: token.task };
     let caller = Caller { worker: worker.into(), attempt, lease: token.lease, epoch: token.epoch };

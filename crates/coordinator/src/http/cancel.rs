@@ -5,33 +5,33 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use store::{Store, TaskKey};
-use verdict::request::{Cancel, Manner};
+use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, Refusal, Text};
 use wire::answers::CancelAccepted;
 use wire::requests::CancelRun;
 
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::caller::RunPath;
-use super::declined::Declined;
-use super::door::Door;
 use super::submit::unexpected;
 use super::translate::{state, time};
 use crate::admit::ClientPrincipal;
 
 pub(super) async fn cancel<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: ClientPrincipal,
     RunPath(run): RunPath,
     JsonBody(body): JsonBody<API_BYTES_MAX>,
-) -> Result<Response, Declined> {
+) -> Result<Response, ApiError> {
     let CancelRun { reason, force } = wire::parse(&body)?;
-    let manner = match force {
-        Some(true) => Manner::Force,
-        Some(false) | None => Manner::Ask,
+    let mode = match force {
+        Some(true) => CancelMode::Immediate,
+        Some(false) | None => CancelMode::Graceful,
     };
     let key = TaskKey { scope: principal.scope().clone(), id: run };
-    let asked = door.coordinator.cancel(key, Cancel { reason: reason.map(Text::from), manner });
-    match door.decided(asked).await??.answer {
+    let asked = app.coordinator.cancel(key, Cancel { reason: reason.map(Text::from), mode });
+    match app.decided(asked).await??.answer {
         Answer::CancelAccepted { state: now, requested_at } => {
             let accepted = CancelAccepted {
                 run_id: run.run_name(),
@@ -40,7 +40,7 @@ pub(super) async fn cancel<S: Store>(
             };
             Ok((StatusCode::ACCEPTED, Json(accepted)).into_response())
         }
-        Answer::Refused(Refusal::TaskNotFound) => Err(Declined::run_not_found()),
+        Answer::Refused(Refusal::TaskNotFound) => Err(ApiError::run_not_found()),
         Answer::Refused(refusal) => Err(refusal.into()),
         other => Err(unexpected(&other)),
     }

@@ -11,28 +11,28 @@ use wire::answers::CompletedAck;
 use wire::requests::{Completed, ReportedError};
 use wire::{FieldError, TraceContext};
 
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::caller::caller;
-use super::declined::Declined;
-use super::door::Door;
 use super::submit::unexpected;
 use super::translate::{raw, reported_category, state, time};
 use crate::admit::TaskPrincipal;
 use crate::item::Reply;
 
 pub(super) async fn completed<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: TaskPrincipal,
     Path(task): Path<String>,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
-) -> Result<Json<CompletedAck>, Declined> {
+) -> Result<Json<CompletedAck>, ApiError> {
     let completed: Completed = wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, completed.attempt, &completed.worker_id)?;
-    let asked = door.coordinator.report(key, report(caller, completed)?);
-    acknowledge(door.decided(asked).await?).map(Json)
+    let asked = app.coordinator.report(key, report(caller, completed)?);
+    acknowledge(app.decided(asked).await?).map(Json)
 }
 
-pub(super) fn report(caller: Caller, completed: Completed) -> Result<Report, Declined> {
+pub(super) fn report(caller: Caller, completed: Completed) -> Result<Report, ApiError> {
     let digest = digest(&completed);
     let claims = claims(&completed);
     let Completed {
@@ -58,7 +58,7 @@ pub(super) fn report(caller: Caller, completed: Completed) -> Result<Report, Dec
     Ok(Report { caller, outcome, digest, claims })
 }
 
-fn fault(error: Option<ReportedError>) -> Result<Fault, Declined> {
+fn fault(error: Option<ReportedError>) -> Result<Fault, ApiError> {
     let missing = || FieldError::new("error", "is missing; a FAILED report says why");
     let ReportedError { category, message, stack_trace, retryable } = error.ok_or_else(missing)?;
     let category = reported_category(category).ok_or_else(|| {
@@ -123,7 +123,7 @@ fn claims(completed: &Completed) -> Option<verdict::Json> {
     (!said.is_empty()).then(|| Value::Object(said).to_string().into())
 }
 
-pub(super) fn acknowledge(reply: Reply) -> Result<CompletedAck, Declined> {
+pub(super) fn acknowledge(reply: Reply) -> Result<CompletedAck, ApiError> {
     let answered = reply?;
     match answered.answer {
         Answer::Committed { outcome, state: now, replayed } => Ok(CompletedAck {

@@ -5,10 +5,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use wire::Code;
 
-use super::declined::Declined;
+use super::api_error::ApiError;
 
-pub(super) async fn explain(Path(page): Path<String>) -> Result<impl IntoResponse, Declined> {
-    let missing = || Declined::new(Code::NotFound, "there is no error code of that name");
+pub(super) async fn explain(Path(page): Path<String>) -> Result<impl IntoResponse, ApiError> {
+    let missing = || ApiError::new(Code::NotFound, "there is no error code of that name");
     let code = Code::of_page(&page).ok_or_else(missing)?;
     Ok(([(CONTENT_TYPE, "text/markdown; charset=utf-8")], code.explanation()))
 }

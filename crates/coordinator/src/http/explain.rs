@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use store::{Browse, Failure, Found, Store, TaskKey};
+use store::{Browse, Failure, Store, StoredTask, TaskKey};
 use verdict::explain::{Gate as Rule, explain as gates_of};
-use verdict::{Moment, Name, Progress, Reason, Room, Rules, Subject, Task, Time};
+use verdict::{Headroom, Moment, Name, Progress, Reason, Rules, Subject, Task, Time};
 use wire::answers::{Explanation, Gate};
 
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::caller::RunPath;
-use super::declined::Declined;
-use super::door::Door;
 use super::translate::{state, time};
 use crate::admit::ClientPrincipal;
 use crate::allowances::{Allowances, RateStanding};
@@ -21,15 +21,15 @@ use crate::allowances::{Allowances, RateStanding};
 const AHEAD_MAX: usize = 10_000;
 
 pub(super) async fn explain<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: ClientPrincipal,
     RunPath(run): RunPath,
-) -> Result<Json<Explanation>, Declined> {
+) -> Result<Json<Explanation>, ApiError> {
     let key = TaskKey { scope: principal.scope().clone(), id: run };
-    let found = door.read(Duration::ZERO, door.coordinator.browse().find(&key)).await?;
-    let Found { subject, .. } = found.ok_or_else(Declined::run_not_found)?;
-    let now = door.coordinator.now();
-    let store = door.coordinator.store();
+    let found = app.read(Duration::ZERO, app.coordinator.browse().find(&key)).await?;
+    let StoredTask { subject, .. } = found.ok_or_else(ApiError::run_not_found)?;
+    let now = app.coordinator.now();
+    let store = app.coordinator.store();
     // Nothing is decided here, so a version that is not known is no reason to say nothing.
     let rules = Rules::of(store.rules_in_force()).unwrap_or(Rules::NEWEST);
     let moment = Moment { now, epoch: store.epoch(), rules };
@@ -37,18 +37,18 @@ pub(super) async fn explain<S: Store>(
     for rule in gates_of(&subject, subject.dated(moment)) {
         match (&rule, &subject) {
             (Rule::Ready { since }, Subject::Live(task)) => {
-                gates.extend(ready(&door, &key, task, *since).await?);
+                gates.extend(ready(&app, &key, task, *since).await?);
             }
             _ => gates.push(spell(rule)),
         }
     }
     if let Subject::Live(task) = &subject {
-        gates.extend(runs_gate(&door, &task.scope.tenant).await?);
+        gates.extend(runs_gate(&app, &task.scope.tenant).await?);
     }
     Ok(Json(Explanation {
         run_id: run.run_name(),
         task_id: run.to_string(),
-        state: subject.state().map(state).ok_or_else(Declined::run_not_found)?,
+        state: subject.state().map(state).ok_or_else(ApiError::run_not_found)?,
         gates,
         server_time: time(now),
     }))
@@ -56,25 +56,25 @@ pub(super) async fn explain<S: Store>(
 
 /// The rules would let it go: is there anybody to take it, and who is first?
 async fn ready<S: Store>(
-    door: &Door<S>,
+    app: &AppState<S>,
     key: &TaskKey,
     task: &Task,
     since: Time,
-) -> Result<Vec<Gate>, Declined> {
+) -> Result<Vec<Gate>, ApiError> {
     let Task { scope, queue, kind, .. } = task;
-    let asked = door.coordinator.polling(scope.clone(), queue.clone(), kind.clone());
-    let waiting = door.decided(asked).await??;
-    let browse = door.coordinator.browse();
-    let (ahead, running) = door
+    let asked = app.coordinator.count_polls(scope.clone(), queue.clone(), kind.clone());
+    let waiting = app.decided(asked).await??;
+    let browse = app.coordinator.browse();
+    let (ahead, running) = app
         .read(Duration::ZERO, async {
-            let ahead = browse.ahead(key, AHEAD_MAX).await?;
+            let ahead = browse.count_ahead(key, AHEAD_MAX).await?;
             Ok::<_, Failure>((ahead, running_beside(browse, task).await?))
         })
         .await?;
     let since = time(since);
     let mut gates = Vec::new();
-    let allowances = door.coordinator.allowances();
-    gates.extend(rate_gate(allowances, &scope.tenant, door.coordinator.now()));
+    let allowances = app.coordinator.allowances();
+    gates.extend(rate_gate(allowances, &scope.tenant, app.coordinator.now()));
     if waiting == 0 {
         gates.push(gate(
             "no_worker",
@@ -106,10 +106,10 @@ async fn ready<S: Store>(
 /// A tenant whose rate is spent cannot poll: its workers are refused like everybody of it.
 fn rate_gate(allowances: &Allowances, tenant: &Name, now: Time) -> Option<Gate> {
     let RateStanding { per_second, burst, left, wait, .. } = allowances.rate(tenant, now)?;
-    let then = match Room::of(left.into(), burst.into()) {
-        Room::Plenty => return None,
-        Room::Little => "a rush of calls would have polls of its workers refused",
-        Room::Nothing => "polls of its workers are refused",
+    let then = match Headroom::of(left.into(), burst.into()) {
+        Headroom::Ample => return None,
+        Headroom::Low => "a rush of calls would have polls of its workers refused",
+        Headroom::Exhausted => "polls of its workers are refused",
     };
     let said = format!(
         "the tenant `{tenant}` may make {per_second} requests a second, {burst} at once, and has \
@@ -120,15 +120,15 @@ fn rate_gate(allowances: &Allowances, tenant: &Name, now: Time) -> Option<Gate> 
 }
 
 /// It holds no run that exists, but whatever is to follow.
-async fn runs_gate<S: Store>(door: &Door<S>, tenant: &Name) -> Result<Option<Gate>, Declined> {
-    let Some(quota) = door.coordinator.allowances().quota(tenant) else { return Ok(None) };
+async fn runs_gate<S: Store>(app: &AppState<S>, tenant: &Name) -> Result<Option<Gate>, ApiError> {
+    let Some(quota) = app.coordinator.allowances().quota(tenant) else { return Ok(None) };
     let tenants = std::slice::from_ref(tenant);
-    let counted = door.read(Duration::ZERO, door.coordinator.unfinished(tenants)).await?;
+    let counted = app.read(Duration::ZERO, app.coordinator.unfinished(tenants)).await?;
     let unfinished = counted.into_iter().sum::<u64>();
-    let then = match Room::of(quota.saturating_sub(unfinished), quota) {
-        Room::Plenty => return Ok(None),
-        Room::Little => "soon new ones are refused",
-        Room::Nothing => "new ones are refused",
+    let then = match Headroom::of(quota.saturating_sub(unfinished), quota) {
+        Headroom::Ample => return Ok(None),
+        Headroom::Low => "soon new ones are refused",
+        Headroom::Exhausted => "new ones are refused",
     };
     let said = format!("the tenant `{tenant}` has {unfinished} of {quota} unfinished runs: {then}");
     let change = "the end of runs, this one too, or a higher limit (`tenure limits set`)";

@@ -15,7 +15,7 @@ use store::Store;
 use tokio_util::task::TaskTracker;
 use wire::answers::{Ready, ReadyCheck, Version};
 
-use super::door::Door;
+use super::app_state::AppState;
 use crate::server::tls::Certificates;
 
 /// The process runs and answers. Restart it if this fails.
@@ -31,7 +31,7 @@ pub(crate) struct Probes {
 
 impl Probes {
     /// What the round under way says, or a new one where none is.
-    async fn join<F>(&self, beside: &TaskTracker, probe: impl FnOnce() -> F) -> Option<String>
+    async fn join<F>(&self, background: &TaskTracker, probe: impl FnOnce() -> F) -> Option<String>
     where
         F: Future<Output = Option<String>> + Send + 'static,
     {
@@ -41,7 +41,7 @@ impl Probes {
             let round = joined.unwrap_or_else(|| {
                 let round = probe().boxed().shared();
                 // It goes on although those who asked for it hang up, or the next would join a round of long ago.
-                beside.spawn(round.clone());
+                background.spawn(round.clone());
                 round
             });
             under_way.insert(round).clone()
@@ -51,29 +51,29 @@ impl Probes {
 }
 
 /// Work goes through: an empty batch went round. Send no traffic if this fails.
-pub(super) async fn readyz<S: Store>(State(door): State<Door<S>>) -> Response {
-    let detail = door.inner.probes.join(&door.inner.beside, || progress(door.clone())).await;
+pub(super) async fn readyz<S: Store>(State(app): State<AppState<S>>) -> Response {
+    let detail = app.inner.probes.join(&app.inner.background, || progress(app.clone())).await;
     let ready = detail.is_none();
     let mut checks = vec![ReadyCheck { name: "progress".into(), ok: ready, detail }];
-    checks.extend(door.inner.certificates.as_ref().map(certificate));
+    checks.extend(app.inner.certificates.as_ref().map(certificate));
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(Ready { ready, checks })).into_response()
 }
 
 /// What keeps work from going through, if anything.
-async fn progress<S: Store>(door: Door<S>) -> Option<String> {
-    let patience = door.inner.patience.progress;
-    match tokio::time::timeout(patience, door.coordinator.is_progressing()).await {
+async fn progress<S: Store>(app: AppState<S>) -> Option<String> {
+    let timeout = app.inner.timeouts.progress;
+    match tokio::time::timeout(timeout, app.coordinator.is_progressing()).await {
         Ok(Ok(())) => None,
-        Ok(Err(trouble)) => Some(trouble.to_string()),
-        Err(_) => Some(format!("no batch went through within {patience:?}")),
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(_) => Some(format!("no batch went through within {timeout:?}")),
     }
 }
 
 /// An old certificate still opens the door: worth a word, and no reason to send traffic elsewhere. What is
 /// wrong with the files is for the operator's log.
 fn certificate(certificates: &Certificates) -> ReadyCheck {
-    let is_stale = certificates.trouble().is_some();
+    let is_stale = certificates.error().is_some();
     let detail = is_stale.then(|| {
         "the new certificate cannot be used, so the old one is shown; the log says why".to_owned()
     });
@@ -98,7 +98,7 @@ mod tests {
     async fn those_who_ask_at_the_same_time_share_a_round_and_the_next_gets_another() {
         // X46: nobody has a key, and none of them costs the carrier more than the first.
         const PROBES: usize = 1_000;
-        let (probes, beside) = (Probes::default(), TaskTracker::new());
+        let (probes, background) = (Probes::default(), TaskTracker::new());
         let (rounds, through) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
         let asked = AtomicUsize::new(0);
         let ask = || async {
@@ -109,7 +109,7 @@ mod tests {
                 through.notified().await;
                 Some(format!("round {round}"))
             };
-            probes.join(&beside, round).await
+            probes.join(&background, round).await
         };
         for round in 1..=3 {
             let carrying = async {

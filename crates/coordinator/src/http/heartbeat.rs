@@ -7,28 +7,28 @@ use verdict::{Answer, Progress, Text, request};
 use wire::answers::HeartbeatAck;
 use wire::requests::Heartbeat;
 
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::body::{HEARTBEAT_BYTES_MAX, JsonBody};
 use super::caller::caller;
-use super::declined::Declined;
-use super::door::Door;
 use super::submit::unexpected;
 use super::translate::time;
 use crate::admit::TaskPrincipal;
 use crate::item::Reply;
 
 pub(super) async fn heartbeat<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: TaskPrincipal,
     Path(task): Path<String>,
     JsonBody(body): JsonBody<HEARTBEAT_BYTES_MAX>,
-) -> Result<Json<HeartbeatAck>, Declined> {
+) -> Result<Json<HeartbeatAck>, ApiError> {
     let Heartbeat { attempt, worker_id, heartbeat_at: _, progress_pct, message } =
         wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, attempt, &worker_id)?;
     let progress = progress(progress_pct, message);
-    let asked = door.coordinator.heartbeat(key, request::Heartbeat { caller, progress });
-    let reply = door.decided(asked).await?;
-    acknowledge(&door, &principal, reply).map(Json)
+    let asked = app.coordinator.heartbeat(key, request::Heartbeat { caller, progress });
+    let reply = app.decided(asked).await?;
+    acknowledge(&app, &principal, reply).map(Json)
 }
 
 pub(super) fn progress(percent: Option<f64>, message: Option<String>) -> Option<Progress> {
@@ -41,17 +41,17 @@ pub(super) fn progress(percent: Option<f64>, message: Option<String>) -> Option<
 }
 
 pub(super) fn acknowledge<S: Store>(
-    door: &Door<S>,
+    app: &AppState<S>,
     principal: &TaskPrincipal,
     reply: Reply,
-) -> Result<HeartbeatAck, Declined> {
+) -> Result<HeartbeatAck, ApiError> {
     let answered = reply?;
     let (expires_at, cancel) = match answered.answer {
         Answer::Alive { expires_at, cancel } => (expires_at, cancel),
         Answer::Refused(refusal) => return Err(refusal.into()),
         other => return Err(unexpected(&other)),
     };
-    let fresh = principal.refresh(&door.inner.keyring, answered.at);
+    let fresh = principal.refresh(&app.inner.keyring, answered.at);
     let reason = cancel.as_ref().and_then(|cancel| cancel.reason.as_ref());
     Ok(HeartbeatAck {
         acknowledged: true,

@@ -8,31 +8,31 @@ use wire::answers::{HeartbeatAck, HeartbeatAnswer, HeartbeatAnswers};
 use wire::requests::HeartbeatItem;
 use wire::{FieldError, parse_batch};
 
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::caller::{caller, verify};
-use super::declined::Declined;
-use super::door::Door;
 use super::heartbeat::{acknowledge, progress};
-use super::overdue::Excuses;
 use super::reports::{check_scope, split};
+use super::token_grace::TokenGrace;
 use crate::admit::{TaskPrincipal, WorkerPrincipal};
 
 /// A batch answers 200 whatever became of its items.
 const OK: u16 = 200;
 
 pub(super) async fn heartbeats<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: WorkerPrincipal,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
-) -> Result<Json<HeartbeatAnswers>, Declined> {
+) -> Result<Json<HeartbeatAnswers>, ApiError> {
     let items: Vec<Result<HeartbeatItem, FieldError>> = parse_batch(&body)?;
     let mut asked = Vec::new();
-    let mut excuses = Excuses::default();
+    let mut token_grace = TokenGrace::default();
     let mut named = Vec::new();
     for item in items {
         let task_id = item.as_ref().map_or_else(|_| String::new(), |item| item.task_id.clone());
         let prepared = match item {
-            Ok(item) => prepare(&door, &principal, item, &mut excuses).await,
+            Ok(item) => prepare(&app, &principal, item, &mut token_grace).await,
             Err(error) => Err(error.into()),
         };
         let token = prepared.map(|(token, key, heartbeat)| {
@@ -41,23 +41,23 @@ pub(super) async fn heartbeats<S: Store>(
         });
         named.push((task_id, token));
     }
-    let mut replies = door.decided(door.coordinator.heartbeats(asked)).await?.into_iter();
+    let mut replies = app.decided(app.coordinator.heartbeats(asked)).await?.into_iter();
     let answers = named.into_iter().map(|(task_id, token)| {
         let answered = token.and_then(|token| {
-            acknowledge(&door, &token, replies.next().expect("every heartbeat has a reply"))
+            acknowledge(&app, &token, replies.next().expect("every heartbeat has a reply"))
         });
         answered.map_or_else(|no| refused(&task_id, no), |ack| alive(&task_id, ack))
     });
     let answers = answers.collect();
-    Ok(Json(HeartbeatAnswers { answers, server_time: door.server_time() }))
+    Ok(Json(HeartbeatAnswers { answers, server_time: app.server_time() }))
 }
 
 async fn prepare<S: Store>(
-    door: &Door<S>,
+    app: &AppState<S>,
     principal: &WorkerPrincipal,
     item: HeartbeatItem,
-    excuses: &mut Excuses,
-) -> Result<(TaskPrincipal, TaskKey, Heartbeat), Declined> {
+    token_grace: &mut TokenGrace,
+) -> Result<(TaskPrincipal, TaskKey, Heartbeat), ApiError> {
     let HeartbeatItem {
         task_id,
         task_token,
@@ -67,7 +67,7 @@ async fn prepare<S: Store>(
         progress_pct,
         message,
     } = item;
-    let token = verify(door, &task_token, excuses).await?;
+    let token = verify(app, &task_token, token_grace).await?;
     let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
     check_scope(principal, &key)?;
     Ok((token, key, Heartbeat { caller, progress: progress(progress_pct, message) }))
@@ -97,10 +97,10 @@ fn alive(task_id: &str, ack: HeartbeatAck) -> HeartbeatAnswer {
     }
 }
 
-fn refused(task_id: &str, declined: Declined) -> HeartbeatAnswer {
-    let verdict = declined.worker_verdict();
-    let Declined { code, message, verdict: _, state, attempts, field, retry_after: _, by: _ } =
-        declined;
+fn refused(task_id: &str, error: ApiError) -> HeartbeatAnswer {
+    let verdict = error.worker_verdict();
+    let ApiError { code, message, verdict: _, state, attempts, field, retry_after: _, by: _ } =
+        error;
     let (expected_attempt, received_attempt) = split(attempts);
     HeartbeatAnswer {
         task_id: task_id.to_owned(),

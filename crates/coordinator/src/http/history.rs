@@ -17,9 +17,9 @@ use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::requests::HistoryQuery;
 
 use self::entry::entry;
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::caller::RunPath;
-use super::declined::Declined;
-use super::door::Door;
 use super::translate::query;
 use crate::admit::ClientPrincipal;
 
@@ -27,30 +27,30 @@ mod entry;
 mod grants;
 
 /// How long one look for news lasts; then the stream looks whether it should end.
-const STREAM_LOOK: Duration = Duration::from_secs(15);
+const STREAM_POLL_INTERVAL: Duration = Duration::from_secs(15);
 
 const EVENT_STREAM: &str = "text/event-stream";
 const LAST_EVENT_ID: &str = "last-event-id";
 
 pub(super) async fn history<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: ClientPrincipal,
     RunPath(run): RunPath,
     headers: HeaderMap,
     uri: Uri,
-) -> Result<Response, Declined> {
+) -> Result<Response, ApiError> {
     let HistoryQuery { after, limit, wait_ms } = query(&uri)?;
     let key = TaskKey { scope: principal.scope().clone(), id: run };
     let after = position(after.or_else(|| last_event_id(&headers)));
     let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
-    let found = door.read(Duration::ZERO, door.coordinator.browse().find(&key)).await?;
-    found.ok_or_else(Declined::run_not_found)?;
+    let found = app.read(Duration::ZERO, app.coordinator.browse().find(&key)).await?;
+    found.ok_or_else(ApiError::run_not_found)?;
     if wants_stream(&headers) {
-        let keep_alive = KeepAlive::new().interval(STREAM_LOOK);
-        return Ok(Sse::new(follow(door, key, after)).keep_alive(keep_alive).into_response());
+        let keep_alive = KeepAlive::new().interval(STREAM_POLL_INTERVAL);
+        return Ok(Sse::new(follow(app, key, after)).keep_alive(keep_alive).into_response());
     }
     let wait = Duration::from_millis(wait_ms.unwrap_or(0));
-    let entries = door.read(wait, news(&door, &key, after, limit, wait)).await?;
+    let entries = app.read(wait, news(&app, &key, after, limit, wait)).await?;
     let next_after = entries.last().map_or(u64::from(after), |entry| entry.n);
     Ok(Json(History { entries, next_after }).into_response())
 }
@@ -71,33 +71,33 @@ fn wants_stream(headers: &HeaderMap) -> bool {
 
 /// Entries after a position; waits for the first while there is none and the run goes on.
 async fn news<S: Store>(
-    door: &Door<S>,
+    app: &AppState<S>,
     key: &TaskKey,
     after: u32,
     limit: usize,
     wait: Duration,
 ) -> Result<Vec<HistoryEntry>, Failure> {
     let look = || async {
-        let is_over = is_over(door, key).await?;
-        let entries = page(door, key, after, limit).await?;
+        let is_over = is_over(app, key).await?;
+        let entries = page(app, key, after, limit).await?;
         Ok((is_over || !entries.is_empty()).then_some(entries))
     };
-    Ok(door.coordinator.watch_until(key.id, wait, look).await?.unwrap_or_default())
+    Ok(app.coordinator.watch_until(key.id, wait, look).await?.unwrap_or_default())
 }
 
 /// Asked before the entries are read, so that an end in between shows as one more look.
-async fn is_over<S: Store>(door: &Door<S>, key: &TaskKey) -> Result<bool, Failure> {
-    let found = door.coordinator.browse().find(key).await?;
+async fn is_over<S: Store>(app: &AppState<S>, key: &TaskKey) -> Result<bool, Failure> {
+    let found = app.coordinator.browse().find(key).await?;
     Ok(!found.is_some_and(|found| matches!(found.subject, Subject::Live(_))))
 }
 
 async fn page<S: Store>(
-    door: &Door<S>,
+    app: &AppState<S>,
     key: &TaskKey,
     after: u32,
     limit: usize,
 ) -> Result<Vec<HistoryEntry>, Failure> {
-    let browse = door.coordinator.browse();
+    let browse = app.coordinator.browse();
     let entries = browse.history(key, after, limit).await?;
     let mut attempt = match (after, entries.is_empty()) {
         (0, _) | (_, true) => 0,
@@ -112,24 +112,24 @@ async fn page<S: Store>(
 
 /// The entries as they come, until the run has ended and everything was sent.
 fn follow<S: Store>(
-    door: Door<S>,
+    app: AppState<S>,
     key: TaskKey,
     after: u32,
 ) -> impl Stream<Item = Result<SentEvent, Infallible>> {
-    let start = Some((door, key, after, Vec::new().into_iter()));
+    let start = Some((app, key, after, Vec::new().into_iter()));
     stream::unfold(start, |state| async move {
-        let (door, key, mut after, mut ready) = state?;
+        let (app, key, mut after, mut ready) = state?;
         loop {
             if let Some(entry) = ready.next() {
                 let sent = sent_event(&entry);
                 after = position(Some(entry.n));
-                return Some((Ok(sent), Some((door, key, after, ready))));
+                return Some((Ok(sent), Some((app, key, after, ready))));
             }
-            let is_over = is_over(&door, &key).await.ok()?;
+            let is_over = is_over(&app, &key).await.ok()?;
             let limit = PAGE_ITEMS_DEFAULT as usize;
-            let entries = news(&door, &key, after, limit, STREAM_LOOK).await.ok()?;
+            let entries = news(&app, &key, after, limit, STREAM_POLL_INTERVAL).await.ok()?;
             // A draining coordinator answers at once and for ever with nothing.
-            if entries.is_empty() && (is_over || door.coordinator.is_progressing().await.is_err()) {
+            if entries.is_empty() && (is_over || app.coordinator.is_progressing().await.is_err()) {
                 return None;
             }
             ready = entries.into_iter();

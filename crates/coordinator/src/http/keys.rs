@@ -10,35 +10,35 @@ use wire::Code;
 use wire::admin::{CreateKey, Key, Keys, NewKey as NewKeyAnswer, RotateKey};
 use wire::limits::KEY_OVERLAP_MS_DEFAULT;
 
+use super::api_error::ApiError;
+use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
-use super::declined::Declined;
-use super::door::{Door, RequestId};
 use super::translate::{instant, time};
-use crate::admit::administer::{KeyDeclined, Wish, change};
+use crate::admit::administer::{KeyChange, KeyChangeError, change};
 use crate::admit::api_key::NewSecret;
 use crate::admit::{AdminPrincipal, NewKey, Role};
 
 pub(super) async fn create<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: AdminPrincipal,
     request: RequestId,
     JsonBody(body): JsonBody<API_BYTES_MAX>,
-) -> Result<Response, Declined> {
+) -> Result<Response, ApiError> {
     let wanted: CreateKey = wire::parse(&body)?;
     let roles: Vec<Role> = wanted.roles.iter().map(|it| role(*it)).collect();
-    let now = door.coordinator.now();
+    let now = app.coordinator.now();
     if wanted.expires_at.is_some_and(|at| instant(at).has_come(now)) {
-        return Err(Declined::field("expiresAt", "is in the past; the key would be useless"));
+        return Err(ApiError::field("expiresAt", "is in the past; the key would be useless"));
     }
     let scope = scope(&wanted, principal.scope());
-    let new = door.draw(|entropy| NewKey::generate(entropy, scope, &roles));
+    let new = app.with_entropy(|entropy| NewKey::generate(entropy, scope, &roles));
     let row = ApiKey {
         name: wanted.name.map(Text::from),
         queues: wanted.queues.map(|queues| queues.into_iter().map(Name::from).collect()),
         expires_at: wanted.expires_at.map(instant),
         ..new.row(now)
     };
-    let made = carry_out(&door, &principal, request, Wish::Create(Box::new(row))).await?;
+    let made = carry_out(&app, &principal, request, KeyChange::Create(Box::new(row))).await?;
     let answer = NewKeyAnswer { key: made, secret: new.text().to_owned() };
     Ok((StatusCode::CREATED, Json(answer)).into_response())
 }
@@ -54,71 +54,72 @@ fn scope(wanted: &CreateKey, own: &Scope) -> Scope {
 }
 
 pub(super) async fn list<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: AdminPrincipal,
 ) -> Json<Keys> {
     let reach = principal.reach();
-    let all = door.inner.keys.all();
+    let all = app.inner.keys.all();
     let reached = all.iter().filter(|key| reach.includes(&key.scope));
     Json(Keys { keys: reached.map(|key| view(key)).collect() })
 }
 
 pub(super) async fn rotate<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: AdminPrincipal,
     Path(id): Path<String>,
     request: RequestId,
     JsonBody(body): JsonBody<API_BYTES_MAX>,
-) -> Result<Json<NewKeyAnswer>, Declined> {
+) -> Result<Json<NewKeyAnswer>, ApiError> {
     let RotateKey { overlap_ms } = wire::parse(&body)?;
     let id = Name::from(id);
-    let secret = door.draw(|entropy| NewSecret::generate(entropy, &id));
+    let secret = app.with_entropy(|entropy| NewSecret::generate(entropy, &id));
     let text = secret.text().to_owned();
     let overlap = Span::from_millis(overlap_ms.unwrap_or(KEY_OVERLAP_MS_DEFAULT));
-    let wish = Wish::Rotate { id, secret, overlap };
-    let key = carry_out(&door, &principal, request, wish).await?;
+    let key_change = KeyChange::Rotate { id, secret, overlap };
+    let key = carry_out(&app, &principal, request, key_change).await?;
     Ok(Json(NewKeyAnswer { key, secret: text }))
 }
 
 pub(super) async fn revoke<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: AdminPrincipal,
     Path(id): Path<String>,
     request: RequestId,
-) -> Result<Json<Key>, Declined> {
-    let wish = Wish::Revoke { id: Name::from(id) };
-    carry_out(&door, &principal, request, wish).await.map(Json)
+) -> Result<Json<Key>, ApiError> {
+    let key_change = KeyChange::Revoke { id: Name::from(id) };
+    carry_out(&app, &principal, request, key_change).await.map(Json)
 }
 
 async fn carry_out<S: Store>(
-    door: &Door<S>,
+    app: &AppState<S>,
     principal: &AdminPrincipal,
     RequestId(request): RequestId,
-    wish: Wish,
-) -> Result<Key, Declined> {
-    let changing = change(&door.inner.keys, &door.coordinator, principal, Name::new(request), wish);
-    match door.decided(changing).await? {
+    key_change: KeyChange,
+) -> Result<Key, ApiError> {
+    let changing =
+        change(&app.inner.keys, &app.coordinator, principal, Name::new(request), key_change);
+    match app.decided(changing).await? {
         Ok(key) => Ok(view(&key)),
-        Err(KeyDeclined::OutOfReach) => {
-            let message = KeyDeclined::OutOfReach.to_string();
-            Err(Declined::new(Code::Forbidden, message).by(principal.key(), principal.scope()))
+        Err(KeyChangeError::OutOfReach) => {
+            let message = KeyChangeError::OutOfReach.to_string();
+            Err(ApiError::new(Code::Forbidden, message).by(principal.key(), principal.scope()))
         }
-        Err(declined) => Err(declined.into()),
+        Err(error) => Err(error.into()),
     }
 }
 
-impl From<KeyDeclined> for Declined {
-    fn from(declined: KeyDeclined) -> Self {
-        let code = match declined {
-            KeyDeclined::OutOfReach => Code::Forbidden,
-            KeyDeclined::NotFound => Code::KeyNotFound,
-            KeyDeclined::NotUsable => Code::KeyNotUsable,
-            KeyDeclined::LastAdmin => Code::LastAdminKey,
-            KeyDeclined::TooMany => Code::TooManyKeys,
-            KeyDeclined::CallerGone => Code::Unauthenticated,
-            KeyDeclined::Trouble(trouble) => return trouble.into(),
+impl From<KeyChangeError> for ApiError {
+    fn from(error: KeyChangeError) -> Self {
+        let code = match error {
+            KeyChangeError::OutOfReach => Code::Forbidden,
+            KeyChangeError::NotFound => Code::KeyNotFound,
+            KeyChangeError::NotUsable => Code::KeyNotUsable,
+            KeyChangeError::LastAdmin => Code::LastAdminKey,
+            KeyChangeError::TooMany => Code::TooManyKeys,
+            KeyChangeError::CallerGone => Code::Unauthenticated,
+            KeyChangeError::Request(error) => return error.into(),
         };
-        Self::new(code, declined.to_string())
+        Self::new(code, error.to_string())
     }
 }
 

@@ -11,49 +11,49 @@ use wire::Code;
 use wire::answers::{Envelope, Leases};
 use wire::requests::LeaseRequest;
 
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::body::{API_BYTES_MAX, JsonBody};
-use super::declined::Declined;
 use super::delivery::Delivery;
-use super::door::Door;
 use super::translate::{json, time};
 use crate::admit::{TokenScope, WorkerPrincipal, token};
 use crate::item::{Granted, Poll};
 
 pub(super) async fn lease<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: WorkerPrincipal,
     JsonBody(body): JsonBody<API_BYTES_MAX>,
-) -> Result<Response, Declined> {
+) -> Result<Response, ApiError> {
     let request: LeaseRequest = wire::parse(&body)?;
     check_queues(&principal, &request)?;
     let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
-    let asked = door.coordinator.lease(poll(principal.scope(), request, wait));
-    let granted = door.decided_after(wait, asked).await??;
-    if !door.inner.keys.is_usable(principal.key().as_str(), door.coordinator.now()) {
+    let asked = app.coordinator.lease(poll(principal.scope(), request, wait));
+    let granted = app.decided_after(wait, asked).await??;
+    if !app.inner.keys.is_usable(principal.key().as_str(), app.coordinator.now()) {
         // The key ended while its poll waited: what it was given goes to somebody else, at once.
-        door.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
-        return Err(Declined::new(
+        app.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
+        return Err(ApiError::new(
             Code::Unauthenticated,
             "the API key ended while this call waited",
         ));
     }
-    let leases = granted.iter().map(|granted| envelope(&door, granted)).collect();
-    let answer = Leases { leases, server_time: door.server_time() };
+    let leases = granted.iter().map(|granted| envelope(&app, granted)).collect();
+    let answer = Leases { leases, server_time: app.server_time() };
     if granted.is_empty() {
         return Ok(Json(answer).into_response());
     }
     let bytes = serde_json::to_vec(&answer).expect("an envelope is plain JSON");
-    Ok(Delivery::new(door.coordinator.clone(), granted, bytes).into_response())
+    Ok(Delivery::new(app.coordinator.clone(), granted, bytes).into_response())
 }
 
 /// A worker's key may be good for some queues only.
-fn check_queues(principal: &WorkerPrincipal, request: &LeaseRequest) -> Result<(), Declined> {
+fn check_queues(principal: &WorkerPrincipal, request: &LeaseRequest) -> Result<(), ApiError> {
     match request.queues.iter().find(|queue| !principal.may_lease_from(queue)) {
         None => Ok(()),
         Some(queue) => {
             let message = format!("this API key may not lease from the queue {queue}");
-            let declined = Declined::new(Code::Forbidden, message);
-            Err(declined.by(principal.key(), principal.scope()))
+            let error = ApiError::new(Code::Forbidden, message);
+            Err(error.by(principal.key(), principal.scope()))
         }
     }
 }
@@ -72,13 +72,13 @@ fn poll(scope: &Scope, request: LeaseRequest, wait: Duration) -> Poll {
     }
 }
 
-fn envelope<S: Store>(door: &Door<S>, granted: &Granted) -> Envelope {
+fn envelope<S: Store>(app: &AppState<S>, granted: &Granted) -> Envelope {
     let Granted { task, spec, at } = granted;
     let lease = task.lease().expect("a granted task has a lease");
     let issued = token::issue(
-        &door.inner.keyring,
+        &app.inner.keyring,
         &token_scope(task),
-        token::life(task.policy.deadline, task.policy.cancel_grace, *at),
+        token::lifetime(task.policy.deadline, task.policy.cancel_grace, *at),
         *at,
     );
     let Spec {
@@ -109,14 +109,14 @@ fn envelope<S: Store>(door: &Door<S>, granted: &Granted) -> Envelope {
         enqueued_at: time(task.created_at),
         deadline: task.policy.deadline.map(time),
         lease_expires_at: time(lease.expires_at),
-        callback_base_url: door.inner.callback_base_url.clone(),
+        callback_base_url: app.inner.callback_base_url.clone(),
         task_token: issued.token,
         token_expires_at: time(issued.expires_at),
         heartbeat_interval_ms: task.policy.heartbeat_every.millis(),
         heartbeat_timeout_ms: task.policy.lease.millis(),
         cancel_grace_period_ms: task.policy.cancel_grace.millis(),
         labels: labels.clone(),
-        traceparent: door.coordinator.traceparent(granted),
+        traceparent: app.coordinator.traceparent(granted),
     }
 }
 

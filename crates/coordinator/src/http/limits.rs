@@ -10,66 +10,69 @@ use verdict::{Name, Time};
 use wire::Code;
 use wire::admin::{Limits, SetLimits, TenantLimits as View};
 
+use super::api_error::ApiError;
+use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
-use super::declined::Declined;
-use super::door::{Door, RequestId};
 use super::translate::time;
 use crate::admit::AdminPrincipal;
 use crate::admit::administer::{Reach, set_limits};
 use crate::allowances::Allowances;
 
 pub(super) async fn list<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: AdminPrincipal,
-) -> Result<Json<Limits>, Declined> {
+) -> Result<Json<Limits>, ApiError> {
     let reach = principal.reach();
     let is_reached = |limits: &Arc<TenantLimits>| match &reach {
         Reach::Everything => true,
         Reach::Tenant(tenant) => limits.tenant == *tenant,
         Reach::Workspace(scope) => limits.tenant == scope.tenant,
     };
-    let mut reached = door.coordinator.allowances().all();
+    let mut reached = app.coordinator.allowances().all();
     reached.retain(is_reached);
-    let limits = views(&door, &reached).await?;
+    let limits = views(&app, &reached).await?;
     Ok(Json(Limits { limits }))
 }
 
 pub(super) async fn set<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: AdminPrincipal,
     RequestId(request): RequestId,
     JsonBody(body): JsonBody<API_BYTES_MAX>,
-) -> Result<Json<View>, Declined> {
+) -> Result<Json<View>, ApiError> {
     let SetLimits { tenant_id, requests_per_second, burst, unfinished_runs } = wire::parse(&body)?;
     if principal.reach() != Reach::Everything {
         let message = "nobody sets its own limits: this needs an admin key of default/default";
-        let declined = Declined::new(Code::Forbidden, message);
-        return Err(declined.by(principal.key(), principal.scope()));
+        let error = ApiError::new(Code::Forbidden, message);
+        return Err(error.by(principal.key(), principal.scope()));
     }
     let limits = TenantLimits {
         tenant: Name::from(tenant_id),
         requests_per_second,
         burst,
         unfinished_runs,
-        changed_at: door.coordinator.now(),
+        changed_at: app.coordinator.now(),
     };
     let setting = set_limits(
-        &door.inner.keys,
-        &door.coordinator,
+        &app.inner.keys,
+        &app.coordinator,
         &principal,
         Name::new(request),
         limits.clone(),
     );
-    door.decided(setting).await??;
-    let mut views = views(&door, &[Arc::new(limits)]).await?;
+    app.decided(setting).await??;
+    let mut views = views(&app, &[Arc::new(limits)]).await?;
     Ok(Json(views.remove(0)))
 }
 
 /// Each with what is used of it now, by everybody.
-async fn views<S: Store>(door: &Door<S>, all: &[Arc<TenantLimits>]) -> Result<Vec<View>, Declined> {
+async fn views<S: Store>(
+    app: &AppState<S>,
+    all: &[Arc<TenantLimits>],
+) -> Result<Vec<View>, ApiError> {
     let tenants: Vec<Name> = all.iter().map(|limits| limits.tenant.clone()).collect();
-    let unfinished = door.read(Duration::ZERO, door.coordinator.unfinished(&tenants)).await?;
-    let (allowances, now) = (door.coordinator.allowances(), door.coordinator.now());
+    let unfinished = app.read(Duration::ZERO, app.coordinator.unfinished(&tenants)).await?;
+    let (allowances, now) = (app.coordinator.allowances(), app.coordinator.now());
     let counted = all.iter().zip(unfinished);
     Ok(counted.map(|(limits, unfinished)| view(limits, unfinished, allowances, now)).collect())
 }

@@ -14,44 +14,45 @@ use prometheus_client::registry::Registry;
 use store::{Browse, Store};
 use wire::Code;
 
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::caller::Scraper;
-use super::declined::Declined;
-use super::door::Door;
-use super::figures::{Counts, Known};
+use super::queue_counts::{CachedCounts, QueueCounts};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) async fn metrics<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     Scraper: Scraper,
 ) -> impl IntoResponse {
-    let known = door.inner.figures.clone();
-    let reading = || read(door.clone());
-    let known = known.latest(&door.inner.beside, door.inner.patience.figures, reading).await;
+    let cached = app.inner.queue_counts.clone();
+    let reading = || read(app.clone());
+    let cached =
+        cached.latest(&app.inner.background, app.inner.timeouts.queue_counts, reading).await;
     let mut text = String::new();
-    encode_registry(&mut text, door.coordinator.registry())
-        .and_then(|()| encode_registry(&mut text, &gauges(known.as_ref(), &door)))
+    encode_registry(&mut text, app.coordinator.registry())
+        .and_then(|()| encode_registry(&mut text, &gauges(cached.as_ref(), &app)))
         .and_then(|()| encode_eof(&mut text))
         .expect("writing to a string cannot fail");
     ([(CONTENT_TYPE, OPEN_METRICS)], text)
 }
 
-pub(super) async fn only_metrics() -> Declined {
-    Declined::new(Code::NotFound, "this address serves /metrics and nothing else")
+pub(super) async fn only_metrics() -> ApiError {
+    ApiError::new(Code::NotFound, "this address serves /metrics and nothing else")
 }
 
 /// Counts what is not ended, unless that takes too long or the coordinator ends: then the store is let go.
-async fn read<S: Store>(door: Door<S>) -> Option<Counts> {
+async fn read<S: Store>(app: AppState<S>) -> Option<QueueCounts> {
     let depths = tokio::select! {
-        depths = door.coordinator.browse().queues(None) => depths,
-        () = tokio::time::sleep(door.inner.patience.answer) => {
+        depths = app.coordinator.browse().queues(None) => depths,
+        () = tokio::time::sleep(app.inner.timeouts.answer) => {
             tracing::warn!("tasks could not be counted in time; metrics show the last known figures");
             return None;
         }
-        _ = door.coordinator.ended() => return None,
+        _ = app.coordinator.stopped() => return None,
     };
     match depths {
-        Ok(depths) => Some(Counts::of(&depths, door.coordinator.now())),
+        Ok(depths) => Some(QueueCounts::of(&depths, app.coordinator.now())),
         Err(failure) => {
             tracing::warn!(error = %failure, "tasks could not be counted; metrics show the last known figures");
             None
@@ -60,25 +61,35 @@ async fn read<S: Store>(door: Door<S>) -> Option<Counts> {
 }
 
 /// What is not counted as it happens. Figures that are not known yet are left out.
-fn gauges<S: Store>(known: Option<&Known>, door: &Door<S>) -> Registry {
+fn gauges<S: Store>(cached: Option<&CachedCounts>, app: &AppState<S>) -> Registry {
     let mut registry = Registry::default();
-    let rules = u64::from(door.coordinator.store().rules_in_force());
-    tell(&mut registry, "tenure_rules_version", "Version of the rules that decides", rules);
-    let Some(known) = known else { return registry };
-    let Counts { ready, delayed, running, oldest_ready_seconds } = known.counts;
-    tell(&mut registry, "tenure_tasks_ready", "Tasks that could be leased now", ready);
-    tell(&mut registry, "tenure_tasks_delayed", "Tasks that wait for their time", delayed);
-    tell(&mut registry, "tenure_tasks_running", "Tasks under a lease", running);
+    let rules = u64::from(app.coordinator.store().rules_in_force());
+    register_gauge(
+        &mut registry,
+        "tenure_rules_version",
+        "Version of the rules that decides",
+        rules,
+    );
+    let Some(cached) = cached else { return registry };
+    let QueueCounts { ready, delayed, running, oldest_ready_seconds } = cached.counts;
+    register_gauge(&mut registry, "tenure_tasks_ready", "Tasks that could be leased now", ready);
+    register_gauge(
+        &mut registry,
+        "tenure_tasks_delayed",
+        "Tasks that wait for their time",
+        delayed,
+    );
+    register_gauge(&mut registry, "tenure_tasks_running", "Tasks under a lease", running);
     let help = "How long the oldest ready task has waited";
-    tell(&mut registry, "tenure_oldest_ready_seconds", help, oldest_ready_seconds);
+    register_gauge(&mut registry, "tenure_oldest_ready_seconds", help, oldest_ready_seconds);
     let age: Gauge<f64, AtomicU64> = Gauge::default();
-    age.set(known.age().as_secs_f64());
+    age.set(cached.age().as_secs_f64());
     let help = "How old the figures about tasks that wait and run are";
     registry.register("tenure_task_counts_age_seconds", help, age);
     registry
 }
 
-fn tell(registry: &mut Registry, name: &str, help: &str, value: u64) {
+fn register_gauge(registry: &mut Registry, name: &str, help: &str, value: u64) {
     let gauge: Gauge = Gauge::default();
     gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
     registry.register(name, help, gauge);

@@ -7,17 +7,17 @@ use axum::extract::State;
 use store::{Browse, QueueDepth, Store};
 use wire::answers::{QueueView, Queues};
 
-use super::declined::Declined;
-use super::door::Door;
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::translate::time;
 use crate::admit::ClientPrincipal;
 
 pub(super) async fn queues<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: ClientPrincipal,
-) -> Result<Json<Queues>, Declined> {
-    let reading = door.coordinator.browse().queues(Some(principal.scope()));
-    let queues = door.read(Duration::ZERO, reading).await?.into_iter().map(view).collect();
+) -> Result<Json<Queues>, ApiError> {
+    let reading = app.coordinator.browse().queues(Some(principal.scope()));
+    let queues = app.read(Duration::ZERO, reading).await?.into_iter().map(view).collect();
     Ok(Json(Queues { queues }))
 }
 

@@ -7,15 +7,15 @@ use axum::extract::State;
 use axum::http::Uri;
 use store::{Browse, Failure, Store, TaskKey};
 use verdict::event::Submitted;
-use verdict::{Closed, Digest, Done, Event, Subject, record as provenance};
+use verdict::{ClosedAttempt, Digest, Done, Event, Subject, record as provenance};
 use wire::Code;
 use wire::answers::{AttemptClaims, AttemptView, Record};
 use wire::limits::PAGE_ITEMS;
 use wire::requests::RecordQuery;
 
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::caller::RunPath;
-use super::declined::Declined;
-use super::door::Door;
 use super::run_view::{run_error, submitted};
 use super::translate::{attempt_outcome, category, instant, query, skew, state, time};
 use crate::admit::ClientPrincipal;
@@ -24,26 +24,26 @@ use crate::admit::ClientPrincipal;
 const PAGE: u32 = *PAGE_ITEMS.end() as u32;
 
 pub(super) async fn record<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: ClientPrincipal,
     RunPath(run): RunPath,
     uri: Uri,
-) -> Result<Json<Record>, Declined> {
+) -> Result<Json<Record>, ApiError> {
     let asked: RecordQuery = query(&uri)?;
     let key = TaskKey { scope: principal.scope().clone(), id: run };
-    let found = door.read(Duration::ZERO, door.coordinator.browse().find(&key)).await?;
+    let found = app.read(Duration::ZERO, app.coordinator.browse().find(&key)).await?;
     let done = match found.map(|found| found.subject) {
-        None | Some(Subject::Absent) => return Err(Declined::run_not_found()),
+        None | Some(Subject::Absent) => return Err(ApiError::run_not_found()),
         Some(Subject::Live(_)) => {
-            return Err(Declined::new(
+            return Err(ApiError::new(
                 Code::NotFound,
                 "the run has not ended; its record comes then",
             ));
         }
         Some(Subject::Done(done)) => done,
     };
-    let reading = provenance_of(&door, &key, &done, &asked);
-    let Some(provenance) = door.read(Duration::ZERO, reading).await? else {
+    let reading = provenance_of(&app, &key, &done, &asked);
+    let Some(provenance) = app.read(Duration::ZERO, reading).await? else {
         return Err(broken(&done));
     };
     if provenance.digest != done.record {
@@ -61,16 +61,16 @@ struct Provenance {
 
 /// `None` where the history does not begin with a submission.
 async fn provenance_of<S: Store>(
-    door: &Door<S>,
+    app: &AppState<S>,
     key: &TaskKey,
     done: &Done,
     asked: &RecordQuery,
 ) -> Result<Option<Provenance>, Failure> {
-    let Some(submitted) = submitted(door, key).await? else { return Ok(None) };
+    let Some(submitted) = submitted(app, key).await? else { return Ok(None) };
     let (after, limit) = (asked.after.unwrap_or(0), asked.limit.unwrap_or(PAGE) as usize);
     let (mut chain, mut shown, mut last) = (begun(&submitted, done), Vec::new(), 0);
     loop {
-        let page = door.coordinator.browse().attempts(key, last, PAGE as usize).await?;
+        let page = app.coordinator.browse().attempts(key, last, PAGE as usize).await?;
         let Some(closed) = page.last() else { break };
         last = closed.attempt;
         let wanted = page.iter().filter(|closed| closed.attempt > after);
@@ -90,9 +90,9 @@ fn begun(submitted: &Submitted, done: &Done) -> Digest {
     }
 }
 
-fn broken(done: &Done) -> Declined {
+fn broken(done: &Done) -> ApiError {
     tracing::error!(task = %done.id, "the stored record does not agree with its rows");
-    Declined::new(Code::Internal, "the record does not agree with its rows; run `tenure verify`")
+    ApiError::new(Code::Internal, "the record does not agree with its rows; run `tenure verify`")
 }
 
 fn view(provenance: Provenance, done: &Done) -> Record {
@@ -117,7 +117,7 @@ fn view(provenance: Provenance, done: &Done) -> Record {
     }
 }
 
-fn attempt(closed: &Closed) -> AttemptView {
+fn attempt(closed: &ClosedAttempt) -> AttemptView {
     let claims = closed.claims.as_ref();
     let claims: AttemptClaims =
         claims.and_then(|claims| serde_json::from_str(claims.as_str()).ok()).unwrap_or_default();

@@ -8,50 +8,50 @@ use wire::answers::{CompletedAck, ReportAnswer, ReportAnswers};
 use wire::requests::{Completed, Report};
 use wire::{FieldError, parse_batch};
 
+use super::api_error::{ApiError, Attempts};
+use super::app_state::AppState;
 use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::caller::{caller, verify};
 use super::completed::{acknowledge, report};
-use super::declined::{Attempts, Declined};
-use super::door::Door;
-use super::overdue::Excuses;
+use super::token_grace::TokenGrace;
 use crate::admit::WorkerPrincipal;
 
 /// A batch answers 200 whatever became of its items.
 const OK: u16 = 200;
 
 pub(super) async fn reports<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: WorkerPrincipal,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
-) -> Result<Json<ReportAnswers>, Declined> {
+) -> Result<Json<ReportAnswers>, ApiError> {
     let items: Vec<Result<Report, FieldError>> = parse_batch(&body)?;
     let mut asked = Vec::new();
-    let mut excuses = Excuses::default();
+    let mut token_grace = TokenGrace::default();
     let mut named = Vec::new();
     for item in items {
         let task_id = item.as_ref().map_or_else(|_| String::new(), |item| item.task_id.clone());
         let prepared = match item {
-            Ok(item) => prepare(&door, &principal, item, &mut excuses).await,
+            Ok(item) => prepare(&app, &principal, item, &mut token_grace).await,
             Err(error) => Err(error.into()),
         };
         named.push((task_id, prepared.map(|pair| asked.push(pair))));
     }
-    let mut replies = door.decided(door.coordinator.reports(asked)).await?.into_iter();
+    let mut replies = app.decided(app.coordinator.reports(asked)).await?.into_iter();
     let answers = named.into_iter().map(|(task_id, prepared)| {
         let answered =
             prepared.and_then(|()| acknowledge(replies.next().expect("every report has a reply")));
         answered.map_or_else(|no| refused(&task_id, no), |ack| committed(&task_id, ack))
     });
-    Ok(Json(ReportAnswers { answers: answers.collect(), server_time: door.server_time() }))
+    Ok(Json(ReportAnswers { answers: answers.collect(), server_time: app.server_time() }))
 }
 
 /// The same checks, in the same order, as a single call has.
 async fn prepare<S: Store>(
-    door: &Door<S>,
+    app: &AppState<S>,
     principal: &WorkerPrincipal,
     item: Report,
-    excuses: &mut Excuses,
-) -> Result<(TaskKey, request::Report), Declined> {
+    token_grace: &mut TokenGrace,
+) -> Result<(TaskKey, request::Report), ApiError> {
     let Report {
         task_id,
         task_token,
@@ -66,7 +66,7 @@ async fn prepare<S: Store>(
         partial_progress,
         traceparent,
     } = item;
-    let token = verify(door, &task_token, excuses).await?;
+    let token = verify(app, &task_token, token_grace).await?;
     let (key, caller) = caller(&token, &task_id, attempt, &worker_id)?;
     check_scope(principal, &key)?;
     let completed = Completed {
@@ -85,12 +85,12 @@ async fn prepare<S: Store>(
 }
 
 /// A worker's key speaks for its own scope, whatever token it was handed.
-pub(super) fn check_scope(principal: &WorkerPrincipal, key: &TaskKey) -> Result<(), Declined> {
+pub(super) fn check_scope(principal: &WorkerPrincipal, key: &TaskKey) -> Result<(), ApiError> {
     if *principal.scope() == key.scope {
         return Ok(());
     }
     let message = "the task token belongs to another scope than the API key";
-    Err(Declined::new(wire::Code::InvalidToken, message))
+    Err(ApiError::new(wire::Code::InvalidToken, message))
 }
 
 fn committed(task_id: &str, ack: CompletedAck) -> ReportAnswer {
@@ -107,10 +107,10 @@ fn committed(task_id: &str, ack: CompletedAck) -> ReportAnswer {
     }
 }
 
-fn refused(task_id: &str, declined: Declined) -> ReportAnswer {
-    let verdict = declined.worker_verdict();
-    let Declined { code, message, verdict: _, state, attempts, field, retry_after: _, by: _ } =
-        declined;
+fn refused(task_id: &str, error: ApiError) -> ReportAnswer {
+    let verdict = error.worker_verdict();
+    let ApiError { code, message, verdict: _, state, attempts, field, retry_after: _, by: _ } =
+        error;
     let (expected_attempt, received_attempt) = split(attempts);
     ReportAnswer {
         task_id: task_id.to_owned(),

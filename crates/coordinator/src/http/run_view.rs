@@ -1,19 +1,19 @@
 //! A run as people see it: the task, what it was submitted with, and how it ended.
 
-use store::{Bodies, Browse, Failure, Found, Listed, Refused, Spec, Store, TaskKey};
+use store::{Bodies, Browse, Failure, Listed, Refused, Spec, Store, StoredTask, TaskKey};
 use verdict::event::Submitted;
 use verdict::{CancelRequest, Done, End, Event, Fault, Phase, Subject, Task, Text};
 use wire::answers::{Lease, RefusedCall, Run, RunError};
 
-use super::door::Door;
-use super::translate::{category, json, stamp, state, time};
+use super::app_state::AppState;
+use super::translate::{category, json, state, time, worker_verdict};
 
 /// Reads what a run was submitted with from its first history entry: an ended task keeps no policy.
 pub(super) async fn submitted<S: Store>(
-    door: &Door<S>,
+    app: &AppState<S>,
     key: &TaskKey,
 ) -> Result<Option<Submitted>, Failure> {
-    let first = door.coordinator.browse().history(key, 0, 1).await?;
+    let first = app.coordinator.browse().history(key, 0, 1).await?;
     let events = first.into_iter().flat_map(|entry| entry.events);
     Ok(events.into_iter().find_map(|event| match event {
         Event::Submitted(submitted) => Some(*submitted),
@@ -22,7 +22,11 @@ pub(super) async fn submitted<S: Store>(
 }
 
 /// Everything about one run. `None` for a subject that does not exist.
-pub(super) fn view(found: &Found, submitted: Option<&Submitted>, now: wire::Time) -> Option<Run> {
+pub(super) fn view(
+    found: &StoredTask,
+    submitted: Option<&Submitted>,
+    now: wire::Time,
+) -> Option<Run> {
     let run = match &found.subject {
         Subject::Absent => return None,
         Subject::Live(task) => live(task, now),
@@ -33,7 +37,7 @@ pub(super) fn view(found: &Found, submitted: Option<&Submitted>, now: wire::Time
 
 /// A run in a list, with the bodies that were asked for.
 pub(super) fn list_view(listed: &Listed, bodies: Bodies, now: wire::Time) -> Option<Run> {
-    let run = view(&listed.found, listed.submitted.as_ref(), now)?;
+    let run = view(&listed.task, listed.submitted.as_ref(), now)?;
     Some(Run { input: run.input.filter(|_| bodies.input), ..run })
 }
 
@@ -44,7 +48,7 @@ pub(super) fn refused_calls(refused: Vec<Refused>) -> Vec<RefusedCall> {
         worker_id: refused.worker.to_string(),
         call: refused.call.to_string(),
         error: refused.code.to_string(),
-        verdict: stamp(refused.stamp),
+        verdict: worker_verdict(refused.worker_verdict),
         at: time(refused.at),
     };
     refused.into_iter().map(view).collect()

@@ -5,15 +5,15 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use store::{Bodies, Browse, Failure, Filter, Found, Store, TaskKey};
+use store::{Bodies, Browse, Failure, Filter, Store, StoredTask, TaskKey};
 use verdict::State as TaskState;
 use wire::answers::{Run, RunList};
 use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::requests::{Included, ListRuns, WaitMs};
 
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::caller::RunPath;
-use super::declined::Declined;
-use super::door::Door;
 use super::run_view::{list_view, refused_calls, submitted, view};
 use super::translate::{query, state_filter};
 use crate::admit::{ClientPrincipal, Cursors};
@@ -22,72 +22,72 @@ use crate::admit::{ClientPrincipal, Cursors};
 const REFUSED_MAX: usize = 1_000;
 
 pub(super) async fn show<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: ClientPrincipal,
     RunPath(run): RunPath,
     uri: Uri,
-) -> Result<Json<Run>, Declined> {
+) -> Result<Json<Run>, ApiError> {
     let WaitMs { wait_ms } = query(&uri)?;
     let wait = Duration::from_millis(wait_ms.unwrap_or(0));
     let key = TaskKey { scope: principal.scope().clone(), id: run };
-    let run = door.read(wait, find(&door, &key, wait)).await?;
-    run.map(Json).ok_or_else(Declined::run_not_found)
+    let run = app.read(wait, find(&app, &key, wait)).await?;
+    run.map(Json).ok_or_else(ApiError::run_not_found)
 }
 
 /// The run when it has ended, or as it is when the wait is over. A missing run is not waited for.
 async fn find<S: Store>(
-    door: &Door<S>,
+    app: &AppState<S>,
     key: &TaskKey,
     wait: Duration,
 ) -> Result<Option<Run>, Failure> {
-    let browse = door.coordinator.browse();
+    let browse = app.coordinator.browse();
     let look = || async {
         let found = browse.find(key).await?;
         Ok((wait.is_zero() || is_settled(found.as_ref())).then_some(found))
     };
-    let found = match door.coordinator.watch_until(key.id, wait, look).await? {
+    let found = match app.coordinator.watch_until(key.id, wait, look).await? {
         Some(found) => found,
         None => browse.find(key).await?,
     };
     let Some(found) = found else { return Ok(None) };
     let refused = refused_calls(browse.refused(key, None, REFUSED_MAX).await?);
-    Ok(run(door, key, &found).await?.map(|run| Run { refused, ..run }))
+    Ok(run(app, key, &found).await?.map(|run| Run { refused, ..run }))
 }
 
-fn is_settled(found: Option<&Found>) -> bool {
+fn is_settled(found: Option<&StoredTask>) -> bool {
     found.is_none_or(|found| found.subject.state().is_none_or(TaskState::is_terminal))
 }
 
 async fn run<S: Store>(
-    door: &Door<S>,
+    app: &AppState<S>,
     key: &TaskKey,
-    found: &Found,
+    found: &StoredTask,
 ) -> Result<Option<Run>, Failure> {
-    let submitted = submitted(door, key).await?;
-    Ok(view(found, submitted.as_ref(), door.server_time()))
+    let submitted = submitted(app, key).await?;
+    Ok(view(found, submitted.as_ref(), app.server_time()))
 }
 
 pub(super) async fn list<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: ClientPrincipal,
     uri: Uri,
-) -> Result<Json<RunList>, Declined> {
+) -> Result<Json<RunList>, ApiError> {
     let scope = principal.scope();
-    let cursors = Cursors { keyring: &door.inner.keyring, scope, now: door.coordinator.now() };
+    let cursors = Cursors { keyring: &app.inner.keyring, scope, now: app.coordinator.now() };
     let filter = filter(&cursors, query(&uri)?)?;
-    let listing = door.read(Duration::ZERO, door.coordinator.browse().list(scope, &filter)).await?;
-    let now = door.server_time();
+    let listing = app.read(Duration::ZERO, app.coordinator.browse().list(scope, &filter)).await?;
+    let now = app.server_time();
     let shown = listing.tasks.iter().filter_map(|listed| list_view(listed, filter.bodies, now));
     let next_cursor = listing.next.map(|last| cursors.write(last));
     Ok(Json(RunList { runs: shown.collect(), next_cursor }))
 }
 
-fn filter(cursors: &Cursors<'_>, query: ListRuns) -> Result<Filter, Declined> {
+fn filter(cursors: &Cursors<'_>, query: ListRuns) -> Result<Filter, ApiError> {
     let ListRuns { state, queue, kind, label, limit, cursor, include } = query;
     let before = match cursor {
         None => None,
         Some(cursor) => Some(cursors.read(&cursor).ok_or_else(|| {
-            Declined::field(
+            ApiError::field(
                 "cursor",
                 "is not a cursor of ours; take `nextCursor` of the page before",
             )

@@ -6,28 +6,28 @@ use store::Store;
 use wire::Code;
 use wire::admin::{SetAside, TaskSetAside};
 
-use super::declined::Declined;
-use super::door::Door;
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::translate::time;
 use crate::admit::AdminPrincipal;
 use crate::admit::administer::Reach;
-use crate::aside::Case;
+use crate::set_aside::SetAsideTask;
 
 pub(super) async fn list<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: AdminPrincipal,
-) -> Result<Json<SetAside>, Declined> {
+) -> Result<Json<SetAside>, ApiError> {
     if principal.reach() != Reach::Everything {
         let message = "tasks of all tenants are listed: this needs an admin key of default/default";
-        let declined = Declined::new(Code::Forbidden, message);
-        return Err(declined.by(principal.key(), principal.scope()));
+        let error = ApiError::new(Code::Forbidden, message);
+        return Err(error.by(principal.key(), principal.scope()));
     }
-    let tasks = door.coordinator.set_aside().into_iter().map(view).collect();
+    let tasks = app.coordinator.set_aside().into_iter().map(view).collect();
     Ok(Json(SetAside { tasks }))
 }
 
-fn view(case: Case) -> TaskSetAside {
-    let Case { task, why, since, tries, left } = case;
+fn view(case: SetAsideTask) -> TaskSetAside {
+    let SetAsideTask { task, why, since, tries, left } = case;
     let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     TaskSetAside {
         task_id: task.to_string(),

@@ -7,40 +7,40 @@ use verdict::{Name, Span};
 use wire::Code;
 use wire::admin::{RotateSigning, SigningRotated};
 
+use super::api_error::ApiError;
+use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
-use super::declined::Declined;
-use super::door::{Door, RequestId};
 use super::translate::time;
 use crate::admit::administer::{Reach, signing_rotation};
 use crate::admit::{AdminPrincipal, KeyringError, Rotation, token};
 
 /// The longest token that was signed a moment ago, and the clocks that judge it, fit into this.
-const OVERLAP: Span = Span::from_millis(token::LIFE_MAX.millis() + token::LEEWAY.millis());
+const OVERLAP: Span = Span::from_millis(token::LIFETIME_MAX.millis() + token::LEEWAY.millis());
 
 pub(super) async fn rotate<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: AdminPrincipal,
     RequestId(request): RequestId,
     JsonBody(body): JsonBody<API_BYTES_MAX>,
-) -> Result<Json<SigningRotated>, Declined> {
+) -> Result<Json<SigningRotated>, ApiError> {
     let RotateSigning { emergency } = wire::parse(&body)?;
     if principal.reach() != Reach::Everything {
         let message =
             "all tenants share the signing keys: this needs an admin key of default/default";
-        let declined = Declined::new(Code::Forbidden, message);
-        return Err(declined.by(principal.key(), principal.scope()));
+        let error = ApiError::new(Code::Forbidden, message);
+        return Err(error.by(principal.key(), principal.scope()));
     }
     let rotation = match emergency {
         Some(true) => Rotation::Emergency,
         Some(false) | None => Rotation::Overlap(OVERLAP),
     };
-    let (keyring, now) = (&door.inner.keyring, door.coordinator.now());
-    let rotated = door.draw(|entropy| keyring.rotated(entropy, rotation, now));
+    let (keyring, now) = (&app.inner.keyring, app.coordinator.now());
+    let rotated = app.with_entropy(|entropy| keyring.rotated(entropy, rotation, now));
     let rotated = rotated.map_err(not_rotated)?;
     let mut act = signing_rotation(&principal, &keyring.kid(), Name::new(request), now);
     act.ring = rotated.change.clone();
-    door.decided(door.coordinator.administer(act)).await??;
-    keyring.turn(rotated).map_err(not_rotated)?;
+    app.decided(app.coordinator.administer(act)).await??;
+    keyring.apply(rotated).map_err(not_rotated)?;
     let previous_until = match rotation {
         Rotation::Overlap(overlap) => Some(time(now.plus(overlap))),
         Rotation::Emergency => None,
@@ -48,7 +48,7 @@ pub(super) async fn rotate<S: Store>(
     Ok(Json(SigningRotated { kid: keyring.kid(), previous_until }))
 }
 
-fn not_rotated(error: KeyringError) -> Declined {
+fn not_rotated(error: KeyringError) -> ApiError {
     tracing::error!(error = &error as &dyn std::error::Error, "the signing keys were not rotated");
-    Declined::new(Code::Unavailable, "the key file could not be written; the keys are as before")
+    ApiError::new(Code::Unavailable, "the key file could not be written; the keys are as before")
 }

@@ -7,25 +7,25 @@ use verdict::{Answer, request};
 use wire::answers::StartedAck;
 use wire::requests::Started;
 
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::body::{HEARTBEAT_BYTES_MAX, JsonBody};
 use super::caller::caller;
-use super::declined::Declined;
-use super::door::Door;
 use super::submit::unexpected;
 use super::translate::{instant, time};
 use crate::admit::TaskPrincipal;
 
 pub(super) async fn started<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: TaskPrincipal,
     Path(task): Path<String>,
     JsonBody(body): JsonBody<HEARTBEAT_BYTES_MAX>,
-) -> Result<Json<StartedAck>, Declined> {
+) -> Result<Json<StartedAck>, ApiError> {
     let Started { attempt, worker_id, started_at } = wire::parse(&body)?;
     let (key, caller) = caller(&principal, &task, attempt, &worker_id)?;
     let claimed_at = started_at.map(instant);
-    let asked = door.coordinator.started(key, request::Started { caller, claimed_at });
-    let answered = door.decided(asked).await??;
+    let asked = app.coordinator.started(key, request::Started { caller, claimed_at });
+    let answered = app.decided(asked).await??;
     match answered.answer {
         Answer::Acknowledged => Ok(Json(StartedAck {
             acknowledged: true,

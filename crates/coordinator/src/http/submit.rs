@@ -10,9 +10,9 @@ use wire::answers::{RunAccepted, SubmitResult, SubmitResults};
 use wire::requests::SubmitRun;
 use wire::{Code, FieldError, Submit, TraceContext, parse_submit};
 
+use super::api_error::ApiError;
+use super::app_state::AppState;
 use super::body::{JsonBody, LARGE_BYTES_MAX};
-use super::declined::Declined;
-use super::door::Door;
 use super::submission::submission;
 use super::translate::{state, time};
 use crate::admit::ClientPrincipal;
@@ -22,17 +22,17 @@ const KEY_HEADER: &str = "idempotency-key";
 const TRACE_HEADER: &str = "traceparent";
 
 pub(super) async fn submit<S: Store>(
-    State(door): State<Door<S>>,
+    State(app): State<AppState<S>>,
     principal: ClientPrincipal,
     headers: HeaderMap,
     JsonBody(body): JsonBody<LARGE_BYTES_MAX>,
-) -> Result<Response, Declined> {
+) -> Result<Response, ApiError> {
     let key = key_header(&headers)?;
-    let asked = Asked { scope: principal.scope(), trace: trace_header(&headers) };
+    let context = CallContext { scope: principal.scope(), trace: trace_header(&headers) };
     match (parse_submit(&body)?, key) {
-        (Submit::One(run), key) => submit_one(&door, &asked, *run, key).await,
-        (Submit::Many(runs), None) => submit_many(&door, &asked, runs).await,
-        (Submit::Many(_), Some(_)) => Err(Declined::field(
+        (Submit::One(run), key) => submit_one(&app, &context, *run, key).await,
+        (Submit::Many(runs), None) => submit_many(&app, &context, runs).await,
+        (Submit::Many(_), Some(_)) => Err(ApiError::field(
             "Idempotency-Key",
             "belongs to a single run; in a batch give each item its own idempotencyKey",
         )),
@@ -40,11 +40,11 @@ pub(super) async fn submit<S: Store>(
 }
 
 /// The key of a single run, if it has one.
-fn key_header(headers: &HeaderMap) -> Result<Option<String>, Declined> {
+fn key_header(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let mut values = headers.get_all(KEY_HEADER).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(Declined::field("Idempotency-Key", "is there twice"));
+        return Err(ApiError::field("Idempotency-Key", "is there twice"));
     }
     let text = std::str::from_utf8(value.as_bytes()).unwrap_or_default();
     wire::idempotency_key("Idempotency-Key", Some(text))?;
@@ -60,12 +60,12 @@ fn trace_header(headers: &HeaderMap) -> Option<String> {
 }
 
 /// What holds for every run of one call.
-struct Asked<'a> {
+struct CallContext<'a> {
     scope: &'a Scope,
     trace: Option<String>,
 }
 
-impl Asked<'_> {
+impl CallContext<'_> {
     /// A run that says no trace of its own, or none that can be read, belongs to that of the call.
     fn submission(&self, mut run: SubmitRun, key: Option<String>) -> Submission {
         let own = run.traceparent.filter(|text| TraceContext::parse(text).is_some());
@@ -75,13 +75,13 @@ impl Asked<'_> {
 }
 
 async fn submit_one<S: Store>(
-    door: &Door<S>,
-    asked: &Asked<'_>,
+    app: &AppState<S>,
+    context: &CallContext<'_>,
     run: SubmitRun,
     key: Option<String>,
-) -> Result<Response, Declined> {
-    let deciding = door.coordinator.submit(vec![asked.submission(run, key)]);
-    let reply = door.decided(deciding).await?.pop().expect("one submission has one reply");
+) -> Result<Response, ApiError> {
+    let deciding = app.coordinator.submit(vec![context.submission(run, key)]);
+    let reply = app.decided(deciding).await?.pop().expect("one submission has one reply");
     let accepted = accepted(reply)?;
     let status = match accepted.replayed {
         Some(true) => StatusCode::OK,
@@ -91,10 +91,10 @@ async fn submit_one<S: Store>(
 }
 
 async fn submit_many<S: Store>(
-    door: &Door<S>,
-    asked: &Asked<'_>,
+    app: &AppState<S>,
+    context: &CallContext<'_>,
     runs: Vec<Result<SubmitRun, FieldError>>,
-) -> Result<Response, Declined> {
+) -> Result<Response, ApiError> {
     let mut submissions = Vec::new();
     let mut faults = Vec::new();
     for run in runs {
@@ -102,28 +102,28 @@ async fn submit_many<S: Store>(
             Err(fault) => Some(fault),
             Ok(mut run) => {
                 let key = run.idempotency_key.take();
-                submissions.push(asked.submission(run, key));
+                submissions.push(context.submission(run, key));
                 None
             }
         });
     }
-    let mut replies = door.decided(door.coordinator.submit(submissions)).await?.into_iter();
+    let mut replies = app.decided(app.coordinator.submit(submissions)).await?.into_iter();
     let results = faults.into_iter().map(|fault| match fault {
-        Some(fault) => Err(Declined::from(fault)),
+        Some(fault) => Err(ApiError::from(fault)),
         None => accepted(replies.next().expect("every submission has a reply")),
     });
     let results = results.map(|result| result.map_or_else(refused, SubmitResult::from)).collect();
     Ok(Json(SubmitResults { results }).into_response())
 }
 
-fn refused(declined: Declined) -> SubmitResult {
-    let Declined { code, message, verdict: _, state, attempts: _, field, retry_after: _, by: _ } =
-        declined;
+fn refused(error: ApiError) -> SubmitResult {
+    let ApiError { code, message, verdict: _, state, attempts: _, field, retry_after: _, by: _ } =
+        error;
     let (error, message) = (Some(code.as_str().to_owned()), Some(message));
     SubmitResult { error, message, field, state, ..SubmitResult::default() }
 }
 
-fn accepted(reply: Reply) -> Result<RunAccepted, Declined> {
+fn accepted(reply: Reply) -> Result<RunAccepted, ApiError> {
     match reply?.answer {
         Answer::Accepted { task, state: now, created_at, replayed } => Ok(RunAccepted {
             run_id: task.run_name(),
@@ -138,7 +138,7 @@ fn accepted(reply: Reply) -> Result<RunAccepted, Declined> {
 }
 
 /// The rules answer each request in its own words; anything else is a defect.
-pub(super) fn unexpected(answer: &Answer) -> Declined {
+pub(super) fn unexpected(answer: &Answer) -> ApiError {
     tracing::error!(?answer, "an answer that does not belong to its request");
-    Declined::new(Code::Internal, "a defect of the coordinator")
+    ApiError::new(Code::Internal, "a defect of the coordinator")
 }

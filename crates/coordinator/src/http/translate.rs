@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use verdict::{Span, Time};
 use wire::{Check, Code};
 
-use super::declined::Declined;
+use super::api_error::ApiError;
 
 /// Clocks of honest machines are closer than this; beyond it somebody should look.
 const SKEW_TOLERATED: Span = Span::from_secs(5 * 60);
@@ -34,11 +34,11 @@ pub(super) fn state(state: verdict::State) -> wire::State {
     }
 }
 
-pub(super) fn stamp(stamp: verdict::Stamp) -> wire::Verdict {
-    match stamp {
-        verdict::Stamp::Committed => wire::Verdict::Committed,
-        verdict::Stamp::Cancelled => wire::Verdict::Cancelled,
-        verdict::Stamp::Rejected => wire::Verdict::Rejected,
+pub(super) fn worker_verdict(worker_verdict: verdict::WorkerVerdict) -> wire::Verdict {
+    match worker_verdict {
+        verdict::WorkerVerdict::Committed => wire::Verdict::Committed,
+        verdict::WorkerVerdict::Cancelled => wire::Verdict::Cancelled,
+        verdict::WorkerVerdict::Rejected => wire::Verdict::Rejected,
     }
 }
 
@@ -97,9 +97,9 @@ pub(super) fn raw(json: &wire::Json) -> verdict::Json {
 }
 
 /// The query of a request: unknown, repeated and odd members are refused like those of a body.
-pub(super) fn query<T: DeserializeOwned + Check>(uri: &Uri) -> Result<T, Declined> {
+pub(super) fn query<T: DeserializeOwned + Check>(uri: &Uri) -> Result<T, ApiError> {
     let Query(query) = Query::<T>::try_from_uri(uri).map_err(|problem| {
-        Declined::new(
+        ApiError::new(
             Code::InvalidArgument,
             format!("the query is not right: {}", problem.body_text()),
         )

@@ -15,12 +15,12 @@ use super::Limits;
 use super::connection::serve_connection;
 use super::stream::Stream;
 use super::tls::Certificates;
-use crate::metrics::{Metrics, Turned};
+use crate::metrics::{DisconnectReason, Metrics};
 
 /// How long to wait when the system has no more descriptors: accepting again at once would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) struct Listening {
+pub(super) struct Acceptor {
     pub(super) listener: TcpListener,
     pub(super) routes: Router,
     pub(super) limits: Limits,
@@ -28,19 +28,19 @@ pub(super) struct Listening {
     pub(super) certificates: Option<Certificates>,
     pub(super) metrics: Metrics,
     pub(super) closing: CancellationToken,
-    pub(super) cutting: CancellationToken,
+    pub(super) aborting: CancellationToken,
     pub(super) connections: TaskTracker,
 }
 
 /// Accepts until told to close.
-pub(super) async fn accept(listening: Listening) {
-    let peers = Peers::new(&listening.limits);
-    let listening = Arc::new(listening);
+pub(super) async fn accept(acceptor: Acceptor) {
+    let peers = Peers::new(&acceptor.limits);
+    let acceptor = Arc::new(acceptor);
     let mut is_short = false;
     loop {
         let accepted = tokio::select! {
-            accepted = listening.listener.accept() => accepted,
-            () = listening.closing.cancelled() => return,
+            accepted = acceptor.listener.accept() => accepted,
+            () = acceptor.closing.cancelled() => return,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
@@ -55,30 +55,30 @@ pub(super) async fn accept(listening: Listening) {
         };
         is_short = false;
         // Over the limit: closed without a word, which costs us nothing.
-        let seat = match peers.seat(peer.ip(), &listening.metrics) {
-            Ok(seat) => seat,
+        let slot = match peers.slot(peer.ip(), &acceptor.metrics) {
+            Ok(slot) => slot,
             Err(why) => {
-                listening.metrics.count_turned(why);
+                acceptor.metrics.count_disconnect(why);
                 continue;
             }
         };
         prepare(&stream);
-        let begun = listening.clone();
-        listening.connections.spawn(async move {
-            let _seat = seat;
-            let _ = begun.cutting.run_until_cancelled(begin(stream, &begun)).await;
+        let begun = acceptor.clone();
+        acceptor.connections.spawn(async move {
+            let _slot = slot;
+            let _ = begun.aborting.run_until_cancelled(begin(stream, &begun)).await;
         });
     }
 }
 
-async fn begin(socket: TcpStream, listening: &Listening) {
-    let Listening { routes, limits, certificates, metrics, closing, .. } = listening;
+async fn begin(socket: TcpStream, acceptor: &Acceptor) {
+    let Acceptor { routes, limits, certificates, metrics, closing, .. } = acceptor;
     let stream = match certificates {
         None => Some(Stream::Plain(socket)),
         Some(certificates) => {
-            let shaken = Stream::shake(socket, certificates, limits.handshake_within).await;
+            let shaken = Stream::handshake(socket, certificates, limits.handshake_within).await;
             if shaken.is_none() {
-                metrics.count_turned(Turned::Handshake);
+                metrics.count_disconnect(DisconnectReason::Handshake);
             }
             shaken
         }
@@ -119,20 +119,20 @@ impl Peer {
 /// Who is connected how often.
 #[derive(Clone)]
 struct Peers {
-    counts: Arc<Mutex<Counts>>,
+    counts: Arc<Mutex<PeerCounts>>,
     max: usize,
     max_per_peer: usize,
 }
 
 #[derive(Default)]
-struct Counts {
+struct PeerCounts {
     total: usize,
     by_peer: HashMap<Peer, usize>,
 }
 
 /// A connection's place; free again when dropped.
-struct Seat {
-    counts: Arc<Mutex<Counts>>,
+struct ConnectionSlot {
+    counts: Arc<Mutex<PeerCounts>>,
     peer: Peer,
     open: Gauge,
 }
@@ -146,24 +146,24 @@ impl Peers {
         }
     }
 
-    fn seat(&self, address: IpAddr, metrics: &Metrics) -> Result<Seat, Turned> {
+    fn slot(&self, address: IpAddr, metrics: &Metrics) -> Result<ConnectionSlot, DisconnectReason> {
         let peer = Peer::of(address);
         let mut counts = self.counts.lock().expect("no code panics while it counts");
         let of_peer = counts.by_peer.get(&peer).copied().unwrap_or(0);
         if counts.total >= self.max {
-            return Err(Turned::Full);
+            return Err(DisconnectReason::Full);
         }
         if of_peer >= self.max_per_peer {
-            return Err(Turned::PeerFull);
+            return Err(DisconnectReason::PeerFull);
         }
         counts.total += 1;
         counts.by_peer.insert(peer, of_peer + 1);
         metrics.connections.inc();
-        Ok(Seat { counts: self.counts.clone(), peer, open: metrics.connections.clone() })
+        Ok(ConnectionSlot { counts: self.counts.clone(), peer, open: metrics.connections.clone() })
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.open.dec();
         let mut counts = self.counts.lock().expect("no code panics while it counts");
@@ -189,16 +189,16 @@ mod tests {
     fn seats_are_limited_in_total_and_per_peer_and_come_back() {
         let limits = Limits { connections: 3, connections_per_peer: 2, ..Limits::default() };
         let (peers, metrics) = (Peers::new(&limits), metrics());
-        let seat = |peer| peers.seat(peer, &metrics);
+        let slot = |peer| peers.slot(peer, &metrics);
         let [one, two]: [IpAddr; 2] = [[127, 0, 0, 1].into(), [127, 0, 0, 2].into()];
-        let first = seat(one).ok().unwrap();
-        let _second = seat(one).ok().unwrap();
-        assert_eq!(seat(one).err(), Some(Turned::PeerFull));
-        let _third = seat(two).ok().unwrap();
-        assert_eq!(seat(two).err(), Some(Turned::Full));
+        let first = slot(one).ok().unwrap();
+        let _second = slot(one).ok().unwrap();
+        assert_eq!(slot(one).err(), Some(DisconnectReason::PeerFull));
+        let _third = slot(two).ok().unwrap();
+        assert_eq!(slot(two).err(), Some(DisconnectReason::Full));
         assert_eq!(metrics.connections.get(), 3);
         drop(first);
-        assert!(seat(two).is_ok());
+        assert!(slot(two).is_ok());
         assert_eq!(metrics.connections.get(), 2);
     }
 
@@ -211,10 +211,10 @@ mod tests {
             ["192.0.2.1", "::ffff:192.0.2.1", "192.0.2.1", "::ffff:192.0.2.2"],
         ] {
             let (peers, metrics) = (Peers::new(&limits), metrics());
-            let seat = |address: &str| peers.seat(address.parse().unwrap(), &metrics);
-            let _held = [seat(first).ok().unwrap(), seat(second).ok().unwrap()];
-            assert_eq!(seat(third).err(), Some(Turned::PeerFull), "{third}");
-            assert!(seat(other).is_ok(), "{other}");
+            let slot = |address: &str| peers.slot(address.parse().unwrap(), &metrics);
+            let _held = [slot(first).ok().unwrap(), slot(second).ok().unwrap()];
+            assert_eq!(slot(third).err(), Some(DisconnectReason::PeerFull), "{third}");
+            assert!(slot(other).is_ok(), "{other}");
         }
     }
 }

@@ -16,17 +16,17 @@ use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::watch::{InFlight, Watch};
+use super::monitor::{ConnectionMonitor, InFlight};
 
 /// How slowly an answer may be taken.
 #[derive(Clone, Copy, Debug)]
-pub struct AnswerPatience {
+pub struct SlowReaderLimits {
     /// How long nothing at all may be taken.
     pub grace: Duration,
     pub bytes_per_second: u64,
 }
 
-impl Default for AnswerPatience {
+impl Default for SlowReaderLimits {
     /// Half a minute covers a lost connection's retransmissions and the lumps in which a full window opens. The rate
     /// is that of a poor mobile network; the largest answer of leases would take an hour at it.
     fn default() -> Self {
@@ -34,7 +34,7 @@ impl Default for AnswerPatience {
     }
 }
 
-impl AnswerPatience {
+impl SlowReaderLimits {
     fn earned(&self, bytes: usize) -> Duration {
         Duration::from_micros(bytes as u64 * 1_000_000 / self.bytes_per_second.max(1))
     }
@@ -42,15 +42,15 @@ impl AnswerPatience {
 
 /// What was handed over of one answer and not taken, and the time that is left for it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Untaken {
+pub(super) struct UnreadResponse {
     bytes: usize,
     since: Instant,
     left: Duration,
 }
 
-impl Untaken {
-    pub(super) fn new(bytes: usize, now: Instant, patience: &AnswerPatience) -> Self {
-        Self { bytes, since: now, left: patience.grace }
+impl UnreadResponse {
+    pub(super) fn new(bytes: usize, now: Instant, limits: &SlowReaderLimits) -> Self {
+        Self { bytes, since: now, left: limits.grace }
     }
 
     pub(super) fn hand_over(&mut self, bytes: usize) {
@@ -58,9 +58,9 @@ impl Untaken {
     }
 
     /// Whether nothing is left to take.
-    pub(super) fn taken(&mut self, bytes: usize, now: Instant, patience: &AnswerPatience) -> bool {
+    pub(super) fn taken(&mut self, bytes: usize, now: Instant, limits: &SlowReaderLimits) -> bool {
         let left = self.left.saturating_sub(now.duration_since(self.since));
-        self.left = patience.grace.min(left + patience.earned(bytes));
+        self.left = limits.grace.min(left + limits.earned(bytes));
         self.since = now;
         self.bytes = self.bytes.saturating_sub(bytes);
         self.bytes == 0
@@ -88,16 +88,16 @@ impl AnswerBody {
 }
 
 impl http_body::Body for AnswerBody {
-    type Data = Piece;
+    type Data = CountedBytes;
     type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Piece>, axum::Error>>> {
+    ) -> Poll<Option<Result<Frame<CountedBytes>, axum::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         frame.map_ok(|frame| {
-            frame.map_data(|bytes| Piece::new(bytes, self.number, &self.in_flight.watch))
+            frame.map_data(|bytes| CountedBytes::new(bytes, self.number, &self.in_flight.monitor))
         })
     }
 
@@ -111,22 +111,22 @@ impl http_body::Body for AnswerBody {
 }
 
 /// Bytes of an answer, counted until they are taken or dropped.
-pub(super) struct Piece {
+pub(super) struct CountedBytes {
     bytes: Bytes,
     answer: u64,
-    watch: Arc<Watch>,
+    monitor: Arc<ConnectionMonitor>,
 }
 
-impl Piece {
-    fn new(bytes: Bytes, answer: u64, watch: &Arc<Watch>) -> Self {
+impl CountedBytes {
+    fn new(bytes: Bytes, answer: u64, monitor: &Arc<ConnectionMonitor>) -> Self {
         if !bytes.is_empty() {
-            watch.hand_over(answer, bytes.len());
+            monitor.hand_over(answer, bytes.len());
         }
-        Self { bytes, answer, watch: watch.clone() }
+        Self { bytes, answer, monitor: monitor.clone() }
     }
 }
 
-impl Buf for Piece {
+impl Buf for CountedBytes {
     fn remaining(&self) -> usize {
         self.bytes.remaining()
     }
@@ -137,20 +137,20 @@ impl Buf for Piece {
 
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
-        self.watch.taken(self.answer, count);
+        self.monitor.taken(self.answer, count);
     }
 
     fn copy_to_bytes(&mut self, count: usize) -> Bytes {
         let copied = self.bytes.copy_to_bytes(count);
-        self.watch.taken(self.answer, count);
+        self.monitor.taken(self.answer, count);
         copied
     }
 }
 
-impl Drop for Piece {
+impl Drop for CountedBytes {
     fn drop(&mut self) {
         if self.bytes.has_remaining() {
-            self.watch.taken(self.answer, self.bytes.remaining());
+            self.monitor.taken(self.answer, self.bytes.remaining());
         }
     }
 }
@@ -159,19 +159,19 @@ impl Drop for Piece {
 mod tests {
     use super::*;
 
-    const PATIENCE: AnswerPatience =
-        AnswerPatience { grace: Duration::from_secs(10), bytes_per_second: 100 };
+    const PATIENCE: SlowReaderLimits =
+        SlowReaderLimits { grace: Duration::from_secs(10), bytes_per_second: 100 };
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_may_be_taken_at_the_minimum_rate_and_not_slower() {
         // F60, X21: a megabyte, by who takes 100 bytes a second and by who takes 99.
         for (per_second, is_fair) in [(100, true), (99, false)] {
-            let mut untaken = Untaken::new(1_000_000, Instant::now(), &PATIENCE);
+            let mut unread = UnreadResponse::new(1_000_000, Instant::now(), &PATIENCE);
             let mut was_late = false;
             for _ in 0..2_000 {
                 tokio::time::advance(Duration::from_secs(1)).await;
-                was_late |= untaken.deadline() < Instant::now();
-                assert!(!untaken.taken(per_second, Instant::now(), &PATIENCE));
+                was_late |= unread.deadline() < Instant::now();
+                assert!(!unread.taken(per_second, Instant::now(), &PATIENCE));
             }
             assert_eq!(was_late, !is_fair, "{per_second} bytes a second");
         }
@@ -179,10 +179,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_taken_quickly_buys_no_longer_pause() {
-        let mut untaken = Untaken::new(1_000_000, Instant::now(), &PATIENCE);
-        assert!(!untaken.taken(900_000, Instant::now(), &PATIENCE));
-        assert_eq!(untaken.deadline(), Instant::now() + PATIENCE.grace);
+        let mut unread = UnreadResponse::new(1_000_000, Instant::now(), &PATIENCE);
+        assert!(!unread.taken(900_000, Instant::now(), &PATIENCE));
+        assert_eq!(unread.deadline(), Instant::now() + PATIENCE.grace);
         tokio::time::advance(Duration::from_secs(9)).await;
-        assert!(untaken.taken(100_000, Instant::now(), &PATIENCE));
+        assert!(unread.taken(100_000, Instant::now(), &PATIENCE));
     }
 }

@@ -1,4 +1,4 @@
-//! One connection: HTTP/1.1 or HTTP/2 by what the client begins with, watched by [`Watch`].
+//! One connection: HTTP/1.1 or HTTP/2 by what the client begins with, watched by [`ConnectionMonitor`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use tower::{Service, ServiceExt};
 
 use super::Limits;
 use super::answer::AnswerBody;
+use super::monitor::{ConnectionAuth, ConnectionMonitor, InFlight, MonitoredStream};
 use super::stream::Stream;
-use super::watch::{InFlight, Vouching, Watch, Watched};
-use crate::metrics::{Metrics, Turned};
+use crate::metrics::{DisconnectReason, Metrics};
 
 /// Room for every header in use and a token, several times over.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -33,7 +33,7 @@ const PENDING_RESETS_MAX: usize = 20;
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// How long a connection that nobody vouches for may take to hear that it is closed: one round trip.
+/// How long an unauthenticated connection may take to hear that it is closed: one round trip.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn serve_connection(
@@ -43,13 +43,13 @@ pub(super) async fn serve_connection(
     metrics: &Metrics,
     closing: CancellationToken,
 ) {
-    let watch = Arc::new(Watch::new(limits));
-    let io = TokioIo::new(Watched { stream, watch: watch.clone() });
+    let monitor = Arc::new(ConnectionMonitor::new(limits));
+    let io = TokioIo::new(MonitoredStream { stream, monitor: monitor.clone() });
     let builder = builder();
-    let service = TowerToHyperService::new(counted(routes, watch.clone()));
+    let service = TowerToHyperService::new(counted(routes, monitor.clone()));
     let connection = builder.serve_connection(io, service);
-    let overdue = watch.overdue();
-    tokio::pin!(connection, overdue);
+    let timed_out = monitor.timed_out();
+    tokio::pin!(connection, timed_out);
     let mut is_closing = false;
     let mut leave_at: Option<Instant> = None;
     loop {
@@ -62,9 +62,9 @@ pub(super) async fn serve_connection(
                 }
                 return;
             }
-            why = &mut overdue, if leave_at.is_none() => {
-                metrics.count_turned(why);
-                if why != Turned::NoKey {
+            why = &mut timed_out, if leave_at.is_none() => {
+                metrics.count_disconnect(why);
+                if why != DisconnectReason::NoKey {
                     return;
                 }
                 // It may have asked just now: whoever is told can ask again elsewhere.
@@ -93,7 +93,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // The watch does this, and better.
+        // The monitor does this, and better.
         .header_read_timeout(None)
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEAD_BYTES_MAX);
@@ -111,7 +111,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
 /// The routes, with every request counted until its answer is sent.
 fn counted(
     routes: Router,
-    watch: Arc<Watch>,
+    monitor: Arc<ConnectionMonitor>,
 ) -> impl Service<
     hyper::Request<Incoming>,
     Response = hyper::Response<AnswerBody>,
@@ -119,8 +119,8 @@ fn counted(
     Future: Send,
 > + Clone {
     tower::service_fn(move |mut request: hyper::Request<Incoming>| {
-        let in_flight = InFlight::begin(&watch);
-        request.extensions_mut().insert(Vouching(watch.clone()));
+        let in_flight = InFlight::begin(&monitor);
+        request.extensions_mut().insert(ConnectionAuth(monitor.clone()));
         let answered = routes.clone().oneshot(request.map(Body::new));
         async move {
             let response = answered.await?;

@@ -26,13 +26,13 @@ pub(super) enum Stream {
 
 impl Stream {
     /// Shakes hands within its time; `None` when nothing came of it, which is the other side's affair.
-    pub(super) async fn shake(
+    pub(super) async fn handshake(
         socket: TcpStream,
         certificates: &Certificates,
         within: Duration,
     ) -> Option<Self> {
-        certificates.look().await;
-        match tokio::time::timeout(within, shake(socket, certificates)).await {
+        certificates.check_files().await;
+        match tokio::time::timeout(within, handshake(socket, certificates)).await {
             Ok(Ok(stream)) => stream.map(|stream| Stream::Tls(Box::new(stream))),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a handshake failed");
@@ -46,7 +46,7 @@ impl Stream {
     }
 }
 
-async fn shake(
+async fn handshake(
     mut socket: TcpStream,
     certificates: &Certificates,
 ) -> io::Result<Option<TlsStream<TcpStream>>> {

@@ -20,7 +20,7 @@ use tokio_rustls::rustls::{self, ServerConfig, crypto::ring, version::TLS13};
 use prometheus_client::metrics::gauge::Gauge;
 
 /// How often connections may make the files be looked at: two calls of the system.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// In the order of preference; a client that names only others is refused.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -70,32 +70,32 @@ pub(crate) struct Certificates {
 struct State {
     config: Arc<ServerConfig>,
     /// What the files looked like when they were last read, usable or not.
-    read: Stamp,
-    looked_at: Instant,
+    read: FileVersions,
+    checked_at: Instant,
     /// Why the files cannot be used as they are now.
-    trouble: Option<String>,
+    error: Option<String>,
 }
 
 /// Enough to notice that a file was written or replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp([Option<(u64, u64, i64, i64)>; 2]);
+struct FileVersions([Option<(u64, u64, i64, i64)>; 2]);
 
-impl Stamp {
+impl FileVersions {
     fn of(files: &TlsFiles) -> Self {
-        let look = |path: &Path| {
+        let version = |path: &Path| {
             let meta = fs::metadata(path).ok()?;
             Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
         };
-        Stamp([look(&files.certificate), look(&files.key)])
+        FileVersions([version(&files.certificate), version(&files.key)])
     }
 }
 
 impl Certificates {
     pub(super) fn open(files: TlsFiles) -> Result<Self, TlsError> {
-        let read = Stamp::of(&files);
+        let read = FileVersions::of(&files);
         let config = read_config(&files)?;
-        let looked_at = tokio::time::Instant::now();
-        let state = State { config, read, looked_at, trouble: None };
+        let checked_at = tokio::time::Instant::now();
+        let state = State { config, read, checked_at, error: None };
         let (files, state) = (Arc::new(files), Arc::new(Mutex::new(state)));
         Ok(Self { files, state, stale: Gauge::default() })
     }
@@ -115,23 +115,23 @@ impl Certificates {
     }
 
     /// Why the files cannot be used as they are now, if so.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.state().trouble.clone()
+    pub(crate) fn error(&self) -> Option<String> {
+        self.state().error.clone()
     }
 
     /// Reads the files if they changed, and if nobody looked just now.
-    pub(super) async fn look(&self) {
+    pub(super) async fn check_files(&self) {
         {
             let mut state = self.state();
             let now = tokio::time::Instant::now();
-            if now.duration_since(state.looked_at) < LOOK_EVERY {
+            if now.duration_since(state.checked_at) < CHECK_EVERY {
                 return;
             }
-            state.looked_at = now;
+            state.checked_at = now;
         }
         let certificates = self.clone();
         let looked = tokio::task::spawn_blocking(move || {
-            let seen = Stamp::of(&certificates.files);
+            let seen = FileVersions::of(&certificates.files);
             if seen == certificates.state().read {
                 return;
             }
@@ -146,21 +146,21 @@ impl Certificates {
     /// Reads the files. What cannot be used leaves the certificate in use as it is.
     pub(super) fn reload(&self) -> Result<(), TlsError> {
         // Before reading, so that what is written meanwhile is found by the next look.
-        let read = Stamp::of(&self.files);
+        let read = FileVersions::of(&self.files);
         let config = read_config(&self.files);
         let mut state = self.state();
         state.read = read;
         match config {
             Ok(config) => {
                 state.config = config;
-                state.trouble = None;
+                state.error = None;
                 self.stale.set(0);
                 let path = self.files.certificate.display();
                 tracing::info!(certificate = %path, "new connections get the certificate as it is now");
                 Ok(())
             }
             Err(error) => {
-                state.trouble = Some(error.to_string());
+                state.error = Some(error.to_string());
                 self.stale.set(1);
                 tracing::error!(%error, "the new certificate cannot be used; the old one stays");
                 Err(error)

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use coordinator::{Outage, Trouble};
+use coordinator::{Outage, RequestError};
 use store::FailureKind;
 use tokio::time::Instant;
 use verdict::Answer;
@@ -20,7 +20,7 @@ const PAUSES_MS: [u64; 8] = [250, 500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000]
 
 async fn refused(world: &World<FaultyStore>) -> Outage {
     match world.coordinator.submit(vec![submission("refused")]).await.remove(0) {
-        Err(Trouble::Unavailable(outage)) => outage,
+        Err(RequestError::Unavailable(outage)) => outage,
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -116,6 +116,8 @@ async fn nobody_loses_a_lease_by_coming_back_when_told() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let beat = Heartbeat { caller: caller(&granted), progress: None };
     let refused = world.coordinator.heartbeat(granted.key(), beat).await;
-    let Err(Trouble::Unavailable(outage)) = refused else { panic!("not refused: {refused:?}") };
+    let Err(RequestError::Unavailable(outage)) = refused else {
+        panic!("not refused: {refused:?}")
+    };
     assert!(outage.retry_after <= Duration::from_millis(250), "{outage:?}");
 }

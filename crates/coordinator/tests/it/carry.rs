@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Ended, Trouble};
+use coordinator::{RequestError, StopReason};
 use store::memory::{ManualClock, MemoryStore};
 use store::{Batch, Browse, Store, Writer, Writers};
-use verdict::request::{Cancel, Manner};
+use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, AttemptOutcome, Reason, Refusal, Span, State};
 
 use crate::harness::{
@@ -186,7 +186,7 @@ async fn a_restart_gives_leases_back_the_time_nobody_listened() {
     first.submit(submission("k")).await;
     let granted = first.lease_one("w").await;
     first.started(&granted).await;
-    assert_eq!(first.coordinator.stop().await, Ended::Drained);
+    assert_eq!(first.coordinator.stop().await, StopReason::Drained);
     first.clock.advance(Span::from_secs(3_600));
     let store = first.coordinator.store().reopen();
     let second = crate::harness::World { coordinator: start(store).await, clock: first.clock };
@@ -206,7 +206,7 @@ async fn a_start_leaves_out_no_lease_that_another_writer_still_has() {
     first.submit(submission("k")).await;
     let granted = first.lease_one("w").await;
     first.started(&granted).await;
-    assert_eq!(first.coordinator.stop().await, Ended::Drained);
+    assert_eq!(first.coordinator.stop().await, StopReason::Drained);
     let mut dead = store.writer().await.unwrap();
     let mut transaction = dead.begin().await.unwrap();
     transaction.load(&[granted.key()]).await.unwrap();
@@ -250,9 +250,9 @@ async fn draining_refuses_new_work_and_still_takes_reports() {
     world.coordinator.drain();
     assert_eq!(waiting.await.unwrap(), Ok(Vec::new()), "waiting polls are answered empty");
     let refused = world.coordinator.submit(vec![submission("k")]).await;
-    assert_eq!(refused[0], Err(Trouble::ShuttingDown));
+    assert_eq!(refused[0], Err(RequestError::ShuttingDown));
     assert!(matches!(world.succeed(&granted).await, Answer::Committed { .. }));
-    assert_eq!(world.coordinator.stop().await, Ended::Drained);
+    assert_eq!(world.coordinator.stop().await, StopReason::Drained);
 }
 
 #[tokio::test]
@@ -290,7 +290,7 @@ async fn a_cancel_ignored_until_its_grace_is_over_ends_in_cancel_timeout() {
     let task = world.submit(ignoring).await;
     let granted = world.lease_one("w").await;
     world.started(&granted).await;
-    let cancel = Cancel { reason: Some("user_requested".into()), manner: Manner::Ask };
+    let cancel = Cancel { reason: Some("user_requested".into()), mode: CancelMode::Graceful };
     let reply = world.coordinator.cancel(key(task), cancel).await.unwrap();
     assert!(matches!(reply.answer, Answer::CancelAccepted { state: State::Running, .. }));
     let Answer::Alive { cancel: Some(signal), .. } = world.heartbeat(&granted).await else {

@@ -3,15 +3,15 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use coordinator::{Coordinator, Granted, Host, Options, Poll, Submission, Trouble};
+use coordinator::{Coordinator, Granted, Host, Options, Poll, RequestError, Submission};
 use store::postgres::{self, Notify};
 use store::{PostgresStore, Store};
 use verdict::{Name, Policy, Scope};
 
-use crate::fellows::server::Database;
 use crate::harness::{accepted, patient, submission};
+use crate::peers::server::Database;
 
-type Waiting = Pin<Box<dyn Future<Output = Result<Vec<Granted>, Trouble>> + Send>>;
+type Waiting = Pin<Box<dyn Future<Output = Result<Vec<Granted>, RequestError>> + Send>>;
 
 /// Polls between two rounds: fewer than may wait to be taken in.
 const TOGETHER: usize = 500;

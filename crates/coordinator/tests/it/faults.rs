@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use coordinator::{Ended, Reply, Shortage, Trouble};
+use coordinator::{Reply, RequestError, StopReason, UnavailableReason};
 use store::memory::{ManualClock, MemoryStore};
 use store::{Browse, FailureKind, Filter};
 use verdict::request::Heartbeat;
@@ -21,26 +21,26 @@ pub(crate) async fn faulty_world() -> (World<FaultyStore>, FaultyStore) {
 }
 
 /// What the store lacked, if that is the answer.
-fn shortage<T>(reply: &Result<T, Trouble>) -> Option<Shortage> {
+fn reason<T>(reply: &Result<T, RequestError>) -> Option<UnavailableReason> {
     match reply {
-        Err(Trouble::Unavailable(outage)) => Some(outage.shortage),
+        Err(RequestError::Unavailable(outage)) => Some(outage.reason),
         _ => None,
     }
 }
 
-async fn all_tasks(store: &FaultyStore) -> Vec<store::Found> {
+async fn all_tasks(store: &FaultyStore) -> Vec<store::StoredTask> {
     let filter = Filter { limit: 1_000, ..Filter::default() };
     store.inner.browse_all(&filter).await
 }
 
 trait BrowseAll {
-    async fn browse_all(&self, filter: &Filter) -> Vec<store::Found>;
+    async fn browse_all(&self, filter: &Filter) -> Vec<store::StoredTask>;
 }
 
 impl BrowseAll for MemoryStore {
-    async fn browse_all(&self, filter: &Filter) -> Vec<store::Found> {
+    async fn browse_all(&self, filter: &Filter) -> Vec<store::StoredTask> {
         let listing = store::Store::browse(self).list(&Scope::default(), filter).await;
-        listing.expect("memory reads").tasks.into_iter().map(|listed| listed.found).collect()
+        listing.expect("memory reads").tasks.into_iter().map(|listed| listed.task).collect()
     }
 }
 
@@ -54,7 +54,7 @@ async fn one_request_the_store_cannot_take_does_not_fail_its_batch() {
     let replies = world.coordinator.submit(batch).await;
     for (index, reply) in replies.iter().enumerate() {
         match index {
-            23 => assert_eq!(*reply, Err(Trouble::Defect)),
+            23 => assert_eq!(*reply, Err(RequestError::Defect)),
             _ => assert!(!accepted(reply).1),
         }
     }
@@ -67,11 +67,11 @@ async fn a_full_disk_is_a_clear_answer_and_service_goes_on_when_space_returns() 
     let (world, store) = faulty_world().await;
     store.faults.fail_call(0, FailureKind::Full);
     let refused = world.coordinator.submit(vec![submission("k")]).await;
-    assert_eq!(shortage(&refused[0]), Some(Shortage::Room));
+    assert_eq!(reason(&refused[0]), Some(UnavailableReason::DiskFull));
     assert!(all_tasks(&store).await.is_empty());
     store.faults.fail_every_write(FailureKind::Full);
     let unready = world.coordinator.is_progressing().await;
-    assert_eq!(shortage(&unready), Some(Shortage::Room), "readiness tells");
+    assert_eq!(reason(&unready), Some(UnavailableReason::DiskFull), "readiness tells");
     store.faults.heal();
     world.round().await;
     world.submit(submission("k")).await;
@@ -85,10 +85,12 @@ async fn a_commit_of_unknown_outcome_is_never_guessed() {
     let (world, store) = faulty_world().await;
     store.faults.commit_unknown.store(true, Ordering::SeqCst);
     let replies = world.coordinator.submit(vec![keyed("k", "a")]).await;
-    assert_eq!(replies[0], Err(Trouble::Unknown));
-    assert!(matches!(world.coordinator.ended().await, Ended::Fatal(why) if why.contains("disk")));
+    assert_eq!(replies[0], Err(RequestError::Unknown));
+    assert!(
+        matches!(world.coordinator.stopped().await, StopReason::Fatal(why) if why.contains("disk"))
+    );
     let later = world.coordinator.submit(vec![keyed("k", "b")]).await;
-    assert_eq!(later[0], Err(Trouble::ShuttingDown));
+    assert_eq!(later[0], Err(RequestError::ShuttingDown));
     let reopened = start(store.inner.reopen()).await;
     let again = reopened.submit(vec![keyed("k", "a")]).await;
     assert!(accepted(&again[0]).1, "the first submission was recorded, and is found by its key");
@@ -109,10 +111,10 @@ async fn overload_sheds_new_work_and_keeps_taking_reports() {
         tokio::task::yield_now().await;
         match hanging.try_join_next() {
             Some(reply) => break reply.unwrap(),
-            None => assert!(hanging.len() < 20_000, "the lane is bounded"),
+            None => assert!(hanging.len() < 20_000, "the priority class is bounded"),
         }
     };
-    assert_eq!(shed[0], Err(Trouble::Overloaded));
+    assert_eq!(shed[0], Err(RequestError::Overloaded));
     let report = tokio::spawn({
         let (coordinator, granted) = (coordinator.clone(), granted.clone());
         let report = report_of(&granted, succeeded("1"));
@@ -125,7 +127,7 @@ async fn overload_sheds_new_work_and_keeps_taking_reports() {
     assert!(matches!(answer, Answer::Committed { state: State::Succeeded, .. }));
     while let Some(reply) = hanging.join_next().await {
         let reply: Vec<Reply> = reply.unwrap();
-        assert!(matches!(reply[0], Ok(_) | Err(Trouble::Overloaded)));
+        assert!(matches!(reply[0], Ok(_) | Err(RequestError::Overloaded)));
     }
 }
 
@@ -191,8 +193,8 @@ async fn time_in_which_a_worker_was_refused_is_given_back_though_pulses_fitted()
         world.clock.advance(Span::from_millis(400));
         let beat = Heartbeat { caller: caller(&granted), progress: None };
         let refused = world.coordinator.heartbeat(granted.key(), beat).await;
-        assert_eq!(shortage(&refused), Some(Shortage::Room));
-        // A round without requests, in which a pulse may be written.
+        assert_eq!(reason(&refused), Some(UnavailableReason::DiskFull));
+        // A round without requests, in which a keep-alive commit may be written.
         let _ = world.coordinator.is_progressing().await;
     }
     store.faults.is_nearly_full.store(false, Ordering::SeqCst);

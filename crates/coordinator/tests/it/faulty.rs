@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use store::memory::{ManualClock, MemoryBrowse, MemoryStore};
 use store::{
-    Administration, Batch, Change, CommitFailure, Ended, Failure, FailureKind, Held, Key, Loaded,
-    Opened, Place, PollRef, Polled, Ready, Refused, Stock, Store, TaskKey, Want, Writer,
+    Administration, Backlog, Batch, Change, CommitFailure, EndedPosition, EndedTask, Failure,
+    FailureKind, IdempotencyKey, KeyOwner, Loaded, Opened, PollRef, PolledQueues, Refused, Store,
+    TaskKey, TaskWithSpec, Want, Writer,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use verdict::{Closed, LeaseId, Rules, Span, Subject, Task, TaskId, Time};
+use verdict::{ClosedAttempt, LeaseId, Rules, Span, Subject, Task, TaskId, Time};
 
 /// What is to go wrong.
 #[derive(Default)]
@@ -212,8 +213,8 @@ impl Writer for FaultyWriter {
 }
 
 impl Batch for FaultyBatch<'_> {
-    fn avoid(&mut self, tasks: &BTreeSet<TaskId>) {
-        self.inner.avoid(tasks);
+    fn exclude(&mut self, tasks: &BTreeSet<TaskId>) {
+        self.inner.exclude(tasks);
     }
 
     async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
@@ -221,28 +222,34 @@ impl Batch for FaultyBatch<'_> {
         let loaded = self.inner.load(keys).await?;
         let live = loaded.iter().filter_map(|loaded| match loaded {
             Loaded::Subject(subject) => subject.live(),
-            Loaded::Held => None,
+            Loaded::Locked => None,
         });
         self.faults.legible(live)?;
         Ok(loaded)
     }
 
-    async fn closed(
+    async fn closed_attempts(
         &mut self,
         leases: &[(TaskId, LeaseId)],
-    ) -> Result<Vec<Option<Closed>>, Failure> {
+    ) -> Result<Vec<Option<ClosedAttempt>>, Failure> {
         self.faults.call("closed")?;
-        self.inner.closed(leases).await
+        self.inner.closed_attempts(leases).await
     }
 
-    async fn holders(&mut self, keys: &[Key]) -> Result<Vec<Option<Held>>, Failure> {
+    async fn key_owners(
+        &mut self,
+        keys: &[IdempotencyKey],
+    ) -> Result<Vec<Option<KeyOwner>>, Failure> {
         self.faults.call("holders")?;
-        self.inner.holders(keys).await
+        self.inner.key_owners(keys).await
     }
 
-    async fn polled(&mut self, polls: &[PollRef]) -> Result<Vec<Vec<Ready>>, Failure> {
+    async fn leased_to_polls(
+        &mut self,
+        polls: &[PollRef],
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
         self.faults.call("polled")?;
-        self.inner.polled(polls).await
+        self.inner.leased_to_polls(polls).await
     }
 
     async fn now(&mut self) -> Result<Time, Failure> {
@@ -280,17 +287,25 @@ impl Batch for FaultyBatch<'_> {
         self.inner.save(changes, refused).await
     }
 
-    async fn stocked(&mut self, polled: &dyn Polled, now: Time) -> Result<Vec<Stock>, Failure> {
+    async fn backlogs(
+        &mut self,
+        polled: &dyn PolledQueues,
+        now: Time,
+    ) -> Result<Vec<Backlog>, Failure> {
         self.faults.call("stocked")?;
-        self.inner.stocked(polled, now).await
+        self.inner.backlogs(polled, now).await
     }
 
-    async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {
+    async fn ready(
+        &mut self,
+        wants: &[Want],
+        now: Time,
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
         self.faults.call("ready")?;
         let mut ready = self.inner.ready(wants, now).await?;
         self.faults.legible(ready.iter().flatten().map(|ready| &ready.task))?;
         if self.faults.breaks_spoilt.load(Ordering::SeqCst) {
-            let spoilt = |ready: &&mut Ready| ready.task.kind.as_str() == "spoilt";
+            let spoilt = |ready: &&mut TaskWithSpec| ready.task.kind.as_str() == "spoilt";
             // As many claims behind it as no task can have.
             ready.iter_mut().flatten().filter(spoilt).for_each(|ready| {
                 ready.task.claim_version = u32::MAX;
@@ -313,12 +328,16 @@ impl Batch for FaultyBatch<'_> {
         Ok(running)
     }
 
-    async fn ended(&mut self, after: Option<Place>, limit: usize) -> Result<Vec<Ended>, Failure> {
+    async fn ended(
+        &mut self,
+        after: Option<EndedPosition>,
+        limit: usize,
+    ) -> Result<Vec<EndedTask>, Failure> {
         self.faults.call("ended")?;
         self.inner.ended(after, limit).await
     }
 
-    async fn forget(&mut self, places: &[Place]) -> Result<(), Failure> {
+    async fn forget(&mut self, places: &[EndedPosition]) -> Result<(), Failure> {
         self.faults.call("forget")?;
         self.forgets = true;
         self.inner.forget(places).await
@@ -328,8 +347,8 @@ impl Batch for FaultyBatch<'_> {
         self.inner.rules()
     }
 
-    fn pulse(&mut self) {
-        self.inner.pulse();
+    fn keep_alive(&mut self) {
+        self.inner.keep_alive();
     }
 
     async fn commit(self) -> Result<(), CommitFailure> {

@@ -1,4 +1,4 @@
-//! The HTTP door over a real loopback socket, on both engines.
+//! The HTTP API over a real loopback socket, on both engines.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic in a test is its report")]
 
@@ -7,7 +7,6 @@ mod apart;
 mod audit;
 mod batches;
 mod cancels;
-mod conduct;
 mod database;
 mod delivery;
 mod explains;
@@ -18,6 +17,7 @@ mod limits;
 mod lists;
 mod matrix;
 mod metrics;
+mod outages;
 mod principals;
 mod reads;
 mod scenarios;
@@ -27,8 +27,8 @@ mod secure;
 mod serving;
 mod shared;
 mod signing;
-mod site;
 mod submits;
+mod test_server;
 mod tokens;
 mod traces;
-mod troubles;
+mod worker_behaviour;

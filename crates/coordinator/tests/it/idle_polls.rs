@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use coordinator::{Granted, Poll, Submission, Trouble};
+use coordinator::{Granted, Poll, RequestError, Submission};
 use store::Store;
 use store::memory::{ManualClock, MemoryStore};
 use verdict::{Name, Scope, Span};
@@ -12,7 +12,7 @@ use verdict::{Name, Scope, Span};
 use crate::faulty::FaultyStore;
 use crate::harness::{World, patient, start, submission, world};
 
-type Waiting = Pin<Box<dyn Future<Output = Result<Vec<Granted>, Trouble>> + Send>>;
+type Waiting = Pin<Box<dyn Future<Output = Result<Vec<Granted>, RequestError>> + Send>>;
 
 /// Polls one after the other, so that all of them wait in this order.
 async fn wait_all(world: &World<MemoryStore>, polls: impl Iterator<Item = Poll>) -> Vec<Waiting> {

@@ -1,19 +1,19 @@
 //! The coordinator's integration tests, in one binary.
 
-mod aside;
 mod backoff;
 mod carry;
 mod crowds;
 mod faults;
 mod faulty;
-mod fellows;
 mod harness;
 mod http;
 mod idle_polls;
-mod lanes;
+mod peers;
 mod retention;
 mod rules;
+mod set_aside;
 mod silence;
 mod slowness;
 mod spans;
+mod two_carriers;
 mod waking;

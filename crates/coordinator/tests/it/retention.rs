@@ -11,7 +11,7 @@ use std::time::Duration;
 use coordinator::{Coordinator, Host, Options, SeededEntropy};
 use store::memory::{ManualClock, MemoryStore};
 use store::{Browse, FailureKind, Filter};
-use verdict::request::{Cancel, Manner};
+use verdict::request::{Cancel, CancelMode};
 use verdict::{Retention, Scope, Span, TaskId};
 
 use crate::faulty::FaultyStore;
@@ -36,7 +36,7 @@ async fn start(store: FaultyStore, retention: Retention) -> Coordinator<FaultySt
 }
 
 async fn end(world: &World<FaultyStore>, task: TaskId) {
-    let cancel = Cancel { reason: None, manner: Manner::Ask };
+    let cancel = Cancel { reason: None, mode: CancelMode::Graceful };
     world.coordinator.cancel(key(task), cancel).await.unwrap();
 }
 
@@ -62,7 +62,7 @@ async fn left(world: &World<FaultyStore>) -> Vec<TaskId> {
     let mut ids: Vec<TaskId> = listing
         .tasks
         .iter()
-        .map(|listed| match &listed.found.subject {
+        .map(|listed| match &listed.task.subject {
             verdict::Subject::Live(task) => task.id,
             verdict::Subject::Done(done) => done.id,
             verdict::Subject::Absent => panic!("what is listed is there"),

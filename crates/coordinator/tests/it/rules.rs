@@ -1,13 +1,13 @@
 //! Coordinators of different versions of the rules over one database, while they are replaced one by one.
 
-use coordinator::{Coordinator, Ended, Host, Options, Trouble};
+use coordinator::{Coordinator, Host, Options, RequestError, StopReason};
 use store::postgres::Notify;
 use store::{Browse, Failure, FailureKind, PostgresStore, Store};
-use verdict::request::{Cancel, Manner};
-use verdict::{Known, Policy, Rules, TaskId};
+use verdict::request::{Cancel, CancelMode};
+use verdict::{Policy, Rules, SupportedRules, TaskId};
 
-use crate::fellows::stage::{OLDER, Stage};
 use crate::harness::{accepted, key, patient, report_of, submission, succeeded};
+use crate::peers::stage::{OLDER, Stage};
 
 const NEWEST: u32 = Rules::NEWEST.number();
 
@@ -15,7 +15,7 @@ impl Stage {
     async fn start(
         &self,
         name: &str,
-        rules: Known,
+        rules: SupportedRules,
         notify: Notify,
     ) -> Result<Coordinator<PostgresStore>, Failure> {
         let options = self.options(name, rules, notify);
@@ -38,7 +38,7 @@ async fn decided_by(coordinator: &Coordinator<PostgresStore>, task: TaskId) -> V
 
 async fn in_force(coordinator: &Coordinator<PostgresStore>, number: u32) {
     while coordinator.store().rules_in_force() != number {
-        coordinator.store().stirred().await;
+        coordinator.store().changed_elsewhere().await;
     }
 }
 
@@ -51,12 +51,12 @@ async fn a_rolling_upgrade_activates_the_newer_rules_when_the_last_older_one_is_
     // S2-52: whoever is asked, the answer is the same, also by which rules.
     let stage = Stage::new();
     let old = stage.start("old", OLDER, Notify::On).await.expect("it starts");
-    let one = stage.start("one", Known::OURS, Notify::On).await.expect("it starts");
-    let two = stage.start("two", Known::OURS, Notify::On).await.expect("it starts");
+    let one = stage.start("one", SupportedRules::OURS, Notify::On).await.expect("it starts");
+    let two = stage.start("two", SupportedRules::OURS, Notify::On).await.expect("it starts");
     let task = submit(&one).await;
     let granted = old.lease(patient("w")).await.expect("the store works").remove(0);
     assert_eq!(decided_by(&two, task).await, [1, 1]);
-    assert_eq!(old.stop().await, Ended::Drained);
+    assert_eq!(old.stop().await, StopReason::Drained);
     drop(old);
     // Nobody is told: each finds out by itself, and goes on with what it had in hand.
     in_force(&one, NEWEST).await;
@@ -73,7 +73,7 @@ async fn a_rolling_upgrade_activates_the_newer_rules_when_the_last_older_one_is_
 async fn one_that_was_counted_as_gone_stops_instead_of_deciding_by_rules_that_are_over() {
     let stage = Stage::new();
     let old = stage.start("old", OLDER, Notify::Off).await.expect("it starts");
-    let new = stage.start("new", Known::OURS, Notify::Off).await.expect("it starts");
+    let new = stage.start("new", SupportedRules::OURS, Notify::Off).await.expect("it starts");
     let task = submit(&old).await;
     // As if it had been stopped for longer than anybody is waited for.
     let (client, connection) =
@@ -84,11 +84,13 @@ async fn one_that_was_counted_as_gone_stops_instead_of_deciding_by_rules_that_ar
         UPDATE tenure.committers SET seen_at = seen_at - 60000 WHERE name = 'old'";
     client.batch_execute(silence).await.expect("it does as it is told");
     assert_eq!(new.store().agree_on_rules().await.expect("the database answers"), NEWEST);
-    let cancel = Cancel { reason: None, manner: Manner::Ask };
+    let cancel = Cancel { reason: None, mode: CancelMode::Graceful };
     let answer = old.cancel(key(task), cancel.clone()).await;
     // Nothing was written, so that it may be asked again at once, elsewhere.
-    assert_eq!(answer.expect_err("nothing is decided"), Trouble::ShuttingDown);
-    let Ended::Outdated(why) = old.ended().await else { panic!("{:?}", old.ended().await) };
+    assert_eq!(answer.expect_err("nothing is decided"), RequestError::ShuttingDown);
+    let StopReason::Outdated(why) = old.stopped().await else {
+        panic!("{:?}", old.stopped().await)
+    };
     let told = format!("version {NEWEST} of the rules and this Tenure knows 1");
     assert!(why.contains(&told), "{why}");
     assert_eq!(decided_by(&new, task).await, [1], "it has decided nothing since");

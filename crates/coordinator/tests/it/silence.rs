@@ -9,10 +9,10 @@ use coordinator::{Coordinator, Granted, Host, Options, Submission};
 use store::PostgresStore;
 use store::postgres::Notify;
 use verdict::request::Heartbeat;
-use verdict::{Answer, Known, Name, Policy, Span};
+use verdict::{Answer, Name, Policy, Span, SupportedRules};
 
-use crate::fellows::stage::Stage;
 use crate::harness::{accepted, caller, poll, submission};
+use crate::peers::stage::Stage;
 
 /// Longer than the shortest lease, and no stall for the one that this coordinator gave itself.
 const HUNG: Span = Span::from_secs(3);
@@ -32,7 +32,7 @@ impl StillTime {
 }
 
 async fn start(stage: &Stage, name: &str) -> Coordinator<PostgresStore> {
-    let options = stage.options(name, Known::OURS, Notify::Off);
+    let options = stage.options(name, SupportedRules::OURS, Notify::Off);
     let store = PostgresStore::open(stage.database.url(), options).await.expect("it opens");
     let options = Options { host: Host::Task, ..Options::default() };
     Coordinator::start(store, options).await.expect("it starts")

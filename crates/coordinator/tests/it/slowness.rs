@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use store::memory::{ManualClock, MemoryStore, Writers};
-use verdict::request::{Cancel, Manner};
+use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, Span};
 
 use crate::faulty::FaultyStore;
@@ -60,7 +60,7 @@ async fn however_slow_every_batch_is_a_cancel_takes_no_time_from_a_lease() {
         world.submit(submission("k")).await;
         let granted = world.lease_one("w").await;
         world.started(&granted).await;
-        let cancel = Cancel { reason: None, manner: Manner::Ask };
+        let cancel = Cancel { reason: None, mode: CancelMode::Graceful };
         let cancelled = world.coordinator.cancel(granted.key(), cancel).await;
         assert!(cancelled.is_ok(), "{slowness:?}");
         let heard = world.heartbeat(&granted).await;

@@ -20,20 +20,20 @@ const WORK: &str = "00-0af7651916cd43dd8448eb211c80319c-00000000000000aa-01";
 
 /// How a collector behaves.
 #[derive(Clone, Copy)]
-enum Manner {
+enum CollectorMode {
     Takes,
     Refuses,
     Hangs,
 }
 
 struct Collector {
-    manner: Manner,
+    collector_mode: CollectorMode,
     spans: Mutex<Vec<Span>>,
 }
 
 impl Collector {
-    fn new(manner: Manner) -> Arc<Collector> {
-        Arc::new(Collector { manner, spans: Mutex::default() })
+    fn new(collector_mode: CollectorMode) -> Arc<Collector> {
+        Arc::new(Collector { collector_mode, spans: Mutex::default() })
     }
 
     fn spans(&self) -> Vec<Span> {
@@ -43,15 +43,15 @@ impl Collector {
 
 impl SpanExport for Collector {
     fn export(&self, spans: Vec<Span>) -> BoxFuture<'_, Result<(), ExportFailed>> {
-        match self.manner {
-            Manner::Takes => {
+        match self.collector_mode {
+            CollectorMode::Takes => {
                 self.spans.lock().expect("not poisoned").extend(spans);
                 std::future::ready(Ok(())).boxed()
             }
-            Manner::Refuses => {
+            CollectorMode::Refuses => {
                 std::future::ready(Err(ExportFailed { source: "nobody listens".into() })).boxed()
             }
-            Manner::Hangs => std::future::pending().boxed(),
+            CollectorMode::Hangs => std::future::pending().boxed(),
         }
     }
 }
@@ -101,7 +101,7 @@ fn count<S: Store>(coordinator: &Coordinator<S>, series: &str) -> u64 {
 #[tokio::test(start_paused = true)]
 async fn a_life_is_one_trace_from_the_submitter_to_the_worker_and_back() {
     // A4-48: the submitter's trace context goes with the task, through every attempt.
-    let collector = Collector::new(Manner::Takes);
+    let collector = Collector::new(CollectorMode::Takes);
     let world = world(&collector).await;
     world.submit(traced(GIVEN)).await;
     world.clock.advance(verdict::Span::from_millis(300));
@@ -151,7 +151,7 @@ async fn a_life_is_one_trace_from_the_submitter_to_the_worker_and_back() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_sampled_is_not_told_and_what_has_no_trace_gets_one() {
-    let collector = Collector::new(Manner::Takes);
+    let collector = Collector::new(CollectorMode::Takes);
     let world = world(&collector).await;
     let unsampled = GIVEN.replace("-01", "-00");
     world.submit(traced(&unsampled)).await;
@@ -183,11 +183,11 @@ async fn a_run_whose_grant_was_not_seen_is_told_in_its_trace_all_the_same() {
     let queued = before.submit(traced(GIVEN)).await;
     before.coordinator.stop().await;
     // The next coordinator knows of both only what is stored.
-    let collector = Collector::new(Manner::Takes);
+    let collector = Collector::new(CollectorMode::Takes);
     let coordinator = start(store, &collector).await;
     let answered = coordinator.report(granted.key(), report_of(&granted, succeeded("1"))).await;
     assert!(matches!(answered.map(|it| it.answer), Ok(Answer::Committed { .. })));
-    let cancel = Cancel { reason: None, manner: request::Manner::Ask };
+    let cancel = Cancel { reason: None, mode: request::CancelMode::Graceful };
     coordinator.cancel(key(queued), cancel).await.expect("the store works");
     coordinator.stop().await;
     let spans = collector.spans();
@@ -201,8 +201,10 @@ async fn a_run_whose_grant_was_not_seen_is_told_in_its_trace_all_the_same() {
 
 #[tokio::test(start_paused = true)]
 async fn a_collector_that_is_gone_or_hangs_costs_spans_and_nothing_else() {
-    for (manner, all_counted) in [(Manner::Refuses, true), (Manner::Hangs, false)] {
-        let collector = Collector::new(manner);
+    for (collector_mode, all_counted) in
+        [(CollectorMode::Refuses, true), (CollectorMode::Hangs, false)]
+    {
+        let collector = Collector::new(collector_mode);
         let world = world(&collector).await;
         for _ in 0..20 {
             world.submit(submission("k")).await;

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::database::{COORDINATORS, EVENTS_BETWEEN};
 use super::outages::{HELD, LONG_LEASE_MS, hold, still_theirs};
-use super::{Tally, Wishes};
-use crate::chance::Chance;
-use crate::site::Site;
-use crate::storm::Storm;
+use super::{LabOptions, Tally};
+use crate::crash_scenario::CrashScenario;
+use crate::rng::SeededRng;
+use crate::test_cluster::TestCluster;
 use crate::waits::{self, within};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -22,34 +22,35 @@ const JUMPS_MS: [i64; 4] = [3 * HOUR_MS, -5 * HOUR_MS, 48 * HOUR_MS, 0];
 /// machine is, it is not silent for this long.
 const SILENT_MS_MAX: u64 = HOUR_MS as u64 / 2;
 
-pub(crate) async fn that_jump_on_one_of_three(wishes: &Wishes) -> Result<Tally> {
-    let seed = wishes.seed ^ 0xdb05;
-    let mut chance = Chance::new(seed);
-    let site = Site::new(&wishes.binary, wishes.mutant, &mut chance)?;
-    let site = site.on_a_database(COORDINATORS, &mut chance)?.with_clocks()?;
+pub(crate) async fn that_jump_on_one_of_three(options: &LabOptions) -> Result<Tally> {
+    let seed = options.seed ^ 0xdb05;
+    let mut rng = SeededRng::new(seed);
+    let cluster = TestCluster::new(&options.binary, options.mutant, &mut rng)?;
+    let cluster = cluster.on_a_database(COORDINATORS, &mut rng)?.with_clocks()?;
     // One machine was hours behind from the beginning.
-    site.set_clock(0, -7 * HOUR_MS)?;
-    let mut storm = Storm::on(site, chance, seed)?;
-    let held = within("leases to be granted", hold(&storm, LONG_LEASE_MS)).await??;
-    storm.rage();
+    cluster.set_clock(0, -7 * HOUR_MS)?;
+    let mut scenario = CrashScenario::on(cluster, rng, seed)?;
+    let held = within("leases to be granted", hold(&scenario, LONG_LEASE_MS)).await??;
+    scenario.start_load();
     for (n, ahead_ms) in JUMPS_MS.into_iter().enumerate() {
-        storm.further(EVENTS_BETWEEN).await?;
+        scenario.wait_for_events(EVENTS_BETWEEN).await?;
         let victim = n % COORDINATORS;
-        storm.note("clock set", Phase::Begin, Some(&format!("{ahead_ms} ms at {victim}")));
-        storm.site.set_clock(victim, ahead_ms)?;
-        storm.all_serve(&format!("clock-{n}")).await?;
-        tokio::task::block_in_place(|| all_are_heard(&storm.site))?;
+        scenario.note("clock set", Phase::Begin, Some(&format!("{ahead_ms} ms at {victim}")));
+        scenario.cluster.set_clock(victim, ahead_ms)?;
+        scenario.wait_until_all_serve(&format!("clock-{n}")).await?;
+        tokio::task::block_in_place(|| all_are_heard(&scenario.cluster))?;
     }
-    storm.all_still_run()?;
-    let kept = within("leases to be honoured", still_theirs(&storm, &held)).await??;
+    scenario.expect_all_running()?;
+    let kept = within("leases to be honoured", still_theirs(&scenario, &held)).await??;
     ensure!(kept == held.len() && kept == HELD as usize, "only {kept} of {HELD} leases were kept");
-    storm.settle("pg-clocks", wishes).await
+    scenario.settle("pg-clocks", options).await
 }
 
 /// `tenure coordinators` shows all of them, each heard of lately.
-fn all_are_heard(site: &Site) -> Result<()> {
-    let store = site.store();
-    let ran = waits::run(&mut site.tenure(&["coordinators", "--json", "--store", &store], None))?;
+fn all_are_heard(cluster: &TestCluster) -> Result<()> {
+    let store = cluster.store();
+    let ran =
+        waits::run(&mut cluster.tenure(&["coordinators", "--json", "--store", &store], None))?;
     let said = String::from_utf8_lossy(&ran.stdout).into_owned();
     let listed: Vec<Value> = serde_json::from_str(&said).with_context(|| {
         format!("coordinators said {said:?} and {}", String::from_utf8_lossy(&ran.stderr))

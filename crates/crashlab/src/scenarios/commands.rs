@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use faultpoint::{POINTS, Point, Reached};
+use faultpoint::{POINTS, Point, Trigger};
 
-use super::{Tally, Wishes};
-use crate::storm::Storm;
+use super::{LabOptions, Tally};
+use crate::crash_scenario::CrashScenario;
 use crate::waits;
 
 /// What must have happened before there is something to copy.
@@ -15,18 +15,18 @@ const EVENTS_FIRST: usize = 100;
 /// A wall clock that is 25 hours ahead, so that what ended just now is old enough to be forgotten.
 const TOMORROW: &str = "skew@90000000";
 
-pub(crate) async fn killed_while_copying_and_forgetting(wishes: &Wishes) -> Result<Tally> {
-    let mut storm = Storm::begin(wishes, wishes.seed ^ 0xc0)?;
-    storm.rage();
-    storm.further(EVENTS_FIRST).await?;
+pub(crate) async fn killed_while_copying_and_forgetting(options: &LabOptions) -> Result<Tally> {
+    let mut scenario = CrashScenario::begin(options, options.seed ^ 0xc0)?;
+    scenario.start_load();
+    scenario.wait_for_events(EVENTS_FIRST).await?;
     let mut killed = 0;
-    let backup = storm.site.path().join("backup.db");
+    let backup = scenario.cluster.path().join("backup.db");
     // Beside a server that works.
-    for point in places(Reached::BackingUp) {
+    for point in places(Trigger::BackingUp) {
         tokio::task::block_in_place(|| {
             dies(
-                &storm,
-                &["backup", path(&backup)?, "--force", "--store", &storm.site.store()],
+                &scenario,
+                &["backup", path(&backup)?, "--force", "--store", &scenario.cluster.store()],
                 point,
                 None,
             )
@@ -34,23 +34,26 @@ pub(crate) async fn killed_while_copying_and_forgetting(wishes: &Wishes) -> Resu
         killed += 1;
     }
     tokio::task::block_in_place(|| {
-        runs(&storm, &["backup", path(&backup)?, "--force", "--store", &storm.site.store()])
+        runs(
+            &scenario,
+            &["backup", path(&backup)?, "--force", "--store", &scenario.cluster.store()],
+        )
     })?;
-    let tasks = storm.site.verify_file(&backup)?;
+    let tasks = scenario.cluster.verify_file(&backup)?;
     ensure!(tasks > 0, "a backup under load has something in it");
-    tokio::task::block_in_place(|| restore(&storm, &backup, tasks))?;
-    killed += places(Reached::Restoring).count();
-    let mut tally = storm.settle("commands", wishes).await?;
-    killed += tokio::task::block_in_place(|| prune(&storm))?;
+    tokio::task::block_in_place(|| restore(&scenario, &backup, tasks))?;
+    killed += places(Trigger::Restoring).count();
+    let mut tally = scenario.settle("commands", options).await?;
+    killed += tokio::task::block_in_place(|| prune(&scenario))?;
     tally.kills += killed;
-    tally.points = places(Reached::BackingUp).count()
-        + places(Reached::Restoring).count()
-        + places(Reached::Pruning).count();
+    tally.points = places(Trigger::BackingUp).count()
+        + places(Trigger::Restoring).count()
+        + places(Trigger::Pruning).count();
     Ok(tally)
 }
 
-pub(super) fn places(reached: Reached) -> impl Iterator<Item = &'static Point> {
-    POINTS.iter().filter(move |point| point.reached == reached)
+pub(super) fn places(reached: Trigger) -> impl Iterator<Item = &'static Point> {
+    POINTS.iter().filter(move |point| point.trigger == reached)
 }
 
 fn path(path: &Path) -> Result<&str> {
@@ -59,71 +62,71 @@ fn path(path: &Path) -> Result<&str> {
 
 /// Runs a command that is killed at a place.
 pub(super) fn dies(
-    storm: &Storm,
+    scenario: &CrashScenario,
     arguments: &[&str],
     point: &Point,
     also: Option<&str>,
 ) -> Result<()> {
-    let blow = format!("kill@{}", point.name);
-    let chosen = also.map_or(blow.clone(), |also| format!("{blow},{also}"));
-    let ran = waits::run(&mut storm.site.tenure(arguments, Some(&chosen)))?;
+    let fault_spec = format!("kill@{}", point.name);
+    let chosen = also.map_or(fault_spec.clone(), |also| format!("{fault_spec},{also}"));
+    let ran = waits::run(&mut scenario.cluster.tenure(arguments, Some(&chosen)))?;
     if std::os::unix::process::ExitStatusExt::signal(&ran.status).is_none() {
-        bail!("{blow} was never reached: {}", String::from_utf8_lossy(&ran.stderr));
+        bail!("{fault_spec} was never reached: {}", String::from_utf8_lossy(&ran.stderr));
     }
     Ok(())
 }
 
-fn runs(storm: &Storm, arguments: &[&str]) -> Result<()> {
-    let ran = waits::run(&mut storm.site.tenure(arguments, None))?;
+fn runs(scenario: &CrashScenario, arguments: &[&str]) -> Result<()> {
+    let ran = waits::run(&mut scenario.cluster.tenure(arguments, None))?;
     ensure!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
     Ok(())
 }
 
 /// A restore that dies leaves the old store, with what is in its log only, or the new one, and can be repeated.
-fn restore(storm: &Storm, backup: &Path, tasks: u64) -> Result<()> {
-    let target = storm.site.path().join("restored.db");
+fn restore(scenario: &CrashScenario, backup: &Path, tasks: u64) -> Result<()> {
+    let target = scenario.cluster.path().join("restored.db");
     let to = format!("sqlite:{}", target.display());
     let arguments = ["restore", path(backup)?, "--force", "--store", &to];
-    runs(storm, &arguments)?;
-    for point in places(Reached::Restoring) {
-        let before = leave_a_log(storm, &target)?;
+    runs(scenario, &arguments)?;
+    for point in places(Trigger::Restoring) {
+        let before = leave_a_log(scenario, &target)?;
         ensure!(before < tasks, "what is in the log can be told from what is in the backup");
-        dies(storm, &arguments, point, None)?;
+        dies(scenario, &arguments, point, None)?;
         let found =
-            storm.site.verify_file(&target).with_context(|| format!("at {}", point.name))?;
+            scenario.cluster.verify_file(&target).with_context(|| format!("at {}", point.name))?;
         let expected = if point.name == "restore.named" { tasks } else { before };
         ensure!(found == expected, "{}: {found} of {expected} tasks are there", point.name);
-        runs(storm, &arguments)?;
-        ensure!(storm.site.verify_file(&target)? == tasks, "a repeated restore is whole");
+        runs(scenario, &arguments)?;
+        ensure!(scenario.cluster.verify_file(&target)? == tasks, "a repeated restore is whole");
     }
     Ok(())
 }
 
 /// Kills a command whose commit is then in the log of the store and not in its file. How many tasks are left by it.
-fn leave_a_log(storm: &Storm, store: &Path) -> Result<u64> {
+fn leave_a_log(scenario: &CrashScenario, store: &Path) -> Result<u64> {
     let to = format!("sqlite:{}", store.display());
     let arguments = ["prune", "--older-than", "24h", "--store", &to];
-    let after_commit = places(Reached::Pruning).find(|point| point.name == "prune.after_commit");
-    dies(storm, &arguments, after_commit.context("a place of the table")?, Some(TOMORROW))?;
-    let copy = storm.site.path().join("beside.db");
+    let after_commit = places(Trigger::Pruning).find(|point| point.name == "prune.after_commit");
+    dies(scenario, &arguments, after_commit.context("a place of the table")?, Some(TOMORROW))?;
+    let copy = scenario.cluster.path().join("beside.db");
     for suffix in ["", "-wal"] {
         let from = format!("{}{suffix}", path(store)?);
         std::fs::copy(from, format!("{}{suffix}", path(&copy)?))?;
     }
-    storm.site.verify_file(&copy)
+    scenario.cluster.verify_file(&copy)
 }
 
 /// Forgetting is all or nothing, slice by slice.
-fn prune(storm: &Storm) -> Result<usize> {
-    let to = storm.site.store();
+fn prune(scenario: &CrashScenario) -> Result<usize> {
+    let to = scenario.cluster.store();
     let arguments = ["prune", "--older-than", "24h", "--store", &to];
     let mut killed = 0;
-    let before = storm.site.verify()?;
-    for point in places(Reached::Pruning) {
-        dies(storm, &arguments, point, Some(TOMORROW))
+    let before = scenario.cluster.verify()?;
+    for point in places(Trigger::Pruning) {
+        dies(scenario, &arguments, point, Some(TOMORROW))
             .with_context(|| format!("at {}", point.name))?;
         killed += 1;
-        let left = storm.site.verify().with_context(|| format!("at {}", point.name))?;
+        let left = scenario.cluster.verify().with_context(|| format!("at {}", point.name))?;
         let is_whole =
             if point.name.ends_with("after_commit") { left == 1 } else { left == before };
         ensure!(is_whole, "{}: {left} of {before} tasks are left", point.name);

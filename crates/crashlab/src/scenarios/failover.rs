@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use historyck::event::{Answer, Operation, What};
+use historyck::event::{Answer, EventKind, Operation};
 use tokio::task::block_in_place;
 use tokio::time::Instant;
 use wire::State;
 
-use super::{Tally, Wishes};
+use super::{LabOptions, Tally};
 use crate::cluster::{Cluster, Replication};
 use crate::fleet::Fleet;
 use crate::judge;
-use crate::lone::LoneDatabase;
-use crate::recorded::bare;
-use crate::waits::PATIENCE;
+use crate::recording_client::ulid_of;
+use crate::single_database::SingleDatabase;
+use crate::waits::TIMEOUT;
 
 const COORDINATORS: usize = 3;
 /// Between two blows: so many calls and answers that every one of them is in the middle of something.
@@ -35,33 +35,33 @@ const CANCELS: usize = 2;
 /// One asynchronous failover for so many synchronous ones.
 const SYNCHRONOUS_PER_ASYNCHRONOUS: usize = 3;
 
-pub async fn all(wishes: &Wishes, times: usize, only: Option<&str>) -> Result<()> {
+pub async fn all(options: &LabOptions, times: usize, only: Option<&str>) -> Result<()> {
     let is_wanted = |name: &str| only.is_none_or(|only| name.starts_with(only));
     if is_wanted("synchronous") {
         let tally =
-            with_a_synchronous_standby(wishes, times).await.context("synchronous failed")?;
+            with_a_synchronous_standby(options, times).await.context("synchronous failed")?;
         println!("{:12} {tally}; nothing acknowledged was lost", "synchronous");
     }
     let cuts =
         if is_wanted("asynchronous") { times.div_ceil(SYNCHRONOUS_PER_ASYNCHRONOUS) } else { 0 };
     for _ in 0..cuts {
-        let lost = with_an_asynchronous_standby(wishes).await.context("asynchronous failed")?;
+        let lost = with_an_asynchronous_standby(options).await.context("asynchronous failed")?;
         println!("{:12} {lost}", "asynchronous");
     }
     if is_wanted("rolling") {
-        let tally = while_coordinators_come_and_go(wishes).await.context("rolling failed")?;
+        let tally = while_coordinators_come_and_go(options).await.context("rolling failed")?;
         println!("{:12} {tally}; no worker saw an error", "rolling");
     }
     if is_wanted("joining") {
-        let tally = while_the_fleet_changes(wishes).await.context("joining failed")?;
+        let tally = while_the_fleet_changes(options).await.context("joining failed")?;
         println!("{:12} {tally}; the newcomer took its share", "joining");
     }
     Ok(())
 }
 
-fn fleet(wishes: &Wishes, cluster: &Cluster, size: usize, seed: u64) -> Result<Fleet> {
-    let (keep, seed) = (wishes.keep.clone(), wishes.seed ^ seed);
-    Fleet::start(&wishes.binary, keep, cluster.url(), (size, 0), seed)
+fn fleet(options: &LabOptions, cluster: &Cluster, size: usize, seed: u64) -> Result<Fleet> {
+    let (keep, seed) = (options.keep.clone(), options.seed ^ seed);
+    Fleet::start(&options.binary, keep, cluster.url(), (size, 0), seed)
 }
 
 /// What the primary does when its standby takes over.
@@ -80,7 +80,7 @@ async fn fail_over(
     key: &str,
     former: Former,
 ) -> Result<Duration> {
-    fleet.goes_dark("the primary");
+    fleet.note_down("the primary");
     if former == Former::LivesOn {
         block_in_place(|| cluster.promote())?;
         for _ in 0..CANCELS {
@@ -96,8 +96,8 @@ async fn fail_over(
         Former::Dies => cluster.kill_primary().and_then(|()| cluster.promote()),
     })?;
     let promoted = since.elapsed();
-    fleet.until_work_flows(key).await?;
-    fleet.is_back("the standby");
+    fleet.wait_until_serving(key).await?;
+    fleet.note_up("the standby");
     let flows = since.elapsed();
     println!(
         "    {key}: the former {former:?}; promoted after {promoted:.2?}, the next write acknowledged after {flows:.2?}"
@@ -106,13 +106,13 @@ async fn fail_over(
     Ok(flows)
 }
 
-async fn with_a_synchronous_standby(wishes: &Wishes, times: usize) -> Result<Tally> {
+async fn with_a_synchronous_standby(options: &LabOptions, times: usize) -> Result<Tally> {
     let mut cluster = block_in_place(|| Cluster::start(Replication::Synchronous))?;
-    let mut fleet = block_in_place(|| fleet(wishes, &cluster, COORDINATORS, 0x51))?;
-    fleet.rage();
+    let mut fleet = block_in_place(|| fleet(options, &cluster, COORDINATORS, 0x51))?;
+    fleet.start_load();
     let mut longest = Duration::ZERO;
     for n in 0..times {
-        fleet.further(EVENTS_BETWEEN).await?;
+        fleet.wait_for_events(EVENTS_BETWEEN).await?;
         let former = if n % SPLIT_ONE_IN == 1 { Former::LivesOn } else { Former::Dies };
         let key = format!("failover-{n}");
         let flows = fail_over(&mut fleet, &mut cluster, &key, former).await?;
@@ -121,7 +121,7 @@ async fn with_a_synchronous_standby(wishes: &Wishes, times: usize) -> Result<Tal
             prepare_for_the_next(&fleet, &mut cluster)?;
         }
     }
-    fleet.further(EVENTS_BETWEEN).await?;
+    fleet.wait_for_events(EVENTS_BETWEEN).await?;
     let runs = fleet.settle().await?;
     fleet.judge("failover")?;
     ensure!(fences(&fleet).len() == 1, "C1: a lossless failover costs nobody a lease");
@@ -133,16 +133,16 @@ async fn with_a_synchronous_standby(wishes: &Wishes, times: usize) -> Result<Tal
 
 /// A new standby, which every coordinator knows to wait for. Work goes on meanwhile, calmly.
 fn prepare_for_the_next(fleet: &Fleet, cluster: &mut Cluster) -> Result<()> {
-    fleet.load.calm_down();
+    fleet.load.slow_down();
     let since = Instant::now();
     block_in_place(|| cluster.follow())?;
     let follows = since.elapsed();
-    block_in_place(|| cluster.until_noticed())?;
+    block_in_place(|| cluster.wait_until_noticed())?;
     println!(
         "    a standby follows after {follows:.2?}, coordinators know it after {:.2?}",
         since.elapsed()
     );
-    fleet.load.press_on();
+    fleet.load.speed_up();
     Ok(())
 }
 
@@ -152,14 +152,14 @@ fn acknowledged(fleet: &Fleet) -> usize {
     let mut writes = BTreeSet::new();
     let is_write = |op| !matches!(op, Operation::Get | Operation::Lease);
     for event in &events {
-        if let What::Invoke(invoke) = &event.what
+        if let EventKind::Invoke(invoke) = &event.what
             && is_write(invoke.op)
         {
             writes.insert(invoke.call);
         }
     }
     let told = events.iter().filter(|event| {
-        matches!(&event.what, What::Return(answer)
+        matches!(&event.what, EventKind::Return(answer)
             if answer.answer == Answer::Ok && (!answer.grants.is_empty() || writes.contains(&answer.call)))
     });
     told.count()
@@ -183,17 +183,17 @@ impl std::fmt::Display for Lost {
     }
 }
 
-async fn with_an_asynchronous_standby(wishes: &Wishes) -> Result<Lost> {
+async fn with_an_asynchronous_standby(options: &LabOptions) -> Result<Lost> {
     let mut cluster = block_in_place(|| Cluster::start(Replication::Asynchronous))?;
-    let mut fleet = block_in_place(|| fleet(wishes, &cluster, COORDINATORS, 0xa5))?;
-    fleet.rage();
-    fleet.further(EVENTS_BETWEEN).await?;
+    let mut fleet = block_in_place(|| fleet(options, &cluster, COORDINATORS, 0xa5))?;
+    fleet.start_load();
+    fleet.wait_for_events(EVENTS_BETWEEN).await?;
     block_in_place(|| cluster.cut())?;
-    fleet.further(EVENTS_UNHEARD).await?;
+    fleet.wait_for_events(EVENTS_UNHEARD).await?;
     let before = fleet.load.history.len();
     fail_over(&mut fleet, &mut cluster, "asynchronous", Former::Dies).await?;
     fleet.load.make_room();
-    fleet.further(EVENTS_BETWEEN).await?;
+    fleet.wait_for_events(EVENTS_BETWEEN).await?;
     let runs = fleet.settle().await?;
     block_in_place(|| fleet.verify(runs))?;
     // A2: whoever holds a fence from before holds the smaller one.
@@ -210,7 +210,7 @@ fn fences(fleet: &Fleet) -> BTreeSet<u64> {
 /// Task, fence and lease of every grant that a worker was told of.
 fn granted(fleet: &Fleet) -> impl Iterator<Item = (String, u64, Option<String>)> {
     let returns = fleet.load.history.events().into_iter().filter_map(|event| match event.what {
-        What::Return(answer) => Some(answer.grants),
+        EventKind::Return(answer) => Some(answer.grants),
         _ => None,
     });
     returns.flatten().filter_map(|grant| Some((grant.task, grant.fence?, grant.lease)))
@@ -230,31 +230,33 @@ fn no_fence_is_given_twice(fleet: &Fleet) -> Result<()> {
 
 /// Among the writes that were acknowledged before the failover: those the store does not know any more.
 async fn count_lost(fleet: &Fleet, before: usize) -> Result<Lost> {
-    let reader = fleet.load.as_who("reader");
+    let reader = fleet.load.recording_as("reader");
     let client = reader.client();
     let runs = judge::all_runs(client).await?;
     let ended: BTreeMap<String, State> =
-        runs.iter().map(|run| (bare(&run.run_id), run.state)).collect();
+        runs.iter().map(|run| (ulid_of(&run.run_id), run.state)).collect();
     let mut asked = BTreeMap::new();
     let mut lost = Lost { submitted: 0, completed: 0, acknowledged: 0 };
     for event in fleet.load.history.events().into_iter().take(before) {
         match event.what {
-            What::Invoke(invoke) => {
+            EventKind::Invoke(invoke) => {
                 asked.insert(invoke.call, (invoke.op, invoke.task));
             }
-            What::Return(answer) if answer.answer == Answer::Ok => match asked.get(&answer.call) {
-                Some((Operation::Submit, _)) => {
-                    lost.acknowledged += 1;
-                    let task = answer.task.context("a submission names its task")?;
-                    lost.submitted += usize::from(!ended.contains_key(&task));
+            EventKind::Return(answer) if answer.answer == Answer::Ok => {
+                match asked.get(&answer.call) {
+                    Some((Operation::Submit, _)) => {
+                        lost.acknowledged += 1;
+                        let task = answer.task.context("a submission names its task")?;
+                        lost.submitted += usize::from(!ended.contains_key(&task));
+                    }
+                    Some((Operation::Report, Some(task))) => {
+                        lost.acknowledged += 1;
+                        let is_there = ended.get(task).is_some_and(|state| state.is_terminal());
+                        lost.completed += usize::from(!is_there);
+                    }
+                    _ => {}
                 }
-                Some((Operation::Report, Some(task))) => {
-                    lost.acknowledged += 1;
-                    let is_there = ended.get(task).is_some_and(|state| state.is_terminal());
-                    lost.completed += usize::from(!is_there);
-                }
-                _ => {}
-            },
+            }
             _ => {}
         }
     }
@@ -262,24 +264,24 @@ async fn count_lost(fleet: &Fleet, before: usize) -> Result<Lost> {
 }
 
 /// Restarted one after the other, killed, taken away and brought back; workers of the SDK notice nothing.
-async fn while_coordinators_come_and_go(wishes: &Wishes) -> Result<Tally> {
+async fn while_coordinators_come_and_go(options: &LabOptions) -> Result<Tally> {
     let cluster = block_in_place(|| Cluster::start(Replication::Synchronous))?;
-    let mut fleet = block_in_place(|| fleet(wishes, &cluster, COORDINATORS, 0x70))?;
-    let worker = crate::unworried::Unworried::start(&fleet.urls(), &fleet.api_key)?;
-    fleet.rage();
+    let mut fleet = block_in_place(|| fleet(options, &cluster, COORDINATORS, 0x70))?;
+    let worker = crate::zero_error_probe::ZeroErrorProbe::start(&fleet.urls(), &fleet.api_key)?;
+    fleet.start_load();
     for number in 0..fleet.size() {
-        fleet.further(EVENTS_BETWEEN).await?;
+        fleet.wait_for_events(EVENTS_BETWEEN).await?;
         block_in_place(|| fleet.stop(number))?;
-        fleet.further(EVENTS_BETWEEN / 2).await?;
-        block_in_place(|| fleet.rise(number))?;
-        worker.works(PATIENCE).await?;
+        fleet.wait_for_events(EVENTS_BETWEEN / 2).await?;
+        block_in_place(|| fleet.restart(number))?;
+        worker.works(TIMEOUT).await?;
     }
     worker.end().await.context("a rolling restart was noticed by a worker")?;
     for number in 0..fleet.size() {
-        fleet.further(EVENTS_BETWEEN).await?;
+        fleet.wait_for_events(EVENTS_BETWEEN).await?;
         block_in_place(|| fleet.kill(number))?;
-        fleet.further(EVENTS_BETWEEN / 2).await?;
-        block_in_place(|| fleet.rise(number))?;
+        fleet.wait_for_events(EVENTS_BETWEEN / 2).await?;
+        block_in_place(|| fleet.restart(number))?;
     }
     let runs = fleet.settle().await?;
     fleet.judge("rolling")?;
@@ -288,24 +290,24 @@ async fn while_coordinators_come_and_go(wishes: &Wishes) -> Result<Tally> {
 }
 
 /// A fourth one joins and grants leases, one is told to leave, one is killed; those two never come back.
-async fn while_the_fleet_changes(wishes: &Wishes) -> Result<Tally> {
-    let database = block_in_place(LoneDatabase::start)?;
-    let (keep, seed) = (wishes.keep.clone(), wishes.seed ^ 0x4f);
+async fn while_the_fleet_changes(options: &LabOptions) -> Result<Tally> {
+    let database = block_in_place(SingleDatabase::start)?;
+    let (keep, seed) = (options.keep.clone(), options.seed ^ 0x4f);
     let sizes = (COORDINATORS, 1);
-    let start = || Fleet::start(&wishes.binary, keep, database.url(), sizes, seed);
+    let start = || Fleet::start(&options.binary, keep, database.url(), sizes, seed);
     let mut fleet = block_in_place(start)?;
-    let worker = crate::unworried::Unworried::start(&fleet.urls(), &fleet.api_key)?;
-    fleet.rage();
-    fleet.further(EVENTS_BETWEEN).await?;
-    block_in_place(|| fleet.rise(COORDINATORS))?;
-    let newcomers = fleet.staff(COORDINATORS)?;
-    fleet.until_granted_to(&newcomers).await?;
+    let worker = crate::zero_error_probe::ZeroErrorProbe::start(&fleet.urls(), &fleet.api_key)?;
+    fleet.start_load();
+    fleet.wait_for_events(EVENTS_BETWEEN).await?;
+    block_in_place(|| fleet.restart(COORDINATORS))?;
+    let newcomers = fleet.add_worker(COORDINATORS)?;
+    fleet.wait_for_grant_to(&newcomers).await?;
     block_in_place(|| fleet.stop(0))?;
-    fleet.further(EVENTS_BETWEEN).await?;
-    worker.works(PATIENCE).await?;
+    fleet.wait_for_events(EVENTS_BETWEEN).await?;
+    worker.works(TIMEOUT).await?;
     worker.end().await.context("who joined or left was noticed by a worker")?;
     block_in_place(|| fleet.kill(1))?;
-    fleet.further(EVENTS_BETWEEN).await?;
+    fleet.wait_for_events(EVENTS_BETWEEN).await?;
     let runs = fleet.settle().await?;
     fleet.judge("joining")?;
     block_in_place(|| fleet.verify(runs))?;

@@ -5,14 +5,14 @@
 use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
-use faultpoint::{Over, Point, Reached};
+use faultpoint::{Point, StoreKind, Trigger};
 use pgserver::Server;
 use serde_json::Value;
 use tokio::task::block_in_place;
 
 use super::commands::{dies, places};
-use super::{Tally, Wishes};
-use crate::storm::Storm;
+use super::{LabOptions, Tally};
+use crate::crash_scenario::CrashScenario;
 use crate::waits;
 
 /// More than one page of tasks, so that the first is not all of them.
@@ -34,59 +34,59 @@ enum Left {
 }
 
 impl Left {
-    fn by(point: &Point, to: Over) -> Left {
+    fn by(point: &Point, to: StoreKind) -> Left {
         match (point.name, to) {
-            ("move.opened", _) | ("move.keys", Over::Sqlite) => Left::Nothing,
+            ("move.opened", _) | ("move.keys", StoreKind::Sqlite) => Left::Nothing,
             ("move.finished", _) => Left::Store,
             _ => Left::Unfinished,
         }
     }
 }
 
-pub(crate) async fn killed_while_moving(wishes: &Wishes) -> Result<Tally> {
-    let mut storm = Storm::begin(wishes, wishes.seed ^ 0x30)?;
-    storm.rage();
-    storm.further(EVENTS_FIRST).await?;
-    let mut tally = storm.settle("move", wishes).await?;
-    let server = block_in_place(|| Server::builder().careless().start())?;
-    let moves = Moves { storm: &storm, server: &server };
+pub(crate) async fn killed_while_moving(options: &LabOptions) -> Result<Tally> {
+    let mut scenario = CrashScenario::begin(options, options.seed ^ 0x30)?;
+    scenario.start_load();
+    scenario.wait_for_events(EVENTS_FIRST).await?;
+    let mut tally = scenario.settle("move", options).await?;
+    let server = block_in_place(|| Server::builder().without_fsync().start())?;
+    let moves = Moves { scenario: &scenario, server: &server };
     let killed = block_in_place(|| moves.there_and_back())?;
     tally.kills += killed;
-    tally.points = places(Reached::Moving).count();
+    tally.points = places(Trigger::Moving).count();
     tally.verified += killed;
     Ok(tally)
 }
 
 /// Places that a move into such a store passes.
-fn passed(to: Over) -> impl Iterator<Item = &'static Point> {
-    places(Reached::Moving).filter(move |point| [Over::Any, to].contains(&point.over))
+fn passed(to: StoreKind) -> impl Iterator<Item = &'static Point> {
+    places(Trigger::Moving).filter(move |point| [StoreKind::Any, to].contains(&point.store))
 }
 
 struct Moves<'s> {
-    storm: &'s Storm,
+    scenario: &'s CrashScenario,
     server: &'s Server,
 }
 
 impl Moves<'_> {
     /// From a file into databases, and from the last of them into files.
     fn there_and_back(&self) -> Result<usize> {
-        let first = self.storm.site.store();
+        let first = self.scenario.cluster.store();
         let digest = self.digest(&first)?;
         let mut killed = 0;
         let mut last = first.clone();
-        for (n, point) in passed(Over::Postgres).enumerate() {
+        for (n, point) in passed(StoreKind::Postgres).enumerate() {
             last = self.database(&format!("moved{n}"))?;
             let experiment = Experiment { point, from: &first, to: &last, digest: &digest };
-            let left = Left::by(point, Over::Postgres);
+            let left = Left::by(point, StoreKind::Postgres);
             self.killed(&experiment, left)
                 .with_context(|| format!("{} into a database", point.name))?;
             killed += 1;
         }
-        for point in passed(Over::Sqlite) {
-            let file = self.storm.site.path().join(format!("{}.db", point.name));
+        for point in passed(StoreKind::Sqlite) {
+            let file = self.scenario.cluster.path().join(format!("{}.db", point.name));
             let file = format!("sqlite:{}", file.display());
             let experiment = Experiment { point, from: &last, to: &file, digest: &digest };
-            let left = Left::by(point, Over::Sqlite);
+            let left = Left::by(point, StoreKind::Sqlite);
             self.killed(&experiment, left)
                 .with_context(|| format!("{} into a file", point.name))?;
             killed += 1;
@@ -108,7 +108,7 @@ impl Moves<'_> {
         let before = self.epoch(from)?;
         let arguments = ["migrate", "--json", "--from", from, "--to", to];
         self.dies(&arguments, point)?;
-        self.storm.site.verify_store(from).context("the old store")?;
+        self.scenario.cluster.verify_store(from).context("the old store")?;
         let again = self.run(&arguments)?;
         let arrived = match left {
             Left::Nothing => members(&again)?["digest"].clone(),
@@ -125,7 +125,7 @@ impl Moves<'_> {
             }
         };
         ensure!(arrived == *digest, "another digest: {arrived}");
-        self.storm.site.verify_store(to).context("the new store")?;
+        self.scenario.cluster.verify_store(to).context("the new store")?;
         let (old, new) = (self.epoch(from)?, self.epoch(to)?);
         ensure!(old == before, "the old store had epoch {before} and has {old}");
         ensure!(new > old, "epoch {new} does not follow {old}");
@@ -134,8 +134,9 @@ impl Moves<'_> {
 
     /// A server finds everything, and stops when it is told to.
     fn still_serves(&self, store: &str) -> Result<()> {
-        let site = &self.storm.site;
-        let mut server = site.start_on(&site.listen[0], store, None)?.expect_ready(site)?;
+        let cluster = &self.scenario.cluster;
+        let mut server =
+            cluster.start_on(&cluster.listen[0], store, None)?.expect_ready(cluster)?;
         server.signal(rustix::process::Signal::TERM)?;
         let ended = server.wait_for_death("a server that has nothing to do")?;
         ensure!(ended.success(), "{store} is served no more: {ended}");
@@ -165,11 +166,11 @@ impl Moves<'_> {
     /// again.
     fn dies(&self, arguments: &[&str], point: &Point) -> Result<()> {
         let arguments = [arguments, &["--discard"]].concat();
-        let mut died = dies(self.storm, &arguments, point, None);
+        let mut died = dies(self.scenario, &arguments, point, None);
         for _ in 1..TRIES_MAX {
             match died {
                 Err(error) if error.to_string().contains(UNREACHABLE) => {
-                    died = dies(self.storm, &arguments, point, None);
+                    died = dies(self.scenario, &arguments, point, None);
                 }
                 _ => break,
             }
@@ -178,12 +179,12 @@ impl Moves<'_> {
     }
 
     fn run(&self, arguments: &[&str]) -> Result<Output> {
-        let mut ran = waits::run(&mut self.storm.site.tenure(arguments, None))?;
+        let mut ran = waits::run(&mut self.scenario.cluster.tenure(arguments, None))?;
         for _ in 1..TRIES_MAX {
             if !String::from_utf8_lossy(&ran.stderr).contains(UNREACHABLE) {
                 break;
             }
-            ran = waits::run(&mut self.storm.site.tenure(arguments, None))?;
+            ran = waits::run(&mut self.scenario.cluster.tenure(arguments, None))?;
         }
         Ok(ran)
     }

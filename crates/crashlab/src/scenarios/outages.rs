@@ -9,9 +9,9 @@ use wire::answers::Envelope;
 use wire::requests::{LeaseRequest, SubmitRun};
 use wire::{Outcome, Verdict};
 
-use super::{Tally, Wishes};
+use super::{LabOptions, Tally};
+use crate::crash_scenario::CrashScenario;
 use crate::load::{LEASE_MS, QUEUE, report};
-use crate::storm::Storm;
 use crate::waits::within;
 
 /// Longer than a lease, by far.
@@ -24,62 +24,62 @@ const EVENTS_FIRST: usize = 100;
 pub(super) const HELD: u32 = 8;
 const HOLDER: &str = "holder";
 
-pub async fn stopped_for_longer_than_a_lease(wishes: &Wishes) -> Result<Tally> {
-    let mut storm = Storm::begin(wishes, wishes.seed ^ 0x57)?;
-    let held = within("leases to be granted", hold(&storm, LEASE_MS)).await??;
-    storm.rage();
-    tokio::task::block_in_place(|| storm.server(0)?.freeze())?;
-    storm.note(DOWN, Phase::Begin, Some("stopped"));
+pub async fn stopped_for_longer_than_a_lease(options: &LabOptions) -> Result<Tally> {
+    let mut scenario = CrashScenario::begin(options, options.seed ^ 0x57)?;
+    let held = within("leases to be granted", hold(&scenario, LEASE_MS)).await??;
+    scenario.start_load();
+    tokio::task::block_in_place(|| scenario.server(0)?.freeze())?;
+    scenario.note(DOWN, Phase::Begin, Some("stopped"));
     // Silence is the fault.
     tokio::time::sleep(SILENCE).await;
-    storm.note(DOWN, Phase::End, Some("goes on"));
-    storm.server(0)?.signal(Signal::CONT)?;
-    within("leases to be honoured", still_theirs(&storm, &held)).await??;
-    storm.settle("paused", wishes).await
+    scenario.note(DOWN, Phase::End, Some("goes on"));
+    scenario.server(0)?.signal(Signal::CONT)?;
+    within("leases to be honoured", still_theirs(&scenario, &held)).await??;
+    scenario.settle("paused", options).await
 }
 
-pub(crate) async fn down_for_longer_than_a_lease(wishes: &Wishes) -> Result<Tally> {
-    let mut storm = Storm::begin(wishes, wishes.seed ^ 0xd0)?;
-    let held = within("leases to be granted", hold(&storm, LEASE_MS)).await??;
-    storm.rage();
-    tokio::task::block_in_place(|| storm.kill(0, "for longer than a lease"))?;
+pub(crate) async fn down_for_longer_than_a_lease(options: &LabOptions) -> Result<Tally> {
+    let mut scenario = CrashScenario::begin(options, options.seed ^ 0xd0)?;
+    let held = within("leases to be granted", hold(&scenario, LEASE_MS)).await??;
+    scenario.start_load();
+    tokio::task::block_in_place(|| scenario.kill(0, "for longer than a lease"))?;
     tokio::time::sleep(SILENCE).await;
-    tokio::task::block_in_place(|| storm.rise(0, None))?;
-    within("leases to be honoured", still_theirs(&storm, &held)).await??;
-    storm.settle("outage", wishes).await
+    tokio::task::block_in_place(|| scenario.restart(0, None))?;
+    within("leases to be honoured", still_theirs(&scenario, &held)).await??;
+    scenario.settle("outage", options).await
 }
 
 /// A server that is asked to stop under load drains: who waits is answered, who is not asks again after the
 /// restart, and every lease is still its worker's.
-pub async fn asked_to_stop(wishes: &Wishes) -> Result<Tally> {
-    let mut storm = Storm::begin(wishes, wishes.seed ^ 0x70)?;
-    let held = within("leases to be granted", hold(&storm, LONG_LEASE_MS)).await??;
-    storm.rage();
-    storm.further(EVENTS_FIRST).await?;
+pub async fn asked_to_stop(options: &LabOptions) -> Result<Tally> {
+    let mut scenario = CrashScenario::begin(options, options.seed ^ 0x70)?;
+    let held = within("leases to be granted", hold(&scenario, LONG_LEASE_MS)).await??;
+    scenario.start_load();
+    scenario.wait_for_events(EVENTS_FIRST).await?;
     let waiting = {
-        let me = storm.load.as_who("idle");
+        let me = scenario.load.recording_as("idle");
         let poll = LeaseRequest { queues: vec!["nothing".to_owned()], ..poll("idle", 1) };
         tokio::spawn(async move { me.lease(&LeaseRequest { wait_ms: Some(30_000), ..poll }).await })
     };
-    storm.further(EVENTS_FIRST).await?;
-    storm.note(DOWN, Phase::Begin, Some("asked to stop"));
-    storm.server(0)?.signal(Signal::TERM)?;
-    let me = storm.load.as_who(HOLDER);
+    scenario.wait_for_events(EVENTS_FIRST).await?;
+    scenario.note(DOWN, Phase::Begin, Some("asked to stop"));
+    scenario.server(0)?.signal(Signal::TERM)?;
+    let me = scenario.load.recording_as(HOLDER);
     for lease in &held {
         // Answered while it drains, or not at all; never refused.
         if let Err(error) = me.heartbeat(HOLDER, lease).await {
-            ensure!(error.may_repeat(), "a heartbeat was refused while draining: {error}");
+            ensure!(error.is_retryable(), "a heartbeat was refused while draining: {error}");
         }
     }
     let status =
-        tokio::task::block_in_place(|| storm.server(0)?.wait_for_death("a draining server"))?;
+        tokio::task::block_in_place(|| scenario.server(0)?.wait_for_death("a draining server"))?;
     ensure!(status.success(), "a server that is asked to stop ends well, not with {status}");
     let answer = within("a poll to be answered while draining", waiting).await??;
     ensure!(answer?.is_empty(), "a poll is answered, not cut off");
-    tokio::task::block_in_place(|| storm.rise(0, None))?;
-    let kept = within("leases to be honoured", still_theirs(&storm, &held)).await??;
+    tokio::task::block_in_place(|| scenario.restart(0, None))?;
+    let kept = within("leases to be honoured", still_theirs(&scenario, &held)).await??;
     ensure!(kept == HELD as usize, "only {kept} of {HELD} leases outlived the restart");
-    storm.settle("stop", wishes).await
+    scenario.settle("stop", options).await
 }
 
 fn poll(worker: &str, max: u32) -> LeaseRequest {
@@ -92,10 +92,10 @@ fn poll(worker: &str, max: u32) -> LeaseRequest {
 }
 
 /// Submits so many runs, leases them all and begins them.
-pub(super) async fn hold(storm: &Storm, lease_ms: u64) -> Result<Vec<Envelope>> {
-    let me = storm.load.as_who(HOLDER);
+pub(super) async fn hold(scenario: &CrashScenario, lease_ms: u64) -> Result<Vec<Envelope>> {
+    let me = scenario.load.recording_as(HOLDER);
     for n in 0..HELD {
-        let run = SubmitRun { lease_ms: Some(lease_ms), ..storm.load.plain_run() };
+        let run = SubmitRun { lease_ms: Some(lease_ms), ..scenario.load.plain_run() };
         me.submit(run, &format!("held-{n}")).await?;
     }
     let leases = me.lease(&poll(HOLDER, HELD)).await?;
@@ -113,13 +113,14 @@ pub(super) async fn hold(storm: &Storm, lease_ms: u64) -> Result<Vec<Envelope>> 
 /// How many of the leases that were held are honoured; the report of each ends its run. A worker that this machine
 /// kept from asking for a whole lease after the silence proves nothing. Whether one was robbed is judged with the
 /// history, by its own clock.
-pub(super) async fn still_theirs(storm: &Storm, held: &[Envelope]) -> Result<usize> {
-    let me = storm.load.as_who(HOLDER);
+pub(super) async fn still_theirs(scenario: &CrashScenario, held: &[Envelope]) -> Result<usize> {
+    let me = scenario.load.recording_as(HOLDER);
     let mut kept = 0;
     for lease in held {
-        if storm.load.insist(|| me.heartbeat(HOLDER, lease)).await.is_ok() {
+        if scenario.load.retry_until_decided(|| me.heartbeat(HOLDER, lease)).await.is_ok() {
             let report = report(HOLDER, lease, Outcome::Succeeded);
-            let ack = storm.load.insist(|| me.completed(HOLDER, lease, &report)).await;
+            let ack =
+                scenario.load.retry_until_decided(|| me.completed(HOLDER, lease, &report)).await;
             let ack = ack.context("a lease that was renewed just now")?;
             ensure!(ack.verdict == Verdict::Committed, "{ack:?}");
             kept += 1;

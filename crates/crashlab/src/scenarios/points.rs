@@ -4,14 +4,14 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use faultpoint::{Over, POINTS, Point, Reached};
+use faultpoint::{POINTS, Point, StoreKind, Trigger};
 use rustix::process::Signal;
 use wire::admin::CreateKey;
 
-use super::{PERCENT_AT_PLACES, Tally, Wishes};
-use crate::load::REST;
-use crate::recorded::Recorded;
-use crate::storm::Storm;
+use super::{LabOptions, PERCENT_AT_PLACES, Tally};
+use crate::crash_scenario::CrashScenario;
+use crate::load::RETRY_DELAY;
+use crate::recording_client::RecordingClient;
 
 /// Small numbers kill a server that has hardly begun, large ones one that is busy.
 const TIMES_MAX: u64 = 24;
@@ -22,86 +22,86 @@ const LIFE_MS_MAX: u64 = 400;
 /// So many kills that lose no answer mean that no answers are lost at all.
 const KILLS_MAX: usize = 1_000;
 
-pub(crate) async fn killed_at_every_place(wishes: &Wishes) -> Result<Tally> {
+pub(crate) async fn killed_at_every_place(options: &LabOptions) -> Result<Tally> {
     let mut tally = Tally::default();
-    let places = places(Over::Sqlite);
-    let wanted = (wishes.kills * PERCENT_AT_PLACES / 100).max(places.len());
+    let places = places(StoreKind::Sqlite);
+    let wanted = (options.kills * PERCENT_AT_PLACES / 100).max(places.len());
     for round in 0..wanted.div_ceil(places.len()) {
-        let seed = wishes.seed.wrapping_add(round as u64);
-        let mut storm = Storm::begin(wishes, seed)?;
-        storm.rage();
-        storm.further(EVENTS_FIRST).await?;
-        tokio::task::block_in_place(|| storm.kill(0, "to begin with"))?;
+        let seed = options.seed.wrapping_add(round as u64);
+        let mut scenario = CrashScenario::begin(options, seed)?;
+        scenario.start_load();
+        scenario.wait_for_events(EVENTS_FIRST).await?;
+        tokio::task::block_in_place(|| scenario.kill(0, "to begin with"))?;
         for point in &places {
-            die_at(&mut storm, 0, point).await.with_context(|| format!("at {}", point.name))?;
+            die_at(&mut scenario, 0, point).await.with_context(|| format!("at {}", point.name))?;
         }
-        tally.add(&storm.settle(&format!("points-{round}"), wishes).await?);
+        tally.add(&scenario.settle(&format!("points-{round}"), options).await?);
     }
     tally.points = places.len();
     Ok(tally)
 }
 
 /// Where a server over such a store can be made to die.
-pub(super) fn places(over: Over) -> Vec<&'static Point> {
-    use Reached::{Administering, Serving, Starting, Stopping};
+pub(super) fn places(over: StoreKind) -> Vec<&'static Point> {
+    use Trigger::{Administering, Serving, Starting, Stopping};
     let is_of_a_server = |point: &&Point| {
-        matches!(point.reached, Serving | Starting | Stopping | Administering)
-            && (point.over == Over::Any || point.over == over)
+        matches!(point.trigger, Serving | Starting | Stopping | Administering)
+            && (point.store == StoreKind::Any || point.store == over)
     };
     POINTS.iter().filter(is_of_a_server).collect()
 }
 
 /// Starts a server that will die at the place, and does what leads there.
-pub(super) async fn die_at(storm: &mut Storm, at: usize, point: &Point) -> Result<()> {
-    let time = match point.reached {
-        Reached::Serving => 1 + storm.chance.below(TIMES_MAX),
+pub(super) async fn die_at(scenario: &mut CrashScenario, at: usize, point: &Point) -> Result<()> {
+    let time = match point.trigger {
+        Trigger::Serving => 1 + scenario.rng.below(TIMES_MAX),
         _ => 1,
     };
-    let blow = format!("kill@{}#{time}", point.name);
-    tokio::task::block_in_place(|| storm.rise(at, Some(&blow)))?;
-    if point.reached == Reached::Stopping {
-        storm.server(at)?.signal(Signal::TERM)?;
+    let fault_spec = format!("kill@{}#{time}", point.name);
+    tokio::task::block_in_place(|| scenario.restart(at, Some(&fault_spec)))?;
+    if point.trigger == Trigger::Stopping {
+        scenario.server(at)?.signal(Signal::TERM)?;
     }
-    let administering = (point.reached == Reached::Administering)
-        .then(|| tokio::spawn(administer(storm.load.at(at, "admin"))));
-    let status = tokio::task::block_in_place(|| storm.server(at)?.wait_for_death(&blow));
+    let administering = (point.trigger == Trigger::Administering)
+        .then(|| tokio::spawn(administer(scenario.load.at(at, "admin"))));
+    let status = tokio::task::block_in_place(|| scenario.server(at)?.wait_for_death(&fault_spec));
     if let Some(administering) = administering {
         administering.abort();
     }
     let status = status?;
     if status.signal() != Some(Signal::KILL.as_raw()) {
-        bail!("{blow}: the server ended by itself, {status}");
+        bail!("{fault_spec}: the server ended by itself, {status}");
     }
-    storm.reached();
-    tokio::task::block_in_place(|| storm.died(at, &blow))
+    scenario.reached();
+    tokio::task::block_in_place(|| scenario.note_death(at, &fault_spec))
 }
 
 /// Makes keys until somebody ends it. The server dies with one of the calls; that nothing half-made is left is
 /// what verify looks at.
-async fn administer(me: Recorded) {
+async fn administer(me: RecordingClient) {
     let name = Some("lab".to_owned());
     let wanted = CreateKey { name, roles: vec![wire::Role::Client], ..CreateKey::default() };
     loop {
         let _ = me.client().create_key(&wanted).await;
-        tokio::time::sleep(REST).await;
+        tokio::time::sleep(RETRY_DELAY).await;
     }
 }
 
-pub async fn killed_at_any_time(wishes: &Wishes, wanted: usize) -> Result<Tally> {
-    let mut storm = Storm::begin(wishes, wishes.seed ^ 0x5eed)?;
-    storm.rage();
+pub async fn killed_at_any_time(options: &LabOptions, wanted: usize) -> Result<Tally> {
+    let mut scenario = CrashScenario::begin(options, options.seed ^ 0x5eed)?;
+    scenario.start_load();
     let mut killed = 0;
     // Until a call that nobody answered was made again, too: else nothing was tested.
-    while killed < wanted || (storm.repeated().0 == 0 && killed < KILLS_MAX) {
-        let life = Duration::from_millis(storm.chance.below(LIFE_MS_MAX));
+    while killed < wanted || (scenario.repeated().0 == 0 && killed < KILLS_MAX) {
+        let life = Duration::from_millis(scenario.rng.below(LIFE_MS_MAX));
         tokio::time::sleep(life).await;
-        tokio::task::block_in_place(|| storm.kill(0, "at any time"))?;
-        tokio::task::block_in_place(|| storm.rise(0, None))?;
+        tokio::task::block_in_place(|| scenario.kill(0, "at any time"))?;
+        tokio::task::block_in_place(|| scenario.restart(0, None))?;
         killed += 1;
     }
-    let (replayed, unanswered) = storm.repeated();
+    let (replayed, unanswered) = scenario.repeated();
     if replayed == 0 || unanswered == 0 {
         bail!("{killed} kills, and no answer was ever lost");
     }
-    storm.settle("random", wishes).await
+    scenario.settle("random", options).await
 }

@@ -25,7 +25,7 @@ fn refused(text: &str) -> TokenRefused {
 
 /// A token with our real key over claims of the test's choice.
 fn signed(change: impl FnOnce(&mut serde_json::Map<String, serde_json::Value>)) -> String {
-    let issued = issue(&ring(), &scope(), LIFE_DEFAULT, NOW).token;
+    let issued = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW).token;
     let payload = BASE64.decode(issued.split('.').nth(1).unwrap()).unwrap();
     let mut claims = serde_json::from_slice(&payload).unwrap();
     change(&mut claims);
@@ -35,7 +35,7 @@ fn signed(change: impl FnOnce(&mut serde_json::Map<String, serde_json::Value>)) 
 #[test]
 fn a_token_carries_its_scope_until_its_end() {
     // S4-7, S4-8, S4-10, S4-13: scope in, scope out; 3600 s by default; signed by HMAC-SHA256.
-    let issued = issue(&ring(), &scope(), LIFE_DEFAULT, NOW);
+    let issued = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW);
     assert_eq!(issued.expires_at, Time::from_millis(1_700_003_600_000));
     assert!(issued.token.len() <= TOKEN_BYTES_MAX);
     assert_eq!(verify(&ring(), &issued.token, NOW).unwrap().token(), &scope());
@@ -54,7 +54,7 @@ fn the_longest_names_still_fit() {
         attempt: u32::MAX,
         ..scope()
     };
-    let issued = issue(&ring(), &wide, LIFE_MAX, NOW);
+    let issued = issue(&ring(), &wide, LIFETIME_MAX, NOW);
     assert!(issued.token.len() <= TOKEN_BYTES_MAX, "{}", issued.token.len());
     assert_eq!(verify(&ring(), &issued.token, NOW).unwrap().token(), &wide);
 }
@@ -64,18 +64,18 @@ fn life_covers_the_deadline_within_the_limits() {
     // S4-8, S4-9, S4-12, R-29
     let grace = Span::from_secs(30);
     let after = |seconds| Some(NOW.plus(Span::from_secs(seconds)));
-    assert_eq!(life(None, grace, NOW), LIFE_DEFAULT);
-    assert_eq!(life(after(10), grace, NOW), LIFE_DEFAULT);
-    assert_eq!(life(after(5000), grace, NOW), Span::from_secs(5030));
-    assert_eq!(life(after(100_000), grace, NOW), LIFE_MAX);
+    assert_eq!(lifetime(None, grace, NOW), LIFETIME_DEFAULT);
+    assert_eq!(lifetime(after(10), grace, NOW), LIFETIME_DEFAULT);
+    assert_eq!(lifetime(after(5000), grace, NOW), Span::from_secs(5030));
+    assert_eq!(lifetime(after(100_000), grace, NOW), LIFETIME_MAX);
     let issued = issue(&ring(), &scope(), Span::from_secs(1_000_000), NOW);
-    assert_eq!(issued.expires_at.since(instant(seconds(NOW))), LIFE_MAX);
+    assert_eq!(issued.expires_at.since(instant(seconds(NOW))), LIFETIME_MAX);
 }
 
 #[test]
 fn a_fresh_token_comes_when_less_than_half_is_left() {
     // R-29: the same scope, a later end.
-    let issued = issue(&ring(), &scope(), LIFE_DEFAULT, NOW);
+    let issued = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW);
     let principal = verify(&ring(), &issued.token, NOW).unwrap();
     let half = Time::from_millis(issued.expires_at.millis() - 1_800_000);
     assert_eq!(principal.refresh(&ring(), half), None);
@@ -88,7 +88,7 @@ fn a_fresh_token_comes_when_less_than_half_is_left() {
 #[test]
 fn every_flipped_bit_is_refused() {
     // X06, S4-10: only the token itself is accepted.
-    let token = issue(&ring(), &scope(), LIFE_DEFAULT, NOW).token;
+    let token = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW).token;
     for at in 0..token.len() {
         for bit in 0..8 {
             let mut bytes = token.clone().into_bytes();
@@ -105,7 +105,7 @@ fn every_flipped_bit_is_refused() {
 #[test]
 fn odd_forms_are_refused() {
     // X01, X06: padding, stray bits, extra parts, spaces, sheer length.
-    let token = issue(&ring(), &scope(), LIFE_DEFAULT, NOW).token;
+    let token = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW).token;
     let parts: Vec<&str> = token.split('.').collect();
     let spellings = [
         String::new(),
@@ -128,7 +128,7 @@ fn odd_forms_are_refused() {
 #[test]
 fn the_header_is_compared_and_never_obeyed() {
     // X02, X03: no algorithm but ours, no key from elsewhere.
-    let token = issue(&ring(), &scope(), LIFE_DEFAULT, NOW).token;
+    let token = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW).token;
     let parts: Vec<&str> = token.split('.').collect();
     let kid = ring().kid().to_owned();
     let headers = [
@@ -194,7 +194,7 @@ fn claims_in_an_array_or_twice_are_refused() {
     // X06: duplicate claims, other shapes.
     let payload = br#"["tenure","tenure-tasks",1,1,2,"x","acme","prod","r","t",1,"l",1]"#;
     assert_eq!(refused(&sign(&ring(), &scope().scope, payload)), TokenRefused::Invalid);
-    let issued = issue(&ring(), &scope(), LIFE_DEFAULT, NOW).token;
+    let issued = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW).token;
     let text =
         String::from_utf8(BASE64.decode(issued.split('.').nth(1).unwrap()).unwrap()).unwrap();
     let twice = text.replacen("\"att\":2", "\"att\":2,\"att\":3", 1);
@@ -205,7 +205,7 @@ fn claims_in_an_array_or_twice_are_refused() {
 #[test]
 fn another_tenants_key_or_another_installation_signs_nothing_here() {
     // S4-11, X05, X08: the key belongs to tenant, workspace and installation.
-    let issued = issue(&ring(), &scope(), LIFE_DEFAULT, NOW).token;
+    let issued = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW).token;
     assert!(verify(&Arc::new(SigningKey::new([4; 32], None)), &issued, NOW).is_err());
     let payload = BASE64.decode(issued.split('.').nth(1).unwrap()).unwrap();
     for foreign in [Scope::new("other", "prod"), Scope::new("acme", "test")] {
@@ -218,13 +218,13 @@ fn a_ring_that_has_signed_before_refuses_what_a_fresh_one_refuses() {
     // X01, X05, X08: keys that are remembered open nothing more than keys that are derived.
     let warm = ring();
     let other = TokenScope { scope: Scope::new("other", "prod"), ..scope() };
-    let issued = issue(&warm, &scope(), LIFE_DEFAULT, NOW).token;
-    let foreign = issue(&warm, &other, LIFE_DEFAULT, NOW).token;
+    let issued = issue(&warm, &scope(), LIFETIME_DEFAULT, NOW).token;
+    let foreign = issue(&warm, &other, LIFETIME_DEFAULT, NOW).token;
     for round in 0..2 {
         assert_eq!(verify(&warm, &issued, NOW).unwrap().token(), &scope(), "{round}");
         assert_eq!(verify(&warm, &foreign, NOW).unwrap().token(), &other, "{round}");
-        assert_eq!(issue(&warm, &scope(), LIFE_DEFAULT, NOW).token, issued);
-        assert_eq!(issue(&ring(), &scope(), LIFE_DEFAULT, NOW).token, issued);
+        assert_eq!(issue(&warm, &scope(), LIFETIME_DEFAULT, NOW).token, issued);
+        assert_eq!(issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW).token, issued);
     }
     let parts = |token: &str| token.split('.').map(str::to_owned).collect::<Vec<_>>();
     let (mine, theirs) = (parts(&issued), parts(&foreign));
@@ -245,7 +245,7 @@ fn a_ring_that_has_signed_before_refuses_what_a_fresh_one_refuses() {
 
 #[test]
 fn a_task_is_named_in_one_way() {
-    let issued = issue(&ring(), &scope(), LIFE_DEFAULT, NOW).token;
+    let issued = issue(&ring(), &scope(), LIFETIME_DEFAULT, NOW).token;
     assert!(verify(&ring(), &issued, NOW).is_ok());
     let (run, task) = (scope().task.run_name(), scope().task.to_string());
     let names = [("task", run), ("task", task.to_lowercase()), ("run", task)];

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{Answer, Cause, Moment, Operation, State, What};
+use crate::event::{Answer, Cause, EventKind, Moment, Operation, State};
 use crate::finding::{Finding, Invariant};
-use crate::history::{Call, History, about, closes};
+use crate::history::{Call, History, closes, findings_for};
 
 const NOT_FOUND: [&str; 2] = ["task_not_found", "run_not_found"];
 
 pub(super) fn acknowledged_is_there(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::C1);
+    let mut found = findings_for(findings, Invariant::C1);
     let last_decision = history.decisions.values().flatten().map(|(place, _)| *place).max();
     for task in history.tasks() {
         let known = history
@@ -23,7 +23,7 @@ pub(super) fn acknowledged_is_there(history: &History<'_>, findings: &mut Vec<Fi
             if code.is_some_and(|code| NOT_FOUND.contains(&code))
                 && history.precedes(known, call.begun)
             {
-                found.say(
+                found.report(
                     Some(task),
                     [vec![known], call.places()].concat(),
                     "it was acknowledged, and is gone",
@@ -33,7 +33,7 @@ pub(super) fn acknowledged_is_there(history: &History<'_>, findings: &mut Vec<Fi
         missing_from_snapshots(history, task, known, &mut found);
         let is_decided_later = last_decision.is_some_and(|last| history.precedes(known, last));
         if is_decided_later && history.decisions_about(task).is_empty() {
-            found.say(
+            found.report(
                 Some(task),
                 vec![known],
                 "it was acknowledged, and nothing was ever decided about it",
@@ -47,12 +47,12 @@ fn missing_from_snapshots(
     history: &History<'_>,
     task: &str,
     known: usize,
-    found: &mut crate::history::Found<'_>,
+    found: &mut crate::history::FindingSink<'_>,
 ) {
     for (place, event) in history.events.iter().enumerate() {
-        let What::Snapshot(snapshot) = &event.what else { continue };
+        let EventKind::Snapshot(snapshot) = &event.what else { continue };
         if history.precedes(known, place) && !snapshot.tasks.iter().any(|seen| seen.task == task) {
-            found.say(Some(task), vec![known, place], "it was acknowledged, and is missing");
+            found.report(Some(task), vec![known, place], "it was acknowledged, and is missing");
         }
     }
 }
@@ -62,7 +62,7 @@ fn committed_reports(
     history: &History<'_>,
     task: &str,
     last_decision: Option<usize>,
-    found: &mut crate::history::Found<'_>,
+    found: &mut crate::history::FindingSink<'_>,
 ) {
     for report in history.calls_about(task).filter(|call| call.is(Operation::Report)) {
         let Some((told, answer)) = report.ok() else { continue };
@@ -74,7 +74,7 @@ fn committed_reports(
                     && !answer.replayed
                     && seen.digest != report.invoke.digest);
             if lost && history.precedes(told, read.begun) {
-                found.say(
+                found.report(
                     Some(task),
                     vec![told, place],
                     "a committed report is not what is read later",
@@ -87,13 +87,13 @@ fn committed_reports(
         let is_closed =
             |attempt: Option<u32>| decisions.iter().any(|(_, d)| closes(d) && d.attempt == attempt);
         if is_complete && !is_closed(report.invoke.attempt) {
-            found.say(Some(task), report.places(), "a committed report was never decided");
+            found.report(Some(task), report.places(), "a committed report was never decided");
         }
     }
 }
 
 pub(super) fn nothing_unasked(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::C2);
+    let mut found = findings_for(findings, Invariant::C2);
     let submits: Vec<&Call<'_>> =
         history.calls.iter().filter(|call| call.is(Operation::Submit)).collect();
     if submits.is_empty() {
@@ -115,48 +115,48 @@ pub(super) fn nothing_unasked(history: &History<'_>, findings: &mut Vec<Finding>
     // A submission that was never answered may be any of them, but only one.
     let unanswered = submits.iter().filter(|call| call.is_open()).count();
     for (task, place) in unexplained.iter().skip(unanswered) {
-        found.say(Some(task), vec![*place], "nobody submitted it");
+        found.report(Some(task), vec![*place], "nobody submitted it");
     }
     reports_are_made(history, &mut found);
 }
 
 fn everything_there<'e>(history: &History<'e>) -> BTreeMap<&'e str, usize> {
-    let mut there: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut existing_tasks: BTreeMap<&str, usize> = BTreeMap::new();
     for (task, decisions) in &history.decisions {
-        there.entry(task).or_insert(decisions[0].0);
+        existing_tasks.entry(task).or_insert(decisions[0].0);
     }
     for (place, event) in history.events.iter().enumerate() {
-        if let What::Snapshot(snapshot) = &event.what {
+        if let EventKind::Snapshot(snapshot) = &event.what {
             for seen in &snapshot.tasks {
-                there.entry(&seen.task).or_insert(place);
+                existing_tasks.entry(&seen.task).or_insert(place);
             }
         }
     }
     for call in &history.calls {
         let Some((place, _)) = call.ok() else { continue };
         for granted in call.grants() {
-            there.entry(&granted.task).or_insert(place);
+            existing_tasks.entry(&granted.task).or_insert(place);
         }
     }
-    there
+    existing_tasks
 }
 
 /// Every attempt that a report closed had somebody who reported that.
-fn reports_are_made(history: &History<'_>, found: &mut crate::history::Found<'_>) {
+fn reports_are_made(history: &History<'_>, found: &mut crate::history::FindingSink<'_>) {
     for (task, decisions) in &history.decisions {
         for (place, decision) in
             decisions.iter().filter(|(_, d)| d.cause == Cause::Report && closes(d))
         {
             let mut reports = history.calls_about(task).filter(|call| call.is(Operation::Report));
             if !reports.any(|call| call.invoke.attempt == decision.attempt) {
-                found.say(Some(task), vec![*place], "nobody reported this");
+                found.report(Some(task), vec![*place], "nobody reported this");
             }
         }
     }
 }
 
 pub(super) fn refused_has_no_effect(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::C3);
+    let mut found = findings_for(findings, Invariant::C3);
     for (task, decisions) in &history.decisions {
         for (place, decision) in
             decisions.iter().filter(|(_, d)| d.cause == Cause::Report && closes(d))
@@ -181,16 +181,20 @@ fn all_refused(
     task: &str,
     place: usize,
     calls: Vec<&Call<'_>>,
-    found: &mut crate::history::Found<'_>,
+    found: &mut crate::history::FindingSink<'_>,
 ) {
     if !calls.is_empty() && calls.iter().all(|call| call.refused().is_some()) {
         let places = calls.iter().flat_map(|call| call.places()).chain([place]).collect();
-        found.say(Some(task), places, "everybody who asked for this was refused, and it happened");
+        found.report(
+            Some(task),
+            places,
+            "everybody who asked for this was refused, and it happened",
+        );
     }
 }
 
 pub(super) fn reads_go_forward(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::C7);
+    let mut found = findings_for(findings, Invariant::C7);
     for task in history.tasks() {
         let mut seen: Vec<(usize, u32)> = Vec::new();
         for (call, granted) in history.grants_of(task) {
@@ -208,7 +212,7 @@ pub(super) fn reads_go_forward(history: &History<'_>, findings: &mut Vec<Finding
                 .find(|(at, attempt)| *attempt > read && history.precedes(*at, call.begun));
             if let Some((at, attempt)) = newer {
                 let why = format!("attempt {read} was read after attempt {attempt} was known");
-                found.say(Some(task), vec![*at, place], why);
+                found.report(Some(task), vec![*at, place], why);
             }
             seen.push((place, read));
         }
@@ -216,10 +220,10 @@ pub(super) fn reads_go_forward(history: &History<'_>, findings: &mut Vec<Finding
 }
 
 pub(super) fn recovery_finds_what_was(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::C8);
+    let mut found = findings_for(findings, Invariant::C8);
     let mut lost: Option<(usize, &str)> = None;
     for (place, event) in history.events.iter().enumerate() {
-        let What::State(state) = &event.what else { continue };
+        let EventKind::State(state) = &event.what else { continue };
         match state.moment {
             Moment::Lost => lost = Some((place, &state.digest)),
             Moment::Asked | Moment::Refused => {}
@@ -228,7 +232,7 @@ pub(super) fn recovery_finds_what_was(history: &History<'_>, findings: &mut Vec<
                     lost.take().filter(|(_, digest)| *digest != state.digest)
                 {
                     let why = format!("{} was found, and {digest} was durable", state.digest);
-                    found.say(None, vec![at, place], why);
+                    found.report(None, vec![at, place], why);
                 }
             }
         }
@@ -236,23 +240,23 @@ pub(super) fn recovery_finds_what_was(history: &History<'_>, findings: &mut Vec<
 }
 
 pub(super) fn all_are_counted(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::B10);
+    let mut found = findings_for(findings, Invariant::B10);
     for (place, event) in history.events.iter().enumerate() {
-        let What::Snapshot(snapshot) = &event.what else { continue };
+        let EventKind::Snapshot(snapshot) = &event.what else { continue };
         let mut once: BTreeSet<&str> = BTreeSet::new();
         for twice in snapshot.tasks.iter().filter(|seen| !once.insert(&seen.task)) {
-            found.say(Some(&twice.task), vec![place], "it is there twice");
+            found.report(Some(&twice.task), vec![place], "it is there twice");
         }
         if let Some(counted) =
             snapshot.counted.filter(|counted| *counted != snapshot.tasks.len() as u64)
         {
             let why = format!("{counted} were counted, and {} are there", snapshot.tasks.len());
-            found.say(None, vec![place], why);
+            found.report(None, vec![place], why);
         }
         for seen in &snapshot.tasks {
             let ended = ended_before(history, &seen.task, place);
             if let Some((at, _)) = ended.filter(|(_, state)| *state != seen.state) {
-                found.say(
+                found.report(
                     Some(&seen.task),
                     vec![at, place],
                     "it had ended and is counted as something else",

@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{Cause, FAILOVER, Operation, Outcome, Phase, RESTART, What};
+use crate::event::{Cause, EventKind, FAILOVER, Operation, Outcome, Phase, RESTART};
 use crate::finding::{Finding, Invariant};
-use crate::history::{Call, History, about, is_grant};
+use crate::history::{Call, History, findings_for, is_grant};
 
 /// Rounds of grants to others that a tenant's only task may have to wait for.
 const ROUNDS_MAX: usize = 10;
@@ -26,7 +26,7 @@ impl Wait {
 
 /// All grants of one batch have one time: that is a round.
 pub(super) fn one_task_is_started_soon(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::G2);
+    let mut found = findings_for(findings, Invariant::G2);
     let owners = history.owners();
     let tenant = |task: &str| owners.get(task).map(|(scope, _)| tenant_of(scope));
     let lives = lives(history);
@@ -44,7 +44,7 @@ pub(super) fn one_task_is_started_soon(history: &History<'_>, findings: &mut Vec
                 let rounds = rounds(history, wait, |other| tenant(other) != Some(own));
                 if is_alone && rounds > ROUNDS_MAX {
                     let why = format!("others were given work {rounds} times while it waited");
-                    found.say(Some(task), vec![*place], why);
+                    found.report(Some(task), vec![*place], why);
                 }
             }
             due = decision.due.or(due).map(|due| due.max(decision.now));
@@ -80,12 +80,12 @@ fn rounds(history: &History<'_>, wait: Wait, is_others: impl Fn(&str) -> bool) -
 }
 
 pub(super) fn limits_are_kept(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::G4);
+    let mut found = findings_for(findings, Invariant::G4);
     for (place, event) in history.events.iter().enumerate() {
-        let What::Usage(usage) = &event.what else { continue };
+        let EventKind::Usage(usage) = &event.what else { continue };
         if usage.used > usage.limit {
             let why = format!("{} of {} are used, and {}", usage.what, usage.limit, usage.used);
-            found.say(usage.task.as_deref(), vec![place], why);
+            found.report(usage.task.as_deref(), vec![place], why);
         }
     }
 }
@@ -99,7 +99,7 @@ const SHARE_MAX: usize = 3;
 
 /// Only where at least 60 attempts failed within one second, and are to be tried again over four seconds or more.
 pub(super) fn retries_come_apart(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::G5);
+    let mut found = findings_for(findings, Invariant::G5);
     let mut failed: BTreeMap<i64, Vec<(i64, usize)>> = BTreeMap::new();
     for (place, decision) in history.decisions.values().flatten() {
         let is_failure =
@@ -124,7 +124,7 @@ pub(super) fn retries_come_apart(history: &History<'_>, findings: &mut Vec<Findi
                 most.len(),
                 together.len()
             );
-            found.say(None, most.iter().take(3).copied().collect(), why);
+            found.report(None, most.iter().take(3).copied().collect(), why);
         }
     }
 }
@@ -135,9 +135,9 @@ const FAILED_OVER_WITHIN_MS: u64 = 10_000;
 const ASKED_WITHIN_MS: u64 = 1_000;
 
 pub(super) fn recovery_is_soon(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::G6);
+    let mut found = findings_for(findings, Invariant::G6);
     for (place, event) in history.events.iter().enumerate() {
-        let What::Fault(fault) = &event.what else { continue };
+        let EventKind::Fault(fault) = &event.what else { continue };
         let within = match (fault.fault.as_str(), fault.phase) {
             (RESTART, Phase::End) => RESTARTED_WITHIN_MS,
             (FAILOVER, Phase::End) => FAILED_OVER_WITHIN_MS,
@@ -154,18 +154,18 @@ pub(super) fn recovery_is_soon(history: &History<'_>, findings: &mut Vec<Finding
             history.events.iter().filter_map(|event| event.clock).max() >= Some(since + within);
         if is_asked && is_watched && !answers.into_iter().any(|at| at - since <= within) {
             let why = format!("nobody was answered for {within} ms");
-            found.say(None, vec![place], why);
+            found.report(None, vec![place], why);
         }
     }
 }
 
 pub(super) fn answers_are_no_larger_than_asked(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::G7);
+    let mut found = findings_for(findings, Invariant::G7);
     let polls = |call: &&Call<'_>| call.is(Operation::Lease);
     for call in history.calls.iter().filter(polls) {
         let (Some(max), given) = (call.invoke.max, call.grants().count() as u64) else { continue };
         if given > max {
-            found.say(None, call.places(), format!("{given} were given, and {max} asked for"));
+            found.report(None, call.places(), format!("{given} were given, and {max} asked for"));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::event::{Cause, Operation};
 use crate::finding::{Finding, Invariant};
-use crate::history::{Call, History, about};
+use crate::history::{Call, History, findings_for};
 
 /// How long a key outlives its run's end.
 const KEY_WINDOW_MS: i64 = 24 * 60 * 60 * 1000;
@@ -22,7 +22,7 @@ fn by_key<'h, 'e>(history: &'h History<'e>) -> BTreeMap<Key<'e>, Vec<&'h Call<'e
 }
 
 pub(super) fn one_run_per_key(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::C4);
+    let mut found = findings_for(findings, Invariant::C4);
     for ((_, key), calls) in by_key(history) {
         let taken: Vec<&&Call<'_>> = calls.iter().filter(|call| call.ok().is_some()).collect();
         let Some(first) = taken.first() else { continue };
@@ -30,19 +30,19 @@ pub(super) fn one_run_per_key(history: &History<'_>, findings: &mut Vec<Finding>
             let places = [first.places(), other.places()].concat();
             let task = other.task();
             if other.invoke.digest != first.invoke.digest {
-                found.say(task, places, format!("key {key} was taken for two submissions"));
+                found.report(task, places, format!("key {key} was taken for two submissions"));
             } else if other.task() != first.task() {
-                found.say(task, places, format!("key {key} and one submission got two runs"));
+                found.report(task, places, format!("key {key} and one submission got two runs"));
             }
         }
         let new = taken.iter().filter(|call| call.ok().is_some_and(|(_, answer)| !answer.replayed));
         let new: Vec<usize> = new.flat_map(|call| call.places()).collect();
         if new.len() > 2 {
-            found.say(first.task(), new, format!("key {key} made a run more than once"));
+            found.report(first.task(), new, format!("key {key} made a run more than once"));
         }
         for refused in calls.iter().filter(|call| code(call) == Some("idempotency_key_reused")) {
             if calls.iter().all(|call| call.invoke.digest == refused.invoke.digest) {
-                found.say(
+                found.report(
                     first.task(),
                     refused.places(),
                     format!("key {key} was refused to its own submission"),
@@ -60,7 +60,7 @@ fn code<'e>(call: &Call<'e>) -> Option<&'e str> {
 type Holding<'e> = (i64, Option<i64>, usize, &'e str);
 
 pub(super) fn no_shared_keys(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::C5);
+    let mut found = findings_for(findings, Invariant::C5);
     let mut runs: BTreeMap<Key<'_>, Vec<Holding<'_>>> = BTreeMap::new();
     for (task, decisions) in &history.decisions {
         let Some((place, made)) = decisions.iter().find(|(_, d)| d.cause == Cause::Submit) else {
@@ -77,7 +77,7 @@ pub(super) fn no_shared_keys(history: &History<'_>, findings: &mut Vec<Finding>)
             let (_, free, first, _) = pair[0];
             let (made, _, second, task) = pair[1];
             if free.is_none_or(|free| made < free) {
-                found.say(
+                found.report(
                     Some(task),
                     vec![first, second],
                     format!("key {key} was still another run's"),
@@ -93,7 +93,7 @@ const ABOUT_THE_CALLER: [&str; 6] =
     ["token_expired", "unauthorized", "unavailable", "overloaded", "shutting_down", "unreachable"];
 
 pub(super) fn repeated_reports(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::C6);
+    let mut found = findings_for(findings, Invariant::C6);
     for task in history.tasks() {
         let reports: Vec<&Call<'_>> =
             history.calls_about(task).filter(|call| call.is(Operation::Report)).collect();
@@ -111,7 +111,7 @@ pub(super) fn repeated_reports(history: &History<'_>, findings: &mut Vec<Finding
                 if refused || is_new {
                     let why = if refused { "was refused" } else { "was taken as new" };
                     let places = [first.places(), again.places()].concat();
-                    found.say(
+                    found.report(
                         Some(task),
                         places,
                         format!("a committed report {why} when it was repeated"),

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::{Class, Moment, Operation, Shown, What};
+use crate::event::{Class, Credential, EventKind, Moment, Operation};
 use crate::finding::{Finding, Invariant};
-use crate::history::{Call, History, about};
+use crate::history::{Call, History, findings_for};
 
 pub(super) fn entitled(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::S2);
+    let mut found = findings_for(findings, Invariant::S2);
     for call in history.calls.iter().filter(|call| call.ok().is_some()) {
         let Some(shown) = &call.invoke.shown else { continue };
         if !entitles(shown, call) {
             let why = format!("{:?} was done for {:?}", call.invoke.op, shown.class);
-            found.say(call.task(), call.places(), why);
+            found.report(call.task(), call.places(), why);
         }
     }
 }
 
 /// Whether what was shown is what the call asks for: a key of the right kind, or the token of that very lease.
-fn entitles(shown: &Shown, call: &Call<'_>) -> bool {
+fn entitles(shown: &Credential, call: &Call<'_>) -> bool {
     match call.invoke.op {
         Operation::Submit | Operation::Cancel | Operation::Get => shown.class == Class::Client,
         Operation::Lease => shown.class == Class::Worker,
@@ -32,15 +32,19 @@ fn entitles(shown: &Shown, call: &Call<'_>) -> bool {
 }
 
 pub(super) fn refusals_change_nothing(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::S3);
+    let mut found = findings_for(findings, Invariant::S3);
     let mut asked: Option<(usize, &str)> = None;
     for (place, event) in history.events.iter().enumerate() {
-        let What::State(state) = &event.what else { continue };
+        let EventKind::State(state) = &event.what else { continue };
         match state.moment {
             Moment::Asked => asked = Some((place, &state.digest)),
             Moment::Refused => {
                 if let Some((at, _)) = asked.take().filter(|(_, digest)| *digest != state.digest) {
-                    found.say(None, vec![at, place], "a call was refused, and something changed");
+                    found.report(
+                        None,
+                        vec![at, place],
+                        "a call was refused, and something changed",
+                    );
                 }
             }
             Moment::Lost | Moment::Recovered => {}
@@ -50,10 +54,10 @@ pub(super) fn refusals_change_nothing(history: &History<'_>, findings: &mut Vec<
 
 /// Only where the audit was read at all.
 pub(super) fn changes_are_audited(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::S4);
+    let mut found = findings_for(findings, Invariant::S4);
     let mut records: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (place, event) in history.events.iter().enumerate() {
-        if let What::Audit(audit) = &event.what {
+        if let EventKind::Audit(audit) = &event.what {
             records.entry(&audit.change).or_default().push(place);
         }
     }
@@ -67,7 +71,7 @@ pub(super) fn changes_are_audited(history: &History<'_>, findings: &mut Vec<Find
         let may_be = calls.iter().filter(|call| call.refused().is_none()).count();
         if places.len() > may_be {
             let why = format!("{change} has {} records, and was done {may_be} times", places.len());
-            found.say(None, places.clone(), why);
+            found.report(None, places.clone(), why);
         }
     }
     for (change, calls) in asked.iter().filter(|_| !records.is_empty()) {
@@ -75,27 +79,27 @@ pub(super) fn changes_are_audited(history: &History<'_>, findings: &mut Vec<Find
         let recorded = records.get(change).map_or(0, Vec::len);
         if recorded < done.len() {
             let why = format!("{change} was done {} times and has {recorded} records", done.len());
-            found.say(None, done, why);
+            found.report(None, done, why);
         }
     }
 }
 
 pub(super) fn answers_are_ones_own(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::S5);
+    let mut found = findings_for(findings, Invariant::S5);
     for call in &history.calls {
         let (Some((_, answer)), Some(scope)) = (call.answer, call.invoke.scope.as_deref()) else {
             continue;
         };
-        if let Some(foreign) = answer.marks.iter().find(|mark| mark.as_str() != scope) {
+        if let Some(foreign) = answer.scope_tags.iter().find(|mark| mark.as_str() != scope) {
             let why = format!("{scope} was shown what {foreign} wrote");
-            found.say(call.task(), call.places(), why);
+            found.report(call.task(), call.places(), why);
         }
     }
 }
 
 /// Refusals about tasks that are not the caller's, compared by what was asked.
 pub(super) fn foreign_is_like_missing(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::S6);
+    let mut found = findings_for(findings, Invariant::S6);
     let owners = history.owners();
     let mut missing: BTreeMap<Operation, &Call<'_>> = BTreeMap::new();
     let mut foreign: Vec<&Call<'_>> = Vec::new();
@@ -116,7 +120,7 @@ pub(super) fn foreign_is_like_missing(history: &History<'_>, findings: &mut Vec<
         let Some(like) = missing.get(&call.invoke.op) else { continue };
         if answered(call) != answered(like) {
             let places = [like.places(), call.places()].concat();
-            found.say(call.task(), places, "it is answered otherwise than what is not there");
+            found.report(call.task(), places, "it is answered otherwise than what is not there");
         }
     }
 }

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Answer, Operation, State};
 use crate::finding::{Finding, Invariant};
-use crate::history::{Call, History, about, closes, is_grant};
+use crate::history::{Call, History, closes, findings_for, is_grant};
 
 pub(super) fn one_open_lease(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::A1);
+    let mut found = findings_for(findings, Invariant::A1);
     for (task, decisions) in &history.decisions {
         let mut open: Option<usize> = None;
         for (place, decision) in decisions {
             if let (Some(earlier), true) = (open, is_grant(decision)) {
-                found.say(
+                found.report(
                     Some(task),
                     vec![earlier, *place],
                     "granted while another lease was open",
@@ -35,21 +35,21 @@ pub(super) fn one_open_lease(history: &History<'_>, findings: &mut Vec<Finding>)
                     "attempt {} was given out twice, as {known} and as {lease}",
                     granted.attempt
                 );
-                found.say(Some(task), [vec![place], call.places()].concat(), why);
+                found.report(Some(task), [vec![place], call.places()].concat(), why);
             }
         }
     }
 }
 
 pub(super) fn fences_grow(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::A2);
+    let mut found = findings_for(findings, Invariant::A2);
     for (task, decisions) in &history.decisions {
         let fences = decisions.iter().filter(|(_, d)| is_grant(d));
         let fences: Vec<(usize, u64)> =
             fences.filter_map(|(at, d)| Some((*at, d.fence?))).collect();
         for pair in fences.windows(2).filter(|pair| pair[0].1 >= pair[1].1) {
             let why = format!("fence {} came after fence {}", pair[1].1, pair[0].1);
-            found.say(Some(task), vec![pair[0].0, pair[1].0], why);
+            found.report(Some(task), vec![pair[0].0, pair[1].0], why);
         }
     }
     for task in history.tasks() {
@@ -60,13 +60,13 @@ pub(super) fn fences_grow(history: &History<'_>, findings: &mut Vec<Finding>) {
         let fences: Vec<(u64, usize)> = by_attempt.into_values().collect();
         for pair in fences.windows(2).filter(|pair| pair[0].0 >= pair[1].0) {
             let why = format!("a later attempt got fence {} after fence {}", pair[1].0, pair[0].0);
-            found.say(Some(task), vec![pair[0].1, pair[1].1], why);
+            found.report(Some(task), vec![pair[0].1, pair[1].1], why);
         }
     }
 }
 
 pub(super) fn one_winner(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::A3);
+    let mut found = findings_for(findings, Invariant::A3);
     for (task, decisions) in &history.decisions {
         let ends: Vec<usize> = decisions
             .iter()
@@ -76,7 +76,7 @@ pub(super) fn one_winner(history: &History<'_>, findings: &mut Vec<Finding>) {
             .map(|(place, _)| *place)
             .collect();
         if ends.len() > 1 {
-            found.say(Some(task), ends, "it ended more than once");
+            found.report(Some(task), ends, "it ended more than once");
         }
     }
     for task in history.tasks() {
@@ -93,13 +93,13 @@ pub(super) fn one_winner(history: &History<'_>, findings: &mut Vec<Finding>) {
         }
         if won.len() > 1 {
             let places = won.into_values().flatten().collect();
-            found.say(Some(task), places, "different reports were each told that they ended it");
+            found.report(Some(task), places, "different reports were each told that they ended it");
         }
     }
 }
 
 pub(super) fn reports_of_the_newest_lease(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::A4);
+    let mut found = findings_for(findings, Invariant::A4);
     for (task, decisions) in &history.decisions {
         let mut newest: Option<(usize, Option<u32>, Option<&str>)> = None;
         let mut expires: Option<i64> = None;
@@ -122,7 +122,7 @@ pub(super) fn reports_of_the_newest_lease(history: &History<'_>, findings: &mut 
                 ) {
                     let grant = newest.map(|(at, ..)| at);
                     let places = grant.into_iter().chain([*place]).collect();
-                    found.say(
+                    found.report(
                         Some(task),
                         places,
                         "a report was committed for a lease that is not the newest",
@@ -137,7 +137,7 @@ pub(super) fn reports_of_the_newest_lease(history: &History<'_>, findings: &mut 
                         "a report was committed at {}, and its lease had ended at {end}",
                         decision.now
                     );
-                    found.say(Some(task), vec![*place], why);
+                    found.report(Some(task), vec![*place], why);
                 }
             }
         }
@@ -149,7 +149,7 @@ const OVER: [&str; 4] =
     ["attempt_mismatch", "task_expired", "task_already_terminal", "attempt_already_completed"];
 
 pub(super) fn no_resurrection(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::A6);
+    let mut found = findings_for(findings, Invariant::A6);
     for task in history.tasks() {
         let ends = ends_of_leases(history, task);
         for call in history.calls_about(task).filter(|call| is_under_a_lease(call)) {
@@ -161,7 +161,7 @@ pub(super) fn no_resurrection(history: &History<'_>, findings: &mut Vec<Finding>
                 .find(|(ended, place)| attempt <= *ended && history.precedes(*place, call.begun));
             if let (Some((_, place)), false) = (over, answer.replayed) {
                 let places = [vec![*place], call.places()].concat();
-                found.say(
+                found.report(
                     Some(task),
                     places,
                     format!("attempt {attempt} was over, and was honoured again"),
@@ -205,7 +205,7 @@ fn ends_of_leases(history: &History<'_>, task: &str) -> Vec<(u32, usize)> {
 }
 
 pub(super) fn one_worker<'e>(history: &History<'e>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::A7);
+    let mut found = findings_for(findings, Invariant::A7);
     for task in history.tasks() {
         let mut workers: BTreeMap<u32, BTreeSet<&'e str>> = BTreeMap::new();
         let mut places: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -228,7 +228,7 @@ pub(super) fn one_worker<'e>(history: &History<'e>, findings: &mut Vec<Finding>)
         for (attempt, who) in workers.iter().filter(|(_, who)| who.len() > 1) {
             let who: Vec<&str> = who.iter().copied().collect();
             let why = format!("attempt {attempt} was honoured for {}", who.join(" and "));
-            found.say(Some(task), places[attempt].clone(), why);
+            found.report(Some(task), places[attempt].clone(), why);
         }
     }
 }

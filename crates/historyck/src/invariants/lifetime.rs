@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::{Cause, DOWN, Decision, Operation, Outcome, Phase, State, What};
+use crate::event::{Cause, DOWN, Decision, EventKind, Operation, Outcome, Phase, State};
 use crate::finding::{Finding, Invariant};
-use crate::history::{Call, Found, History, about, is_grant};
+use crate::history::{Call, FindingSink, History, findings_for, is_grant};
 
 pub(super) fn no_early_takeover(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::A8);
+    let mut found = findings_for(findings, Invariant::A8);
     for task in history.tasks() {
         by_the_coordinators_clock(history, task, &mut found);
         by_the_workers_clock(history, task, &mut found);
@@ -20,7 +20,7 @@ fn is_expiry(decision: &Decision) -> bool {
         && matches!(decision.outcome, Some(Outcome::Lost | Outcome::Undelivered))
 }
 
-fn by_the_coordinators_clock(history: &History<'_>, task: &str, found: &mut Found<'_>) {
+fn by_the_coordinators_clock(history: &History<'_>, task: &str, found: &mut FindingSink<'_>) {
     let mut ends: BTreeMap<u32, (i64, usize)> = BTreeMap::new();
     let mut note = |attempt: u32, end: i64, place: usize| {
         let known = ends.entry(attempt).or_insert((end, place));
@@ -52,7 +52,7 @@ fn by_the_coordinators_clock(history: &History<'_>, task: &str, found: &mut Foun
                 "its lease was taken at {}, and had been promised until {end}",
                 decision.now
             );
-            found.say(Some(task), vec![*since, *place], why);
+            found.report(Some(task), vec![*since, *place], why);
         }
     }
 }
@@ -62,7 +62,7 @@ const LOST: [&str; 2] = ["attempt_mismatch", "task_expired"];
 
 /// A worker that was answered may count on its lease from the moment it asked. Whoever is told earlier that the
 /// lease is lost was robbed, unless somebody ended the task. Time while nobody could be heard does not count.
-fn by_the_workers_clock(history: &History<'_>, task: &str, found: &mut Found<'_>) {
+fn by_the_workers_clock(history: &History<'_>, task: &str, found: &mut FindingSink<'_>) {
     let is_asked = |op| move |call: &&Call<'_>| call.is(op) && call.refused().is_none();
     if history.calls_about(task).any(|call| is_asked(Operation::Cancel)(&call)) {
         return;
@@ -90,7 +90,7 @@ fn by_the_workers_clock(history: &History<'_>, task: &str, found: &mut Found<'_>
                     "attempt {} was refused after {held} ms in which it could be heard, and its lease is {lease_ms} ms",
                     granted.attempt
                 );
-                found.say(Some(task), vec![asked, refused.begun, place], why);
+                found.report(Some(task), vec![asked, refused.begun, place], why);
             }
         }
     }
@@ -122,7 +122,7 @@ fn heard_between(history: &History<'_>, from: usize, to: usize) -> Option<u64> {
     let mut deaf = 0;
     let mut since: Option<u64> = None;
     for event in history.events {
-        let What::Fault(fault) = &event.what else { continue };
+        let EventKind::Fault(fault) = &event.what else { continue };
         match (fault.fault.as_str() == DOWN, fault.phase) {
             (true, Phase::Begin) => since = since.or(event.clock),
             (true, Phase::End) => {
@@ -138,32 +138,32 @@ fn heard_between(history: &History<'_>, from: usize, to: usize) -> Option<u64> {
 }
 
 pub(super) fn no_orphan(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::B6);
+    let mut found = findings_for(findings, Invariant::B6);
     for (place, event) in history.events.iter().enumerate() {
-        let What::Snapshot(snapshot) = &event.what else { continue };
+        let EventKind::Snapshot(snapshot) = &event.what else { continue };
         let slack = snapshot.slack_ms.unwrap_or(0);
         for seen in snapshot.tasks.iter().filter(|seen| seen.state == State::Running) {
             if let Some(end) = seen.expires.filter(|end| end.saturating_add(slack) < snapshot.now) {
                 let why = format!("it runs at {} under a lease that ended at {end}", snapshot.now);
-                found.say(Some(&seen.task), vec![place], why);
+                found.report(Some(&seen.task), vec![place], why);
             }
         }
     }
 }
 
 pub(super) fn granted_in_time(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::B8);
+    let mut found = findings_for(findings, Invariant::B8);
     for (task, decisions) in &history.decisions {
         let (mut due, mut deadline) = (None, None);
         for (place, decision) in decisions {
             if is_grant(decision) {
                 if let Some((since, due)) = due.filter(|(_, due)| decision.now < *due) {
                     let why = format!("granted at {}, and due at {due}", decision.now);
-                    found.say(Some(task), vec![since, *place], why);
+                    found.report(Some(task), vec![since, *place], why);
                 }
                 if let Some((since, end)) = deadline.filter(|(_, end)| decision.now >= *end) {
                     let why = format!("granted at {}, and its deadline was {end}", decision.now);
-                    found.say(Some(task), vec![since, *place], why);
+                    found.report(Some(task), vec![since, *place], why);
                 }
             }
             due = decision.due.map(|due| (*place, due)).or(due);

@@ -1,12 +1,13 @@
 //! What was accepted ends, and stays in its own scope.
 
-use crate::event::{Operation, What};
+use crate::event::{EventKind, Operation};
 use crate::finding::{Finding, Invariant};
-use crate::history::{History, about};
+use crate::history::{History, findings_for};
 
 pub(super) fn everything_ends(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::G1);
-    let settled = history.events.iter().position(|event| matches!(event.what, What::Settled(_)));
+    let mut found = findings_for(findings, Invariant::G1);
+    let settled =
+        history.events.iter().position(|event| matches!(event.what, EventKind::Settled(_)));
     let Some(settled) = settled else { return };
     for task in history.tasks() {
         let accepted = history.calls_about(task).any(|call| {
@@ -16,13 +17,13 @@ pub(super) fn everything_ends(history: &History<'_>, findings: &mut Vec<Finding>
         let has_ended = history.last_state(task).is_some_and(|(_, state)| state.is_terminal());
         if accepted && !has_ended {
             let last = history.last_state(task).map(|(at, _)| at);
-            found.say(Some(task), last.into_iter().collect(), "it was accepted and never ended");
+            found.report(Some(task), last.into_iter().collect(), "it was accepted and never ended");
         }
     }
 }
 
 pub(super) fn scopes_are_apart(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::S1);
+    let mut found = findings_for(findings, Invariant::S1);
     let owners = history.owners();
     for call in &history.calls {
         let (Some((_, _)), Some(scope)) = (call.ok(), call.invoke.scope.as_deref()) else {
@@ -32,7 +33,7 @@ pub(super) fn scopes_are_apart(history: &History<'_>, findings: &mut Vec<Finding
         for task in call.task().into_iter().chain(granted) {
             if let Some((owner, place)) = owners.get(task).filter(|(owner, _)| *owner != scope) {
                 let why = format!("it belongs to {owner}, and was served to {scope}");
-                found.say(Some(task), [vec![*place], call.places()].concat(), why);
+                found.report(Some(task), [vec![*place], call.places()].concat(), why);
             }
         }
     }

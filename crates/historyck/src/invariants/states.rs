@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::{Cause, Decision, Operation, Outcome, State, What};
+use crate::event::{Cause, Decision, EventKind, Operation, Outcome, State};
 use crate::finding::{Finding, Invariant};
-use crate::history::{History, about, closes, is_grant};
+use crate::history::{History, closes, findings_for, is_grant};
 
 pub(super) fn decided_on_what_was(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::A9);
+    let mut found = findings_for(findings, Invariant::A9);
     for (task, decisions) in &history.decisions {
         let mut last: Option<(usize, &Decision)> = None;
         let mut expected = 1;
@@ -16,7 +16,7 @@ pub(super) fn decided_on_what_was(history: &History<'_>, findings: &mut Vec<Find
                 if n != expected {
                     let why = format!("decision {n} stands where {expected} belongs");
                     let places = last.map(|(at, _)| at).into_iter().chain([*place]).collect();
-                    found.say(Some(task), places, why);
+                    found.report(Some(task), places, why);
                 }
                 expected = n + 1;
             }
@@ -24,7 +24,7 @@ pub(super) fn decided_on_what_was(history: &History<'_>, findings: &mut Vec<Find
                 && before != earlier.after
             {
                 let why = format!("decided on {before:?}, and it was {:?}", earlier.after);
-                found.say(Some(task), vec![at, *place], why);
+                found.report(Some(task), vec![at, *place], why);
             }
             last = Some((*place, decision));
         }
@@ -58,7 +58,7 @@ const TABLE: [(Option<State>, State, Cause); 18] = [
 ];
 
 pub(super) fn published_transitions(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::B1);
+    let mut found = findings_for(findings, Invariant::B1);
     for (task, decisions) in &history.decisions {
         let mut state: Option<State> = decisions.first().and_then(|(_, d)| d.before);
         for (place, decision) in decisions {
@@ -71,7 +71,7 @@ pub(super) fn published_transitions(history: &History<'_>, findings: &mut Vec<Fi
             if !is_known {
                 let from = state.map_or("nothing".to_owned(), |state| format!("{state:?}"));
                 let why = format!("{from} became {:?} by {:?}", decision.after, decision.cause);
-                found.say(Some(task), vec![*place], why);
+                found.report(Some(task), vec![*place], why);
             }
             state = Some(decision.after);
         }
@@ -79,13 +79,13 @@ pub(super) fn published_transitions(history: &History<'_>, findings: &mut Vec<Fi
 }
 
 pub(super) fn ends_are_final(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::B2);
+    let mut found = findings_for(findings, Invariant::B2);
     for (task, decisions) in &history.decisions {
         let ended = decisions.iter().position(|(_, decision)| decision.after.is_terminal());
         if let Some(later) =
             ended.and_then(|ended| decisions.get(ended + 1).map(|(at, _)| (ended, *at)))
         {
-            found.say(
+            found.report(
                 Some(task),
                 vec![decisions[later.0].0, later.1],
                 "something was decided after the end",
@@ -106,21 +106,21 @@ pub(super) fn ends_are_final(history: &History<'_>, findings: &mut Vec<Finding>)
         for later in seen.iter().filter(|later| history.precedes(first.1, later.0)) {
             if later.2 != first.2 {
                 let why = format!("it had ended as {:?}, and was {:?} later", first.2, later.2);
-                found.say(Some(task), vec![first.1, later.1], why);
+                found.report(Some(task), vec![first.1, later.1], why);
             }
         }
         let with_output = ended().filter(|(.., output)| output.is_some());
         let Some(first) = with_output.min_by_key(|(_, at, ..)| *at) else { continue };
         for later in seen.iter().filter(|later| history.precedes(first.1, later.0)) {
             if later.3.is_some() && later.3 != first.3 {
-                found.say(Some(task), vec![first.1, later.1], "its output became another one");
+                found.report(Some(task), vec![first.1, later.1], "its output became another one");
             }
         }
     }
 }
 
 pub(super) fn attempts_are_counted(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::B3);
+    let mut found = findings_for(findings, Invariant::B3);
     for (task, decisions) in &history.decisions {
         let mut expected = 1;
         let (mut failures, mut lost) = (0, 0);
@@ -131,7 +131,7 @@ pub(super) fn attempts_are_counted(history: &History<'_>, findings: &mut Vec<Fin
             if let (true, Some(attempt)) = (is_grant(decision), decision.attempt) {
                 if attempt != expected {
                     let why = format!("attempt {attempt} was granted where {expected} belongs");
-                    found.say(Some(task), vec![*place], why);
+                    found.report(Some(task), vec![*place], why);
                 }
                 expected = attempt + 1;
             }
@@ -141,44 +141,44 @@ pub(super) fn attempts_are_counted(history: &History<'_>, findings: &mut Vec<Fin
             let goes_on = closes(decision) && !decision.after.is_terminal();
             if goes_on && (beyond(failures, failures_max) || beyond(lost, lost_max)) {
                 let why = format!("it goes on after {failures} failures and {lost} losses");
-                found.say(Some(task), vec![*place], why);
+                found.report(Some(task), vec![*place], why);
             }
         }
     }
     for task in history.tasks() {
         if let Some((call, _)) = history.grants_of(task).find(|(_, granted)| granted.attempt == 0) {
-            found.say(Some(task), call.places(), "attempts begin with 1");
+            found.report(Some(task), call.places(), "attempts begin with 1");
         }
     }
 }
 
 pub(super) fn time_goes_forward(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::B4);
+    let mut found = findings_for(findings, Invariant::B4);
     for (task, decisions) in &history.decisions {
         for pair in decisions.windows(2).filter(|pair| pair[1].1.now < pair[0].1.now) {
             let why = format!("decided at {} after {}", pair[1].1.now, pair[0].1.now);
-            found.say(Some(task), vec![pair[0].0, pair[1].0], why);
+            found.report(Some(task), vec![pair[0].0, pair[1].0], why);
         }
     }
     for (place, event) in history.events.iter().enumerate() {
-        let What::Record(record) = &event.what else { continue };
+        let EventKind::Record(record) = &event.what else { continue };
         let times: Vec<i64> =
             [record.created, record.started, record.completed].into_iter().flatten().collect();
         if !times.is_sorted() {
             let why = format!("its record has times out of order: {times:?}");
-            found.say(Some(&record.task), vec![place], why);
+            found.report(Some(&record.task), vec![place], why);
         }
     }
 }
 
 pub(super) fn one_record(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::B5);
+    let mut found = findings_for(findings, Invariant::B5);
     let mut records: BTreeMap<&str, (usize, State, &str)> = BTreeMap::new();
     for (place, event) in history.events.iter().enumerate() {
-        let What::Record(record) = &event.what else { continue };
+        let EventKind::Record(record) = &event.what else { continue };
         let known = records.entry(&record.task).or_insert((place, record.state, &record.digest));
         if (known.1, known.2) != (record.state, record.digest.as_str()) {
-            found.say(Some(&record.task), vec![known.0, place], "it has two different records");
+            found.report(Some(&record.task), vec![known.0, place], "it has two different records");
         }
     }
     if records.is_empty() {
@@ -189,13 +189,13 @@ pub(super) fn one_record(history: &History<'_>, findings: &mut Vec<Finding>) {
         match (ended, records.get(task)) {
             (Some((at, state)), Some((place, recorded, _))) if state != *recorded => {
                 let why = format!("it ended as {state:?}, and its record says {recorded:?}");
-                found.say(Some(task), vec![at, *place], why);
+                found.report(Some(task), vec![at, *place], why);
             }
             (Some((at, _)), None) => {
-                found.say(Some(task), vec![at], "it has ended and has no record")
+                found.report(Some(task), vec![at], "it has ended and has no record")
             }
             (None, Some((place, ..))) if history.last_state(task).is_some() => {
-                found.say(Some(task), vec![*place], "it has a record and has not ended");
+                found.report(Some(task), vec![*place], "it has a record and has not ended");
             }
             _ => {}
         }
@@ -203,12 +203,12 @@ pub(super) fn one_record(history: &History<'_>, findings: &mut Vec<Finding>) {
 }
 
 pub(super) fn nothing_after_a_cancel(history: &History<'_>, findings: &mut Vec<Finding>) {
-    let mut found = about(findings, Invariant::B7);
+    let mut found = findings_for(findings, Invariant::B7);
     for (task, decisions) in &history.decisions {
         let asked = decisions.iter().position(|(_, decision)| decision.cause == Cause::Cancel);
         let Some(asked) = asked else { continue };
         if let Some((place, _)) = decisions[asked..].iter().find(|(_, d)| is_grant(d)) {
-            found.say(Some(task), vec![decisions[asked].0, *place], "granted after its cancel");
+            found.report(Some(task), vec![decisions[asked].0, *place], "granted after its cancel");
         }
     }
     for task in history.tasks() {
@@ -220,7 +220,7 @@ pub(super) fn nothing_after_a_cancel(history: &History<'_>, findings: &mut Vec<F
         if let Some((call, _)) =
             grants.find(|(call, _)| new(call) && history.precedes(asked, call.begun))
         {
-            found.say(
+            found.report(
                 Some(task),
                 [vec![asked], call.places()].concat(),
                 "leased after its cancel was answered",

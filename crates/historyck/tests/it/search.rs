@@ -1,6 +1,8 @@
 //! The search for an order: it is exact where it ends, and says so where it does not.
 
-use historyck::event::{Answer, Event, Granted, Invoke, Operation, Outcome, Return, State, What};
+use historyck::event::{
+    Answer, Event, EventKind, Granted, Invoke, Operation, Outcome, Return, State,
+};
 use historyck::{Invariant, check};
 
 fn invoke(call: u64, op: Operation) -> Invoke {
@@ -11,7 +13,7 @@ fn answer(call: u64) -> Return {
     Return { call, ..Return::of(Answer::Ok) }
 }
 
-fn event(at: u64, what: What) -> Event {
+fn event(at: u64, what: EventKind) -> Event {
     Event { at, who: "w".to_owned(), clock: None, what }
 }
 
@@ -36,7 +38,7 @@ fn storm(reads: u64, last_state: State) -> Vec<Event> {
         } else {
             invoke(call, Operation::Get)
         };
-        events.push(event(call, What::Invoke(what)));
+        events.push(event(call, EventKind::Invoke(what)));
     }
     for call in 1..=reads {
         let what = match call {
@@ -45,7 +47,7 @@ fn storm(reads: u64, last_state: State) -> Vec<Event> {
             _ if call % 2 == 0 => Return { state: Some(State::Queued), ..answer(call) },
             _ => Return { state: Some(State::Running), ..answer(call) },
         };
-        events.push(event(reads + call, What::Return(what)));
+        events.push(event(reads + call, EventKind::Return(what)));
     }
     events
 }
@@ -69,12 +71,12 @@ fn reports_in_vain(attempts: u32, rivals: u64) -> Vec<Event> {
                 digest: Some(rival.to_string()),
                 ..invoke(call, Operation::Report)
             };
-            say(What::Invoke(report));
+            say(EventKind::Invoke(report));
         }
     }
     let last = call + 1;
-    say(What::Invoke(invoke(last, Operation::Get)));
-    say(What::Return(Return { state: Some(State::Succeeded), ..answer(last) }));
+    say(EventKind::Invoke(invoke(last, Operation::Get)));
+    say(EventKind::Return(Return { state: Some(State::Succeeded), ..answer(last) }));
     events
 }
 
@@ -93,11 +95,11 @@ fn calls_that_were_refused_for_now_cost_the_search_nothing() {
     let mut say = |what| events.push(event(events.len() as u64 + 1, what));
     for call in 1..=200 {
         let op = if call % 3 == 0 { Operation::Get } else { Operation::Heartbeat };
-        say(What::Invoke(Invoke { attempt: Some(1), ..invoke(call, op) }));
+        say(EventKind::Invoke(Invoke { attempt: Some(1), ..invoke(call, op) }));
     }
     for call in 1..=200 {
         let code = Some("unavailable".to_owned());
-        say(What::Return(Return { answer: Answer::Fail, code, ..answer(call) }));
+        say(EventKind::Return(Return { answer: Answer::Fail, code, ..answer(call) }));
     }
     assert_eq!(check(&events).unwrap(), []);
 }
@@ -106,10 +108,10 @@ fn calls_that_were_refused_for_now_cost_the_search_nothing() {
 fn what_was_refused_for_now_may_not_have_happened() {
     let cancel = Return { answer: Answer::Fail, code: Some("unavailable".to_owned()), ..answer(1) };
     let events = [
-        event(1, What::Invoke(invoke(1, Operation::Cancel))),
-        event(2, What::Return(cancel)),
-        event(3, What::Invoke(invoke(2, Operation::Get))),
-        event(4, What::Return(Return { state: Some(State::Cancelled), ..answer(2) })),
+        event(1, EventKind::Invoke(invoke(1, Operation::Cancel))),
+        event(2, EventKind::Return(cancel)),
+        event(3, EventKind::Invoke(invoke(2, Operation::Get))),
+        event(4, EventKind::Return(Return { state: Some(State::Cancelled), ..answer(2) })),
     ];
     let found = check(&events).unwrap();
     let said = found.iter().find(|finding| finding.invariant == Invariant::A5).unwrap();

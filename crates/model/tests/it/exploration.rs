@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tenure_model::{Bounds, Extent, explore, marks, worlds};
+use tenure_model::{Bounds, Extent, coverage, explore, worlds};
 
 /// One thread each: the tests run beside each other.
 fn prove(bounds: Bounds) {
@@ -58,7 +58,7 @@ fn a_history_that_is_nearly_full() {
 #[test]
 fn whatever_can_happen_must_happen_in_some_world() {
     let worlds = worlds::all(Extent::Short);
-    let all: BTreeSet<String> = marks::all().into_iter().collect();
+    let all: BTreeSet<String> = coverage::all().into_iter().collect();
     for bounds in &worlds {
         for mark in bounds.impossible() {
             assert!(all.contains(mark), "{} names no mark: {mark}", bounds.name);

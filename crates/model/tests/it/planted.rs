@@ -6,17 +6,17 @@
 use tenure_model::{Bounds, Extent, Property, Rules, find, worlds};
 use verdict::request::Request;
 use verdict::{
-    Answer, AttemptOutcome, End, Event, Fence, Moment, Next, Phase, Reason, Refusal, Seen, State,
-    Subject, Time, Verdict, decide,
+    Answer, AttemptOutcome, End, Event, Fence, Moment, Next, Phase, ReadSet, Reason, Refusal,
+    State, Subject, Time, Verdict, decide,
 };
 
-type Bug = fn(Seen<'_>, &Request, Moment) -> Verdict;
+type Bug = fn(ReadSet<'_>, &Request, Moment) -> Verdict;
 
-struct Wrong(Bug);
+struct BuggyRules(Bug);
 
-impl Rules for Wrong {
-    fn decide(&self, seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        (self.0)(seen, request, at)
+impl Rules for BuggyRules {
+    fn decide(&self, read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        (self.0)(read_set, request, at)
     }
 }
 
@@ -25,7 +25,7 @@ fn must_be_found(bug: Bug, property: Property) {
 }
 
 fn must_be_found_in(bounds: Bounds, bug: Bug, property: Property) {
-    let found = find(bounds, Wrong(bug), property);
+    let found = find(bounds, BuggyRules(bug), property);
     assert!(found.is_some(), "the bug went unnoticed by {}", property.name());
     // The first step of every story is a submission: what is printed can be followed.
     let steps = found.unwrap().steps;
@@ -33,29 +33,29 @@ fn must_be_found_in(bounds: Bounds, bug: Bug, property: Property) {
 }
 
 /// The moment just before the lease ran out.
-fn in_time(seen: Seen<'_>, at: Moment) -> Moment {
+fn in_time(read_set: ReadSet<'_>, at: Moment) -> Moment {
     let expires_at =
-        seen.subject.live().and_then(|task| task.lease()).map(|lease| lease.expires_at);
+        read_set.subject.live().and_then(|task| task.lease()).map(|lease| lease.expires_at);
     let just_before = |end: Time| Time::from_millis(end.millis() - 1);
     Moment { now: expires_at.map_or(at.now, just_before).min(at.now), ..at }
 }
 
 #[test]
 fn a_second_lease_while_the_first_is_open() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let mut subject = seen.subject.clone();
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut subject = read_set.subject.clone();
         if let (Request::Grant(_), Subject::Live(task)) = (request, &mut subject) {
             task.phase = Phase::Queued { due: at.now };
         }
-        decide(Seen { subject: &subject, ..seen }, request, at)
+        decide(ReadSet { subject: &subject, ..read_set }, request, at)
     }
     must_be_found(bug, Property::A1);
 }
 
 #[test]
 fn a_fence_that_starts_again() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let mut verdict = decide(seen, request, at);
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut verdict = decide(read_set, request, at);
         for event in &mut verdict.events {
             if let Event::Granted { fence, .. } = event {
                 *fence = Fence::new(at.epoch, 1);
@@ -68,8 +68,8 @@ fn a_fence_that_starts_again() {
 
 #[test]
 fn a_fence_that_a_restore_sets_back() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let mut verdict = decide(seen, request, at);
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut verdict = decide(read_set, request, at);
         for event in &mut verdict.events {
             if let Event::Granted { fence, .. } = event {
                 *fence = Fence::new(1, fence.as_u64() as u32);
@@ -82,9 +82,9 @@ fn a_fence_that_a_restore_sets_back() {
 
 #[test]
 fn two_different_reports_of_one_attempt_are_both_committed() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let verdict = decide(seen, request, at);
-        match (&verdict.answer, seen.closed) {
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let verdict = decide(read_set, request, at);
+        match (&verdict.answer, read_set.closed) {
             (Answer::Refused(Refusal::ConflictingReport { state }), Some(closed)) => {
                 let (outcome, state) = (closed.outcome, *state);
                 Verdict::new(Answer::Committed { outcome, state, replayed: true }, Vec::new())
@@ -97,10 +97,10 @@ fn two_different_reports_of_one_attempt_are_both_committed() {
 
 #[test]
 fn a_report_that_is_committed_after_its_lease_ran_out() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
         match request {
-            Request::Report(_) => decide(seen, request, in_time(seen, at)),
-            _ => decide(seen, request, at),
+            Request::Report(_) => decide(read_set, request, in_time(read_set, at)),
+            _ => decide(read_set, request, at),
         }
     }
     must_be_found(bug, Property::A4);
@@ -108,10 +108,10 @@ fn a_report_that_is_committed_after_its_lease_ran_out() {
 
 #[test]
 fn a_heartbeat_that_revives_an_expired_lease() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
         match request {
-            Request::Heartbeat(_) => decide(seen, request, in_time(seen, at)),
-            _ => decide(seen, request, at),
+            Request::Heartbeat(_) => decide(read_set, request, in_time(read_set, at)),
+            _ => decide(read_set, request, at),
         }
     }
     must_be_found(bug, Property::A6);
@@ -119,34 +119,34 @@ fn a_heartbeat_that_revives_an_expired_lease() {
 
 #[test]
 fn a_lease_that_outlives_its_store() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let lease = seen.subject.live().and_then(|task| task.lease());
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let lease = read_set.subject.live().and_then(|task| task.lease());
         let granted_in = lease.map_or(at.epoch, |lease| lease.fence.epoch());
         let epoch = if request.caller().is_some() { granted_in } else { at.epoch };
-        decide(seen, request, Moment { epoch, ..at })
+        decide(read_set, request, Moment { epoch, ..at })
     }
     must_be_found_in(worlds::restored(Extent::Short), bug, Property::A6);
 }
 
 #[test]
 fn a_stolen_token_that_is_obeyed() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
         let mut request = request.clone();
-        let lease = seen.subject.live().and_then(|task| task.lease());
+        let lease = read_set.subject.live().and_then(|task| task.lease());
         if let (Request::Heartbeat(heartbeat), Some(lease)) = (&mut request, lease) {
             heartbeat.caller.worker = lease.owner.clone();
         }
-        decide(seen, &request, at)
+        decide(read_set, &request, at)
     }
     must_be_found(bug, Property::A7);
 }
 
 #[test]
 fn a_sweep_that_takes_a_lease_back_early() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
         let early = matches!(request, Request::Sweep);
         let now = if early { Time::from_millis(at.now.millis() + 1) } else { at.now };
-        let mut verdict = decide(seen, request, Moment { now, ..at });
+        let mut verdict = decide(read_set, request, Moment { now, ..at });
         for event in &mut verdict.events {
             if let Event::AttemptClosed { closed, .. } = event {
                 closed.closed_at = at.now;
@@ -159,10 +159,10 @@ fn a_sweep_that_takes_a_lease_back_early() {
 
 #[test]
 fn a_gap_of_ours_that_is_not_given_back() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
         match request {
             Request::Extend(_) => Verdict::nothing(),
-            _ => decide(seen, request, at),
+            _ => decide(read_set, request, at),
         }
     }
     must_be_found(bug, Property::A8);
@@ -170,36 +170,36 @@ fn a_gap_of_ours_that_is_not_given_back() {
 
 #[test]
 fn a_sweep_that_finishes_what_nobody_did() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let waits = seen.subject.live().is_some_and(|task| task.lease().is_none());
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let waits = read_set.subject.live().is_some_and(|task| task.lease().is_none());
         if matches!(request, Request::Sweep) && waits {
             let end = End { state: State::Succeeded, reason: None, output: None, fault: None };
             return Verdict::new(Answer::Done, vec![Event::Ended(end)]);
         }
-        decide(seen, request, at)
+        decide(read_set, request, at)
     }
     must_be_found(bug, Property::B1);
 }
 
 #[test]
 fn a_cancel_that_overwrites_a_result() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
         let ended =
-            matches!(seen.subject, Subject::Done(done) if done.end.state == State::Succeeded);
+            matches!(read_set.subject, Subject::Done(done) if done.end.state == State::Succeeded);
         if matches!(request, Request::Cancel(_)) && ended {
             let reason = Some(Reason::CancelForced);
             let end = End { state: State::Cancelled, reason, output: None, fault: None };
             return Verdict::new(Answer::Done, vec![Event::Ended(end)]);
         }
-        decide(seen, request, at)
+        decide(read_set, request, at)
     }
     must_be_found(bug, Property::B2);
 }
 
 #[test]
 fn a_poison_task_whose_lost_workers_never_count() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let mut verdict = decide(seen, request, at);
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut verdict = decide(read_set, request, at);
         for event in &mut verdict.events {
             if let Event::AttemptClosed { closed, next } = event
                 && closed.outcome == AttemptOutcome::Lost
@@ -227,10 +227,10 @@ fn instead_of_hand_backs(verdict: &mut Verdict, then: impl Fn(&Next) -> Option<N
 
 #[test]
 fn hand_backs_that_are_free() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let mut verdict = decide(seen, request, at);
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut verdict = decide(read_set, request, at);
         if matches!(request, Request::Undelivered(_)) {
-            let now = seen.subject.dated(at).now;
+            let now = read_set.subject.dated(at).now;
             instead_of_hand_backs(&mut verdict, |_| Some(Next::Retry { due: now }));
         }
         verdict
@@ -240,10 +240,10 @@ fn hand_backs_that_are_free() {
 
 #[test]
 fn hand_backs_that_pause_and_never_end() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let mut verdict = decide(seen, request, at);
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut verdict = decide(read_set, request, at);
         if matches!(request, Request::Undelivered(_)) {
-            let due = Time::from_millis(seen.subject.dated(at).now.millis() + 1);
+            let due = Time::from_millis(read_set.subject.dated(at).now.millis() + 1);
             let is_end = |next: &Next| matches!(next, Next::End(_));
             instead_of_hand_backs(&mut verdict, |next| is_end(next).then_some(Next::Retry { due }));
         }
@@ -254,8 +254,8 @@ fn hand_backs_that_pause_and_never_end() {
 
 #[test]
 fn an_attempt_dated_before_its_grant() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let mut verdict = decide(seen, request, at);
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut verdict = decide(read_set, request, at);
         for event in &mut verdict.events {
             // The bug of a rule that reads the clock itself instead of the decision's moment.
             if let Event::AttemptClosed { closed, .. } = event {
@@ -269,11 +269,11 @@ fn an_attempt_dated_before_its_grant() {
 
 #[test]
 fn a_task_that_stays_running_for_ever() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let started = seen.subject.live().and_then(|task| task.lease()?.started_at).is_some();
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let started = read_set.subject.live().and_then(|task| task.lease()?.started_at).is_some();
         match request {
             Request::Sweep if started => Verdict::nothing(),
-            _ => decide(seen, request, at),
+            _ => decide(read_set, request, at),
         }
     }
     must_be_found(bug, Property::B6);
@@ -281,36 +281,36 @@ fn a_task_that_stays_running_for_ever() {
 
 #[test]
 fn a_cancel_that_every_heartbeat_puts_off() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let mut subject = seen.subject.clone();
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut subject = read_set.subject.clone();
         if let (Request::Sweep, Subject::Live(task)) = (request, &mut subject)
             && let Some(cancel) = &mut task.cancel
         {
             cancel.signalled_at = None;
         }
-        decide(Seen { subject: &subject, ..seen }, request, at)
+        decide(ReadSet { subject: &subject, ..read_set }, request, at)
     }
     must_be_found(bug, Property::B7);
 }
 
 #[test]
 fn a_retry_that_does_not_wait() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let mut subject = seen.subject.clone();
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let mut subject = read_set.subject.clone();
         if let (Request::Grant(_), Subject::Live(task)) = (request, &mut subject)
             && let Phase::Retry { due } = &mut task.phase
         {
             *due = at.now;
         }
-        decide(Seen { subject: &subject, ..seen }, request, at)
+        decide(ReadSet { subject: &subject, ..read_set }, request, at)
     }
     must_be_found(bug, Property::B8);
 }
 
 #[test]
 fn a_repeated_report_that_is_told_it_came_too_late() {
-    fn bug(seen: Seen<'_>, request: &Request, at: Moment) -> Verdict {
-        let verdict = decide(seen, request, at);
+    fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+        let verdict = decide(read_set, request, at);
         match verdict.answer {
             Answer::Committed { replayed: true, state, .. } => {
                 Verdict::refuse(Refusal::TaskAlreadyTerminal { state })

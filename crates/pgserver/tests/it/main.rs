@@ -24,11 +24,11 @@ fn a_server_has_the_settings_asked_for_and_survives_being_stopped_and_killed() {
     for stop in [Stop::Fast, Stop::Immediate] {
         server.stop(stop).unwrap();
         assert!(!is_served(&server));
-        server.rise().unwrap();
+        server.start().unwrap();
     }
     server.kill().unwrap();
     assert!(!is_served(&server));
-    server.rise().unwrap();
+    server.start().unwrap();
     assert_eq!(server.sql("postgres", "SELECT n FROM public.kept").unwrap(), "7");
     assert_eq!(server.sql("postgres", "SHOW work_mem").unwrap(), "1234kB");
     let refused = server.sql("postgres", "SELECT nonsense").unwrap_err();
@@ -61,7 +61,7 @@ fn a_standby_takes_over_and_is_followed_in_turn() {
 
 #[test]
 fn nothing_is_left_of_a_server() {
-    let server = Server::builder().careless().start().unwrap();
+    let server = Server::builder().without_fsync().start().unwrap();
     let (folder, data) = (server.folder().to_owned(), server.data().to_owned());
     drop(server);
     assert!(!folder.exists());
@@ -76,6 +76,6 @@ fn nothing_is_left_of_a_server() {
 fn everybody_who_gives_the_same_name_shares_a_server() {
     let one = Shared::find_or_start("a test of sharing").unwrap();
     let other = Shared::find_or_start("a test of sharing").unwrap();
-    assert_eq!(one.words("postgres"), other.words("postgres"));
+    assert_eq!(one.conninfo("postgres"), other.conninfo("postgres"));
     assert!(std::os::unix::net::UnixStream::connect(one.folder().join(".s.PGSQL.5432")).is_ok());
 }

@@ -1,10 +1,10 @@
 //! What is done to a world once everything in it has ended: things that must be refused, the judgement, a day of sleep.
 
-use historyck::event::{Fingerprint, Moment, What};
+use historyck::event::{EventKind, Moment, StateDigest};
 use store::{Browse, Store};
 
-use super::{CALM_STEP_MS, Outcome, World};
-use crate::bystander::{forbidden, try_forbidden};
+use super::{DRAIN_STEP_MS, Outcome, World};
+use crate::background_actors::{forbidden, try_forbidden};
 use crate::judge;
 
 /// Nothing is forgotten before a day has passed, and everything soon after.
@@ -15,17 +15,17 @@ const IDLE_STEP_MS: u64 = 1_000;
 
 impl World {
     /// Where nobody does anything any more, whatever is refused must leave everything as it is.
-    pub(super) fn try_what_is_forbidden(&mut self) {
-        if self.stage.options.intruders == 0 || self.log.is_violated() {
+    pub(super) fn try_forbidden_calls(&mut self) {
+        if self.ctx.options.intruders == 0 || self.log.is_violated() {
             return;
         }
-        for ask in forbidden(&self.stage) {
+        for ask in forbidden(&self.ctx) {
             self.record_state(Moment::Asked);
             let entered = self.actors.enter();
-            let trying = self.stage.spawn(try_forbidden(self.stage.clone(), ask));
+            let trying = self.ctx.spawn(try_forbidden(self.ctx.clone(), ask));
             drop(entered);
             while !trying.is_finished() {
-                self.step(CALM_STEP_MS);
+                self.step(DRAIN_STEP_MS);
             }
             self.record_state(Moment::Refused);
         }
@@ -34,20 +34,20 @@ impl World {
     fn record_state(&self, moment: Moment) {
         let store = self.store.clone().expect("a host was booted");
         let digest = self.runtime.block_on(judge::digest(&store));
-        let state = What::State(Fingerprint { moment, digest });
-        self.stage.history.borrow_mut().record(self.now, "judge", state);
+        let state = EventKind::State(StateDigest { moment, digest });
+        self.ctx.history.borrow_mut().record(self.now, "judge", state);
     }
 
     pub(super) fn judge_all(&mut self) {
-        self.stage.is_over.set(true);
+        self.ctx.is_over.set(true);
         let store = self.store.clone().expect("a host was booted");
         if !self.log.is_violated() {
-            self.runtime.block_on(judge::judge(&self.stage, &store));
+            self.runtime.block_on(judge::judge(&self.ctx, &store));
         }
     }
 
     /// A day passes in which nobody asks for anything; what has ended may then be forgotten, and is.
-    pub(super) fn forget_all(&mut self) {
+    pub(super) fn check_retention(&mut self) {
         let rows = self.rows();
         self.sleep(ALMOST_A_DAY_MS);
         if self.rows() != rows && !self.log.is_violated() {
@@ -71,16 +71,16 @@ impl World {
 
     fn rows(&self) -> usize {
         let store = self.store.clone().expect("a host was booted");
-        let everything = self.runtime.block_on(store.browse().everything(None, usize::MAX));
+        let everything = self.runtime.block_on(store.browse().all_tasks(None, usize::MAX));
         everything.expect("memory can be read").len()
     }
 
-    pub(super) fn tell(self, drained_ms: u64) -> Outcome {
-        let runs = self.stage.books.borrow().accepted.len() as u64;
+    pub(super) fn into_outcome(self, drained_ms: u64) -> Outcome {
+        let runs = self.ctx.observations.borrow().accepted.len() as u64;
         self.say(format_args!("drained {drained_ms} ms after the last fault"));
         let tally = self.log.tally();
         tally.faults.iter().for_each(|(it, n)| self.log.say(format_args!("{n:>6} {}", it.name())));
-        tally.marks.iter().for_each(|(it, n)| self.log.say(format_args!("{n:>6} {}", it.name())));
+        tally.goals.iter().for_each(|(it, n)| self.log.say(format_args!("{n:>6} {}", it.name())));
         Outcome {
             seed: self.seed,
             digest: self.log.digest(),

@@ -1,121 +1,122 @@
 //! A simulation that nobody has seen fail proves nothing: bugs that are always there must be found.
 
 use sim::log::Keep;
-use sim::{Plant, Setting};
+use sim::{PlantedBug, Scenario};
 
 /// How many worlds a planted bug may survive.
 const WORLDS_MAX: usize = 60;
 
 /// What the first world says in which a planted bug shows.
-fn finds(plant: Plant, seeds: impl Iterator<Item = u64>) -> String {
-    let violation = |seed| sim::run(seed, Keep::DigestOnly, plant).violation;
+fn finds(bug: PlantedBug, seeds: impl Iterator<Item = u64>) -> String {
+    let violation = |seed| sim::run(seed, Keep::DigestOnly, bug).violation;
     let found = seeds.take(WORLDS_MAX).find_map(violation);
-    found.unwrap_or_else(|| panic!("{plant:?} survived {WORLDS_MAX} worlds"))
+    found.unwrap_or_else(|| panic!("{bug:?} survived {WORLDS_MAX} worlds"))
 }
 
 #[test]
 fn a_store_that_loses_what_it_acknowledged_is_found() {
-    let what = finds(Plant::LosesCommits, 0..);
+    let what = finds(PlantedBug::LosesCommits, 0..);
     assert!(!what.is_empty());
 }
 
 #[test]
 fn a_start_that_does_not_give_back_the_time_nobody_listened_is_found() {
     // S3-49 would be a lie: an honest worker loses its lease to our outage.
-    let what = finds(Plant::ForgetsHearing, (0..).filter(|seed| sim::is_fair_to_workers(*seed)));
+    let what =
+        finds(PlantedBug::ForgetsLastCommit, (0..).filter(|seed| sim::is_fair_to_workers(*seed)));
     assert!(what.contains("kept the rules and lost"), "{what}");
 }
 
 #[test]
 fn an_answer_before_the_disk_has_it_is_found() {
     // Museum 35: acknowledged, and gone after the crash.
-    let what = finds(Plant::AnswersBeforeTheDisk, 0..);
+    let what = finds(PlantedBug::AnswersBeforeSync, 0..);
     assert!(!what.is_empty());
 }
 
 #[test]
 fn a_key_that_makes_a_second_run_is_found() {
-    let what = finds(Plant::ForgetsKeys, 0..);
+    let what = finds(PlantedBug::ForgetsKeys, 0..);
     assert!(!what.is_empty());
 }
 
 #[test]
 fn a_decision_that_is_written_in_part_is_found() {
     // By the rows that do not explain themselves, or by a call that trips over them.
-    let what = finds(Plant::TearsSaves, 0..);
+    let what = finds(PlantedBug::SavesPartially, 0..);
     assert!(what.starts_with("verify") || what.starts_with("X32"), "{what}");
 }
 
 #[test]
 fn a_store_in_which_nothing_ever_runs_out_is_found() {
     // Museum 4: running for ever.
-    let what = finds(Plant::NeverSweeps, 0..);
+    let what = finds(PlantedBug::NeverSweeps, 0..);
     assert!(!what.is_empty());
 }
 
 #[test]
 fn a_run_that_older_rules_decide_after_newer_ones_is_found() {
-    let what = finds(Plant::ForgetsRules, 0..);
+    let what = finds(PlantedBug::ForgetsRules, 0..);
     assert!(what.starts_with("rules"), "{what}");
 }
 
 #[test]
 fn a_lost_commit_that_is_taken_for_made_is_found() {
     // The database was never asked what became of it.
-    let what = finds(Plant::BelievesLostCommits, 0..);
+    let what = finds(PlantedBug::AssumesLostCommits, 0..);
     assert!(!what.is_empty());
 }
 
 /// The same among worlds that are about one thing.
-fn finds_in(plant: Plant, setting: Setting) -> String {
-    finds(plant, setting.first_seed()..)
+fn finds_in(bug: PlantedBug, scenario: Scenario) -> String {
+    finds(bug, scenario.first_seed()..)
 }
 
 #[test]
 fn a_store_that_names_no_instant_to_wake_at_is_found() {
     // With callers that come and go the next one would hide it.
-    let what = finds_in(Plant::NamesNoWake, Setting::Quiet);
+    let what = finds_in(PlantedBug::NamesNoWake, Scenario::Idle);
     assert!(!what.is_empty());
 }
 
 #[test]
 fn a_store_that_names_late_instants_is_found() {
-    let what = finds_in(Plant::NamesLateWakes, Setting::Quiet);
+    let what = finds_in(PlantedBug::NamesLateWakes, Scenario::Idle);
     assert!(!what.is_empty());
 }
 
 #[test]
 fn a_store_that_names_no_instant_that_has_passed_is_found() {
-    let what = finds_in(Plant::ForgetsPastWakes, Setting::Quiet);
+    let what = finds_in(PlantedBug::ForgetsPastWakes, Scenario::Idle);
     assert!(!what.is_empty());
 }
 
 #[test]
 fn a_coordinator_that_never_looks_at_what_others_did_is_found() {
-    let what = finds_in(Plant::NeverStirs, Setting::Quiet);
+    let what = finds_in(PlantedBug::MissesPeerChanges, Scenario::Idle);
     assert!(!what.is_empty());
 }
 
 #[test]
 fn ended_runs_that_are_never_forgotten_are_found() {
-    let what = finds_in(Plant::NeverForgets, Setting::Quiet);
+    let what = finds_in(PlantedBug::NeverForgets, Scenario::Idle);
     assert!(!what.is_empty());
 }
 
 #[test]
 fn a_row_in_the_other_committers_hand_that_is_taken_for_gone_is_found() {
-    let what = finds_in(Plant::TakesHeldForGone, Setting::Pair);
+    let what = finds_in(PlantedBug::TreatsLockedAsMissing, Scenario::TwoCommitters);
     assert!(!what.is_empty());
 }
 
 #[test]
 fn leases_that_only_the_committer_that_grants_knows_of_are_found() {
-    let what = finds_in(Plant::KeepsLeasesToItself, Setting::Pair);
+    let what = finds_in(PlantedBug::HidesLeases, Scenario::TwoCommitters);
     assert!(!what.is_empty());
 }
 
 #[test]
 fn a_queue_that_tenants_share_is_found() {
-    let what = finds_in(Plant::MixesTenants, Setting::Crowd);
+    let what = finds_in(PlantedBug::MixesTenants, Scenario::ManyTenants);
     assert!(!what.is_empty());
 }

@@ -1,6 +1,6 @@
 //! Seeds that once failed never fail again.
 
-use sim::Plant;
+use sim::PlantedBug;
 use sim::log::Keep;
 
 const CORPUS: &str = include_str!("../../corpus/seeds.txt");
@@ -15,7 +15,7 @@ fn seeds_that_once_failed_are_replayed_for_ever() {
         .collect();
     assert!(!seeds.is_empty());
     for seed in seeds {
-        let outcome = sim::run(seed, Keep::DigestOnly, Plant::Nothing);
+        let outcome = sim::run(seed, Keep::DigestOnly, PlantedBug::Nothing);
         assert_eq!(outcome.violation, None, "reproduce with: cargo xtask sim --seed {seed}");
     }
 }

@@ -3,5 +3,5 @@
 mod canary;
 mod corpus;
 mod determinism;
-mod settings;
+mod scenarios;
 mod worlds;

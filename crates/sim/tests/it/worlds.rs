@@ -2,8 +2,8 @@
 //! kind of fault often enough, so that none can go quiet unnoticed.
 
 use sim::campaign::{TWICE_EVERY, campaign};
+use sim::coverage::CoverageGoal;
 use sim::fault::Fault;
-use sim::mark::Mark;
 
 /// Worlds of one range; there are four.
 const WORLDS: u64 = 260;
@@ -25,12 +25,12 @@ fn hold(range: u64) {
     assert!(told.is_empty(), "{} worlds failed\n\n{}", told.len(), told.join("\n"));
     assert_eq!(totals.seeds, WORLDS);
     assert!(totals.repeated >= WORLDS / TWICE_EVERY, "one in a hundred runs twice");
-    for fault in Fault::ALL.iter().filter(|fault| !Fault::OF_SETTINGS.contains(fault)) {
+    for fault in Fault::ALL.iter().filter(|fault| !Fault::OF_SCENARIOS.contains(fault)) {
         let count = totals.tally.faults.get(fault).copied().unwrap_or(0);
         assert!(count >= FAULTS_MIN, "only {count} times: {}", fault.name());
     }
-    for mark in Mark::ALL {
-        assert!(totals.tally.marks.contains_key(mark), "never: {}", mark.name());
+    for goal in CoverageGoal::ALL {
+        assert!(totals.tally.goals.contains_key(goal), "never: {}", goal.name());
     }
 }
 

@@ -3,14 +3,15 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use verdict::event::Submitted;
 use verdict::request::{
-    Caller, Cancel, Extend, Grant, Heartbeat, Manner, Outcome, Report, Started, Submit, Undelivered,
+    Caller, Cancel, CancelMode, Extend, Grant, Heartbeat, Outcome, Report, Started, Submit,
+    Undelivered,
 };
 use verdict::{
-    AttemptOutcome, CancelRequest, Category, Closed, Digest, End, Event, Fault, Fence, Json,
+    AttemptOutcome, CancelRequest, Category, ClosedAttempt, Digest, End, Event, Fault, Fence, Json,
     LeaseId, Name, Next, Policy, Progress, Reason, Request, Scope, Span, State, TaskId, Text, Time,
 };
 
-use super::leaves::{counted, spelled};
+use super::scalars::{as_number, as_text};
 use crate::row::{Renewals, Resources};
 
 #[derive(Serialize, Deserialize)]
@@ -30,52 +31,52 @@ pub(super) enum RequestForm {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Submit")]
 struct SubmitForm {
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     id: TaskId,
     #[serde(with = "ScopeForm")]
     scope: Scope,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     kind: Name,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     queue: Name,
     priority: i32,
     #[serde(with = "PolicyForm")]
     policy: Policy,
-    #[serde(with = "counted::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     run_at: Option<Time>,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     input: Digest,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     fingerprint: Digest,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Scope")]
 struct ScopeForm {
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     tenant: Name,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     workspace: Name,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Grant")]
 struct GrantForm {
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     lease: LeaseId,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     owner: Name,
-    #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     poll: Option<Name>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Caller")]
 struct CallerForm {
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     worker: Name,
     attempt: u32,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     lease: LeaseId,
     epoch: u32,
 }
@@ -85,7 +86,7 @@ struct CallerForm {
 struct StartedForm {
     #[serde(with = "CallerForm")]
     caller: Caller,
-    #[serde(with = "counted::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     claimed_at: Option<Time>,
 }
 
@@ -105,9 +106,9 @@ struct ReportForm {
     caller: Caller,
     #[serde(with = "OutcomeForm")]
     outcome: Outcome,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     digest: Digest,
-    #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     claims: Option<Json>,
 }
 
@@ -115,12 +116,12 @@ struct ReportForm {
 #[serde(remote = "Outcome", rename_all = "snake_case")]
 enum OutcomeForm {
     Succeeded {
-        #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+        #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
         output: Option<Json>,
     },
     Failed(#[serde(with = "FaultForm")] Fault),
     Cancelled {
-        #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+        #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
         output: Option<Json>,
     },
 }
@@ -128,32 +129,34 @@ enum OutcomeForm {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Cancel")]
 struct CancelForm {
-    #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     reason: Option<Text>,
-    #[serde(with = "MannerForm")]
-    manner: Manner,
+    #[serde(with = "CancelModeForm", rename = "manner")]
+    mode: CancelMode,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Manner", rename_all = "snake_case")]
-enum MannerForm {
-    Ask,
-    Force,
+#[serde(remote = "CancelMode")]
+enum CancelModeForm {
+    #[serde(rename = "ask")]
+    Graceful,
+    #[serde(rename = "force")]
+    Immediate,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Undelivered")]
 struct UndeliveredForm {
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     lease: LeaseId,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Extend")]
 struct ExtendForm {
-    #[serde(with = "counted")]
-    deaf_since: Time,
-    #[serde(with = "counted")]
+    #[serde(with = "as_number", rename = "deaf_since")]
+    stalled_since: Time,
+    #[serde(with = "as_number")]
     gap: Span,
 }
 
@@ -162,38 +165,38 @@ struct ExtendForm {
 pub(super) enum EventForm {
     Submitted(#[serde(with = "boxed_submitted")] Box<Submitted>),
     Granted {
-        #[serde(with = "spelled")]
+        #[serde(with = "as_text")]
         lease: LeaseId,
-        #[serde(with = "spelled")]
+        #[serde(with = "as_text")]
         owner: Name,
-        #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+        #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
         poll: Option<Name>,
-        #[serde(with = "counted")]
+        #[serde(with = "as_number")]
         fence: Fence,
-        #[serde(with = "counted")]
+        #[serde(with = "as_number")]
         expires_at: Time,
     },
     Started,
     Renewed {
-        #[serde(with = "counted")]
+        #[serde(with = "as_number")]
         expires_at: Time,
         #[serde(with = "optional_progress", default, skip_serializing_if = "Option::is_none")]
         progress: Option<Progress>,
     },
     Extended {
-        #[serde(with = "counted")]
+        #[serde(with = "as_number")]
         expires_at: Time,
-        #[serde(with = "counted::opt", default, skip_serializing_if = "Option::is_none")]
+        #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
         signalled_at: Option<Time>,
     },
     CancelRequested {
-        #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+        #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
         reason: Option<Text>,
     },
     CancelSignalled,
     AttemptClosed {
         #[serde(with = "boxed_closed")]
-        closed: Box<Closed>,
+        closed: Box<ClosedAttempt>,
         #[serde(with = "NextForm")]
         next: Next,
     },
@@ -203,50 +206,50 @@ pub(super) enum EventForm {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Submitted")]
 struct SubmittedForm {
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     id: TaskId,
     #[serde(with = "ScopeForm")]
     scope: Scope,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     kind: Name,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     queue: Name,
     priority: i32,
     #[serde(with = "PolicyForm")]
     policy: Policy,
-    #[serde(with = "counted")]
+    #[serde(with = "as_number")]
     due: Time,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     input: Digest,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Closed")]
+#[serde(remote = "ClosedAttempt")]
 struct ClosedForm {
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     task: TaskId,
     attempt: u32,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     lease: LeaseId,
-    #[serde(with = "counted")]
+    #[serde(with = "as_number")]
     fence: Fence,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     owner: Name,
-    #[serde(with = "counted")]
+    #[serde(with = "as_number")]
     granted_at: Time,
-    #[serde(with = "counted::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     started_at: Option<Time>,
-    #[serde(with = "counted")]
+    #[serde(with = "as_number")]
     closed_at: Time,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     outcome: AttemptOutcome,
-    #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     reason: Option<Reason>,
     #[serde(with = "optional_fault", default, skip_serializing_if = "Option::is_none")]
     fault: Option<Fault>,
-    #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     report: Option<Digest>,
-    #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     claims: Option<Json>,
 }
 
@@ -254,7 +257,7 @@ struct ClosedForm {
 #[serde(remote = "Next", rename_all = "snake_case")]
 enum NextForm {
     Retry {
-        #[serde(with = "counted")]
+        #[serde(with = "as_number")]
         due: Time,
     },
     End(#[serde(with = "EndForm")] End),
@@ -263,11 +266,11 @@ enum NextForm {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "End")]
 struct EndForm {
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     state: State,
-    #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     reason: Option<Reason>,
-    #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     output: Option<Json>,
     #[serde(with = "optional_fault", default, skip_serializing_if = "Option::is_none")]
     fault: Option<Fault>,
@@ -276,11 +279,11 @@ struct EndForm {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Fault")]
 pub(super) struct FaultForm {
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     category: Category,
-    #[serde(with = "spelled")]
+    #[serde(with = "as_text")]
     message: Text,
-    #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     stack_trace: Option<Text>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retryable: Option<bool>,
@@ -289,21 +292,21 @@ pub(super) struct FaultForm {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Policy")]
 pub(super) struct PolicyForm {
-    #[serde(with = "counted")]
+    #[serde(with = "as_number")]
     lease: Span,
-    #[serde(with = "counted")]
+    #[serde(with = "as_number")]
     heartbeat_every: Span,
-    #[serde(with = "counted")]
+    #[serde(with = "as_number")]
     cancel_grace: Span,
     failures_max: u32,
     lost_max: u32,
-    #[serde(with = "counted")]
+    #[serde(with = "as_number")]
     retry_base: Span,
-    #[serde(with = "counted")]
+    #[serde(with = "as_number")]
     retry_cap: Span,
-    #[serde(with = "counted::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     attempt_limit: Option<Span>,
-    #[serde(with = "counted::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     deadline: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
@@ -312,11 +315,11 @@ pub(super) struct PolicyForm {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "CancelRequest")]
 pub(super) struct CancelRequestForm {
-    #[serde(with = "counted")]
+    #[serde(with = "as_number")]
     requested_at: Time,
-    #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     reason: Option<Text>,
-    #[serde(with = "counted::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     signalled_at: Option<Time>,
 }
 
@@ -325,7 +328,7 @@ pub(super) struct CancelRequestForm {
 pub(super) struct ProgressForm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     percent: Option<u8>,
-    #[serde(with = "spelled::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
     message: Option<Text>,
 }
 
@@ -334,11 +337,11 @@ pub(super) struct ProgressForm {
 pub(super) struct RenewalsForm {
     claim_version: u32,
     revision: u32,
-    #[serde(with = "counted")]
+    #[serde(with = "as_number")]
     decided_at: Time,
-    #[serde(with = "counted::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     heartbeat_at: Option<Time>,
-    #[serde(with = "counted::opt", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<Time>,
     heard: bool,
 }
@@ -406,4 +409,4 @@ macro_rules! boxed {
 }
 
 boxed!(boxed_submitted, Submitted, SubmittedForm);
-boxed!(boxed_closed, Closed, ClosedForm);
+boxed!(boxed_closed, ClosedAttempt, ClosedForm);

@@ -6,9 +6,9 @@
 use verdict::{Digest, LeaseId, Name, Policy, Span, Time};
 
 /// Packs at the end of a list of bytes.
-pub(super) struct Packing<'a>(pub(super) &'a mut Vec<u8>);
+pub(super) struct PackWriter<'a>(pub(super) &'a mut Vec<u8>);
 
-impl Packing<'_> {
+impl PackWriter<'_> {
     pub(super) fn byte(&mut self, byte: u8) {
         self.0.push(byte);
     }
@@ -80,9 +80,9 @@ impl Packing<'_> {
 }
 
 /// Takes packed parts from the front. `None` means that these bytes were not packed so.
-pub(super) struct Unpacking<'a>(pub(super) &'a [u8]);
+pub(super) struct PackReader<'a>(pub(super) &'a [u8]);
 
-impl<'a> Unpacking<'a> {
+impl<'a> PackReader<'a> {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

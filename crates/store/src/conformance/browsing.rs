@@ -8,15 +8,15 @@ use super::fixture::Fixture;
 use super::reports::{report, succeeded};
 use crate::browse::Browse;
 use crate::row::{
-    Bodies, Entry, Filter, Found, Listed, Listing, PAGE_BYTES_MAX, QueueDepth, TaskKey,
+    Bodies, Entry, Filter, Listed, Listing, PAGE_BYTES_MAX, QueueDepth, StoredTask, TaskKey,
 };
 
-fn ids(found: &[Found]) -> Vec<TaskId> {
+fn ids(found: &[StoredTask]) -> Vec<TaskId> {
     found.iter().map(|found| found.key().id).collect()
 }
 
 fn listed_ids(listing: &Listing) -> Vec<TaskId> {
-    listing.tasks.iter().map(|listed| listed.found.key().id).collect()
+    listing.tasks.iter().map(|listed| listed.task.key().id).collect()
 }
 
 async fn page<F: Fixture>(driver: &mut Driver<F>, filter: &Filter) -> Listing {
@@ -93,7 +93,7 @@ fn failed(trace: &str) -> Outcome {
 }
 
 fn end(listed: &Listed) -> &verdict::End {
-    match &listed.found.subject {
+    match &listed.task.subject {
         Subject::Done(done) => &done.end,
         subject => panic!("it has not ended: {subject:?}"),
     }
@@ -111,7 +111,7 @@ pub async fn leaves_bodies_out_of_lists<F: Fixture>(driver: &mut Driver<F>) {
     let none = page(driver, &filter(Bodies::default())).await;
     assert_eq!(listed_ids(&none), [broken, succeeded, waiting]);
     for listed in &none.tasks {
-        assert_eq!(listed.found.spec.input.as_str(), "null");
+        assert_eq!(listed.task.spec.input.as_str(), "null");
         // What the task was submitted with comes with it: nobody need read its history.
         let submitted = listed.submitted.as_ref().expect("it was submitted");
         assert_eq!(submitted.policy.failures_max, 1);
@@ -122,8 +122,8 @@ pub async fn leaves_bodies_out_of_lists<F: Fixture>(driver: &mut Driver<F>) {
     let bodies = Bodies { input: true, output: true, stack_trace: true };
     let all = page(driver, &filter(bodies)).await;
     for listed in &all.tasks {
-        let found = driver.browse().find(&listed.found.key()).await.expect("browsing works");
-        assert_eq!(found.as_ref(), Some(&listed.found), "asked for, it is all there");
+        let found = driver.browse().find(&listed.task.key()).await.expect("browsing works");
+        assert_eq!(found.as_ref(), Some(&listed.task), "asked for, it is all there");
     }
     let trace = end(&all.tasks[0]).fault.as_ref().and_then(|fault| fault.stack_trace.clone());
     assert_eq!(trace, Some("at line 1".into()));
@@ -168,16 +168,16 @@ pub async fn looks_at_so_many_tasks_for_a_page<F: Fixture>(driver: &mut Driver<F
     let filter = Filter {
         label: Some(("team".to_owned(), "red".to_owned())),
         limit: 9,
-        look: 3,
+        scan_max: 3,
         ..Filter::default()
     };
     let empty = Vec::new();
     assert_eq!(pages(driver, filter.clone()).await, [empty.clone(), empty, vec![red_id]]);
-    let whole = Filter { look: 7, ..filter.clone() };
+    let whole = Filter { scan_max: 7, ..filter.clone() };
     assert_eq!(pages(driver, whole).await, [[red_id]]);
     // Nobody is told that there may be more where everything was looked at.
     let state = Filter { label: None, state: Some(State::Succeeded), ..filter };
-    assert_eq!(pages(driver, Filter { look: 7, ..state.clone() }).await, [[]]);
+    assert_eq!(pages(driver, Filter { scan_max: 7, ..state.clone() }).await, [[]]);
     assert_eq!(pages(driver, state).await.len(), 3);
 }
 
@@ -376,7 +376,7 @@ pub async fn walks_everything_for_verification<F: Fixture>(driver: &mut Driver<F
     driver.pause().await;
     let (mut after, mut seen) = (None, Vec::new());
     loop {
-        let page = driver.browse().everything(after, 4).await.expect("browsing works");
+        let page = driver.browse().all_tasks(after, 4).await.expect("browsing works");
         let Some(last) = ids(&page).pop() else { break };
         after = Some(last);
         seen.extend(ids(&page));

@@ -1,6 +1,6 @@
 //! Cancels, from the request to the end.
 
-use verdict::request::{Cancel, Heartbeat, Manner};
+use verdict::request::{Cancel, CancelMode, Heartbeat};
 use verdict::{Answer, Reason, Request, Scope, Span, State, Subject};
 
 use super::driver::{Driver, caller};
@@ -8,7 +8,7 @@ use super::fixture::Fixture;
 use crate::browse::Browse;
 
 fn cancel() -> Request {
-    Request::Cancel(Cancel { reason: Some("user_requested".into()), manner: Manner::Ask })
+    Request::Cancel(Cancel { reason: Some("user_requested".into()), mode: CancelMode::Graceful })
 }
 
 pub async fn stops_waiting_tasks_at_once<F: Fixture>(driver: &mut Driver<F>) {

@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 
 use verdict::request::{Grant, Submit};
 use verdict::{
-    Answer, Closed, Digest, Event, Holder, LeaseId, Moment, Name, Request, Scope, Seen, Subject,
-    TaskId, decide,
+    Answer, ClosedAttempt, Digest, Event, KeyHolder, LeaseId, Moment, Name, ReadSet, Request,
+    Scope, Subject, TaskId, decide,
 };
 
 use super::driver::key_of;
 use crate::failure::Failure;
-use crate::row::{Change, Entry, Key, PollRef, Ready, Refused, Renewals, Spec, TaskKey, Want};
+use crate::row::{
+    Change, Entry, IdempotencyKey, PollRef, Refused, Renewals, Spec, TaskKey, TaskWithSpec, Want,
+};
 use crate::seam::{Batch, Loaded};
 
 /// One thing asked of the system.
 #[derive(Clone, Debug)]
-pub enum Ask {
+pub enum Call {
     Submit(Submission),
     About {
         key: TaskKey,
@@ -50,14 +52,14 @@ pub struct Poll {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum CallResult {
     Answer(Answer),
     /// The tasks as they were leased.
-    Granted(Vec<Ready>),
+    Granted(Vec<TaskWithSpec>),
     /// Which tasks were swept or asked, in order, and what they answered.
     Each(Vec<(TaskId, Answer)>),
     /// Another writer has the task.
-    Held,
+    Locked,
 }
 
 impl Submission {
@@ -100,45 +102,49 @@ impl Submission {
 }
 
 /// Loads, decides and saves one thing in an open batch.
-pub async fn carry<B: Batch>(batch: &mut B, epoch: u32, ask: Ask) -> Result<Said, Failure> {
+pub async fn carry<B: Batch>(batch: &mut B, epoch: u32, ask: Call) -> Result<CallResult, Failure> {
     match ask {
-        Ask::Submit(submission) => submit(batch, epoch, submission).await,
-        Ask::About { key, request } => about(batch, epoch, &key, &request).await,
-        Ask::Poll(poll) => lease(batch, epoch, poll).await,
-        Ask::Sweep { limit } => {
+        Call::Submit(submission) => submit(batch, epoch, submission).await,
+        Call::About { key, request } => about(batch, epoch, &key, &request).await,
+        Call::Poll(poll) => lease(batch, epoch, poll).await,
+        Call::Sweep { limit } => {
             let now = batch.now().await?;
             let due = batch.due(now, limit).await?;
             let subjects = due.into_iter().map(Subject::Live).collect();
-            each(batch, epoch, subjects, &Request::Sweep).await.map(Said::Each)
+            each(batch, epoch, subjects, &Request::Sweep).await.map(CallResult::Each)
         }
-        Ask::OfRunning { request, page } => of_running(batch, epoch, &request, page).await,
+        Call::OfRunning { request, page } => of_running(batch, epoch, &request, page).await,
     }
 }
 
-async fn submit<B: Batch>(batch: &mut B, epoch: u32, ask: Submission) -> Result<Said, Failure> {
+async fn submit<B: Batch>(
+    batch: &mut B,
+    epoch: u32,
+    ask: Submission,
+) -> Result<CallResult, Failure> {
     let scope = ask.submit.scope.clone();
-    let key = ask.spec.key.clone().map(|text| Key { scope: scope.clone(), text });
+    let key = ask.spec.key.clone().map(|text| IdempotencyKey { scope: scope.clone(), text });
     let held = match &key {
-        Some(key) => batch.holders(std::slice::from_ref(key)).await?.pop().flatten(),
+        Some(key) => batch.key_owners(std::slice::from_ref(key)).await?.pop().flatten(),
         None => None,
     };
     let mut holder = Subject::Absent;
     if let Some(held) = &held {
         match load_one(batch, &TaskKey { scope, id: held.task }).await? {
-            Loaded::Held => return Ok(Said::Held),
+            Loaded::Locked => return Ok(CallResult::Locked),
             Loaded::Subject(subject) => holder = subject,
         }
     }
-    let holder = held.map(|held| Holder { subject: &holder, fingerprint: held.fingerprint });
-    let seen = Seen { holder, ..Seen::of(&Subject::Absent) };
+    let holder = held.map(|held| KeyHolder { subject: &holder, fingerprint: held.fingerprint });
+    let read_set = ReadSet { holder, ..ReadSet::of(&Subject::Absent) };
     let at = Moment { now: batch.now().await?, epoch, rules: batch.rules() };
     let request = Request::Submit(ask.submit);
-    let verdict = decide(seen, &request, at);
+    let verdict = decide(read_set, &request, at);
     if !verdict.events.is_empty() {
         let change = change(Subject::Absent, &request, verdict.events, at);
         batch.save(vec![Change { spec: Some(ask.spec), ..change }], Vec::new()).await?;
     }
-    Ok(Said::Answer(verdict.answer))
+    Ok(CallResult::Answer(verdict.answer))
 }
 
 async fn about<B: Batch>(
@@ -146,30 +152,30 @@ async fn about<B: Batch>(
     epoch: u32,
     key: &TaskKey,
     request: &Request,
-) -> Result<Said, Failure> {
+) -> Result<CallResult, Failure> {
     let subject = match load_one(batch, key).await? {
-        Loaded::Held => return Ok(Said::Held),
+        Loaded::Locked => return Ok(CallResult::Locked),
         Loaded::Subject(subject) => subject,
     };
     let closed = match request.caller() {
-        Some(caller) => batch.closed(&[(key.id, caller.lease)]).await?.pop().flatten(),
+        Some(caller) => batch.closed_attempts(&[(key.id, caller.lease)]).await?.pop().flatten(),
         None => None,
     };
     let now = batch.now().await?;
     let moment = Moment { now, epoch, rules: batch.rules() };
-    settle(batch, key, subject, closed, request, moment).await.map(Said::Answer)
+    settle(batch, key, subject, closed, request, moment).await.map(CallResult::Answer)
 }
 
-async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<Said, Failure> {
+async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<CallResult, Failure> {
     if let Some(name) = &poll.name {
         let named = PollRef {
             scope: poll.want.scope.clone(),
             owner: poll.worker.clone(),
             poll: name.clone(),
         };
-        let recalled = batch.polled(&[named]).await?.pop().unwrap_or_default();
+        let recalled = batch.leased_to_polls(&[named]).await?.pop().unwrap_or_default();
         if !recalled.is_empty() {
-            return Ok(Said::Granted(recalled));
+            return Ok(CallResult::Granted(recalled));
         }
     }
     let now = batch.now().await?;
@@ -191,7 +197,9 @@ async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<Said, 
         loaded => panic!("a task that was just leased is {loaded:?}"),
     });
     let specs = leased.into_iter().map(|(_, spec)| spec);
-    Ok(Said::Granted(tasks.zip(specs).map(|(task, spec)| Ready { task, spec }).collect()))
+    Ok(CallResult::Granted(
+        tasks.zip(specs).map(|(task, spec)| TaskWithSpec { task, spec }).collect(),
+    ))
 }
 
 async fn load_one<B: Batch>(batch: &mut B, key: &TaskKey) -> Result<Loaded, Failure> {
@@ -204,11 +212,11 @@ async fn of_running<B: Batch>(
     epoch: u32,
     request: &Request,
     page: usize,
-) -> Result<Said, Failure> {
+) -> Result<CallResult, Failure> {
     let (mut after, mut answers) = (None, Vec::new());
     loop {
         let running = batch.running(after, page).await?;
-        let Some(last) = running.last() else { return Ok(Said::Each(answers)) };
+        let Some(last) = running.last() else { return Ok(CallResult::Each(answers)) };
         after = Some(last.id);
         let subjects = running.into_iter().map(Subject::Live).collect();
         answers.extend(each(batch, epoch, subjects, request).await?);
@@ -238,13 +246,13 @@ async fn settle<B: Batch>(
     batch: &mut B,
     key: &TaskKey,
     subject: Subject,
-    closed: Option<Closed>,
+    closed: Option<ClosedAttempt>,
     request: &Request,
     at: Moment,
 ) -> Result<Answer, Failure> {
     let at = subject.dated(at);
-    let seen = Seen { closed: closed.as_ref(), ..Seen::of(&subject) };
-    let verdict = decide(seen, request, at);
+    let read_set = ReadSet { closed: closed.as_ref(), ..ReadSet::of(&subject) };
+    let verdict = decide(read_set, request, at);
     let refused = match &verdict.answer {
         Answer::Refused(refusal) => Refused::of(key, request, refusal, at.now),
         _ => None,

@@ -1,8 +1,8 @@
 //! Several writers at once, where the engine allows it.
 
-use verdict::{Moment, Request, Scope, Seen, Span};
+use verdict::{Moment, ReadSet, Request, Scope, Span};
 
-use super::carry::{Ask, Said, carry, change};
+use super::carry::{Call, CallResult, carry, change};
 use super::driver::Driver;
 use super::fixture::Fixture;
 use crate::failure::{CommitFailure, Failure, FailureKind};
@@ -51,10 +51,10 @@ pub async fn holds_rows_of_another_batch<F: Fixture>(driver: &mut Driver<F>) {
     assert!(matches!(first.load(keys).await.as_deref(), Ok([Loaded::Subject(_)])));
     let mut other = second.begin().await.expect("a batch can be begun");
     // S2-81: a row that another has is passed over, not waited for.
-    assert!(matches!(other.load(keys).await.as_deref(), Ok([Loaded::Held])));
+    assert!(matches!(other.load(keys).await.as_deref(), Ok([Loaded::Locked])));
     let request = Request::Sweep;
-    let said = carry(&mut other, 1, Ask::About { key: key.clone(), request }).await;
-    assert!(matches!(said, Ok(Said::Held)));
+    let said = carry(&mut other, 1, Call::About { key: key.clone(), request }).await;
+    assert!(matches!(said, Ok(CallResult::Locked)));
     // Its own rows a batch may load as often as it likes.
     assert!(matches!(first.load(keys).await.as_deref(), Ok([Loaded::Subject(_)])));
 }
@@ -79,15 +79,15 @@ pub async fn loses_the_race_for_a_key<F: Fixture>(driver: &mut Driver<F>) {
     let Some(mut second) = second_writer(driver).await else { return };
     let mut first = driver.writer().begin().await.expect("a batch can be begun");
     let mut other = second.begin().await.expect("a batch can be begun");
-    carry(&mut first, 1, Ask::Submit(one.clone())).await.expect("the store takes it");
-    let late = carry(&mut other, 1, Ask::Submit(two.clone())).await;
+    carry(&mut first, 1, Call::Submit(one.clone())).await.expect("the store takes it");
+    let late = carry(&mut other, 1, Call::Submit(two.clone())).await;
     first.commit().await.expect("the first one wins");
     let lost = finish(other, late.map(drop)).await;
     // S2-115, R-32: the loser is told to decide again, and then finds the winner.
     let lost = lost.expect_err("two tasks have one key");
     assert!(matches!(lost.kind, FailureKind::Conflict(_)), "{lost:?}");
     let mut again = second.begin().await.expect("a batch can be begun");
-    let said = carry(&mut again, 1, Ask::Submit(two)).await.expect("the store takes it");
+    let said = carry(&mut again, 1, Call::Submit(two)).await.expect("the store takes it");
     let verdict::Answer::Accepted { task, replayed, .. } = super::driver::answer(said) else {
         panic!("the loser finds the winner")
     };
@@ -102,7 +102,7 @@ async fn prepared<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> Change {
         epoch: 1,
         rules: verdict::Rules::NEWEST,
     };
-    let verdict = verdict::decide(Seen::of(&subject), &Request::Sweep, at);
+    let verdict = verdict::decide(ReadSet::of(&subject), &Request::Sweep, at);
     change(subject, &Request::Sweep, verdict.events, at)
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use verdict::request::Caller;
 use verdict::{Answer, Request, Scope, Span, Subject, TaskId, Time};
 
-use super::carry::{Ask, Poll, Said, Submission, carry};
+use super::carry::{Call, CallResult, Poll, Submission, carry};
 use super::fixture::{Between, Fixture};
 use crate::memory::ManualClock;
-use crate::row::{Ready, TaskKey, Want};
+use crate::row::{TaskKey, TaskWithSpec, Want};
 use crate::seam::{Batch, Loaded, Store, Writer};
 
 /// A store with a writer and a clock that moves by hand.
@@ -80,12 +80,12 @@ impl<F: Fixture> Driver<F> {
     }
 
     /// Asks one thing in a batch of its own.
-    pub async fn ask(&mut self, ask: Ask) -> Said {
+    pub async fn ask(&mut self, ask: Call) -> CallResult {
         self.ask_all(vec![ask]).await.pop().expect("one question, one answer")
     }
 
     /// Asks several things in one batch.
-    pub async fn ask_all(&mut self, asks: Vec<Ask>) -> Vec<Said> {
+    pub async fn ask_all(&mut self, asks: Vec<Call>) -> Vec<CallResult> {
         self.pause().await;
         let epoch = self.store().opened().epoch;
         let mut batch = self.writer().begin().await.expect("a batch can be begun");
@@ -100,7 +100,7 @@ impl<F: Fixture> Driver<F> {
     }
 
     pub async fn submit(&mut self, submission: Submission) -> Answer {
-        answer(self.ask(Ask::Submit(submission)).await)
+        answer(self.ask(Call::Submit(submission)).await)
     }
 
     /// Submits an ordinary task of this scope and queue.
@@ -117,24 +117,24 @@ impl<F: Fixture> Driver<F> {
     }
 
     pub async fn about(&mut self, key: &TaskKey, request: Request) -> Answer {
-        answer(self.ask(Ask::About { key: key.clone(), request }).await)
+        answer(self.ask(Call::About { key: key.clone(), request }).await)
     }
 
     /// Leases up to `max` tasks of one queue.
-    pub async fn lease(&mut self, scope: &Scope, queue: &str, max: usize) -> Vec<Ready> {
+    pub async fn lease(&mut self, scope: &Scope, queue: &str, max: usize) -> Vec<TaskWithSpec> {
         let want = Want { scope: scope.clone(), queues: vec![queue.into()], kinds: None, max };
         self.poll(want).await
     }
 
-    pub async fn poll(&mut self, want: Want) -> Vec<Ready> {
+    pub async fn poll(&mut self, want: Want) -> Vec<TaskWithSpec> {
         let first_lease = self.number() << 32;
         let poll = Poll { want, worker: "ann".into(), name: None, first_lease };
-        granted(self.ask(Ask::Poll(poll)).await)
+        granted(self.ask(Call::Poll(poll)).await)
     }
 
     pub async fn sweep(&mut self) -> Vec<(TaskId, Answer)> {
-        match self.ask(Ask::Sweep { limit: 1000 }).await {
-            Said::Each(each) => each,
+        match self.ask(Call::Sweep { limit: 1000 }).await {
+            CallResult::Each(each) => each,
             said => panic!("a sweep said {said:?}"),
         }
     }
@@ -150,22 +150,22 @@ impl<F: Fixture> Driver<F> {
     }
 }
 
-pub fn answer(said: Said) -> Answer {
+pub fn answer(said: CallResult) -> Answer {
     match said {
-        Said::Answer(answer) => answer,
+        CallResult::Answer(answer) => answer,
         said => panic!("expected one answer, not {said:?}"),
     }
 }
 
-pub fn granted(said: Said) -> Vec<Ready> {
+pub fn granted(said: CallResult) -> Vec<TaskWithSpec> {
     match said {
-        Said::Granted(granted) => granted,
+        CallResult::Granted(granted) => granted,
         said => panic!("expected leases, not {said:?}"),
     }
 }
 
 /// Who holds the lease of a task that was just granted.
-pub fn caller(ready: &Ready) -> Caller {
+pub fn caller(ready: &TaskWithSpec) -> Caller {
     let lease = ready.task.lease().expect("a granted task has a lease");
     Caller {
         worker: lease.owner.clone(),
@@ -175,6 +175,6 @@ pub fn caller(ready: &Ready) -> Caller {
     }
 }
 
-pub fn key_of(ready: &Ready) -> TaskKey {
+pub fn key_of(ready: &TaskWithSpec) -> TaskKey {
     TaskKey { scope: ready.task.scope.clone(), id: ready.task.id }
 }

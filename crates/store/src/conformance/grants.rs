@@ -3,13 +3,13 @@
 use verdict::request::Undelivered;
 use verdict::{Answer, Request, Scope, Span, TaskId};
 
-use super::carry::{Ask, Poll, Said};
+use super::carry::{Call, CallResult, Poll};
 use super::driver::{Driver, caller, granted, key_of};
 use super::fixture::Fixture;
-use crate::row::{Ready, Want};
+use crate::row::{TaskWithSpec, Want};
 use crate::seam::{Batch, Writer};
 
-fn ids(ready: &[Ready]) -> Vec<u128> {
+fn ids(ready: &[TaskWithSpec]) -> Vec<u128> {
     ready.iter().map(|ready| ready.task.id.as_u128()).collect()
 }
 
@@ -115,8 +115,8 @@ pub async fn gives_what_the_same_batch_made_ready<F: Fixture>(driver: &mut Drive
         name: None,
         first_lease: driver.number() << 32,
     };
-    let mut said = driver.ask_all(vec![Ask::Submit(submission), Ask::Poll(poll)]).await;
-    let leased = granted(said.pop().unwrap_or(Said::Held));
+    let mut said = driver.ask_all(vec![Call::Submit(submission), Call::Poll(poll)]).await;
+    let leased = granted(said.pop().unwrap_or(CallResult::Locked));
     assert_eq!(leased.iter().map(|ready| ready.task.id).collect::<Vec<TaskId>>(), [id]);
     assert_eq!(driver.load(&key_of(&leased[0])).await.live(), Some(&leased[0].task));
 }

@@ -1,6 +1,6 @@
 //! What was written once is never written again: a caller that tries is refused by the store.
 
-use verdict::request::{Cancel, Manner};
+use verdict::request::{Cancel, CancelMode};
 use verdict::{Moment, Request, Scope, Subject};
 
 use super::carry::change;
@@ -26,9 +26,9 @@ async fn refuses<F: Fixture>(driver: &mut Driver<F>, change: Change) {
 /// The change that a cancel would make to the task as it is now.
 async fn next_change<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> Change {
     let subject = driver.load(key).await;
-    let request = Request::Cancel(Cancel { reason: None, manner: Manner::Force });
+    let request = Request::Cancel(Cancel { reason: None, mode: CancelMode::Immediate });
     let at = Moment { now: driver.now(), epoch: 1, rules: verdict::Rules::NEWEST };
-    let verdict = verdict::decide(verdict::Seen::of(&subject), &request, at);
+    let verdict = verdict::decide(verdict::ReadSet::of(&subject), &request, at);
     change(subject, &request, verdict.events, at)
 }
 

@@ -2,7 +2,7 @@
 
 use verdict::{Answer, Digest, Refusal, Scope, Span, State};
 
-use super::carry::Ask;
+use super::carry::Call;
 use super::driver::{Driver, answer, caller};
 use super::fixture::Fixture;
 use super::reports::{report, succeeded};
@@ -29,7 +29,7 @@ pub async fn finds_the_task_that_has_a_key<F: Fixture>(driver: &mut Driver<F>) {
     let one = driver.submission(&scope, "images").with_key("twin");
     let two = driver.submission(&scope, "images").with_key("twin");
     let id = one.submit.id;
-    let mut said = driver.ask_all(vec![Ask::Submit(one), Ask::Submit(two)]).await;
+    let mut said = driver.ask_all(vec![Call::Submit(one), Call::Submit(two)]).await;
     let twin = said.pop().map(answer);
     assert!(matches!(twin, Some(Answer::Accepted { task, replayed: true, .. }) if task == id));
 }

@@ -2,17 +2,17 @@
 
 use verdict::{Name, Scope};
 
-use super::carry::{Ask, Poll};
+use super::carry::{Call, Poll};
 use super::driver::{Driver, caller, granted};
 use super::fixture::Fixture;
 use super::reports::{report, succeeded};
-use crate::row::{Ready, Want};
+use crate::row::{TaskWithSpec, Want};
 
-async fn poll<F: Fixture>(driver: &mut Driver<F>, worker: &str, name: &str) -> Vec<Ready> {
+async fn poll<F: Fixture>(driver: &mut Driver<F>, worker: &str, name: &str) -> Vec<TaskWithSpec> {
     let want = Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max: 2 };
     let first_lease = driver.number() << 32;
     let name = Some(Name::from(name));
-    granted(driver.ask(Ask::Poll(Poll { want, worker: worker.into(), name, first_lease })).await)
+    granted(driver.ask(Call::Poll(Poll { want, worker: worker.into(), name, first_lease })).await)
 }
 
 pub async fn recalls_what_a_named_poll_was_given<F: Fixture>(driver: &mut Driver<F>) {

@@ -2,7 +2,8 @@
 
 use verdict::request::{Caller, Outcome, Report};
 use verdict::{
-    Answer, AttemptOutcome, Category, Digest, Fault, Refusal, Request, Scope, Stamp, State, Subject,
+    Answer, AttemptOutcome, Category, Digest, Fault, Refusal, Request, Scope, State, Subject,
+    WorkerVerdict,
 };
 
 use super::driver::{Driver, caller, key_of};
@@ -84,7 +85,7 @@ pub async fn remembers_refused_reports<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(refused.len(), 1);
     let row = &refused[0];
     assert_eq!((row.call.as_str(), row.code.as_str()), ("report", "task_expired"));
-    assert_eq!(row.stamp, Stamp::Cancelled);
+    assert_eq!(row.worker_verdict, WorkerVerdict::Cancelled);
     assert_eq!((row.lease, row.attempt, &row.worker), (late.lease, 1, &late.worker));
     assert!(row.digest.is_some());
     assert_eq!(row.at, driver.now());

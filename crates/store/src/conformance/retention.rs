@@ -1,6 +1,6 @@
 //! Forgetting what ended long ago, whole, and nothing else.
 
-use verdict::request::{Cancel, Manner};
+use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, Request, Scope, Span, Subject};
 
 use super::carry::Submission;
@@ -9,24 +9,24 @@ use super::fixture::Fixture;
 use super::reports::{report, succeeded};
 use crate::browse::Browse;
 use crate::failure::FailureKind;
-use crate::row::{Ended, TaskKey};
+use crate::row::{EndedTask, TaskKey};
 use crate::seam::{Batch, Store, Writer};
 use crate::verify::verify;
 
 const DAY: Span = Span::from_secs(24 * 60 * 60);
 
-async fn ended<F: Fixture>(driver: &mut Driver<F>) -> Vec<Ended> {
+async fn ended<F: Fixture>(driver: &mut Driver<F>) -> Vec<EndedTask> {
     driver.pause().await;
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
     batch.ended(None, 100).await.expect("ends can be looked at")
 }
 
 /// Forgets these, if the store agrees.
-async fn forget<F: Fixture>(driver: &mut Driver<F>, gone: &[Ended]) -> Result<(), FailureKind> {
+async fn forget<F: Fixture>(driver: &mut Driver<F>, gone: &[EndedTask]) -> Result<(), FailureKind> {
     driver.pause().await;
-    let places: Vec<_> = gone.iter().map(|ended| ended.place).collect();
+    let positions: Vec<_> = gone.iter().map(|ended| ended.position).collect();
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    batch.forget(&places).await.map_err(|failure| failure.kind)?;
+    batch.forget(&positions).await.map_err(|failure| failure.kind)?;
     batch.commit().await.expect("the batch commits");
     Ok(())
 }
@@ -60,7 +60,7 @@ pub async fn forgets_ended_tasks_whole<F: Fixture>(driver: &mut Driver<F>) {
     let ends = ended(driver).await;
     // In order of submission, which is what a walk in slices relies on.
     assert_eq!(ends.len(), 2);
-    assert!(ends[0].place < ends[1].place && ends[0].created_at <= ends[1].created_at);
+    assert!(ends[0].position < ends[1].position && ends[0].created_at <= ends[1].created_at);
     assert_eq!(ends[1].completed_at.since(ends[0].completed_at), Span::from_secs(3_600));
     forget(driver, &ends[..1]).await.expect("it ended a day ago");
     assert_eq!(driver.load(&first).await, Subject::Absent);
@@ -98,10 +98,10 @@ pub async fn keeps_what_may_still_be_asked_about<F: Fixture>(driver: &mut Driver
     // Forgotten means gone: there is nothing left to forget, and nothing that lives in its place.
     assert_eq!(forget(driver, &ends[..1]).await, Err(FailureKind::Invalid));
     assert!(matches!(driver.load(&second).await, Subject::Done(_)));
-    let cancel = Request::Cancel(Cancel { reason: None, manner: Manner::Ask });
+    let cancel = Request::Cancel(Cancel { reason: None, mode: CancelMode::Graceful });
     driver.about(&latest, cancel).await;
     let young = ended(driver).await;
-    assert!(young.iter().all(|end| end.place >= ends[1].place));
+    assert!(young.iter().all(|end| end.position >= ends[1].position));
     driver.wait(DAY);
     forget(driver, &ends[1..]).await.expect("it ended more than a day ago by now");
 }
@@ -111,7 +111,7 @@ pub async fn keeps_everything_when_a_batch_is_dropped<F: Fixture>(driver: &mut D
     driver.wait(DAY);
     let ends = ended(driver).await;
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    batch.forget(&[ends[0].place]).await.expect("it ended a day ago");
+    batch.forget(&[ends[0].position]).await.expect("it ended a day ago");
     drop(batch);
     // S2-104: what was not committed never happened.
     assert!(matches!(driver.load(&first).await, Subject::Done(_)));

@@ -2,11 +2,11 @@
 
 use verdict::{Scope, Span, Subject};
 
-use super::carry::{Ask, carry};
+use super::carry::{Call, carry};
 use super::driver::Driver;
 use super::fixture::Fixture;
 use crate::browse::Browse;
-use crate::row::{Filter, Key};
+use crate::row::{Filter, IdempotencyKey};
 use crate::seam::{Batch, Store, Writer};
 
 pub async fn leaves_nothing_of_a_dropped_batch<F: Fixture>(driver: &mut Driver<F>) {
@@ -26,7 +26,7 @@ pub async fn leaves_nothing_of_a_dropped_batch<F: Fixture>(driver: &mut Driver<F
         first_lease: driver.number() << 32,
     };
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    for ask in [Ask::Submit(lost.clone()), Ask::Poll(poll)] {
+    for ask in [Call::Submit(lost.clone()), Call::Poll(poll)] {
         carry(&mut batch, 1, ask).await.expect("the store takes what was decided");
     }
     drop(batch);
@@ -36,9 +36,9 @@ pub async fn leaves_nothing_of_a_dropped_batch<F: Fixture>(driver: &mut Driver<F
     let filter = Filter { limit: 9, ..Filter::default() };
     let listing = driver.browse().list(&scope, &filter).await.expect("browsing works");
     assert_eq!(listing.tasks.len(), 1);
-    let key = Key { scope: scope.clone(), text: "k".into() };
+    let key = IdempotencyKey { scope: scope.clone(), text: "k".into() };
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    assert_eq!(batch.holders(&[key]).await.expect("holders works"), [None]);
+    assert_eq!(batch.key_owners(&[key]).await.expect("holders works"), [None]);
     drop(batch);
     assert_eq!(driver.lease(&scope, "images", 9).await.len(), 1);
     assert_eq!(driver.lease(&scope, "letters", 9).await, []);
@@ -50,7 +50,7 @@ pub async fn shows_nothing_before_the_commit<F: Fixture>(driver: &mut Driver<F>)
     let key = submission.task_key();
     let browse = driver.browse().clone();
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    carry(&mut batch, 1, Ask::Submit(submission)).await.expect("the store takes it");
+    carry(&mut batch, 1, Call::Submit(submission)).await.expect("the store takes it");
     // S2-105, R-25: readers see it only once it is durable.
     assert_eq!(browse.find(&key).await.expect("browsing works"), None);
     batch.commit().await.expect("the batch commits");
@@ -66,7 +66,7 @@ pub async fn pulses_without_changes<F: Fixture>(driver: &mut Driver<F>) {
     let now = driver.now();
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
     assert_eq!(batch.now().await.expect("the clock can be read"), now);
-    batch.pulse();
+    batch.keep_alive();
     batch.commit().await.expect("the batch commits");
     driver.wait(Span::from_secs(7));
     driver.reopen().await;

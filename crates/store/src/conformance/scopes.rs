@@ -6,7 +6,7 @@ use super::driver::{Driver, caller};
 use super::fixture::Fixture;
 use super::reports::{report, succeeded};
 use crate::browse::Browse;
-use crate::row::{Filter, Key, Listing, PollRef, TaskKey};
+use crate::row::{Filter, IdempotencyKey, Listing, PollRef, TaskKey};
 use crate::seam::{Batch, Writer};
 
 /// The same ids, keys, queues and names asked for from scopes that differ in one half only.
@@ -32,10 +32,10 @@ pub async fn never_leak<F: Fixture>(driver: &mut Driver<F>) {
         assert_eq!(driver.browse().queues(Some(scope)).await.expect("browsing works"), []);
         assert_eq!(driver.lease(scope, "images", 9).await, []);
         let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-        let key = Key { scope: scope.clone(), text: "k".into() };
-        assert_eq!(batch.holders(&[key]).await.expect("holders works"), [None]);
+        let key = IdempotencyKey { scope: scope.clone(), text: "k".into() };
+        assert_eq!(batch.key_owners(&[key]).await.expect("holders works"), [None]);
         let poll = PollRef { scope: scope.clone(), owner: "ann".into(), poll: "p".into() };
-        assert_eq!(batch.polled(&[poll]).await.expect("polled works"), [vec![]]);
+        assert_eq!(batch.leased_to_polls(&[poll]).await.expect("polled works"), [vec![]]);
     }
     // the same key in another scope is another key.
     let twin = driver.submission(&theirs[0], "images").with_key("k");

@@ -60,7 +60,7 @@ pub async fn orders_answers_like_questions<F: Fixture>(driver: &mut Driver<F>) {
         .iter()
         .map(|loaded| match loaded {
             Loaded::Subject(subject) => subject.live().map(|task| task.id),
-            Loaded::Held => panic!("nobody else works here"),
+            Loaded::Locked => panic!("nobody else works here"),
         })
         .collect();
     assert_eq!(ids, [Some(second.id), None, Some(first.id), Some(second.id)]);

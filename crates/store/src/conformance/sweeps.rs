@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use verdict::request::{Extend, Started};
 use verdict::{Answer, AttemptOutcome, Reason, Request, Scope, Span, State, Subject, TaskId};
 
-use super::carry::{Ask, Said};
+use super::carry::{Call, CallResult};
 use super::driver::{Driver, caller, key_of};
 use super::fixture::Fixture;
 use crate::browse::Browse;
@@ -50,10 +50,10 @@ pub async fn leaves_out_what_is_avoided<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(running.iter().map(|ready| ready.task.id).collect::<Vec<_>>(), made[..2]);
     driver.pause().await;
     let now = driver.now();
-    let avoided = BTreeSet::from([made[0], made[2]]);
+    let excluded = BTreeSet::from([made[0], made[2]]);
     let want = Want { scope, queues: vec!["images".into()], kinds: None, max: 1 };
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    batch.avoid(&avoided);
+    batch.exclude(&excluded);
     let ready = batch.ready(&[want], now).await.expect("ready works").remove(0);
     assert_eq!(ids(ready.into_iter().map(|ready| ready.task).collect()), [made[3]]);
     assert_eq!(ids(batch.running(None, 1).await.expect("running works")), [made[1]]);
@@ -62,7 +62,7 @@ pub async fn leaves_out_what_is_avoided<F: Fixture>(driver: &mut Driver<F>) {
     driver.pause().await;
     let now = driver.now();
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
-    batch.avoid(&avoided);
+    batch.exclude(&excluded);
     assert_eq!(ids(batch.due(now, 2).await.expect("due works")), [made[1], made[3]]);
 }
 
@@ -92,18 +92,18 @@ pub async fn walks_running_tasks<F: Fixture>(driver: &mut Driver<F>) {
         driver.add(&scope, "images").await;
     }
     let leased = driver.lease(&scope, "images", 4).await;
-    let deaf_since = driver.now();
+    let stalled_since = driver.now();
     driver.wait(Span::from_secs(300));
-    let request = Request::Extend(Extend { deaf_since, gap: Span::from_secs(300) });
-    let said = driver.ask(Ask::OfRunning { request, page: 3 }).await;
+    let request = Request::Extend(Extend { stalled_since, gap: Span::from_secs(300) });
+    let said = driver.ask(Call::OfRunning { request, page: 3 }).await;
     // Every running task once, in order of id, page by page; the waiting one is not among them.
     let expected = leased.iter().map(|ready| (ready.task.id, Answer::Done)).collect();
-    assert_eq!(said, Said::Each(expected));
+    assert_eq!(said, CallResult::Each(expected));
     for ready in &leased {
         let Subject::Live(task) = driver.load(&key_of(ready)).await else { panic!("still live") };
         assert_eq!(
             task.lease().map(|lease| lease.expires_at),
-            Some(deaf_since.plus(Span::from_secs(390)))
+            Some(stalled_since.plus(Span::from_secs(390)))
         );
     }
 }

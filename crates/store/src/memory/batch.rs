@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use verdict::{Closed, Done, LeaseId, Name, Retention, Rules, Scope, Subject, Task, TaskId, Time};
+use verdict::{
+    ClosedAttempt, Done, LeaseId, Name, Retention, Rules, Scope, Subject, Task, TaskId, Time,
+};
 
 use super::tables::{Shared, Tables};
-use super::{Fate, MemoryWriter, lock};
+use super::{CommitOutcome, MemoryWriter, lock};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::row::{
-    Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Spec, Stock, TaskKey, Want,
+    Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Refused, Spec,
+    TaskKey, TaskWithSpec, Want,
 };
-use crate::seam::{Batch, Loaded, Polled};
+use crate::seam::{Batch, Loaded, PolledQueues};
 
 pub struct MemoryBatch<'w> {
     writer: &'w mut MemoryWriter,
@@ -21,11 +24,11 @@ pub struct MemoryBatch<'w> {
     /// The committed revision each saved task had; `None` for a new one.
     bases: BTreeMap<TaskId, Option<u32>>,
     /// Whom each key belonged to when this batch first looked.
-    key_bases: BTreeMap<Key, Option<TaskId>>,
+    key_bases: BTreeMap<IdempotencyKey, Option<TaskId>>,
     now: Option<Time>,
-    pulse: bool,
+    keep_alive: bool,
     /// Left out of what is selected.
-    avoided: BTreeSet<TaskId>,
+    excluded: BTreeSet<TaskId>,
 }
 
 impl<'w> MemoryBatch<'w> {
@@ -38,8 +41,8 @@ impl<'w> MemoryBatch<'w> {
             bases: BTreeMap::new(),
             key_bases: BTreeMap::new(),
             now: None,
-            pulse: false,
-            avoided: BTreeSet::new(),
+            keep_alive: false,
+            excluded: BTreeSet::new(),
         }
     }
 
@@ -55,7 +58,7 @@ impl<'w> MemoryBatch<'w> {
     ) -> Result<T, Failure> {
         let shared = self.writer.shared.clone();
         let mut shared = lock(&shared);
-        shared.check_life(self.writer.life)?;
+        shared.check_opening(self.writer.opening)?;
         work(self, &mut shared)
     }
 
@@ -84,7 +87,7 @@ impl<'w> MemoryBatch<'w> {
     /// Every live task that no other batch has locked.
     fn free<'a>(&'a self, shared: &'a Shared) -> impl Iterator<Item = &'a Task> {
         let is_free = |task: &&Task| {
-            !shared.is_locked_by_another(task.id, self.number) && !self.avoided.contains(&task.id)
+            !shared.is_locked_by_another(task.id, self.number) && !self.excluded.contains(&task.id)
         };
         self.live(shared).filter(is_free)
     }
@@ -94,7 +97,7 @@ impl<'w> MemoryBatch<'w> {
         match subject.filter(|subject| subject.scope() == Some(&key.scope)) {
             None => Loaded::Subject(Subject::Absent),
             Some(Subject::Live(task)) if shared.is_locked_by_another(task.id, self.number) => {
-                Loaded::Held
+                Loaded::Locked
             }
             Some(subject) => {
                 if subject.live().is_some() {
@@ -105,7 +108,7 @@ impl<'w> MemoryBatch<'w> {
         }
     }
 
-    fn holder(&mut self, shared: &Shared, key: &Key) -> Option<Held> {
+    fn key_owner(&mut self, shared: &Shared, key: &IdempotencyKey) -> Option<KeyOwner> {
         if let Some(held) = self.mine.keys.get(key) {
             return Some(held.clone());
         }
@@ -120,7 +123,7 @@ impl<'w> MemoryBatch<'w> {
         want: &Want,
         now: Time,
         taken: &BTreeSet<TaskId>,
-    ) -> Vec<Ready> {
+    ) -> Vec<TaskWithSpec> {
         let mut tasks: Vec<&Task> = self
             .free(shared)
             .filter(|task| is_wanted(task, want) && !taken.contains(&task.id))
@@ -131,11 +134,11 @@ impl<'w> MemoryBatch<'w> {
         tasks.into_iter().map(|task| self.ready_row(shared, task)).collect()
     }
 
-    fn ready_row(&self, shared: &Shared, task: &Task) -> Ready {
-        Ready { task: task.clone(), spec: self.spec(shared, task.id) }
+    fn ready_row(&self, shared: &Shared, task: &Task) -> TaskWithSpec {
+        TaskWithSpec { task: task.clone(), spec: self.spec(shared, task.id) }
     }
 
-    fn polled_one(&self, shared: &Shared, poll: &PollRef) -> Vec<Ready> {
+    fn polled_one(&self, shared: &Shared, poll: &PollRef) -> Vec<TaskWithSpec> {
         let asked_by = |task: &&Task| {
             task.scope == poll.scope
                 && task.lease().is_some_and(|lease| {
@@ -143,7 +146,7 @@ impl<'w> MemoryBatch<'w> {
                 })
         };
         let mut tasks: Vec<&Task> = self.live(shared).filter(asked_by).collect();
-        tasks.retain(|task| !self.avoided.contains(&task.id));
+        tasks.retain(|task| !self.excluded.contains(&task.id));
         tasks.sort_by_key(|task| task.id);
         tasks.into_iter().map(|task| self.ready_row(shared, task)).collect()
     }
@@ -214,10 +217,10 @@ impl<'w> MemoryBatch<'w> {
     fn save_spec(&mut self, shared: &Shared, id: TaskId, after: &Subject, spec: Spec) {
         let scope = after.scope().expect("a saved task has a scope").clone();
         if let Some(text) = spec.key.clone() {
-            let key = Key { scope, text };
+            let key = IdempotencyKey { scope, text };
             let base = shared.tables.keys.get(&key).map(|held| held.task);
             self.key_bases.entry(key.clone()).or_insert(base);
-            self.mine.keys.insert(key, Held { task: id, fingerprint: spec.fingerprint });
+            self.mine.keys.insert(key, KeyOwner { task: id, fingerprint: spec.fingerprint });
         }
         self.mine.specs.insert(id, spec);
     }
@@ -241,18 +244,18 @@ impl<'w> MemoryBatch<'w> {
 }
 
 impl Batch for MemoryBatch<'_> {
-    fn avoid(&mut self, tasks: &BTreeSet<TaskId>) {
-        self.avoided.clone_from(tasks);
+    fn exclude(&mut self, tasks: &BTreeSet<TaskId>) {
+        self.excluded.clone_from(tasks);
     }
 
     async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
         self.with(|batch, shared| Ok(keys.iter().map(|key| batch.load_one(shared, key)).collect()))
     }
 
-    async fn closed(
+    async fn closed_attempts(
         &mut self,
         leases: &[(TaskId, LeaseId)],
-    ) -> Result<Vec<Option<Closed>>, Failure> {
+    ) -> Result<Vec<Option<ClosedAttempt>>, Failure> {
         self.with(|batch, shared| {
             let find = |(task, lease): &(TaskId, LeaseId)| {
                 let all = (*task, 0)..=(*task, u32::MAX);
@@ -264,25 +267,29 @@ impl Batch for MemoryBatch<'_> {
         })
     }
 
-    async fn ended(&mut self, after: Option<Place>, limit: usize) -> Result<Vec<Ended>, Failure> {
+    async fn ended(
+        &mut self,
+        after: Option<EndedPosition>,
+        limit: usize,
+    ) -> Result<Vec<EndedTask>, Failure> {
         self.with(|batch, shared| {
             let known = shared.tables.done.values().chain(batch.mine.done.values());
-            let mut ended: Vec<Ended> = known
+            let mut ended: Vec<EndedTask> = known
                 .filter(|done| !batch.mine.forgotten.contains(&done.id))
-                .map(Ended::of)
-                .filter(|ended| after.is_none_or(|after| ended.place > after))
+                .map(EndedTask::of)
+                .filter(|ended| after.is_none_or(|after| ended.position > after))
                 .collect();
-            ended.sort_by_key(|ended| ended.place);
+            ended.sort_by_key(|ended| ended.position);
             ended.truncate(limit);
             Ok(ended)
         })
     }
 
-    async fn forget(&mut self, places: &[Place]) -> Result<(), Failure> {
+    async fn forget(&mut self, positions: &[EndedPosition]) -> Result<(), Failure> {
         let now = self.read_clock();
         self.with(|batch, shared| {
-            for place in places {
-                let id = TaskId::from_u128(place.0);
+            for position in positions {
+                let id = TaskId::from_u128(position.0);
                 let done = shared.tables.done.get(&id);
                 let old = |done: &Done| done.completed_at.plus(Retention::AGE_MIN).has_come(now);
                 if !done.is_some_and(old) {
@@ -294,11 +301,17 @@ impl Batch for MemoryBatch<'_> {
         })
     }
 
-    async fn holders(&mut self, keys: &[Key]) -> Result<Vec<Option<Held>>, Failure> {
-        self.with(|batch, shared| Ok(keys.iter().map(|key| batch.holder(shared, key)).collect()))
+    async fn key_owners(
+        &mut self,
+        keys: &[IdempotencyKey],
+    ) -> Result<Vec<Option<KeyOwner>>, Failure> {
+        self.with(|batch, shared| Ok(keys.iter().map(|key| batch.key_owner(shared, key)).collect()))
     }
 
-    async fn polled(&mut self, polls: &[PollRef]) -> Result<Vec<Vec<Ready>>, Failure> {
+    async fn leased_to_polls(
+        &mut self,
+        polls: &[PollRef],
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
         self.with(|batch, shared| {
             Ok(polls.iter().map(|poll| batch.polled_one(shared, poll)).collect())
         })
@@ -322,7 +335,11 @@ impl Batch for MemoryBatch<'_> {
         })
     }
 
-    async fn stocked(&mut self, polled: &dyn Polled, now: Time) -> Result<Vec<Stock>, Failure> {
+    async fn backlogs(
+        &mut self,
+        polled: &dyn PolledQueues,
+        now: Time,
+    ) -> Result<Vec<Backlog>, Failure> {
         self.with(|batch, shared| {
             let mut counts: BTreeMap<(&Scope, &Name), usize> = BTreeMap::new();
             let is_ready = |task: &&Task| task.claimable_at().is_some_and(|at| at.has_come(now));
@@ -331,16 +348,20 @@ impl Batch for MemoryBatch<'_> {
             }
             let polled =
                 counts.into_iter().filter(|((scope, queue), _)| polled.contains(scope, queue));
-            let stock = |((scope, queue), tasks): ((&Scope, &Name), usize)| Stock {
+            let backlog = |((scope, queue), tasks): ((&Scope, &Name), usize)| Backlog {
                 scope: scope.clone(),
                 queue: queue.clone(),
                 tasks,
             };
-            Ok(polled.map(stock).collect())
+            Ok(polled.map(backlog).collect())
         })
     }
 
-    async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {
+    async fn ready(
+        &mut self,
+        wants: &[Want],
+        now: Time,
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
         self.with(|batch, shared| {
             let mut taken = BTreeSet::new();
             let mut answers = Vec::new();
@@ -370,7 +391,7 @@ impl Batch for MemoryBatch<'_> {
             let wanted =
                 |task: &&Task| task.lease().is_some() && after.is_none_or(|after| task.id > after);
             let mut tasks: Vec<Task> = batch.live(shared).filter(wanted).cloned().collect();
-            tasks.retain(|task| !batch.avoided.contains(&task.id));
+            tasks.retain(|task| !batch.excluded.contains(&task.id));
             tasks.sort_by_key(|task| task.id);
             tasks.truncate(limit);
             let is_held = |task: &&Task| shared.is_locked_by_another(task.id, batch.number);
@@ -386,8 +407,8 @@ impl Batch for MemoryBatch<'_> {
         self.rules
     }
 
-    fn pulse(&mut self) {
-        self.pulse = true;
+    fn keep_alive(&mut self) {
+        self.keep_alive = true;
     }
 
     async fn commit(mut self) -> Result<(), CommitFailure> {
@@ -399,7 +420,7 @@ impl Batch for MemoryBatch<'_> {
                 return Err(Failure::new(kind, "other rules came into force"));
             }
             let saved = std::mem::take(&mut batch.mine);
-            let has_news = batch.pulse || !saved.is_empty();
+            let has_news = batch.keep_alive || !saved.is_empty();
             if has_news {
                 shared.write(batch.number, saved, at);
             }
@@ -410,7 +431,7 @@ impl Batch for MemoryBatch<'_> {
         }
         self.writer.disk.sync().await.map_err(CommitFailure::Unknown)?;
         let durable = self.with(|batch, shared| {
-            shared.settle(batch.number, Fate::Kept);
+            shared.settle(batch.number, CommitOutcome::Kept);
             Ok(())
         });
         durable.map_err(CommitFailure::Unknown)
@@ -419,7 +440,7 @@ impl Batch for MemoryBatch<'_> {
 
 impl Drop for MemoryBatch<'_> {
     fn drop(&mut self) {
-        lock(&self.writer.shared).leave(self.number);
+        lock(&self.writer.shared).end_batch(self.number);
     }
 }
 

@@ -5,22 +5,24 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
-use verdict::{Closed, Json, Name, Scope, Subject, Task, TaskId, Time};
+use verdict::{ClosedAttempt, Json, Name, Scope, Subject, Task, TaskId, Time};
 
 use super::lock;
 use super::tables::{Shared, Tables};
 use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
 use crate::browse::Browse;
-use crate::clock::Reading;
+use crate::clock::MonotonicClock;
 use crate::columns;
 use crate::failure::Failure;
-use crate::row::{Bodies, Entry, Filter, Found, Listed, Listing, QueueDepth, Refused, TaskKey};
-use crate::weight::{self, Budget};
+use crate::row::{
+    Bodies, Entry, Filter, Listed, Listing, QueueDepth, Refused, StoredTask, TaskKey,
+};
+use crate::row_size::{self, ByteBudget};
 
 #[derive(Clone)]
 pub struct MemoryBrowse {
     pub(super) shared: Arc<Mutex<Shared>>,
-    pub(super) reading: Reading,
+    pub(super) reading: MonotonicClock,
 }
 
 impl MemoryBrowse {
@@ -44,7 +46,7 @@ impl MemoryBrowse {
 }
 
 impl Browse for MemoryBrowse {
-    async fn find(&self, key: &TaskKey) -> Result<Option<Found>, Failure> {
+    async fn find(&self, key: &TaskKey) -> Result<Option<StoredTask>, Failure> {
         Ok(self.read(|tables| tables.find(key).map(|_| tables.found(key.id))))
     }
 
@@ -64,7 +66,7 @@ impl Browse for MemoryBrowse {
                 return Vec::new();
             }
             let entries = tables.history.range(range).take(limit).map(|(_, entry)| entry.clone());
-            weight::fitting(entries.collect(), Budget::page(), weight::entry)
+            row_size::take_fitting(entries.collect(), ByteBudget::page(), row_size::entry)
         }))
     }
 
@@ -73,11 +75,11 @@ impl Browse for MemoryBrowse {
         key: &TaskKey,
         after: u32,
         limit: usize,
-    ) -> Result<Vec<Closed>, Failure> {
+    ) -> Result<Vec<ClosedAttempt>, Failure> {
         let range = (key.id, after.saturating_add(1))..=(key.id, u32::MAX);
         Ok(self.rows(key, |tables| {
             let attempts = tables.attempts.range(range).take(limit).map(|row| row.1.clone());
-            weight::fitting(attempts.collect(), Budget::page(), weight::closed)
+            row_size::take_fitting(attempts.collect(), ByteBudget::page(), row_size::closed)
         }))
     }
 
@@ -108,7 +110,7 @@ impl Browse for MemoryBrowse {
         }))
     }
 
-    async fn ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
         let now = self.reading.now();
         Ok(self.read(|tables| {
             let Some(Subject::Live(mine)) = tables.find(key).map(|_| tables.found(key.id).subject)
@@ -155,7 +157,11 @@ impl Browse for MemoryBrowse {
         Ok(self.read(|tables| tables.ids().last().copied()))
     }
 
-    async fn everything(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Found>, Failure> {
+    async fn all_tasks(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<StoredTask>, Failure> {
         Ok(self.read(|tables| {
             let ids = tables.ids().into_iter().filter(|id| after.is_none_or(|after| *id > after));
             ids.take(limit).map(|id| tables.found(id)).collect()
@@ -171,28 +177,28 @@ fn list(tables: &Tables, scope: &Scope, filter: &Filter) -> Listing {
     let newest_first = tables.ids().into_iter().rev().map(|id| tables.found(id));
     let ours = newest_first.filter(|found| found.subject.scope() == Some(scope));
     let older = ours.filter(|found| filter.before.is_none_or(|before| found.key().id < before));
-    let mut budget = Budget::new(filter.bytes);
+    let mut budget = ByteBudget::new(filter.bytes);
     let (mut tasks, mut last) = (Vec::new(), None);
-    for (looked, found) in older.enumerate() {
-        if tasks.len() == filter.limit || looked == filter.look {
+    for (scanned, found) in older.enumerate() {
+        if tasks.len() == filter.limit || scanned == filter.scan_max {
             return Listing { tasks, next: last };
         }
         let id = found.key().id;
         if matches(&found, filter) {
             let found = without_bodies(found, filter.bodies);
-            if !budget.takes(weight::found(&found)) {
+            if !budget.takes(row_size::task(&found)) {
                 return Listing { tasks, next: last };
             }
             let first = tables.history.get(&(id, 1)).cloned();
             let submitted = columns::submitted(first.into_iter().collect());
-            tasks.push(Listed { found, submitted });
+            tasks.push(Listed { task: found, submitted });
         }
         last = Some(id);
     }
     Listing { tasks, next: None }
 }
 
-fn without_bodies(mut found: Found, bodies: Bodies) -> Found {
+fn without_bodies(mut found: StoredTask, bodies: Bodies) -> StoredTask {
     if !bodies.input {
         found.spec.input = Json::from("null");
     }
@@ -207,7 +213,7 @@ fn without_bodies(mut found: Found, bodies: Bodies) -> Found {
     found
 }
 
-fn matches(found: &Found, filter: &Filter) -> bool {
+fn matches(found: &StoredTask, filter: &Filter) -> bool {
     let (queue, kind) = match &found.subject {
         Subject::Live(task) => (&task.queue, &task.kind),
         Subject::Done(done) => (&done.queue, &done.kind),

@@ -30,7 +30,7 @@ impl Disk for Immediate {
 
 /// What became of a commit whose writer is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum CommitOutcome {
     /// It had reached the disk.
     Kept,
     /// It had not.

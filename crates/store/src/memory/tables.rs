@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use verdict::rules::{to_activate, to_join};
-use verdict::{Closed, Done, Known, Name, Rules, Subject, Task, TaskId, Time};
+use verdict::{ClosedAttempt, Done, Name, Rules, Subject, SupportedRules, Task, TaskId, Time};
 
 use crate::administration::{
     self, Administration, ApiKey, Audit, RingChange, SealedRing, TenantLimits,
 };
 use crate::failure::{Failure, FailureKind};
-use crate::memory::Fate;
-use crate::row::{Entry, Found, Held, Key, Refused, Spec, TaskKey};
+use crate::memory::CommitOutcome;
+use crate::row::{Entry, IdempotencyKey, KeyOwner, Refused, Spec, StoredTask, TaskKey};
 use crate::rules;
 
 /// Everything the store remembers. A batch keeps what it saved in a second, small set of tables.
@@ -19,10 +19,10 @@ pub(super) struct Tables {
     pub(super) live: BTreeMap<TaskId, Task>,
     pub(super) done: BTreeMap<TaskId, Done>,
     pub(super) specs: BTreeMap<TaskId, Spec>,
-    pub(super) attempts: BTreeMap<(TaskId, u32), Closed>,
+    pub(super) attempts: BTreeMap<(TaskId, u32), ClosedAttempt>,
     pub(super) history: BTreeMap<(TaskId, u32), Entry>,
     /// The last use of each idempotency key, for ever: the rules know how long it counts.
-    pub(super) keys: BTreeMap<Key, Held>,
+    pub(super) keys: BTreeMap<IdempotencyKey, KeyOwner>,
     pub(super) refused: Vec<Refused>,
     pub(super) api_keys: BTreeMap<Name, ApiKey>,
     pub(super) tenant_limits: BTreeMap<Name, TenantLimits>,
@@ -47,12 +47,12 @@ impl Tables {
     /// All of it or nothing: keys keep their scope, and what is revoked stays so.
     pub(super) fn administer(&mut self, act: &Administration) -> Result<(), Failure> {
         if act.follows.is_some_and(|follows| follows != self.audit.len() as u64) {
-            return Err(administration::behind_another());
+            return Err(administration::audit_conflict());
         }
         if let Some(change) = &act.ring {
             let version = self.ring.as_ref().map(|ring| ring.version);
             if version != change.before {
-                return Err(administration::behind_another());
+                return Err(administration::audit_conflict());
             }
         }
         for key in &act.keys {
@@ -103,10 +103,10 @@ impl Tables {
             && self.forgotten.is_empty()
     }
 
-    pub(super) fn found(&self, id: TaskId) -> Found {
+    pub(super) fn found(&self, id: TaskId) -> StoredTask {
         let subject = self.subject(id).expect("only known tasks are asked for");
         let spec = self.specs.get(&id).expect("a task is submitted with its spec").clone();
-        Found { subject, spec }
+        StoredTask { subject, spec }
     }
 
     /// Every task there is, live or done, in order of id.
@@ -171,12 +171,12 @@ pub(super) struct Shared {
     /// Which version of the rules decides.
     pub(super) rules: u32,
     /// What each writer knows of the rules, by its number.
-    fellows: BTreeMap<u64, Known>,
+    writer_rules: BTreeMap<u64, SupportedRules>,
     joined: u64,
     in_flight: Vec<InFlight>,
     /// What became of every batch that was written.
-    fates: BTreeMap<u64, Fate>,
-    life: u64,
+    outcomes: BTreeMap<u64, CommitOutcome>,
+    opening: u64,
     batches: u64,
 }
 
@@ -188,28 +188,28 @@ impl Shared {
             locks: BTreeMap::new(),
             writers: 0,
             rules: Rules::OLDEST.number(),
-            fellows: BTreeMap::new(),
+            writer_rules: BTreeMap::new(),
             joined: 0,
             in_flight: Vec::new(),
-            fates: BTreeMap::new(),
-            life: 0,
+            outcomes: BTreeMap::new(),
+            opening: 0,
             batches: 0,
         }
     }
 
     /// A new opening: whoever worked in the one before has lost its locks and its place, and what
     /// was not synced is gone.
-    pub(super) fn start_life(&mut self) -> u64 {
+    pub(super) fn start_opening(&mut self) -> u64 {
         self.locks.clear();
         self.in_flight.clear();
         self.writers = 0;
-        self.fellows.clear();
-        self.life += 1;
-        self.life
+        self.writer_rules.clear();
+        self.opening += 1;
+        self.opening
     }
 
-    pub(super) fn check_life(&self, life: u64) -> Result<(), Failure> {
-        if self.life == life {
+    pub(super) fn check_opening(&self, opening: u64) -> Result<(), Failure> {
+        if self.opening == opening {
             Ok(())
         } else {
             Err(Failure::new(FailureKind::Closed, "the store was opened again since"))
@@ -217,21 +217,21 @@ impl Shared {
     }
 
     /// A writer joins, unless it could not decide by the rules in force. Returns its number.
-    pub(super) fn join(&mut self, newcomer: Known) -> Result<u64, Failure> {
-        let living: Vec<Known> = self.fellows.values().copied().collect();
+    pub(super) fn add_writer(&mut self, newcomer: SupportedRules) -> Result<u64, Failure> {
+        let living: Vec<SupportedRules> = self.writer_rules.values().copied().collect();
         let number = to_join(self.rules, newcomer, &living);
         self.rules = number.ok_or_else(|| rules::unknown(self.rules, newcomer))?;
         self.writers += 1;
         self.joined += 1;
-        self.fellows.insert(self.joined, newcomer);
+        self.writer_rules.insert(self.joined, newcomer);
         Ok(self.joined)
     }
 
     /// A writer is gone: whom a newer version has waited for may be that one.
-    pub(super) fn part(&mut self, writer: u64) {
+    pub(super) fn remove_writer(&mut self, writer: u64) {
         self.writers -= 1;
-        self.fellows.remove(&writer);
-        let living: Vec<Known> = self.fellows.values().copied().collect();
+        self.writer_rules.remove(&writer);
+        let living: Vec<SupportedRules> = self.writer_rules.values().copied().collect();
         self.rules = to_activate(self.rules, &living);
     }
 
@@ -245,7 +245,7 @@ impl Shared {
     }
 
     /// A batch is gone. What it wrote and did not see synced keeps its locks.
-    pub(super) fn leave(&mut self, batch: u64) {
+    pub(super) fn end_batch(&mut self, batch: u64) {
         match self.in_flight.iter_mut().find(|commit| commit.batch == batch) {
             Some(commit) => commit.is_orphan = true,
             None => self.unlock(batch),
@@ -261,7 +261,7 @@ impl Shared {
     }
 
     /// Whether a commit on its way to the disk uses this key: its outcome must be known first.
-    pub(super) fn is_in_flight(&self, key: &Key) -> bool {
+    pub(super) fn is_in_flight(&self, key: &IdempotencyKey) -> bool {
         self.in_flight.iter().any(|commit| commit.saved.keys.contains_key(key))
     }
 
@@ -270,17 +270,17 @@ impl Shared {
         orphans.map(|commit| commit.batch).collect()
     }
 
-    pub(super) fn settle(&mut self, batch: u64, fate: Fate) {
+    pub(super) fn settle(&mut self, batch: u64, outcome: CommitOutcome) {
         let place = self.in_flight.iter().position(|commit| commit.batch == batch);
         let commit = self.in_flight.remove(place.expect("a commit is settled once"));
-        if fate == Fate::Kept {
+        if outcome == CommitOutcome::Kept {
             self.tables.absorb(commit.saved, commit.at);
         }
-        self.fates.insert(batch, fate);
+        self.outcomes.insert(batch, outcome);
         self.unlock(batch);
     }
 
-    pub(super) fn fate(&self, batch: u64) -> Option<Fate> {
-        self.fates.get(&batch).copied()
+    pub(super) fn commit_outcome(&self, batch: u64) -> Option<CommitOutcome> {
+        self.outcomes.get(&batch).copied()
     }
 }

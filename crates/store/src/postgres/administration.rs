@@ -23,7 +23,7 @@ pub(super) async fn write(client: &Client, act: &Administration) -> Read<()> {
         let rows = client.query_typed("SELECT max(n) FROM tenure.audit", &[]).await?;
         let last: Option<i64> = Columns::of(&rows[0]).take()?;
         if last.unwrap_or(0).unsigned_abs() != follows {
-            return Err(administration::behind_another().into());
+            return Err(administration::audit_conflict().into());
         }
     }
     if let Some(change) = &act.ring {

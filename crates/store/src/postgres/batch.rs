@@ -1,27 +1,28 @@
 //! One transaction of a writer.
 //!
 //! Reads and locks go to the database as they are asked for; what is saved waits in memory
-//! ([`super::own`]) and is written in one go before COMMIT. So a batch needs few round trips, holds its
+//! ([`super::pending_writes`]) and is written in one go before COMMIT. So a batch needs few round trips, holds its
 //! locks briefly, and a task that is submitted and granted in the same batch is written once.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use verdict::{Closed, LeaseId, Name, Rules, Span, Subject, Task, TaskId, Time};
+use verdict::{ClosedAttempt, LeaseId, Name, Rules, Span, Subject, Task, TaskId, Time};
 
-use super::own::{Locked, OwnRows};
-use super::pace::Pace;
-use super::reads::{self, Keys, Patience};
-use super::ready::Ahead;
+use super::pending_writes::{LockedRow, PendingWrites};
+use super::read_throttle::ReadThrottle;
+use super::reads::{self, Keys, OnLocked};
+use super::ready::Prefetched;
 use super::scopes::Scopes;
 use super::session::{Purpose, Transaction};
 use super::writer::PostgresWriter;
 use super::{SWEEP_REST, commit};
 use crate::failure::{CommitFailure, Failure};
 use crate::row::{
-    Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Spec, Stock, TaskKey, Want,
+    Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Refused, Spec,
+    TaskKey, TaskWithSpec, Want,
 };
-use crate::seam::{Batch, Loaded, Polled};
+use crate::seam::{Batch, Loaded, PolledQueues};
 
 pub struct PostgresBatch<'w> {
     pub(super) writer: &'w mut PostgresWriter,
@@ -29,52 +30,53 @@ pub struct PostgresBatch<'w> {
     /// What its decisions are made by.
     pub(super) rules: Rules,
     pub(super) transaction: Option<Transaction>,
-    pub(super) own: OwnRows,
+    pub(super) pending: PendingWrites,
     pub(super) scopes: Scopes,
     /// What the table has of the tasks that were locked.
-    pub(super) locked: HashMap<TaskId, Locked>,
+    pub(super) locked: HashMap<TaskId, LockedRow>,
     pub(super) now: Option<Time>,
     /// The database's clock as read behind the last locks.
     read: Option<Time>,
     /// What is locked with the next question, because it is likely to be granted.
-    pub(super) ahead: Ahead,
+    pub(super) prefetched: Prefetched,
     /// Whether anybody was told something that must not be taken back by a failover.
-    pub(super) answers: bool,
-    pub(super) pulse: bool,
+    pub(super) has_answers: bool,
+    pub(super) keep_alive: bool,
     /// Whether alarms were put off: not worth an answer, but worth keeping.
-    pub(super) has_put_off: bool,
+    pub(super) has_postponed_alarms: bool,
     /// Ended tasks that leave with the commit.
     pub(super) forgotten: HashSet<TaskId>,
     /// Until when no alarm rings, since everything due was found.
-    pub(super) quiet_until: Option<Time>,
+    pub(super) no_alarm_until: Option<Time>,
     /// Whether it is of a writer that grants.
     pub(super) has_looked_for_ready: bool,
     /// Left out of what is selected.
-    pub(super) avoided: Arc<BTreeSet<TaskId>>,
+    pub(super) excluded: Arc<BTreeSet<TaskId>>,
 }
 
 impl<'w> PostgresBatch<'w> {
     pub(super) fn new(writer: &'w mut PostgresWriter, number: u64, rules: Rules) -> Self {
         let shared = &writer.shared;
-        let transaction = shared.transaction(&shared.pool, shared.endings.clone(), Purpose::Write);
+        let transaction =
+            shared.transaction(&shared.pool, shared.background_tasks.clone(), Purpose::Write);
         Self {
             writer,
             number,
             rules,
             transaction: Some(transaction),
-            own: OwnRows::default(),
+            pending: PendingWrites::default(),
             scopes: Scopes::default(),
             locked: HashMap::new(),
             now: None,
             read: None,
-            ahead: Ahead::default(),
-            answers: false,
-            pulse: false,
-            has_put_off: false,
+            prefetched: Prefetched::default(),
+            has_answers: false,
+            keep_alive: false,
+            has_postponed_alarms: false,
             forgotten: HashSet::new(),
-            quiet_until: None,
+            no_alarm_until: None,
             has_looked_for_ready: false,
-            avoided: Arc::default(),
+            excluded: Arc::default(),
         }
     }
 
@@ -87,44 +89,44 @@ impl<'w> PostgresBatch<'w> {
             return Ok(now);
         }
         let shared = self.writer.shared.clone();
-        let now = match (shared.clock.given(), self.read) {
+        let now = match (shared.clock.injected(), self.read) {
             (Some(now), _) => now,
-            (None, Some(read)) => shared.clock.heard(read),
-            (None, None) => shared.clock.heard(self.look_at_clock().await?),
+            (None, Some(read)) => shared.clock.observe(read),
+            (None, None) => shared.clock.observe(self.look_at_clock().await?),
         };
         self.now = Some(now);
-        self.writer.looked_at = Some(now);
+        self.writer.clock_read_at = Some(now);
         Ok(now)
     }
 
     /// Reads the clock, behind the locks of what is taken ahead.
     async fn look_at_clock(&mut self) -> Result<Time, Failure> {
-        let ahead = self.ahead.ids();
-        let setting = self.scopes.add(self.ahead.scopes());
+        let prefetched = self.prefetched.ids();
+        let setting = self.scopes.add(self.prefetched.scopes());
         let work = move |client| async move {
             let (set, taken, clock) = futures_util::join!(
                 reads::set_scopes(&client, setting),
-                reads::take(&client, &ahead),
+                reads::lock_waiting(&client, &prefetched),
                 reads::clock(&client),
             );
             set?;
             Ok((taken?, clock?))
         };
         let (taken, clock) = self.transaction().run("reading the clock", work).await?;
-        self.ahead.took(taken);
+        self.prefetched.took(taken);
         Ok(clock)
     }
 
     async fn load_from_tables(
         &mut self,
         wanted: Vec<TaskKey>,
-        patience: Patience,
+        on_locked: OnLocked,
     ) -> Result<HashMap<TaskKey, Loaded>, Failure> {
-        let ahead = self.ahead.ids();
-        let scopes = wanted.iter().map(|key| &key.scope).chain(self.ahead.scopes());
+        let prefetched = self.prefetched.ids();
+        let scopes = wanted.iter().map(|key| &key.scope).chain(self.prefetched.scopes());
         let setting = self.scopes.add(scopes);
         let keys = Arc::new(Keys::of(wanted.iter()));
-        let is_clock_ours = self.writer.shared.clock.given().is_none();
+        let is_clock_ours = self.writer.shared.clock.injected().is_none();
         let asked = keys.clone();
         let work = move |client| async move {
             let clock = async {
@@ -133,20 +135,20 @@ impl<'w> PostgresBatch<'w> {
             // Sent together, answered in this order: the clock is read behind the locks.
             let (set, locked, taken, clock) = futures_util::join!(
                 reads::set_scopes(&client, setting),
-                reads::lock(&client, &asked, patience),
-                reads::take(&client, &ahead),
+                reads::lock(&client, &asked, on_locked),
+                reads::lock_waiting(&client, &prefetched),
                 clock,
             );
             set?;
             Ok((locked?, taken?, clock?))
         };
         let (locked, taken, clock) = self.transaction().run("loading tasks", work).await?;
-        self.ahead.took(taken);
+        self.prefetched.took(taken);
         self.read = clock;
         let is_whole = locked.len() == wanted.len();
         let mut found = if is_whole { HashMap::new() } else { self.missing(wanted, keys).await? };
         for row in locked {
-            self.locked.insert(row.task.id, Locked::of(&row));
+            self.locked.insert(row.task.id, LockedRow::of(&row));
             let key = TaskKey { scope: row.task.scope.clone(), id: row.task.id };
             found.insert(key, Loaded::Subject(Subject::Live(row.task)));
         }
@@ -167,7 +169,7 @@ impl<'w> PostgresBatch<'w> {
         let (present, ended) = self.transaction().run("loading tasks", work).await?;
         let present: HashSet<TaskId> = present.into_iter().collect();
         let held = wanted.into_iter().filter(|key| present.contains(&key.id));
-        let mut found: HashMap<TaskKey, Loaded> = held.map(|key| (key, Loaded::Held)).collect();
+        let mut found: HashMap<TaskKey, Loaded> = held.map(|key| (key, Loaded::Locked)).collect();
         // A task that ended between two of the statements is done, whatever the others saw.
         for done in ended {
             let key = TaskKey { scope: done.scope.clone(), id: done.id };
@@ -179,21 +181,21 @@ impl<'w> PostgresBatch<'w> {
     async fn load_with(
         &mut self,
         keys: &[TaskKey],
-        patience: Patience,
+        on_locked: OnLocked,
     ) -> Result<Vec<Loaded>, Failure> {
-        self.answers |= !keys.is_empty();
+        self.has_answers |= !keys.is_empty();
         let mut wanted: Vec<TaskKey> =
-            keys.iter().filter(|key| !self.own.contains(key.id)).cloned().collect();
+            keys.iter().filter(|key| !self.pending.contains(key.id)).cloned().collect();
         wanted.sort();
         wanted.dedup();
         let found = if wanted.is_empty() {
             HashMap::new()
         } else {
-            self.load_from_tables(wanted, patience).await?
+            self.load_from_tables(wanted, on_locked).await?
         };
-        let answer = |key: &TaskKey| match self.own.get(key.id) {
-            Some(own) if own.subject.scope() == Some(&key.scope) => {
-                Loaded::Subject(own.subject.clone())
+        let answer = |key: &TaskKey| match self.pending.get(key.id) {
+            Some(pending) if pending.subject.scope() == Some(&key.scope) => {
+                Loaded::Subject(pending.subject.clone())
             }
             Some(_) => Loaded::Subject(Subject::Absent),
             None => found.get(key).cloned().unwrap_or(Loaded::Subject(Subject::Absent)),
@@ -203,9 +205,10 @@ impl<'w> PostgresBatch<'w> {
 
     /// What tasks were submitted with: from this batch, or from the table.
     pub(super) async fn specs(&mut self, tasks: &[Task]) -> Result<HashMap<TaskId, Spec>, Failure> {
-        let own = |task: &Task| self.own.get(task.id).and_then(|own| own.spec.clone());
+        let pending =
+            |task: &Task| self.pending.get(task.id).and_then(|pending| pending.spec.clone());
         let mut specs: HashMap<TaskId, Spec> =
-            tasks.iter().filter_map(|task| Some((task.id, own(task)?))).collect();
+            tasks.iter().filter_map(|task| Some((task.id, pending(task)?))).collect();
         let missing: Vec<&Task> =
             tasks.iter().filter(|task| !specs.contains_key(&task.id)).collect();
         if missing.is_empty() {
@@ -225,13 +228,13 @@ impl<'w> PostgresBatch<'w> {
         Ok(specs)
     }
 
-    async fn polled_in_table(&mut self, polls: &[PollRef]) -> Result<Vec<Ready>, Failure> {
+    async fn polled_in_table(&mut self, polls: &[PollRef]) -> Result<Vec<TaskWithSpec>, Failure> {
         let setting = self.scopes.add(polls.iter().map(|poll| &poll.scope));
-        let (polls, avoided) = (polls.to_vec(), self.avoided.clone());
+        let (polls, excluded) = (polls.to_vec(), self.excluded.clone());
         let work = move |client| async move {
             let (set, ready) = futures_util::join!(
                 reads::set_scopes(&client, setting),
-                reads::polled(&client, &polls, &avoided)
+                reads::polled(&client, &polls, &excluded)
             );
             set?;
             ready
@@ -245,15 +248,15 @@ impl<'w> PostgresBatch<'w> {
         what: &'static str,
         select: Select,
     ) -> Result<Vec<Task>, Failure> {
-        let (setting, avoided) = (self.scopes.all(), self.avoided.clone());
+        let (setting, excluded) = (self.scopes.all(), self.excluded.clone());
         let work = move |client| async move {
             let rows = async {
                 match select {
-                    Select::Rung { from, now, limit } => {
-                        reads::rung(&client, from, now, limit, &avoided).await
+                    Select::FiredAlarms { from, now, limit } => {
+                        reads::fired_alarms(&client, from, now, limit, &excluded).await
                     }
                     Select::Running { after, limit } => {
-                        reads::running(&client, after, limit, &avoided).await
+                        reads::running(&client, after, limit, &excluded).await
                     }
                 }
             };
@@ -262,19 +265,19 @@ impl<'w> PostgresBatch<'w> {
             rows
         };
         let rows = self.transaction().run(what, work).await?;
-        self.locked.extend(rows.iter().map(|row| (row.task.id, Locked::of(row))));
+        self.locked.extend(rows.iter().map(|row| (row.task.id, LockedRow::of(row))));
         Ok(rows.into_iter().map(|row| row.task).collect())
     }
 
     /// Alarms that rang before their task wakes are put off, so that they are not found again.
-    async fn put_off(&mut self, tasks: &[TaskId]) -> Result<(), Failure> {
-        self.has_put_off = true;
+    async fn postpone_alarms(&mut self, tasks: &[TaskId]) -> Result<(), Failure> {
+        self.has_postponed_alarms = true;
         self.locked.retain(|id, _| !tasks.contains(id));
         let setting = self.scopes.all();
         let ids = tasks.to_vec();
         let work = move |client| async move {
             reads::set_scopes(&client, setting).await?;
-            reads::put_off(&client, &ids).await
+            reads::postpone_alarms(&client, &ids).await
         };
         self.transaction().run("putting off alarms", work).await
     }
@@ -290,68 +293,68 @@ impl<'w> PostgresBatch<'w> {
     /// Alarms that ring before their task wakes are put right first, so that the order of alarms is the
     /// order in which tasks wake.
     async fn due_in_table(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
-        let limit = limit.saturating_add(self.own.subjects().count());
+        let limit = limit.saturating_add(self.pending.subjects().count());
         let from = self.writer.shared.memory().sweep_from();
         let began = self.writer.shared.clock.instant();
         loop {
-            let select = Select::Rung { from, now, limit };
+            let select = Select::FiredAlarms { from, now, limit };
             let due = self.of_all_scopes("taking due tasks", select).await?;
             let is_early = |task: &&Task| {
                 let locked = self.locked.get(&task.id);
-                !self.own.contains(task.id)
+                !self.pending.contains(task.id)
                     && locked.and_then(|locked| locked.alarm_at) != task.wakes_at()
             };
             let early: Vec<TaskId> = due.iter().filter(is_early).map(|task| task.id).collect();
             if !early.is_empty() {
-                self.put_off(&early).await?;
+                self.postpone_alarms(&early).await?;
                 continue;
             }
             if from.is_none() {
                 let mut memory = self.writer.shared.memory();
-                memory.sweeping = Some(Pace::of(began, memory.sweeping));
+                memory.sweeping = Some(ReadThrottle::of(began, memory.sweeping));
             }
             if due.len() < limit {
-                self.quiet_until = Some(self.next_alarm(now).await?);
+                self.no_alarm_until = Some(self.next_alarm(now).await?);
             }
-            return Ok(due.into_iter().filter(|task| !self.own.contains(task.id)).collect());
+            return Ok(due.into_iter().filter(|task| !self.pending.contains(task.id)).collect());
         }
     }
 }
 
 enum Select {
-    Rung { from: Option<Time>, now: Time, limit: usize },
+    FiredAlarms { from: Option<Time>, now: Time, limit: usize },
     Running { after: Option<TaskId>, limit: usize },
 }
 
 impl Batch for PostgresBatch<'_> {
-    fn avoid(&mut self, tasks: &BTreeSet<TaskId>) {
-        self.avoided = Arc::new(tasks.clone());
+    fn exclude(&mut self, tasks: &BTreeSet<TaskId>) {
+        self.excluded = Arc::new(tasks.clone());
     }
 
     async fn unfinished(&mut self, tenants: &[Name]) -> Result<Option<Vec<u64>>, Failure> {
         self.count_unfinished(tenants).await.map(Some)
     }
 
-    fn expected(&self, polled: &dyn Polled) -> Vec<Stock> {
-        self.expected_stocks(polled)
+    fn likely_backlogs(&self, polled: &dyn PolledQueues) -> Vec<Backlog> {
+        self.known_backlogs(polled)
     }
 
-    fn foresee(&mut self, wants: &[Want]) {
-        self.choose_ahead(wants);
+    fn prefetch(&mut self, wants: &[Want]) {
+        self.choose_prefetch(wants);
     }
 
     async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
-        self.load_with(keys, Patience::Skip).await
+        self.load_with(keys, OnLocked::Skip).await
     }
 
-    async fn load_patiently(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
-        self.load_with(keys, Patience::Wait).await
+    async fn load_waiting_for_locks(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
+        self.load_with(keys, OnLocked::Wait).await
     }
 
-    async fn closed(
+    async fn closed_attempts(
         &mut self,
         leases: &[(TaskId, LeaseId)],
-    ) -> Result<Vec<Option<Closed>>, Failure> {
+    ) -> Result<Vec<Option<ClosedAttempt>>, Failure> {
         // The lease that a task has now is not closed: nearly every report quotes that one.
         let is_current = |(task, lease): &&(TaskId, LeaseId)| {
             self.locked.get(task).is_some_and(|locked| locked.lease == Some(*lease))
@@ -364,53 +367,59 @@ impl Batch for PostgresBatch<'_> {
             self.transaction().run("loading closed attempts", work).await?
         };
         let find = |(task, lease): &(TaskId, LeaseId)| {
-            let is_it = |closed: &&Closed| closed.task == *task && closed.lease == *lease;
-            found.iter().chain(self.own.closed(*task)).find(is_it).cloned()
+            let is_it = |closed: &&ClosedAttempt| closed.task == *task && closed.lease == *lease;
+            found.iter().chain(self.pending.closed(*task)).find(is_it).cloned()
         };
         Ok(leases.iter().map(find).collect())
     }
 
-    async fn holders(&mut self, keys: &[Key]) -> Result<Vec<Option<Held>>, Failure> {
-        self.answers = true;
-        let wanted: Vec<Key> =
-            keys.iter().filter(|key| !self.own.keys.contains_key(key)).cloned().collect();
+    async fn key_owners(
+        &mut self,
+        keys: &[IdempotencyKey],
+    ) -> Result<Vec<Option<KeyOwner>>, Failure> {
+        self.has_answers = true;
+        let wanted: Vec<IdempotencyKey> =
+            keys.iter().filter(|key| !self.pending.keys.contains_key(key)).cloned().collect();
         let setting = self.scopes.add(wanted.iter().map(|key| &key.scope));
         let asked = wanted.clone();
         let work = move |client| async move {
-            let (set, holders) = futures_util::join!(
+            let (set, key_owners) = futures_util::join!(
                 reads::set_scopes(&client, setting),
-                reads::holders(&client, &asked)
+                reads::key_owners(&client, &asked)
             );
             set?;
-            holders
+            key_owners
         };
         let found = self.transaction().run("looking up idempotency keys", work).await?;
-        let found: HashMap<Key, Held> = found.into_iter().collect();
+        let found: HashMap<IdempotencyKey, KeyOwner> = found.into_iter().collect();
         for key in wanted {
             let seen = found.get(&key).map(|held| held.task);
-            self.own.seen_keys.entry(key).or_insert(seen);
+            self.pending.seen_keys.entry(key).or_insert(seen);
         }
-        Ok(keys.iter().map(|key| self.own.keys.get(key).or(found.get(key)).cloned()).collect())
+        Ok(keys.iter().map(|key| self.pending.keys.get(key).or(found.get(key)).cloned()).collect())
     }
 
-    async fn polled(&mut self, polls: &[PollRef]) -> Result<Vec<Vec<Ready>>, Failure> {
+    async fn leased_to_polls(
+        &mut self,
+        polls: &[PollRef],
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
         if polls.is_empty() {
             return Ok(Vec::new());
         }
         let mut found = self.polled_in_table(polls).await?;
         // Leases that another batch gave are told again: nobody may hear of them before they are durable.
-        self.answers |= !found.is_empty();
-        found.retain(|ready| !self.own.contains(ready.task.id));
-        let own: Vec<Task> = self
-            .own
+        self.has_answers |= !found.is_empty();
+        found.retain(|ready| !self.pending.contains(ready.task.id));
+        let pending: Vec<Task> = self
+            .pending
             .live()
             .filter(|task| polls.iter().any(|poll| is_asked_by(task, poll)))
             .cloned()
             .collect();
-        let mut specs = self.specs(&own).await?;
-        found.extend(own.into_iter().filter_map(|task| {
+        let mut specs = self.specs(&pending).await?;
+        found.extend(pending.into_iter().filter_map(|task| {
             let spec = specs.remove(&task.id)?;
-            Some(Ready { task, spec })
+            Some(TaskWithSpec { task, spec })
         }));
         found.sort_by_key(|ready| ready.task.id);
         let of = |poll: &PollRef| {
@@ -423,7 +432,7 @@ impl Batch for PostgresBatch<'_> {
         self.read_clock().await
     }
 
-    async fn look_at_leases(&mut self) -> Result<Option<Span>, Failure> {
+    async fn read_shortest_lease(&mut self) -> Result<Option<Span>, Failure> {
         let grants = self.writer.shared.memory().grants;
         let setting = self.scopes.all();
         let work = move |client| async move {
@@ -435,22 +444,30 @@ impl Batch for PostgresBatch<'_> {
             shortest
         };
         let shortest = self.transaction().run("looking for the shortest lease", work).await?;
-        self.writer.shared.memory().looked_at_leases(shortest, grants);
+        self.writer.shared.memory().note_shortest_lease(shortest, grants);
         Ok(shortest)
     }
 
     async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
-        changes.into_iter().try_for_each(|change| self.own.save(change))?;
-        self.own.refuse(refused);
+        changes.into_iter().try_for_each(|change| self.pending.save(change))?;
+        self.pending.refuse(refused);
         Ok(())
     }
 
-    async fn stocked(&mut self, polled: &dyn Polled, now: Time) -> Result<Vec<Stock>, Failure> {
+    async fn backlogs(
+        &mut self,
+        polled: &dyn PolledQueues,
+        now: Time,
+    ) -> Result<Vec<Backlog>, Failure> {
         self.has_looked_for_ready = true;
-        Ok(self.find_stocks(polled, now).await)
+        Ok(self.find_backlogs(polled, now).await)
     }
 
-    async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {
+    async fn ready(
+        &mut self,
+        wants: &[Want],
+        now: Time,
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
         self.has_looked_for_ready = true;
         self.take_ready(wants, now).await
     }
@@ -461,12 +478,14 @@ impl Batch for PostgresBatch<'_> {
         } else {
             self.due_in_table(now, limit).await?
         };
-        let own = self.own.live();
-        due.extend(own.filter(|task| task.wakes_at().is_some_and(|at| at.has_come(now))).cloned());
+        let pending = self.pending.live();
+        due.extend(
+            pending.filter(|task| task.wakes_at().is_some_and(|at| at.has_come(now))).cloned(),
+        );
         due.sort_by_key(|task| (task.wakes_at(), task.id));
         if due.len() > limit {
             // Some are left for the next batch.
-            self.quiet_until = None;
+            self.no_alarm_until = None;
         }
         due.truncate(limit);
         Ok(due)
@@ -474,31 +493,35 @@ impl Batch for PostgresBatch<'_> {
 
     async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
         // What this batch has changed is taken from memory; the table must give enough without it.
-        let enough = limit.saturating_add(self.own.subjects().count());
+        let enough = limit.saturating_add(self.pending.subjects().count());
         let select = Select::Running { after, limit: enough };
         let mut running = self.of_all_scopes("listing running tasks", select).await?;
-        running.retain(|task| !self.own.contains(task.id));
-        let own = self.own.live().filter(|task| task.lease().is_some());
-        running.extend(own.filter(|task| after.is_none_or(|after| task.id > after)).cloned());
+        running.retain(|task| !self.pending.contains(task.id));
+        let pending = self.pending.live().filter(|task| task.lease().is_some());
+        running.extend(pending.filter(|task| after.is_none_or(|after| task.id > after)).cloned());
         running.sort_by_key(|task| task.id);
         running.truncate(limit);
         Ok(running)
     }
 
-    async fn ended(&mut self, after: Option<Place>, limit: usize) -> Result<Vec<Ended>, Failure> {
+    async fn ended(
+        &mut self,
+        after: Option<EndedPosition>,
+        limit: usize,
+    ) -> Result<Vec<EndedTask>, Failure> {
         self.list_ended(after, limit).await
     }
 
-    async fn forget(&mut self, places: &[Place]) -> Result<(), Failure> {
-        self.forget_ended(places).await
+    async fn forget(&mut self, positions: &[EndedPosition]) -> Result<(), Failure> {
+        self.forget_ended(positions).await
     }
 
     fn rules(&self) -> Rules {
         self.rules
     }
 
-    fn pulse(&mut self) {
-        self.pulse = true;
+    fn keep_alive(&mut self) {
+        self.keep_alive = true;
     }
 
     async fn commit(mut self) -> Result<(), CommitFailure> {

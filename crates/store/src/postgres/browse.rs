@@ -4,19 +4,19 @@ use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Closed, Done, Name, Scope, TaskId, Time};
+use verdict::{ClosedAttempt, Done, Name, Scope, TaskId, Time};
 
 use super::reads::{Client, Read, as_limit};
 use super::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
-use super::{Shared, administration, dossiers, listing, quota, scopes, session};
+use super::{Shared, administration, listing, quota, scopes, session, task_bundles};
 use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
 use crate::browse::Browse;
-use crate::codec::abridge::{self, Payloads};
+use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
 use crate::row::{
-    Dossier, Entry, Filter, Found, Listing, PAGE_BYTES_MAX, QueueDepth, Refused, TaskKey,
+    Entry, Filter, Listing, PAGE_BYTES_MAX, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey,
 };
-use crate::weight::{self, Budget};
+use crate::row_size::{self, ByteBudget};
 
 #[derive(Clone)]
 pub struct PostgresBrowse {
@@ -55,7 +55,7 @@ impl PostgresBrowse {
 const IN_SCOPE: &str =
     "SELECT 1 FROM tenure.inputs i WHERE i.id = $1 AND i.tenant = $2 AND i.workspace = $3";
 /// The first rows of these, until they are heavy enough: one at least.
-fn until_heavy(columns: &str, letter: &str, rows: &str, weight: &str, order: &str) -> String {
+fn until_page_full(columns: &str, letter: &str, rows: &str, weight: &str, order: &str) -> String {
     format!(
         "SELECT {columns} FROM (SELECT {letter}.*, sum({weight}) OVER (ORDER BY {letter}.{order}) \
             - ({weight}) AS weight_before FROM (SELECT * FROM {rows} LIMIT $3) {letter}) {letter} \
@@ -66,7 +66,7 @@ fn until_heavy(columns: &str, letter: &str, rows: &str, weight: &str, order: &st
 static ATTEMPTS: LazyLock<String> = LazyLock::new(|| {
     let rows = "tenure.attempts WHERE task = $1 AND attempt > $2 ORDER BY attempt";
     let weight = "coalesce(octet_length(a.fault), 0) + coalesce(octet_length(a.claims), 0)";
-    until_heavy(CLOSED, "a", rows, weight, "attempt")
+    until_page_full(CLOSED, "a", rows, weight, "attempt")
 });
 static DONE: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -74,10 +74,10 @@ static DONE: LazyLock<String> = LazyLock::new(|| {
         rows::done_columns()
     )
 });
-static TOLD: LazyLock<String> = LazyLock::new(|| format!("{TALES} WHERE i.id = $1"));
-static TOLD_ELSEWHERE: LazyLock<String> = LazyLock::new(|| {
+static INLINE: LazyLock<String> = LazyLock::new(|| format!("{INLINE_HISTORIES} WHERE i.id = $1"));
+static OVERFLOW: LazyLock<String> = LazyLock::new(|| {
     let rows = "tenure.history WHERE task = $1 AND n > $2 ORDER BY n";
-    until_heavy(ENTRY, "h", rows, "octet_length(h.request) + octet_length(h.events)", "n")
+    until_page_full(ENTRY, "h", rows, "octet_length(h.request) + octet_length(h.events)", "n")
 });
 static REFUSALS: LazyLock<String> = LazyLock::new(|| {
     let place = "r.at, r.ord, r.lease, r.call, r.code";
@@ -90,13 +90,16 @@ static REFUSALS: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// What is read of single tasks, again and again: worth a name where names are safe.
-pub(super) fn often() -> impl Iterator<Item = &'static str> {
-    let built: [&'static LazyLock<String>; 5] =
-        [&ATTEMPTS, &DONE, &TOLD, &TOLD_ELSEWHERE, &REFUSALS];
-    built.into_iter().map(|text| text.as_str()).chain([IN_SCOPE]).chain(listing::often())
+pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
+    let built: [&'static LazyLock<String>; 5] = [&ATTEMPTS, &DONE, &INLINE, &OVERFLOW, &REFUSALS];
+    built
+        .into_iter()
+        .map(|text| text.as_str())
+        .chain([IN_SCOPE])
+        .chain(listing::frequent_statements())
 }
 
-async fn find(client: &Client, key: &TaskKey) -> Read<Option<Found>> {
+async fn find(client: &Client, key: &TaskKey) -> Read<Option<StoredTask>> {
     let found = listing::found(client, &[id_bytes(key.id).to_vec()]).await?;
     Ok(found.into_iter().find(|found| found.subject.scope() == Some(&key.scope)))
 }
@@ -120,10 +123,15 @@ async fn scoped<T: Default>(
     Ok(if is_in_scope? { found } else { T::default() })
 }
 
-async fn attempts(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<Vec<Closed>> {
+async fn attempts(
+    client: &Client,
+    id: TaskId,
+    after: u32,
+    limit: usize,
+) -> Read<Vec<ClosedAttempt>> {
     let rows = numbered(client, &ATTEMPTS, id, after, limit).await?;
     let closed = rows.iter().map(|row| Ok(rows::closed(id, &mut Columns::of(row))?));
-    Ok(weight::fitting(closed.collect::<Read<_>>()?, Budget::page(), weight::closed))
+    Ok(row_size::take_fitting(closed.collect::<Read<_>>()?, ByteBudget::page(), row_size::closed))
 }
 
 /// Rows of a task that are numbered above `after`.
@@ -150,27 +158,28 @@ async fn done(client: &Client, id: TaskId) -> Read<Option<Done>> {
 
 /// What the task's rows tell, then what the table adds, as many as fit, each with what other tables keep of it.
 async fn history(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<Vec<Entry>> {
-    let (told, told_elsewhere) =
-        futures_util::join!(told(client, id), told_elsewhere(client, id, after, limit));
+    let (told, overflow_entries) =
+        futures_util::join!(inline_entries(client, id), overflow_entries(client, id, after, limit));
     let mut entries = told?;
-    entries.extend(told_elsewhere?);
+    entries.extend(overflow_entries?);
     entries.retain(|entry| entry.n > after);
     entries.truncate(limit);
-    let closed: Vec<u32> = entries.iter().flat_map(abridge::closes).collect();
+    let closed: Vec<u32> = entries.iter().flat_map(payload_digest::closed_attempts).collect();
     let first = closed.iter().min().map_or(0, |first| first.saturating_sub(1));
     let (attempts, done) = futures_util::join!(
         unless_empty(closed.is_empty(), attempts(client, id, first, closed.len())),
-        unless_empty(!entries.iter().any(abridge::ends), done(client, id)),
+        unless_empty(!entries.iter().any(payload_digest::ends_task), done(client, id)),
     );
     let (attempts, done) = (attempts?, done?);
     let end = done.as_ref().map(|done| &done.end);
     // Attempts that did not fit end the page before their entry.
     let read_to = attempts.last().map_or(u32::MAX, |closed| closed.attempt);
-    let complete =
-        entries.into_iter().take_while(|entry| abridge::closes(entry).all(|it| it <= read_to));
+    let complete = entries
+        .into_iter()
+        .take_while(|entry| payload_digest::closed_attempts(entry).all(|it| it <= read_to));
     let payloads = Payloads { attempts: &attempts, end };
-    let restored = complete.map(|entry| abridge::restore(entry, payloads)).collect();
-    Ok(weight::fitting(restored, Budget::page(), weight::entry))
+    let restored = complete.map(|entry| payload_digest::restore(entry, payloads)).collect();
+    Ok(row_size::take_fitting(restored, ByteBudget::page(), row_size::entry))
 }
 
 /// Reads nothing where nothing is to be read.
@@ -178,29 +187,34 @@ async fn unless_empty<T: Default>(is_empty: bool, read: impl Future<Output = Rea
     if is_empty { Ok(T::default()) } else { read.await }
 }
 
-async fn told(client: &Client, id: TaskId) -> Read<Vec<Entry>> {
-    let rows = client.query_typed(&TOLD, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
-    let tales = rows.iter().map(|row| Ok(tales(&mut Columns::of(row))?.1));
-    Ok(tales.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
+async fn inline_entries(client: &Client, id: TaskId) -> Read<Vec<Entry>> {
+    let rows = client.query_typed(&INLINE, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
+    let inline_histories = rows.iter().map(|row| Ok(inline_histories(&mut Columns::of(row))?.1));
+    Ok(inline_histories.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 /// The packed part of histories: the submission, and what the task's row says since.
-pub(super) const TALES: &str = "SELECT i.id, i.tale, coalesce(l.tale, d.tale) \
+pub(super) const INLINE_HISTORIES: &str = "SELECT i.id, i.tale, coalesce(l.tale, d.tale) \
     FROM tenure.inputs i LEFT JOIN tenure.live l ON l.id = i.id LEFT JOIN tenure.done d ON d.id = i.id";
 
-pub(super) fn tales(columns: &mut Columns<'_>) -> Result<(TaskId, Vec<Entry>), Failure> {
+pub(super) fn inline_histories(columns: &mut Columns<'_>) -> Result<(TaskId, Vec<Entry>), Failure> {
     let id = columns.task_id()?;
     let mut entries = Vec::new();
     for _ in 0..2 {
-        let told = columns.tale()?.entries(id);
+        let told = columns.inline_history()?.entries(id);
         entries.extend(told.map_err(|error| columns.unreadable(error))?);
     }
     Ok((id, entries))
 }
 
-/// What found no room in the tale.
-async fn told_elsewhere(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<Vec<Entry>> {
-    let rows = numbered(client, &TOLD_ELSEWHERE, id, after, limit).await?;
+/// What found no room in the inline history.
+async fn overflow_entries(
+    client: &Client,
+    id: TaskId,
+    after: u32,
+    limit: usize,
+) -> Read<Vec<Entry>> {
+    let rows = numbered(client, &OVERFLOW, id, after, limit).await?;
     rows.iter().map(|row| Ok(rows::entry(id, &mut Columns::of(row))?)).collect()
 }
 
@@ -330,7 +344,7 @@ async fn integrity(client: &Client) -> Read<Vec<String>> {
 }
 
 impl Browse for PostgresBrowse {
-    async fn find(&self, key: &TaskKey) -> Result<Option<Found>, Failure> {
+    async fn find(&self, key: &TaskKey) -> Result<Option<StoredTask>, Failure> {
         let key = key.clone();
         let scope = key.scope.clone();
         self.in_scope(
@@ -367,7 +381,7 @@ impl Browse for PostgresBrowse {
         key: &TaskKey,
         after: u32,
         limit: usize,
-    ) -> Result<Vec<Closed>, Failure> {
+    ) -> Result<Vec<ClosedAttempt>, Failure> {
         let (key, scope) = (key.clone(), &key.scope);
         self.in_scope("reading attempts", scope, move |client| async move {
             scoped(&client, &key, attempts(&client, key.id, after, limit)).await
@@ -402,7 +416,7 @@ impl Browse for PostgresBrowse {
         Ok(tenants.iter().map(|name| counted.get(name).copied().unwrap_or(0)).collect())
     }
 
-    async fn ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
         let (key, scope, now) = (key.clone(), &key.scope, self.shared.clock.now());
         self.in_scope("counting what is ahead", scope, move |client| async move {
             ahead(&client, &key, now, limit).await
@@ -412,17 +426,17 @@ impl Browse for PostgresBrowse {
 
     async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
         let read = |client| async move { administration::api_keys(&client).await };
-        self.shared.look_after("reading API keys", read).await
+        self.shared.read_upkeep("reading API keys", read).await
     }
 
     async fn ring(&self) -> Result<Option<SealedRing>, Failure> {
         let read = |client| async move { administration::ring(&client).await };
-        self.shared.look_after("reading the signing keys", read).await
+        self.shared.read_upkeep("reading the signing keys", read).await
     }
 
     async fn tenant_limits(&self) -> Result<Vec<TenantLimits>, Failure> {
         let read = |client| async move { administration::tenant_limits(&client).await };
-        self.shared.look_after("reading the limits of tenants", read).await
+        self.shared.read_upkeep("reading the limits of tenants", read).await
     }
 
     async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
@@ -442,16 +456,24 @@ impl Browse for PostgresBrowse {
         .await
     }
 
-    async fn everything(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Found>, Failure> {
+    async fn all_tasks(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<StoredTask>, Failure> {
         self.in_all("reading all tasks", move |client| async move {
-            listing::everything(&client, after, limit).await
+            listing::all_tasks(&client, after, limit).await
         })
         .await
     }
 
-    async fn dossiers(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Dossier>, Failure> {
+    async fn task_bundles(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<TaskBundle>, Failure> {
         self.in_all("reading all tasks", move |client| async move {
-            dossiers::read(&client, after, limit).await
+            task_bundles::read(&client, after, limit).await
         })
         .await
     }

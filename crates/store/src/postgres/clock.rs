@@ -22,25 +22,25 @@ use verdict::{Span, Time};
 
 use super::Options;
 use super::opening::Header;
-use crate::clock::{AHEAD_MAX, Ahead, Clock, Reading, SystemClock};
+use crate::clock::{AHEAD_MAX, Clock, ClockAhead, MonotonicClock, SystemClock};
 use crate::failure::{Failure, FailureKind};
 
 /// Of the time that passes while the database is behind, one part in so many is left out. A lease lasts a seventh
 /// longer then, which is far less than one lease more, and a clock that was an hour ahead is right after eight hours.
-const LEFT_OUT: u64 = 8;
+const SLOWDOWN: u64 = 8;
 
 /// How old the latest time may be that a living coordinator wrote down: each does it every five seconds.
-const SAID_EVERY: Span = Span::from_secs(5);
+const PRESENCE_INTERVAL: Span = Span::from_secs(5);
 
 pub(super) struct StoreClock {
     /// A clock that was handed in, for simulations and tests.
-    given: Option<Reading>,
-    course: Mutex<Course>,
+    injected: Option<MonotonicClock>,
+    state: Mutex<ClockState>,
 }
 
 /// How time goes on from the last reading.
 #[derive(Clone, Copy, Debug)]
-struct Course {
+struct ClockState {
     from: Time,
     since: Instant,
     /// The latest time that anything was decided by.
@@ -49,19 +49,19 @@ struct Course {
     is_ahead: bool,
 }
 
-impl Course {
+impl ClockState {
     fn begin(from: Time, is_ahead: bool) -> Self {
         Self { from, since: Instant::now(), latest: from, is_ahead }
     }
 
     fn now(&self) -> Time {
         let passed = self.since.elapsed().as_millis() as u64;
-        let left_out = if self.is_ahead { passed / LEFT_OUT } else { 0 };
-        self.from.plus(Span::from_millis(passed - left_out))
+        let slowdown = if self.is_ahead { passed / SLOWDOWN } else { 0 };
+        self.from.plus(Span::from_millis(passed - slowdown))
     }
 
     /// The database says this: believed, unless it is earlier than what was decided by.
-    fn hear(&mut self, read: Time) -> Time {
+    fn observe(&mut self, read: Time) -> Time {
         if read >= self.latest {
             *self = Self::begin(read, false);
         } else {
@@ -75,13 +75,15 @@ impl Course {
 impl StoreClock {
     pub(super) fn open(options: &Options, header: &Header) -> Result<Self, Failure> {
         let (database, last_commit_at) = (header.clock, header.last_commit_at);
-        let given = match &options.clock {
-            Some(clock) => Some(Reading::open(clock.clone(), last_commit_at, options.ahead)?),
+        let injected = match &options.clock {
+            Some(clock) => {
+                Some(MonotonicClock::open(clock.clone(), last_commit_at, options.ahead)?)
+            }
             None => None,
         };
-        let stored = last_commit_at.max(header.said_at.filter(|_| given.is_none()));
+        let stored = last_commit_at.max(header.said_at.filter(|_| injected.is_none()));
         let ahead = stored.map_or(Span::from_millis(0), |stored| stored.since(database));
-        if given.is_none() && ahead > AHEAD_MAX && options.ahead == Ahead::Refuse {
+        if injected.is_none() && ahead > AHEAD_MAX && options.ahead == ClockAhead::Refuse {
             let seconds = ahead.millis() / 1000;
             let what = format!(
                 "the store's last commit is {seconds} s ahead of the database's clock; set that clock \
@@ -89,7 +91,7 @@ impl StoreClock {
             );
             return Err(Failure::new(FailureKind::Closed, what));
         }
-        Ok(Self { given, course: Mutex::new(first_course(database, stored)) })
+        Ok(Self { injected, state: Mutex::new(initial_state(database, stored)) })
     }
 
     /// This process's monotonic time, for what decides nothing.
@@ -98,48 +100,48 @@ impl StoreClock {
     }
 
     /// The time of a clock that was handed in.
-    pub(super) fn given(&self) -> Option<Time> {
-        self.given.as_ref().map(Reading::now)
+    pub(super) fn injected(&self) -> Option<Time> {
+        self.injected.as_ref().map(MonotonicClock::now)
     }
 
-    fn course(&self) -> MutexGuard<'_, Course> {
-        self.course.lock().expect("nothing panics with the course in hand")
+    fn state(&self) -> MutexGuard<'_, ClockState> {
+        self.state.lock().expect("nothing panics with the course in hand")
     }
 
     /// Takes in a reading of the database's clock. Time never runs backwards for this process, and never stands still.
-    pub(super) fn heard(&self, read: Time) -> Time {
+    pub(super) fn observe(&self, read: Time) -> Time {
         let read = if faultpoint::mutant(29) { wall() } else { read };
-        self.course().hear(read)
+        self.state().observe(read)
     }
 
     /// The same, with the latest time by which any coordinator said that it is there. One that is later than both
     /// was said by somebody who is ahead of the database, and of this process.
-    pub(super) fn heard_of(&self, read: Time, said: Option<Time>) {
-        self.heard(read);
-        let mut course = self.course();
-        if let Some(said) = said.filter(|said| *said > course.now()) {
-            *course = Course::begin(said, true);
+    pub(super) fn observe_with_peers(&self, read: Time, said: Option<Time>) {
+        self.observe(read);
+        let mut state = self.state();
+        if let Some(said) = said.filter(|said| *said > state.now()) {
+            *state = ClockState::begin(said, true);
         }
     }
 
     pub(super) fn now(&self) -> Time {
-        if let Some(now) = self.given() {
+        if let Some(now) = self.injected() {
             return now;
         }
         if faultpoint::mutant(29) {
             return wall();
         }
-        self.course().now()
+        self.state().now()
     }
 }
 
 /// Where a coordinator begins that has read this clock and found that time stored.
-fn first_course(database: Time, stored: Option<Time>) -> Course {
+fn initial_state(database: Time, stored: Option<Time>) -> ClockState {
     match stored {
-        Some(stored) if stored.since(database) > SAID_EVERY => {
-            Course::begin(stored.plus(SAID_EVERY), true)
+        Some(stored) if stored.since(database) > PRESENCE_INTERVAL => {
+            ClockState::begin(stored.plus(PRESENCE_INTERVAL), true)
         }
-        stored => Course::begin(stored.map_or(database, |stored| stored.max(database)), false),
+        stored => ClockState::begin(stored.map_or(database, |stored| stored.max(database)), false),
     }
 }
 
@@ -163,7 +165,7 @@ mod tests {
     }
 
     fn clock(database: u64, said: Option<u64>) -> StoreClock {
-        StoreClock { given: None, course: Mutex::new(first_course(at(database), said.map(at))) }
+        StoreClock { injected: None, state: Mutex::new(initial_state(at(database), said.map(at))) }
     }
 
     async fn pass(millis: u64) {
@@ -174,12 +176,12 @@ mod tests {
     async fn a_clock_that_is_set_back_does_not_stop_time() {
         // F61, B4, B8: leases end and delays become due, and no time is ever before another that was decided by.
         let clock = clock(NOON, None);
-        assert_eq!(clock.heard(at(NOON + 10)), at(NOON + 10));
+        assert_eq!(clock.observe(at(NOON + 10)), at(NOON + 10));
         let (mut before, mut decided) = (at(NOON + 10), at(NOON));
         // Read often, and never a whole millisecond after the last time.
         for n in 1..=160_000 {
             tokio::time::advance(Duration::from_micros(500)).await;
-            decided = clock.heard(at(NOON - HOUR + n / 2));
+            decided = clock.observe(at(NOON - HOUR + n / 2));
             assert!(decided >= before, "{decided:?} after {before:?}");
             before = decided;
         }
@@ -191,23 +193,23 @@ mod tests {
     async fn a_database_that_has_caught_up_is_believed_again() {
         let clock = clock(NOON, None);
         pass(1_000).await;
-        assert_eq!(clock.heard(at(NOON - 1_000)), at(NOON + 875));
+        assert_eq!(clock.observe(at(NOON - 1_000)), at(NOON + 875));
         // The difference becomes smaller by an eighth of the time that passes: it is gone after fifteen seconds.
         pass(15_000).await;
-        assert_eq!(clock.heard(at(NOON + 14_000)), at(NOON + 14_000));
+        assert_eq!(clock.observe(at(NOON + 14_000)), at(NOON + 14_000));
         pass(800).await;
         assert_eq!(clock.now(), at(NOON + 14_800), "at full speed");
-        assert_eq!(clock.heard(at(NOON + HOUR)), at(NOON + HOUR), "ahead it may go at any time");
+        assert_eq!(clock.observe(at(NOON + HOUR)), at(NOON + HOUR), "ahead it may go at any time");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_late_answer_is_no_reason_to_be_ahead_of_the_database() {
         // Two writers: the reading that was taken first may come last.
         let clock = clock(NOON, None);
-        assert_eq!(clock.heard(at(NOON + 20)), at(NOON + 20));
-        assert_eq!(clock.heard(at(NOON + 19)), at(NOON + 20));
+        assert_eq!(clock.observe(at(NOON + 20)), at(NOON + 20));
+        assert_eq!(clock.observe(at(NOON + 19)), at(NOON + 20));
         pass(8).await;
-        assert_eq!(clock.heard(at(NOON + 28)), at(NOON + 28));
+        assert_eq!(clock.observe(at(NOON + 28)), at(NOON + 28));
     }
 
     #[tokio::test(start_paused = true)]
@@ -218,10 +220,10 @@ mod tests {
         for round in 0..100 {
             for clock in [&busy, &idle] {
                 let now = NOON + round * 5_000;
-                clock.heard_of(at(now - HOUR), Some(at(said)));
+                clock.observe_with_peers(at(now - HOUR), Some(at(said)));
                 said = said.max(clock.now().millis() as u64);
                 pass(2_500).await;
-                busy.heard(at(now - HOUR + 2_500));
+                busy.observe(at(now - HOUR + 2_500));
                 let apart = busy.now().since(idle.now()).max(idle.now().since(busy.now()));
                 assert!(apart < Span::from_secs(1), "{apart:?} apart in round {round}");
             }
@@ -229,15 +231,18 @@ mod tests {
         // One that starts now has only what they said, which may be five seconds old.
         let newcomer = clock(NOON - HOUR, Some(said));
         assert!(newcomer.now() >= busy.now() && newcomer.now() >= idle.now());
-        assert!(newcomer.now().since(idle.now()) <= SAID_EVERY);
+        assert!(newcomer.now().since(idle.now()) <= PRESENCE_INTERVAL);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_start_after_the_clock_was_set_back_goes_on_from_what_was_stored() {
         let again = clock(NOON - HOUR, Some(NOON));
-        assert_eq!(again.now(), at(NOON).plus(SAID_EVERY));
+        assert_eq!(again.now(), at(NOON).plus(PRESENCE_INTERVAL));
         pass(8_000).await;
-        assert_eq!(again.heard(at(NOON - HOUR + 8_000)), at(NOON + 7_000).plus(SAID_EVERY));
+        assert_eq!(
+            again.observe(at(NOON - HOUR + 8_000)),
+            at(NOON + 7_000).plus(PRESENCE_INTERVAL)
+        );
         // A difference that two machines may have any day is none.
         assert_eq!(clock(NOON, Some(NOON + 40)).now(), at(NOON + 40));
     }

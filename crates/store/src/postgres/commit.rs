@@ -19,21 +19,21 @@ use tokio_postgres::types::{ToSql, Type};
 use verdict::{Rules, TaskId, Time};
 
 use super::batch::PostgresBatch;
+use super::column_batch::{ColumnBatch, Statement};
+use super::errors::{StepError, conflict, invalid};
 use super::hints::Hint;
-use super::own::Locked;
+use super::pending_writes::LockedRow;
 use super::reads::{self, Client, Read, set_scopes};
 use super::rows::Columns;
 use super::session::COMMIT;
-use super::sheet::{Sheet, Statement};
-use super::trouble::{Trouble, conflict, invalid};
-use super::writes::{self, Sheets};
-use super::{Shared, forgetting, rules};
+use super::writes::{self, ColumnBatches};
+use super::{Shared, pruning, rules};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 
 /// How often, and with which pause, a new connection is tried to look up a lost COMMIT. Together about
 /// as long as a standby needs to take over.
-const LOOKS_MAX: u32 = 40;
-const LOOK_PAUSE: Duration = Duration::from_millis(250);
+const LOOKUPS_MAX: u32 = 40;
+const LOOKUP_PAUSE: Duration = Duration::from_millis(250);
 
 /// Which batch of which committer.
 #[derive(Clone, Copy, Debug)]
@@ -54,10 +54,10 @@ pub(super) const MARK_BY: &str = "INSERT INTO tenure.batches (committer, n, at) 
 
 pub(super) async fn commit(batch: &mut PostgresBatch<'_>) -> Result<(), CommitFailure> {
     let is_marked = !batch.forgotten.is_empty()
-        || batch.answers
-        || batch.pulse
-        || batch.has_put_off
-        || !batch.own.is_empty();
+        || batch.has_answers
+        || batch.keep_alive
+        || batch.has_postponed_alarms
+        || !batch.pending.is_empty();
     if !is_marked {
         // Nothing that anybody could rely on: looked at, found nothing. Locks end with the batch.
         finish(batch);
@@ -69,15 +69,15 @@ pub(super) async fn commit(batch: &mut PostgresBatch<'_>) -> Result<(), CommitFa
     let marker = batch.writer.next_marker();
     let shared = batch.writer.shared.clone();
     match write_and_commit(batch, marker, now).await {
-        Ok(Ok(())) => shared.primary.tells(marker),
-        Ok(Err(Undone::Overtaken)) => {
-            return Err(CommitFailure::RolledBack(rules::overtaken(&shared).await));
+        Ok(Ok(())) => shared.primary.acknowledge(marker),
+        Ok(Err(BatchError::RulesChanged)) => {
+            return Err(CommitFailure::RolledBack(rules::superseded(&shared).await));
         }
-        Ok(Err(Undone::Trouble(trouble))) if trouble.is_answered() => {
-            return Err(CommitFailure::RolledBack(trouble.while_doing("committing a batch")));
+        Ok(Err(BatchError::Step(error))) if error.is_definite() => {
+            return Err(CommitFailure::RolledBack(error.while_doing("committing a batch")));
         }
-        Ok(Err(Undone::Trouble(trouble))) => look_up(shared, marker, trouble).await?,
-        Err(failure) => look_up(shared, marker, Trouble::Failure(failure)).await?,
+        Ok(Err(BatchError::Step(error))) => resolve_lost_commit(shared, marker, error).await?,
+        Err(failure) => resolve_lost_commit(shared, marker, StepError::Failure(failure)).await?,
     }
     faultpoint::point!("pg.committed");
     finish(batch);
@@ -89,33 +89,33 @@ pub(super) async fn commit(batch: &mut PostgresBatch<'_>) -> Result<(), CommitFa
 fn finish(batch: &mut PostgresBatch<'_>) {
     let now = batch.now.unwrap_or_else(|| batch.writer.shared.clock.now());
     let mut memory = batch.writer.shared.memory();
-    for subject in batch.own.subjects() {
-        memory.candidates.committed(subject, now);
+    for subject in batch.pending.subjects() {
+        memory.candidates.apply_commit(subject, now);
     }
-    let wakes = batch.own.live().filter_map(|task| task.wakes_at());
-    memory.swept(batch.quiet_until, wakes.min());
-    let leases = batch.own.live().filter(|task| task.lease().is_some());
+    let wakes = batch.pending.live().filter_map(|task| task.wakes_at());
+    memory.swept(batch.no_alarm_until, wakes.min());
+    let leases = batch.pending.live().filter(|task| task.lease().is_some());
     let shortest = leases.map(|task| task.policy.lease).min();
     memory.leased(shortest);
     drop(memory);
-    let hint = Hint::of(batch.own.subjects(), now);
-    if !batch.has_looked_for_ready && hint.is_of_work() {
+    let hint = Hint::of(batch.pending.subjects(), now);
+    if !batch.has_looked_for_ready && hint.has_work() {
         // Whoever grants in this very process hears no hint of ours.
-        batch.writer.shared.hints.stir();
+        batch.writer.shared.hints.notify_local();
     }
     batch.writer.shared.hints.send(hint);
 }
 
 /// What must be done before the last round trip.
 async fn prepare(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
-    lock_the_rest(batch).await?;
+    lock_unlocked(batch).await?;
     let forgotten: Vec<TaskId> = batch.forgotten.iter().copied().collect();
     if forgotten.is_empty() {
         return Ok(());
     }
     let setting = batch.scopes.all();
     let work =
-        move |client: Client| async move { forgetting::leave(&client, setting, &forgotten).await };
+        move |client: Client| async move { pruning::delete(&client, setting, &forgotten).await };
     batch.transaction().run("forgetting ended tasks", work).await
 }
 
@@ -124,29 +124,29 @@ async fn write_and_commit(
     batch: &mut PostgresBatch<'_>,
     marker: Marker,
     now: Time,
-) -> Result<Result<(), Undone>, Failure> {
-    let sheets = batch.own.sheets(now, &batch.locked);
-    if !sheets.are_sound() {
-        return Ok(Err(Undone::Trouble(invalid("a number is larger than its column").into())));
+) -> Result<Result<(), BatchError>, Failure> {
+    let column_batches = batch.pending.column_batches(now, &batch.locked);
+    if !column_batches.all_fit() {
+        return Ok(Err(BatchError::Step(invalid("a number is larger than its column").into())));
     }
-    let scopes = batch.own.subjects().filter_map(|subject| subject.scope());
+    let scopes = batch.pending.subjects().filter_map(|subject| subject.scope());
     let setting = batch.scopes.add(scopes);
     let rules = batch.rules;
     let transaction = batch.transaction.take().expect("a batch commits once");
     let work = move |client: Client| async move {
         let sending = Sending::default();
-        let written = write_all(&client, &sending, setting, &sheets, (marker, rules), now);
-        let commit = if faultpoint::mutant(19) { HASTY_HINT } else { COMMIT };
+        let written = write_all(&client, &sending, setting, &column_batches, (marker, rules), now);
+        let commit = if faultpoint::mutant(19) { NOTIFY_AND_COMMIT } else { COMMIT };
         let commit = sending.then(client.commit(commit));
         match futures_util::join!(written, commit) {
             (written, Some(committed)) => {
                 written?;
                 Ok(committed?)
             }
-            (Err(Undone::Trouble(trouble)), None) => {
-                Err(Trouble::Failure(trouble.while_doing("sending a batch")).into())
+            (Err(BatchError::Step(error)), None) => {
+                Err(StepError::Failure(error.while_doing("sending a batch")).into())
             }
-            (Err(Undone::Overtaken), None) => Err(Undone::Overtaken),
+            (Err(BatchError::RulesChanged), None) => Err(BatchError::RulesChanged),
             (Ok(()), None) => unreachable!("what could not be sent has failed"),
         }
     };
@@ -164,7 +164,7 @@ impl Sending {
     /// A statement; all of them are polled before COMMIT is.
     async fn send<T>(&self, statement: impl Future<Output = Read<T>>) -> Read<()> {
         let sent = statement.await;
-        if sent.as_ref().is_err_and(|trouble| !trouble.is_answered()) {
+        if sent.as_ref().is_err_and(|error| !error.is_definite()) {
             self.is_broken.store(true, Ordering::SeqCst);
         }
         sent.map(drop)
@@ -177,29 +177,29 @@ impl Sending {
 }
 
 /// Bug 19 of the museum: a notification inside the batch makes commits wait for each other.
-const HASTY_HINT: &str = "NOTIFY tenure; COMMIT";
+const NOTIFY_AND_COMMIT: &str = "NOTIFY tenure; COMMIT";
 
 /// Why a batch that was sent did not happen, as far as is known.
-enum Undone {
+enum BatchError {
     /// Other rules came into force.
-    Overtaken,
-    Trouble(Trouble),
+    RulesChanged,
+    Step(StepError),
 }
 
-impl From<Trouble> for Undone {
-    fn from(trouble: Trouble) -> Self {
-        Undone::Trouble(trouble)
+impl From<StepError> for BatchError {
+    fn from(error: StepError) -> Self {
+        BatchError::Step(error)
     }
 }
 
-/// What is changed was locked before, as a rule. Whatever was not is locked now, together with the tale of its history;
+/// What is changed was locked before, as a rule. Whatever was not is locked now, together with the inline part of its history;
 /// if it is gone another writer was faster.
-async fn lock_the_rest(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
-    let ids = batch.own.unlocked(&batch.locked);
+async fn lock_unlocked(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
+    let ids = batch.pending.unlocked(&batch.locked);
     if ids.is_empty() {
         return Ok(());
     }
-    let scopes = batch.own.subjects().filter_map(|subject| subject.scope());
+    let scopes = batch.pending.subjects().filter_map(|subject| subject.scope());
     let setting = batch.scopes.add(scopes);
     let asked = ids.clone();
     let work = move |client: Client| async move {
@@ -209,7 +209,7 @@ async fn lock_the_rest(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
         rows
     };
     let rows = batch.transaction().run("locking changed tasks", work).await?;
-    batch.locked.extend(rows.iter().map(|row| (row.task.id, Locked::of(row))));
+    batch.locked.extend(rows.iter().map(|row| (row.task.id, LockedRow::of(row))));
     let gone = ids.into_iter().find(|id| !batch.locked.contains_key(id));
     gone.map_or(Ok(()), |id| Err(conflict(id)))
 }
@@ -221,39 +221,39 @@ async fn write_all(
     client: &Client,
     sending: &Sending,
     setting: Option<String>,
-    sheets: &Sheets,
+    column_batches: &ColumnBatches,
     (marker, rules): (Marker, Rules),
     now: Time,
-) -> Result<(), Undone> {
-    let write = |statement, sheet| sending.send(write(client, statement, sheet));
-    let (set, inputs, born, changed, ended, done, attempts, history, refused, mark, keys) = futures_util::join!(
+) -> Result<(), BatchError> {
+    let write = |statement, column_batch| sending.send(write(client, statement, column_batch));
+    let (set, inputs, new_live, changed, ended, done, attempts, history, refused, mark, keys) = futures_util::join!(
         sending.send(set_scopes(client, setting)),
-        write(&writes::INPUTS_INSERT, &sheets.inputs),
-        write(&writes::LIVE_INSERT, &sheets.born),
-        write(&writes::LIVE_UPDATE, &sheets.changed),
-        write(&writes::LIVE_DELETE, &sheets.ended),
-        write(&writes::DONE_INSERT, &sheets.done),
-        write(&writes::ATTEMPTS_INSERT, &sheets.attempts),
-        write(&writes::HISTORY_INSERT, &sheets.history),
-        write(&writes::REFUSED_INSERT, &sheets.refused),
+        write(&writes::INPUTS_INSERT, &column_batches.inputs),
+        write(&writes::LIVE_INSERT, &column_batches.new_live),
+        write(&writes::LIVE_UPDATE, &column_batches.changed),
+        write(&writes::LIVE_DELETE, &column_batches.ended),
+        write(&writes::DONE_INSERT, &column_batches.done),
+        write(&writes::ATTEMPTS_INSERT, &column_batches.attempts),
+        write(&writes::HISTORY_INSERT, &column_batches.history),
+        write(&writes::REFUSED_INSERT, &column_batches.refused),
         sending.send(mark_by(client, marker, rules, now)),
-        write(&writes::KEYS_WRITE, &sheets.keys),
+        write(&writes::KEYS_WRITE, &column_batches.keys),
     );
     // The first that failed says why.
-    for written in [set, inputs, born, changed, ended, done, attempts, history, refused] {
+    for written in [set, inputs, new_live, changed, ended, done, attempts, history, refused] {
         written?;
     }
     match mark {
-        Err(trouble) if trouble.is_refuted() => return Err(Undone::Overtaken),
+        Err(error) if error.is_guard_failure() => return Err(BatchError::RulesChanged),
         mark => mark?,
     }
     Ok(keys?)
 }
 
-/// Runs a statement over a sheet, unless it is empty.
-async fn write(client: &Client, statement: &Statement, sheet: &Sheet) -> Read<()> {
-    if !sheet.is_empty() {
-        client.query_typed(statement.text_for(sheet), &sheet.parameters()).await?;
+/// Runs a statement over a column batch, unless it is empty.
+async fn write(client: &Client, statement: &Statement, column_batch: &ColumnBatch) -> Read<()> {
+    if !column_batch.is_empty() {
+        client.query_typed(statement.text_for(column_batch), &column_batch.parameters()).await?;
     }
     Ok(())
 }
@@ -301,14 +301,18 @@ async fn is_committed(client: &Client, marker: Marker) -> Read<bool> {
 }
 
 /// Finds out what became of a COMMIT whose answer was lost.
-async fn look_up(shared: Arc<Shared>, marker: Marker, lost: Trouble) -> Result<(), CommitFailure> {
+async fn resolve_lost_commit(
+    shared: Arc<Shared>,
+    marker: Marker,
+    lost: StepError,
+) -> Result<(), CommitFailure> {
     tracing::warn!(?lost, "the answer to a COMMIT was lost; looking up what became of it");
     let mut last = lost.while_doing("committing a batch");
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..LOOKUPS_MAX {
         let look = move |client: Client| async move { is_committed(&client, marker).await };
         match shared.in_own_transaction("looking up a batch", look).await {
             Ok(true) => {
-                shared.primary.tells(marker);
+                shared.primary.acknowledge(marker);
                 return Ok(());
             }
             Ok(false) => {
@@ -320,7 +324,7 @@ async fn look_up(shared: Arc<Shared>, marker: Marker, lost: Trouble) -> Result<(
                 last = failure;
             }
         }
-        tokio::time::sleep(LOOK_PAUSE).await;
+        tokio::time::sleep(LOOKUP_PAUSE).await;
     }
     shared.memory().candidates.forget_all();
     let what = "the connection was lost while committing, and the database cannot be asked";
@@ -334,7 +338,7 @@ mod tests {
     #[tokio::test]
     async fn without_a_statement_that_could_not_be_sent_nothing_is_committed() {
         // S2-104: all of a batch or nothing of it. An answer is awaited; whatever cannot be sent fails at once.
-        let unsent = || Trouble::CutShort;
+        let unsent = || StepError::StandbyWaitCancelled;
         for (statement, is_committed) in [(None, true), (Some(unsent()), false)] {
             let (sending, has_committed) = (Sending::default(), AtomicBool::new(false));
             let statement = async { statement.map_or(Ok(()), Err) };

@@ -21,9 +21,9 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
 
+use super::errors::StepError;
+use super::server_list::{CONNECT_TIMEOUT, ServerList};
 use super::tls::Connector;
-use super::trouble::Trouble;
-use super::way::{CONNECT_TIMEOUT, Way};
 use super::{browse, direct, notices, reads, scopes, session, writes};
 
 pub(super) type Pool = managed::Pool<Connections>;
@@ -32,7 +32,7 @@ pub(super) type PoolError = managed::PoolError<Error>;
 
 /// What a pool's connections are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum PoolPurpose {
     /// Batches, and what a writer asks between them: the same few statements again and again.
     Batches,
     /// Keys, limits and other coordinators: small tables, read now and then.
@@ -42,29 +42,29 @@ pub(super) enum Use {
 
 /// Makes connections.
 pub(super) struct Connections {
-    way: Way,
-    purpose: Use,
+    servers: ServerList,
+    purpose: PoolPurpose,
     /// How often names were found to mean nothing any more. What was connected before knows them all wrong.
     outdated: Arc<AtomicU64>,
 }
 
 impl Connections {
-    pub(super) fn new(way: Way, purpose: Use) -> Self {
-        Self { way, purpose, outdated: Arc::default() }
+    pub(super) fn new(servers: ServerList, purpose: PoolPurpose) -> Self {
+        Self { servers, purpose, outdated: Arc::default() }
     }
 }
 
 /// One connection. It stands for the driver's own, but for statements that it knows by name.
 pub(super) struct Connection {
     client: Client,
-    purpose: Use,
+    purpose: PoolPurpose,
     /// By their text.
-    named: HashMap<&'static str, Statement>,
+    prepared: HashMap<&'static str, Statement>,
     /// Of all connections of its pool, and what that was when this one was made.
     outdated: Arc<AtomicU64>,
     made_at: u64,
     /// A COMMIT did not wait for its standby to the end.
-    is_cut_short: Arc<AtomicBool>,
+    is_standby_wait_cancelled: Arc<AtomicBool>,
     /// Reads and writes the socket, until nobody needs it any more.
     driver: AbortHandle,
     /// For the way on which a statement is cancelled.
@@ -74,14 +74,18 @@ pub(super) struct Connection {
 impl Connection {
     /// Whether nobody stands in between, so that statements have names.
     pub(super) fn is_direct(&self) -> bool {
-        !self.named.is_empty()
+        !self.prepared.is_empty()
     }
 
     /// Sends COMMIT, as these words say it. A success that the server gave without its standby's word is none.
-    pub(super) async fn commit(&self, words: &str) -> Result<(), Trouble> {
-        self.is_cut_short.store(false, Ordering::SeqCst);
+    pub(super) async fn commit(&self, words: &str) -> Result<(), StepError> {
+        self.is_standby_wait_cancelled.store(false, Ordering::SeqCst);
         self.client.batch_execute(words).await?;
-        if self.is_cut_short.load(Ordering::SeqCst) { Err(Trouble::CutShort) } else { Ok(()) }
+        if self.is_standby_wait_cancelled.load(Ordering::SeqCst) {
+            Err(StepError::StandbyWaitCancelled)
+        } else {
+            Ok(())
+        }
     }
 
     /// What a batch begins with on this connection.
@@ -92,7 +96,7 @@ impl Connection {
     /// What reading begins with on this connection.
     pub(super) fn begin_reading(&self) -> &'static str {
         match self.purpose {
-            Use::Upkeep => session::BEGIN_UPKEEP,
+            PoolPurpose::Upkeep => session::BEGIN_UPKEEP,
             _ if self.is_direct() => session::BEGIN_READING_DIRECT,
             _ => session::BEGIN_READING,
         }
@@ -116,8 +120,10 @@ impl Connection {
         sql: &str,
         parameters: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Vec<Row>, Error> {
-        match self.named.get(sql) {
-            Some(statement) => self.noting(self.client.query(statement, &values(parameters)).await),
+        match self.prepared.get(sql) {
+            Some(statement) => {
+                self.note_outdated(self.client.query(statement, &values(parameters)).await)
+            }
             None => self.client.query_typed(sql, parameters).await,
         }
     }
@@ -128,9 +134,9 @@ impl Connection {
         sql: &str,
         parameters: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<u64, Error> {
-        match self.named.get(sql) {
+        match self.prepared.get(sql) {
             Some(statement) => {
-                self.noting(self.client.execute(statement, &values(parameters)).await)
+                self.note_outdated(self.client.execute(statement, &values(parameters)).await)
             }
             None => self.client.execute_typed(sql, parameters).await,
         }
@@ -138,7 +144,7 @@ impl Connection {
 
     /// A name that means nothing any more, or something else, since the tables changed: all who know it go, and the next
     /// connection will know better.
-    fn noting<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+    fn note_outdated<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         let outdated = [SqlState::FEATURE_NOT_SUPPORTED, SqlState::INVALID_SQL_STATEMENT_NAME];
         let code = result.as_ref().err().and_then(Error::code);
         if code.is_some_and(|code| outdated.contains(code)) {
@@ -149,14 +155,14 @@ impl Connection {
 
     /// Gives names to what is done again and again, where names are safe and there is a store to do it in.
     async fn name_statements(&mut self) -> Result<(), Error> {
-        let Some((settings, texts)) = known_by_name(self.purpose) else { return Ok(()) };
+        let Some((settings, texts)) = statements_to_prepare(self.purpose) else { return Ok(()) };
         if !direct::is_direct(&self.client).await? {
             return Ok(());
         }
         self.client.batch_execute(settings).await?;
         let statements = try_join_all(texts.iter().map(|text| self.client.prepare(text))).await;
         match statements {
-            Ok(statements) => self.named = texts.into_iter().zip(statements).collect(),
+            Ok(statements) => self.prepared = texts.into_iter().zip(statements).collect(),
             // No store yet, or one of another version: its own statements say what is wrong.
             Err(error) if error.as_db_error().is_some() => {
                 tracing::debug!(%error, "statements are sent as text");
@@ -168,16 +174,19 @@ impl Connection {
 }
 
 /// What is said once to the server itself, and what is then called by its name.
-fn known_by_name(purpose: Use) -> Option<(&'static str, Vec<&'static str>)> {
+fn statements_to_prepare(purpose: PoolPurpose) -> Option<(&'static str, Vec<&'static str>)> {
     match purpose {
-        Use::Batches => {
-            let texts = reads::often().chain(writes::often()).chain(reads::at_rest());
+        PoolPurpose::Batches => {
+            let texts = reads::frequent_statements()
+                .chain(writes::frequent_statements())
+                .chain(reads::idle_statements());
             Some((session::DIRECT, texts.collect()))
         }
-        Use::Reading => {
-            Some((session::DIRECT_READING, browse::often().chain([scopes::SET]).collect()))
-        }
-        Use::Upkeep => None,
+        PoolPurpose::Reading => Some((
+            session::DIRECT_READING,
+            browse::frequent_statements().chain([scopes::SET]).collect(),
+        )),
+        PoolPurpose::Upkeep => None,
     }
 }
 
@@ -210,18 +219,19 @@ impl managed::Manager for Connections {
     type Error = Error;
 
     async fn create(&self) -> Result<Connection, Error> {
-        let (client, driver) = self.way.connect().await?;
-        let is_cut_short = Arc::new(AtomicBool::new(false));
-        let driver = tokio::spawn(notices::drive(driver, is_cut_short.clone())).abort_handle();
+        let (client, driver) = self.servers.connect().await?;
+        let is_standby_wait_cancelled = Arc::new(AtomicBool::new(false));
+        let driver =
+            tokio::spawn(notices::drive(driver, is_standby_wait_cancelled.clone())).abort_handle();
         let mut connection = Connection {
             client,
             purpose: self.purpose,
-            named: HashMap::new(),
+            prepared: HashMap::new(),
             outdated: self.outdated.clone(),
             made_at: self.outdated.load(Ordering::Relaxed),
-            is_cut_short,
+            is_standby_wait_cancelled,
             driver,
-            connector: self.way.connector.clone(),
+            connector: self.servers.connector.clone(),
         };
         connection.name_statements().await?;
         Ok(connection)

@@ -28,51 +28,51 @@ const CODE: [u8; 4] = 80_877_102_u32.to_be_bytes();
 const STREAM_BYTES: usize = 256;
 
 pub(super) async fn is_direct(client: &Client) -> Result<bool, Error> {
-    let Some(told) = told_number(client).await else { return Ok(false) };
+    let Some(told) = announced_pid(client).await else { return Ok(false) };
     let rows = client.query_typed("SELECT pg_backend_pid()", &[]).await?;
     let serving: i32 = rows[0].try_get(0)?;
     Ok(told == serving)
 }
 
 /// The number that the connection was told when it was made.
-async fn told_number(client: &Client) -> Option<i32> {
+async fn announced_pid(client: &Client) -> Option<i32> {
     let (ours, mut theirs) = tokio::io::duplex(STREAM_BYTES);
     theirs.write_all(YES).await.ok()?;
-    client.cancel_token().cancel_query_raw(ours, NoDisguise).await.ok()?;
+    client.cancel_token().cancel_query_raw(ours, PlaintextTls).await.ok()?;
     let mut sent = Vec::new();
     theirs.read_to_end(&mut sent).await.ok()?;
-    number_in(&sent)
+    pid_in_cancel_request(&sent)
 }
 
 /// The last message is the request; a question whether TLS is spoken may stand before it.
-fn number_in(sent: &[u8]) -> Option<i32> {
+fn pid_in_cancel_request(sent: &[u8]) -> Option<i32> {
     let request = sent.last_chunk::<REQUEST_BYTES>()?;
     let number = request[8..12].try_into().ok()?;
     (request[4..8] == CODE).then_some(i32::from_be_bytes(number))
 }
 
 /// Speaks TLS without a word of it: the stream never leaves this process.
-struct NoDisguise;
+struct PlaintextTls;
 
-impl TlsConnect<DuplexStream> for NoDisguise {
-    type Stream = Undisguised;
+impl TlsConnect<DuplexStream> for PlaintextTls {
+    type Stream = PlaintextStream;
     type Error = io::Error;
-    type Future = Ready<io::Result<Undisguised>>;
+    type Future = Ready<io::Result<PlaintextStream>>;
 
     fn connect(self, stream: DuplexStream) -> Self::Future {
-        ready(Ok(Undisguised(stream)))
+        ready(Ok(PlaintextStream(stream)))
     }
 }
 
-struct Undisguised(DuplexStream);
+struct PlaintextStream(DuplexStream);
 
-impl TlsStream for Undisguised {
+impl TlsStream for PlaintextStream {
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl AsyncRead for Undisguised {
+impl AsyncRead for PlaintextStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -82,7 +82,7 @@ impl AsyncRead for Undisguised {
     }
 }
 
-impl AsyncWrite for Undisguised {
+impl AsyncWrite for PlaintextStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -112,16 +112,16 @@ mod tests {
     #[test]
     fn the_number_is_found_behind_a_question_for_tls_too() {
         let question = [0, 0, 0, 8, 4, 210, 22, 47];
-        assert_eq!(number_in(&request(4711)), Some(4711));
-        assert_eq!(number_in(&[&question[..], &request(-3)].concat()), Some(-3));
+        assert_eq!(pid_in_cancel_request(&request(4711)), Some(4711));
+        assert_eq!(pid_in_cancel_request(&[&question[..], &request(-3)].concat()), Some(-3));
     }
 
     #[test]
     fn whatever_is_no_request_has_no_number() {
-        assert_eq!(number_in(b""), None);
-        assert_eq!(number_in(&request(1)[1..]), None);
+        assert_eq!(pid_in_cancel_request(b""), None);
+        assert_eq!(pid_in_cancel_request(&request(1)[1..]), None);
         let mut other = request(1);
         other[7] ^= 1;
-        assert_eq!(number_in(&other), None);
+        assert_eq!(pid_in_cancel_request(&other), None);
     }
 }

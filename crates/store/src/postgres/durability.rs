@@ -4,9 +4,9 @@
 
 use tokio_postgres::Client;
 
+use super::errors::StepError;
 use super::primary::is_unknown;
 use super::rows::Columns;
-use super::trouble::Trouble;
 use crate::failure::{Failure, FailureKind};
 
 /// What the database says about how durable an acknowledged commit is.
@@ -25,14 +25,14 @@ pub struct Durability {
 /// Which standbys are connected at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standbys {
-    Seen {
+    Visible {
         /// Those that follow at all.
         following: usize,
         /// Those among them that commits wait for.
         synchronous: usize,
     },
     /// The user may not look, or the engine does not say.
-    Unseen,
+    NotVisible,
 }
 
 impl Durability {
@@ -48,14 +48,14 @@ impl Durability {
     }
 
     /// Whether no commit ends, since it waits for standbys of which too few are connected.
-    pub fn waits_in_vain(&self) -> bool {
+    pub fn lacks_standbys(&self) -> bool {
         let waits = !self.synchronous_standbys.is_empty()
             && !matches!(self.synchronous_commit.as_str(), "off" | "local");
         match self.standbys {
-            Standbys::Seen { synchronous, .. } => {
+            Standbys::Visible { synchronous, .. } => {
                 waits && synchronous < standbys_needed(&self.synchronous_standbys)
             }
-            Standbys::Unseen => false,
+            Standbys::NotVisible => false,
         }
     }
 
@@ -91,8 +91,8 @@ impl Durability {
                  in the last moments; set synchronous_commit = on",
             );
         }
-        if self.waits_in_vain() {
-            warnings.push(WAITS_IN_VAIN);
+        if self.lacks_standbys() {
+            warnings.push(STANDBYS_MISSING);
         }
         warnings.extend(self.failover_warning());
         warnings
@@ -114,7 +114,7 @@ impl Durability {
         }
         let commit = self.synchronous_commit.as_str();
         Some(match (self.synchronous_standbys.is_empty(), self.standbys) {
-            (true, Standbys::Seen { following: 0, .. }) => {
+            (true, Standbys::Visible { following: 0, .. }) => {
                 "no standby follows, so that losing the database's disk loses all since the last backup, \
                  and no commit would wait for one, so that a failover can lose the last acknowledged work; \
                  set one up and name it in synchronous_standby_names where that matters"
@@ -136,15 +136,15 @@ impl Durability {
     }
 
     /// Whoever writes would wait for ever, and should rather say so.
-    pub(super) fn refuse_to_wait_in_vain(&self) -> Result<(), Failure> {
-        if self.waits_in_vain() {
-            return Err(Failure::new(FailureKind::Closed, WAITS_IN_VAIN));
+    pub(super) fn refuse_missing_standbys(&self) -> Result<(), Failure> {
+        if self.lacks_standbys() {
+            return Err(Failure::new(FailureKind::Closed, STANDBYS_MISSING));
         }
         Ok(())
     }
 }
 
-const WAITS_IN_VAIN: &str = "commits wait for more synchronous standbys than are connected, so that nothing is \
+const STANDBYS_MISSING: &str = "commits wait for more synchronous standbys than are connected, so that nothing is \
     acknowledged until there are enough; start those that synchronous_standby_names asks for, or take them out of it \
     and know that a failover can then lose acknowledged work";
 
@@ -157,7 +157,7 @@ fn standbys_needed(names: &str) -> usize {
     number.filter(|_| !list.is_empty()).unwrap_or(1)
 }
 
-pub(super) async fn find(client: &Client) -> Result<Durability, Trouble> {
+pub(super) async fn find(client: &Client) -> Result<Durability, StepError> {
     let sql = "SELECT current_setting('server_version'), current_setting('fsync'), \
         current_setting('full_page_writes'), current_setting('synchronous_commit'), \
         current_setting('synchronous_standby_names')";
@@ -174,12 +174,12 @@ pub(super) async fn find(client: &Client) -> Result<Durability, Trouble> {
 }
 
 /// Whoever may not look sees that there are some, and nothing else of them.
-async fn standbys(client: &Client) -> Result<Standbys, Trouble> {
+async fn standbys(client: &Client) -> Result<Standbys, StepError> {
     let sql = "SELECT count(*) FILTER (WHERE state <> 'backup'), \
         count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')), \
         count(*) FILTER (WHERE sync_state IS NULL) FROM pg_stat_replication";
     let rows = match client.query_typed(sql, &[]).await {
-        Err(error) if is_unknown(&error) => return Ok(Standbys::Unseen),
+        Err(error) if is_unknown(&error) => return Ok(Standbys::NotVisible),
         other => other?,
     };
     let mut columns = Columns::of(&rows[0]);
@@ -187,8 +187,8 @@ async fn standbys(client: &Client) -> Result<Standbys, Trouble> {
         (columns.take()?, columns.take()?, columns.take()?);
     let count = |number: i64| usize::try_from(number).unwrap_or(0);
     Ok(match hidden {
-        0 => Standbys::Seen { following: count(following), synchronous: count(synchronous) },
-        _ => Standbys::Unseen,
+        0 => Standbys::Visible { following: count(following), synchronous: count(synchronous) },
+        _ => Standbys::NotVisible,
     })
 }
 
@@ -213,7 +213,7 @@ mod tests {
 
     fn found(fsync: bool, pages: bool, commit: &str, beside: Beside) -> Durability {
         let is_named = !matches!(beside, Nobody | AStandbyNobodyWaitsFor);
-        let seen = |following, synchronous| Standbys::Seen { following, synchronous };
+        let seen = |following, synchronous| Standbys::Visible { following, synchronous };
         Durability {
             server: "15.1".to_owned(),
             fsync,
@@ -224,7 +224,7 @@ mod tests {
                 Nobody | NamedButAbsent => seen(0, 0),
                 AStandbyNobodyWaitsFor => seen(1, 0),
                 NamedAndThere => seen(1, 1),
-                NamedAndUnseen => Standbys::Unseen,
+                NamedAndUnseen => Standbys::NotVisible,
             },
         }
     }
@@ -269,7 +269,7 @@ mod tests {
                 let has_remedy =
                     |warning: &&str| warning.split_once("; ").is_some_and(|(_, it)| !it.is_empty());
                 assert!(warnings.iter().all(has_remedy), "{warnings:#?}");
-                assert_eq!(found.refuse_to_wait_in_vain().is_err(), is_stuck, "{found:?}");
+                assert_eq!(found.refuse_missing_standbys().is_err(), is_stuck, "{found:?}");
                 let promises = [
                     ("fsync", fsync),
                     ("full_page_writes", pages),

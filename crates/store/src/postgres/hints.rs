@@ -1,4 +1,4 @@
-//! Telling fellows what was committed, and hearing what they did: one session, beside the batches.
+//! Telling peers what was committed, and hearing what they did: one session, beside the batches.
 //!
 //! A hint saves the time until the next look and nothing else: which tasks can be leased, or in which queues if there
 //! are many, and which have ended. It is sent after the commit, once per batch, from a session of its own: a notification inside
@@ -15,16 +15,16 @@ use tokio_postgres::{AsyncMessage, Client};
 use verdict::{Name, Scope, Subject, TaskId, Time};
 
 use super::candidates::Candidate;
-use super::expiring::Walk;
-use super::place::Place;
-use super::way::Way;
-use super::{Shared, fellows, primary, rules, session};
+use super::key_expiry::KeyExpiry;
+use super::queue_position::QueuePosition;
+use super::server_list::ServerList;
+use super::{Shared, peers, primary, rules, session};
 
 const CHANNEL: &str = "tenure";
 
 const NOTIFY: &str = "SELECT pg_notify($1, u.payload) FROM unnest($2::text[]) AS u(payload)";
 
-/// Hints that wait to be sent. A full box means a slow session; fellows then look by themselves.
+/// Hints that wait to be sent. A full box means a slow session; peers then look by themselves.
 const WAITING_MAX: usize = 64;
 
 /// PostgreSQL refuses longer notifications than 8,000 bytes.
@@ -34,7 +34,7 @@ const PAYLOAD_MAX: usize = 7_900;
 /// it by looking.
 const PAYLOADS_MAX: usize = 4;
 
-/// Ended tasks of fellows that nobody has asked for yet. Beyond that whoever waits finds out by looking.
+/// Ended tasks of peers that nobody has asked for yet. Beyond that whoever waits finds out by looking.
 const ENDED_MAX: usize = 16_384;
 
 /// How long to rest before connecting again.
@@ -43,7 +43,7 @@ const RECONNECT: Duration = Duration::from_secs(1);
 /// Ready tasks that a hint names. For more their queues are named, and looked at.
 const READY_MAX: usize = 16;
 
-/// What a batch has changed that fellows may be waiting for.
+/// What a batch has changed that peers may be waiting for.
 #[derive(Default, Debug, PartialEq, Eq)]
 pub(super) struct Hint {
     /// Where there is more to lease than is named.
@@ -90,12 +90,12 @@ impl Hint {
     }
 
     /// Whether there is something to lease.
-    pub(super) fn is_of_work(&self) -> bool {
+    pub(super) fn has_work(&self) -> bool {
         !self.queues.is_empty() || !self.ready.is_empty()
     }
 
     fn is_empty(&self) -> bool {
-        !self.is_of_work() && self.ended.is_empty()
+        !self.has_work() && self.ended.is_empty()
     }
 
     /// A line for each queue, for each ready task and for each that has ended.
@@ -103,7 +103,7 @@ impl Hint {
         let queues = self.queues.iter().map(|(scope, queue)| queue_line(scope, queue));
         let ready = self.ready.iter().map(|candidate| {
             let queue = queue_line(&candidate.scope, &candidate.queue);
-            let (priority, id) = (candidate.place.priority(), candidate.place.id());
+            let (priority, id) = (candidate.position.priority(), candidate.position.id());
             format!("{queue}\t{}\t{priority}\t{id}", candidate.kind.as_str())
         });
         let ended = self.ended.iter().map(|id| format!("\n{id}"));
@@ -126,7 +126,7 @@ impl Hint {
         payloads
     }
 
-    /// What a fellow has said; `None` if it was ourselves.
+    /// What a peer has said; `None` if it was ourselves.
     fn read(payload: &str, instance: &str) -> Option<Self> {
         let mut lines = payload.lines();
         if lines.next() == Some(instance) {
@@ -145,8 +145,8 @@ impl Hint {
                 let (scope, queue) = (Scope::new(tenant, workspace), Name::from(queue));
                 match (priority.parse(), TaskId::parse(id)) {
                     (Ok(priority), Some(id)) => {
-                        let (kind, place) = (Name::from(kind), Place::new(priority, id));
-                        self.ready.push(Candidate { scope, queue, kind, place });
+                        let (kind, position) = (Name::from(kind), QueuePosition::new(priority, id));
+                        self.ready.push(Candidate { scope, queue, kind, position });
                     }
                     _ => self.add_queue(scope, queue),
                 }
@@ -170,8 +170,8 @@ pub(super) struct Hints {
     instance: String,
     outbox: mpsc::Sender<Hint>,
     inbox: Mutex<Option<mpsc::Receiver<Hint>>>,
-    heard: Notify,
-    /// What fellows have ended.
+    changed: Notify,
+    /// What peers have ended.
     ended: Mutex<Vec<TaskId>>,
     has_ended: Notify,
 }
@@ -183,21 +183,21 @@ impl Hints {
             instance,
             outbox,
             inbox: Mutex::new(Some(inbox)),
-            heard: Notify::new(),
+            changed: Notify::new(),
             ended: Mutex::default(),
             has_ended: Notify::new(),
         }
     }
 
-    /// Tells fellows.
+    /// Tells peers.
     pub(super) fn send(&self, hint: Hint) {
         if !hint.is_empty() {
-            // A full box, or nobody to send: fellows will look by themselves.
+            // A full box, or nobody to send: peers will look by themselves.
             let _ = self.outbox.try_send(hint);
         }
     }
 
-    /// Tasks that fellows have ended, as soon as there are any.
+    /// Tasks that peers have ended, as soon as there are any.
     pub(super) async fn ended(&self) -> Vec<TaskId> {
         loop {
             let has_ended = self.has_ended.notified();
@@ -214,26 +214,26 @@ impl Hints {
     }
 
     /// Another writer of this process has left something to lease.
-    pub(super) fn stir(&self) {
-        self.heard.notify_one();
+    pub(super) fn notify_local(&self) {
+        self.changed.notify_one();
     }
 
-    pub(super) async fn heard(&self) {
-        self.heard.notified().await;
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
     }
 }
 
 /// Starts the session. It ends with the store.
-pub(super) fn start(shared: &Arc<Shared>, way: Way) {
+pub(super) fn start(shared: &Arc<Shared>, servers: ServerList) {
     let inbox = shared.hints.inbox.lock().expect("nothing panics with the box in hand").take();
     let Some(inbox) = inbox else { return };
-    shared.runtime.spawn(run(Arc::downgrade(shared), way, inbox));
+    shared.runtime.spawn(run(Arc::downgrade(shared), servers, inbox));
 }
 
-async fn run(shared: Weak<Shared>, way: Way, mut inbox: mpsc::Receiver<Hint>) {
-    let mut walk = Walk::default();
+async fn run(shared: Weak<Shared>, servers: ServerList, mut inbox: mpsc::Receiver<Hint>) {
+    let mut key_expiry = KeyExpiry::default();
     while shared.strong_count() > 0 {
-        if let Err(error) = converse(&shared, &way, &mut inbox, &mut walk).await {
+        if let Err(error) = run_session(&shared, &servers, &mut inbox, &mut key_expiry).await {
             tracing::debug!(%error, "the session for hints ended; connecting again");
         }
         tokio::time::sleep(RECONNECT).await;
@@ -241,18 +241,18 @@ async fn run(shared: Weak<Shared>, way: Way, mut inbox: mpsc::Receiver<Hint>) {
 }
 
 /// One session's life: until the connection breaks or the store is gone.
-async fn converse(
+async fn run_session(
     shared: &Weak<Shared>,
-    way: &Way,
+    servers: &ServerList,
     inbox: &mut mpsc::Receiver<Hint>,
-    walk: &mut Walk,
+    key_expiry: &mut KeyExpiry,
 ) -> Result<(), tokio_postgres::Error> {
-    let (client, mut connection) = way.connect().await?;
-    let heard = shared.clone();
+    let (client, mut connection) = servers.connect().await?;
+    let changed = shared.clone();
     let listening = async move {
         loop {
             match std::future::poll_fn(|context| connection.poll_message(context)).await {
-                Some(Ok(AsyncMessage::Notification(note))) => hear(&heard, note.payload()),
+                Some(Ok(AsyncMessage::Notification(note))) => receive(&changed, note.payload()),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error),
                 None => return Ok(()),
@@ -262,7 +262,7 @@ async fn converse(
     let telling = async {
         // No role is set: behind a pooler this session is somebody else's after the statement.
         client.batch_execute("LISTEN tenure").await?;
-        let mut presence = tokio::time::interval(PRESENCE);
+        let mut presence = tokio::time::interval(PRESENCE_INTERVAL);
         loop {
             tokio::select! {
                 hint = inbox.recv() => match hint {
@@ -270,24 +270,24 @@ async fn converse(
                         while let Ok(another) = inbox.try_recv() {
                             hint.add(another);
                         }
-                        tell(&client, shared, &hint).await?;
+                        notify_peers(&client, shared, &hint).await?;
                     }
                     None => return Ok(()),
                 },
                 _ = presence.tick() => {
                     let Some(shared) = shared.upgrade() else { return Ok(()) };
-                    if !shared.primary.is_at(&client).await? {
+                    if !shared.primary.is_reached_by(&client).await? {
                         return Ok(());
                     }
-                    let (read, said) = fellows::times(&client).await?;
-                    shared.clock.heard_of(read, said);
+                    let (read, said) = peers::times(&client).await?;
+                    shared.clock.observe_with_peers(read, said);
                     let committers = shared.committers().clone();
-                    fellows::say_present(&client, &committers, shared.clock.now()).await?;
-                    primary::note_waiting(&client).await?;
-                    rules::keep(&client, &shared).await;
+                    peers::record_presence(&client, &committers, shared.clock.now()).await?;
+                    primary::record_standby_wait(&client).await?;
+                    rules::try_agree(&client, &shared).await;
                     // Whoever hands in a clock says for himself when something is old.
-                    if shared.clock.given().is_none() {
-                        walk.go_on(&client, shared.clock.now()).await?;
+                    if shared.clock.injected().is_none() {
+                        key_expiry.run(&client, shared.clock.now()).await?;
                     }
                 }
             }
@@ -299,10 +299,10 @@ async fn converse(
     }
 }
 
-/// How often fellows are told that this coordinator is there.
-const PRESENCE: Duration = Duration::from_secs(5);
+/// How often peers are told that this coordinator is there.
+const PRESENCE_INTERVAL: Duration = Duration::from_secs(5);
 
-async fn tell(
+async fn notify_peers(
     client: &Client,
     shared: &Weak<Shared>,
     hint: &Hint,
@@ -311,7 +311,7 @@ async fn tell(
     let payloads = hint.payloads(&shared.hints.instance);
     let parameters: [(&(dyn ToSql + Sync), Type); 2] =
         [(&CHANNEL, Type::TEXT), (&payloads, Type::TEXT_ARRAY)];
-    // All in one go, since every way there and back is time that a fellow waits.
+    // All in one go, since every way there and back is time that a peer waits.
     let (begun, notified, committed) = futures_util::join!(
         client.batch_execute(session::BEGIN_HINT),
         client.query_typed(NOTIFY, &parameters),
@@ -322,14 +322,14 @@ async fn tell(
     committed
 }
 
-fn hear(shared: &Weak<Shared>, payload: &str) {
+fn receive(shared: &Weak<Shared>, payload: &str) {
     let Some(shared) = shared.upgrade() else { return };
     let hints = &shared.hints;
     let Some(hint) = Hint::read(payload, &hints.instance) else { return };
-    if hint.is_of_work() {
-        shared.memory().candidates.hinted(&hint.ready, &hint.queues);
-        shared.looks.wake();
-        hints.heard.notify_one();
+    if hint.has_work() {
+        shared.memory().candidates.apply_hint(&hint.ready, &hint.queues);
+        shared.refill_signals.wake();
+        hints.changed.notify_one();
     }
     if !hint.ended.is_empty() {
         let mut ended = hints.ended_list();
@@ -345,9 +345,9 @@ mod tests {
     use super::*;
 
     fn candidate(id: u128, priority: i32) -> Candidate {
-        let (scope, place) =
-            (Scope::new("acme", "main"), Place::new(priority, TaskId::from_u128(id)));
-        Candidate { scope, queue: Name::from("images"), kind: Name::from("resize"), place }
+        let (scope, position) =
+            (Scope::new("acme", "main"), QueuePosition::new(priority, TaskId::from_u128(id)));
+        Candidate { scope, queue: Name::from("images"), kind: Name::from("resize"), position }
     }
 
     fn hint(ended: u128) -> Hint {
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fellow_reads_what_was_told_and_nobody_reads_himself() {
+    fn a_peer_reads_what_was_sent_and_ignores_its_own() {
         let told = hint(3);
         let payloads = told.payloads("me");
         assert_eq!(payloads.len(), 1);

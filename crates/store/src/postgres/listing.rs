@@ -14,8 +14,8 @@ use verdict::{Scope, State, Subject, TaskId};
 use super::reads::{Client, Read, as_limit};
 use super::rows::{self, Columns, SPEC, done_columns, id_bytes, task_columns};
 use crate::columns::{listed_done, listed_spec, submitted};
-use crate::row::{Bodies, Filter, Found, Listed, Listing};
-use crate::weight::{Budget, ROW_BYTES};
+use crate::row::{Bodies, Filter, Listed, Listing, StoredTask};
+use crate::row_size::{ByteBudget, ROW_BYTES};
 
 const WITHOUT_TRACE: &str = "(d.fault::jsonb - 'stack_trace')::text";
 /// What a fault weighs without its stack trace: its message is no longer.
@@ -26,7 +26,7 @@ static FOUND_LIVE: LazyLock<String> = LazyLock::new(|| live_statement(SPEC));
 static FOUND_DONE: LazyLock<String> = LazyLock::new(|| done_statement(&done_columns(), SPEC));
 
 /// What is read of single tasks, again and again: worth a name where names are safe.
-pub(super) fn often() -> impl Iterator<Item = &'static str> {
+pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
     [FOUND_LIVE.as_str(), FOUND_DONE.as_str()].into_iter()
 }
 
@@ -47,9 +47,9 @@ fn done_statement(columns: &str, spec: &str) -> String {
 
 /// The tasks with these ids, in this order. One that is neither live nor done is left out: the integrity
 /// check reports it.
-pub(super) async fn found(client: &Client, ids: &[Vec<u8>]) -> Read<Vec<Found>> {
+pub(super) async fn found(client: &Client, ids: &[Vec<u8>]) -> Read<Vec<StoredTask>> {
     let listed = read(client, &FOUND_LIVE, &FOUND_DONE, ids).await?;
-    Ok(listed.into_iter().map(|listed| listed.found).collect())
+    Ok(listed.into_iter().map(|listed| listed.task).collect())
 }
 
 async fn read(client: &Client, live: &str, done: &str, ids: &[Vec<u8>]) -> Read<Vec<Listed>> {
@@ -73,9 +73,9 @@ async fn read(client: &Client, live: &str, done: &str, ids: &[Vec<u8>]) -> Read<
 }
 
 fn listed(columns: &mut Columns<'_>, id: TaskId, subject: Subject) -> Read<Listed> {
-    let (spec, tale) = (rows::spec(columns)?, columns.tale()?);
-    let entries = tale.entries(id).map_err(|error| columns.unreadable(error))?;
-    Ok(Listed { found: Found { subject, spec }, submitted: submitted(entries) })
+    let (spec, inline_history) = (rows::spec(columns)?, columns.inline_history()?);
+    let entries = inline_history.entries(id).map_err(|error| columns.unreadable(error))?;
+    Ok(Listed { task: StoredTask { subject, spec }, submitted: submitted(entries) })
 }
 
 fn task_id(bytes: &[u8]) -> Option<TaskId> {
@@ -95,7 +95,7 @@ pub(super) async fn list(client: &Client, scope: &Scope, filter: &Filter) -> Rea
     let next = if chosen.len() < candidates.len() {
         chosen.last().and_then(|id| task_id(id))
     } else {
-        looked_to(client, scope, filter).await?
+        scanned_to(client, scope, filter).await?
     };
     let spec = listed_spec(filter.bodies);
     let head = "i.id, i.tenant, i.workspace, i.kind, i.queue";
@@ -105,7 +105,7 @@ pub(super) async fn list(client: &Client, scope: &Scope, filter: &Filter) -> Rea
 }
 
 fn fitting(candidates: &[Candidate], limit: usize, bytes: usize) -> Vec<Vec<u8>> {
-    let mut budget = Budget::new(bytes);
+    let mut budget = ByteBudget::new(bytes);
     let fits = candidates.iter().take(limit).take_while(|it| budget.takes(it.bytes));
     fits.map(|candidate| candidate.id.clone()).collect()
 }
@@ -164,7 +164,7 @@ async fn candidates(client: &Client, scope: &Scope, filter: &Filter) -> Read<Vec
     let label = filter.label.as_ref().map(|(name, _)| name.as_str());
     let value = filter.label.as_ref().map(|(_, value)| value.as_str());
     let state = filter.state.map(State::name);
-    let (limit, look) = (as_limit(filter.limit.saturating_add(1)), as_limit(filter.look));
+    let (limit, scan_max) = (as_limit(filter.limit.saturating_add(1)), as_limit(filter.scan_max));
     let parameters: [(&(dyn ToSql + Sync), Type); 10] = [
         (&before, Type::BYTEA),
         (&tenant, Type::TEXT),
@@ -175,7 +175,7 @@ async fn candidates(client: &Client, scope: &Scope, filter: &Filter) -> Read<Vec
         (&value, Type::TEXT),
         (&state, Type::TEXT),
         (&limit, Type::INT8),
-        (&look, Type::INT8),
+        (&scan_max, Type::INT8),
     ];
     let rows = client.query_typed(&list_statement(filter), &parameters).await?;
     rows.iter().map(candidate).collect()
@@ -194,14 +194,14 @@ fn candidate(row: &Row) -> Read<Candidate> {
 }
 
 /// The last task that was looked at, if there are more behind it.
-async fn looked_to(client: &Client, scope: &Scope, filter: &Filter) -> Read<Option<TaskId>> {
-    let (before, look) = (before(filter), as_limit(filter.look.saturating_sub(1)));
+async fn scanned_to(client: &Client, scope: &Scope, filter: &Filter) -> Read<Option<TaskId>> {
+    let (before, scan_max) = (before(filter), as_limit(filter.scan_max.saturating_sub(1)));
     let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
     let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
         (&before, Type::BYTEA),
         (&tenant, Type::TEXT),
         (&workspace, Type::TEXT),
-        (&look, Type::INT8),
+        (&scan_max, Type::INT8),
     ];
     let sql = format!("SELECT id FROM {OF_SCOPE} OFFSET $4 LIMIT 2");
     let rows = client.query_typed(&sql, &parameters).await?;
@@ -212,11 +212,11 @@ async fn looked_to(client: &Client, scope: &Scope, filter: &Filter) -> Read<Opti
 }
 
 /// Tasks of all scopes in order of id, as many as fit.
-pub(super) async fn everything(
+pub(super) async fn all_tasks(
     client: &Client,
     after: Option<TaskId>,
     limit: usize,
-) -> Read<Vec<Found>> {
+) -> Read<Vec<StoredTask>> {
     let after = after.map_or(Vec::new(), |id| id_bytes(id).to_vec());
     let sql = format!(
         "SELECT i.id, {} FROM tenure.inputs i WHERE i.id > $1 \

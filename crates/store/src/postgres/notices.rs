@@ -14,19 +14,21 @@ use tokio_postgres::error::DbError;
 use tokio_postgres::{AsyncMessage, Connection};
 
 /// The routine of the server that waits for standbys. Its words are in the language of the server, its name is not.
-const WAITING: &str = "SyncRepWaitForLSN";
+const SYNC_REP_WAIT: &str = "SyncRepWaitForLSN";
 
 /// Reads and writes the socket of a connection until it ends, and says when a wait for standbys was cut short.
-pub(super) async fn drive<S, T>(mut connection: Connection<S, T>, is_cut_short: Arc<AtomicBool>)
-where
+pub(super) async fn drive<S, T>(
+    mut connection: Connection<S, T>,
+    is_standby_wait_cancelled: Arc<AtomicBool>,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite + Unpin,
 {
     while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
         match message {
-            Ok(AsyncMessage::Notice(notice)) if is_of_a_cut(&notice) => {
+            Ok(AsyncMessage::Notice(notice)) if reports_cancelled_wait(&notice) => {
                 tracing::warn!(warning = notice.message(), "a COMMIT did not wait for its standby");
-                is_cut_short.store(true, Ordering::SeqCst);
+                is_standby_wait_cancelled.store(true, Ordering::SeqCst);
             }
             Ok(AsyncMessage::Notice(notice)) => {
                 tracing::debug!(notice = notice.message(), "the database says");
@@ -40,6 +42,6 @@ where
     }
 }
 
-fn is_of_a_cut(notice: &DbError) -> bool {
-    notice.routine() == Some(WAITING)
+fn reports_cancelled_wait(notice: &DbError) -> bool {
+    notice.routine() == Some(SYNC_REP_WAIT)
 }

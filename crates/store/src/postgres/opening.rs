@@ -9,13 +9,13 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use verdict::Time;
 
-use super::connections::{Connections, Object, Pool, Use};
+use super::connections::{Connections, Object, Pool, PoolPurpose};
 use super::durability::{self, Durability};
+use super::errors::StepError;
 use super::primary::Primary;
 use super::rows::Columns;
-use super::trouble::Trouble;
-use super::way::{CONNECT_TIMEOUT, Way};
-use super::{Missing, Options, fellows, scopes, unreachable};
+use super::server_list::{CONNECT_TIMEOUT, ServerList};
+use super::{Missing, Options, connect_errors, peers, scopes};
 use crate::failure::{Failure, FailureKind};
 
 /// Connections for batches: one each for two writers, one to look up a lost commit, one to spare. A writer asks
@@ -26,7 +26,7 @@ const WRITE_CONNECTIONS_MAX: usize = 4;
 const UPKEEP_CONNECTIONS_MAX: usize = 2;
 /// Connections for reading: more would only take the writers' share of the database. All of them may be slow.
 const READ_CONNECTIONS_MAX: usize = 4;
-/// How often a migration is tried again because a fellow started at the same moment.
+/// How often a migration is tried again because a peer started at the same moment.
 const MIGRATION_TRIES: usize = 5;
 
 /// How long the first commit of an opening may take: far longer than any disk, and an end to waiting for nobody.
@@ -45,8 +45,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
 /// Sixteen random bytes, drawn by the database: nothing in this process is random.
 pub(super) const RANDOM_ID: &str = "decode(replace(gen_random_uuid()::text, '-', ''), 'hex')";
 
-pub(super) struct Parts {
-    pub(super) way: Way,
+pub(super) struct OpenedParts {
+    pub(super) servers: ServerList,
     pub(super) pool: Pool,
     pub(super) upkeep: Pool,
     pub(super) readers: Pool,
@@ -71,48 +71,45 @@ pub(super) struct Header {
     pub(super) store_id: String,
 }
 
-pub(super) async fn open(url: &str, options: &Options) -> Result<Parts, Failure> {
-    let way = Way::of(url, options)?;
-    let pool = pool_of(&way, Use::Batches, WRITE_CONNECTIONS_MAX)?;
-    let upkeep = pool_of(&way, Use::Upkeep, UPKEEP_CONNECTIONS_MAX)?;
-    let readers = pool_of(&way, Use::Reading, READ_CONNECTIONS_MAX)?;
+pub(super) async fn open(url: &str, options: &Options) -> Result<OpenedParts, Failure> {
+    let servers = ServerList::of(url, options)?;
+    let pool = pool_of(&servers, PoolPurpose::Batches, WRITE_CONNECTIONS_MAX)?;
+    let upkeep = pool_of(&servers, PoolPurpose::Upkeep, UPKEEP_CONNECTIONS_MAX)?;
+    let readers = pool_of(&servers, PoolPurpose::Reading, READ_CONNECTIONS_MAX)?;
     // Not one for batches: there may be no store yet whose statements could be named.
-    let mut client = readers.get().await.map_err(unreachable::closed)?;
+    let mut client = readers.get().await.map_err(connect_errors::connect_failure)?;
     let client: &mut Client = &mut client;
     refuse_unfinished(client).await?;
     let durability = durability::find(client)
         .await
-        .map_err(|trouble| trouble.while_opening("reading the settings"))?;
+        .map_err(|error| error.while_opening("reading the settings"))?;
     if options.missing == Missing::Create {
-        durability.refuse_to_wait_in_vain()?;
+        durability.refuse_missing_standbys()?;
     }
     migrate(client, options.missing).await?;
-    scopes::check(client).await.map_err(|trouble| trouble.while_opening("checking the scopes"))?;
-    let header =
-        header(client).await.map_err(|trouble| trouble.while_opening("reading the header"))?;
-    let primary = Primary::meet(client, options.missing, header.clock);
+    scopes::check(client).await.map_err(|error| error.while_opening("checking the scopes"))?;
+    let header = header(client).await.map_err(|error| error.while_opening("reading the header"))?;
+    let primary = Primary::open(client, options.missing, header.clock);
     // Whoever may not look at standbys finds out here that no commit ends.
     let met = tokio::time::timeout(FIRST_COMMIT_PATIENCE, primary).await;
     let met = met.map_err(|_| Failure::new(FailureKind::Closed, FIRST_COMMIT_MISSED))?;
-    let primary =
-        met.map_err(|trouble| trouble.while_opening("finding out which server this is"))?;
-    let fellows = fellows::alive(client, &options.name).await;
-    let fellows =
-        fellows.map_err(|trouble| trouble.while_opening("looking for other coordinators"))?;
-    let is_alone = fellows.is_empty();
-    Ok(Parts { way, pool, upkeep, readers, header, primary, durability, is_alone })
+    let primary = met.map_err(|error| error.while_opening("finding out which server this is"))?;
+    let peers = peers::live_names(client, &options.name).await;
+    let peers = peers.map_err(|error| error.while_opening("looking for other coordinators"))?;
+    let is_alone = peers.is_empty();
+    Ok(OpenedParts { servers, pool, upkeep, readers, header, primary, durability, is_alone })
 }
 
 /// One connection beside the pools, for what happens once.
 pub(super) async fn session(url: &str, options: &Options) -> Result<Object, Failure> {
-    let pool = pool_of(&Way::of(url, options)?, Use::Reading, 1)?;
-    pool.get().await.map_err(unreachable::closed)
+    let pool = pool_of(&ServerList::of(url, options)?, PoolPurpose::Reading, 1)?;
+    pool.get().await.map_err(connect_errors::connect_failure)
 }
 
 /// A session with the trust of any store's, for whoever looks after a database or measures it.
 pub async fn connect(url: &str, name: &str) -> Result<Client, Failure> {
-    let connected = Way::of(url, &Options::new(name))?.connect().await;
-    let (client, connection) = connected.map_err(unreachable::closed)?;
+    let connected = ServerList::of(url, &Options::new(name))?.connect().await;
+    let (client, connection) = connected.map_err(connect_errors::connect_failure)?;
     tokio::spawn(async move {
         // Whoever uses the client learns of its end there.
         let _ = connection.await;
@@ -121,17 +118,17 @@ pub async fn connect(url: &str, name: &str) -> Result<Client, Failure> {
 }
 
 /// Whether a copy is being made in this database, or was cut short.
-pub(super) async fn is_arriving(client: &Client) -> Result<bool, Trouble> {
+pub(super) async fn is_copy_unfinished(client: &Client) -> Result<bool, StepError> {
     let rows = client.query_typed("SELECT to_regclass('tenure.arriving')::text", &[]).await?;
     Ok(rows[0].try_get::<_, Option<&str>>(0)?.is_some())
 }
 
 /// What a copy has not finished is no store.
 async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
-    let is_arriving = is_arriving(client)
+    let is_copy_unfinished = is_copy_unfinished(client)
         .await
-        .map_err(|trouble| trouble.while_opening("looking for a store"))?;
-    if is_arriving {
+        .map_err(|error| error.while_opening("looking for a store"))?;
+    if is_copy_unfinished {
         let what = "this database holds a copy of a store that was not finished; run the same \
             `tenure migrate` again with --discard";
         return Err(Failure::new(FailureKind::Unfinished, what));
@@ -139,8 +136,8 @@ async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-fn pool_of(way: &Way, purpose: Use, size: usize) -> Result<Pool, Failure> {
-    Pool::builder(Connections::new(way.clone(), purpose))
+fn pool_of(servers: &ServerList, purpose: PoolPurpose, size: usize) -> Result<Pool, Failure> {
+    Pool::builder(Connections::new(servers.clone(), purpose))
         .max_size(size)
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(CONNECT_TIMEOUT))
@@ -169,15 +166,15 @@ async fn migrate(client: &mut Client, missing: Missing) -> Result<(), Failure> {
         tries += 1;
         match migrate_once(client).await {
             Ok(()) => return Ok(()),
-            Err(Trouble::Sql(error)) if tries < MIGRATION_TRIES && is_race(&error) => {}
-            Err(Trouble::Sql(error)) => {
+            Err(StepError::Sql(error)) if tries < MIGRATION_TRIES && is_race(&error) => {}
+            Err(StepError::Sql(error)) => {
                 let what = match error.code() {
-                    Some(&SqlState::INSUFFICIENT_PRIVILEGE) => may_not_prepare(client).await,
+                    Some(&SqlState::INSUFFICIENT_PRIVILEGE) => missing_privileges(client).await,
                     _ => NOT_MIGRATED.to_owned(),
                 };
                 return Err(Failure::new(FailureKind::Closed, what).because(error));
             }
-            Err(trouble) => return Err(trouble.while_doing("making the tables")),
+            Err(error) => return Err(error.while_doing("making the tables")),
         }
     }
 }
@@ -194,7 +191,7 @@ const RIGHTS: &str = "SELECT concat_ws('; ', \
         THEN format('GRANT CREATE ON DATABASE %I TO %I', current_database(), current_user) END) \
     FROM (SELECT current_user) u LEFT JOIN pg_roles r ON r.rolname = 'tenure_rows'";
 
-async fn may_not_prepare(client: &Client) -> String {
+async fn missing_privileges(client: &Client) -> String {
     let asked = client.query_typed(RIGHTS, &[]).await.ok();
     let rights: Option<String> = asked.and_then(|rows| rows.first()?.try_get(0).ok());
     match rights.filter(|rights| !rights.is_empty()) {
@@ -214,7 +211,7 @@ const FOREIGN: &str = "SELECT to_regclass('tenure.migrations') IS NULL AND EXIST
 const OF_SOMETHING_ELSE: &str = "the schema tenure of this database holds something else than a store; give Tenure \
     a database of its own, or remove that schema";
 
-async fn refuse_foreign(client: &Client) -> Result<(), Trouble> {
+async fn refuse_foreign(client: &Client) -> Result<(), StepError> {
     let is_foreign = client.query_typed(FOREIGN, &[]).await?[0].try_get(0)?;
     if is_foreign {
         return Err(Failure::new(FailureKind::Closed, OF_SOMETHING_ELSE).into());
@@ -247,7 +244,7 @@ const ROLE: &str = "DO $$ BEGIN \
     END $$";
 
 /// All missing steps in one transaction, under a lock, so that they are taken once and whole.
-async fn migrate_once(client: &mut Client) -> Result<(), Trouble> {
+async fn migrate_once(client: &mut Client) -> Result<(), StepError> {
     if stored_version(client).await? == Some(MIGRATIONS.len() as i64) {
         return Ok(());
     }
@@ -289,7 +286,7 @@ async fn migrate_once(client: &mut Client) -> Result<(), Trouble> {
     Ok(())
 }
 
-pub(super) async fn stored_version(client: &Client) -> Result<Option<i64>, Trouble> {
+pub(super) async fn stored_version(client: &Client) -> Result<Option<i64>, StepError> {
     let known = client.query_typed("SELECT to_regclass('tenure.migrations')::text", &[]).await?;
     if known[0].try_get::<_, Option<&str>>(0)?.is_none() {
         return Ok(None);
@@ -299,7 +296,7 @@ pub(super) async fn stored_version(client: &Client) -> Result<Option<i64>, Troub
 }
 
 /// The last commit of any committer, the clock, and the rules.
-async fn header(client: &Client) -> Result<Header, Trouble> {
+async fn header(client: &Client) -> Result<Header, StepError> {
     let sql = "SELECT (SELECT max(last.at) FROM tenure.committers c CROSS JOIN LATERAL \
             (SELECT b.at FROM tenure.batches b WHERE b.committer = c.committer AND b.at >= 0 \
              ORDER BY b.n DESC LIMIT 1) last), \
@@ -332,7 +329,7 @@ mod tests {
         for page in [
             include_str!("../../../../docs/operate/postgres.md"),
             include_str!("../../../../docs/operate/scaling.md"),
-            include_str!("unreachable.rs"),
+            include_str!("connect_errors.rs"),
         ] {
             assert!(page.contains("twelve") && !page.contains("up to nine"));
         }

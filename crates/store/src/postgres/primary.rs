@@ -14,7 +14,7 @@
 //! then. An engine that knows no timelines is taken at its word.
 //!
 //! An old primary may live on, with connections that still lead to it. Once a later timeline of the same system was
-//! seen ([`super::lookout`]), nothing is read from an earlier one or written to it.
+//! seen ([`super::failover_watch`]), nothing is read from an earlier one or written to it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -27,8 +27,8 @@ use verdict::Time;
 
 use super::commit::Marker;
 use super::connections::Object;
+use super::errors::{self, StepError};
 use super::rows::Columns;
-use super::trouble::{self, Trouble};
 use super::{Missing, Shared};
 use crate::epoch;
 use crate::failure::{Failure, FailureKind};
@@ -59,23 +59,23 @@ impl Identity {
 /// Whose commits go on, and in which life of the store.
 pub(super) struct Primary {
     /// `None` where the engine knows no timelines.
-    standing: Option<Mutex<Standing>>,
+    known_server: Option<Mutex<KnownServer>>,
     epoch: AtomicU32,
     /// Another timeline was met, and is not settled yet.
-    is_disturbed: AtomicBool,
+    is_unsettled: AtomicBool,
     /// The last batch of each writer that was acknowledged; [`JOINED`] before the first.
-    told: Mutex<HashMap<[u8; 16], i64>>,
+    acknowledged: Mutex<HashMap<[u8; 16], i64>>,
 }
 
 /// Which server counts.
-struct Standing {
+struct KnownServer {
     /// The one that was settled last.
     known: Identity,
     /// The latest timeline of its system that anybody has seen.
     latest: String,
 }
 
-impl Standing {
+impl KnownServer {
     fn of(known: Identity) -> Self {
         Self { latest: known.timeline.clone(), known }
     }
@@ -108,11 +108,11 @@ const JOINED: i64 = 0;
 
 impl Primary {
     /// Meets the server at the opening. Whoever only looks settles nothing.
-    pub(super) async fn meet(
+    pub(super) async fn open(
         client: &mut Client,
         missing: Missing,
         now: Time,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, StepError> {
         let found = identity(client).await?;
         let epoch = match &found {
             Some(found) if missing == Missing::Create => {
@@ -121,10 +121,10 @@ impl Primary {
             _ => stored_epoch(client).await?,
         };
         Ok(Self {
-            standing: found.map(|found| Mutex::new(Standing::of(found.identity))),
+            known_server: found.map(|found| Mutex::new(KnownServer::of(found.identity))),
             epoch: AtomicU32::new(epoch),
-            is_disturbed: AtomicBool::new(false),
-            told: Mutex::default(),
+            is_unsettled: AtomicBool::new(false),
+            acknowledged: Mutex::default(),
         })
     }
 
@@ -133,62 +133,65 @@ impl Primary {
     }
 
     /// What a transaction asks as it begins, behind its settings.
-    pub(super) fn ask_after(&self, begin: &str) -> String {
-        if self.standing.is_some() { format!("{begin}; {TIMELINE}") } else { begin.to_owned() }
+    pub(super) fn with_timeline_query(&self, begin: &str) -> String {
+        if self.known_server.is_some() { format!("{begin}; {TIMELINE}") } else { begin.to_owned() }
     }
 
     /// Whether the server that answered so is the one whose commits count. If not, the transaction must not go on.
-    pub(super) fn admit(&self, answer: &[SimpleQueryMessage]) -> Result<(), Failure> {
-        let Some(standing) = &self.standing else { return Ok(()) };
+    pub(super) fn check_timeline(&self, answer: &[SimpleQueryMessage]) -> Result<(), Failure> {
+        let Some(known_server) = &self.known_server else { return Ok(()) };
         let met = answer.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0),
             _ => None,
         });
-        if met.is_some_and(|met| lock(standing).is_settled(met)) {
+        if met.is_some_and(|met| lock(known_server).is_settled(met)) {
             return Ok(());
         }
         tracing::warn!(?met, "another server answers, or the same one after a restore");
-        self.is_disturbed.store(true, Ordering::SeqCst);
+        self.is_unsettled.store(true, Ordering::SeqCst);
         Err(Failure::new(FailureKind::Unavailable, ELSEWHERE))
     }
 
     /// Somebody looked around and saw a server that takes writes. Returns whether it is the latest of its system.
-    pub(super) fn sighted(&self, seen: &Identity) -> bool {
-        let Some(standing) = &self.standing else { return false };
-        let mut standing = lock(standing);
-        if seen.system != standing.known.system || standing.is_behind(seen) {
+    pub(super) fn observe(&self, seen: &Identity) -> bool {
+        let Some(known_server) = &self.known_server else { return false };
+        let mut known_server = lock(known_server);
+        if seen.system != known_server.known.system || known_server.is_behind(seen) {
             return false;
         }
-        if seen.timeline > standing.latest {
+        if seen.timeline > known_server.latest {
             tracing::warn!(server = seen.written(), "another server has taken over");
-            standing.latest.clone_from(&seen.timeline);
-            self.is_disturbed.store(true, Ordering::SeqCst);
+            known_server.latest.clone_from(&seen.timeline);
+            self.is_unsettled.store(true, Ordering::SeqCst);
         }
         true
     }
 
     /// Whether a session beside the pools still leads to the server whose commits count.
-    pub(super) async fn is_at(&self, client: &Client) -> Result<bool, tokio_postgres::Error> {
-        let Some(standing) = &self.standing else { return Ok(true) };
-        let met = seen(client).await?;
-        let standing = lock(standing);
-        Ok(met.is_some_and(|met| met == standing.known && !standing.is_behind(&met)))
+    pub(super) async fn is_reached_by(
+        &self,
+        client: &Client,
+    ) -> Result<bool, tokio_postgres::Error> {
+        let Some(known_server) = &self.known_server else { return Ok(true) };
+        let met = read_identity(client).await?;
+        let known_server = lock(known_server);
+        Ok(met.is_some_and(|met| met == known_server.known && !known_server.is_behind(&met)))
     }
 
     /// The caller of this batch is about to be told that it is durable.
-    pub(super) fn tells(&self, marker: Marker) {
-        lock(&self.told).insert(marker.committer, marker.n);
+    pub(super) fn acknowledge(&self, marker: Marker) {
+        lock(&self.acknowledged).insert(marker.committer, marker.n);
     }
 
     /// The writer is about to be told that it has joined: something to look for after a failover, even if it never
     /// commits a batch.
-    pub(super) fn tells_joined(&self, committer: [u8; 16]) {
-        lock(&self.told).insert(committer, JOINED);
+    pub(super) fn acknowledge_join(&self, committer: [u8; 16]) {
+        lock(&self.acknowledged).insert(committer, JOINED);
     }
 
     /// A writer is gone, and with it what it could testify.
     pub(super) fn forget(&self, committer: &[u8; 16]) {
-        lock(&self.told).remove(committer);
+        lock(&self.acknowledged).remove(committer);
     }
 }
 
@@ -197,48 +200,48 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Before a transaction begins: settles who serves now, if that has changed.
-pub(super) async fn settle(shared: &Shared) -> Result<(), Failure> {
+pub(super) async fn settle_failover(shared: &Shared) -> Result<(), Failure> {
     let primary = &shared.primary;
-    let Some(standing) =
-        primary.standing.as_ref().filter(|_| primary.is_disturbed.load(Ordering::SeqCst))
+    let Some(known_server) =
+        primary.known_server.as_ref().filter(|_| primary.is_unsettled.load(Ordering::SeqCst))
     else {
         return Ok(());
     };
     // Those at rest may lead to the old server, and a new one leads to where the address says now.
     shared.drop_idle_connections();
-    let doing = |trouble: Trouble| trouble.while_doing("finding out which server took over");
-    let mut client = shared.pool.get().await.map_err(trouble::no_connection)?;
+    let doing = |error: StepError| error.while_doing("finding out which server took over");
+    let mut client = shared.pool.get().await.map_err(errors::no_connection)?;
     let found = identity(&client).await.map_err(doing)?;
     let gone = || Failure::new(FailureKind::Unavailable, "the server knows no timelines any more");
     let found = found.ok_or_else(gone)?;
-    if lock(standing).is_behind(&found.identity) {
+    if lock(known_server).is_behind(&found.identity) {
         drop(Object::take(client));
         return Err(Failure::new(FailureKind::Unavailable, BEHIND));
     }
-    let is_new = lock(standing).known != found.identity;
+    let is_new = lock(known_server).known != found.identity;
     if is_new {
-        let told = lock(&primary.told).clone();
+        let acknowledged = lock(&primary.acknowledged).clone();
         let now = shared.clock.now();
-        let epoch = settle_with(&mut client, &found, &told, now).await.map_err(doing)?;
+        let epoch = settle_with(&mut client, &found, &acknowledged, now).await.map_err(doing)?;
         let before = primary.epoch.swap(epoch, Ordering::SeqCst);
         let server = found.identity.written();
         tracing::warn!(server, before, epoch, "another server took over");
         // What was believed of the tables may be of commits that are gone.
         shared.memory().candidates.forget_all();
     }
-    primary.is_disturbed.store(false, Ordering::SeqCst);
-    lock(standing).settle(found.identity);
+    primary.is_unsettled.store(false, Ordering::SeqCst);
+    lock(known_server).settle(found.identity);
     Ok(())
 }
 
-struct Found {
+struct ServerState {
     identity: Identity,
     /// Whether a commit waits for a standby.
     waits: bool,
 }
 
 /// `None` where the engine has no such functions.
-async fn identity(client: &Client) -> Result<Option<Found>, Trouble> {
+async fn identity(client: &Client) -> Result<Option<ServerState>, StepError> {
     let rows = match client.query_typed(IDENTITY, &[]).await {
         Ok(rows) => rows,
         Err(error) if is_unknown(&error) => return Ok(None),
@@ -246,11 +249,13 @@ async fn identity(client: &Client) -> Result<Option<Found>, Trouble> {
     };
     let mut columns = Columns::of(&rows[0]);
     let identity = Identity { system: columns.take()?, timeline: columns.take()? };
-    Ok(Some(Found { identity, waits: columns.take()? }))
+    Ok(Some(ServerState { identity, waits: columns.take()? }))
 }
 
 /// Which server this is, if it takes writes.
-pub(super) async fn seen(client: &Client) -> Result<Option<Identity>, tokio_postgres::Error> {
+pub(super) async fn read_identity(
+    client: &Client,
+) -> Result<Option<Identity>, tokio_postgres::Error> {
     let sql = "SELECT (SELECT system_identifier FROM pg_control_system())::text, CASE WHEN pg_is_in_recovery() \
         THEN NULL ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END";
     let rows = client.query_typed(sql, &[]).await?;
@@ -269,13 +274,13 @@ pub(super) fn is_unknown(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| unknown.contains(code))
 }
 
-async fn stored_epoch(client: &Client) -> Result<u32, Trouble> {
+async fn stored_epoch(client: &Client) -> Result<u32, StepError> {
     let rows = client.query_typed("SELECT epoch FROM tenure.meta", &[]).await?;
     Ok(Columns::of(&rows[0]).count()?)
 }
 
 /// What the store remembers of its servers.
-struct Remembered {
+struct StoredServer {
     epoch: u32,
     server: Option<String>,
     waits: bool,
@@ -286,25 +291,26 @@ struct Remembered {
 /// Under the lock of the row that everybody shares, so that one change is settled once.
 async fn settle_with(
     client: &mut Client,
-    found: &Found,
-    told: &HashMap<[u8; 16], i64>,
+    found: &ServerState,
+    acknowledged: &HashMap<[u8; 16], i64>,
     now: Time,
-) -> Result<u32, Trouble> {
+) -> Result<u32, StepError> {
     let transaction = client.transaction().await?;
     transaction.batch_execute("SET LOCAL ROLE tenure_rows; SET LOCAL lock_timeout = '5s'").await?;
     let sql = "SELECT epoch, server, waits, raised_for FROM tenure.meta FOR UPDATE";
     let rows = transaction.query_typed(sql, &[]).await?;
     let mut columns = Columns::of(&rows[0]);
-    let remembered = Remembered {
+    let stored_server = StoredServer {
         epoch: columns.count()?,
         server: columns.take()?,
         waits: columns.take()?,
         raised_for: columns.take()?,
     };
-    let testimony = testimony(&transaction, told).await?;
+    let evidence = evidence(&transaction, acknowledged).await?;
     let server = found.identity.written();
-    let raises = is_doubtful(&remembered, &server, testimony);
-    let epoch = if raises { epoch::above(&[remembered.epoch], now)? } else { remembered.epoch };
+    let raises = may_have_lost_commits(&stored_server, &server, evidence);
+    let epoch =
+        if raises { epoch::above(&[stored_server.epoch], now)? } else { stored_server.epoch };
     let stored = i32::try_from(epoch).unwrap_or(i32::MAX);
     let raised_for = raises.then_some(server.as_str());
     let update = "UPDATE tenure.meta SET epoch = $1, server = $2, waits = $3, \
@@ -322,22 +328,22 @@ async fn settle_with(
 
 /// What this coordinator can say about what it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Testimony {
+enum CommitEvidence {
     /// It was told nothing that it could look for.
     None,
-    AllThere,
+    AllPresent,
     Missing,
 }
 
-async fn testimony(
+async fn evidence(
     client: &tokio_postgres::Transaction<'_>,
-    told: &HashMap<[u8; 16], i64>,
-) -> Result<Testimony, Trouble> {
-    if told.is_empty() {
-        return Ok(Testimony::None);
+    acknowledged: &HashMap<[u8; 16], i64>,
+) -> Result<CommitEvidence, StepError> {
+    if acknowledged.is_empty() {
+        return Ok(CommitEvidence::None);
     }
-    let committers: Vec<&[u8]> = told.keys().map(|id| &id[..]).collect();
-    let numbers: Vec<i64> = told.values().copied().collect();
+    let committers: Vec<&[u8]> = acknowledged.keys().map(|id| &id[..]).collect();
+    let numbers: Vec<i64> = acknowledged.values().copied().collect();
     let sql = "SELECT count(*) FROM unnest($1::bytea[], $2::int8[]) AS told(committer, n) \
         WHERE EXISTS (SELECT 1 FROM tenure.batches b WHERE b.committer = told.committer \
                 AND b.n = told.n AND b.at >= 0) \
@@ -347,21 +353,29 @@ async fn testimony(
         [(&committers, Type::BYTEA_ARRAY), (&numbers, Type::INT8_ARRAY)];
     let rows = client.query_typed(sql, &parameters).await?;
     let there: i64 = Columns::of(&rows[0]).take()?;
-    Ok(if there == told.len() as i64 { Testimony::AllThere } else { Testimony::Missing })
+    Ok(if there == acknowledged.len() as i64 {
+        CommitEvidence::AllPresent
+    } else {
+        CommitEvidence::Missing
+    })
 }
 
 /// Whether leases from before could have been promised to others.
-fn is_doubtful(remembered: &Remembered, server: &str, testimony: Testimony) -> bool {
-    let Some(before) = remembered.server.as_deref() else { return false };
+fn may_have_lost_commits(
+    stored_server: &StoredServer,
+    server: &str,
+    evidence: CommitEvidence,
+) -> bool {
+    let Some(before) = stored_server.server.as_deref() else { return false };
     if before == server {
-        let is_raised = remembered.raised_for.as_deref() == Some(server);
-        return testimony == Testimony::Missing && !is_raised;
+        let is_raised = stored_server.raised_for.as_deref() == Some(server);
+        return evidence == CommitEvidence::Missing && !is_raised;
     }
-    !(remembered.waits && testimony == Testimony::AllThere)
+    !(stored_server.waits && evidence == CommitEvidence::AllPresent)
 }
 
 /// Keeps in mind whether commits wait for a standby, which an operator may change at any time.
-pub(super) async fn note_waiting(client: &Client) -> Result<(), tokio_postgres::Error> {
+pub(super) async fn record_standby_wait(client: &Client) -> Result<(), tokio_postgres::Error> {
     let found = match client.query_typed(IDENTITY, &[]).await {
         Err(error) if is_unknown(&error) => return Ok(()),
         other => other?,
@@ -378,23 +392,27 @@ pub(super) async fn note_waiting(client: &Client) -> Result<(), tokio_postgres::
 mod tests {
     use super::*;
 
-    fn remembered(server: Option<&str>, waits: bool) -> Remembered {
+    fn stored_server(server: Option<&str>, waits: bool) -> StoredServer {
         let server = server.map(str::to_owned);
-        Remembered { epoch: 1, server, waits, raised_for: None }
+        StoredServer { epoch: 1, server, waits, raised_for: None }
     }
 
     #[test]
     fn a_new_server_is_believed_only_with_a_standby_and_a_witness() {
         // A2, S3-24: what is not proven lossless raises the epoch.
-        for (waits, testimony, expected) in [
-            (true, Testimony::AllThere, false),
-            (true, Testimony::None, true),
-            (true, Testimony::Missing, true),
-            (false, Testimony::AllThere, true),
-            (false, Testimony::None, true),
+        for (waits, evidence, expected) in [
+            (true, CommitEvidence::AllPresent, false),
+            (true, CommitEvidence::None, true),
+            (true, CommitEvidence::Missing, true),
+            (false, CommitEvidence::AllPresent, true),
+            (false, CommitEvidence::None, true),
         ] {
-            let before = remembered(Some("1/a"), waits);
-            assert_eq!(is_doubtful(&before, "1/b", testimony), expected, "{waits} {testimony:?}");
+            let before = stored_server(Some("1/a"), waits);
+            assert_eq!(
+                may_have_lost_commits(&before, "1/b", evidence),
+                expected,
+                "{waits} {evidence:?}"
+            );
         }
     }
 
@@ -405,40 +423,40 @@ mod tests {
     #[test]
     fn a_server_counts_no_more_when_a_later_one_of_its_system_was_seen() {
         let primary = Primary {
-            standing: Some(Mutex::new(Standing::of(identity("1", "00000009")))),
+            known_server: Some(Mutex::new(KnownServer::of(identity("1", "00000009")))),
             epoch: AtomicU32::new(1),
-            is_disturbed: AtomicBool::new(false),
-            told: Mutex::default(),
+            is_unsettled: AtomicBool::new(false),
+            acknowledged: Mutex::default(),
         };
-        let is_disturbed = || primary.is_disturbed.load(Ordering::SeqCst);
-        assert!(primary.sighted(&identity("1", "00000009")));
-        assert!(!primary.sighted(&identity("1", "00000008")), "an old one that lives on");
-        assert!(!primary.sighted(&identity("2", "0000000B")), "another database altogether");
-        assert!(!is_disturbed());
-        assert!(primary.sighted(&identity("1", "0000000A")));
-        assert!(is_disturbed());
-        let mut standing = lock(primary.standing.as_ref().expect("it was given"));
-        assert!(!standing.is_settled("00000009") && !standing.is_settled("0000000A"));
-        assert!(standing.is_behind(&identity("1", "00000009")));
+        let is_unsettled = || primary.is_unsettled.load(Ordering::SeqCst);
+        assert!(primary.observe(&identity("1", "00000009")));
+        assert!(!primary.observe(&identity("1", "00000008")), "an old one that lives on");
+        assert!(!primary.observe(&identity("2", "0000000B")), "another database altogether");
+        assert!(!is_unsettled());
+        assert!(primary.observe(&identity("1", "0000000A")));
+        assert!(is_unsettled());
+        let mut known_server = lock(primary.known_server.as_ref().expect("it was given"));
+        assert!(!known_server.is_settled("00000009") && !known_server.is_settled("0000000A"));
+        assert!(known_server.is_behind(&identity("1", "00000009")));
         // Whoever would settle the old one once more changes nothing.
-        standing.settle(identity("1", "00000009"));
-        assert!(!standing.is_settled("00000009"));
-        standing.settle(identity("1", "0000000A"));
-        assert!(standing.is_settled("0000000A"));
+        known_server.settle(identity("1", "00000009"));
+        assert!(!known_server.is_settled("00000009"));
+        known_server.settle(identity("1", "0000000A"));
+        assert!(known_server.is_settled("0000000A"));
         // A copy in another database begins anew, with whatever timeline.
-        assert!(!standing.is_behind(&identity("2", "00000001")));
-        standing.settle(identity("2", "00000001"));
-        assert!(standing.is_settled("00000001"));
+        assert!(!known_server.is_behind(&identity("2", "00000001")));
+        known_server.settle(identity("2", "00000001"));
+        assert!(known_server.is_settled("00000001"));
     }
 
     #[test]
     fn a_known_server_is_doubted_once_by_whoever_misses_something() {
-        let mut before = remembered(Some("1/b"), true);
-        assert!(!is_doubtful(&before, "1/b", Testimony::AllThere));
-        assert!(!is_doubtful(&before, "1/b", Testimony::None));
-        assert!(is_doubtful(&before, "1/b", Testimony::Missing));
+        let mut before = stored_server(Some("1/b"), true);
+        assert!(!may_have_lost_commits(&before, "1/b", CommitEvidence::AllPresent));
+        assert!(!may_have_lost_commits(&before, "1/b", CommitEvidence::None));
+        assert!(may_have_lost_commits(&before, "1/b", CommitEvidence::Missing));
         before.raised_for = Some("1/b".to_owned());
-        assert!(!is_doubtful(&before, "1/b", Testimony::Missing));
-        assert!(!is_doubtful(&remembered(None, false), "1/b", Testimony::None));
+        assert!(!may_have_lost_commits(&before, "1/b", CommitEvidence::Missing));
+        assert!(!may_have_lost_commits(&stored_server(None, false), "1/b", CommitEvidence::None));
     }
 }

@@ -5,17 +5,17 @@ use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Closed, Done, LeaseId, Span, TaskId, Time};
+use verdict::{ClosedAttempt, Done, LeaseId, Span, TaskId, Time};
 
 use super::connections::Object;
-use super::own::Locked;
+use super::errors::StepError;
+use super::pending_writes::LockedRow;
 use super::rows::{self, CLOSED, Columns, LiveRow, SPEC, done_columns, id_bytes, task_columns};
-use super::trouble::Trouble;
-use super::{looking, scopes};
-use crate::row::{Held, Key, PollRef, Ready, Spec, TaskKey};
+use super::{refill, scopes};
+use crate::row::{IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec};
 
 pub(super) type Client = Arc<Object>;
-pub(super) type Read<T> = Result<T, Trouble>;
+pub(super) type Read<T> = Result<T, StepError>;
 
 /// Sets the scopes if they changed. Sent in one go with the statements that need them.
 pub(super) async fn set_scopes(client: &Client, setting: Option<String>) -> Read<()> {
@@ -54,7 +54,7 @@ impl Keys {
 
 /// Whether to wait for a row that another transaction has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum OnLocked {
     Skip,
     Wait,
 }
@@ -99,10 +99,10 @@ static ENDED: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Locks live tasks; without patience those of others are passed over.
-pub(super) async fn lock(client: &Client, keys: &Keys, patience: Patience) -> Read<Vec<LiveRow>> {
-    let sql = match patience {
-        Patience::Skip => &*LOCK_SKIPPING,
-        Patience::Wait => &*LOCK,
+pub(super) async fn lock(client: &Client, keys: &Keys, on_locked: OnLocked) -> Read<Vec<LiveRow>> {
+    let sql = match on_locked {
+        OnLocked::Skip => &*LOCK_SKIPPING,
+        OnLocked::Wait => &*LOCK,
     };
     let rows = client.query_typed(sql, &keys.parameters()).await?;
     live_rows(&rows)
@@ -118,7 +118,7 @@ pub(super) async fn ended(client: &Client, keys: &Keys) -> Read<Vec<Done>> {
     let rows = client.query_typed(&ENDED, &keys.parameters()).await?;
     let read = |row: &Row| {
         let id = Columns::of(row).task_id()?;
-        Ok(rows::done(&mut Columns::of(row)).map_err(|failure| failure.within(id))?)
+        Ok(rows::done(&mut Columns::of(row)).map_err(|failure| failure.confined_to(id))?)
     };
     rows.iter().map(read).collect()
 }
@@ -128,10 +128,10 @@ fn live_rows(rows: &[Row]) -> Read<Vec<LiveRow>> {
 }
 
 /// The same without some, which are not even looked at.
-fn live_rows_but(rows: &[Row], avoided: &BTreeSet<TaskId>) -> Read<Vec<LiveRow>> {
+fn live_rows_except(rows: &[Row], excluded: &BTreeSet<TaskId>) -> Read<Vec<LiveRow>> {
     let mut live = Vec::with_capacity(rows.len());
     for row in rows {
-        if avoided.is_empty() || !avoided.contains(&rows::id_of(row)?) {
+        if excluded.is_empty() || !excluded.contains(&rows::id_of(row)?) {
             live.push(rows::live_row(&mut Columns::of(row))?);
         }
     }
@@ -166,7 +166,10 @@ static ATTEMPTS_BY_LEASE: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-pub(super) async fn closed(client: &Client, leases: &[(TaskId, LeaseId)]) -> Read<Vec<Closed>> {
+pub(super) async fn closed(
+    client: &Client,
+    leases: &[(TaskId, LeaseId)],
+) -> Read<Vec<ClosedAttempt>> {
     let tasks: Vec<Vec<u8>> = leases.iter().map(|(task, _)| id_bytes(*task).to_vec()).collect();
     let leases: Vec<Vec<u8>> =
         leases.iter().map(|(_, lease)| lease.as_u128().to_be_bytes().to_vec()).collect();
@@ -176,28 +179,31 @@ pub(super) async fn closed(client: &Client, leases: &[(TaskId, LeaseId)]) -> Rea
     let read = |row: &Row| {
         let mut columns = Columns::of(row);
         let task = columns.task_id()?;
-        Ok(rows::closed(task, &mut columns).map_err(|failure| failure.within(task))?)
+        Ok(rows::closed(task, &mut columns).map_err(|failure| failure.confined_to(task))?)
     };
     rows.iter().map(read).collect()
 }
 
-const HOLDERS: &str = "SELECT k.tenant, k.workspace, k.key, k.task, k.fingerprint \
+const KEY_OWNERS: &str = "SELECT k.tenant, k.workspace, k.key, k.task, k.fingerprint \
     FROM unnest($1::text[], $2::text[], $3::text[]) AS u(tenant, workspace, key) \
     CROSS JOIN LATERAL (SELECT * FROM tenure.keys WHERE tenant = u.tenant \
         AND workspace = u.workspace AND key = u.key OFFSET 0) k";
 
-pub(super) async fn holders(client: &Client, keys: &[Key]) -> Read<Vec<(Key, Held)>> {
+pub(super) async fn key_owners(
+    client: &Client,
+    keys: &[IdempotencyKey],
+) -> Read<Vec<(IdempotencyKey, KeyOwner)>> {
     let tenants: Vec<&str> = keys.iter().map(|key| key.scope.tenant.as_str()).collect();
     let workspaces: Vec<&str> = keys.iter().map(|key| key.scope.workspace.as_str()).collect();
     let texts: Vec<&str> = keys.iter().map(|key| key.text.as_str()).collect();
     let parameters: [(&(dyn ToSql + Sync), Type); 3] =
         [(&tenants, Type::TEXT_ARRAY), (&workspaces, Type::TEXT_ARRAY), (&texts, Type::TEXT_ARRAY)];
-    let rows = client.query_typed(HOLDERS, &parameters).await?;
+    let rows = client.query_typed(KEY_OWNERS, &parameters).await?;
     let read = |row: &Row| {
         let mut columns = Columns::of(row);
         let scope = columns.scope()?;
-        let key = Key { scope, text: columns.take::<&str>()?.into() };
-        Ok((key, Held { task: columns.task_id()?, fingerprint: columns.digest()? }))
+        let key = IdempotencyKey { scope, text: columns.take::<&str>()?.into() };
+        Ok((key, KeyOwner { task: columns.task_id()?, fingerprint: columns.digest()? }))
     };
     rows.iter().map(read).collect()
 }
@@ -216,8 +222,8 @@ static POLLED: LazyLock<String> = LazyLock::new(|| {
 pub(super) async fn polled(
     client: &Client,
     polls: &[PollRef],
-    avoided: &BTreeSet<TaskId>,
-) -> Read<Vec<Ready>> {
+    excluded: &BTreeSet<TaskId>,
+) -> Read<Vec<TaskWithSpec>> {
     let tenants: Vec<&str> = polls.iter().map(|poll| poll.scope.tenant.as_str()).collect();
     let workspaces: Vec<&str> = polls.iter().map(|poll| poll.scope.workspace.as_str()).collect();
     let owners: Vec<&str> = polls.iter().map(|poll| poll.owner.as_str()).collect();
@@ -231,22 +237,22 @@ pub(super) async fn polled(
     let rows = client.query_typed(&POLLED, &parameters).await?;
     let mut ready = Vec::with_capacity(rows.len());
     for row in &rows {
-        if avoided.is_empty() || !avoided.contains(&rows::id_of(row)?) {
+        if excluded.is_empty() || !excluded.contains(&rows::id_of(row)?) {
             ready.push(ready_row(row)?.1);
         }
     }
     Ok(ready)
 }
 
-fn ready_row(row: &Row) -> Read<(Locked, Ready)> {
+fn ready_row(row: &Row) -> Read<(LockedRow, TaskWithSpec)> {
     let mut columns = Columns::of(row);
     let live = rows::live_row(&mut columns)?;
-    let spec = rows::spec(&mut columns).map_err(|failure| failure.within(live.task.id))?;
-    let locked = Locked::of(&live);
-    Ok((locked, Ready { task: live.task, spec }))
+    let spec = rows::spec(&mut columns).map_err(|failure| failure.confined_to(live.task.id))?;
+    let locked = LockedRow::of(&live);
+    Ok((locked, TaskWithSpec { task: live.task, spec }))
 }
 
-static TAKE: LazyLock<String> = LazyLock::new(|| {
+static LOCK_WAITING: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {}, {SPEC} FROM unnest($1::bytea[]) AS u(id) \
          CROSS JOIN LATERAL (SELECT * FROM tenure.live WHERE id = u.id AND due IS NOT NULL \
@@ -256,12 +262,15 @@ static TAKE: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Locks candidates that still wait, by their key, each with what the table has of it.
-pub(super) async fn take(client: &Client, ids: &[TaskId]) -> Read<Vec<(Locked, Ready)>> {
+pub(super) async fn lock_waiting(
+    client: &Client,
+    ids: &[TaskId],
+) -> Read<Vec<(LockedRow, TaskWithSpec)>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
     let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
-    let rows = client.query_typed(&TAKE, &[(&ids, Type::BYTEA_ARRAY)]).await?;
+    let rows = client.query_typed(&LOCK_WAITING, &[(&ids, Type::BYTEA_ARRAY)]).await?;
     rows.iter().map(ready_row).collect()
 }
 
@@ -289,19 +298,19 @@ static DUE: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Tasks whose alarm has rung since `from`, locked. Some may wake later than that.
-pub(super) async fn rung(
+pub(super) async fn fired_alarms(
     client: &Client,
     from: Option<Time>,
     now: Time,
     limit: usize,
-    avoided: &BTreeSet<TaskId>,
+    excluded: &BTreeSet<TaskId>,
 ) -> Read<Vec<LiveRow>> {
     let (from, now) = (from.map_or(i64::MIN, Time::millis), now.millis());
-    let limit = as_limit(limit.saturating_add(avoided.len()));
+    let limit = as_limit(limit.saturating_add(excluded.len()));
     let parameters: [(&(dyn ToSql + Sync), Type); 3] =
         [(&from, Type::INT8), (&now, Type::INT8), (&limit, Type::INT8)];
     let rows = client.query_typed(&DUE, &parameters).await?;
-    live_rows_but(&rows, avoided)
+    live_rows_except(&rows, excluded)
 }
 
 const NEXT_ALARM: &str =
@@ -317,7 +326,7 @@ pub(super) async fn next_alarm(client: &Client, after: Time, until: Time) -> Rea
 }
 
 /// Moves alarms that rang too early to when their task wakes.
-pub(super) async fn put_off(client: &Client, ids: &[TaskId]) -> Read<()> {
+pub(super) async fn postpone_alarms(client: &Client, ids: &[TaskId]) -> Read<()> {
     let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
     let sql = "UPDATE tenure.live SET alarm_at = wakes_at WHERE id = ANY ($1)";
     client.query_typed(sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
@@ -339,44 +348,49 @@ pub(super) async fn running(
     client: &Client,
     after: Option<TaskId>,
     limit: usize,
-    avoided: &BTreeSet<TaskId>,
+    excluded: &BTreeSet<TaskId>,
 ) -> Read<Vec<LiveRow>> {
     let after = after.map_or(Vec::new(), |id| id_bytes(id).to_vec());
-    let limit = as_limit(limit.saturating_add(avoided.len()));
+    let limit = as_limit(limit.saturating_add(excluded.len()));
     let rows = client.query_typed(&RUNNING, &[(&after, Type::BYTEA), (&limit, Type::INT8)]).await?;
-    live_rows_but(&rows, avoided)
+    live_rows_except(&rows, excluded)
 }
 
 /// What batches read again and again, worth a name where names are safe.
-pub(super) fn often() -> impl Iterator<Item = &'static str> {
+pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
     let built: [&'static LazyLock<String>; 6] =
-        [&LOCK_SKIPPING, &ENDED, &PRESENT, &ATTEMPTS_BY_LEASE, &POLLED, &TAKE];
+        [&LOCK_SKIPPING, &ENDED, &PRESENT, &ATTEMPTS_BY_LEASE, &POLLED, &LOCK_WAITING];
     let built = built.into_iter().map(|text| text.as_str());
     built.chain([
         DUE.as_str(),
         SPECS.as_str(),
         scopes::SET,
         CLOCK,
-        HOLDERS,
-        looking::LOOK,
+        KEY_OWNERS,
+        refill::REFILL,
         NEXT_ALARM,
     ])
 }
 
 /// The statements of every lifecycle, for tests of what they visit.
-pub(super) fn hot() -> Hot {
-    Hot { begin: super::session::BEGIN, lock: &LOCK_SKIPPING, ended: &ENDED, look: looking::LOOK }
+pub(super) fn hot_statements() -> HotStatements {
+    HotStatements {
+        begin: super::session::BEGIN,
+        lock: &LOCK_SKIPPING,
+        ended: &ENDED,
+        refill: refill::REFILL,
+    }
 }
 
 /// See [`super::hot`].
 #[derive(Clone, Copy, Debug)]
-pub struct Hot {
+pub struct HotStatements {
     pub begin: &'static str,
     /// By tenants, workspaces and ids.
     pub lock: &'static str,
     pub ended: &'static str,
     /// By tenants, workspaces, queues, kinds, the places behind which to read, whether from the head, and how many.
-    pub look: &'static str,
+    pub refill: &'static str,
 }
 
 pub(super) fn as_limit(limit: usize) -> i64 {
@@ -384,7 +398,7 @@ pub(super) fn as_limit(limit: usize) -> i64 {
 }
 
 /// Which lease lengths are running, what wakes, and what becomes ready, for the next sleep.
-pub(super) struct Horizon {
+pub(super) struct WakeTimes {
     pub(super) wakes_at: Option<Time>,
     pub(super) due: Option<Time>,
     pub(super) shortest_lease_ms: Option<i64>,
@@ -393,18 +407,18 @@ pub(super) struct Horizon {
 /// How many alarms are looked at in one read while seeking the earliest wake-up.
 const ALARMS_PAGE: i64 = 256;
 
-const HORIZON: &str = "SELECT (SELECT min(due) FROM tenure.live WHERE delayed AND due > $1), \
+const WAKE_TIMES: &str = "SELECT (SELECT min(due) FROM tenure.live WHERE delayed AND due > $1), \
     (SELECT min(lease_ms) FROM tenure.live WHERE lease IS NOT NULL)";
 
-pub(super) async fn horizon(client: &Client, after: Time) -> Read<Horizon> {
+pub(super) async fn wake_times(client: &Client, after: Time) -> Read<WakeTimes> {
     let after = after.millis();
     let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&after, Type::INT8)];
     let (rows, wakes_at) =
-        futures_util::join!(client.query_typed(HORIZON, &parameters), earliest_wake(client));
+        futures_util::join!(client.query_typed(WAKE_TIMES, &parameters), earliest_wake(client));
     let (rows, wakes_at) = (rows?, wakes_at?);
     let mut columns = Columns::of(&rows[0]);
     let (due, shortest_lease_ms) = (columns.optional_time()?, columns.take()?);
-    Ok(Horizon { wakes_at, due, shortest_lease_ms })
+    Ok(WakeTimes { wakes_at, due, shortest_lease_ms })
 }
 
 const SHORTEST_LEASE: &str = "SELECT min(lease_ms) FROM tenure.live WHERE lease IS NOT NULL";
@@ -420,8 +434,8 @@ const ALARMS: &str = "SELECT l.alarm_at, l.wakes_at FROM tenure.live l WHERE l.a
     AND l.alarm_at >= $1 ORDER BY l.alarm_at, l.id LIMIT $2 OFFSET $3";
 
 /// What a coordinator reads before it sleeps, worth a name where names are safe.
-pub(super) fn at_rest() -> impl Iterator<Item = &'static str> {
-    [HORIZON, ALARMS].into_iter()
+pub(super) fn idle_statements() -> impl Iterator<Item = &'static str> {
+    [WAKE_TIMES, ALARMS].into_iter()
 }
 
 /// Alarms ring no later than their task wakes, so the search ends where alarms pass what was found.

@@ -1,71 +1,71 @@
 //! Taking ready tasks: candidates from memory, locked by their key, looked at again. Those that are likely to be given
 //! are locked ahead, on the way that reads the clock. Nothing here reads a queue: what is lacking is looked at beside the
-//! batch ([`super::looking`]).
+//! batch ([`super::refill`]).
 
 use std::collections::{HashMap, HashSet};
 
 use verdict::{Name, Scope, Task, TaskId, Time};
 
 use super::batch::PostgresBatch;
-use super::candidates::LaneKey;
-use super::lane::Refill;
-use super::looking;
-use super::own::Locked;
-use super::place::Place;
+use super::candidates::BufferKey;
+use super::pending_writes::LockedRow;
+use super::queue_buffer::RefillFrom;
+use super::queue_position::QueuePosition;
 use super::reads;
+use super::refill;
 use crate::failure::Failure;
-use crate::row::{Ready, Stock, Want};
-use crate::seam::Polled;
+use crate::row::{Backlog, TaskWithSpec, Want};
+use crate::seam::PolledQueues;
 
 /// How often candidates that turned out to be gone are replaced by others in one call. More would only
 /// hold the batch's locks longer; what is left waits for the next batch.
 const ROUNDS_MAX: usize = 8;
 
-/// One want with the lanes it may be served from.
+/// One want with the buffers it may be served from.
 struct Search<'a> {
     want: &'a Want,
-    lanes: Vec<LaneKey>,
+    buffers: Vec<BufferKey>,
 }
 
 /// What the search has found out so far.
 #[derive(Default)]
-struct Known {
+struct SearchState {
     /// Locked, waiting and due.
-    locked: HashMap<TaskId, Ready>,
+    locked: HashMap<TaskId, TaskWithSpec>,
     /// Those of them that this very batch made ready, by queue.
-    own: HashMap<(Scope, Name), Vec<(Place, Name)>>,
+    pending: HashMap<(Scope, Name), Vec<(QueuePosition, Name)>>,
     /// Not to be had in this call.
     gone: HashSet<TaskId>,
 }
 
-impl Known {
-    /// What this batch made ready for a lane.
-    fn own_of(&self, lane: &LaneKey) -> impl Iterator<Item = Place> {
-        let queue = (lane.scope.clone(), lane.queue.clone());
-        let own = self.own.get(&queue).into_iter().flatten();
-        own.filter(move |(_, kind)| lane.takes_kind(kind)).map(|(place, _)| *place)
+impl SearchState {
+    /// What this batch made ready for a buffer.
+    fn pending_of(&self, buffer: &BufferKey) -> impl Iterator<Item = QueuePosition> {
+        let queue = (buffer.scope.clone(), buffer.queue.clone());
+        let pending = self.pending.get(&queue).into_iter().flatten();
+        pending.filter(move |(_, kind)| buffer.takes_kind(kind)).map(|(position, _)| *position)
     }
 }
 
 /// Candidates to lock in one go with whatever is asked next, and what came of it.
 #[derive(Default)]
-pub(super) struct Ahead {
-    chosen: Vec<(LaneKey, Place)>,
+pub(super) struct Prefetched {
+    chosen: Vec<(BufferKey, QueuePosition)>,
     /// Once they were asked for.
-    taken: Option<Vec<(Locked, Ready)>>,
+    taken: Option<Vec<(LockedRow, TaskWithSpec)>>,
 }
 
-impl Ahead {
+impl Prefetched {
     /// What to ask for, if anything.
     pub(super) fn ids(&self) -> Vec<TaskId> {
-        self.chosen.iter().map(|(_, place)| place.id()).collect()
+        self.chosen.iter().map(|(_, position)| position.id()).collect()
     }
 
     pub(super) fn scopes(&self) -> impl Iterator<Item = &Scope> {
-        self.chosen.iter().map(|(lane, _)| &lane.scope)
+        self.chosen.iter().map(|(buffer, _)| &buffer.scope)
     }
 
-    pub(super) fn took(&mut self, taken: Vec<(Locked, Ready)>) {
+    pub(super) fn took(&mut self, taken: Vec<(LockedRow, TaskWithSpec)>) {
         self.taken = Some(taken);
     }
 }
@@ -73,93 +73,98 @@ impl Ahead {
 impl PostgresBatch<'_> {
     /// Which polled queues hold something, as far as is known. Those that are polled for the first time are looked at
     /// from now on, beside this batch.
-    pub(super) fn expected_stocks(&self, polled: &dyn Polled) -> Vec<Stock> {
+    pub(super) fn known_backlogs(&self, polled: &dyn PolledQueues) -> Vec<Backlog> {
         let shared = &self.writer.shared;
         let (mut memory, now) = (shared.memory(), shared.clock.now());
         let is_any_new = memory.candidates.note_polled(polled, tokio::time::Instant::now());
-        if memory.candidates.ripen(now) || is_any_new {
-            shared.looks.wake();
+        if memory.candidates.promote_due(now) || is_any_new {
+            shared.refill_signals.wake();
         }
-        memory.candidates.stocks(polled)
+        memory.candidates.backlogs(polled)
     }
 
-    /// The same, with what this batch made ready and with the queues that were polled for the first time. What a fellow has
-    /// made ready since the last look is not among them, until a hint or the next look tells of it.
-    pub(super) async fn find_stocks(&mut self, polled: &dyn Polled, now: Time) -> Vec<Stock> {
+    /// The same, with what this batch made ready and with the queues that were polled for the first time. What a peer has
+    /// made ready since the last refill is not among them, until a hint or the next refill tells of it.
+    pub(super) async fn find_backlogs(
+        &mut self,
+        polled: &dyn PolledQueues,
+        now: Time,
+    ) -> Vec<Backlog> {
         let shared = self.writer.shared.clone();
-        let (is_any_needed, unseen) = {
+        let (is_any_needed, pending_first_reads) = {
             let (mut memory, here) = (shared.memory(), tokio::time::Instant::now());
             memory.candidates.note_polled(polled, here);
-            (memory.candidates.ripen(now), memory.candidates.unseen(here))
+            (memory.candidates.promote_due(now), memory.candidates.pending_first_reads(here))
         };
-        if is_any_needed || !unseen.is_empty() {
-            shared.looks.wake();
+        if is_any_needed || !pending_first_reads.is_empty() {
+            shared.refill_signals.wake();
         }
-        if !unseen.is_empty() {
-            shared.wait_for(&unseen, looking::patience()).await;
+        if !pending_first_reads.is_empty() {
+            shared.wait_for_refills(&pending_first_reads, refill::refill_deadline()).await;
         }
-        let mut stocks = {
+        let mut backlogs = {
             let mut memory = shared.memory();
-            memory.candidates.ripen(now);
-            memory.candidates.stocks(polled)
+            memory.candidates.promote_due(now);
+            memory.candidates.backlogs(polled)
         };
-        self.add_own(polled, now, &mut stocks);
-        stocks
+        self.add_pending(polled, now, &mut backlogs);
+        backlogs
     }
 
-    fn add_own(&self, polled: &dyn Polled, now: Time, stocks: &mut Vec<Stock>) {
-        let mut own: HashMap<(Scope, Name), usize> = HashMap::new();
-        for task in self.own.live().filter(|task| is_claimable(task, now)) {
-            *own.entry((task.scope.clone(), task.queue.clone())).or_default() += 1;
+    fn add_pending(&self, polled: &dyn PolledQueues, now: Time, backlogs: &mut Vec<Backlog>) {
+        let mut pending: HashMap<(Scope, Name), usize> = HashMap::new();
+        for task in self.pending.live().filter(|task| is_claimable(task, now)) {
+            *pending.entry((task.scope.clone(), task.queue.clone())).or_default() += 1;
         }
-        for stock in stocks.iter_mut() {
-            let more = own.remove(&(stock.scope.clone(), stock.queue.clone()));
-            stock.tasks = stock.tasks.saturating_add(more.unwrap_or(0));
+        for backlog in backlogs.iter_mut() {
+            let more = pending.remove(&(backlog.scope.clone(), backlog.queue.clone()));
+            backlog.tasks = backlog.tasks.saturating_add(more.unwrap_or(0));
         }
-        let polled = own.into_iter().filter(|((scope, queue), _)| polled.contains(scope, queue));
-        stocks.extend(polled.map(|((scope, queue), tasks)| Stock { scope, queue, tasks }));
+        let polled =
+            pending.into_iter().filter(|((scope, queue), _)| polled.contains(scope, queue));
+        backlogs.extend(polled.map(|((scope, queue), tasks)| Backlog { scope, queue, tasks }));
     }
 
-    /// Chooses what these wants would be given by what is known now. Lanes that must be read first give nothing.
-    pub(super) fn choose_ahead(&mut self, wants: &[Want]) {
+    /// Chooses what these wants would be given by what is known now. Buffers that must be read first give nothing.
+    pub(super) fn choose_prefetch(&mut self, wants: &[Want]) {
         let now = self.writer.shared.clock.now();
         let mut searches: Vec<Search<'_>> =
-            wants.iter().map(|want| Search { want, lanes: LaneKey::of(want) }).collect();
-        let known = Known::default();
+            wants.iter().map(|want| Search { want, buffers: BufferKey::of(want) }).collect();
+        let known = SearchState::default();
         let is_settled = |search: &Search<'_>| {
-            search.lanes.iter().all(|lane| self.lacks(lane, search, now, &known).is_none())
+            search.buffers.iter().all(|buffer| self.lacks(buffer, search, now, &known).is_none())
         };
         searches.retain(is_settled);
         let chosen: Vec<_> = self.pick(&searches, &known).into_iter().flatten().collect();
-        let ids = chosen.iter().map(|(_, place)| place.id());
+        let ids = chosen.iter().map(|(_, position)| position.id());
         self.writer.shared.memory().candidates.reserve(ids, self.number);
-        self.ahead = Ahead { chosen, taken: None };
+        self.prefetched = Prefetched { chosen, taken: None };
     }
 
     pub(super) async fn take_ready(
         &mut self,
         wants: &[Want],
         now: Time,
-    ) -> Result<Vec<Vec<Ready>>, Failure> {
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
         let searches: Vec<Search<'_>> =
-            wants.iter().map(|want| Search { want, lanes: LaneKey::of(want) }).collect();
-        let mut known = self.own_ready(&searches, now).await?;
-        if let Ahead { chosen, taken: Some(taken) } = std::mem::take(&mut self.ahead) {
-            self.learn(chosen, taken, now, &mut known);
+            wants.iter().map(|want| Search { want, buffers: BufferKey::of(want) }).collect();
+        let mut known = self.pending_ready(&searches, now).await?;
+        if let Prefetched { chosen, taken: Some(taken) } = std::mem::take(&mut self.prefetched) {
+            self.note_locked(chosen, taken, now, &mut known);
         }
-        self.writer.shared.memory().candidates.ripen(now);
-        let (mut asked, until) = (HashSet::new(), looking::patience());
+        self.writer.shared.memory().candidates.promote_due(now);
+        let (mut asked, until) = (HashSet::new(), refill::refill_deadline());
         for _ in 0..ROUNDS_MAX {
             let mut lacking = self.lacking(&searches, now, &known);
             lacking.retain(|need| asked.insert(need.clone()));
-            self.writer.shared.look_at(lacking.into_iter().collect(), until).await;
+            self.writer.shared.refill_and_wait(lacking.into_iter().collect(), until).await;
             // A page has delayed tasks apart, those whose time has come among them.
-            self.writer.shared.memory().candidates.ripen(now);
+            self.writer.shared.memory().candidates.promote_due(now);
             let picked = self.pick(&searches, &known);
-            let unknown: Vec<(LaneKey, Place)> = picked
+            let unknown: Vec<(BufferKey, QueuePosition)> = picked
                 .into_iter()
                 .flatten()
-                .filter(|(_, place)| !known.locked.contains_key(&place.id()))
+                .filter(|(_, position)| !known.locked.contains_key(&position.id()))
                 .collect();
             if unknown.is_empty() {
                 break;
@@ -167,36 +172,41 @@ impl PostgresBatch<'_> {
             self.lock_candidates(unknown, now, &mut known).await?;
         }
         let picked = self.pick(&searches, &known);
-        let take = |places: Vec<(LaneKey, Place)>| {
-            let ready = places.iter().filter_map(|(_, place)| known.locked.get(&place.id()));
-            ready.cloned().collect::<Vec<Ready>>()
+        let take = |positions: Vec<(BufferKey, QueuePosition)>| {
+            let ready =
+                positions.iter().filter_map(|(_, position)| known.locked.get(&position.id()));
+            ready.cloned().collect::<Vec<TaskWithSpec>>()
         };
         Ok(picked.into_iter().map(take).collect())
     }
 
     /// What this very batch made ready, and what it took away.
-    async fn own_ready(&mut self, searches: &[Search<'_>], now: Time) -> Result<Known, Failure> {
+    async fn pending_ready(
+        &mut self,
+        searches: &[Search<'_>],
+        now: Time,
+    ) -> Result<SearchState, Failure> {
         let queues: HashSet<(&Scope, &Name)> = searches
             .iter()
-            .flat_map(|search| search.lanes.iter().map(|lane| (&lane.scope, &lane.queue)))
+            .flat_map(|search| search.buffers.iter().map(|buffer| (&buffer.scope, &buffer.queue)))
             .collect();
         let is_wanted =
             |task: &&Task| is_claimable(task, now) && queues.contains(&(&task.scope, &task.queue));
-        let own: Vec<Task> = self.own.live().filter(is_wanted).cloned().collect();
-        let mut specs = self.specs(&own).await?;
-        let mut known = Known::default();
-        for task in own {
+        let pending: Vec<Task> = self.pending.live().filter(is_wanted).cloned().collect();
+        let mut specs = self.specs(&pending).await?;
+        let mut known = SearchState::default();
+        for task in pending {
             let Some(spec) = specs.remove(&task.id) else { continue };
-            let place = Place::new(task.priority, task.id);
+            let position = QueuePosition::new(task.priority, task.id);
             let queue = (task.scope.clone(), task.queue.clone());
-            known.own.entry(queue).or_default().push((place, task.kind.clone()));
-            known.locked.insert(task.id, Ready { task, spec });
+            known.pending.entry(queue).or_default().push((position, task.kind.clone()));
+            known.locked.insert(task.id, TaskWithSpec { task, spec });
         }
         Ok(known)
     }
 
-    fn is_free(&self, id: TaskId, known: &Known) -> bool {
-        !self.own.contains(id) && !known.gone.contains(&id) && !self.avoided.contains(&id)
+    fn is_free(&self, id: TaskId, known: &SearchState) -> bool {
+        !self.pending.contains(id) && !known.gone.contains(&id) && !self.excluded.contains(&id)
     }
 
     /// What must be read before the wants can be served, each once.
@@ -204,29 +214,34 @@ impl PostgresBatch<'_> {
         &self,
         searches: &[Search<'_>],
         now: Time,
-        known: &Known,
-    ) -> HashSet<(LaneKey, Refill)> {
-        let lanes =
-            searches.iter().flat_map(|search| search.lanes.iter().map(move |lane| (search, lane)));
-        lanes.filter_map(|(search, lane)| self.lacks(lane, search, now, known)).collect()
+        known: &SearchState,
+    ) -> HashSet<(BufferKey, RefillFrom)> {
+        let buffers = searches
+            .iter()
+            .flat_map(|search| search.buffers.iter().map(move |buffer| (search, buffer)));
+        buffers.filter_map(|(search, buffer)| self.lacks(buffer, search, now, known)).collect()
     }
 
     fn lacks(
         &self,
-        lane: &LaneKey,
+        buffer: &BufferKey,
         search: &Search<'_>,
         now: Time,
-        known: &Known,
-    ) -> Option<(LaneKey, Refill)> {
+        known: &SearchState,
+    ) -> Option<(BufferKey, RefillFrom)> {
         let memory = self.writer.shared.memory();
         let is_free = |id| {
             self.is_free(id, known) && !memory.candidates.is_reserved_by_another(id, self.number)
         };
-        memory.candidates.needs(lane, now, search.want.max, is_free)
+        memory.candidates.missing_refill(buffer, now, search.want.max, is_free)
     }
 
     /// Serves the wants in order from what is known: each place once, by priority and age.
-    fn pick(&self, searches: &[Search<'_>], known: &Known) -> Vec<Vec<(LaneKey, Place)>> {
+    fn pick(
+        &self,
+        searches: &[Search<'_>],
+        known: &SearchState,
+    ) -> Vec<Vec<(BufferKey, QueuePosition)>> {
         let memory = self.writer.shared.memory();
         let mut taken: HashSet<TaskId> = HashSet::new();
         let mut picked = Vec::new();
@@ -236,49 +251,56 @@ impl PostgresBatch<'_> {
                     && !taken.contains(&id)
                     && !memory.candidates.is_reserved_by_another(id, self.number)
             };
-            let mut places: Vec<(LaneKey, Place)> = Vec::new();
-            for lane in &search.lanes {
-                let heads = memory.candidates.heads(lane, search.want.max, is_free);
-                let own = known.own_of(lane).filter(|place| !taken.contains(&place.id()));
-                places.extend(heads.into_iter().chain(own).map(|place| (lane.clone(), place)));
+            let mut positions: Vec<(BufferKey, QueuePosition)> = Vec::new();
+            for buffer in &search.buffers {
+                let first_candidates =
+                    memory.candidates.first_candidates(buffer, search.want.max, is_free);
+                let pending =
+                    known.pending_of(buffer).filter(|position| !taken.contains(&position.id()));
+                positions.extend(
+                    first_candidates
+                        .into_iter()
+                        .chain(pending)
+                        .map(|position| (buffer.clone(), position)),
+                );
             }
-            places.sort_by_key(|(_, place)| *place);
-            places.truncate(search.want.max);
-            taken.extend(places.iter().map(|(_, place)| place.id()));
-            picked.push(places);
+            positions.sort_by_key(|(_, position)| *position);
+            positions.truncate(search.want.max);
+            taken.extend(positions.iter().map(|(_, position)| position.id()));
+            picked.push(positions);
         }
         picked
     }
 
     async fn lock_candidates(
         &mut self,
-        candidates: Vec<(LaneKey, Place)>,
+        candidates: Vec<(BufferKey, QueuePosition)>,
         now: Time,
-        known: &mut Known,
+        known: &mut SearchState,
     ) -> Result<(), Failure> {
-        let ids: Vec<TaskId> = candidates.iter().map(|(_, place)| place.id()).collect();
-        let setting = self.scopes.add(candidates.iter().map(|(lane, _)| &lane.scope));
+        let ids: Vec<TaskId> = candidates.iter().map(|(_, position)| position.id()).collect();
+        let setting = self.scopes.add(candidates.iter().map(|(buffer, _)| &buffer.scope));
         self.writer.shared.memory().candidates.reserve(ids.iter().copied(), self.number);
         let work = move |client| async move {
             let (set, taken) = futures_util::join!(
                 reads::set_scopes(&client, setting),
-                reads::take(&client, &ids)
+                reads::lock_waiting(&client, &ids)
             );
             set?;
             taken
         };
         let taken = self.transaction().run("taking ready tasks", work).await?;
-        self.learn(candidates, taken, now, known);
+        self.note_locked(candidates, taken, now, known);
         Ok(())
     }
 
     /// Takes in which of the candidates are locked now; the others are not worth trying again.
-    fn learn(
+    fn note_locked(
         &mut self,
-        candidates: Vec<(LaneKey, Place)>,
-        taken: Vec<(Locked, Ready)>,
+        candidates: Vec<(BufferKey, QueuePosition)>,
+        taken: Vec<(LockedRow, TaskWithSpec)>,
         now: Time,
-        known: &mut Known,
+        known: &mut SearchState,
     ) {
         for (locked, ready) in taken {
             self.locked.insert(ready.task.id, locked);
@@ -287,10 +309,10 @@ impl PostgresBatch<'_> {
             }
         }
         let mut memory = self.writer.shared.memory();
-        for (lane, place) in candidates {
-            if !known.locked.contains_key(&place.id()) {
-                known.gone.insert(place.id());
-                memory.candidates.drop_place(&lane, place);
+        for (buffer, position) in candidates {
+            if !known.locked.contains_key(&position.id()) {
+                known.gone.insert(position.id());
+                memory.candidates.drop_candidate(&buffer, position);
             }
         }
     }

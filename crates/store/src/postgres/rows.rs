@@ -3,10 +3,10 @@
 use tokio_postgres::types::FromSql;
 use verdict::{Task, TaskId, Time};
 
-use crate::codec::tale::Tale;
+use crate::codec::inline_history::InlineHistory;
 use crate::columns::{self, Row};
 pub(super) use crate::columns::{
-    CLOSED, ENTRY, Names, REFUSED, SPEC, closed, done, entry, id_bytes, refused, spec,
+    CLOSED, ENTRY, QueueAndKind, REFUSED, SPEC, closed, done, entry, id_bytes, refused, spec,
 };
 use crate::failure::{Failure, FailureKind};
 
@@ -76,7 +76,7 @@ pub(super) fn task_columns() -> String {
 pub(super) struct LiveRow {
     pub(super) alarm_at: Option<Time>,
     pub(super) task: Task,
-    pub(super) tale: Tale,
+    pub(super) inline_history: InlineHistory,
 }
 
 /// Where [`task_columns`] has the id.
@@ -90,15 +90,15 @@ pub(super) fn id_of(row: &tokio_postgres::Row) -> Read<TaskId> {
 /// What cannot be read of a row is that task's trouble.
 pub(super) fn live_row(columns: &mut Columns<'_>) -> Read<LiveRow> {
     let id = id_of(columns.row)?;
-    read_live(columns).map_err(|failure| failure.within(id))
+    read_live(columns).map_err(|failure| failure.confined_to(id))
 }
 
 fn read_live(columns: &mut Columns<'_>) -> Read<LiveRow> {
     let alarm_at = columns.optional_time()?;
-    let names = Names::read(columns)?;
-    let (id, priority, policy) = (columns.task_id()?, columns.int()?, columns.terms()?);
-    let (task, tale) = columns::task(columns, names, id, priority, policy)?;
-    Ok(LiveRow { alarm_at, task, tale })
+    let names = QueueAndKind::read(columns)?;
+    let (id, priority, policy) = (columns.task_id()?, columns.int()?, columns.packed_policy()?);
+    let (task, inline_history) = columns::task(columns, names, id, priority, policy)?;
+    Ok(LiveRow { alarm_at, task, inline_history })
 }
 
 /// Columns of a task that has ended; tables `done d`, `inputs i`.

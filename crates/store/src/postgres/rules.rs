@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio_postgres::types::Type;
 use verdict::rules::{to_activate, to_join};
-use verdict::{Known, Rules, TaskId, Time};
+use verdict::{Rules, SupportedRules, TaskId, Time};
 
-use super::fellows::{SILENCE_MAX, knows};
+use super::peers::{PEER_TIMEOUT, supported_rules};
 use super::reads::{Client, Read};
 use super::rows::Columns;
 use super::{Shared, earlier};
@@ -22,12 +22,12 @@ use crate::rules;
 
 /// What this process knows, and what is in force as far as it has heard.
 pub(super) struct InForce {
-    known: Known,
+    known: SupportedRules,
     number: AtomicU32,
 }
 
 impl InForce {
-    pub(super) fn new(known: Known, number: u32) -> Self {
+    pub(super) fn new(known: SupportedRules, number: u32) -> Self {
         Self { known, number: AtomicU32::new(number) }
     }
 
@@ -35,7 +35,7 @@ impl InForce {
         self.number.load(Ordering::SeqCst)
     }
 
-    pub(super) fn known(&self) -> Known {
+    pub(super) fn known(&self) -> SupportedRules {
         self.known
     }
 
@@ -46,7 +46,7 @@ impl InForce {
 
     /// It may also be lower than before: where a failover has lost the activation, it has lost all that was
     /// decided by it, too.
-    pub(super) fn heard(&self, number: u32) {
+    pub(super) fn observe(&self, number: u32) {
         let before = self.number.swap(number, Ordering::SeqCst);
         if before != number {
             tracing::info!(before, rules = number, "other rules are in force");
@@ -56,11 +56,11 @@ impl InForce {
 
 /// The marker of a batch was not written, because other rules are in force than it was decided by. Says so, once
 /// it is known which.
-pub(super) async fn overtaken(shared: &Shared) -> Failure {
+pub(super) async fn superseded(shared: &Shared) -> Failure {
     let look = |client: Client| async move { read(&client).await };
-    match shared.ask("reading the rules in force", look).await {
+    match shared.read_for_writer("reading the rules in force", look).await {
         Ok(number) => {
-            shared.rules.heard(number);
+            shared.rules.observe(number);
             let kind = FailureKind::Conflict(TaskId::from_u128(0));
             Failure::new(kind, "other rules came into force")
         }
@@ -80,13 +80,13 @@ async fn lock(client: &tokio_postgres::Client) -> Read<u32> {
 }
 
 /// What those know who were heard of lately: by their word, or by what they committed.
-async fn living(client: &tokio_postgres::Client, now: Time) -> Read<Vec<Known>> {
+async fn live_rules(client: &tokio_postgres::Client, now: Time) -> Read<Vec<SupportedRules>> {
     let sql = "SELECT coalesce(c.oldest_rules, c.rules), c.rules FROM tenure.committers c \
         WHERE c.stopped_at IS NULL AND greatest(c.seen_at, (SELECT b.at FROM tenure.batches b \
             WHERE b.committer = c.committer ORDER BY b.n DESC LIMIT 1)) > $1";
-    let since = earlier(now, SILENCE_MAX).millis();
+    let since = earlier(now, PEER_TIMEOUT).millis();
     let rows = client.query_typed(sql, &[(&since, Type::INT8)]).await?;
-    rows.iter().map(|row| Ok(knows(&mut Columns::of(row))?)).collect()
+    rows.iter().map(|row| Ok(supported_rules(&mut Columns::of(row))?)).collect()
 }
 
 async fn activate(client: &tokio_postgres::Client, before: u32, number: u32) -> Read<()> {
@@ -99,19 +99,23 @@ async fn activate(client: &tokio_postgres::Client, before: u32, number: u32) -> 
 }
 
 /// Somebody joins, in the transaction that says so: refused if it could not decide by what is in force.
-pub(super) async fn join(client: &tokio_postgres::Client, newcomer: Known, now: Time) -> Read<u32> {
+pub(super) async fn join(
+    client: &tokio_postgres::Client,
+    newcomer: SupportedRules,
+    now: Time,
+) -> Read<u32> {
     let in_force = lock(client).await?;
-    let living = living(client, now).await?;
-    let number = to_join(in_force, newcomer, &living);
+    let live_rules = live_rules(client, now).await?;
+    let number = to_join(in_force, newcomer, &live_rules);
     let number = number.ok_or_else(|| rules::unknown(in_force, newcomer))?;
     activate(client, in_force, number).await?;
     Ok(number)
 }
 
 /// Agrees on a version now and then. If that fails there is a next time.
-pub(super) async fn keep(client: &tokio_postgres::Client, shared: &Arc<Shared>) {
-    if let Err(trouble) = agree(client, shared).await {
-        let error = trouble.while_doing("agreeing on a version of the rules");
+pub(super) async fn try_agree(client: &tokio_postgres::Client, shared: &Arc<Shared>) {
+    if let Err(error) = agree(client, shared).await {
+        let error = error.while_doing("agreeing on a version of the rules");
         tracing::debug!(%error, "whether newer rules may come into force is looked at again later");
     }
 }
@@ -120,11 +124,11 @@ pub(super) async fn keep(client: &tokio_postgres::Client, shared: &Arc<Shared>) 
 pub(super) async fn agree(client: &tokio_postgres::Client, shared: &Arc<Shared>) -> Read<u32> {
     let now = shared.clock.now();
     let in_force = read(client).await?;
-    let mut number = to_activate(in_force, &living(client, now).await?);
+    let mut number = to_activate(in_force, &live_rules(client, now).await?);
     if number != in_force {
         let work = move |client: Client| async move {
             let in_force = lock(&client).await?;
-            let number = to_activate(in_force, &living(&client, now).await?);
+            let number = to_activate(in_force, &live_rules(&client, now).await?);
             activate(&client, in_force, number).await?;
             Ok(number)
         };
@@ -133,6 +137,6 @@ pub(super) async fn agree(client: &tokio_postgres::Client, shared: &Arc<Shared>)
             CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure) => failure,
         })?;
     }
-    shared.rules.heard(number);
+    shared.rules.observe(number);
     Ok(number)
 }

@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 use verdict::Scope;
 
-use super::trouble::Trouble;
+use super::errors::StepError;
 use crate::failure::{Failure, FailureKind};
 
 /// Between tenant and workspace, and between scopes. Names hold no control characters.
@@ -61,7 +61,7 @@ const SCOPED: [&str; 9] =
 
 /// Insists that scopes are kept apart: by what the catalogue says of each table and of the role, and by
 /// trying. Leaves nothing behind.
-pub(super) async fn check(client: &mut Client) -> Result<(), Trouble> {
+pub(super) async fn check(client: &mut Client) -> Result<(), StepError> {
     let transaction = client.transaction().await?;
     transaction.batch_execute("SET LOCAL ROLE tenure_rows").await?;
     refuse_open_tables(transaction.client()).await?;
@@ -72,7 +72,7 @@ pub(super) async fn check(client: &mut Client) -> Result<(), Trouble> {
 }
 
 /// A table whose policies are not in force, or that has none, or one that is always true.
-async fn refuse_open_tables(client: &Client) -> Result<(), Trouble> {
+async fn refuse_open_tables(client: &Client) -> Result<(), StepError> {
     let tables: Vec<&str> = SCOPED.to_vec();
     let sql = "SELECT t.name FROM unnest($1::text[]) AS t(name) \
         LEFT JOIN pg_class c ON c.relname = t.name \
@@ -95,7 +95,7 @@ async fn refuse_open_tables(client: &Client) -> Result<(), Trouble> {
 }
 
 /// A role that policies do not hold for.
-async fn refuse_powers(client: &Client) -> Result<(), Trouble> {
+async fn refuse_powers(client: &Client) -> Result<(), StepError> {
     let sql = "SELECT r.rolsuper OR r.rolbypassrls OR EXISTS (SELECT 1 FROM pg_class c \
             WHERE c.relowner = r.oid AND c.relnamespace = \
                 (SELECT oid FROM pg_namespace WHERE nspname = 'tenure')) \
@@ -110,7 +110,7 @@ async fn refuse_powers(client: &Client) -> Result<(), Trouble> {
 }
 
 /// Writes a row, and insists that whoever names no scope does not see it.
-async fn try_scopes(client: &Client) -> Result<(), Trouble> {
+async fn try_scopes(client: &Client) -> Result<(), StepError> {
     let probe = setting(&Scope::new("tenure.probe", "tenure.probe"));
     let set =
         async |setting: &str| client.query_typed(SET, &[(&setting, Type::TEXT)]).await.map(drop);

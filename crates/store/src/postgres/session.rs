@@ -19,8 +19,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::connections::{Object, Pool};
+use super::errors::{self, StepError};
 use super::primary::Primary;
-use super::trouble::{self, Trouble};
 use crate::failure::{Failure, FailureKind};
 
 /// What every transaction begins with: nothing of it outlives the transaction, so that any pooler may
@@ -58,7 +58,8 @@ pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const BEGIN_HINT: &str = "BEGIN; SET LOCAL synchronous_commit = off";
 
 /// Bug 24 of the museum: who commits so waits neither for the disk nor for a standby.
-const BEGIN_HASTY: &str = "BEGIN; SET LOCAL ROLE tenure_rows; SET LOCAL synchronous_commit = off";
+const BEGIN_ASYNC_COMMIT: &str =
+    "BEGIN; SET LOCAL ROLE tenure_rows; SET LOCAL synchronous_commit = off";
 
 /// What reading begins with on a connection that is ours alone.
 pub(super) const BEGIN_READING_DIRECT: &str =
@@ -93,7 +94,7 @@ pub(super) const BEGIN_UPKEEP: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ REA
 
 /// How long a read may go on after its caller has left. Nearly all end by then, and to cancel one costs two
 /// connections: the one that asks for it, and its own.
-const GRACE: Duration = Duration::from_millis(100);
+const CANCEL_GRACE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -103,8 +104,8 @@ pub(super) enum Purpose {
 
 /// What becomes of the transaction after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flow {
-    On,
+enum StepOutcome {
+    Continue,
     Committed,
     Failed,
 }
@@ -112,13 +113,13 @@ enum Flow {
 /// What is done in a step: with a connection, or with the reason why there is none.
 type Work = Box<
     dyn FnOnce(
-            Result<(Arc<Object>, Option<Fence>), Failure>,
-        ) -> Pin<Box<dyn Future<Output = Flow> + Send>>
+            Result<(Arc<Object>, Option<ServerCheck>), Failure>,
+        ) -> Pin<Box<dyn Future<Output = StepOutcome> + Send>>
         + Send,
 >;
 
 /// Says whether the server is the right one. Comes before any answer of the first step.
-type Fence = oneshot::Receiver<Result<(), Failure>>;
+type ServerCheck = oneshot::Receiver<Result<(), Failure>>;
 
 struct Step {
     work: Work,
@@ -128,9 +129,9 @@ struct Step {
 
 /// What was left to tasks of their own and is still under way, such as transactions that were dropped.
 #[derive(Default)]
-pub(super) struct Endings(Mutex<Vec<oneshot::Receiver<()>>>);
+pub(super) struct BackgroundTasks(Mutex<Vec<oneshot::Receiver<()>>>);
 
-impl Endings {
+impl BackgroundTasks {
     pub(super) fn add(&self, end: oneshot::Receiver<()>) {
         self.0.lock().expect("nothing panics with the list in hand").push(end);
     }
@@ -151,7 +152,7 @@ pub(super) struct Transaction {
     /// Whether a step was taken: then the server is known to be the right one.
     has_begun: AtomicBool,
     ended: Option<oneshot::Receiver<()>>,
-    endings: Arc<Endings>,
+    background_tasks: Arc<BackgroundTasks>,
 }
 
 impl Transaction {
@@ -159,31 +160,36 @@ impl Transaction {
     pub(super) fn new(
         runtime: &tokio::runtime::Handle,
         pool: Pool,
-        endings: Arc<Endings>,
+        background_tasks: Arc<BackgroundTasks>,
         primary: Arc<Primary>,
         purpose: Purpose,
     ) -> Self {
         let (steps, inbox) = mpsc::channel(1);
         let (end, ended) = oneshot::channel();
         runtime.spawn(async move {
-            live(pool, inbox, &primary, purpose).await;
+            run_transaction(pool, inbox, &primary, purpose).await;
             // Nobody may be waiting for the end.
             let _ = end.send(());
         });
-        Self { steps: Some(steps), has_begun: AtomicBool::new(false), ended: Some(ended), endings }
+        Self {
+            steps: Some(steps),
+            has_begun: AtomicBool::new(false),
+            ended: Some(ended),
+            background_tasks,
+        }
     }
 
     /// Runs one step. The first failure rolls the whole transaction back.
     pub(super) async fn run<T, F, W>(&self, what: &'static str, work: W) -> Result<T, Failure>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, Trouble>> + Send,
+        F: Future<Output = Result<T, StepError>> + Send,
         W: FnOnce(Arc<Object>) -> F + Send + 'static,
     {
-        self.step(what, Flow::On, work).await?.map_err(|trouble| trouble.while_doing(what))
+        self.step(what, StepOutcome::Continue, work).await?.map_err(|error| error.while_doing(what))
     }
 
-    pub(super) async fn commit(self) -> Result<Result<(), Trouble>, Failure> {
+    pub(super) async fn commit(self) -> Result<Result<(), StepError>, Failure> {
         self.commit_with(|client: Arc<Object>| async move { client.commit(COMMIT).await }).await
     }
 
@@ -191,7 +197,7 @@ impl Transaction {
     /// find out.
     pub(super) async fn commit_with<E, F, W>(mut self, work: W) -> Result<Result<(), E>, Failure>
     where
-        E: From<Trouble> + Send + 'static,
+        E: From<StepError> + Send + 'static,
         F: Future<Output = Result<(), E>> + Send,
         W: FnOnce(Arc<Object>) -> F + Send + 'static,
     {
@@ -199,7 +205,7 @@ impl Transaction {
             // The first step goes together with the question which server this is.
             self.run("beginning a batch", |_| async { Ok(()) }).await?;
         }
-        let committed = self.step("committing a batch", Flow::Committed, work).await;
+        let committed = self.step("committing a batch", StepOutcome::Committed, work).await;
         self.steps = None;
         committed
     }
@@ -207,12 +213,12 @@ impl Transaction {
     async fn step<T, E, F, W>(
         &self,
         what: &'static str,
-        then: Flow,
+        then: StepOutcome,
         work: W,
     ) -> Result<Result<T, E>, Failure>
     where
         T: Send + 'static,
-        E: From<Trouble> + Send + 'static,
+        E: From<StepError> + Send + 'static,
         F: Future<Output = Result<T, E>> + Send,
         W: FnOnce(Arc<Object>) -> F + Send + 'static,
     {
@@ -220,32 +226,37 @@ impl Transaction {
         let work: Work = Box::new(move |begun| {
             Box::pin(async move {
                 let result = match begun {
-                    Ok((client, fence)) => fenced(work(client).await, fence).await,
-                    Err(failure) => Err(Trouble::Failure(failure).into()),
+                    Ok((client, server_check)) => {
+                        after_server_check(work(client).await, server_check).await
+                    }
+                    Err(failure) => Err(StepError::Failure(failure).into()),
                 };
-                let flow = if result.is_ok() { then } else { Flow::Failed };
+                let outcome = if result.is_ok() { then } else { StepOutcome::Failed };
                 // Whoever asked may have left; the step is done all the same.
                 let _ = reply.send(result);
-                flow
+                outcome
             })
         });
         // Dropped with this future, wherever that is.
         let (_here, caller) = oneshot::channel();
         let steps = self.steps.as_ref().expect("no step follows a commit");
-        steps.send(Step { work, caller }).await.map_err(|_| over(what))?;
-        let answer = answer.await.map_err(|_| over(what));
+        steps.send(Step { work, caller }).await.map_err(|_| rolled_back_before(what))?;
+        let answer = answer.await.map_err(|_| rolled_back_before(what));
         self.has_begun.store(true, Ordering::Relaxed);
         answer
     }
 }
 
 /// What a step says, if the server is the right one.
-async fn fenced<T, E: From<Trouble>>(result: Result<T, E>, fence: Option<Fence>) -> Result<T, E> {
-    let Some(fence) = fence.filter(|_| result.is_ok()) else { return result };
-    match fence.await {
+async fn after_server_check<T, E: From<StepError>>(
+    result: Result<T, E>,
+    server_check: Option<ServerCheck>,
+) -> Result<T, E> {
+    let Some(server_check) = server_check.filter(|_| result.is_ok()) else { return result };
+    match server_check.await {
         Ok(Ok(())) => result,
-        Ok(Err(failure)) => Err(Trouble::Failure(failure).into()),
-        Err(_) => Err(Trouble::Failure(over("beginning a transaction")).into()),
+        Ok(Err(failure)) => Err(StepError::Failure(failure).into()),
+        Err(_) => Err(StepError::Failure(rolled_back_before("beginning a transaction")).into()),
     }
 }
 
@@ -254,18 +265,23 @@ impl Drop for Transaction {
         if self.steps.take().is_some()
             && let Some(ended) = self.ended.take()
         {
-            self.endings.add(ended);
+            self.background_tasks.add(ended);
         }
     }
 }
 
-fn over(what: &'static str) -> Failure {
+fn rolled_back_before(what: &'static str) -> Failure {
     let failure = Failure::new(FailureKind::Unavailable, "the batch was rolled back before");
     failure.because(format!("while {what}"))
 }
 
 /// The life of one transaction.
-async fn live(pool: Pool, mut inbox: mpsc::Receiver<Step>, primary: &Primary, purpose: Purpose) {
+async fn run_transaction(
+    pool: Pool,
+    mut inbox: mpsc::Receiver<Step>,
+    primary: &Primary,
+    purpose: Purpose,
+) {
     let Some(Step { work, mut caller }) = inbox.recv().await else { return };
     let found = tokio::select! {
         biased;
@@ -275,11 +291,11 @@ async fn live(pool: Pool, mut inbox: mpsc::Receiver<Step>, primary: &Primary, pu
     let client = match found {
         Ok(client) => Arc::new(client),
         Err(error) => {
-            work(Err(trouble::no_connection(error))).await;
+            work(Err(errors::no_connection(error))).await;
             return;
         }
     };
-    let (tell, fence) = oneshot::channel();
+    let (tell, server_check) = oneshot::channel();
     // Sent together: the connection keeps their order, and nothing runs outside a transaction, because
     // a failed BEGIN means a connection that runs nothing any more.
     let beginning = async {
@@ -288,17 +304,18 @@ async fn live(pool: Pool, mut inbox: mpsc::Receiver<Step>, primary: &Primary, pu
         let _ = tell.send(told);
         begun
     };
-    let first = async { futures_util::join!(beginning, work(Ok((client.clone(), Some(fence))))) };
+    let first =
+        async { futures_util::join!(beginning, work(Ok((client.clone(), Some(server_check))))) };
     let done = tokio::select! {
         biased;
         done = first => Some(done),
-        () = is_given_up(caller), if purpose == Purpose::Read => None,
+        () = caller_gone(caller), if purpose == Purpose::Read => None,
     };
     let is_idle = match done {
-        Some((Begun::Here, flow)) => go_on(&client, flow, &mut inbox).await,
+        Some((Begun::OnPrimary, outcome)) => run_steps(&client, outcome, &mut inbox).await,
         // Whatever the first step said, nothing of it is ever committed.
-        Some((Begun::Elsewhere, _)) => false,
-        Some((Begun::Nowhere, _)) => roll_back(&client).await,
+        Some((Begun::OnOtherServer, _)) => false,
+        Some((Begun::Failed, _)) => roll_back(&client).await,
         None => {
             client.cancel().await;
             // Its place in the pool is free when the server has let go.
@@ -315,19 +332,19 @@ async fn live(pool: Pool, mut inbox: mpsc::Receiver<Step>, primary: &Primary, pu
 }
 
 /// Resolves when nobody waits for a read any more, and has not for a while.
-async fn is_given_up(caller: oneshot::Receiver<()>) {
+async fn caller_gone(caller: oneshot::Receiver<()>) {
     // Nothing is ever sent: it ends when its other end is dropped.
     let _ = caller.await;
-    tokio::time::sleep(GRACE).await;
+    tokio::time::sleep(CANCEL_GRACE).await;
 }
 
 /// Where a transaction has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begun {
-    Here,
+    OnPrimary,
     /// On a server that is not the one whose commits count.
-    Elsewhere,
-    Nowhere,
+    OnOtherServer,
+    Failed,
 }
 
 async fn begin(
@@ -337,33 +354,41 @@ async fn begin(
 ) -> (Begun, Result<(), Failure>) {
     let begin = match purpose {
         Purpose::Read => client.begin_reading(),
-        Purpose::Write if faultpoint::mutant(24) => BEGIN_HASTY,
+        Purpose::Write if faultpoint::mutant(24) => BEGIN_ASYNC_COMMIT,
         Purpose::Write => client.begin(),
     };
-    match client.simple_query(&primary.ask_after(begin)).await.map(|said| primary.admit(&said)) {
-        Ok(Ok(())) => (Begun::Here, Ok(())),
-        Ok(Err(refused)) => (Begun::Elsewhere, Err(refused)),
+    match client
+        .simple_query(&primary.with_timeline_query(begin))
+        .await
+        .map(|said| primary.check_timeline(&said))
+    {
+        Ok(Ok(())) => (Begun::OnPrimary, Ok(())),
+        Ok(Err(refused)) => (Begun::OnOtherServer, Err(refused)),
         Err(error) => {
             tracing::warn!(%error, "a transaction could not be begun");
-            let failure = Trouble::from(error).while_doing("beginning a transaction");
-            (Begun::Nowhere, Err(failure))
+            let failure = StepError::from(error).while_doing("beginning a transaction");
+            (Begun::Failed, Err(failure))
         }
     }
 }
 
 /// Takes one step after the other. Returns whether the connection is idle at the end.
-async fn go_on(client: &Arc<Object>, first: Flow, inbox: &mut mpsc::Receiver<Step>) -> bool {
-    let mut flow = first;
-    while flow == Flow::On
+async fn run_steps(
+    client: &Arc<Object>,
+    first: StepOutcome,
+    inbox: &mut mpsc::Receiver<Step>,
+) -> bool {
+    let mut outcome = first;
+    while outcome == StepOutcome::Continue
         && let Some(Step { work, .. }) = inbox.recv().await
     {
-        flow = work(Ok((client.clone(), None))).await;
+        outcome = work(Ok((client.clone(), None))).await;
     }
     inbox.close();
-    match flow {
-        Flow::Committed => true,
+    match outcome {
+        StepOutcome::Committed => true,
         _ if faultpoint::mutant(20) => true,
-        Flow::On | Flow::Failed => roll_back(client).await,
+        StepOutcome::Continue | StepOutcome::Failed => roll_back(client).await,
     }
 }
 

@@ -31,7 +31,7 @@ use tokio_rustls::rustls::{
 use crate::failure::{Failure, FailureKind};
 
 /// What stands in for a name that is no name, where nobody compares it.
-const NAMELESS: &str = "database.invalid";
+const PLACEHOLDER_NAME: &str = "database.invalid";
 
 const NO_AUTHORITY: &str = "no certificate of an authority was found that could vouch for the database; name a file \
     with one in the address: sslrootcert=FILE";
@@ -75,7 +75,7 @@ impl Mode {
 
 /// What an address says of encryption.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wish {
+pub(super) struct TlsSettings {
     pub(super) mode: Mode,
     /// Whom to believe; `None` or `system` for the machine's authorities.
     root: Option<PathBuf>,
@@ -84,25 +84,25 @@ pub(super) struct Wish {
 }
 
 /// Takes what concerns encryption out of an address: the driver does not know most of it.
-pub(super) fn split(address: &str) -> Result<(String, Wish), Failure> {
-    let mut wish = Wish::default();
+pub(super) fn split(address: &str) -> Result<(String, TlsSettings), Failure> {
+    let mut tls_settings = TlsSettings::default();
     let is_url = address.contains("://");
     let (head, tail, separator) = match (is_url, address.split_once('?')) {
         (true, Some((head, query))) => (head, query, '&'),
-        (true, None) => return Ok((address.to_owned(), wish)),
+        (true, None) => return Ok((address.to_owned(), tls_settings)),
         (false, _) => ("", address, ' '),
     };
     let mut kept = Vec::new();
     for pair in tail.split(separator) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let value = if is_url { decoded(value) } else { value.trim_matches('\'').to_owned() };
-        if !wish.take(name, &value)? {
+        if !tls_settings.take(name, &value)? {
             kept.push(pair);
         }
     }
     let kept = kept.join(&separator.to_string());
     let joint = if head.is_empty() || kept.is_empty() { "" } else { "?" };
-    Ok((format!("{head}{joint}{kept}"), wish))
+    Ok((format!("{head}{joint}{kept}"), tls_settings))
 }
 
 /// `%2F` and its like.
@@ -125,7 +125,7 @@ fn decoded(value: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-impl Wish {
+impl TlsSettings {
     /// Whether this part of an address is ours.
     fn take(&mut self, name: &str, value: &str) -> Result<bool, Failure> {
         let path = Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty());
@@ -186,7 +186,8 @@ impl Wish {
         } else {
             None
         };
-        let name = if self.mode == Mode::VerifyFull { Name::Compared } else { Name::Ignored };
+        let name =
+            if self.mode == Mode::VerifyFull { NameCheck::Compared } else { NameCheck::Ignored };
         Ok(Arc::new(Verifier { authorities, name, provider: provider.clone() }))
     }
 
@@ -231,7 +232,7 @@ fn not_pem(path: &Path, what: &str, error: rustls::pki_types::pem::Error) -> Fai
 
 /// Whether the certificate must be for the name in the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Name {
+enum NameCheck {
     Compared,
     Ignored,
 }
@@ -240,7 +241,7 @@ enum Name {
 struct Verifier {
     /// `None` to believe whoever answers.
     authorities: Option<Arc<WebPkiServerVerifier>>,
-    name: Name,
+    name: NameCheck,
     provider: Arc<CryptoProvider>,
 }
 
@@ -259,7 +260,7 @@ impl ServerCertVerifier for Verifier {
         match authorities.verify_server_cert(end, between, name, ocsp, now) {
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) if self.name == Name::Ignored => Ok(ServerCertVerified::assertion()),
+            )) if self.name == NameCheck::Ignored => Ok(ServerCertVerified::assertion()),
             verified => verified,
         }
     }
@@ -310,7 +311,7 @@ impl MakeTlsConnect<Socket> for Connector {
     fn make_tls_connect(&mut self, host: &str) -> Result<Connect, io::Error> {
         let name = ServerName::try_from(host.to_owned()).or_else(|error| match self.mode {
             Mode::VerifyFull => Err(error),
-            _ => ServerName::try_from(NAMELESS),
+            _ => ServerName::try_from(PLACEHOLDER_NAME),
         });
         Ok(Connect { config: self.config.clone(), name })
     }
@@ -369,30 +370,30 @@ impl AsyncWrite for Encrypted {
 
 /// What a refused handshake means, as a sentence with its remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Distrust {
+pub(super) enum TlsRefusal {
     /// The sentence says it all.
     Known(&'static str),
     /// Only the cause behind the sentence says what is wrong.
     Unknown(&'static str),
 }
 
-impl Distrust {
+impl TlsRefusal {
     pub(super) fn failure(self, error: impl std::error::Error + Send + Sync + 'static) -> Failure {
         match self {
-            Distrust::Known(what) => Failure::new(FailureKind::Untrusted, what),
-            Distrust::Unknown(what) => Failure::new(FailureKind::Untrusted, what).because(error),
+            TlsRefusal::Known(what) => Failure::new(FailureKind::Untrusted, what),
+            TlsRefusal::Unknown(what) => Failure::new(FailureKind::Untrusted, what).because(error),
         }
     }
 }
 
 /// `None` for any other trouble.
-pub(super) fn distrust(error: &(dyn std::error::Error + 'static)) -> Option<Distrust> {
+pub(super) fn tls_refusal(error: &(dyn std::error::Error + 'static)) -> Option<TlsRefusal> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if error.to_string().contains("server does not support TLS") {
             let what = "the database does not speak TLS; switch it on there (ssl = on), or say \
                 sslmode=disable if nobody can listen on the way";
-            return Some(Distrust::Known(what));
+            return Some(TlsRefusal::Known(what));
         }
         if let Some(refused) = error.downcast_ref::<rustls::Error>() {
             return Some(refusal(refused));
@@ -403,13 +404,13 @@ pub(super) fn distrust(error: &(dyn std::error::Error + 'static)) -> Option<Dist
     None
 }
 
-fn refusal(error: &rustls::Error) -> Distrust {
+fn refusal(error: &rustls::Error) -> TlsRefusal {
     let rustls::Error::InvalidCertificate(wrong) = error else {
-        return Distrust::Unknown(
+        return TlsRefusal::Unknown(
             "no encrypted connection to the database is agreed on; check its settings of TLS, and sslcert",
         );
     };
-    Distrust::Known(match wrong {
+    TlsRefusal::Known(match wrong {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "the database shows a certificate for another name; use the name it is for in the \
              address, or give the database one for this name"
@@ -431,7 +432,7 @@ fn refusal(error: &rustls::Error) -> Distrust {
              authority signs, and that is none itself (basicConstraints CA:FALSE)"
         }
         _ => {
-            return Distrust::Unknown(
+            return TlsRefusal::Unknown(
                 "the database's certificate is not believed; check it and sslrootcert",
             );
         }
@@ -444,16 +445,21 @@ mod tests {
 
     #[test]
     fn what_concerns_encryption_leaves_the_address() {
-        let (rest, wish) = split(
+        let (rest, tls_settings) = split(
             "postgres://u:p%40@a,b/db?sslmode=verify-full&connect_timeout=3&sslrootcert=%2Fca.pem",
         )
         .expect("it is well said");
         assert_eq!(rest, "postgres://u:p%40@a,b/db?connect_timeout=3");
-        assert_eq!((wish.mode, wish.root), (Mode::VerifyFull, Some("/ca.pem".into())));
-        let (rest, wish) = split("host=/tmp user=me sslmode=disable").expect("it is well said");
-        assert_eq!((rest.as_str(), wish.mode), ("host=/tmp user=me", Mode::Disable));
-        let (rest, wish) = split("postgres://a/db?sslrootcert=system").expect("it is well said");
-        assert_eq!((rest.as_str(), wish), ("postgres://a/db", Wish::default()));
+        assert_eq!(
+            (tls_settings.mode, tls_settings.root),
+            (Mode::VerifyFull, Some("/ca.pem".into()))
+        );
+        let (rest, tls_settings) =
+            split("host=/tmp user=me sslmode=disable").expect("it is well said");
+        assert_eq!((rest.as_str(), tls_settings.mode), ("host=/tmp user=me", Mode::Disable));
+        let (rest, tls_settings) =
+            split("postgres://a/db?sslrootcert=system").expect("it is well said");
+        assert_eq!((rest.as_str(), tls_settings), ("postgres://a/db", TlsSettings::default()));
         assert!(split("postgres://a/db?sslmode=sure").is_err());
     }
 }

@@ -8,7 +8,7 @@ use verdict::{Span, Time};
 use super::batch::PostgresBatch;
 use super::commit::Marker;
 use super::reads::{self, Client};
-use super::{Shared, administration, fellows, primary};
+use super::{Shared, administration, peers, primary};
 use crate::administration::Administration;
 use crate::failure::{CommitFailure, Failure};
 use crate::seam::Writer;
@@ -18,7 +18,7 @@ pub struct PostgresWriter {
     pub(super) committer: [u8; 16],
     marked: i64,
     /// When a batch last read the clock: what was ready by then has been seen.
-    pub(super) looked_at: Option<Time>,
+    pub(super) clock_read_at: Option<Time>,
 }
 
 impl PostgresWriter {
@@ -26,9 +26,9 @@ impl PostgresWriter {
     pub(super) async fn open(shared: Arc<Shared>) -> Result<Self, Failure> {
         let is_first = shared.committers().is_empty();
         let named = match is_first {
-            true => fellows::join(&shared).await,
+            true => peers::register(&shared).await,
             // The coordinator is known already; only the batches need an id of their own.
-            false => fellows::stand_beside(&shared).await,
+            false => peers::new_committer_id(&shared).await,
         };
         let committer = match named {
             Ok(committer) => committer,
@@ -38,7 +38,7 @@ impl PostgresWriter {
             }
         };
         shared.committers().push(committer);
-        let mut writer = Self { shared, committer, marked: 0, looked_at: None };
+        let mut writer = Self { shared, committer, marked: 0, clock_read_at: None };
         writer.next_wake().await?;
         Ok(writer)
     }
@@ -53,8 +53,8 @@ impl Writer for PostgresWriter {
     type Batch<'w> = PostgresBatch<'w>;
 
     async fn begin(&mut self) -> Result<PostgresBatch<'_>, Failure> {
-        self.shared.endings.wait().await;
-        primary::settle(&self.shared).await?;
+        self.shared.background_tasks.wait().await;
+        primary::settle_failover(&self.shared).await?;
         let rules = self.shared.rules.rules()?;
         let number = self.shared.number_batch();
         Ok(PostgresBatch::new(self, number, rules))
@@ -62,13 +62,13 @@ impl Writer for PostgresWriter {
 
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
         let grants = self.shared.memory().grants;
-        let after = self.looked_at.unwrap_or(Time::from_millis(i64::MIN));
-        let look = move |client: Client| async move { reads::horizon(&client, after).await };
-        let horizon = self.shared.ask("looking for the next wake-up", look).await?;
+        let after = self.clock_read_at.unwrap_or(Time::from_millis(i64::MIN));
+        let look = move |client: Client| async move { reads::wake_times(&client, after).await };
+        let wake_times = self.shared.read_for_writer("looking for the next wake-up", look).await?;
         let shortest =
-            horizon.shortest_lease_ms.map(|millis| Span::from_millis(millis.unsigned_abs()));
-        self.shared.memory().looked_at_leases(shortest, grants);
-        Ok([horizon.wakes_at, horizon.due].into_iter().flatten().min())
+            wake_times.shortest_lease_ms.map(|millis| Span::from_millis(millis.unsigned_abs()));
+        self.shared.memory().note_shortest_lease(shortest, grants);
+        Ok([wake_times.wakes_at, wake_times.due].into_iter().flatten().min())
     }
 
     fn shortest_lease(&self) -> Option<Span> {
@@ -87,6 +87,6 @@ impl Drop for PostgresWriter {
         self.shared.writers.fetch_sub(1, Ordering::SeqCst);
         self.shared.committers().retain(|committer| *committer != self.committer);
         self.shared.primary.forget(&self.committer);
-        fellows::leave(&self.shared, self.committer);
+        peers::deregister(&self.shared, self.committer);
     }
 }

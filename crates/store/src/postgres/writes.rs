@@ -2,19 +2,19 @@
 
 use std::sync::LazyLock;
 
-use verdict::{Closed, Done, Scope, Task, TaskId, Time};
+use verdict::{ClosedAttempt, Done, Scope, Task, TaskId, Time};
 
+use super::column_batch::ColumnType::{Bool, Bytes, Int, Long, Text};
+use super::column_batch::{ColumnBatch, ColumnDefs, Rows, Statement, names};
 use super::commit;
-use super::place::Place;
-use super::sheet::Kind::{Bool, Bytes, Int, Long, Text};
-use super::sheet::{Heading, Rows, Sheet, Statement, names};
-pub(super) use crate::cells::Named;
+use super::queue_position::QueuePosition;
+pub(super) use crate::cells::TaskIdentity;
 use crate::cells::{self, Cells};
-use crate::codec::tale::Tale;
+use crate::codec::inline_history::InlineHistory;
 use crate::columns::id_bytes;
-use crate::row::{Entry, Held, Key, Refused, Spec};
+use crate::row::{Entry, IdempotencyKey, KeyOwner, Refused, Spec};
 
-pub(super) const INPUTS: Heading = &[
+pub(super) const INPUTS: ColumnDefs = &[
     ("id", Bytes),
     ("tenant", Text),
     ("workspace", Text),
@@ -36,7 +36,7 @@ pub(super) const INPUTS: Heading = &[
 ];
 
 /// What changes in the life of a task, behind what names it.
-const LIVE: Heading = &[
+const LIVE: ColumnDefs = &[
     ("id", Bytes),
     ("tenant", Text),
     ("workspace", Text),
@@ -83,7 +83,7 @@ const CHANGING: usize = 27;
 /// How many a new row has: all but the two of the guard.
 const INSERTED: usize = LIVE.len() - 2;
 
-const ENDED: Heading = &[
+const ENDED: ColumnDefs = &[
     ("id", Bytes),
     ("tenant", Text),
     ("workspace", Text),
@@ -91,7 +91,7 @@ const ENDED: Heading = &[
     ("entries_before", Int),
 ];
 
-const DONE: Heading = &[
+const DONE: ColumnDefs = &[
     ("id", Bytes),
     ("tenant", Text),
     ("workspace", Text),
@@ -111,7 +111,7 @@ const DONE: Heading = &[
     ("tale", Bytes),
 ];
 
-const ATTEMPTS: Heading = &[
+const ATTEMPTS: ColumnDefs = &[
     ("task", Bytes),
     ("tenant", Text),
     ("workspace", Text),
@@ -129,7 +129,7 @@ const ATTEMPTS: Heading = &[
     ("claims", Text),
 ];
 
-const HISTORY: Heading = &[
+const HISTORY: ColumnDefs = &[
     ("task", Bytes),
     ("tenant", Text),
     ("workspace", Text),
@@ -142,7 +142,7 @@ const HISTORY: Heading = &[
     ("events", Text),
 ];
 
-const REFUSED: Heading = &[
+const REFUSED: ColumnDefs = &[
     ("task", Bytes),
     ("tenant", Text),
     ("workspace", Text),
@@ -156,7 +156,7 @@ const REFUSED: Heading = &[
     ("at", Long),
 ];
 
-const KEYS: Heading = &[
+const KEYS: ColumnDefs = &[
     ("tenant", Text),
     ("workspace", Text),
     ("key", Text),
@@ -165,39 +165,40 @@ const KEYS: Heading = &[
     ("seen", Bytes),
 ];
 
-/// Everything one batch writes, one sheet per statement, in the order in which they are sent.
-pub(super) struct Sheets {
-    pub(super) inputs: Sheet,
-    pub(super) born: Sheet,
-    pub(super) changed: Sheet,
-    pub(super) ended: Sheet,
-    pub(super) done: Sheet,
-    pub(super) attempts: Sheet,
-    pub(super) history: Sheet,
-    pub(super) refused: Sheet,
-    pub(super) keys: Sheet,
+/// Everything one batch writes, one column batch per statement, in the order in which they are sent.
+pub(super) struct ColumnBatches {
+    pub(super) inputs: ColumnBatch,
+    pub(super) new_live: ColumnBatch,
+    pub(super) changed: ColumnBatch,
+    pub(super) ended: ColumnBatch,
+    pub(super) done: ColumnBatch,
+    pub(super) attempts: ColumnBatch,
+    pub(super) history: ColumnBatch,
+    pub(super) refused: ColumnBatch,
+    pub(super) keys: ColumnBatch,
 }
 
-impl Sheets {
+impl ColumnBatches {
     /// Whether everything in them can be sent as it is.
-    pub(super) fn are_sound(&self) -> bool {
-        let Self { inputs, born, changed, ended, done, attempts, history, refused, keys } = self;
-        [inputs, born, changed, ended, done, attempts, history, refused, keys]
+    pub(super) fn all_fit(&self) -> bool {
+        let Self { inputs, new_live, changed, ended, done, attempts, history, refused, keys } =
+            self;
+        [inputs, new_live, changed, ended, done, attempts, history, refused, keys]
             .iter()
-            .all(|sheet| sheet.is_sound())
+            .all(|column_batch| column_batch.fits_columns())
     }
 
     pub(super) fn new() -> Self {
         Self {
-            inputs: Sheet::new(INPUTS),
-            born: Sheet::new(LIVE),
-            changed: Sheet::new(LIVE),
-            ended: Sheet::new(ENDED),
-            done: Sheet::new(DONE),
-            attempts: Sheet::new(ATTEMPTS),
-            history: Sheet::new(HISTORY),
-            refused: Sheet::new(REFUSED),
-            keys: Sheet::new(KEYS),
+            inputs: ColumnBatch::new(INPUTS),
+            new_live: ColumnBatch::new(LIVE),
+            changed: ColumnBatch::new(LIVE),
+            ended: ColumnBatch::new(ENDED),
+            done: ColumnBatch::new(DONE),
+            attempts: ColumnBatch::new(ATTEMPTS),
+            history: ColumnBatch::new(HISTORY),
+            refused: ColumnBatch::new(REFUSED),
+            keys: ColumnBatch::new(KEYS),
         }
     }
 }
@@ -209,67 +210,77 @@ pub(super) struct Guard {
     pub(super) entries_before: Option<u32>,
 }
 
-fn named<'s>(sheet: &'s mut Sheet, id: TaskId, scope: &Scope) -> &'s mut Sheet {
-    sheet.row().id(id).name(&scope.tenant).name(&scope.workspace)
+fn begin_row<'s>(
+    column_batch: &'s mut ColumnBatch,
+    id: TaskId,
+    scope: &Scope,
+) -> &'s mut ColumnBatch {
+    column_batch.row().id(id).name(&scope.tenant).name(&scope.workspace)
 }
 
 pub(super) fn input(
-    sheet: &mut Sheet,
-    task: Named<'_>,
+    column_batch: &mut ColumnBatch,
+    task: TaskIdentity<'_>,
     policy: Option<&verdict::Policy>,
     spec: &Spec,
-    tale: &Tale,
+    inline_history: &InlineHistory,
 ) {
-    let sheet = named(sheet, task.id, task.scope).name(task.queue).name(task.kind);
-    cells::input(sheet, task, policy, spec, tale);
+    let column_batch =
+        begin_row(column_batch, task.id, task.scope).name(task.queue).name(task.kind);
+    cells::input(column_batch, task, policy, spec, inline_history);
 }
 
 /// A live task, new or changed.
 pub(super) fn live(
-    sheet: &mut Sheet,
+    column_batch: &mut ColumnBatch,
     task: &Task,
-    tale: &Tale,
+    inline_history: &InlineHistory,
     now: Time,
     alarm_at: Option<Time>,
     guard: Option<Guard>,
 ) {
-    let sheet = named(sheet, task.id, &task.scope);
-    cells::changing(sheet, task, tale);
-    sheet
+    let column_batch = begin_row(column_batch, task.id, &task.scope);
+    cells::changing(column_batch, task, inline_history);
+    column_batch
         .flag(Some(task.claimable_at().is_some_and(|due| !due.has_come(now))))
         .optional_time(alarm_at)
         .name(&task.queue)
         .name(&task.kind)
-        .bytes(Some(Place::new(task.priority, task.id).bytes()))
+        .bytes(Some(QueuePosition::new(task.priority, task.id).bytes()))
         .int(task.priority)
         .long(Some(task.policy.lease.millis() as i64))
         .optional_count(guard.map(|guard| guard.before))
         .optional_count(guard.and_then(|guard| guard.entries_before));
 }
 
-pub(super) fn ended(sheet: &mut Sheet, id: TaskId, scope: &Scope, guard: Guard) {
-    named(sheet, id, scope).count(guard.before).optional_count(guard.entries_before);
+pub(super) fn ended(column_batch: &mut ColumnBatch, id: TaskId, scope: &Scope, guard: Guard) {
+    begin_row(column_batch, id, scope).count(guard.before).optional_count(guard.entries_before);
 }
 
-pub(super) fn done(sheet: &mut Sheet, done: &Done, tale: &Tale) {
-    cells::done(named(sheet, done.id, &done.scope), done, tale);
+pub(super) fn done(column_batch: &mut ColumnBatch, done: &Done, inline_history: &InlineHistory) {
+    cells::done(begin_row(column_batch, done.id, &done.scope), done, inline_history);
 }
 
-pub(super) fn attempt(sheet: &mut Sheet, scope: &Scope, closed: &Closed) {
-    cells::attempt(named(sheet, closed.task, scope), closed);
+pub(super) fn attempt(column_batch: &mut ColumnBatch, scope: &Scope, closed: &ClosedAttempt) {
+    cells::attempt(begin_row(column_batch, closed.task, scope), closed);
 }
 
-pub(super) fn entry(sheet: &mut Sheet, id: TaskId, scope: &Scope, entry: &Entry) {
-    cells::entry(named(sheet, id, scope), entry);
+pub(super) fn entry(column_batch: &mut ColumnBatch, id: TaskId, scope: &Scope, entry: &Entry) {
+    cells::entry(begin_row(column_batch, id, scope), entry);
 }
 
-pub(super) fn refused(sheet: &mut Sheet, refused: &Refused) {
-    cells::refused(named(sheet, refused.task.id, &refused.task.scope), refused);
+pub(super) fn refused(column_batch: &mut ColumnBatch, refused: &Refused) {
+    cells::refused(begin_row(column_batch, refused.task.id, &refused.task.scope), refused);
 }
 
 /// A key with the task it belongs to from now on, and the one it was seen to belong to.
-pub(super) fn key(sheet: &mut Sheet, key: &Key, held: &Held, seen: Option<TaskId>) {
-    sheet
+pub(super) fn key(
+    column_batch: &mut ColumnBatch,
+    key: &IdempotencyKey,
+    held: &KeyOwner,
+    seen: Option<TaskId>,
+) {
+    column_batch
         .row()
         .name(&key.scope.tenant)
         .name(&key.scope.workspace)
@@ -279,11 +290,11 @@ pub(super) fn key(sheet: &mut Sheet, key: &Key, held: &Held, seen: Option<TaskId
         .bytes(seen.map(id_bytes).as_ref().map(|id| &id[..]));
 }
 
-fn insert(table: &str, heading: Heading, rows: &Rows, tail: &str) -> String {
+fn insert(table: &str, column_defs: ColumnDefs, rows: &Rows, tail: &str) -> String {
     format!(
         "INSERT INTO tenure.{table} ({}) SELECT {} FROM {} ORDER BY u.ord {tail}",
-        names(heading, "").join(", "),
-        names(heading, "u.").join(", "),
+        names(column_defs, "").join(", "),
+        names(column_defs, "u.").join(", "),
         rows.table("u")
     )
 }
@@ -296,7 +307,7 @@ const UNCHANGED: &str = "1 / CASE WHEN l.revision = u.before \
 const NAMED: &str = "l.id = u.id AND l.tenant = u.tenant AND l.workspace = u.workspace";
 
 /// What batches write again and again, worth a name where names are safe.
-pub(super) fn often() -> impl Iterator<Item = &'static str> {
+pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
     let built: [&'static LazyLock<Statement>; 7] = [
         &INPUTS_INSERT,
         &LIVE_INSERT,
@@ -342,8 +353,8 @@ pub(super) static ATTEMPTS_INSERT: LazyLock<Statement> =
 pub(super) static HISTORY_INSERT: LazyLock<Statement> =
     LazyLock::new(|| inserting("history", HISTORY));
 
-fn inserting(table: &str, heading: Heading) -> Statement {
-    Statement::over(heading, |rows| insert(table, heading, rows, ""))
+fn inserting(table: &str, column_defs: ColumnDefs) -> Statement {
+    Statement::over(column_defs, |rows| insert(table, column_defs, rows, ""))
 }
 
 /// The first refusal of its kind under a lease; later ones say nothing new. Calls about no task of ours

@@ -7,7 +7,7 @@ use verdict::{Name, Time};
 
 use super::rows::Columns;
 use super::writer::SqliteWriter;
-use super::{reads, trouble};
+use super::{errors, reads};
 use crate::administration::{
     self, Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, Seal, TenantLimits,
 };
@@ -30,9 +30,9 @@ pub(super) fn write(writer: &mut SqliteWriter, act: &Administration) -> Result<(
     if let Some(follows) = act.follows {
         let last: Sql<Option<i64>> =
             connection.query_row("SELECT max(n) FROM audit", [], |row| row.get(0));
-        let last = last.map_err(trouble::while_doing(doing)).map_err(CommitFailure::RolledBack)?;
+        let last = last.map_err(errors::while_doing(doing)).map_err(CommitFailure::RolledBack)?;
         if last.unwrap_or(0).unsigned_abs() != follows {
-            return Err(CommitFailure::RolledBack(administration::behind_another()));
+            return Err(CommitFailure::RolledBack(administration::audit_conflict()));
         }
     }
     if act.ring.is_some() {
@@ -47,7 +47,7 @@ pub(super) fn write(writer: &mut SqliteWriter, act: &Administration) -> Result<(
     });
     if let Err(error) = written {
         roll_back(writer);
-        return Err(CommitFailure::RolledBack(trouble::while_doing(doing)(error)));
+        return Err(CommitFailure::RolledBack(errors::while_doing(doing)(error)));
     }
     faultpoint::point!("admin.before_commit");
     match connection.execute_batch("COMMIT") {
@@ -55,9 +55,9 @@ pub(super) fn write(writer: &mut SqliteWriter, act: &Administration) -> Result<(
             faultpoint::point!("admin.after_commit");
             Ok(())
         }
-        Err(error) if trouble::commit_left_nothing(&error) => {
+        Err(error) if errors::commit_left_nothing(&error) => {
             roll_back(writer);
-            Err(CommitFailure::RolledBack(trouble::while_doing(doing)(error)))
+            Err(CommitFailure::RolledBack(errors::while_doing(doing)(error)))
         }
         Err(error) => {
             writer.shared.poison();

@@ -22,7 +22,7 @@ use verdict::Time;
 
 use super::lock::Lock;
 use super::opening::{self, APPLICATION_ID};
-use super::{Options, browse, trouble};
+use super::{Options, browse, errors};
 use crate::epoch;
 use crate::failure::{Failure, FailureKind};
 
@@ -120,7 +120,7 @@ pub fn begin_epoch(path: &Path, options: &Options) -> Result<(u32, u32), Failure
     let _lock = Lock::take(&super::absolute(path)?)?;
     let connection = open_store(path, options)?;
     let before = opening::header(&connection)
-        .map_err(trouble::while_doing("reading the store's header"))?
+        .map_err(errors::while_doing("reading the store's header"))?
         .epoch;
     drop(connection);
     Ok((before, raise_epoch(path, None, options)?))
@@ -153,7 +153,7 @@ fn copy(from: &Connection, target: &Path) -> Result<(), Failure> {
         to.pragma_update(None, "journal_mode", "DELETE")?;
         Ok(step)
     };
-    match copied().map_err(trouble::while_doing("copying the store"))? {
+    match copied().map_err(errors::while_doing("copying the store"))? {
         StepResult::Done => Ok(()),
         _ => Err(Failure::new(FailureKind::Unavailable, "the store was too busy to be copied")),
     }
@@ -167,7 +167,7 @@ fn create_private(path: &Path) -> Result<(), Failure> {
 /// Nothing is a backup before it was read: the engine's own check, and that rows belong together.
 fn check(path: &Path, options: &Options) -> Result<Copied, Failure> {
     let connection = opening::connect_reader(path, options)?;
-    let doing = || trouble::while_doing("checking the copy");
+    let doing = || errors::while_doing("checking the copy");
     let wrong = browse::integrity(&connection).map_err(doing())?;
     if let Some(first) = wrong.first() {
         let what = format!(
@@ -198,7 +198,7 @@ fn epoch_of(path: &Path, options: &Options) -> Option<u32> {
 /// Above the backup's epoch, above that of the store it replaces, and above what a restore of the
 /// same backup elsewhere may have chosen before.
 fn raise_epoch(path: &Path, replaced: Option<u32>, options: &Options) -> Result<u32, Failure> {
-    let doing = || trouble::while_doing("raising the store's epoch");
+    let doing = || errors::while_doing("raising the store's epoch");
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = opening::open_with(path, flags, options)?;
     let backup = opening::header(&connection).map_err(doing())?.epoch;

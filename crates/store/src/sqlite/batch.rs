@@ -6,28 +6,31 @@
 
 use std::collections::BTreeSet;
 
-use verdict::{Closed, LeaseId, Rules, Task, TaskId, Time};
+use verdict::{ClosedAttempt, LeaseId, Rules, Task, TaskId, Time};
 
 use super::ids::Ids;
-use super::work::{Seen, Trouble, Work, of_task};
+use super::work::{BatchCache, StepError, Work, of_task};
 use super::writer::SqliteWriter;
-use super::{leaving, reads, trouble, writes};
+use super::{errors, pruning, reads, writes};
 use crate::failure::{CommitFailure, Failure, FailureKind};
-use crate::row::{Change, Ended, Held, Key, Place, PollRef, Ready, Refused, Stock, TaskKey, Want};
-use crate::seam::{Batch, Loaded, Polled};
+use crate::row::{
+    Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Refused, TaskKey,
+    TaskWithSpec, Want,
+};
+use crate::seam::{Batch, Loaded, PolledQueues};
 
 pub struct SqliteBatch<'w> {
     writer: &'w mut SqliteWriter,
-    seen: Seen,
+    cache: BatchCache,
     now: Option<Time>,
-    state: State,
+    state: BatchState,
     writes: Writes,
     /// Left out of what is selected.
-    avoided: Ids,
+    excluded: Ids,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum BatchState {
     Open,
     RolledBack,
     Committed,
@@ -46,34 +49,34 @@ impl<'w> SqliteBatch<'w> {
             .connection
             .prepare_cached("BEGIN IMMEDIATE")
             .and_then(|mut begin| begin.execute([]))
-            .map_err(trouble::while_doing("beginning a batch"))?;
+            .map_err(errors::while_doing("beginning a batch"))?;
         faultpoint::point!("batch.begun");
         writer.memory.begin();
-        let (seen, now, avoided) = (Seen::default(), None, Ids::default());
-        Ok(Self { writer, seen, now, state: State::Open, writes: Writes::None, avoided })
+        let (cache, now, excluded) = (BatchCache::default(), None, Ids::default());
+        Ok(Self { writer, cache, now, state: BatchState::Open, writes: Writes::None, excluded })
     }
 
     /// Runs one step; the first failure rolls the whole batch back.
     fn step<T>(
         &mut self,
         what: &'static str,
-        work: impl FnOnce(&mut Work<'_>) -> Result<T, Trouble>,
+        work: impl FnOnce(&mut Work<'_>) -> Result<T, StepError>,
     ) -> Result<T, Failure> {
-        if self.state != State::Open {
+        if self.state != BatchState::Open {
             return Err(Failure::new(FailureKind::Unavailable, "the batch was rolled back before"));
         }
-        let done = work(&mut Work::of(self.writer, &mut self.seen));
-        done.map_err(|trouble| {
+        let done = work(&mut Work::of(self.writer, &mut self.cache));
+        done.map_err(|error| {
             self.roll_back();
-            match trouble {
-                Trouble::Sql(error) => trouble::while_doing(what)(error),
-                Trouble::Failure(failure) => failure,
+            match error {
+                StepError::Sql(error) => errors::while_doing(what)(error),
+                StepError::Failure(failure) => failure,
             }
         })
     }
 
     fn roll_back(&mut self) {
-        self.state = State::RolledBack;
+        self.state = BatchState::RolledBack;
         // Some errors make SQLite roll back by itself.
         if !self.writer.connection.is_autocommit()
             && self.writer.connection.execute_batch("ROLLBACK").is_err()
@@ -84,7 +87,7 @@ impl<'w> SqliteBatch<'w> {
     }
 
     fn read_clock(&mut self) -> Time {
-        *self.now.get_or_insert_with(|| self.writer.shared.reading.now())
+        *self.now.get_or_insert_with(|| self.writer.shared.clock.now())
     }
 
     /// Everything that goes with a commit beside what was saved.
@@ -97,7 +100,7 @@ impl<'w> SqliteBatch<'w> {
                 if faultpoint::mutant(25) {
                     work.connection.execute_batch("COMMIT; BEGIN IMMEDIATE")?;
                 }
-                work.write_fresh()?;
+                work.write_created()?;
                 writes::clock(work.connection, now)?;
                 faultpoint::point!("commit.clock");
                 work.memory.clear_keys(work.connection, now)?;
@@ -114,13 +117,13 @@ impl<'w> SqliteBatch<'w> {
         match committed {
             Ok(_) => {
                 faultpoint::point!("commit.after");
-                self.state = State::Committed;
-                self.writer.memory.order.seen(now);
+                self.state = BatchState::Committed;
+                self.writer.memory.index.mark_seen(now);
                 Ok(())
             }
-            Err(error) if trouble::commit_left_nothing(&error) => {
+            Err(error) if errors::commit_left_nothing(&error) => {
                 self.roll_back();
-                Err(CommitFailure::RolledBack(trouble::while_doing("committing a batch")(error)))
+                Err(CommitFailure::RolledBack(errors::while_doing("committing a batch")(error)))
             }
             Err(error) => {
                 self.writer.shared.poison();
@@ -133,18 +136,18 @@ impl<'w> SqliteBatch<'w> {
 }
 
 impl Batch for SqliteBatch<'_> {
-    fn avoid(&mut self, tasks: &BTreeSet<TaskId>) {
-        self.avoided = tasks.iter().copied().collect();
+    fn exclude(&mut self, tasks: &BTreeSet<TaskId>) {
+        self.excluded = tasks.iter().copied().collect();
     }
 
     async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
         self.step("loading tasks", |work| keys.iter().map(|key| work.load_one(key)).collect())
     }
 
-    async fn closed(
+    async fn closed_attempts(
         &mut self,
         leases: &[(TaskId, LeaseId)],
-    ) -> Result<Vec<Option<Closed>>, Failure> {
+    ) -> Result<Vec<Option<ClosedAttempt>>, Failure> {
         self.step("loading closed attempts", |work| {
             let find = |(id, lease): &(TaskId, LeaseId)| {
                 if work.is_held(*id, *lease) {
@@ -162,27 +165,33 @@ impl Batch for SqliteBatch<'_> {
         })
     }
 
-    async fn holders(&mut self, keys: &[Key]) -> Result<Vec<Option<Held>>, Failure> {
+    async fn key_owners(
+        &mut self,
+        keys: &[IdempotencyKey],
+    ) -> Result<Vec<Option<KeyOwner>>, Failure> {
         self.step("looking up idempotency keys", |work| {
-            let find = |key| Ok(work.memory.keys.holder(work.connection, key)?);
+            let find = |key| Ok(work.memory.keys.key_owner(work.connection, key)?);
             keys.iter().map(find).collect()
         })
     }
 
-    async fn polled(&mut self, polls: &[PollRef]) -> Result<Vec<Vec<Ready>>, Failure> {
-        let avoided = std::mem::take(&mut self.avoided);
+    async fn leased_to_polls(
+        &mut self,
+        polls: &[PollRef],
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
+        let excluded = std::mem::take(&mut self.excluded);
         let found = self.step("looking up polls", |work| {
             let mut answers = Vec::new();
             for poll in polls {
-                let mut ids = work.memory.order.polled(poll);
-                ids.retain(|id| !avoided.contains(id));
-                let ready: Result<Vec<Ready>, Trouble> =
+                let mut ids = work.memory.index.polled(poll);
+                ids.retain(|id| !excluded.contains(id));
+                let ready: Result<Vec<TaskWithSpec>, StepError> =
                     ids.into_iter().map(|id| work.ready_row(id)).collect();
                 answers.push(ready?);
             }
             Ok(answers)
         });
-        self.avoided = avoided;
+        self.excluded = excluded;
         found
     }
 
@@ -202,49 +211,61 @@ impl Batch for SqliteBatch<'_> {
         })
     }
 
-    async fn stocked(&mut self, polled: &dyn Polled, now: Time) -> Result<Vec<Stock>, Failure> {
+    async fn backlogs(
+        &mut self,
+        polled: &dyn PolledQueues,
+        now: Time,
+    ) -> Result<Vec<Backlog>, Failure> {
         self.step("looking for queues with ready tasks", |work| {
-            work.memory.order.promote(now);
-            Ok(work.memory.order.lanes.stocked(polled))
+            work.memory.index.promote(now);
+            Ok(work.memory.index.ready.backlogs(polled))
         })
     }
 
-    async fn ready(&mut self, wants: &[Want], now: Time) -> Result<Vec<Vec<Ready>>, Failure> {
+    async fn ready(
+        &mut self,
+        wants: &[Want],
+        now: Time,
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
         // What is avoided is as good as taken.
-        let mut taken = self.avoided.clone();
+        let mut taken = self.excluded.clone();
         self.step("taking ready tasks", |work| {
-            work.memory.order.promote(now);
+            work.memory.index.promote(now);
             wants.iter().map(|want| work.ready_one(want, now, &mut taken)).collect()
         })
     }
 
     async fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
-        let avoided = self.avoided.clone();
+        let excluded = self.excluded.clone();
         self.step("taking due tasks", |work| {
-            let ids = work.memory.order.due(now, limit.saturating_add(avoided.len()));
-            work.tasks(without(ids, &avoided, limit))
+            let ids = work.memory.index.due(now, limit.saturating_add(excluded.len()));
+            work.tasks(without(ids, &excluded, limit))
         })
     }
 
     async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
-        let avoided = self.avoided.clone();
+        let excluded = self.excluded.clone();
         self.step("listing running tasks", |work| {
-            let ids = work.memory.order.running(after, limit.saturating_add(avoided.len()));
-            work.tasks(without(ids, &avoided, limit))
+            let ids = work.memory.index.running(after, limit.saturating_add(excluded.len()));
+            work.tasks(without(ids, &excluded, limit))
         })
     }
 
-    async fn ended(&mut self, after: Option<Place>, limit: usize) -> Result<Vec<Ended>, Failure> {
-        self.step("looking for old ends", |work| Ok(leaving::ended(work.connection, after, limit)?))
+    async fn ended(
+        &mut self,
+        after: Option<EndedPosition>,
+        limit: usize,
+    ) -> Result<Vec<EndedTask>, Failure> {
+        self.step("looking for old ends", |work| Ok(pruning::ended(work.connection, after, limit)?))
     }
 
-    async fn forget(&mut self, places: &[Place]) -> Result<(), Failure> {
+    async fn forget(&mut self, positions: &[EndedPosition]) -> Result<(), Failure> {
         self.writes = Writes::Some;
         let now = self.read_clock();
         self.step("forgetting ended tasks", |work| {
-            let rows = places.iter().copied().map(leaving::row_of);
-            let closed = leaving::forget(work.connection, rows, now)?;
-            closed.into_iter().for_each(|lane| work.memory.lane_gone(lane));
+            let rows = positions.iter().copied().map(pruning::row_of);
+            let closed = pruning::forget(work.connection, rows, now)?;
+            closed.into_iter().for_each(|kind_queue| work.memory.kind_queue_gone(kind_queue));
             Ok(())
         })
     }
@@ -253,7 +274,7 @@ impl Batch for SqliteBatch<'_> {
         self.writer.shared.rules
     }
 
-    fn pulse(&mut self) {
+    fn keep_alive(&mut self) {
         self.writes = Writes::Some;
     }
 
@@ -262,15 +283,15 @@ impl Batch for SqliteBatch<'_> {
     }
 }
 
-fn without(mut ids: Vec<TaskId>, avoided: &Ids, limit: usize) -> Vec<TaskId> {
-    ids.retain(|id| !avoided.contains(id));
+fn without(mut ids: Vec<TaskId>, excluded: &Ids, limit: usize) -> Vec<TaskId> {
+    ids.retain(|id| !excluded.contains(id));
     ids.truncate(limit);
     ids
 }
 
 impl Drop for SqliteBatch<'_> {
     fn drop(&mut self) {
-        if self.state == State::Open {
+        if self.state == BatchState::Open {
             self.roll_back();
         }
     }

@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension};
-use verdict::{Closed, End, Scope, Subject, TaskId, Time};
+use verdict::{ClosedAttempt, End, Scope, Subject, TaskId, Time};
 
 use super::readers::{Read, Reader, Readers};
 use super::rows::{self, Columns, ENTRY, REFUSED, id_bytes};
 use super::{Shared, administration, listing, reads};
 use crate::administration::{ApiKey, AuditFilter, Audited, TenantLimits};
 use crate::browse::{self, Browse};
-use crate::codec::abridge::{self, Payloads};
+use crate::codec::payload_digest::{self, Payloads};
 use crate::failure::Failure;
-use crate::row::{Dossier, Entry, Filter, Found, Listing, Parts, QueueDepth, Refused, TaskKey};
-use crate::weight::{self, Budget};
+use crate::row::{
+    Entry, Filter, Listing, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey, TaskRows,
+};
+use crate::row_size::{self, ByteBudget};
 
 /// How many findings of the engine's own check are reported; one is enough to know.
 const INTEGRITY_MAX: usize = 100;
@@ -63,11 +65,14 @@ fn row_in_scope(connection: &Connection, key: &TaskKey) -> Read<Option<i64>> {
         .optional()
 }
 
-fn found(connection: &Connection, row: i64) -> Read<Found> {
-    Ok(Found { subject: reads::subject(connection, row)?, spec: reads::spec(connection, row)? })
+fn found(connection: &Connection, row: i64) -> Read<StoredTask> {
+    Ok(StoredTask {
+        subject: reads::subject(connection, row)?,
+        spec: reads::spec(connection, row)?,
+    })
 }
 
-fn find(connection: &Connection, key: &TaskKey) -> Read<Option<Found>> {
+fn find(connection: &Connection, key: &TaskKey) -> Read<Option<StoredTask>> {
     let found = row_in_scope(connection, key)?.map(|row| found(connection, row)).transpose()?;
     Ok(found.filter(|found| found.subject != Subject::Absent))
 }
@@ -75,7 +80,7 @@ fn find(connection: &Connection, key: &TaskKey) -> Read<Option<Found>> {
 /// What the task's rows tell, then what the table adds, in order, until it is enough.
 fn history(connection: &Connection, key: &TaskKey, after: u32, limit: usize) -> Read<Vec<Entry>> {
     let Some(row) = row_in_scope(connection, key)? else { return Ok(Vec::new()) };
-    let mut page = Decisions::of(connection, key.id, row, limit, Budget::page());
+    let mut page = Decisions::of(connection, key.id, row, limit, ByteBudget::page());
     page.read_after(after)?;
     Ok(page.entries)
 }
@@ -86,7 +91,7 @@ struct Decisions<'c> {
     task: TaskId,
     row: i64,
     limit: usize,
-    budget: Budget,
+    budget: ByteBudget,
     end: Option<End>,
     entries: Vec<Entry>,
 }
@@ -97,7 +102,7 @@ impl<'c> Decisions<'c> {
         task: TaskId,
         row: i64,
         limit: usize,
-        budget: Budget,
+        budget: ByteBudget,
     ) -> Self {
         Self { connection, task, row, limit, budget, end: None, entries: Vec::new() }
     }
@@ -105,7 +110,7 @@ impl<'c> Decisions<'c> {
     /// Adds an entry with what other tables keep of it, if there is room.
     fn takes(&mut self, entry: Entry) -> Read<bool> {
         let mut attempts = Vec::new();
-        for attempt in abridge::closes(&entry) {
+        for attempt in payload_digest::closed_attempts(&entry) {
             attempts.extend(reads::numbered_attempt(
                 self.connection,
                 self.task,
@@ -113,12 +118,12 @@ impl<'c> Decisions<'c> {
                 attempt,
             )?);
         }
-        if abridge::ends(&entry) && self.end.is_none() {
+        if payload_digest::ends_task(&entry) && self.end.is_none() {
             self.end = reads::done(self.connection, self.row)?.map(|done| done.end);
         }
         let payloads = Payloads { attempts: &attempts, end: self.end.as_ref() };
-        let entry = abridge::restore(entry, payloads);
-        if self.entries.len() == self.limit || !self.budget.takes(weight::entry(&entry)) {
+        let entry = payload_digest::restore(entry, payloads);
+        if self.entries.len() == self.limit || !self.budget.takes(row_size::entry(&entry)) {
             return Ok(false);
         }
         self.entries.push(entry);
@@ -128,7 +133,7 @@ impl<'c> Decisions<'c> {
     /// Reads what comes after an entry, up to the limit and the budget. A store that an older format began may have
     /// its first entries in the table and later ones packed in other rows; one of today has them the other way round.
     fn read_after(&mut self, after: u32) -> Read<()> {
-        let mut told = told(self.connection, self.task, self.row)?;
+        let mut told = inline_entries(self.connection, self.task, self.row)?;
         told.retain(|entry| entry.n > after);
         told.sort_by_key(|entry| entry.n);
         let mut told = told.into_iter().peekable();
@@ -153,10 +158,10 @@ impl<'c> Decisions<'c> {
     }
 }
 
-fn told(connection: &Connection, task: TaskId, row: i64) -> Read<Vec<Entry>> {
+fn inline_entries(connection: &Connection, task: TaskId, row: i64) -> Read<Vec<Entry>> {
     let mut entries = Vec::new();
-    for tale in reads::tales(connection, row)? {
-        let told = tale.entries(task).map_err(|error| {
+    for inline_history in reads::inline_histories(connection, row)? {
+        let told = inline_history.entries(task).map_err(|error| {
             rusqlite::Error::FromSqlConversionFailure(0, Type::Blob, error.into())
         })?;
         entries.extend(told);
@@ -164,9 +169,14 @@ fn told(connection: &Connection, task: TaskId, row: i64) -> Read<Vec<Entry>> {
     Ok(entries)
 }
 
-fn attempts(connection: &Connection, key: &TaskKey, after: u32, limit: usize) -> Read<Vec<Closed>> {
+fn attempts(
+    connection: &Connection,
+    key: &TaskKey,
+    after: u32,
+    limit: usize,
+) -> Read<Vec<ClosedAttempt>> {
     match row_in_scope(connection, key)? {
-        Some(row) => reads::attempts(connection, key.id, row, after, limit, Budget::page()),
+        Some(row) => reads::attempts(connection, key.id, row, after, limit, ByteBudget::page()),
         None => Ok(Vec::new()),
     }
 }
@@ -253,11 +263,15 @@ fn latest(connection: &Connection) -> Read<Option<TaskId>> {
 
 /// Tasks in order of id, until it is enough. One that is neither live nor done is left out: the integrity
 /// check reports it.
-fn everything(connection: &Connection, after: Option<TaskId>, limit: usize) -> Read<Vec<Found>> {
+fn all_tasks(
+    connection: &Connection,
+    after: Option<TaskId>,
+    limit: usize,
+) -> Read<Vec<StoredTask>> {
     let after = after.map_or(Vec::new(), |id| id_bytes(id).to_vec());
     let mut statement =
         connection.prepare_cached("SELECT i.row FROM inputs i WHERE i.id > ?1 ORDER BY i.id")?;
-    let (mut rows, mut budget) = (statement.query([after])?, Budget::page());
+    let (mut rows, mut budget) = (statement.query([after])?, ByteBudget::page());
     let mut all = Vec::new();
     while all.len() < limit
         && let Some(row) = rows.next()?
@@ -266,7 +280,7 @@ fn everything(connection: &Connection, after: Option<TaskId>, limit: usize) -> R
         if found.subject == Subject::Absent {
             continue;
         }
-        if !budget.takes(weight::found(&found)) {
+        if !budget.takes(row_size::task(&found)) {
             break;
         }
         all.push(found);
@@ -275,18 +289,20 @@ fn everything(connection: &Connection, after: Option<TaskId>, limit: usize) -> R
 }
 
 /// With all that belongs to it, however much, unless it is a task that is read in parts.
-fn dossier(connection: &Connection, found: Found) -> Read<Dossier> {
+fn bundle(connection: &Connection, found: StoredTask) -> Read<TaskBundle> {
     let key = found.key();
-    let Some(row) = row_in_scope(connection, &key)?.filter(|_| weight::is_whole(&found)) else {
-        return Ok(Dossier::in_parts(found));
+    let Some(row) = row_in_scope(connection, &key)?.filter(|_| row_size::fits_one_read(&found))
+    else {
+        return Ok(TaskBundle::without_rows(found));
     };
-    let mut decisions = Decisions::of(connection, key.id, row, usize::MAX, Budget::new(usize::MAX));
+    let mut decisions =
+        Decisions::of(connection, key.id, row, usize::MAX, ByteBudget::new(usize::MAX));
     decisions.read_after(0)?;
     let history = decisions.entries;
-    let all = Budget::new(usize::MAX);
+    let all = ByteBudget::new(usize::MAX);
     let attempts = reads::attempts(connection, key.id, row, 0, usize::MAX, all)?;
     let refused = refused(connection, &key, None, usize::MAX)?;
-    Ok(Dossier { found, parts: Some(Parts { history, attempts, refused }) })
+    Ok(TaskBundle { task: found, rows: Some(TaskRows { history, attempts, refused }) })
 }
 
 pub(super) fn integrity(connection: &Connection) -> Read<Vec<String>> {
@@ -335,7 +351,7 @@ const STRAYS: [(&str, &str); 7] = [
 ];
 
 impl Browse for SqliteBrowse {
-    async fn find(&self, key: &TaskKey) -> Result<Option<Found>, Failure> {
+    async fn find(&self, key: &TaskKey) -> Result<Option<StoredTask>, Failure> {
         let key = key.clone();
         self.read("finding a task", move |connection| find(connection, &key)).await
     }
@@ -362,7 +378,7 @@ impl Browse for SqliteBrowse {
         key: &TaskKey,
         after: u32,
         limit: usize,
-    ) -> Result<Vec<Closed>, Failure> {
+    ) -> Result<Vec<ClosedAttempt>, Failure> {
         let key = key.clone();
         self.read("reading attempts", move |connection| attempts(connection, &key, after, limit))
             .await
@@ -382,13 +398,13 @@ impl Browse for SqliteBrowse {
     }
 
     async fn queues(&self, scope: Option<&Scope>) -> Result<Vec<QueueDepth>, Failure> {
-        let (scope, now) = (scope.cloned(), self.shared.reading.now());
+        let (scope, now) = (scope.cloned(), self.shared.clock.now());
         self.read("counting queues", move |connection| queues(connection, scope.as_ref(), now))
             .await
     }
 
-    async fn ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
-        let (key, now) = (key.clone(), self.shared.reading.now());
+    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+        let (key, now) = (key.clone(), self.shared.clock.now());
         self.read("counting what is ahead", move |connection| ahead(connection, &key, now, limit))
             .await
     }
@@ -415,14 +431,22 @@ impl Browse for SqliteBrowse {
         self.read("looking for the last task", latest).await
     }
 
-    async fn everything(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Found>, Failure> {
-        self.read("reading all tasks", move |connection| everything(connection, after, limit)).await
+    async fn all_tasks(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<StoredTask>, Failure> {
+        self.read("reading all tasks", move |connection| all_tasks(connection, after, limit)).await
     }
 
-    async fn dossiers(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Dossier>, Failure> {
+    async fn task_bundles(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<TaskBundle>, Failure> {
         self.read("reading all tasks", move |connection| {
-            let found = browse::together(everything(connection, after, limit)?);
-            found.into_iter().map(|found| dossier(connection, found)).collect()
+            let found = browse::fitting_one_read(all_tasks(connection, after, limit)?);
+            found.into_iter().map(|found| bundle(connection, found)).collect()
         })
         .await
     }

@@ -15,7 +15,7 @@ use verdict::decide::submit::KEY_WINDOW;
 use verdict::{Digest, Time};
 
 use super::rows::Columns;
-use crate::row::{Held, Key};
+use crate::row::{IdempotencyKey, KeyOwner};
 
 const HOUR_MS: i64 = 60 * 60 * 1000;
 
@@ -24,7 +24,7 @@ const SLICE_MAX: usize = 500;
 
 /// From hashes of keys to the rows of the tasks that used them.
 #[derive(Default)]
-pub(super) struct KeyBook {
+pub(super) struct KeyIndex {
     rows: HashMap<u64, i64>,
     /// Further rows of the same hash: a key used again after its window, or, hardly ever, two keys
     /// with one hash.
@@ -39,7 +39,7 @@ pub(super) struct Dropped {
     pub(super) row: i64,
 }
 
-impl KeyBook {
+impl KeyIndex {
     pub(super) fn rebuild(connection: &Connection) -> rusqlite::Result<Self> {
         let mut book = Self::default();
         let mut statement = connection.prepare("SELECT hash, task FROM keys")?;
@@ -74,11 +74,11 @@ impl KeyBook {
     }
 
     /// Who used the key last.
-    pub(super) fn holder(
+    pub(super) fn key_owner(
         &self,
         connection: &Connection,
-        key: &Key,
-    ) -> rusqlite::Result<Option<Held>> {
+        key: &IdempotencyKey,
+    ) -> rusqlite::Result<Option<KeyOwner>> {
         let hash = hash(key);
         let more = self.more.get(&hash).into_iter().flatten();
         let mut rows: Vec<i64> = self.rows.get(&hash).into_iter().chain(more).copied().collect();
@@ -177,7 +177,7 @@ pub(super) fn write(
     Ok(())
 }
 
-pub(super) fn hash(key: &Key) -> u64 {
+pub(super) fn hash(key: &IdempotencyKey) -> u64 {
     let fields = [&key.scope.tenant, &key.scope.workspace].map(|name| name.as_str().as_bytes());
     let digest = Digest::of(&[fields[0], fields[1], key.text.as_str().as_bytes()]);
     let mut head = [0; 8];
@@ -189,7 +189,11 @@ fn hour(now: Time) -> i64 {
     now.millis().div_euclid(HOUR_MS)
 }
 
-fn confirm(connection: &Connection, key: &Key, row: i64) -> rusqlite::Result<Option<Held>> {
+fn confirm(
+    connection: &Connection,
+    key: &IdempotencyKey,
+    row: i64,
+) -> rusqlite::Result<Option<KeyOwner>> {
     connection
         .prepare_cached(
             "SELECT i.id, i.fingerprint FROM inputs i JOIN lanes n ON n.lane = i.lane
@@ -204,7 +208,7 @@ fn confirm(connection: &Connection, key: &Key, row: i64) -> rusqlite::Result<Opt
             ],
             |row| {
                 let mut columns = Columns::of(row);
-                Ok(Held { task: columns.task_id()?, fingerprint: columns.digest()? })
+                Ok(KeyOwner { task: columns.task_id()?, fingerprint: columns.digest()? })
             },
         )
         .optional()

@@ -1,6 +1,6 @@
 //! Lists of one scope's tasks, newest first.
 //!
-//! Tasks are indexed by lane, and a lane belongs to one scope, queue and kind. A list merges the lanes that it
+//! Tasks are indexed by kind queue, and a kind queue belongs to one scope, queue and kind. A list merges the kind queues that it
 //! is about, reading a little of each at a time, so that it visits no row of another scope. What no index
 //! knows (state, label) is looked up row by row, up to a number of rows; the page then ends, and says where
 //! the next one goes on.
@@ -14,27 +14,28 @@ use verdict::{Scope, State, Subject, TaskId};
 use super::reads;
 use super::rows::{self, Columns, ENTRY, NAMES, id_bytes};
 use crate::columns::{self, listed_done, listed_spec};
-use crate::row::{Bodies, Entry, Filter, Found, Listed, Listing, Spec};
-use crate::weight::{self, Budget};
+use crate::row::{Bodies, Entry, Filter, Listed, Listing, Spec, StoredTask};
+use crate::row_size::{self, ByteBudget};
 
 type Read<T> = rusqlite::Result<T>;
 
-/// How many tasks of a lane are read at once, behind the first.
+/// How many tasks of a kind queue are read at once, behind the first.
 const RUN: usize = 32;
 
 const WITHOUT_TRACE: &str = "json_remove(d.fault, '$.stack_trace')";
 
 pub(super) fn list(connection: &Connection, scope: &Scope, filter: &Filter) -> Read<Listing> {
-    let mut newest = Newest::of(connection, lanes(connection, scope, filter)?, filter.before)?;
-    let mut budget = Budget::new(filter.bytes);
-    let (mut tasks, mut last, mut looked) = (Vec::new(), None, 0);
+    let mut newest =
+        Newest::of(connection, kind_queues(connection, scope, filter)?, filter.before)?;
+    let mut budget = ByteBudget::new(filter.bytes);
+    let (mut tasks, mut last, mut scanned) = (Vec::new(), None, 0);
     while let Some(task) = newest.next()? {
-        if tasks.len() == filter.limit || looked == filter.look {
+        if tasks.len() == filter.limit || scanned == filter.scan_max {
             return Ok(Listing { tasks, next: last });
         }
-        looked += 1;
+        scanned += 1;
         if let Some(listed) = wanted(connection, task.row, filter)? {
-            if !budget.takes(weight::found(&listed.found)) {
+            if !budget.takes(row_size::task(&listed.task)) {
                 return Ok(Listing { tasks, next: last });
             }
             tasks.push(listed);
@@ -44,7 +45,7 @@ pub(super) fn list(connection: &Connection, scope: &Scope, filter: &Filter) -> R
     Ok(Listing { tasks, next: None })
 }
 
-fn lanes(connection: &Connection, scope: &Scope, filter: &Filter) -> Read<Vec<i64>> {
+fn kind_queues(connection: &Connection, scope: &Scope, filter: &Filter) -> Read<Vec<i64>> {
     let mut statement = connection.prepare_cached(
         "SELECT n.lane FROM lanes n WHERE n.tenant = ?1 AND n.workspace = ?2
             AND (?3 IS NULL OR n.queue = ?3) AND (?4 IS NULL OR n.kind = ?4)",
@@ -62,64 +63,69 @@ struct Numbered {
     row: i64,
 }
 
-/// The tasks of several lanes in one order.
+/// The tasks of several kind queues in one order.
 struct Newest<'c> {
     connection: &'c Connection,
-    lanes: Vec<Lane>,
-    /// The newest of each lane that is not over.
+    kind_queues: Vec<KindQueueCursor>,
+    /// The newest of each kind queue that is not over.
     heads: BinaryHeap<(Numbered, usize)>,
 }
 
-struct Lane {
-    lane: i64,
+struct KindQueueCursor {
+    kind_queue: i64,
     behind: VecDeque<Numbered>,
     /// Where to read on; `None` when all is read.
     before: Option<Vec<u8>>,
 }
 
 impl<'c> Newest<'c> {
-    fn of(connection: &'c Connection, lanes: Vec<i64>, before: Option<TaskId>) -> Read<Self> {
+    fn of(connection: &'c Connection, kind_queues: Vec<i64>, before: Option<TaskId>) -> Read<Self> {
         // Without a place to start from, one above every id: so the index is always entered at a place.
         let before = before.map_or(vec![0xff; 17], |id| id_bytes(id).to_vec());
-        let lane = |lane| Lane { lane, behind: VecDeque::new(), before: Some(before.clone()) };
-        let lanes: Vec<Lane> = lanes.into_iter().map(lane).collect();
-        let mut newest = Self { connection, heads: BinaryHeap::with_capacity(lanes.len()), lanes };
-        for lane in 0..newest.lanes.len() {
-            newest.read_on(lane, 1)?;
-            newest.step(lane);
+        let kind_queue = |kind_queue| KindQueueCursor {
+            kind_queue,
+            behind: VecDeque::new(),
+            before: Some(before.clone()),
+        };
+        let kind_queues: Vec<KindQueueCursor> = kind_queues.into_iter().map(kind_queue).collect();
+        let mut newest =
+            Self { connection, heads: BinaryHeap::with_capacity(kind_queues.len()), kind_queues };
+        for kind_queue in 0..newest.kind_queues.len() {
+            newest.read_on(kind_queue, 1)?;
+            newest.step(kind_queue);
         }
         Ok(newest)
     }
 
     fn next(&mut self) -> Read<Option<Numbered>> {
-        let Some((task, lane)) = self.heads.pop() else { return Ok(None) };
-        if self.lanes[lane].behind.is_empty() {
-            self.read_on(lane, RUN)?;
+        let Some((task, kind_queue)) = self.heads.pop() else { return Ok(None) };
+        if self.kind_queues[kind_queue].behind.is_empty() {
+            self.read_on(kind_queue, RUN)?;
         }
-        self.step(lane);
+        self.step(kind_queue);
         Ok(Some(task))
     }
 
-    fn step(&mut self, lane: usize) {
-        if let Some(head) = self.lanes[lane].behind.pop_front() {
-            self.heads.push((head, lane));
+    fn step(&mut self, kind_queue: usize) {
+        if let Some(head) = self.kind_queues[kind_queue].behind.pop_front() {
+            self.heads.push((head, kind_queue));
         }
     }
 
-    fn read_on(&mut self, lane: usize, many: usize) -> Read<()> {
-        let lane = &mut self.lanes[lane];
-        let Some(before) = lane.before.take() else { return Ok(()) };
+    fn read_on(&mut self, kind_queue: usize, many: usize) -> Read<()> {
+        let kind_queue = &mut self.kind_queues[kind_queue];
+        let Some(before) = kind_queue.before.take() else { return Ok(()) };
         let mut statement = self.connection.prepare_cached(
             "SELECT i.id, i.row FROM inputs i INDEXED BY inputs_by_lane
              WHERE i.lane = ?1 AND i.id < ?2 ORDER BY i.id DESC LIMIT ?3",
         )?;
-        let read = statement.query_map((lane.lane, before, many as i64), |row| {
+        let read = statement.query_map((kind_queue.kind_queue, before, many as i64), |row| {
             let mut columns = Columns::of(row);
             Ok(Numbered { id: columns.task_id()?, row: columns.take()? })
         })?;
-        lane.behind.extend(read.collect::<Read<Vec<Numbered>>>()?);
-        if lane.behind.len() == many {
-            lane.before = lane.behind.back().map(|last| id_bytes(last.id).to_vec());
+        kind_queue.behind.extend(read.collect::<Read<Vec<Numbered>>>()?);
+        if kind_queue.behind.len() == many {
+            kind_queue.before = kind_queue.behind.back().map(|last| id_bytes(last.id).to_vec());
         }
         Ok(())
     }
@@ -168,7 +174,7 @@ fn listed(connection: &Connection, row: i64, bodies: Bodies) -> Read<Option<List
         },
     };
     let (spec, submitted) = submission(connection, row, id, bodies)?;
-    Ok(Some(Listed { found: Found { subject, spec }, submitted }))
+    Ok(Some(Listed { task: StoredTask { subject, spec }, submitted }))
 }
 
 fn ended(connection: &Connection, row: i64, bodies: Bodies) -> Read<Option<verdict::Done>> {
@@ -180,7 +186,7 @@ fn ended(connection: &Connection, row: i64, bodies: Bodies) -> Read<Option<verdi
         .optional()
 }
 
-/// What was submitted. Rows from before there were tales have the first entry in `history`.
+/// What was submitted. Rows from before there were inline histories have the first entry in `history`.
 fn submission(
     connection: &Connection,
     row: i64,
@@ -194,9 +200,9 @@ fn submission(
     );
     connection.prepare_cached(&sql)?.query_row([row], |row| {
         let mut columns = Columns::of(row);
-        let (spec, tale) = (rows::spec(&mut columns)?, columns.tale()?);
-        let entries: Vec<Entry> = if tale.bytes().is_some() {
-            tale.entries(id).map_err(|error| columns.unreadable(error))?
+        let (spec, inline_history) = (rows::spec(&mut columns)?, columns.inline_history()?);
+        let entries: Vec<Entry> = if inline_history.bytes().is_some() {
+            inline_history.entries(id).map_err(|error| columns.unreadable(error))?
         } else if columns.is_next_null()? {
             Vec::new()
         } else {
@@ -293,8 +299,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut connection = crowded(&folder, 2_000);
         let label = Some(("team".to_owned(), "blue".to_owned()));
-        let steps = |look: usize, connection: &mut Connection| {
-            let filter = Filter { limit: 10, look, label: label.clone(), ..Filter::default() };
+        let steps = |scan_max: usize, connection: &mut Connection| {
+            let filter = Filter { limit: 10, scan_max, label: label.clone(), ..Filter::default() };
             let (listing, steps) = measured(connection, "tenant7", &filter);
             assert!(listing.tasks.is_empty() && listing.next.is_some());
             steps

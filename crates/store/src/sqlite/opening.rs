@@ -8,9 +8,9 @@ use refinery::{Migration, Runner};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use verdict::rules::to_join;
-use verdict::{Known, Rules, Time};
+use verdict::{Rules, SupportedRules, Time};
 
-use super::{Durability, Options, trouble};
+use super::{Durability, Options, errors};
 use crate::failure::{Failure, FailureKind};
 use crate::rules;
 
@@ -65,7 +65,7 @@ pub(super) fn prepare(path: &Path, options: &Options) -> Result<(Header, Rules),
     let rules = activate(&connection, options.rules)?;
     checkpoint(&connection)?;
     faultpoint::point!("open.folded");
-    let header = header(&connection).map_err(trouble::while_doing("reading the store's header"))?;
+    let header = header(&connection).map_err(errors::while_doing("reading the store's header"))?;
     Ok((header, rules))
 }
 
@@ -103,7 +103,7 @@ pub(super) fn connect_reader(path: &Path, options: &Options) -> Result<Connectio
     let connection = open_with(path, flags, options)?;
     connection
         .pragma_update(None, "mmap_size", 0)
-        .map_err(trouble::while_doing("opening the store for reading"))?;
+        .map_err(errors::while_doing("opening the store for reading"))?;
     Ok(connection)
 }
 
@@ -124,7 +124,7 @@ pub(super) fn open_with(
     connection
         .busy_timeout(timeout)
         .and_then(|()| connection.set_db_config(stable, true))
-        .map_err(trouble::while_doing("opening the store"))?;
+        .map_err(errors::while_doing("opening the store"))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
 }
@@ -223,7 +223,7 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
 }
 
 pub(super) fn checkpoint(connection: &Connection) -> Result<(), Failure> {
-    let failed = trouble::while_doing("folding the log into the database");
+    let failed = errors::while_doing("folding the log into the database");
     let busy: i64 = connection
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
         .map_err(failed)?;
@@ -235,8 +235,8 @@ pub(super) fn checkpoint(connection: &Connection) -> Result<(), Failure> {
 }
 
 /// Whoever opens the file has it alone: the newest version of the rules that it knows is in force from now on.
-fn activate(connection: &Connection, known: Known) -> Result<Rules, Failure> {
-    let failed = || trouble::while_doing("activating the newest rules");
+fn activate(connection: &Connection, known: SupportedRules) -> Result<Rules, Failure> {
+    let failed = || errors::while_doing("activating the newest rules");
     let in_force: u32 =
         connection.query_row("SELECT rules FROM meta", [], |row| row.get(0)).map_err(failed())?;
     let number = to_join(in_force, known, &[]).ok_or_else(|| rules::unknown(in_force, known))?;

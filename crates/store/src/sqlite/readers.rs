@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{Shared, opening, trouble};
+use super::{Shared, errors, opening};
 use crate::failure::{Failure, FailureKind};
 
 /// How many reads run at once; more would only take the writer's share of the disk.
@@ -40,14 +40,14 @@ pub(super) enum Reader {
 }
 
 pub(super) struct Readers {
-    guests: Places,
-    own: Places,
+    guests: ReadSlots,
+    own: ReadSlots,
     idle: Mutex<Vec<Connection>>,
     /// Last, so that connections are closed before the file is unlocked.
     shared: Arc<Shared>,
 }
 
-struct Places {
+struct ReadSlots {
     free: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
     waiting_max: usize,
@@ -57,8 +57,8 @@ impl Readers {
     pub(super) fn open(shared: Arc<Shared>) -> Result<Self, Failure> {
         let first = opening::connect_reader(&shared.path, &shared.options)?;
         Ok(Self {
-            guests: Places::new(READERS_MAX, WAITING_MAX),
-            own: Places::new(OWN_MAX, usize::MAX),
+            guests: ReadSlots::new(READERS_MAX, WAITING_MAX),
+            own: ReadSlots::new(OWN_MAX, usize::MAX),
             idle: Mutex::new(vec![first]),
             shared,
         })
@@ -107,7 +107,7 @@ impl Readers {
         if (result.is_ok() || is_interrupted) && connection.is_autocommit() {
             self.idle.lock().expect("nothing panics with the pool in hand").push(connection);
         }
-        result.map_err(trouble::while_doing(what))
+        result.map_err(errors::while_doing(what))
     }
 }
 
@@ -130,7 +130,7 @@ fn in_snapshot<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Rea
     Ok(result)
 }
 
-impl Places {
+impl ReadSlots {
     fn new(free: usize, waiting_max: usize) -> Self {
         Self { free: Arc::new(Semaphore::new(free)), waiting: Arc::default(), waiting_max }
     }

@@ -3,32 +3,35 @@
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension};
-use verdict::{Closed, Done, LeaseId, Subject, TaskId};
+use verdict::{ClosedAttempt, Done, LeaseId, Subject, TaskId};
 
-use super::lanes::{LaneId, Lanes};
-use super::rows::{self, CLOSED, Columns, LiveRow, NAMES, Names, SPEC, WHERE, id_bytes};
-use super::statements::{Hot, Statements};
-use crate::cells::Named;
-use crate::codec::tale::Tale;
+use super::ready_index::{KindQueueId, ReadyIndex};
+use super::rows::{self, CLOSED, Columns, LiveRow, NAMES, QueueAndKind, SPEC, WHERE, id_bytes};
+use super::statements::{BatchStatement, Statements};
+use crate::cells::TaskIdentity;
+use crate::codec::inline_history::InlineHistory;
 use crate::row::Spec;
-use crate::weight::{self, Budget};
+use crate::row_size::{self, ByteBudget};
 
 type Read<T> = rusqlite::Result<T>;
 
-/// What a lane stands for.
-pub(super) fn lane(connection: &Connection, lane: LaneId) -> Read<Names> {
+/// What a kind queue stands for.
+pub(super) fn kind_queue(connection: &Connection, kind_queue: KindQueueId) -> Read<QueueAndKind> {
     let sql = select(NAMES, "lanes n WHERE n.lane = ?1");
     let mut statement = connection.prepare_cached(&sql)?;
-    statement.query_row([lane.0], |row| Names::read(&mut Columns::of(row)))
+    statement.query_row([kind_queue.0], |row| QueueAndKind::read(&mut Columns::of(row)))
 }
 
-/// The lane of this scope, queue and kind, if it has one.
-pub(super) fn lane_named(connection: &Connection, task: Named<'_>) -> Read<Option<LaneId>> {
+/// The kind queue of this scope, queue and kind, if it has one.
+pub(super) fn find_kind_queue(
+    connection: &Connection,
+    task: TaskIdentity<'_>,
+) -> Read<Option<KindQueueId>> {
     let sql = "SELECT lane FROM lanes
         WHERE tenant = ?1 AND workspace = ?2 AND queue = ?3 AND kind = ?4 LIMIT 1";
     let (scope, queue, kind) = (task.scope, task.queue.as_str(), task.kind.as_str());
     let names = [scope.tenant.as_str(), scope.workspace.as_str(), queue, kind];
-    connection.prepare_cached(sql)?.query_row(names, |row| row.get(0).map(LaneId)).optional()
+    connection.prepare_cached(sql)?.query_row(names, |row| row.get(0).map(KindQueueId)).optional()
 }
 
 /// A task's row number.
@@ -50,7 +53,7 @@ pub(super) fn live(connection: &Connection, row: i64) -> Read<Option<LiveRow>> {
     connection
         .prepare_cached(&SQL)?
         .query_row([row], |row| {
-            rows::live_row(&mut Columns::of(row), |columns, _| Names::read(columns))
+            rows::live_row(&mut Columns::of(row), |columns, _| QueueAndKind::read(columns))
         })
         .optional()
 }
@@ -59,7 +62,7 @@ pub(super) fn live(connection: &Connection, row: i64) -> Read<Option<LiveRow>> {
 /// that memory has, for queues that are worked off.
 pub(super) fn ready(
     statements: &mut Statements<'_>,
-    lanes: &Lanes,
+    kind_queues: &ReadyIndex,
     id: TaskId,
 ) -> Read<Option<(LiveRow, Spec)>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
@@ -67,11 +70,11 @@ pub(super) fn ready(
         select(&columns, "inputs i JOIN live l ON l.row = i.row WHERE i.id = ?1")
     });
     statements
-        .get(Hot::Ready, &SQL)?
+        .get(BatchStatement::Ready, &SQL)?
         .query_row([id_bytes(id)], |row| {
             let mut columns = Columns::of(row);
-            let names = |columns: &mut Columns<'_>, lane| {
-                lanes.names(lane).ok_or_else(|| columns.strange("lane"))
+            let names = |columns: &mut Columns<'_>, kind_queue| {
+                kind_queues.names(kind_queue).ok_or_else(|| columns.unknown_value("lane"))
             };
             Ok((rows::live_row(&mut columns, names)?, rows::spec(&mut columns)?))
         })
@@ -109,8 +112,8 @@ pub(super) fn attempts(
     row: i64,
     after: u32,
     limit: usize,
-    mut budget: Budget,
-) -> Read<Vec<Closed>> {
+    mut budget: ByteBudget,
+) -> Read<Vec<ClosedAttempt>> {
     let sql = select(CLOSED, "attempts a WHERE a.task = ?1 AND a.attempt > ?2 ORDER BY a.attempt");
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query((row, after))?;
@@ -119,7 +122,7 @@ pub(super) fn attempts(
         && let Some(row) = rows.next()?
     {
         let closed = rows::closed(task, &mut Columns::of(row))?;
-        if !budget.takes(weight::closed(&closed)) {
+        if !budget.takes(row_size::closed(&closed)) {
             break;
         }
         attempts.push(closed);
@@ -132,7 +135,7 @@ pub(super) fn numbered_attempt(
     task: TaskId,
     row: i64,
     attempt: u32,
-) -> Read<Option<Closed>> {
+) -> Read<Option<ClosedAttempt>> {
     let sql = select(CLOSED, "attempts a WHERE a.task = ?1 AND a.attempt = ?2");
     connection
         .prepare_cached(&sql)?
@@ -145,7 +148,7 @@ pub(super) fn attempt(
     task: TaskId,
     row: i64,
     lease: LeaseId,
-) -> Read<Option<Closed>> {
+) -> Read<Option<ClosedAttempt>> {
     let sql = select(CLOSED, "attempts a WHERE a.task = ?1 AND a.lease = ?2");
     connection
         .prepare_cached(&sql)?
@@ -156,7 +159,7 @@ pub(super) fn attempt(
 }
 
 /// The packed part of a task's history: its submission, and what its row says since.
-pub(super) fn tales(connection: &Connection, row: i64) -> Read<[Tale; 2]> {
+pub(super) fn inline_histories(connection: &Connection, row: i64) -> Read<[InlineHistory; 2]> {
     connection
         .prepare_cached(
             "SELECT i.tale, coalesce(l.tale, d.tale) FROM inputs i
@@ -164,7 +167,7 @@ pub(super) fn tales(connection: &Connection, row: i64) -> Read<[Tale; 2]> {
         )?
         .query_row([row], |row| {
             let mut columns = Columns::of(row);
-            Ok([columns.tale()?, columns.tale()?])
+            Ok([columns.inline_history()?, columns.inline_history()?])
         })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A coordinator that serves forgets by itself, in small slices between its batches
 //! ([`crate::seam::Batch::forget`]); here the same is done at once, a thousand tasks per
-//! transaction. The guards of the database stay where they are ([`super::leaving`]).
+//! transaction. The guards of the database stay where they are ([`super::pruning`]).
 //!
 //! Nothing that can still be asked about goes: not before an idempotency key has lost its hold and
 //! the last token of an attempt is long expired ([`AGE_MIN`]).
@@ -13,8 +13,8 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use verdict::{Retention, Span, Time};
 
 use super::lock::Lock;
-use super::{Options, leaving, opening, trouble};
-use crate::clock::Reading;
+use super::{Options, errors, opening, pruning};
+use crate::clock::MonotonicClock;
 use crate::failure::{Failure, FailureKind};
 
 /// The youngest end that may be forgotten.
@@ -63,11 +63,12 @@ pub fn prune(path: &Path, rule: Rule, mode: Mode, options: &Options) -> Result<P
     }
     let _lock = Lock::take(&super::absolute(path)?)?;
     let (header, _) = opening::prepare(path, options)?;
-    let now = Reading::open(options.clock.clone(), header.last_commit_at, options.ahead)?.now();
+    let now =
+        MonotonicClock::open(options.clock.clone(), header.last_commit_at, options.ahead)?.now();
     let age = i64::try_from(rule.older_than.millis()).unwrap_or(i64::MAX);
     let before = Time::from_millis(now.millis().saturating_sub(age));
     let mut connection = opening::connect(path, options)?;
-    let doing = || trouble::while_doing("forgetting ended tasks");
+    let doing = || errors::while_doing("forgetting ended tasks");
     let (old, all) = count(&connection, before).map_err(doing())?;
     let tasks = old.min(all.saturating_sub(rule.keep));
     if mode == Mode::Remove {
@@ -108,7 +109,7 @@ fn forget(
             row.get(0)
         })?
         .collect::<rusqlite::Result<_>>()?;
-    leaving::forget(&batch, rows.into_iter(), now)?;
+    pruning::forget(&batch, rows.into_iter(), now)?;
     faultpoint::point!("prune.before_commit");
     batch.commit()?;
     faultpoint::point!("prune.after_commit");

@@ -3,13 +3,13 @@
 use rusqlite::types::{FromSql, FromSqlError, ValueRef};
 use verdict::{Policy, Span, Task};
 
-use super::lanes::{LaneId, Lanes};
-use super::order::Marks;
-use crate::codec::tale::Tale;
-use crate::codec::terms;
+use super::live_index::IndexedTask;
+use super::ready_index::{KindQueueId, ReadyIndex};
+use crate::codec::inline_history::InlineHistory;
+use crate::codec::packed_policy;
 use crate::columns::{self, Row};
 pub(super) use crate::columns::{
-    CLOSED, ENTRY, Names, REFUSED, SPEC, closed, done, entry, id_bytes, refused, spec,
+    CLOSED, ENTRY, QueueAndKind, REFUSED, SPEC, closed, done, entry, id_bytes, refused, spec,
 };
 use crate::row::PollRef;
 
@@ -74,14 +74,14 @@ impl<'a> Columns<'a> {
             None => self.stored(),
             Some(bytes) => {
                 self.skip(1);
-                terms::read(bytes).map_err(|error| self.unreadable(error))
+                packed_policy::read(bytes).map_err(|error| self.unreadable(error))
             }
         }
     }
 }
 
 /// Columns of a task that lives, in three parts; tables `live l`, `lanes n`, and `live l`, `inputs i`.
-/// Who knows the names of lanes leaves out the second.
+/// Who knows the names of kind queues leaves out the second.
 pub(super) const WHERE: &str = "l.row, l.lane";
 pub(super) const NAMES: &str = "n.tenant, n.workspace, n.kind, n.queue";
 pub(super) fn task_columns() -> String {
@@ -92,46 +92,47 @@ pub(super) fn task_columns() -> String {
 #[derive(Clone)]
 pub(super) struct LiveRow {
     pub(super) row: i64,
-    pub(super) lane: LaneId,
+    pub(super) kind_queue: KindQueueId,
     pub(super) task: Task,
-    pub(super) tale: Tale,
+    pub(super) inline_history: InlineHistory,
 }
 
 pub(super) fn live_row(
     columns: &mut Columns<'_>,
-    names: impl FnOnce(&mut Columns<'_>, LaneId) -> Read<Names>,
+    names: impl FnOnce(&mut Columns<'_>, KindQueueId) -> Read<QueueAndKind>,
 ) -> Read<LiveRow> {
-    let (row, lane) = (columns.long()?, LaneId(columns.take()?));
-    let names = names(columns, lane)?;
+    let (row, kind_queue) = (columns.long()?, KindQueueId(columns.take()?));
+    let names = names(columns, kind_queue)?;
     let (id, priority, policy) = (columns.task_id()?, columns.int()?, columns.policy()?);
-    let (task, tale) = columns::task(columns, names, id, priority, policy)?;
-    Ok(LiveRow { row, lane, task, tale })
+    let (task, inline_history) = columns::task(columns, names, id, priority, policy)?;
+    Ok(LiveRow { row, kind_queue, task, inline_history })
 }
 
 /// Columns that say where a live task stands; table `live l`.
-pub(super) const MARKS: &str = "l.id, l.lane, l.priority, l.due, l.wakes_at, l.lease_ms, \
+pub(super) const INDEX_COLUMNS: &str = "l.id, l.lane, l.priority, l.due, l.wakes_at, l.lease_ms, \
     l.owner, l.poll";
 
-pub(super) fn lane_of_marks(row: &rusqlite::Row<'_>) -> Read<LaneId> {
-    row.get(1).map(LaneId)
+pub(super) fn kind_queue_of_indexed(row: &rusqlite::Row<'_>) -> Read<KindQueueId> {
+    row.get(1).map(KindQueueId)
 }
 
-/// Memory knows the lane by then.
-pub(super) fn marks(columns: &mut Columns<'_>, lanes: &Lanes) -> Read<Marks> {
+/// Memory knows the kind queue by then.
+pub(super) fn indexed(columns: &mut Columns<'_>, kind_queues: &ReadyIndex) -> Read<IndexedTask> {
     let id = columns.task_id()?;
-    let lane = LaneId(columns.take()?);
+    let kind_queue = KindQueueId(columns.take()?);
     let priority = columns.take()?;
     let claimable_at = columns.optional_time()?;
     let wakes_at = columns.optional_time()?;
     if claimable_at.is_some() {
         let (lease, poll) = (None, None);
-        return Ok(Marks { id, lane, priority, claimable_at, wakes_at, lease, poll });
+        return Ok(IndexedTask { id, kind_queue, priority, claimable_at, wakes_at, lease, poll });
     }
     let lease = Some(Span::from_millis(columns.take::<i64>()? as u64));
-    let Names { scope, .. } = lanes.names(lane).ok_or_else(|| columns.strange("lane"))?;
+    let QueueAndKind { scope, .. } =
+        kind_queues.names(kind_queue).ok_or_else(|| columns.unknown_value("lane"))?;
     let owner = columns.name()?;
     let poll = columns.optional_name()?.map(|poll| PollRef { scope, owner, poll });
-    Ok(Marks { id, lane, priority, claimable_at, wakes_at, lease, poll })
+    Ok(IndexedTask { id, kind_queue, priority, claimable_at, wakes_at, lease, poll })
 }
 
 /// Columns of a task that has ended; tables `done d`, `inputs i`, `lanes n`.

@@ -1,40 +1,40 @@
 //! How a batch saves what was decided: which rows, in which order.
 //!
 //! A new task is written to `inputs` at once, and to `live` or `done` in its final form. History goes
-//! into the task's own row as long as it is short ([`Tale`]), then into `history`.
+//! into the task's own row as long as it is short ([`InlineHistory`]), then into `history`.
 
-use verdict::{Closed, Subject, Task, TaskId, Time};
+use verdict::{ClosedAttempt, Subject, Task, TaskId, Time};
 
-use super::fresh::Fresh;
+use super::created_tasks::CreatedTask;
+use super::errors;
 use super::keys;
-use super::order::Marks;
+use super::live_index::IndexedTask;
 use super::rows::LiveRow;
-use super::trouble;
-use super::work::{Known, Trouble, Work, conflict, guard, invalid, of_task};
-use super::writes::{self, Named};
-use crate::codec::tale::{Tale, Told};
+use super::work::{KnownTask, StepError, Work, conflict, guard, invalid, of_task};
+use super::writes::{self, TaskIdentity};
+use crate::codec::inline_history::{Appended, InlineHistory};
 use crate::failure::FailureKind;
-use crate::row::{Change, Entry, Key, Refused, Spec};
+use crate::row::{Change, Entry, IdempotencyKey, Refused, Spec};
 
 /// The number of the entry that stands in `inputs`.
 const SUBMISSION: u32 = 1;
 
 impl Work<'_> {
-    pub(super) fn save_one(&mut self, change: Change, now: Time) -> Result<(), Trouble> {
+    pub(super) fn save_one(&mut self, change: Change, now: Time) -> Result<(), StepError> {
         change.check()?;
-        let id = named(&change.after)?.id;
-        self.save_checked(id, change, now).map_err(|trouble| match trouble {
-            Trouble::Sql(error) if is_refused(&error) => {
-                Trouble::Failure(trouble::while_doing("saving decisions")(error).about(id))
+        let id = identity_of(&change.after)?.id;
+        self.save_checked(id, change, now).map_err(|error| match error {
+            StepError::Sql(error) if is_refused(&error) => {
+                StepError::Failure(errors::while_doing("saving decisions")(error).about(id))
             }
-            Trouble::Failure(failure) if failure.kind == FailureKind::Invalid => {
-                Trouble::Failure(failure.about(id))
+            StepError::Failure(failure) if failure.kind == FailureKind::Invalid => {
+                StepError::Failure(failure.about(id))
             }
-            trouble => trouble,
+            error => error,
         })
     }
 
-    fn save_checked(&mut self, id: TaskId, change: Change, now: Time) -> Result<(), Trouble> {
+    fn save_checked(&mut self, id: TaskId, change: Change, now: Time) -> Result<(), StepError> {
         let Change { before, after, spec, closed, entries } = change;
         let row = match (before, spec) {
             (None, Some(spec)) => self.create(after, spec, &entries, now)?,
@@ -50,49 +50,64 @@ impl Work<'_> {
         spec: Spec,
         entries: &[Entry],
         now: Time,
-    ) -> Result<i64, Trouble> {
-        let task = named(&after)?;
+    ) -> Result<i64, StepError> {
+        let task = identity_of(&after)?;
         let id = task.id;
-        let lane = self.memory.lane(self.connection, task)?;
+        let kind_queue = self.memory.kind_queue(self.connection, task)?;
         let row = self.memory.next_row;
         let policy = after.live().map(|task| &task.policy);
         let (first, later) = split_submission(entries)?;
-        let submission = first.map(|first| Tale::of(id, first)).unwrap_or_default();
-        let input = writes::Input { row, lane, task, policy, spec: &spec, tale: &submission };
+        let submission = first.map(|first| InlineHistory::of(id, first)).unwrap_or_default();
+        let input = writes::Input {
+            row,
+            kind_queue,
+            task,
+            policy,
+            spec: &spec,
+            inline_history: &submission,
+        };
         writes::input(&mut self.statements, input).map_err(|error| conflict_if_known(error, id))?;
         if let Some(text) = &spec.key {
-            let key = Key { scope: task.scope.clone(), text: text.clone() };
+            let key = IdempotencyKey { scope: task.scope.clone(), text: text.clone() };
             self.save_key(&key, row, now)?;
         }
         let (revision, entries) = (revision_of(&after), u32::from(first.is_some()));
-        let mut known = Known { row, lane, marks: None, revision, entries, tale: Tale::default() };
-        self.tell(&mut known, id, later)?;
+        let mut known = KnownTask {
+            row,
+            kind_queue,
+            indexed: None,
+            revision,
+            entries,
+            inline_history: InlineHistory::default(),
+        };
+        self.append_history(&mut known, id, later)?;
         match after {
             Subject::Live(task) => {
-                known.marks = Some(Marks::of(&task, lane));
-                let live = LiveRow { row, lane, task, tale: known.tale.clone() };
-                self.fresh.add(Fresh { live, spec });
+                known.indexed = Some(IndexedTask::of(&task, kind_queue));
+                let live =
+                    LiveRow { row, kind_queue, task, inline_history: known.inline_history.clone() };
+                self.created.add(CreatedTask { live, spec });
             }
             Subject::Done(done) => {
-                writes::done_insert(&mut self.statements, row, &done, &known.tale)?;
+                writes::done_insert(&mut self.statements, row, &done, &known.inline_history)?;
             }
             Subject::Absent => {}
         }
         self.memory.next_row += 1;
-        self.memory.moved(None, known.marks.clone());
+        self.memory.moved(None, known.indexed.clone());
         self.known.insert(id, known);
         Ok(row)
     }
 
-    fn save_key(&mut self, key: &Key, row: i64, now: Time) -> Result<(), Trouble> {
+    fn save_key(&mut self, key: &IdempotencyKey, row: i64, now: Time) -> Result<(), StepError> {
         let hash = keys::hash(key);
         keys::write(self.connection, now, hash, row)?;
         self.memory.key_added(hash, row);
         Ok(())
     }
 
-    fn update(&mut self, after: Subject, before: u32, entries: &[Entry]) -> Result<i64, Trouble> {
-        let id = named(&after)?.id;
+    fn update(&mut self, after: Subject, before: u32, entries: &[Entry]) -> Result<i64, StepError> {
+        let id = identity_of(&after)?.id;
         if !self.known.contains_key(&id) {
             self.live(id).map_err(|error| of_task(error, id))?;
         }
@@ -100,55 +115,63 @@ impl Work<'_> {
         // The statement's own guard comes too late: by then the history would have been written.
         guard(usize::from(known.revision == Some(before)), id)?;
         known.revision = revision_of(&after);
-        self.tell(&mut known, id, entries)?;
-        let (row, earlier) = (known.row, known.marks.take());
+        self.append_history(&mut known, id, entries)?;
+        let (row, earlier) = (known.row, known.indexed.take());
         match after {
             Subject::Live(task) => {
-                known.marks = Some(Marks::of(&task, known.lane));
+                known.indexed = Some(IndexedTask::of(&task, known.kind_queue));
                 self.change(&known, before, task)?;
             }
             Subject::Done(done) => {
                 self.end(row, before, id)?;
-                writes::done_insert(&mut self.statements, row, &done, &known.tale)?;
+                writes::done_insert(&mut self.statements, row, &done, &known.inline_history)?;
             }
             Subject::Absent => {}
         }
-        self.memory.moved(earlier, known.marks.clone());
+        self.memory.moved(earlier, known.indexed.clone());
         self.known.insert(id, known);
         Ok(row)
     }
 
-    /// Adds entries to the task's tale, and those that find no room there to the table.
-    fn tell(&mut self, known: &mut Known, id: TaskId, entries: &[Entry]) -> Result<(), Trouble> {
+    /// Adds entries to the task's inline history, and those that find no room there to the table.
+    fn append_history(
+        &mut self,
+        known: &mut KnownTask,
+        id: TaskId,
+        entries: &[Entry],
+    ) -> Result<(), StepError> {
         for entry in entries {
             known.entries += 1;
             if entry.n != known.entries {
                 return Err(invalid("a history entry out of order"));
             }
-            match known.tale.tell(id, SUBMISSION, entry) {
-                Told::Here => {}
-                Told::Elsewhere => writes::entry(self.connection, known.row, entry)?,
+            match known.inline_history.try_append(id, SUBMISSION, entry) {
+                Appended::Inline => {}
+                Appended::NoRoom => writes::entry(self.connection, known.row, entry)?,
             }
         }
         Ok(())
     }
 
     /// A task of this very batch is changed where it waits to be written.
-    fn change(&mut self, known: &Known, before: u32, task: Task) -> Result<(), Trouble> {
-        if let Some(fresh) = self.fresh.get_mut(task.id) {
-            fresh.live.task = task;
-            fresh.live.tale.clone_from(&known.tale);
+    fn change(&mut self, known: &KnownTask, before: u32, task: Task) -> Result<(), StepError> {
+        if let Some(created) = self.created.get_mut(task.id) {
+            created.live.task = task;
+            created.live.inline_history.clone_from(&known.inline_history);
             return Ok(());
         }
-        let Known { row, lane, tale, .. } = known;
-        guard(writes::live_update(&mut self.statements, *row, before, &task, tale)?, task.id)?;
-        let (row, lane, tale) = (*row, *lane, tale.clone());
-        self.memory.running.keep(LiveRow { row, lane, task, tale });
+        let KnownTask { row, kind_queue, inline_history, .. } = known;
+        guard(
+            writes::live_update(&mut self.statements, *row, before, &task, inline_history)?,
+            task.id,
+        )?;
+        let (row, kind_queue, inline_history) = (*row, *kind_queue, inline_history.clone());
+        self.memory.running.keep(LiveRow { row, kind_queue, task, inline_history });
         Ok(())
     }
 
-    fn end(&mut self, row: i64, before: u32, id: TaskId) -> Result<(), Trouble> {
-        if self.fresh.remove(id).is_some() {
+    fn end(&mut self, row: i64, before: u32, id: TaskId) -> Result<(), StepError> {
+        if self.created.remove(id).is_some() {
             return Ok(());
         }
         self.memory.running.forget(id);
@@ -156,15 +179,20 @@ impl Work<'_> {
     }
 
     /// Writes what this batch created, in its final form and in order of arrival.
-    pub(super) fn write_fresh(&mut self) -> Result<(), Trouble> {
-        for Fresh { live, .. } in self.fresh.take() {
+    pub(super) fn write_created(&mut self) -> Result<(), StepError> {
+        for CreatedTask { live, .. } in self.created.take() {
             writes::live_insert(&mut self.statements, &live)?;
             self.memory.running.keep(live);
         }
         Ok(())
     }
 
-    fn save_attempts(&mut self, id: TaskId, row: i64, closed: &[Closed]) -> Result<(), Trouble> {
+    fn save_attempts(
+        &mut self,
+        id: TaskId,
+        row: i64,
+        closed: &[ClosedAttempt],
+    ) -> Result<(), StepError> {
         faultpoint::point!("save.row");
         for closed in closed {
             if closed.task != id {
@@ -176,7 +204,7 @@ impl Work<'_> {
     }
 
     /// A refusal is kept with its task; calls about no task of ours leave nothing.
-    pub(super) fn save_refused(&mut self, refused: &Refused) -> Result<(), Trouble> {
+    pub(super) fn save_refused(&mut self, refused: &Refused) -> Result<(), StepError> {
         if let Some(row) = self.row_of(refused.task.id)? {
             writes::refused(self.connection, row, refused)?;
         }
@@ -185,7 +213,7 @@ impl Work<'_> {
 }
 
 /// The entry that stands in `inputs`, and the others.
-fn split_submission(entries: &[Entry]) -> Result<(Option<&Entry>, &[Entry]), Trouble> {
+fn split_submission(entries: &[Entry]) -> Result<(Option<&Entry>, &[Entry]), StepError> {
     match entries.split_first() {
         Some((first, later)) if first.n == SUBMISSION => Ok((Some(first), later)),
         Some(_) => Err(invalid("a history entry out of order")),
@@ -202,16 +230,16 @@ fn revision_of(after: &Subject) -> Option<u32> {
     after.live().map(|task| task.revision)
 }
 
-fn named(after: &Subject) -> Result<Named<'_>, Trouble> {
+fn identity_of(after: &Subject) -> Result<TaskIdentity<'_>, StepError> {
     match after {
-        Subject::Live(task) => Ok(Named::live(task)),
-        Subject::Done(done) => Ok(Named::done(done)),
+        Subject::Live(task) => Ok(TaskIdentity::live(task)),
+        Subject::Done(done) => Ok(TaskIdentity::done(done)),
         Subject::Absent => Err(invalid("a change that leaves no task")),
     }
 }
 
 /// A new task whose id is taken met somebody who was faster.
-fn conflict_if_known(error: rusqlite::Error, id: TaskId) -> Trouble {
+fn conflict_if_known(error: rusqlite::Error, id: TaskId) -> StepError {
     let unique = rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE;
     match error.sqlite_error() {
         Some(inner) if inner.extended_code == unique => conflict(id),

@@ -6,7 +6,7 @@ use rusqlite::{CachedStatement, Connection};
 
 /// Statements that a batch executes for each of its tasks.
 #[derive(Clone, Copy)]
-pub(super) enum Hot {
+pub(super) enum BatchStatement {
     Input,
     LiveInsert,
     LiveUpdate,
@@ -16,7 +16,7 @@ pub(super) enum Hot {
     Ready,
 }
 
-const COUNT: usize = Hot::Ready as usize + 1;
+const COUNT: usize = BatchStatement::Ready as usize + 1;
 
 pub(super) struct Statements<'c> {
     connection: &'c Connection,
@@ -31,7 +31,7 @@ impl<'c> Statements<'c> {
     /// The statement, which always has the same text.
     pub(super) fn get(
         &mut self,
-        which: Hot,
+        which: BatchStatement,
         sql: &str,
     ) -> rusqlite::Result<&mut CachedStatement<'c>> {
         match &mut self.found[which as usize] {

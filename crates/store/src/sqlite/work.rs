@@ -6,57 +6,57 @@
 use rusqlite::Connection;
 use verdict::{LeaseId, Subject, Task, TaskId, Time};
 
-use super::fresh::{Fresh, FreshTasks};
+use super::created_tasks::{CreatedTask, CreatedTasks};
 use super::ids::{ById, Ids};
-use super::lanes::LaneId;
-use super::order::Marks;
+use super::live_index::IndexedTask;
+use super::ready_index::KindQueueId;
 use super::rows::LiveRow;
 use super::statements::Statements;
 use super::writer::{Memory, SqliteWriter};
-use super::{reads, trouble};
-use crate::codec::tale::Tale;
+use super::{errors, reads};
+use crate::codec::inline_history::InlineHistory;
 use crate::failure::{Failure, FailureKind};
-use crate::row::{Ready, TaskKey, Want};
+use crate::row::{TaskKey, TaskWithSpec, Want};
 use crate::seam::Loaded;
 
 /// What a batch has seen so far. Bounded by what it was asked.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct BatchCache {
     /// Where tasks that this batch has read or saved are, in the table and in the order.
-    known: ById<Known>,
+    known: ById<KnownTask>,
     /// Tasks that this batch created, not yet in `live`.
-    fresh: FreshTasks,
+    created: CreatedTasks,
 }
 
 pub(super) struct Work<'a> {
     pub(super) connection: &'a Connection,
     pub(super) memory: &'a mut Memory,
     pub(super) statements: Statements<'a>,
-    pub(super) known: &'a mut ById<Known>,
-    pub(super) fresh: &'a mut FreshTasks,
+    pub(super) known: &'a mut ById<KnownTask>,
+    pub(super) created: &'a mut CreatedTasks,
 }
 
-pub(super) struct Known {
+pub(super) struct KnownTask {
     pub(super) row: i64,
-    pub(super) lane: LaneId,
+    pub(super) kind_queue: KindQueueId,
     /// `None` once the task has ended.
-    pub(super) marks: Option<Marks>,
+    pub(super) indexed: Option<IndexedTask>,
     /// `None` once the task has ended.
     pub(super) revision: Option<u32>,
     /// How long its history is.
     pub(super) entries: u32,
     /// What its row says of it.
-    pub(super) tale: Tale,
+    pub(super) inline_history: InlineHistory,
 }
 
 impl<'a> Work<'a> {
-    pub(super) fn of(writer: &'a mut SqliteWriter, seen: &'a mut Seen) -> Self {
+    pub(super) fn of(writer: &'a mut SqliteWriter, cache: &'a mut BatchCache) -> Self {
         Self {
             connection: &writer.connection,
             memory: &mut writer.memory,
             statements: Statements::new(&writer.connection),
-            known: &mut seen.known,
-            fresh: &mut seen.fresh,
+            known: &mut cache.known,
+            created: &mut cache.created,
         }
     }
 
@@ -69,8 +69,8 @@ impl<'a> Work<'a> {
     }
 
     pub(super) fn live(&mut self, id: TaskId) -> rusqlite::Result<Option<LiveRow>> {
-        if let Some(fresh) = self.fresh.get(id) {
-            return Ok(Some(fresh.live.clone()));
+        if let Some(created) = self.created.get(id) {
+            return Ok(Some(created.live.clone()));
         }
         let live = match self.memory.running.get(id) {
             Some(live) => Some(live.clone()),
@@ -82,11 +82,12 @@ impl<'a> Work<'a> {
 
     /// Remembers where a task was found.
     fn note(&mut self, id: TaskId, live: &LiveRow) {
-        let LiveRow { row, lane, task, tale } = live;
-        let (row, lane, tale) = (*row, *lane, tale.clone());
-        let marks = Some(Marks::of(task, lane));
+        let LiveRow { row, kind_queue, task, inline_history } = live;
+        let (row, kind_queue, inline_history) = (*row, *kind_queue, inline_history.clone());
+        let indexed = Some(IndexedTask::of(task, kind_queue));
         let (revision, entries) = (Some(task.revision), task.entries);
-        self.known.insert(id, Known { row, lane, marks, revision, entries, tale });
+        self.known
+            .insert(id, KnownTask { row, kind_queue, indexed, revision, entries, inline_history });
     }
 
     fn stored(&mut self, id: TaskId) -> rusqlite::Result<Option<LiveRow>> {
@@ -103,12 +104,12 @@ impl<'a> Work<'a> {
     }
 
     /// A live task that memory knows about must be in the table.
-    fn expect_live(&mut self, id: TaskId) -> Result<LiveRow, Trouble> {
+    fn expect_live(&mut self, id: TaskId) -> Result<LiveRow, StepError> {
         let live = self.live(id).map_err(|error| of_task(error, id))?;
         Ok(live.ok_or_else(|| not_live(id))?)
     }
 
-    pub(super) fn load_one(&mut self, key: &TaskKey) -> Result<Loaded, Trouble> {
+    pub(super) fn load_one(&mut self, key: &TaskKey) -> Result<Loaded, StepError> {
         let subject = self.subject(key.id).map_err(|error| of_task(error, key.id))?;
         let is_theirs = subject.scope() == Some(&key.scope) || faultpoint::mutant(31);
         Ok(Loaded::Subject(if is_theirs { subject } else { Subject::Absent }))
@@ -124,15 +125,15 @@ impl<'a> Work<'a> {
         })
     }
 
-    pub(super) fn ready_row(&mut self, id: TaskId) -> Result<Ready, Trouble> {
-        if let Some(Fresh { live, spec }) = self.fresh.get(id) {
-            return Ok(Ready { task: live.task.clone(), spec: spec.clone() });
+    pub(super) fn ready_row(&mut self, id: TaskId) -> Result<TaskWithSpec, StepError> {
+        if let Some(CreatedTask { live, spec }) = self.created.get(id) {
+            return Ok(TaskWithSpec { task: live.task.clone(), spec: spec.clone() });
         }
-        let found = reads::ready(&mut self.statements, &self.memory.order.lanes, id);
+        let found = reads::ready(&mut self.statements, &self.memory.index.ready, id);
         let found = found.map_err(|error| of_task(error, id))?;
         let (live, spec) = found.ok_or_else(|| not_live(id))?;
         self.note(id, &live);
-        Ok(Ready { task: live.task, spec })
+        Ok(TaskWithSpec { task: live.task, spec })
     }
 
     pub(super) fn ready_one(
@@ -140,9 +141,9 @@ impl<'a> Work<'a> {
         want: &Want,
         now: Time,
         taken: &mut Ids,
-    ) -> Result<Vec<Ready>, Trouble> {
+    ) -> Result<Vec<TaskWithSpec>, StepError> {
         let mut ready = Vec::new();
-        for id in self.memory.order.lanes.pick(want, taken) {
+        for id in self.memory.index.ready.pick(want, taken) {
             let row = self.ready_row(id)?;
             if row.task.claimable_at().is_some_and(|at| at.has_come(now)) {
                 taken.insert(id);
@@ -152,42 +153,42 @@ impl<'a> Work<'a> {
         Ok(ready)
     }
 
-    pub(super) fn tasks(&mut self, ids: Vec<TaskId>) -> Result<Vec<Task>, Trouble> {
+    pub(super) fn tasks(&mut self, ids: Vec<TaskId>) -> Result<Vec<Task>, StepError> {
         ids.into_iter().map(|id| self.expect_live(id).map(|live| live.task)).collect()
     }
 }
 
 /// A step's failure before it is known what the step was.
-pub(super) enum Trouble {
+pub(super) enum StepError {
     Sql(rusqlite::Error),
     Failure(Failure),
 }
 
-impl From<rusqlite::Error> for Trouble {
+impl From<rusqlite::Error> for StepError {
     fn from(error: rusqlite::Error) -> Self {
-        Trouble::Sql(error)
+        StepError::Sql(error)
     }
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for StepError {
     fn from(failure: Failure) -> Self {
-        Trouble::Failure(failure)
+        StepError::Failure(failure)
     }
 }
 
 /// A row that is there and cannot be understood, or not be written: that task's trouble. Whatever SQLite itself
 /// complains about otherwise is everybody's.
-pub(super) fn of_task(error: rusqlite::Error, id: TaskId) -> Trouble {
+pub(super) fn of_task(error: rusqlite::Error, id: TaskId) -> StepError {
     let is_row = error.sqlite_error_code().is_none();
-    let failure = trouble::while_doing("reading what is stored of a task")(error);
-    Trouble::Failure(if is_row { failure.within(id) } else { failure })
+    let failure = errors::while_doing("reading what is stored of a task")(error);
+    StepError::Failure(if is_row { failure.confined_to(id) } else { failure })
 }
 
-pub(super) fn guard(rows: usize, id: TaskId) -> Result<(), Trouble> {
+pub(super) fn guard(rows: usize, id: TaskId) -> Result<(), StepError> {
     if rows == 1 || faultpoint::mutant(1) { Ok(()) } else { Err(conflict(id)) }
 }
 
-pub(super) fn conflict(id: TaskId) -> Trouble {
+pub(super) fn conflict(id: TaskId) -> StepError {
     Failure::new(FailureKind::Conflict(id), "another writer changed the task first").into()
 }
 
@@ -195,6 +196,6 @@ fn not_live(id: TaskId) -> Failure {
     Failure::new(FailureKind::Fatal, format!("{id} is ordered but not live"))
 }
 
-pub(super) fn invalid(what: &str) -> Trouble {
+pub(super) fn invalid(what: &str) -> StepError {
     Failure::new(FailureKind::Invalid, what).into()
 }

@@ -6,12 +6,12 @@ use rusqlite::Connection;
 use verdict::{Span, Time};
 
 use super::batch::SqliteBatch;
-use super::keys::KeyBook;
-use super::lanes::LaneId;
-use super::order::{Marks, Order};
-use super::rows::{self, Columns, MARKS, Names};
+use super::keys::KeyIndex;
+use super::live_index::{IndexedTask, LiveIndex};
+use super::ready_index::KindQueueId;
+use super::rows::{self, Columns, INDEX_COLUMNS, QueueAndKind};
 use super::running::RunningTasks;
-use super::{Shared, administration, opening, reads, trouble, writes};
+use super::{Shared, administration, errors, opening, reads, writes};
 use crate::administration::Administration;
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::seam::Writer;
@@ -25,57 +25,59 @@ pub struct SqliteWriter {
 /// What the writer knows without asking the database. It changes with each save and is undone when
 /// the batch is rolled back, so between batches it says what is committed.
 pub(super) struct Memory {
-    pub(super) order: Order,
-    pub(super) keys: KeyBook,
+    pub(super) index: LiveIndex,
+    pub(super) keys: KeyIndex,
     pub(super) running: RunningTasks,
     pub(super) next_row: i64,
     undo: Vec<Undo>,
-    mark: Mark,
+    batch_start: BatchStart,
 }
 
 /// Where the current batch began.
 #[derive(Clone, Copy)]
-struct Mark {
+struct BatchStart {
     next_row: i64,
     keys_cleared: Option<i64>,
 }
 
 enum Undo {
-    Moved { before: Option<Marks>, after: Option<Marks> },
-    LaneAdded(LaneId),
-    LaneGone(LaneId, Names),
+    Moved { before: Option<IndexedTask>, after: Option<IndexedTask> },
+    KindQueueAdded(KindQueueId),
+    KindQueueGone(KindQueueId, QueueAndKind),
     KeyAdded { hash: u64, row: i64 },
     KeyDropped { hash: u64, row: i64 },
 }
 
 impl Memory {
     fn rebuild(connection: &Connection, now: Time) -> rusqlite::Result<Self> {
-        let mut order = Order::new();
-        order.promote(now);
-        let mut statement = connection.prepare(&reads::select(MARKS, "live l"))?;
+        let mut index = LiveIndex::new();
+        index.promote(now);
+        let mut statement = connection.prepare(&reads::select(INDEX_COLUMNS, "live l"))?;
         let mut live = statement.query([])?;
         while let Some(row) = live.next()? {
-            let lane = rows::lane_of_marks(row)?;
-            if !order.lanes.contains(lane) {
-                let Names { scope, kind, queue } = reads::lane(connection, lane)?;
-                order.lanes.add(lane, &scope, &queue, &kind);
+            let kind_queue = rows::kind_queue_of_indexed(row)?;
+            if !index.ready.contains(kind_queue) {
+                let QueueAndKind { scope, kind, queue } =
+                    reads::kind_queue(connection, kind_queue)?;
+                index.ready.add(kind_queue, &scope, &queue, &kind);
             }
-            let marks = rows::marks(&mut Columns::of(row), &order.lanes)?;
-            order.insert(&marks);
-            order.overlooked(&marks);
+            let indexed = rows::indexed(&mut Columns::of(row), &index.ready)?;
+            index.insert(&indexed);
+            index.note_unseen(&indexed);
         }
         let next_row =
             connection
                 .query_row("SELECT coalesce(max(row), 0) + 1 FROM inputs", [], |row| row.get(0))?;
-        let keys = KeyBook::rebuild(connection)?;
-        let mark = Mark { next_row, keys_cleared: keys.cleared() };
+        let keys = KeyIndex::rebuild(connection)?;
+        let batch_start = BatchStart { next_row, keys_cleared: keys.cleared() };
         let running = RunningTasks::default();
-        Ok(Self { order, keys, running, next_row, undo: Vec::new(), mark })
+        Ok(Self { index, keys, running, next_row, undo: Vec::new(), batch_start })
     }
 
     pub(super) fn begin(&mut self) {
         self.undo.clear();
-        self.mark = Mark { next_row: self.next_row, keys_cleared: self.keys.cleared() };
+        self.batch_start =
+            BatchStart { next_row: self.next_row, keys_cleared: self.keys.cleared() };
     }
 
     pub(super) fn rollback(&mut self) {
@@ -83,51 +85,51 @@ impl Memory {
         for step in std::mem::take(&mut self.undo).into_iter().rev() {
             match step {
                 Undo::Moved { before, after } => {
-                    after.iter().for_each(|marks| self.order.remove(marks));
-                    before.iter().for_each(|marks| self.order.insert(marks));
+                    after.iter().for_each(|indexed| self.index.remove(indexed));
+                    before.iter().for_each(|indexed| self.index.insert(indexed));
                 }
-                Undo::LaneAdded(lane) => self.order.lanes.forget(lane),
-                Undo::LaneGone(lane, Names { scope, kind, queue }) => {
-                    self.order.lanes.add(lane, &scope, &queue, &kind);
+                Undo::KindQueueAdded(kind_queue) => self.index.ready.forget(kind_queue),
+                Undo::KindQueueGone(kind_queue, QueueAndKind { scope, kind, queue }) => {
+                    self.index.ready.add(kind_queue, &scope, &queue, &kind);
                 }
                 Undo::KeyAdded { hash, row } => self.keys.remove(hash, row),
                 Undo::KeyDropped { hash, row } => self.keys.insert(hash, row),
             }
         }
-        self.keys.restore_cleared(self.mark.keys_cleared);
-        self.next_row = self.mark.next_row;
+        self.keys.restore_cleared(self.batch_start.keys_cleared);
+        self.next_row = self.batch_start.next_row;
     }
 
-    /// The lane of a task, as the table has it; numbered and written down when it is new.
-    pub(super) fn lane(
+    /// The kind queue of a task, as the table has it; numbered and written down when it is new.
+    pub(super) fn kind_queue(
         &mut self,
         connection: &Connection,
-        task: writes::Named<'_>,
-    ) -> rusqlite::Result<LaneId> {
-        if let Some(lane) = self.order.lanes.find(task.scope, task.queue, task.kind) {
-            return Ok(lane);
+        task: writes::TaskIdentity<'_>,
+    ) -> rusqlite::Result<KindQueueId> {
+        if let Some(kind_queue) = self.index.ready.find(task.scope, task.queue, task.kind) {
+            return Ok(kind_queue);
         }
-        let known = reads::lane_named(connection, task)?;
-        let lane = match known {
-            Some(lane) => lane,
-            None => writes::lane(connection, task)?,
+        let known = reads::find_kind_queue(connection, task)?;
+        let kind_queue = match known {
+            Some(kind_queue) => kind_queue,
+            None => writes::kind_queue(connection, task)?,
         };
-        self.order.lanes.add(lane, task.scope, task.queue, task.kind);
-        self.undo.push(Undo::LaneAdded(lane));
-        Ok(lane)
+        self.index.ready.add(kind_queue, task.scope, task.queue, task.kind);
+        self.undo.push(Undo::KindQueueAdded(kind_queue));
+        Ok(kind_queue)
     }
 
-    /// A lane has left the table, with the last of what was submitted to it.
-    pub(super) fn lane_gone(&mut self, lane: LaneId) {
-        if let Some(names) = self.order.lanes.names(lane) {
-            self.order.lanes.forget(lane);
-            self.undo.push(Undo::LaneGone(lane, names));
+    /// A kind queue has left the table, with the last of what was submitted to it.
+    pub(super) fn kind_queue_gone(&mut self, kind_queue: KindQueueId) {
+        if let Some(names) = self.index.ready.names(kind_queue) {
+            self.index.ready.forget(kind_queue);
+            self.undo.push(Undo::KindQueueGone(kind_queue, names));
         }
     }
 
-    pub(super) fn moved(&mut self, before: Option<Marks>, after: Option<Marks>) {
-        before.iter().for_each(|marks| self.order.remove(marks));
-        after.iter().for_each(|marks| self.order.insert(marks));
+    pub(super) fn moved(&mut self, before: Option<IndexedTask>, after: Option<IndexedTask>) {
+        before.iter().for_each(|indexed| self.index.remove(indexed));
+        after.iter().for_each(|indexed| self.index.insert(indexed));
         self.undo.push(Undo::Moved { before, after });
     }
 
@@ -152,8 +154,8 @@ impl Memory {
 impl SqliteWriter {
     pub(super) fn open(shared: Arc<Shared>) -> Result<Self, Failure> {
         let connection = opening::connect(&shared.path, &shared.options)?;
-        let memory = Memory::rebuild(&connection, shared.reading.now())
-            .map_err(trouble::while_doing("reading the live tasks"))?;
+        let memory = Memory::rebuild(&connection, shared.clock.now())
+            .map_err(errors::while_doing("reading the live tasks"))?;
         faultpoint::point!("open.rebuilt");
         Ok(Self { connection, memory, shared })
     }
@@ -173,11 +175,11 @@ impl Writer for SqliteWriter {
 
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
         self.check_health()?;
-        Ok(self.memory.order.next_wake())
+        Ok(self.memory.index.next_wake())
     }
 
     fn shortest_lease(&self) -> Option<Span> {
-        self.memory.order.shortest_lease()
+        self.memory.index.shortest_lease()
     }
 
     async fn administer(&mut self, act: &Administration) -> Result<(), CommitFailure> {

@@ -1,14 +1,14 @@
 //! Writing rows. Statements only; which ones, in which order, is the batch's business.
 
 use rusqlite::{Connection, Statement, ToSql, params};
-use verdict::{Closed, Done, Task};
+use verdict::{ClosedAttempt, Done, Task};
 
-use super::lanes::LaneId;
+use super::ready_index::KindQueueId;
 use super::rows::LiveRow;
-use super::statements::{Hot, Statements};
-pub(super) use crate::cells::Named;
+use super::statements::{BatchStatement, Statements};
+pub(super) use crate::cells::TaskIdentity;
 use crate::cells::{self, Cells};
-use crate::codec::tale::Tale;
+use crate::codec::inline_history::InlineHistory;
 use crate::row::{Entry, Refused, Spec};
 
 type Written<T> = rusqlite::Result<T>;
@@ -66,8 +66,8 @@ impl Cells for Binding<'_, '_> {
     }
 }
 
-/// Gives a new lane the number behind the largest.
-pub(super) fn lane(connection: &Connection, task: Named<'_>) -> Written<LaneId> {
+/// Gives a new kind queue the number behind the largest.
+pub(super) fn kind_queue(connection: &Connection, task: TaskIdentity<'_>) -> Written<KindQueueId> {
     connection
         .prepare_cached(
             "INSERT INTO lanes (lane, tenant, workspace, queue, kind)
@@ -81,7 +81,7 @@ pub(super) fn lane(connection: &Connection, task: Named<'_>) -> Written<LaneId> 
                 task.queue.as_str(),
                 task.kind.as_str(),
             ],
-            |row| row.get(0).map(LaneId),
+            |row| row.get(0).map(KindQueueId),
         )
 }
 
@@ -89,24 +89,24 @@ pub(super) fn lane(connection: &Connection, task: Named<'_>) -> Written<LaneId> 
 #[derive(Clone, Copy)]
 pub(super) struct Input<'a> {
     pub(super) row: i64,
-    pub(super) lane: LaneId,
-    pub(super) task: Named<'a>,
+    pub(super) kind_queue: KindQueueId,
+    pub(super) task: TaskIdentity<'a>,
     pub(super) policy: Option<&'a verdict::Policy>,
     pub(super) spec: &'a Spec,
-    pub(super) tale: &'a Tale,
+    pub(super) inline_history: &'a InlineHistory,
 }
 
 pub(super) fn input(statements: &mut Statements<'_>, input: Input<'_>) -> Written<()> {
-    let Input { row, lane, task, policy, spec, tale } = input;
+    let Input { row, kind_queue, task, policy, spec, inline_history } = input;
     let statement = statements.get(
-        Hot::Input,
+        BatchStatement::Input,
         "INSERT INTO inputs (row, id, lane, priority, created_at, terms, fingerprint, key,
             goal, task_key, asset_id, resources, labels, traceparent, input, tale)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?;
     let mut cells = Binding::of(statement);
-    cells.long(Some(row)).id(task.id).long(Some(lane.0.into()));
-    cells::input(&mut cells, task, policy, spec, tale);
+    cells.long(Some(row)).id(task.id).long(Some(kind_queue.0.into()));
+    cells::input(&mut cells, task, policy, spec, inline_history);
     cells.execute().map(drop)
 }
 
@@ -125,10 +125,10 @@ const LIVE_UPDATE: &str = "UPDATE live SET state = ?1, revision = ?2, due = ?3, 
     WHERE row = ?26 AND revision = ?27";
 
 pub(super) fn live_insert(statements: &mut Statements<'_>, live: &LiveRow) -> Written<()> {
-    let LiveRow { row, lane, task, tale } = live;
-    let mut cells = Binding::of(statements.get(Hot::LiveInsert, LIVE_INSERT)?);
-    cells::changing(&mut cells, task, tale);
-    cells.long(Some(*row)).id(task.id).long(Some(lane.0.into())).int(task.priority);
+    let LiveRow { row, kind_queue, task, inline_history } = live;
+    let mut cells = Binding::of(statements.get(BatchStatement::LiveInsert, LIVE_INSERT)?);
+    cells::changing(&mut cells, task, inline_history);
+    cells.long(Some(*row)).id(task.id).long(Some(kind_queue.0.into())).int(task.priority);
     cells.long(Some(task.policy.lease.millis() as i64));
     cells.execute().map(drop)
 }
@@ -139,10 +139,10 @@ pub(super) fn live_update(
     row: i64,
     before: u32,
     task: &Task,
-    tale: &Tale,
+    inline_history: &InlineHistory,
 ) -> Written<usize> {
-    let mut cells = Binding::of(statements.get(Hot::LiveUpdate, LIVE_UPDATE)?);
-    cells::changing(&mut cells, task, tale);
+    let mut cells = Binding::of(statements.get(BatchStatement::LiveUpdate, LIVE_UPDATE)?);
+    cells::changing(&mut cells, task, inline_history);
     cells.long(Some(row)).count(before);
     cells.execute()
 }
@@ -153,7 +153,7 @@ pub(super) fn live_delete(
     before: u32,
 ) -> Written<usize> {
     statements
-        .get(Hot::LiveDelete, "DELETE FROM live WHERE row = ?1 AND revision = ?2")?
+        .get(BatchStatement::LiveDelete, "DELETE FROM live WHERE row = ?1 AND revision = ?2")?
         .execute(params![row, before])
 }
 
@@ -161,23 +161,27 @@ pub(super) fn done_insert(
     statements: &mut Statements<'_>,
     row: i64,
     done: &Done,
-    tale: &Tale,
+    inline_history: &InlineHistory,
 ) -> Written<()> {
     let statement = statements.get(
-        Hot::Done,
+        BatchStatement::Done,
         "INSERT INTO done (row, state, reason, started_at, completed_at, attempt, failures,
             lost, claim_version, entries, record, cancel, fault, output, tale)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?;
     let mut cells = Binding::of(statement);
     cells.long(Some(row));
-    cells::done(&mut cells, done, tale);
+    cells::done(&mut cells, done, inline_history);
     cells.execute().map(drop)
 }
 
-pub(super) fn attempt(statements: &mut Statements<'_>, row: i64, closed: &Closed) -> Written<()> {
+pub(super) fn attempt(
+    statements: &mut Statements<'_>,
+    row: i64,
+    closed: &ClosedAttempt,
+) -> Written<()> {
     let statement = statements.get(
-        Hot::Attempt,
+        BatchStatement::Attempt,
         "INSERT INTO attempts (task, attempt, lease, fence, owner, granted_at, started_at,
             closed_at, outcome, reason, report, fault, claims)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use verdict::request::Outcome;
 use verdict::{
-    Closed, Done, End, Event, Moment, Next, Phase, Request, Rules, Seen, Subject, Task, Time,
+    ClosedAttempt, Done, End, Event, Moment, Next, Phase, ReadSet, Request, Rules, Subject, Task,
+    Time,
 };
 
 use crate::row::{Entry, Renewals};
@@ -15,7 +16,7 @@ pub(super) struct Replay {
     latest: Option<(Time, u32)>,
     next: u32,
     /// Attempts that were closed and not yet compared with their rows.
-    closed: VecDeque<Closed>,
+    closed: VecDeque<ClosedAttempt>,
     has_other_attempts: bool,
     wrong: Vec<String>,
     /// At which entry it stops making sense.
@@ -57,7 +58,7 @@ impl Replay {
     }
 
     /// Compares the next row of the attempts with what the history closed.
-    pub(super) fn attempt(&mut self, attempt: &Closed) {
+    pub(super) fn attempt(&mut self, attempt: &ClosedAttempt) {
         let closed = self.closed.pop_front();
         self.has_other_attempts |= closed.as_ref() != Some(attempt);
     }
@@ -116,7 +117,7 @@ impl Replay {
         let Some(rules) = Rules::of(entry.rules) else { return };
         let request = with_payloads(entry);
         let at = Moment { now: entry.at, epoch: entry.epoch, rules };
-        let verdict = verdict::decide(Seen::of(&self.subject), &request, at);
+        let verdict = verdict::decide(ReadSet::of(&self.subject), &request, at);
         if verdict.events != entry.events {
             self.wrong.push(format!("the rules decide history entry {} differently", entry.n));
         }

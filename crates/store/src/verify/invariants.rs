@@ -1,12 +1,12 @@
 //! What must hold of any task, whatever was decided about it.
 
 use verdict::record;
-use verdict::{Closed, Digest, Event, Fence, Subject};
+use verdict::{ClosedAttempt, Digest, Event, Fence, Subject};
 
-use crate::row::{Entry, Found};
+use crate::row::{Entry, StoredTask};
 
 /// What was seen of a task's history and attempts, one after the other.
-pub(super) struct Seen {
+pub(super) struct InvariantCheck {
     first: Option<Entry>,
     attempts: u32,
     /// The first attempt that stands in the wrong place.
@@ -17,7 +17,7 @@ pub(super) struct Seen {
     chain: Option<Digest>,
 }
 
-impl Seen {
+impl InvariantCheck {
     pub(super) fn new() -> Self {
         Self {
             first: None,
@@ -37,7 +37,7 @@ impl Seen {
         }
     }
 
-    pub(super) fn attempt(&mut self, closed: &Closed) {
+    pub(super) fn attempt(&mut self, closed: &ClosedAttempt) {
         self.attempts += 1;
         let n = self.attempts;
         if closed.attempt != n && self.misplaced.is_none() {
@@ -54,7 +54,7 @@ impl Seen {
     }
 
     /// Everything that does not hold, in sentences.
-    pub(super) fn check(mut self, found: &Found) -> Vec<String> {
+    pub(super) fn check(mut self, found: &StoredTask) -> Vec<String> {
         let mut wrong = Vec::new();
         self.check_attempts(&found.subject, &mut wrong);
         check_times(&found.subject, &mut wrong);
@@ -101,7 +101,7 @@ impl Seen {
     }
 
     /// The payload is the one whose digest was decided about.
-    fn check_input(&self, found: &Found, wrong: &mut Vec<String>) {
+    fn check_input(&self, found: &StoredTask, wrong: &mut Vec<String>) {
         let submitted = self.first.as_ref().and_then(|entry| entry.events.first());
         if let Some(Event::Submitted(submitted)) = submitted
             && submitted.input != Digest::of(&[found.spec.input.as_str().as_bytes()])

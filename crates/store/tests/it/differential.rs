@@ -7,18 +7,18 @@
 //! refusals alone.
 
 pub(crate) mod asks;
+pub(crate) mod coverage;
 pub(crate) mod dice;
-pub(crate) mod seen;
 mod snapshot;
 
 use store::conformance::carry::carry;
-use store::conformance::{Ask, Between, Driver, Fixture, Said};
+use store::conformance::{Between, Call, CallResult, Driver, Fixture};
 use store::sqlite::{Durability, Options, SqliteStore};
 use store::{Batch, ManualClock, Store, Writer, Writers};
 
 use self::asks::Generator;
+use self::coverage::Coverage;
 use self::dice::Dice;
-use self::seen::Coverage;
 use crate::conformance::Sqlite;
 use crate::memory::Memory;
 use crate::postgres::Postgres;
@@ -136,7 +136,7 @@ async fn step<A: Fixture, B: Fixture>(
     let passed = asks::span(dice);
     a.wait(passed);
     b.wait(passed);
-    let asks: Vec<Ask> = (0..=dice.below(4)).map(|_| generator.ask(dice, a.now())).collect();
+    let asks: Vec<Call> = (0..=dice.below(4)).map(|_| generator.ask(dice, a.now())).collect();
     let fate = if dice.one_in(12) { Fate::Drop } else { Fate::Commit };
     let hand = if dice.one_in(2) { Hand::First } else { Hand::Another };
     let ours = batch(a, Hand::First, &asks, fate).await;
@@ -148,7 +148,7 @@ async fn step<A: Fixture, B: Fixture>(
             generator.learn(ask, said);
         }
     }
-    assert_eq!(snapshot::brief(a).await, snapshot::brief(b).await, "{place}: {asks:#?}");
+    assert_eq!(snapshot::summary(a).await, snapshot::summary(b).await, "{place}: {asks:#?}");
     if fate == Fate::Commit {
         assert_eq!(snapshot::wakes(a).await, snapshot::wakes(b).await, "{place}: {asks:#?}");
     }
@@ -162,9 +162,9 @@ async fn step<A: Fixture, B: Fixture>(
 async fn batch<F: Fixture>(
     driver: &mut Driver<F>,
     hand: Hand,
-    asks: &[Ask],
+    asks: &[Call],
     fate: Fate,
-) -> Vec<Said> {
+) -> Vec<CallResult> {
     let opened = driver.store().opened();
     if hand == Hand::Another && opened.writers > 1 {
         let mut other = driver.store().writer().await.expect("there is a second one");
@@ -173,7 +173,12 @@ async fn batch<F: Fixture>(
     carry_all(driver.writer(), opened.epoch, asks, fate).await
 }
 
-async fn carry_all<W: Writer>(writer: &mut W, epoch: u32, asks: &[Ask], fate: Fate) -> Vec<Said> {
+async fn carry_all<W: Writer>(
+    writer: &mut W,
+    epoch: u32,
+    asks: &[Call],
+    fate: Fate,
+) -> Vec<CallResult> {
     let mut batch = writer.begin().await.expect("a batch can be begun");
     let mut said = Vec::new();
     for ask in asks {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use store::conformance::carry::{carry, change};
-use store::conformance::{Ask, Fixture, Poll, Submission};
+use store::conformance::{Call, Fixture, Poll, Submission};
 use store::{
     Batch, CommitFailure, FailureKind, Loaded, ManualClock, MemoryStore, Store, Want, Writer,
     Writers,
 };
 use verdict::request::Extend;
-use verdict::{Known, Moment, Request, Rules, Scope, Seen, Span, TaskId, Time};
+use verdict::{Moment, ReadSet, Request, Rules, Scope, Span, SupportedRules, TaskId, Time};
 
 pub(crate) struct Memory {
     writers: Writers,
@@ -63,14 +63,14 @@ fn setting_the_wall_clock_moves_no_time() {
 #[tokio::test]
 async fn sessions_decide_by_what_all_of_them_know() {
     let clock = Arc::new(ManualClock::default());
-    let first = Known::only(Rules::V1, Rules::V1);
+    let first = SupportedRules::only(Rules::V1, Rules::V1);
     let new = MemoryStore::with_writers(clock.clone(), Writers::Several(3));
-    let old = new.attach(clock).knowing(first);
+    let old = new.attach(clock).with_rules(first);
     let older = old.writer().await.unwrap();
     let mut newer = new.writer().await.unwrap();
     let mut begun = newer.begin().await.unwrap();
     assert_eq!(begun.rules(), Rules::V1);
-    begun.pulse();
+    begun.keep_alive();
     drop(older);
     assert_eq!(new.rules_in_force(), Rules::NEWEST.number());
     let failure = begun.commit().await.unwrap_err();
@@ -83,22 +83,22 @@ async fn sessions_decide_by_what_all_of_them_know() {
 
 /// A lease of a store that knows only these rules, given time back twice for one outage. The history says of the
 /// second decision that it was made by `told`.
-async fn given_back_twice(known: Known, told: Rules) -> Vec<String> {
+async fn given_back_twice(known: SupportedRules, told: Rules) -> Vec<String> {
     let clock = Arc::new(ManualClock::default());
-    let store = MemoryStore::new(clock.clone()).knowing(known);
+    let store = MemoryStore::new(clock.clone()).with_rules(known);
     let mut writer = store.writer().await.expect("memory does as it is asked");
     let task = Submission::new(TaskId::from_u128(1), &Scope::default(), "images");
-    let (key, deaf_since) = (task.task_key(), store.now());
+    let (key, stalled_since) = (task.task_key(), store.now());
     let want = Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max: 1 };
     let poll = Poll { want, worker: "ann".into(), name: None, first_lease: 1 };
     let mut batch = writer.begin().await.expect("memory does as it is asked");
-    for ask in [Ask::Submit(task), Ask::Poll(poll)] {
+    for ask in [Call::Submit(task), Call::Poll(poll)] {
         carry(&mut batch, 1, ask).await.expect("memory does as it is asked");
     }
     batch.commit().await.expect("memory does as it is asked");
     let gap = Span::from_secs(20);
     clock.advance(gap);
-    let request = Request::Extend(Extend { deaf_since, gap });
+    let request = Request::Extend(Extend { stalled_since, gap });
     for rules in [store.rules_in_force(), told.number()] {
         let mut batch = writer.begin().await.expect("memory does as it is asked");
         let at = Moment {
@@ -114,7 +114,7 @@ async fn given_back_twice(known: Known, told: Rules) -> Vec<String> {
         else {
             panic!("there is one writer")
         };
-        let events = verdict::decide(Seen::of(&subject), &request, at).events;
+        let events = verdict::decide(ReadSet::of(&subject), &request, at).events;
         if !events.is_empty() {
             let rules = Rules::of(rules).expect("memory does as it is asked");
             let change = change(subject, &request, events, Moment { rules, ..at });
@@ -130,9 +130,9 @@ async fn given_back_twice(known: Known, told: Rules) -> Vec<String> {
 async fn verifying_decides_each_entry_by_the_version_it_names() {
     // S2-114: the first version gave one outage back as often as somebody asked; that is no finding, but a
     // history that says the second version did so is.
-    let first = Known::only(Rules::V1, Rules::V1);
+    let first = SupportedRules::only(Rules::V1, Rules::V1);
     assert_eq!(given_back_twice(first, Rules::V1).await, [""; 0]);
-    assert_eq!(given_back_twice(Known::OURS, Rules::NEWEST).await, [""; 0]);
+    assert_eq!(given_back_twice(SupportedRules::OURS, Rules::NEWEST).await, [""; 0]);
     let told_otherwise = given_back_twice(first, Rules::V2).await;
     assert_eq!(told_otherwise, ["the rules decide history entry 4 differently"]);
 }
@@ -140,7 +140,7 @@ async fn verifying_decides_each_entry_by_the_version_it_names() {
 mod disk {
     use std::sync::Arc;
 
-    use store::memory::{Disk, Fate, MemoryStore, Synced};
+    use store::memory::{CommitOutcome, Disk, MemoryStore, Synced};
     use store::{Batch, CommitFailure, Failure, FailureKind, ManualClock, Store, Writer, Writers};
 
     /// Never says whether anything became durable.
@@ -159,7 +159,7 @@ mod disk {
         let store = store.on_disk(Arc::new(Mute));
         let mut writer = store.writer().await.expect("a writer opens");
         let mut batch = writer.begin().await.expect("a batch begins");
-        batch.pulse();
+        batch.keep_alive();
         assert!(matches!(batch.commit().await, Err(CommitFailure::Unknown(_))));
         assert_eq!(store.orphans().len(), 1);
         store
@@ -167,7 +167,7 @@ mod disk {
 
     #[tokio::test]
     async fn a_commit_in_doubt_is_there_only_if_it_was_kept() {
-        for (fate, is_there) in [(Fate::Kept, true), (Fate::Lost, false)] {
+        for (fate, is_there) in [(CommitOutcome::Kept, true), (CommitOutcome::Lost, false)] {
             let store = in_doubt().await;
             store.settle(store.orphans()[0], fate);
             assert!(store.orphans().is_empty());

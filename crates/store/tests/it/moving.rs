@@ -6,19 +6,21 @@ use std::sync::Arc;
 use store::conformance::carry::carry;
 use store::conformance::driver::{caller, key_of};
 use store::conformance::reports::{report, succeeded};
-use store::conformance::{Ask, Between, Driver, Fixture, Said, Submission};
-use store::moving::{Arrival, Departure, MoveFailure, Moved, Stage, Tally, carry_over, survey};
-use store::postgres::arrival::{self as databases, PostgresArrival};
-use store::postgres::departure::PostgresDeparture;
-use store::sqlite::arrival::{self as files, SqliteArrival};
+use store::conformance::{Between, Call, CallResult, Driver, Fixture, Submission};
+use store::moving::{
+    CopySource, CopyTarget, MoveFailure, Moved, Stage, StoreSummary, move_store, summarize,
+};
+use store::postgres::copy_source::PostgresCopySource;
+use store::postgres::copy_target::{self as databases, PostgresCopyTarget};
+use store::sqlite::copy_target::{self as files, SqliteCopyTarget};
 use store::sqlite::{Options, SqliteStore};
 use store::{
-    Administration, Ahead, ApiKey, Audit, AuditFilter, Browse, Dossier, Entry, FailureKind,
-    ManualClock, PostgresStore, PreviousSecret, Ready, Seal, Store, SystemClock, TaskKey,
-    TenantLimits, Writer,
+    Administration, ApiKey, Audit, AuditFilter, Browse, ClockAhead, Entry, FailureKind,
+    ManualClock, PostgresStore, PreviousSecret, Seal, Store, SystemClock, TaskBundle, TaskKey,
+    TaskWithSpec, TenantLimits, Writer,
 };
 use tempfile::TempDir;
-use verdict::{Answer, Closed, Digest, Refusal, Scope, Span, TaskId};
+use verdict::{Answer, ClosedAttempt, Digest, Refusal, Scope, Span, TaskId};
 
 use crate::differential::asks::{self, Generator};
 use crate::differential::dice::Dice;
@@ -44,7 +46,7 @@ impl Fixture for AtPath {
 }
 
 fn today() -> Options {
-    Options { ahead: Ahead::Accept, ..Options::new(Arc::new(SystemClock::start())) }
+    Options { ahead: ClockAhead::Accept, ..Options::new(Arc::new(SystemClock::start())) }
 }
 
 fn open(path: &Path) -> SqliteStore {
@@ -52,13 +54,13 @@ fn open(path: &Path) -> SqliteStore {
 }
 
 /// A store with a bit of everything, left with a lease that is held.
-async fn rich(path: &Path, seed: u64) -> Ready {
+async fn rich(path: &Path, seed: u64) -> TaskWithSpec {
     let mut driver = Driver::start(AtPath(path.to_owned()), Between::Nothing).await;
     let (mut dice, mut generator) = (Dice::new(seed), Generator::default());
     for _ in 0..BATCHES {
         driver.wait(asks::span(&mut dice));
         let now = driver.now();
-        let asked: Vec<Ask> = (0..=dice.below(4)).map(|_| generator.ask(&mut dice, now)).collect();
+        let asked: Vec<Call> = (0..=dice.below(4)).map(|_| generator.ask(&mut dice, now)).collect();
         let said = driver.ask_all(asked.clone()).await;
         asked.iter().zip(&said).for_each(|(ask, said)| generator.learn(ask, said));
     }
@@ -117,11 +119,11 @@ async fn administer(driver: &mut Driver<AtPath>) {
     driver.writer().administer(&act).await.expect("the act is written");
 }
 
-async fn everything<B: Browse>(browse: &B) -> Vec<Dossier> {
-    let mut all: Vec<Dossier> = Vec::new();
+async fn everything<B: Browse>(browse: &B) -> Vec<TaskBundle> {
+    let mut all: Vec<TaskBundle> = Vec::new();
     loop {
-        let after = all.last().map(|dossier| dossier.found.key().id);
-        let page = browse.dossiers(after, usize::MAX).await.expect("the store answers");
+        let after = all.last().map(|bundle| bundle.task.key().id);
+        let page = browse.task_bundles(after, usize::MAX).await.expect("the store answers");
         if page.is_empty() {
             return all;
         }
@@ -129,16 +131,19 @@ async fn everything<B: Browse>(browse: &B) -> Vec<Dossier> {
     }
 }
 
-async fn tally<S: Store>(store: &S) -> Tally {
-    survey(store.browse(), verdict::Time::from_millis(0)).await.expect("the store answers")
+async fn summary<S: Store>(store: &S) -> StoreSummary {
+    summarize(store.browse(), verdict::Time::from_millis(0)).await.expect("the store answers")
 }
 
-async fn carry_into<D: Departure, A: Arrival>(from: &D, arrival: A) -> Result<Moved, MoveFailure> {
-    carry_over(from, arrival, &mut |_| {}).await
+async fn carry_into<D: CopySource, A: CopyTarget>(
+    from: &D,
+    target: A,
+) -> Result<Moved, MoveFailure> {
+    move_store(from, target, &mut |_| {}).await
 }
 
 async fn into_database(from: &SqliteStore, url: &str) -> Result<Moved, MoveFailure> {
-    carry_into(from, PostgresArrival::begin(url, "there", "a file").await?).await
+    carry_into(from, PostgresCopyTarget::begin(url, "there", "a file").await?).await
 }
 
 async fn database(fixture: &Postgres) -> PostgresStore {
@@ -154,21 +159,21 @@ async fn a_store_moves_to_a_database_and_back_unchanged() {
     let from = open(&first);
     let there = Postgres::new();
     let mut stages = Vec::new();
-    let arrival = PostgresArrival::begin(there.url(), "there", "a file").await.unwrap();
-    let moved = carry_over(&from, arrival, &mut |stage| stages.push(stage)).await.unwrap();
-    let tasks = moved.tally.tasks();
+    let target = PostgresCopyTarget::begin(there.url(), "there", "a file").await.unwrap();
+    let moved = move_store(&from, target, &mut |stage| stages.push(stage)).await.unwrap();
+    let tasks = moved.summary.tasks();
     assert!(stages.contains(&Stage::Copying(tasks)) && stages.contains(&Stage::Comparing(tasks)));
-    assert!(tasks > u64::try_from(WAITING).unwrap() && moved.tally.ended > 3, "{moved:?}");
-    assert!(moved.tally.refusals > 3 && moved.tally.attempts > 3, "{moved:?}");
-    assert_eq!((moved.tally.api_keys, moved.tally.limits, moved.tally.records), (2, 1, 7));
-    assert!(moved.tally.keys >= u64::try_from(WAITING).unwrap(), "{moved:?}");
+    assert!(tasks > u64::try_from(WAITING).unwrap() && moved.summary.ended > 3, "{moved:?}");
+    assert!(moved.summary.refusals > 3 && moved.summary.attempts > 3, "{moved:?}");
+    assert_eq!((moved.summary.api_keys, moved.summary.limits, moved.summary.records), (2, 1, 7));
+    assert!(moved.summary.keys >= u64::try_from(WAITING).unwrap(), "{moved:?}");
 
     let middle = database(&there).await;
     assert!(middle.opened().epoch == moved.epoch && moved.epoch > from.opened().epoch);
     assert_eq!(everything(from.browse()).await, everything(middle.browse()).await);
-    let arrival = SqliteArrival::begin(&last, &today()).unwrap();
-    let left = PostgresDeparture::begin(there.url(), "there").await.unwrap();
-    let back = carry_into(&left, arrival).await.unwrap();
+    let target = SqliteCopyTarget::begin(&last, &today()).unwrap();
+    let left = PostgresCopySource::begin(there.url(), "there").await.unwrap();
+    let back = carry_into(&left, target).await.unwrap();
     assert!(back.epoch > moved.epoch);
 
     let to = open(&last);
@@ -179,15 +184,15 @@ async fn a_store_moves_to_a_database_and_back_unchanged() {
     assert_eq!(ours.tenant_limits().await.unwrap(), theirs.tenant_limits().await.unwrap());
     let filter = AuditFilter { limit: 100, ..AuditFilter::default() };
     assert_eq!(ours.audit(&filter).await.unwrap(), theirs.audit(&filter).await.unwrap());
-    assert_eq!(tally(&from).await, tally(&to).await);
-    assert_eq!(tally(&from).await, tally(&middle).await);
+    assert_eq!(summary(&from).await, summary(&to).await);
+    assert_eq!(summary(&from).await, summary(&middle).await);
 }
 
 /// So many attempts that a task is not read whole.
 const LONG: u32 = 200;
 
 /// A task that was lost and failed again and again, between two short ones.
-async fn long_story(path: &Path) -> TaskKey {
+async fn long_history(path: &Path) -> TaskKey {
     let mut driver = Driver::start(AtPath(path.to_owned()), Between::Nothing).await;
     let scope = Scope::default();
     driver.add(&scope, "short").await;
@@ -217,8 +222,8 @@ fn failed() -> verdict::request::Outcome {
 }
 
 /// All entries and attempts of a task, page by page.
-async fn story<B: Browse>(browse: &B, key: &TaskKey) -> (Vec<Entry>, Vec<Closed>) {
-    let (mut entries, mut attempts): (Vec<Entry>, Vec<Closed>) = (Vec::new(), Vec::new());
+async fn history_of<B: Browse>(browse: &B, key: &TaskKey) -> (Vec<Entry>, Vec<ClosedAttempt>) {
+    let (mut entries, mut attempts): (Vec<Entry>, Vec<ClosedAttempt>) = (Vec::new(), Vec::new());
     loop {
         let after = entries.last().map_or(0, |entry| entry.n);
         let page = browse.history(key, after, 100).await.expect("the store answers");
@@ -236,23 +241,23 @@ async fn a_task_with_a_very_long_history_moves_in_parts() {
     // S2-106: memory holds a page of it, and every decision and attempt arrives.
     let folder = TempDir::new().unwrap();
     let (first, last) = (folder.path().join("first.db"), folder.path().join("last.db"));
-    let key = long_story(&first).await;
+    let key = long_history(&first).await;
     let from = open(&first);
     let alone = everything(from.browse()).await;
-    let in_parts: Vec<bool> = alone.iter().map(|dossier| dossier.parts.is_none()).collect();
-    assert_eq!(in_parts, [false, true, false], "the long one is not read whole");
+    let without_rows: Vec<bool> = alone.iter().map(|bundle| bundle.rows.is_none()).collect();
+    assert_eq!(without_rows, [false, true, false], "the long one is not read whole");
     let there = Postgres::new();
     let moved = into_database(&from, there.url()).await.unwrap();
-    assert_eq!((moved.tally.attempts, moved.tally.decisions), (201, 405));
-    let left = PostgresDeparture::begin(there.url(), "there").await.unwrap();
-    carry_into(&left, SqliteArrival::begin(&last, &today()).unwrap()).await.unwrap();
+    assert_eq!((moved.summary.attempts, moved.summary.decisions), (201, 405));
+    let left = PostgresCopySource::begin(there.url(), "there").await.unwrap();
+    carry_into(&left, SqliteCopyTarget::begin(&last, &today()).unwrap()).await.unwrap();
     let (middle, to) = (database(&there).await, open(&last));
-    let story_of = story(from.browse(), &key).await;
+    let story_of = history_of(from.browse(), &key).await;
     assert_eq!((story_of.0.len(), story_of.1.len()), (403, 201));
-    assert_eq!(story(middle.browse(), &key).await, story_of);
-    assert_eq!(story(to.browse(), &key).await, story_of);
+    assert_eq!(history_of(middle.browse(), &key).await, story_of);
+    assert_eq!(history_of(to.browse(), &key).await, story_of);
     assert_eq!(everything(to.browse()).await, alone);
-    assert_eq!(tally(&from).await, tally(&to).await);
+    assert_eq!(summary(&from).await, summary(&to).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -266,12 +271,12 @@ async fn a_lease_from_before_a_move_is_cancelled_and_its_task_goes_on() {
     let store = database(&there).await;
     let mut writer = store.writer().await.unwrap();
     let request = report(&caller(&leased), succeeded());
-    let ask = Ask::About { key: key_of(&leased), request };
+    let ask = Call::About { key: key_of(&leased), request };
     let mut batch = writer.begin().await.unwrap();
     let said = carry(&mut batch, store.opened().epoch, ask).await.unwrap();
-    let Said::Answer(Answer::Refused(refusal)) = said else { panic!("{said:?}") };
+    let CallResult::Answer(Answer::Refused(refusal)) = said else { panic!("{said:?}") };
     assert!(matches!(refusal, Refusal::TaskExpired { .. }), "{refusal:?}");
-    assert_eq!(refusal.stamp(), verdict::Stamp::Cancelled);
+    assert_eq!(refusal.worker_verdict(), verdict::WorkerVerdict::Cancelled);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -285,9 +290,9 @@ async fn nothing_is_moved_over_something() {
     rich(&other, 14).await;
     let refused = into_database(&open(&other), there.url()).await.unwrap_err();
     assert!(matches!(refused, MoveFailure::Occupied { .. }), "{refused:?}");
-    let refused = SqliteArrival::begin(&first, &today()).err().unwrap();
+    let refused = SqliteCopyTarget::begin(&first, &today()).err().unwrap();
     assert!(matches!(refused, MoveFailure::Occupied { .. }), "{refused:?}");
-    assert_eq!(tally(&database(&there).await).await, tally(&open(&first)).await);
+    assert_eq!(summary(&database(&there).await).await, summary(&open(&first)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -297,9 +302,9 @@ async fn a_copy_that_was_cut_short_is_no_store() {
     let path = folder.path().join("first.db");
     rich(&path, 15).await;
     let (from, there) = (open(&path), Postgres::new());
-    let arrival = PostgresArrival::begin(there.url(), "there", "a file").await.unwrap();
-    arrival.store().writer().await.unwrap();
-    drop(arrival);
+    let target = PostgresCopyTarget::begin(there.url(), "there", "a file").await.unwrap();
+    target.store().writer().await.unwrap();
+    drop(target);
     let refused = PostgresStore::open(there.url(), database_options(None)).await.err().unwrap();
     assert_eq!(refused.kind, FailureKind::Unfinished);
     let refused = into_database(&from, there.url()).await.unwrap_err();
@@ -308,7 +313,7 @@ async fn a_copy_that_was_cut_short_is_no_store() {
     into_database(&from, there.url()).await.unwrap();
     // A store that is whole is not discarded.
     databases::discard(there.url()).await.unwrap();
-    assert_eq!(tally(&database(&there).await).await, tally(&from).await);
+    assert_eq!(summary(&database(&there).await).await, summary(&from).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -317,22 +322,22 @@ async fn a_file_gets_its_name_when_it_is_whole() {
     let folder = TempDir::new().unwrap();
     let (path, last) = (folder.path().join("first.db"), folder.path().join("last.db"));
     rich(&path, 16).await;
-    drop(SqliteArrival::begin(&last, &today()).unwrap());
+    drop(SqliteCopyTarget::begin(&last, &today()).unwrap());
     files::inspect(&last).unwrap();
     // Forgotten, as by a process that was killed.
-    let arrival = SqliteArrival::begin(&last, &today()).unwrap();
+    let target = SqliteCopyTarget::begin(&last, &today()).unwrap();
     let refused = files::discard(&last, &today()).unwrap_err();
     assert!(matches!(refused, MoveFailure::Destination(_)), "somebody is copying: {refused:?}");
-    drop(arrival);
+    drop(target);
     std::fs::write(folder.path().join("last.db.arriving"), b"").unwrap();
-    let refused = SqliteArrival::begin(&last, &today()).err().unwrap();
+    let refused = SqliteCopyTarget::begin(&last, &today()).err().unwrap();
     assert!(matches!(refused, MoveFailure::Interrupted { .. }), "{refused:?}");
     let refused = SqliteStore::open(&last, today()).err().expect("no server makes a store there");
     assert_eq!(refused.kind, FailureKind::Unfinished, "{refused:?}");
     files::discard(&last, &today()).unwrap();
     let from = open(&path);
-    carry_into(&from, SqliteArrival::begin(&last, &today()).unwrap()).await.unwrap();
-    assert_eq!(tally(&open(&last)).await, tally(&from).await);
+    carry_into(&from, SqliteCopyTarget::begin(&last, &today()).unwrap()).await.unwrap();
+    assert_eq!(summary(&open(&last)).await, summary(&from).await);
     let mut left: Vec<_> =
         folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.retain(|name| name.to_string_lossy().contains("arriving"));
@@ -347,8 +352,8 @@ async fn what_is_lost_on_the_way_is_noticed() {
         let (path, last) = (folder.path().join("first.db"), folder.path().join("last.db"));
         rich(&path, 17).await;
         let from = open(&path);
-        let tasks = tally(&from).await.tasks();
-        let arrival = SqliteArrival::begin(&last, &today()).unwrap();
+        let tasks = summary(&from).await.tasks();
+        let target = SqliteCopyTarget::begin(&last, &today()).unwrap();
         let draft = folder.path().join("last.db.arriving");
         let mut watch = |stage| {
             if stage == Stage::Copying(tasks) {
@@ -356,7 +361,7 @@ async fn what_is_lost_on_the_way_is_noticed() {
                 thief.execute_batch(lose).unwrap();
             }
         };
-        let differs = carry_over(&from, arrival, &mut watch).await.unwrap_err();
+        let differs = move_store(&from, target, &mut watch).await.unwrap_err();
         assert!(matches!(differs, MoveFailure::Differs(_)), "{lose}: {differs:?}");
         assert!(!last.exists() && !draft.exists());
     }
@@ -370,11 +375,11 @@ async fn a_database_that_changes_while_it_is_copied_is_not_moved() {
     rich(&path, 18).await;
     let there = Postgres::new();
     into_database(&open(&path), there.url()).await.unwrap();
-    let left = PostgresDeparture::begin(there.url(), "there").await.unwrap();
+    let left = PostgresCopySource::begin(there.url(), "there").await.unwrap();
     let middle = database(&there).await;
     drop(middle.writer().await.unwrap());
-    let arrival = SqliteArrival::begin(&last, &today()).unwrap();
-    let refused = carry_into(&left, arrival).await.unwrap_err();
+    let target = SqliteCopyTarget::begin(&last, &today()).unwrap();
+    let refused = carry_into(&left, target).await.unwrap_err();
     assert!(matches!(refused, MoveFailure::InUse { .. } | MoveFailure::Changed), "{refused:?}");
     assert!(!last.exists());
 }
@@ -389,7 +394,7 @@ async fn a_database_that_is_served_is_left_alone() {
     assert!(matches!(refused, MoveFailure::InUse { .. }), "{refused:?}");
     let refused = databases::raise_epoch(there.url(), "there").await.unwrap_err();
     assert!(matches!(refused, MoveFailure::InUse { .. }), "{refused:?}");
-    let refused = PostgresArrival::begin(there.url(), "there", "a file").await.err().unwrap();
+    let refused = PostgresCopyTarget::begin(there.url(), "there", "a file").await.err().unwrap();
     assert!(matches!(refused, MoveFailure::InUse { .. }), "{refused:?}");
     drop(writer);
     // Leaving is said by a task of its own.

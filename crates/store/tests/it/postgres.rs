@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
 
-mod ahead;
 mod clocks;
 mod commits;
 mod constraints;
@@ -13,13 +12,14 @@ mod durability;
 mod encrypted;
 mod keys;
 mod late;
-mod looks;
 mod manners;
 mod order;
 mod outages;
 mod plans;
 mod pooled;
+mod prefetch;
 mod private;
+mod refills;
 mod refusals;
 mod retold;
 mod rules;
@@ -49,7 +49,7 @@ impl Postgres {
     }
 }
 
-/// Without hints: what fellows did is found by looking.
+/// Without hints: what peers did is found by looking.
 pub(crate) fn options(clock: Option<Arc<ManualClock>>) -> Options {
     let clock = clock.map(|clock| clock as Arc<dyn store::Clock>);
     Options { clock, notify: Notify::Off, ..Options::new("check") }

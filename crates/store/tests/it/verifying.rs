@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use store::conformance::{Ask, Fixture, Submission, carry::carry};
+use store::conformance::{Call, Fixture, Submission, carry::carry};
 use store::{
-    ApiKey, AuditFilter, Audited, Batch, Browse, Dossier, Entry, Failure, Filter, Found, Listing,
-    ManualClock, QueueDepth, Refused, Store, TaskKey, TenantLimits, Writer, verify,
+    ApiKey, AuditFilter, Audited, Batch, Browse, Entry, Failure, Filter, Listing, ManualClock,
+    QueueDepth, Refused, Store, StoredTask, TaskBundle, TaskKey, TenantLimits, Writer, verify,
 };
 use tokio::sync::Mutex;
-use verdict::{Closed, Scope, TaskId};
+use verdict::{ClosedAttempt, Scope, TaskId};
 
 use crate::conformance::Sqlite;
 use crate::postgres::Postgres;
@@ -52,18 +52,22 @@ impl<S: Store> Growing<S> {
         for _ in 0..by {
             let id = u128::from(self.submitted.fetch_add(1, Ordering::SeqCst) + 1);
             let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
-            carry(&mut batch, 1, Ask::Submit(task)).await.expect("the store takes it");
+            carry(&mut batch, 1, Call::Submit(task)).await.expect("the store takes it");
         }
         batch.commit().await.expect("it commits");
     }
 }
 
 impl<S: Store> Browse for Growing<S> {
-    async fn dossiers(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Dossier>, Failure> {
+    async fn task_bundles(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<TaskBundle>, Failure> {
         let reads = self.reads.fetch_add(1, Ordering::SeqCst);
         assert!(reads < READS_MAX, "there is no end to it");
         self.grow(MEANWHILE).await;
-        self.store.browse().dossiers(after, limit).await
+        self.store.browse().task_bundles(after, limit).await
     }
 
     async fn latest(&self) -> Result<Option<TaskId>, Failure> {
@@ -74,11 +78,15 @@ impl<S: Store> Browse for Growing<S> {
         self.store.browse().integrity().await
     }
 
-    async fn everything(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<Found>, Failure> {
-        self.store.browse().everything(after, limit).await
+    async fn all_tasks(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<StoredTask>, Failure> {
+        self.store.browse().all_tasks(after, limit).await
     }
 
-    async fn find(&self, key: &TaskKey) -> Result<Option<Found>, Failure> {
+    async fn find(&self, key: &TaskKey) -> Result<Option<StoredTask>, Failure> {
         self.store.browse().find(key).await
     }
 
@@ -96,7 +104,7 @@ impl<S: Store> Browse for Growing<S> {
         key: &TaskKey,
         after: u32,
         limit: usize,
-    ) -> Result<Vec<Closed>, Failure> {
+    ) -> Result<Vec<ClosedAttempt>, Failure> {
         self.store.browse().attempts(key, after, limit).await
     }
 
@@ -117,8 +125,8 @@ impl<S: Store> Browse for Growing<S> {
         self.store.browse().queues(scope).await
     }
 
-    async fn ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
-        self.store.browse().ahead(key, limit).await
+    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+        self.store.browse().count_ahead(key, limit).await
     }
 
     async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {

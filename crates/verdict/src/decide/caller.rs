@@ -7,7 +7,7 @@ use crate::event::Subject;
 use crate::request::Caller;
 use crate::task::{Lease, State, Task};
 use crate::time::Moment;
-use crate::verdict::{Refusal, Seen};
+use crate::verdict::{ReadSet, Refusal};
 
 /// Which call is being checked: the same lost lease is answered in three ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +18,11 @@ pub(super) enum Call {
 }
 
 /// The lease was issued for this task, and to this worker. It need not be current.
-pub(super) fn recognise(seen: Seen<'_>, caller: &Caller, at: Moment) -> Result<(), Refusal> {
-    let Some(state) = seen.subject.state() else { return Err(Refusal::TaskNotFound) };
-    let open = seen.subject.live().and_then(Task::lease).filter(|lease| lease.id == caller.lease);
-    let closed = seen.closed.filter(|closed| closed.lease == caller.lease);
+pub(super) fn recognise(read_set: ReadSet<'_>, caller: &Caller, at: Moment) -> Result<(), Refusal> {
+    let Some(state) = read_set.subject.state() else { return Err(Refusal::TaskNotFound) };
+    let open =
+        read_set.subject.live().and_then(Task::lease).filter(|lease| lease.id == caller.lease);
+    let closed = read_set.closed.filter(|closed| closed.lease == caller.lease);
     let owner = match (open, closed) {
         (Some(lease), _) => &lease.owner,
         (None, Some(closed)) => &closed.owner,
@@ -34,24 +35,24 @@ pub(super) fn recognise(seen: Seen<'_>, caller: &Caller, at: Moment) -> Result<(
 
 /// The task and its lease, if the caller's word counts now.
 pub(super) fn authorise<'a>(
-    seen: Seen<'a>,
+    read_set: ReadSet<'a>,
     caller: &Caller,
     call: Call,
     at: Moment,
 ) -> Result<(&'a Task, &'a Lease), Refusal> {
-    if let (true, Some(task)) = (faultpoint::mutant(5), seen.subject.live())
+    if let (true, Some(task)) = (faultpoint::mutant(5), read_set.subject.live())
         && let Some(lease) = task.lease().filter(|lease| lease.owner == caller.worker)
     {
         return Ok((task, lease));
     }
-    check_attempt(seen.subject, caller)?;
-    let task = match seen.subject {
+    check_attempt(read_set.subject, caller)?;
+    let task = match read_set.subject {
         Subject::Absent => return Err(Refusal::TaskNotFound),
         Subject::Live(task) => task,
         Subject::Done(done) => return Err(on_terminal(done.end.state, call)),
     };
     let state = task.state();
-    if call == Call::Started && seen.closed.is_some_and(|closed| closed.report.is_some()) {
+    if call == Call::Started && read_set.closed.is_some_and(|closed| closed.report.is_some()) {
         return Err(Refusal::AttemptAlreadyCompleted { state });
     }
     match task.lease() {

@@ -6,17 +6,17 @@
 use crate::attempt::AttemptOutcome;
 use crate::done::{Category, Done, End, Fault, Reason};
 use crate::event::{Event, Subject};
-use crate::request::{Cancel, Manner};
+use crate::request::{Cancel, CancelMode};
 use crate::task::{State, Task};
 use crate::time::{Moment, Time};
 use crate::transition::{self, Closing};
-use crate::verdict::{Answer, Refusal, Seen, Verdict};
+use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
 
 /// Owns every end that a cancel brings without the worker's word.
 pub struct Canceller(());
 
-pub(super) fn decide(seen: Seen<'_>, cancel: &Cancel, at: Moment) -> Verdict {
-    match seen.subject {
+pub(super) fn decide(read_set: ReadSet<'_>, cancel: &Cancel, at: Moment) -> Verdict {
+    match read_set.subject {
         Subject::Absent => Verdict::refuse(Refusal::TaskNotFound),
         Subject::Done(done) => on_ended(done),
         Subject::Live(task) => on_live(task, cancel, at.now),
@@ -36,18 +36,18 @@ fn on_live(task: &Task, cancel: &Cancel, now: Time) -> Verdict {
     if task.cancel.is_none() {
         events.push(Event::CancelRequested { reason: cancel.reason.clone() });
     }
-    match (task.lease(), cancel.manner) {
+    match (task.lease(), cancel.mode) {
         (None, _) => {
             events.push(transition::cancel_waiting(&Canceller(()), task, requested_end()));
             accepted(State::Cancelled, requested_at, events)
         }
-        (Some(_), Manner::Force) => {
+        (Some(_), CancelMode::Immediate) => {
             let closing = Closing::unreported(AttemptOutcome::Revoked, Reason::CancelForced);
             let end = End { reason: Some(Reason::CancelForced), ..requested_end() };
             events.push(transition::revoke(&Canceller(()), task, closing, end, now));
             accepted(State::Cancelled, requested_at, events)
         }
-        (Some(_), Manner::Ask) => accepted(State::Running, requested_at, events),
+        (Some(_), CancelMode::Graceful) => accepted(State::Running, requested_at, events),
     }
 }
 

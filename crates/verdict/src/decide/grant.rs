@@ -11,13 +11,13 @@ use crate::rules::Rules;
 use crate::task::{State, Task};
 use crate::time::{Moment, Time};
 use crate::transition::{self, Closing};
-use crate::verdict::{Answer, Seen, Verdict};
+use crate::verdict::{Answer, ReadSet, Verdict};
 
 /// Owns the acquisition of leases.
 pub struct Pool(());
 
-pub(super) fn decide(seen: Seen<'_>, grant: &Grant, at: Moment) -> Verdict {
-    match seen.subject.live() {
+pub(super) fn decide(read_set: ReadSet<'_>, grant: &Grant, at: Moment) -> Verdict {
+    match read_set.subject.live() {
         Some(task) if is_grantable(task, at.now) && is_full(task, at.rules) => {
             let end = transition::give_up(&Pool(()), task, bounds::full_end());
             Verdict::new(Answer::Done, vec![end])
@@ -44,8 +44,8 @@ fn is_full(task: &Task, rules: Rules) -> bool {
 
 /// The answer that carried the grant could not be written: the task goes back to its old place, or
 /// ends if its cancel was requested meanwhile, since nothing would ever grant it again.
-pub(super) fn undelivered(seen: Seen<'_>, undelivered: &Undelivered, at: Moment) -> Verdict {
-    let Some(task) = seen.subject.live() else { return Verdict::nothing() };
+pub(super) fn undelivered(read_set: ReadSet<'_>, undelivered: &Undelivered, at: Moment) -> Verdict {
+    let Some(task) = read_set.subject.live() else { return Verdict::nothing() };
     match task.lease() {
         Some(lease) if lease.id == undelivered.lease && !lease.heard => {
             let event = match task.cancel {

@@ -9,11 +9,11 @@ use crate::event::Event;
 use crate::request::Heartbeat;
 use crate::task::{Lease, Task};
 use crate::time::Moment;
-use crate::verdict::{Answer, CancelSignal, Refusal, Seen, Verdict};
+use crate::verdict::{Answer, CancelSignal, ReadSet, Refusal, Verdict};
 
-pub(super) fn decide(seen: Seen<'_>, heartbeat: &Heartbeat, at: Moment) -> Verdict {
-    let checked = caller::recognise(seen, &heartbeat.caller, at)
-        .and_then(|()| caller::authorise(seen, &heartbeat.caller, Call::Heartbeat, at));
+pub(super) fn decide(read_set: ReadSet<'_>, heartbeat: &Heartbeat, at: Moment) -> Verdict {
+    let checked = caller::recognise(read_set, &heartbeat.caller, at)
+        .and_then(|()| caller::authorise(read_set, &heartbeat.caller, Call::Heartbeat, at));
     match checked {
         Err(refusal) => Verdict::refuse(refusal),
         // Its worker may still report, until the lease that it has runs out.

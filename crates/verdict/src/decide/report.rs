@@ -1,7 +1,7 @@
 //! A worker reports how its attempt ended; the retry policy says what becomes of the task.
 
 use super::caller::{self, Call};
-use crate::attempt::{AttemptOutcome, Closed};
+use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds;
 use crate::done::{End, Fault, Reason};
 use crate::event::Next;
@@ -9,29 +9,30 @@ use crate::request::{Outcome, Report};
 use crate::task::{State, Task};
 use crate::time::Moment;
 use crate::transition::{self, Closing};
-use crate::verdict::{Answer, Refusal, Seen, Verdict};
+use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
 
 /// Owns a running task's way to what its worker reported.
 pub struct Runner(());
 
-pub(super) fn decide(seen: Seen<'_>, report: &Report, at: Moment) -> Verdict {
-    if let Err(refusal) = caller::recognise(seen, &report.caller, at) {
+pub(super) fn decide(read_set: ReadSet<'_>, report: &Report, at: Moment) -> Verdict {
+    if let Err(refusal) = caller::recognise(read_set, &report.caller, at) {
         return Verdict::refuse(refusal);
     }
-    if let Some(stored) = stored_answer(seen, report) {
+    if let Some(stored) = stored_answer(read_set, report) {
         return stored;
     }
-    match caller::authorise(seen, &report.caller, Call::Report, at) {
+    match caller::authorise(read_set, &report.caller, Call::Report, at) {
         Err(refusal) => Verdict::refuse(refusal),
         Ok((task, _)) => commit(task, report, at),
     }
 }
 
 /// The same report again gets its answer again; another one for the same lease is refused.
-fn stored_answer(seen: Seen<'_>, report: &Report) -> Option<Verdict> {
-    let closed: &Closed = seen.closed.filter(|closed| closed.lease == report.caller.lease)?;
+fn stored_answer(read_set: ReadSet<'_>, report: &Report) -> Option<Verdict> {
+    let closed: &ClosedAttempt =
+        read_set.closed.filter(|closed| closed.lease == report.caller.lease)?;
     let reported = closed.report?;
-    let state = seen.subject.state().expect("a recognised caller has a task");
+    let state = read_set.subject.state().expect("a recognised caller has a task");
     if reported != report.digest {
         return Some(Verdict::refuse(Refusal::ConflictingReport { state }));
     }

@@ -6,15 +6,15 @@ use crate::event::Event;
 use crate::request::Started;
 use crate::task::{Lease, State, Task};
 use crate::time::Moment;
-use crate::verdict::{Answer, Refusal, Seen, Verdict};
+use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
 
-pub(super) fn decide(seen: Seen<'_>, started: &Started, at: Moment) -> Verdict {
+pub(super) fn decide(read_set: ReadSet<'_>, started: &Started, at: Moment) -> Verdict {
     let at = match started.claimed_at {
         Some(now) if faultpoint::mutant(36) => Moment { now, ..at },
         _ => at,
     };
-    let checked = caller::recognise(seen, &started.caller, at)
-        .and_then(|()| caller::authorise(seen, &started.caller, Call::Started, at));
+    let checked = caller::recognise(read_set, &started.caller, at)
+        .and_then(|()| caller::authorise(read_set, &started.caller, Call::Started, at));
     match checked {
         Err(refusal) => Verdict::refuse(refusal),
         Ok((task, _)) if task.cancel.is_some() => refuse_cancelled(task, at),

@@ -5,7 +5,7 @@ use crate::request::Submit;
 use crate::task::State;
 use crate::time::{Moment, Span, Time};
 use crate::transition;
-use crate::verdict::{Answer, Holder, Refusal, Seen, Verdict};
+use crate::verdict::{Answer, KeyHolder, ReadSet, Refusal, Verdict};
 
 /// A key outlives its task's end by a day, so that a client that lost the answer finds its run
 /// again instead of making a second one.
@@ -14,8 +14,8 @@ pub const KEY_WINDOW: Span = Span::from_secs(24 * 60 * 60);
 /// Owns the creation of tasks.
 pub struct Submitter(());
 
-pub(super) fn decide(seen: Seen<'_>, submit: &Submit, at: Moment) -> Verdict {
-    match seen.holder {
+pub(super) fn decide(read_set: ReadSet<'_>, submit: &Submit, at: Moment) -> Verdict {
+    match read_set.holder {
         Some(holder) if holds_key(holder.subject, at.now) => recall(holder, submit),
         Some(_) | None => create(submit, at.now),
     }
@@ -30,7 +30,7 @@ pub fn holds_key(subject: &Subject, now: Time) -> bool {
     }
 }
 
-fn recall(holder: Holder<'_>, submit: &Submit) -> Verdict {
+fn recall(holder: KeyHolder<'_>, submit: &Submit) -> Verdict {
     let (task, state, created_at) = match holder.subject {
         Subject::Live(task) => (task.id, task.state(), task.created_at),
         Subject::Done(done) => (done.id, done.end.state, done.created_at),

@@ -13,13 +13,13 @@ use crate::policy::UNDELIVERED_MAX;
 use crate::task::{Lease, Phase, State, Task};
 use crate::time::{Moment, Time};
 use crate::transition::{self, Closing};
-use crate::verdict::{Answer, Seen, Verdict};
+use crate::verdict::{Answer, ReadSet, Verdict};
 
 /// Owns what time alone does to a task.
 pub struct Sweeper(());
 
-pub(super) fn decide(seen: Seen<'_>, at: Moment) -> Verdict {
-    let event = seen.subject.live().and_then(|task| match &task.phase {
+pub(super) fn decide(read_set: ReadSet<'_>, at: Moment) -> Verdict {
+    let event = read_set.subject.live().and_then(|task| match &task.phase {
         Phase::Queued { .. } | Phase::Retry { .. } => sweep_waiting(task, at.now),
         Phase::Running(lease) => sweep_running(task, lease, at),
     });

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use verdict::{
-    Answer, Rate, Refusal, Room, Span, Spent, State, TaskId, Time, Verdict, within_quota,
+    Answer, Headroom, Rate, RateUsage, Refusal, Span, State, TaskId, Time, Verdict, within_quota,
 };
 
 fn at(millis: u64) -> Time {
@@ -11,8 +11,8 @@ fn at(millis: u64) -> Time {
 
 /// How many of the requests at these instants pass.
 fn passed(rate: Rate, instants: &[u64]) -> usize {
-    let mut spent = Spent::default();
-    let asked = instants.iter().filter(|millis| match rate.ask(spent, at(**millis)) {
+    let mut spent = RateUsage::default();
+    let asked = instants.iter().filter(|millis| match rate.try_acquire(spent, at(**millis)) {
         Ok(more) => {
             spent = more;
             true
@@ -35,20 +35,20 @@ fn a_burst_passes_and_then_one_for_each_interval() {
 #[test]
 fn who_waits_as_told_passes_and_who_comes_earlier_does_not() {
     let rate = Rate::new(3, Some(1));
-    let spent = rate.ask(Spent::default(), at(10)).unwrap();
-    let wait = rate.ask(spent, at(10)).unwrap_err();
+    let spent = rate.try_acquire(RateUsage::default(), at(10)).unwrap();
+    let wait = rate.try_acquire(spent, at(10)).unwrap_err();
     assert_eq!(wait, Span::from_millis(334));
-    assert!(rate.ask(spent, at(10 + 333)).is_err());
-    assert!(rate.ask(spent, at(10 + 334)).is_ok());
+    assert!(rate.try_acquire(spent, at(10 + 333)).is_err());
+    assert!(rate.try_acquire(spent, at(10 + 334)).is_ok());
 }
 
 #[test]
 fn what_is_left_is_what_would_pass() {
     let rate = Rate::new(4, Some(3));
-    assert_eq!(rate.left(Spent::default(), at(0)), 3);
-    let mut spent = Spent::default();
+    assert_eq!(rate.left(RateUsage::default(), at(0)), 3);
+    let mut spent = RateUsage::default();
     for left in [2, 1, 0] {
-        spent = rate.ask(spent, at(0)).unwrap();
+        spent = rate.try_acquire(spent, at(0)).unwrap();
         assert_eq!(rate.left(spent, at(0)), left);
     }
     assert_eq!([249, 250, 500, 60_000].map(|ms| rate.left(spent, at(ms))), [0, 1, 2, 3]);
@@ -57,9 +57,9 @@ fn what_is_left_is_what_would_pass() {
 #[test]
 fn a_limit_presses_from_its_last_tenth_on() {
     let rooms = [(0, 0), (0, 10), (1, 10), (2, 10), (1, 9), (100, 1_000), (101, 1_000)];
-    let found = rooms.map(|(left, limit)| Room::of(left, limit));
-    use Room::{Little, Nothing, Plenty};
-    assert_eq!(found, [Nothing, Nothing, Little, Plenty, Plenty, Little, Plenty]);
+    let found = rooms.map(|(left, limit)| Headroom::of(left, limit));
+    use Headroom::{Ample, Exhausted, Low};
+    assert_eq!(found, [Exhausted, Exhausted, Low, Ample, Ample, Low, Ample]);
 }
 
 proptest! {

@@ -112,7 +112,10 @@ fn a_lease_that_was_renewed_too_often_is_not_renewed_again_and_its_worker_may_re
     let (mut world, caller) = worn();
     let refused = refusal(world.beat(&caller));
     assert_eq!(refused, Refusal::HistoryFull { state: State::Running });
-    assert_eq!((refused.name(), refused.stamp()), ("history_full", verdict::Stamp::Rejected));
+    assert_eq!(
+        (refused.name(), refused.worker_verdict()),
+        ("history_full", verdict::WorkerVerdict::Rejected)
+    );
     assert!(world.events.is_empty(), "a refusal changes nothing");
     world.report(&caller, succeeded());
     assert_eq!(world.state(), State::Succeeded);

@@ -1,7 +1,7 @@
 //! Somebody wants a task to stop.
 
-use verdict::request::Manner;
-use verdict::{Answer, AttemptOutcome, Category, Reason, Refusal, Stamp, State};
+use verdict::request::CancelMode;
+use verdict::{Answer, AttemptOutcome, Category, Reason, Refusal, State, WorkerVerdict};
 
 use crate::world::{START, World, beat, cancel, failed, refusal, report, secs, succeeded};
 
@@ -29,19 +29,19 @@ fn cancelling_twice_changes_nothing() {
     assert_eq!(world.cancel(), accepted(State::Running));
     world.wait(secs(7));
     // S3-59: the first request's time stands.
-    assert_eq!(world.ask_in_vain(cancel(Manner::Ask)), accepted(State::Running));
+    assert_eq!(world.ask_in_vain(cancel(CancelMode::Graceful)), accepted(State::Running));
     let mut world = World::queued();
     world.cancel();
-    assert_eq!(world.ask_in_vain(cancel(Manner::Ask)), accepted(State::Cancelled));
+    assert_eq!(world.ask_in_vain(cancel(CancelMode::Graceful)), accepted(State::Cancelled));
 }
 
 #[test]
 fn a_run_that_ended_otherwise_cannot_be_cancelled() {
     let (mut world, _) = World::succeeded();
-    let answer = refusal(world.ask_in_vain(cancel(Manner::Force)));
+    let answer = refusal(world.ask_in_vain(cancel(CancelMode::Immediate)));
     // S2-41, S2-111: ended is ended.
     assert_eq!(answer, Refusal::RunAlreadyTerminal { state: State::Succeeded });
-    let answer = refusal(World::empty().ask_in_vain(cancel(Manner::Ask)));
+    let answer = refusal(World::empty().ask_in_vain(cancel(CancelMode::Graceful)));
     assert_eq!(answer, Refusal::TaskNotFound);
 }
 
@@ -100,7 +100,7 @@ fn a_forced_cancel_does_not_ask() {
     assert_eq!(world.force(), accepted(State::Cancelled));
     assert_eq!(world.done().end.reason, Some(Reason::CancelForced));
     let late = refusal(world.ask_in_vain(report(&caller, succeeded())));
-    assert_eq!(late.stamp(), Stamp::Cancelled);
+    assert_eq!(late.worker_verdict(), WorkerVerdict::Cancelled);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Why a task is where it is: one test for each thing that can hold it.
 
 use verdict::explain::{Gate, explain};
-use verdict::request::Manner;
+use verdict::request::CancelMode;
 use verdict::{Category, Policy, Reason, Request, State, Subject};
 
 use crate::world::{START, World, beat, cancel, failed, secs, submission};
@@ -127,7 +127,7 @@ fn an_ended_task_says_how_why_and_with_which_attempt() {
         [Gate::Ended { state: State::Failed, reason, attempt: 1, at: START }]
     );
     let mut world = World::queued();
-    world.ask(cancel(Manner::Ask));
+    world.ask(cancel(CancelMode::Graceful));
     let Subject::Done(done) = &world.subject else { panic!("it ended") };
     let reason = done.end.reason;
     assert_eq!(

@@ -5,18 +5,18 @@ use verdict::{Answer, Event, Policy, Request, Time};
 
 use crate::world::{START, World, secs};
 
-fn gap(deaf_since: Time, seconds: u64) -> Request {
-    Request::Extend(Extend { deaf_since, gap: secs(seconds) })
+fn gap(stalled_since: Time, seconds: u64) -> Request {
+    Request::Extend(Extend { stalled_since, gap: secs(seconds) })
 }
 
 #[test]
 fn an_outage_of_ours_costs_no_honest_worker_its_lease() {
     let (mut world, caller) = World::running();
     world.beat(&caller);
-    let (deaf_since, before) = (START.plus(secs(10)), world.task().claim_version);
+    let (stalled_since, before) = (START.plus(secs(10)), world.task().claim_version);
     world.now = START.plus(secs(310));
-    assert_eq!(world.extend(deaf_since, secs(300)), Answer::Done);
-    // The lease has as much time left as it had when hearing stopped, and says so in its history.
+    assert_eq!(world.extend(stalled_since, secs(300)), Answer::Done);
+    // The lease has as much time left as it had when the stall began, and says so in its history.
     assert_eq!(world.lease().expires_at, START.plus(secs(390)));
     assert!(world.events.iter().all(Event::is_history));
     assert_eq!(world.task().claim_version, before + 1);
@@ -36,14 +36,14 @@ fn a_heartbeat_after_an_extension_shortens_nothing() {
 #[test]
 fn one_outage_is_given_back_once_however_many_coordinators_return_from_it() {
     let (mut world, _) = World::running();
-    let (deaf_since, end) = (START.plus(secs(10)), world.lease().expires_at);
-    world.now = deaf_since.plus(secs(300));
-    world.extend(deaf_since, secs(300));
+    let (stalled_since, end) = (START.plus(secs(10)), world.lease().expires_at);
+    world.now = stalled_since.plus(secs(300));
+    world.extend(stalled_since, secs(300));
     assert_eq!(world.lease().expires_at, end.plus(secs(300)));
-    // The second one was deaf as long, and has nothing to add but the moment it came later.
-    assert_eq!(world.ask_in_vain(gap(deaf_since, 300)), Answer::Nothing);
+    // The second one stalled as long, and has nothing to add but the moment it came later.
+    assert_eq!(world.ask_in_vain(gap(stalled_since, 300)), Answer::Nothing);
     world.now = world.now.plus(secs(2));
-    world.extend(deaf_since, secs(302));
+    world.extend(stalled_since, secs(302));
     assert_eq!(world.lease().expires_at, end.plus(secs(302)));
 }
 

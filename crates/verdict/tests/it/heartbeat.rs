@@ -3,7 +3,7 @@
 use verdict::request::Heartbeat;
 use verdict::task::Progress;
 use verdict::verdict::CancelSignal;
-use verdict::{Answer, Category, Event, Policy, Refusal, Request, Span, Stamp, State};
+use verdict::{Answer, Category, Event, Policy, Refusal, Request, Span, State, WorkerVerdict};
 
 use crate::world::{START, World, as_worker, beat, failed, refusal, report, secs, succeeded};
 
@@ -66,7 +66,7 @@ fn an_expired_lease_is_never_revived() {
     // S3-22, S3-66: and its report is CANCELLED, because time took the ownership back.
     let late = refusal(world.ask_in_vain(report(&caller, succeeded())));
     assert_eq!(late, Refusal::TaskExpired { state: State::Running });
-    assert_eq!(late.stamp(), Stamp::Cancelled);
+    assert_eq!(late.worker_verdict(), WorkerVerdict::Cancelled);
 }
 
 #[test]

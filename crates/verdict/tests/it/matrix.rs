@@ -1,7 +1,7 @@
 //! Every request in every condition a task can be in: the answer is the listed one.
 
-use verdict::request::{Caller, Extend, Manner, Undelivered};
-use verdict::{Answer, Refusal, Request, Stamp, State};
+use verdict::request::{Caller, CancelMode, Extend, Undelivered};
+use verdict::{Answer, Refusal, Request, State, WorkerVerdict};
 
 use crate::world::{
     START, World, beat, cancel, failed, report, secs, start, submission, succeeded,
@@ -47,15 +47,19 @@ fn every_report_gets_exactly_one_of_the_three_answers() {
         let (mut world, caller) = world_in(condition);
         let before = world.subject.clone();
         let answer = world.report(&caller, succeeded());
-        let stamp = match &answer {
-            Answer::Committed { .. } => Stamp::Committed,
-            Answer::Refused(refusal) => refusal.stamp(),
+        let worker_verdict = match &answer {
+            Answer::Committed { .. } => WorkerVerdict::Committed,
+            Answer::Refused(refusal) => refusal.worker_verdict(),
             other => panic!("a report was answered {other:?}"),
         };
         // S3-11, S3-1, S3-4: COMMITTED is the only one that changes anything.
-        assert_eq!(stamp == Stamp::Committed, world.subject != before, "{condition}");
+        assert_eq!(
+            worker_verdict == WorkerVerdict::Committed,
+            world.subject != before,
+            "{condition}"
+        );
         // S3-19: and it comes only where the lease is good.
-        assert_eq!(stamp == Stamp::Committed, condition == "leased");
+        assert_eq!(worker_verdict == WorkerVerdict::Committed, condition == "leased");
     }
 }
 
@@ -118,11 +122,11 @@ fn request_named(name: &str, scratch: &mut World, caller: &Caller) -> Request {
         "started" => start(caller),
         "heartbeat" => beat(caller),
         "report" => report(caller, succeeded()),
-        "cancel" => cancel(Manner::Ask),
-        "force" => cancel(Manner::Force),
+        "cancel" => cancel(CancelMode::Graceful),
+        "force" => cancel(CancelMode::Immediate),
         "sweep" => Request::Sweep,
         "undelivered" => Request::Undelivered(Undelivered { lease: caller.lease }),
-        "extend" => Request::Extend(Extend { deaf_since: START, gap: secs(5) }),
+        "extend" => Request::Extend(Extend { stalled_since: START, gap: secs(5) }),
         other => panic!("no request {other}"),
     }
 }

@@ -2,10 +2,10 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use verdict::request::{Caller, Manner, Undelivered};
+use verdict::request::{Caller, CancelMode, Undelivered};
 use verdict::transition::TABLE;
 use verdict::{
-    Answer, AttemptOutcome, Category, Event, Fence, Moment, Policy, Request, Rules, Seen, Span,
+    Answer, AttemptOutcome, Category, Event, Fence, Moment, Policy, ReadSet, Request, Rules, Span,
     State, Subject, Time, decide,
 };
 
@@ -20,7 +20,7 @@ enum Ask {
     Succeed(usize),
     Fail(usize, Category),
     Cancelled(usize),
-    Cancel(Manner),
+    Cancel(CancelMode),
     Sweep,
     Undelivered(usize),
     Extend(u64),
@@ -37,8 +37,8 @@ fn ask() -> impl Strategy<Value = Ask> {
         1 => lease.clone().prop_map(Ask::Succeed),
         4 => (lease.clone(), category).prop_map(|(lease, category)| Ask::Fail(lease, category)),
         1 => lease.clone().prop_map(Ask::Cancelled),
-        1 => Just(Ask::Cancel(Manner::Ask)),
-        1 => Just(Ask::Cancel(Manner::Force)),
+        1 => Just(Ask::Cancel(CancelMode::Graceful)),
+        1 => Just(Ask::Cancel(CancelMode::Immediate)),
         6 => Just(Ask::Sweep),
         1 => lease.prop_map(Ask::Undelivered),
         1 => (1..400_u64).prop_map(Ask::Extend),
@@ -102,13 +102,13 @@ impl Life {
             Ask::Succeed(back) => report(caller(*back)?, succeeded()),
             Ask::Fail(back, category) => report(caller(*back)?, failed(*category)),
             Ask::Cancelled(back) => report(caller(*back)?, crate::world::cancelled()),
-            Ask::Cancel(manner) => cancel(*manner),
+            Ask::Cancel(mode) => cancel(*mode),
             Ask::Sweep => Request::Sweep,
             Ask::Undelivered(back) => {
                 Request::Undelivered(Undelivered { lease: caller(*back)?.lease })
             }
             Ask::Extend(seconds) => Request::Extend(verdict::request::Extend {
-                deaf_since: Time::from_millis(self.world.now.millis() - *seconds as i64 * 1000),
+                stalled_since: Time::from_millis(self.world.now.millis() - *seconds as i64 * 1000),
                 gap: secs(*seconds),
             }),
             Ask::Restore => return None,
@@ -142,15 +142,15 @@ fn check_versions(world: &World, request: &Request) {
     let closed = request
         .caller()
         .and_then(|caller| world.closed.iter().find(|closed| closed.lease == caller.lease));
-    let seen = Seen { closed, ..Seen::of(&world.subject) };
+    let read_set = ReadSet { closed, ..ReadSet::of(&world.subject) };
     let verdicts = Rules::ALL.map(|rules| {
         let at = Moment { rules, ..world.moment() };
-        let verdict = decide(seen, request, at);
-        assert_eq!(verdict, decide(seen, request, at), "{rules:?}");
+        let verdict = decide(read_set, request, at);
+        assert_eq!(verdict, decide(read_set, request, at), "{rules:?}");
         verdict
     });
     let gap_differs = match (request, &world.subject) {
-        (Request::Extend(extend), Subject::Live(task)) => task.decided_at > extend.deaf_since,
+        (Request::Extend(extend), Subject::Live(task)) => task.decided_at > extend.stalled_since,
         _ => false,
     };
     let [first, second, third] = &verdicts;
@@ -260,7 +260,7 @@ fn check_wake(subject: &Subject, wakes_at: Option<Time>, decided_at: Time, epoch
     let Some(wakes_at) = wakes_at else { return };
     let swept = |now| {
         let at = Moment { now, epoch, rules: Rules::NEWEST };
-        decide(Seen::of(subject), &Request::Sweep, at).answer == Answer::Done
+        decide(ReadSet::of(subject), &Request::Sweep, at).answer == Answer::Done
     };
     // S3-48, S2-100: what time takes back, it takes back on time.
     assert!(swept(wakes_at.max(decided_at)));

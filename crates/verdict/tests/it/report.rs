@@ -2,7 +2,7 @@
 
 use verdict::request::{Caller, Outcome};
 use verdict::{
-    Answer, AttemptOutcome, Category, Json, LeaseId, Policy, Reason, Refusal, Stamp, State,
+    Answer, AttemptOutcome, Category, Json, LeaseId, Policy, Reason, Refusal, State, WorkerVerdict,
 };
 
 use crate::world::{
@@ -57,7 +57,7 @@ fn a_second_different_report_for_the_lease_is_rejected() {
     let other = refusal(world.ask_in_vain(report(&caller, succeeded())));
     // S3-36, R-5: REJECTED, and the first report stands.
     assert_eq!(other, Refusal::ConflictingReport { state: State::Retry });
-    assert_eq!(other.stamp(), Stamp::Rejected);
+    assert_eq!(other.worker_verdict(), WorkerVerdict::Rejected);
     // S3-55: also once a later attempt has changed the task.
     world.grant_when_due("bob");
     let late = refusal(world.ask_in_vain(report(&caller, succeeded())));
@@ -185,7 +185,7 @@ fn a_lease_that_was_never_issued_is_rejected() {
     let answer = refusal(world.ask_in_vain(report(&invented, succeeded())));
     // S3-34, S3-32, R-8: never issued for this task.
     assert_eq!(answer, Refusal::UnknownLease);
-    assert_eq!(answer.stamp(), Stamp::Rejected);
+    assert_eq!(answer.worker_verdict(), WorkerVerdict::Rejected);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn an_unknown_task_is_rejected() {
     let answer = refusal(World::empty().ask_in_vain(report(&caller, succeeded())));
     // S3-33, R-35.
     assert_eq!(answer, Refusal::TaskNotFound);
-    assert_eq!(answer.stamp(), Stamp::Rejected);
+    assert_eq!(answer.worker_verdict(), WorkerVerdict::Rejected);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_stale_worker_learns_which_attempt_counts_and_corrupts_nothing() {
     // S4-32, S4-66, S4-67, S4-68, R-28: both numbers, no change.
     assert_eq!(stale, Refusal::AttemptSuperseded { expected: 2, received: 1 });
     // S3-23, S3-20, S3-21, R-8, S4-33, R-9: CANCELLED, the result is discarded.
-    assert_eq!(stale.stamp(), Stamp::Cancelled);
+    assert_eq!(stale.worker_verdict(), WorkerVerdict::Cancelled);
     // S3-25, S3-26: and it is no failure and schedules no retry.
     assert_eq!((world.task().failures, world.state()), (0, State::Running));
 }
@@ -218,7 +218,7 @@ fn an_attempt_that_was_never_granted_is_rejected() {
     let answer = refusal(world.ask_in_vain(report(&ahead, succeeded())));
     // S4-65, S4-66: the number is compared before anything changes.
     assert_eq!(answer, Refusal::AttemptUnknown { expected: 1, received: 5 });
-    assert_eq!(answer.stamp(), Stamp::Rejected);
+    assert_eq!(answer.worker_verdict(), WorkerVerdict::Rejected);
 }
 
 #[test]
@@ -228,11 +228,11 @@ fn a_restored_store_invalidates_old_leases() {
     // S3-24: CANCELLED, although the row still holds the lease.
     let answer = refusal(world.ask_in_vain(report(&caller, succeeded())));
     assert_eq!(answer, Refusal::TaskExpired { state: State::Running });
-    assert_eq!(answer.stamp(), Stamp::Cancelled);
+    assert_eq!(answer.worker_verdict(), WorkerVerdict::Cancelled);
     // S3-24: and also when the restored store has never heard of the lease: no lie, lost authority.
     let forgotten = Caller { lease: LeaseId::from_u128(999), ..caller };
     let answer = refusal(world.ask_in_vain(report(&forgotten, succeeded())));
-    assert_eq!(answer.stamp(), Stamp::Cancelled);
+    assert_eq!(answer.worker_verdict(), WorkerVerdict::Cancelled);
 }
 
 #[test]

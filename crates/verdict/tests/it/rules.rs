@@ -2,13 +2,13 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use verdict::rules::{Waiting, to_activate, to_join, waiting};
-use verdict::{Answer, Known, Rules};
+use verdict::rules::{PendingVersion, pending_version, to_activate, to_join};
+use verdict::{Answer, Rules, SupportedRules};
 
 use crate::world::{START, World, secs};
 
-fn known(oldest: u32, newest: u32) -> Known {
-    Known::stated(oldest, newest).expect("the oldest is not newer")
+fn known(oldest: u32, newest: u32) -> SupportedRules {
+    SupportedRules::from_numbers(oldest, newest).expect("the oldest is not newer")
 }
 
 #[test]
@@ -58,27 +58,27 @@ fn whoever_could_not_decide_by_what_is_in_force_does_not_join() {
 #[test]
 fn a_version_that_waits_names_those_who_lack_it() {
     let (old, both) = (known(1, 1), known(1, 2));
-    assert_eq!(waiting(1, &[]), None);
-    assert_eq!(waiting(1, &[old, old]), None);
+    assert_eq!(pending_version(1, &[]), None);
+    assert_eq!(pending_version(1, &[old, old]), None);
     let lacking = vec![1, 2];
-    assert_eq!(waiting(1, &[both, old, old]), Some(Waiting { version: 2, lacking }));
+    assert_eq!(pending_version(1, &[both, old, old]), Some(PendingVersion { version: 2, lacking }));
     // Nobody is in the way: it is about to be activated, or is.
-    assert_eq!(waiting(1, &[both]), None);
-    assert_eq!(waiting(2, &[both, old]), None);
+    assert_eq!(pending_version(1, &[both]), None);
+    assert_eq!(pending_version(2, &[both, old]), None);
 }
 
 #[test]
 fn a_version_is_known_by_its_number_and_others_are_not() {
     for rules in Rules::ALL {
         assert_eq!(Rules::of(rules.number()), Some(rules));
-        assert_eq!(Known::OURS.rules(rules.number()), Some(rules));
+        assert_eq!(SupportedRules::OURS.rules(rules.number()), Some(rules));
     }
     assert_eq!((Rules::OLDEST, Rules::NEWEST), (Rules::ALL[0], Rules::ALL[Rules::ALL.len() - 1]));
     assert_eq!(Rules::of(Rules::OLDEST.number() - 1), None);
     assert_eq!(Rules::of(Rules::NEWEST.number() + 1), None);
     assert_eq!(known(1, 99).rules(99), None, "it may know it; this code does not");
-    assert_eq!(Known::only(Rules::V1, Rules::V1).rules(2), None);
-    assert_eq!(Known::stated(2, 1), None);
+    assert_eq!(SupportedRules::only(Rules::V1, Rules::V1).rules(2), None);
+    assert_eq!(SupportedRules::from_numbers(2, 1), None);
 }
 
 #[test]
@@ -86,16 +86,16 @@ fn version_one_gives_an_outage_back_as_often_as_somebody_returns_from_it() {
     for (rules, twice) in [(Rules::V1, 600), (Rules::V2, 300), (Rules::V3, 300)] {
         let (mut world, _) = World::running();
         world.rules = rules;
-        let (deaf_since, end) = (START.plus(secs(10)), world.lease().expires_at);
-        world.now = deaf_since.plus(secs(300));
-        assert_eq!(world.extend(deaf_since, secs(300)), Answer::Done);
+        let (stalled_since, end) = (START.plus(secs(10)), world.lease().expires_at);
+        world.now = stalled_since.plus(secs(300));
+        assert_eq!(world.extend(stalled_since, secs(300)), Answer::Done);
         assert_eq!(world.lease().expires_at, end.plus(secs(300)), "{rules:?}");
-        world.extend(deaf_since, secs(300));
+        world.extend(stalled_since, secs(300));
         assert_eq!(world.lease().expires_at, end.plus(secs(twice)), "{rules:?}");
     }
 }
 
-fn anybody() -> impl Strategy<Value = Known> {
+fn anybody() -> impl Strategy<Value = SupportedRules> {
     (1..6_u32, 0..4_u32).prop_map(|(oldest, more)| known(oldest, oldest + more))
 }
 
@@ -107,7 +107,7 @@ proptest! {
         in_force in 1..6_u32,
         living in vec(anybody(), 0..6),
     ) {
-        let knows = |known: &Known, n: u32| known.oldest() <= n && n <= known.newest();
+        let knows = |known: &SupportedRules, n: u32| known.oldest() <= n && n <= known.newest();
         let by_all = |n: u32| living.iter().all(|known| knows(known, n));
         let activated = to_activate(in_force, &living);
         prop_assert!(activated >= in_force);

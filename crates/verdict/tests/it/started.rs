@@ -1,7 +1,7 @@
 //! A worker says that it begins.
 
 use verdict::request::Started;
-use verdict::{Answer, Category, Refusal, Request, Stamp, State};
+use verdict::{Answer, Category, Refusal, Request, State, WorkerVerdict};
 
 use crate::world::{START, World, as_worker, failed, refusal, secs, start, succeeded};
 
@@ -33,7 +33,7 @@ fn another_worker_cannot_start_under_the_same_lease() {
     let answer = world.ask_in_vain(start(&as_worker(&caller, "eve")));
     // R-30, S2-107: REJECTED, and the owner's state is untouched.
     assert_eq!(refusal(answer), Refusal::WorkerMismatch);
-    assert_eq!(Refusal::WorkerMismatch.stamp(), Stamp::Rejected);
+    assert_eq!(Refusal::WorkerMismatch.worker_verdict(), WorkerVerdict::Rejected);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_start_after_its_own_report_learns_that_the_attempt_is_over() {
     let answer = world.ask_in_vain(start(&caller));
     // the answer table's row for a start on a finished attempt, CANCELLED.
     assert_eq!(refusal(answer.clone()), Refusal::AttemptAlreadyCompleted { state: State::Retry });
-    assert_eq!(refusal(answer).stamp(), Stamp::Cancelled);
+    assert_eq!(refusal(answer).worker_verdict(), WorkerVerdict::Cancelled);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use verdict::decide::submit::KEY_WINDOW;
 use verdict::request::Submit;
 use verdict::{
-    Answer, Digest, Holder, Moment, Policy, Refusal, Request, Seen, Span, State, Subject, TaskId,
-    Time, Verdict, decide,
+    Answer, Digest, KeyHolder, Moment, Policy, ReadSet, Refusal, Request, Span, State, Subject,
+    TaskId, Time, Verdict, decide,
 };
 
 use crate::world::{START, World, cancelled, secs, submission};
@@ -82,10 +82,10 @@ fn a_key_outlives_its_task_by_a_day_and_no_longer() {
 
 fn submit_with_holder(holder: &Subject, submit: &Submit, now: Time) -> Verdict {
     let fingerprint = submission(Policy::default()).fingerprint;
-    let holder = Some(Holder { subject: holder, fingerprint });
-    let seen = Seen { holder, ..Seen::of(&Subject::Absent) };
+    let holder = Some(KeyHolder { subject: holder, fingerprint });
+    let read_set = ReadSet { holder, ..ReadSet::of(&Subject::Absent) };
     decide(
-        seen,
+        read_set,
         &Request::Submit(submit.clone()),
         Moment { now, epoch: 1, rules: verdict::Rules::NEWEST },
     )

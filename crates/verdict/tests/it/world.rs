@@ -1,12 +1,13 @@
 //! One task and the world around it: asks the rules, remembers what they say, moves its own clock.
 
 use verdict::request::{
-    Caller, Cancel, Extend, Grant, Heartbeat, Manner, Outcome, Report, Started, Submit, Undelivered,
+    Caller, Cancel, CancelMode, Extend, Grant, Heartbeat, Outcome, Report, Started, Submit,
+    Undelivered,
 };
 use verdict::{
-    Answer, AttemptOutcome, Category, Closed, Digest, Done, Event, Fault, Json, Lease, LeaseId,
-    Moment, Name, Policy, Reason, Refusal, Request, Rules, Scope, Seen, Span, State, Subject, Task,
-    TaskId, Time, decide,
+    Answer, AttemptOutcome, Category, ClosedAttempt, Digest, Done, Event, Fault, Json, Lease,
+    LeaseId, Moment, Name, Policy, ReadSet, Reason, Refusal, Request, Rules, Scope, Span, State,
+    Subject, Task, TaskId, Time, decide,
 };
 
 /// When every world begins.
@@ -18,7 +19,7 @@ pub(crate) const fn secs(seconds: u64) -> Span {
 
 pub(crate) struct World {
     pub(crate) subject: Subject,
-    pub(crate) closed: Vec<Closed>,
+    pub(crate) closed: Vec<ClosedAttempt>,
     pub(crate) now: Time,
     pub(crate) epoch: u32,
     pub(crate) rules: Rules,
@@ -81,9 +82,9 @@ impl World {
     pub(crate) fn ask(&mut self, request: Request) -> Answer {
         let closed = lease_of(&request)
             .and_then(|lease| self.closed.iter().find(|closed| closed.lease == lease));
-        let seen = Seen { closed, ..Seen::of(&self.subject) };
+        let read_set = ReadSet { closed, ..ReadSet::of(&self.subject) };
         let at = self.subject.dated(self.moment());
-        let verdict = decide(seen, &request, at);
+        let verdict = decide(read_set, &request, at);
         for event in &verdict.events {
             if let Event::AttemptClosed { closed, .. } = event {
                 self.closed.push((**closed).clone());
@@ -140,11 +141,11 @@ impl World {
     }
 
     pub(crate) fn cancel(&mut self) -> Answer {
-        self.ask(cancel(Manner::Ask))
+        self.ask(cancel(CancelMode::Graceful))
     }
 
     pub(crate) fn force(&mut self) -> Answer {
-        self.ask(cancel(Manner::Force))
+        self.ask(cancel(CancelMode::Immediate))
     }
 
     pub(crate) fn sweep(&mut self) -> Answer {
@@ -155,8 +156,8 @@ impl World {
         self.ask(Request::Undelivered(Undelivered { lease: caller.lease }))
     }
 
-    pub(crate) fn extend(&mut self, deaf_since: Time, gap: Span) -> Answer {
-        self.ask(Request::Extend(Extend { deaf_since, gap }))
+    pub(crate) fn extend(&mut self, stalled_since: Time, gap: Span) -> Answer {
+        self.ask(Request::Extend(Extend { stalled_since, gap }))
     }
 
     pub(crate) fn wait(&mut self, span: Span) {
@@ -235,8 +236,8 @@ pub(crate) fn report(caller: &Caller, outcome: Outcome) -> Request {
     Request::Report(Report { caller: caller.clone(), outcome, digest, claims: None })
 }
 
-pub(crate) fn cancel(manner: Manner) -> Request {
-    Request::Cancel(Cancel { reason: Some("user_requested".into()), manner })
+pub(crate) fn cancel(mode: CancelMode) -> Request {
+    Request::Cancel(Cancel { reason: Some("user_requested".into()), mode })
 }
 
 pub(crate) fn succeeded() -> Outcome {

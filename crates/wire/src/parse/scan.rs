@@ -40,10 +40,10 @@ pub(super) fn scan(bytes: &[u8], free_text: FreeText) -> Result<Option<Vec<u8>>,
 /// The path of the value at an error position of a body that [`scan`] accepted.
 pub(super) fn path_at(bytes: &[u8], offset: usize) -> String {
     let mut scan = Scan::new(bytes, FreeText::Repaired);
-    scan.watch = Some(Watch { offset, path: String::new() });
+    scan.lookup = Some(PathLookup { offset, path: String::new() });
     // A body that cannot be walked leaves the path found so far, which is as good as can be had.
     let _ = scan.body();
-    scan.watch.map_or_else(String::new, |watch| watch.path)
+    scan.lookup.map_or_else(String::new, |lookup| lookup.path)
 }
 
 fn apply(bytes: &[u8], repairs: &[(Range<usize>, &'static str)]) -> Vec<u8> {
@@ -63,7 +63,7 @@ enum Step<'a> {
     Index(usize),
 }
 
-struct Watch {
+struct PathLookup {
     offset: usize,
     path: String,
 }
@@ -74,14 +74,14 @@ struct Scan<'a> {
     path: Vec<Step<'a>>,
     free_text: FreeText,
     repairs: Vec<(Range<usize>, &'static str)>,
-    watch: Option<Watch>,
+    lookup: Option<PathLookup>,
 }
 
 type Scanned = Result<(), FieldError>;
 
 impl<'a> Scan<'a> {
     fn new(bytes: &'a [u8], free_text: FreeText) -> Scan<'a> {
-        Scan { bytes, at: 0, path: Vec::new(), free_text, repairs: Vec::new(), watch: None }
+        Scan { bytes, at: 0, path: Vec::new(), free_text, repairs: Vec::new(), lookup: None }
     }
 
     fn body(&mut self) -> Scanned {
@@ -96,7 +96,7 @@ impl<'a> Scan<'a> {
 
     fn value(&mut self) -> Scanned {
         let start = self.at;
-        self.watch_value(start);
+        self.lookup_value(start);
         match self.peek() {
             Some(b'{') => self.nested(Scan::object)?,
             Some(b'[') => self.nested(Scan::array)?,
@@ -111,7 +111,7 @@ impl<'a> Scan<'a> {
             Some(_) => return Err(self.broken("is not valid JSON: a value is expected")),
             None => return Err(self.broken("ends too early: a value is expected")),
         }
-        self.watch_end();
+        self.lookup_end();
         Ok(())
     }
 
@@ -365,24 +365,24 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn watch_value(&mut self, start: usize) {
-        if self.watch.as_ref().is_some_and(|watch| start <= watch.offset) {
-            self.watch_path(self.path.len());
+    fn lookup_value(&mut self, start: usize) {
+        if self.lookup.as_ref().is_some_and(|lookup| start <= lookup.offset) {
+            self.set_lookup_path(self.path.len());
         }
     }
 
     /// A value that ended before the position is not to blame: its container is, until the next one.
-    fn watch_end(&mut self) {
-        let passed = self.watch.as_ref().is_some_and(|watch| self.at < watch.offset);
+    fn lookup_end(&mut self) {
+        let passed = self.lookup.as_ref().is_some_and(|lookup| self.at < lookup.offset);
         if passed {
-            self.watch_path(self.path.len().saturating_sub(1));
+            self.set_lookup_path(self.path.len().saturating_sub(1));
         }
     }
 
-    fn watch_path(&mut self, depth: usize) {
+    fn set_lookup_path(&mut self, depth: usize) {
         let path = render(&self.path[..depth]);
-        if let Some(watch) = &mut self.watch {
-            watch.path = path;
+        if let Some(lookup) = &mut self.lookup {
+            lookup.path = path;
         }
     }
 

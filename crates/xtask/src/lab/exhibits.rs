@@ -10,12 +10,12 @@ pub(crate) struct Exhibit {
     pub(crate) number: u8,
     pub(crate) bug: &'static str,
     pub(crate) whose: &'static str,
-    pub(crate) here: Here,
+    pub(crate) here: Presence,
 }
 
 /// Whether a bug can be in what is built so far.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Here {
+pub(crate) enum Presence {
     Mutant { how: &'static str, catcher: Catcher },
     Not(&'static str),
 }
@@ -66,7 +66,7 @@ const fn pair() -> Catcher {
         package: "tenure-sim",
         folder: "crates/sim",
         target: "it",
-        test: "settings::one_of_two_committers_fails_and_no_promise_does",
+        test: "scenarios::one_of_two_committers_fails_and_no_promise_does",
     }
 }
 
@@ -79,11 +79,11 @@ const fn played(
     how: &'static str,
     catcher: Catcher,
 ) -> Exhibit {
-    Exhibit { number, bug, whose, here: Here::Mutant { how, catcher } }
+    Exhibit { number, bug, whose, here: Presence::Mutant { how, catcher } }
 }
 
 const fn absent(number: u8, bug: &'static str, whose: &'static str, why: &'static str) -> Exhibit {
-    Exhibit { number, bug, whose, here: Here::Not(why) }
+    Exhibit { number, bug, whose, here: Presence::Not(why) }
 }
 
 #[rustfmt::skip]
@@ -147,7 +147,8 @@ mod tests {
 
     #[test]
     fn what_is_built_in_is_what_the_table_plays() {
-        let played = EXHIBITS.iter().filter(|exhibit| matches!(exhibit.here, Here::Mutant { .. }));
+        let played =
+            EXHIBITS.iter().filter(|exhibit| matches!(exhibit.here, Presence::Mutant { .. }));
         let played: Vec<u8> = played.map(|exhibit| exhibit.number).collect();
         assert_eq!(played, faultpoint::MUTANTS);
     }

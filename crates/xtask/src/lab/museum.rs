@@ -11,21 +11,21 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::Build;
-use super::exhibits::{Catcher, EXHIBITS, Exhibit, Here};
+use super::exhibits::{Catcher, EXHIBITS, Exhibit, Presence};
 
 /// A test that takes so many times what it took without a bug has not passed either, on a slow machine too.
-const PATIENCE_TIMES: u32 = 30;
-const PATIENCE_MIN: Duration = Duration::from_secs(20);
+const TIMEOUT_TIMES: u32 = 30;
+const TIMEOUT_MIN: Duration = Duration::from_secs(20);
 /// Of a test that takes long anyway, a few lengths and a minute are enough.
-const PATIENCE_LONG_TIMES: u32 = 3;
-const PATIENCE_LONG: Duration = Duration::from_secs(60);
+const TIMEOUT_LONG_TIMES: u32 = 3;
+const TIMEOUT_LONG: Duration = Duration::from_secs(60);
 /// Without a bug nothing may hang.
-const PATIENCE_FIRST: Duration = Duration::from_secs(600);
-const LOOK: Duration = Duration::from_millis(20);
+const TIMEOUT_FIRST: Duration = Duration::from_secs(600);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How a catcher ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum CatcherEnd {
     Passed,
     Failed,
     Hung,
@@ -37,28 +37,28 @@ pub(crate) fn run(root: &Path, build: &Build) -> Result<()> {
     let mut survivors = Vec::new();
     println!("{:>2}  {:9} {:28} {:>6}  bug", "no", "layer", "caught", "after");
     for exhibit in EXHIBITS {
-        let Here::Mutant { catcher, .. } = exhibit.here else {
+        let Presence::Mutant { catcher, .. } = exhibit.here else {
             show(exhibit, "-", "not played", Duration::ZERO);
             continue;
         };
         let usual = match honest.get(&catcher) {
             Some(took) => *took,
-            None => usually(root, build, catcher)?,
+            None => usual_duration(root, build, catcher)?,
         };
         honest.insert(catcher, usual);
-        let enough = usual * PATIENCE_LONG_TIMES + PATIENCE_LONG;
-        let patience = (usual * PATIENCE_TIMES).max(PATIENCE_MIN).min(enough);
-        let (ended, took) = play(root, build, catcher, Some(exhibit.number), patience)?;
+        let enough = usual * TIMEOUT_LONG_TIMES + TIMEOUT_LONG;
+        let patience = (usual * TIMEOUT_TIMES).max(TIMEOUT_MIN).min(enough);
+        let (ended, took) = run_with_mutant(root, build, catcher, Some(exhibit.number), patience)?;
         match ended {
-            Ended::Passed => {
+            CatcherEnd::Passed => {
                 survivors.push(exhibit.number);
                 show(exhibit, catcher.layer, "SURVIVED", took);
             }
-            Ended::Failed => show(exhibit, catcher.layer, "by a failing test", took),
-            Ended::Hung => show(exhibit, catcher.layer, "by a test that never ends", took),
+            CatcherEnd::Failed => show(exhibit, catcher.layer, "by a failing test", took),
+            CatcherEnd::Hung => show(exhibit, catcher.layer, "by a test that never ends", took),
         }
     }
-    let played = EXHIBITS.iter().filter(|e| matches!(e.here, Here::Mutant { .. })).count();
+    let played = EXHIBITS.iter().filter(|e| matches!(e.here, Presence::Mutant { .. })).count();
     if !survivors.is_empty() {
         bail!("nobody noticed {survivors:?} of {played} bugs");
     }
@@ -67,9 +67,9 @@ pub(crate) fn run(root: &Path, build: &Build) -> Result<()> {
 }
 
 /// How long a catcher takes when there is nothing to catch.
-fn usually(root: &Path, build: &Build, catcher: Catcher) -> Result<Duration> {
-    let (ended, took) = play(root, build, catcher, None, PATIENCE_FIRST)?;
-    if ended != Ended::Passed {
+fn usual_duration(root: &Path, build: &Build, catcher: Catcher) -> Result<Duration> {
+    let (ended, took) = run_with_mutant(root, build, catcher, None, TIMEOUT_FIRST)?;
+    if ended != CatcherEnd::Passed {
         bail!("{} does not pass without any bug", catcher.test);
     }
     Ok(took)
@@ -80,20 +80,20 @@ fn show(exhibit: &Exhibit, layer: &str, caught: &str, took: Duration) {
     let after = if took.is_zero() { String::new() } else { format!("{:.1} s", took.as_secs_f64()) };
     println!("{number:>2}  {layer:9} {caught:28} {after:>6}  {bug} ({whose})");
     match here {
-        Here::Mutant { how, catcher } => {
+        Presence::Mutant { how, catcher } => {
             println!("{:>51}played as: {how}; noticed by {}", "", catcher.test)
         }
-        Here::Not(why) => println!("{:>51}{why}", ""),
+        Presence::Not(why) => println!("{:>51}{why}", ""),
     }
 }
 
-fn play(
+fn run_with_mutant(
     root: &Path,
     build: &Build,
     catcher: Catcher,
     mutant: Option<u8>,
     patience: Duration,
-) -> Result<(Ended, Duration)> {
+) -> Result<(CatcherEnd, Duration)> {
     let mut command = Command::new(build.executable(catcher.package, catcher.target)?);
     let exact = if catcher.test.ends_with("::") {
         vec![catcher.test]
@@ -111,19 +111,19 @@ fn play(
     )]
     let began = std::time::Instant::now();
     let mut child = command.spawn().with_context(|| format!("start {}", catcher.test))?;
-    let mut looks = patience.as_millis() / LOOK.as_millis();
+    let mut looks = patience.as_millis() / POLL_INTERVAL.as_millis();
     loop {
         if let Some(status) = child.try_wait()? {
             if std::fs::read_to_string(said.path())?.contains("running 0 tests") {
                 bail!("{} of {} does not exist", catcher.test, catcher.package);
             }
-            let ended = if status.success() { Ended::Passed } else { Ended::Failed };
+            let ended = if status.success() { CatcherEnd::Passed } else { CatcherEnd::Failed };
             return Ok((ended, began.elapsed()));
         }
         let Some(left) = looks.checked_sub(1) else {
             child.kill()?;
             child.wait()?;
-            return Ok((Ended::Hung, began.elapsed()));
+            return Ok((CatcherEnd::Hung, began.elapsed()));
         };
         looks = left;
         pause();
@@ -133,6 +133,6 @@ fn play(
 /// Between two looks at a process.
 fn pause() {
     let (tell, told) = std::sync::mpsc::channel::<()>();
-    let _ = told.recv_timeout(LOOK);
+    let _ = told.recv_timeout(POLL_INTERVAL);
     drop(tell);
 }

@@ -120,7 +120,7 @@ const BANS: &[Ban] = &[
         except: &[
             "serve",
             "traces",
-            "opening",
+            "open_store",
             "dev",
             "verify",
             "coordinators",

@@ -92,13 +92,13 @@ const BANS: &[Ban] = &[
     },
     Ban {
         words: &["set_config("],
-        except: &["scopes.rs", "forgetting.rs"],
+        except: &["scopes.rs", "pruning.rs"],
         why: "what a transaction may see and remove is set in two places",
         remedy: "go through `scopes.rs`",
     },
     Ban {
         words: &["LOCK TABLE"],
-        except: &["opening.rs", "arrival.rs"],
+        except: &["opening.rs", "copy_target.rs"],
         why: "a table's lock makes everybody wait",
         remedy: "lock rows by key",
     },
@@ -116,7 +116,7 @@ const BANS: &[Ban] = &[
     },
     Ban {
         words: &["DROP SCHEMA", "TRUNCATE TABLE"],
-        except: &["arrival.rs"],
+        except: &["copy_target.rs"],
         why: "only an unfinished copy is ever removed whole",
         remedy: "delete by key",
     },

@@ -25,7 +25,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    pub(crate) fn of_this_machine() -> Clock {
+    pub(crate) fn system() -> Clock {
         Clock::with_boot_time(boot_time)
     }
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_machines_boot_time_goes_forward_and_not_behind_the_clock_of_timers() {
-        let clock = Clock::of_this_machine();
+        let clock = Clock::system();
         let (first, then) = (clock.now(), clock.now());
         assert!(first.booted > Duration::ZERO);
         assert!(then.booted >= first.booted);

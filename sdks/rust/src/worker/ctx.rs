@@ -9,21 +9,25 @@ use wire::answers::Envelope;
 use wire::limits::MESSAGE_BYTES_MAX;
 use wire::{Json, Time, TraceContext};
 
-use super::standing::{Progress, Standing, Stop};
-use crate::task_error::{TaskError, TaskResult, shortened};
+use super::lease_state::{LeaseState, Progress, StopReason};
+use crate::task_error::{TaskError, TaskResult, truncated};
 
 /// One attempt, as its code sees it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Ctx {
     envelope: Arc<Envelope>,
-    standing: Arc<Standing>,
+    lease_state: Arc<LeaseState>,
     worker_id: Arc<str>,
     trace: Option<TraceContext>,
 }
 
 impl Ctx {
-    pub(crate) fn new(envelope: Arc<Envelope>, standing: Arc<Standing>, worker_id: &str) -> Ctx {
-        Ctx { envelope, standing, worker_id: worker_id.into(), trace: None }
+    pub(crate) fn new(
+        envelope: Arc<Envelope>,
+        lease_state: Arc<LeaseState>,
+        worker_id: &str,
+    ) -> Ctx {
+        Ctx { envelope, lease_state, worker_id: worker_id.into(), trace: None }
     }
 
     pub(crate) fn tracing(self, trace: Option<TraceContext>) -> Ctx {
@@ -100,32 +104,32 @@ impl Ctx {
 
     /// Until when this process may act for the attempt, as far as is proven now. Renewals move it.
     pub fn valid_until(&self) -> Option<Instant> {
-        let now = self.standing.clock().now();
-        self.standing.valid_until().map(|until| until.timer(now))
+        let now = self.lease_state.clock().now();
+        self.lease_state.valid_until().map(|until| until.timer(now))
     }
 
-    /// Completes when the task should stop; [`Ctx::stopped`] says why.
+    /// Completes when the task should stop; [`Ctx::stop_reason`] says why.
     pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
-        self.standing.asked().cancelled()
+        self.lease_state.stop_token().cancelled()
     }
 
     /// For code that cannot wait: whether the task should stop. Looks at the clock itself.
     pub fn is_cancelled(&self) -> bool {
-        self.standing.is_lost() || self.standing.asked().is_cancelled()
+        self.lease_state.is_lost() || self.lease_state.stop_token().is_cancelled()
     }
 
     /// For libraries that take a token.
     pub fn cancellation_token(&self) -> CancellationToken {
-        self.standing.asked().child_token()
+        self.lease_state.stop_token().child_token()
     }
 
     /// Why the task should stop, if it should.
-    pub fn stopped(&self) -> Option<Stop> {
-        self.standing.stopped()
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        self.lease_state.stop_reason()
     }
 
-    pub(crate) fn stop(&self, stop: Stop) {
-        self.standing.stop(stop);
+    pub(crate) fn stop(&self, stop: StopReason) {
+        self.lease_state.stop(stop);
     }
 
     /// Runs `work` unless the task should stop, which ends it early as [`TaskError::cancelled`].
@@ -140,7 +144,7 @@ impl Ctx {
     /// Tells how far the work is, with the next heartbeat; the latest word counts.
     pub fn progress(&self, pct: f64, message: impl AsRef<str>) {
         let pct = pct.is_finite().then(|| pct.clamp(0.0, 100.0));
-        let message = Some(shortened(message.as_ref(), MESSAGE_BYTES_MAX));
-        self.standing.tell(Progress { pct, message });
+        let message = Some(truncated(message.as_ref(), MESSAGE_BYTES_MAX));
+        self.lease_state.set_progress(Progress { pct, message });
     }
 }

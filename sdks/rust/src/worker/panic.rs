@@ -1,6 +1,6 @@
 //! Turns a panic of a task's code into a failure that says where it happened.
 //!
-//! The place of a panic is only known to the process-wide hook. Ours is put in front of the one that
+//! The location of a panic is only known to the process-wide hook. Ours is put in front of the one that
 //! was there, speaks only inside a task, and passes every panic on.
 
 use std::any::Any;
@@ -15,39 +15,39 @@ use wire::Json;
 use crate::task_error::{TaskError, TaskResult};
 
 tokio::task_local! {
-    static PLACE: RefCell<Option<String>>;
+    static PANIC_LOCATION: RefCell<Option<String>>;
 }
 
 static HOOK: Once = Once::new();
 
 /// The task's own result, or its panic as USER_CODE.
-pub(crate) async fn caught(work: impl Future<Output = TaskResult<Json>>) -> TaskResult<Json> {
-    HOOK.call_once(remember_places);
-    PLACE
+pub(crate) async fn catch_panic(work: impl Future<Output = TaskResult<Json>>) -> TaskResult<Json> {
+    HOOK.call_once(install_panic_hook);
+    PANIC_LOCATION
         .scope(RefCell::new(None), async {
             let ended = AssertUnwindSafe(work).catch_unwind().await;
-            ended.unwrap_or_else(|panic| Err(failure(&*panic, PLACE.with(RefCell::take))))
+            ended.unwrap_or_else(|panic| Err(failure(&*panic, PANIC_LOCATION.with(RefCell::take))))
         })
         .await
 }
 
-fn remember_places() {
+fn install_panic_hook() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        let place = panic.location().map(|place| format!("panicked at {place}"));
+        let location = panic.location().map(|location| format!("panicked at {location}"));
         // Outside a task there is no cell, and the panic is none of ours.
-        let _ = PLACE.try_with(|cell| cell.replace(place));
+        let _ = PANIC_LOCATION.try_with(|cell| cell.replace(location));
         before(panic);
     }));
 }
 
-fn failure(panic: &(dyn Any + Send), place: Option<String>) -> TaskError {
+fn failure(panic: &(dyn Any + Send), location: Option<String>) -> TaskError {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     let message = text.unwrap_or_else(|| "a value that is no text".to_owned());
     let error = TaskError::user_code(format!("panicked: {message}"));
-    match place {
-        Some(place) => error.with_stack_trace(place),
+    match location {
+        Some(location) => error.with_stack_trace(location),
         None => error,
     }
 }

@@ -9,7 +9,7 @@ use wire::answers::{ReportAnswer, ReportAnswers};
 use wire::limits::BATCH_ITEMS_MAX;
 use wire::requests::{Report, Reports};
 
-use super::pause::Pause;
+use super::backoff::Backoff;
 use crate::{Client, Error, Retries};
 
 /// Well below the bound the coordinator puts on a body, with room for one more report of any size.
@@ -18,7 +18,7 @@ const BATCH_BYTES_MAX: usize = 512 * 1024;
 const ITEM_BYTES: usize = 512;
 
 /// A report on its way.
-pub(crate) struct Filed {
+pub(crate) struct PendingReport {
     pub(crate) report: Report,
     pub(crate) delivery: oneshot::Sender<Delivery>,
 }
@@ -40,26 +40,29 @@ pub(crate) enum Delivery {
 pub(crate) async fn deliver(
     client: Client,
     retries: Retries,
-    mut filed: mpsc::Receiver<Filed>,
+    mut pending: mpsc::Receiver<PendingReport>,
     stop: CancellationToken,
 ) {
-    while let Some(first) = next(&mut filed, &stop).await {
-        let batch = gather(first, &mut filed);
+    while let Some(first) = next(&mut pending, &stop).await {
+        let batch = gather(first, &mut pending);
         deliver_batch(&client, retries, batch).await;
     }
 }
 
 /// Nothing once the sender's side is gone, or closed by a stop, and everything was taken.
-async fn next(filed: &mut mpsc::Receiver<Filed>, stop: &CancellationToken) -> Option<Filed> {
+async fn next(
+    pending: &mut mpsc::Receiver<PendingReport>,
+    stop: &CancellationToken,
+) -> Option<PendingReport> {
     tokio::select! {
         biased;
-        first = filed.recv() => return first,
-        () = stop.cancelled() => filed.close(),
+        first = pending.recv() => return first,
+        () = stop.cancelled() => pending.close(),
     }
-    filed.recv().await
+    pending.recv().await
 }
 
-fn gather(first: Filed, waiting: &mut mpsc::Receiver<Filed>) -> Vec<Filed> {
+fn gather(first: PendingReport, waiting: &mut mpsc::Receiver<PendingReport>) -> Vec<PendingReport> {
     let mut bytes = size(&first.report);
     let mut batch = vec![first];
     while batch.len() < BATCH_ITEMS_MAX && bytes <= BATCH_BYTES_MAX {
@@ -78,10 +81,11 @@ fn size(report: &Report) -> usize {
     output + partial + error + report.task_token.len() + ITEM_BYTES
 }
 
-async fn deliver_batch(client: &Client, retries: Retries, mut batch: Vec<Filed>) {
-    let mut pause = Pause::new(retries);
+async fn deliver_batch(client: &Client, retries: Retries, mut batch: Vec<PendingReport>) {
+    let mut backoff = Backoff::new(retries);
     for _ in 0..=retries.times {
-        let reports = Reports { reports: batch.iter().map(|filed| filed.report.clone()).collect() };
+        let reports =
+            Reports { reports: batch.iter().map(|pending| pending.report.clone()).collect() };
         match client.reports(&reports).await {
             Ok(answers) if fits(&batch, &answers) => batch = hand_out(batch, answers),
             Ok(_) => return fail(batch, || unanswered("not one answer each")),
@@ -90,37 +94,37 @@ async fn deliver_batch(client: &Client, retries: Retries, mut batch: Vec<Filed>)
         if batch.is_empty() {
             return;
         }
-        pause.wait().await;
+        backoff.wait().await;
     }
     fail(batch, || unanswered("the coordinator had no time for it"));
 }
 
-fn fits(batch: &[Filed], answers: &ReportAnswers) -> bool {
+fn fits(batch: &[PendingReport], answers: &ReportAnswers) -> bool {
     batch.len() == answers.answers.len()
         && batch.iter().zip(&answers.answers).all(|(f, answer)| f.report.task_id == answer.task_id)
 }
 
 /// Gives each report its answer and returns those about which nothing was decided.
-fn hand_out(batch: Vec<Filed>, answers: ReportAnswers) -> Vec<Filed> {
+fn hand_out(batch: Vec<PendingReport>, answers: ReportAnswers) -> Vec<PendingReport> {
     let mut undecided = Vec::new();
-    for (filed, answer) in batch.into_iter().zip(answers.answers) {
+    for (pending, answer) in batch.into_iter().zip(answers.answers) {
         if answer.verdict.is_none() && matches!(answer.status, 429 | 503) {
-            undecided.push(filed);
+            undecided.push(pending);
         } else {
-            filed.answer(Delivery::Answered(answer));
+            pending.answer(Delivery::Answered(answer));
         }
     }
     undecided
 }
 
-fn fail(batch: Vec<Filed>, delivery: impl Fn() -> Delivery) {
-    for filed in batch {
-        filed.answer(delivery());
+fn fail(batch: Vec<PendingReport>, delivery: impl Fn() -> Delivery) {
+    for pending in batch {
+        pending.answer(delivery());
     }
 }
 
 fn failed(error: &Error) -> Delivery {
-    match error.problem().filter(|_| !error.may_repeat()) {
+    match error.problem().filter(|_| !error.is_retryable()) {
         Some(problem) => {
             Delivery::Refused { code: problem.error.clone(), message: error.to_string() }
         }
@@ -132,7 +136,7 @@ fn unanswered(why: &str) -> Delivery {
     Delivery::Unanswered(why.to_owned())
 }
 
-impl Filed {
+impl PendingReport {
     fn answer(self, delivery: Delivery) {
         // An attempt that was abandoned no longer waits for its answer.
         let _ = self.delivery.send(delivery);

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use wire::Json;
 
 use super::ctx::Ctx;
-use crate::payload::recordable;
+use crate::payload::encode_payload;
 use crate::task_error::{TaskError, TaskResult};
 
 pub(crate) type Task = Arc<dyn Fn(Ctx) -> BoxFuture<'static, TaskResult<Json>> + Send + Sync>;
@@ -19,7 +19,7 @@ pub(crate) type Task = Arc<dyn Fn(Ctx) -> BoxFuture<'static, TaskResult<Json>> +
 pub(crate) struct Tasks {
     by_kind: BTreeMap<String, Task>,
     /// For every kind that has no task of its own.
-    any: Option<Task>,
+    fallback: Option<Task>,
 }
 
 impl Tasks {
@@ -27,21 +27,21 @@ impl Tasks {
         self.by_kind.insert(kind, task);
     }
 
-    pub(crate) fn add_any(&mut self, task: Task) {
-        self.any = Some(task);
+    pub(crate) fn set_fallback(&mut self, task: Task) {
+        self.fallback = Some(task);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_kind.is_empty() && self.any.is_none()
+        self.by_kind.is_empty() && self.fallback.is_none()
     }
 
     pub(crate) fn of(&self, kind: &str) -> Option<&Task> {
-        self.by_kind.get(kind).or(self.any.as_ref())
+        self.by_kind.get(kind).or(self.fallback.as_ref())
     }
 
     /// The kinds to ask for; all when there is a task for any.
     pub(crate) fn kinds(&self) -> Option<Vec<String>> {
-        self.any.is_none().then(|| self.by_kind.keys().cloned().collect())
+        self.fallback.is_none().then(|| self.by_kind.keys().cloned().collect())
     }
 }
 
@@ -71,5 +71,5 @@ pub(crate) fn read<I: DeserializeOwned>(input: &Json) -> TaskResult<I> {
 }
 
 pub(crate) fn write<O: Serialize>(output: &O) -> TaskResult<Json> {
-    recordable(output).map_err(|why| TaskError::permanent(format!("the output {why}")))
+    encode_payload(output).map_err(|why| TaskError::permanent(format!("the output {why}")))
 }

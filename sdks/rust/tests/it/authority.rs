@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::{Ctx, Stop, WorkerEvent};
+use tenure::{Ctx, StopReason, WorkerEvent};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -220,12 +220,12 @@ async fn a_start_that_is_rejected_is_surfaced() {
 }
 
 /// A task that notes why it was stopped, and goes on to return a result nobody may see.
-fn stubborn(seen: Arc<Log<Option<Stop>>>) -> impl Fn(Ctx, Value) -> Stubborn + Send + Sync {
+fn stubborn(seen: Arc<Log<Option<StopReason>>>) -> impl Fn(Ctx, Value) -> Stubborn + Send + Sync {
     move |ctx, _| {
         let seen = Arc::clone(&seen);
         Box::pin(async move {
             ctx.cancelled().await;
-            seen.push(ctx.stopped());
+            seen.push(ctx.stop_reason());
             Ok(json!("a result without authority"))
         })
     }
@@ -247,7 +247,7 @@ async fn a_heartbeat_that_finds_the_lease_gone_stops_the_task_and_discards_its_r
         let lost = |event: &WorkerEvent| matches!(event, WorkerEvent::Cancelled { .. });
         running.until("authority lost", lost).await;
         running.end().await.unwrap();
-        assert_eq!(seen.all(), [Some(Stop::LeaseLost { why: error.to_owned() })]);
+        assert_eq!(seen.all(), [Some(StopReason::LeaseLost { why: error.to_owned() })]);
         assert!(coordinator.reports().is_empty());
         assert_eq!(coordinator.to("/heartbeats").len(), 1);
     }
@@ -314,7 +314,9 @@ async fn without_any_answer_a_task_stops_at_its_own_deadline() {
     let lost = |event: &WorkerEvent| matches!(event, WorkerEvent::Cancelled { .. });
     running.until("authority lost", lost).await;
     running.end().await.unwrap();
-    assert!(matches!(&seen.all()[..], [Some(Stop::LeaseLost { why })] if why.contains("deadline")));
+    assert!(
+        matches!(&seen.all()[..], [Some(StopReason::LeaseLost { why })] if why.contains("deadline"))
+    );
     assert!(coordinator.reports().is_empty());
 }
 

@@ -10,7 +10,7 @@ use crate::heartbeats::until_told;
 use crate::worker::{Running, echo, worker};
 
 #[tokio::test]
-async fn a_poll_asks_for_as_many_tasks_as_there_are_free_places() {
+async fn a_poll_asks_for_as_many_tasks_as_there_are_free_slots() {
     let coordinator = Coordinator::start().await;
     let (worker, finish) = until_told(&coordinator);
     let running = Running::start(worker.concurrency(3));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tenure::{Ctx, Stop, TaskError, WorkerEvent};
+use tenure::{Ctx, StopReason, TaskError, WorkerEvent};
 use tokio_util::sync::CancellationToken;
 
 use crate::coordinator::{Coordinator, Reply, envelope, item_refusal};
@@ -32,7 +32,7 @@ async fn a_task_that_is_asked_to_stop_cleans_up_and_is_reported_cancelled() {
                 (Arc::clone(&log), Arc::clone(&polls), Arc::clone(&watched));
             async move {
                 ctx.cancelled().await;
-                log.push(ctx.stopped());
+                log.push(ctx.stop_reason());
                 // Cleaning up takes a while, during which heartbeats go on.
                 watched.until("/heartbeats", watched.to("/heartbeats").len() + 2).await;
                 polls.push(watched.to("/leases").len());
@@ -48,7 +48,7 @@ async fn a_task_that_is_asked_to_stop_cleans_up_and_is_reported_cancelled() {
     running.until_committed(1).await;
     running.end().await.unwrap();
     let reason = Some("user_requested".to_owned());
-    assert_eq!(seen.all(), [Some(Stop::CancelRequested { reason })]);
+    assert_eq!(seen.all(), [Some(StopReason::CancelRequested { reason })]);
     assert_eq!(polls_while_stopping.all(), [1]);
     let reports = coordinator.reports();
     assert_eq!(reports.len(), 1);
@@ -59,7 +59,7 @@ async fn a_task_that_is_asked_to_stop_cleans_up_and_is_reported_cancelled() {
 }
 
 #[tokio::test]
-async fn the_place_of_a_task_that_was_asked_to_stop_takes_no_new_work_until_it_has() {
+async fn the_slot_of_a_task_that_was_asked_to_stop_takes_no_new_work_until_it_has() {
     // Proves: S4-51: of two places only the other one is offered, also when that one is free again.
     let coordinator = Coordinator::start().await;
     coordinator.always("/heartbeats", should_cancel());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tenure::wire::requests::{Completed, Heartbeat, HistoryQuery, ListRuns, Started, SubmitRun};
 use tenure::wire::{Code, Json, Outcome, State, Verdict};
-use tenure::{Client, Error, Force, Retries};
+use tenure::{CancelMode, Client, Error, Retries};
 
 use crate::coordinator::{API_KEY, Coordinator, Reply, SERVER_TIME, problem, quick};
 
@@ -134,7 +134,7 @@ async fn a_decision_is_never_a_reason_to_repeat() {
         let error = client.completed("task_1", "token", &completed()).await.unwrap_err();
         assert_eq!(error.code(), Some(code.parse().unwrap()));
         assert_eq!((error.status(), error.verdict()), (Some(status), Some(verdict)), "{code}");
-        assert!(!error.may_repeat());
+        assert!(!error.is_retryable());
         assert_eq!(coordinator.calls.all().len(), 1, "{code}");
     }
 }
@@ -145,7 +145,7 @@ async fn an_unknown_outcome_is_an_error_of_its_own() {
     coordinator.always("/runs", problem(503, "unknown_outcome"));
     let client = coordinator.client().with_retries(quick(1));
     let error = client.submit(submission(), None).await.unwrap_err();
-    assert!(matches!(error, Error::Unknown(_)), "{error:?}");
+    assert!(matches!(error, Error::UnknownOutcome(_)), "{error:?}");
     assert_eq!((error.code(), error.verdict()), (Some(Code::UnknownOutcome), None));
     assert!(error.to_string().contains("same idempotency key"), "{error}");
     assert_eq!(coordinator.to("/v1/runs").len(), 2);
@@ -265,8 +265,8 @@ async fn every_call_goes_to_its_path_with_its_query_and_body() {
     client.started("task_1", "token", &started).await.unwrap();
     client.heartbeat("task_1", "token", &beat).await.unwrap_err();
     client.completed("task_1", "token", &completed()).await.unwrap_err();
-    client.cancel("run_1", Some("why"), Force::Revoke).await.unwrap_err();
-    client.cancel("run_1", None, Force::Ask).await.unwrap_err();
+    client.cancel("run_1", Some("why"), CancelMode::Immediate).await.unwrap_err();
+    client.cancel("run_1", None, CancelMode::Graceful).await.unwrap_err();
     client.history("run_1", &after).await.unwrap_err();
     client.record("run/1").await.unwrap_err();
     client.queues().await.unwrap_err();

@@ -176,7 +176,7 @@ impl Coordinator {
         })
     }
 
-    async fn oblige(&self, call: &Call, over: &Value) -> Response {
+    async fn default_reply(&self, call: &Call, over: &Value) -> Response {
         match call.path.rsplit('/').next() {
             Some("leases") => reply(200, self.grant(call).await),
             Some("started") => reply(200, acknowledged(json!({}))),
@@ -207,7 +207,7 @@ impl Coordinator {
 
 pub(crate) fn quick(times: usize) -> Retries {
     let pause = std::time::Duration::from_millis(5);
-    Retries { times, first_pause: pause, longest_pause: pause }
+    Retries { times, initial_backoff: pause, max_backoff: pause }
 }
 
 async fn receive(State(coordinator): State<Arc<Coordinator>>, request: Request) -> Response {
@@ -226,14 +226,14 @@ async fn receive(State(coordinator): State<Arc<Coordinator>>, request: Request) 
     assert!(head.method == Method::GET || header("content-type").is_some());
     coordinator.calls.push(call.clone());
     match coordinator.reply_to(&call.path) {
-        None => coordinator.oblige(&call, &json!({})).await,
+        None => coordinator.default_reply(&call, &json!({})).await,
         Some(Reply::Json(status, json)) => reply(status, json),
-        Some(Reply::Each(over)) => coordinator.oblige(&call, &over).await,
+        Some(Reply::Each(over)) => coordinator.default_reply(&call, &over).await,
         Some(Reply::Broken) => broken(),
         Some(Reply::Silence) => pending().await,
         Some(Reply::Gate(gate)) => {
             gate.notified().await;
-            coordinator.oblige(&call, &json!({})).await
+            coordinator.default_reply(&call, &json!({})).await
         }
     }
 }
@@ -250,7 +250,7 @@ fn broken() -> Response {
 
 fn acknowledged(members: Value) -> Value {
     let base = json!({ "acknowledged": true, "verdict": "COMMITTED", "serverTime": SERVER_TIME });
-    laid_over(base, &members)
+    merged(base, &members)
 }
 
 fn renewed() -> Value {
@@ -266,14 +266,14 @@ fn each(call: &Call, answer: &Value, over: &Value) -> Value {
         .items()
         .iter()
         .map(|item| {
-            let answer = laid_over(answer.clone(), &json!({ "taskId": item["taskId"] }));
-            laid_over(answer, over)
+            let answer = merged(answer.clone(), &json!({ "taskId": item["taskId"] }));
+            merged(answer, over)
         })
         .collect();
     json!({ "answers": answers, "serverTime": SERVER_TIME, "memberOfTheFuture": [1] })
 }
 
-fn laid_over(mut base: Value, over: &Value) -> Value {
+fn merged(mut base: Value, over: &Value) -> Value {
     for (name, value) in over.as_object().unwrap() {
         base[name] = value.clone();
     }
@@ -294,5 +294,5 @@ pub(crate) fn envelope(n: u32) -> Value {
 }
 
 pub(crate) fn envelope_with(n: u32, members: Value) -> Value {
-    laid_over(envelope(n), &members)
+    merged(envelope(n), &members)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Only a broken promise takes this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Log<T> {
     entries: Mutex<Vec<T>>,
@@ -29,7 +29,7 @@ impl<T: Clone> Log<T> {
 
     /// Everything so far, once `is_enough` says so.
     pub(crate) async fn until(&self, what: &str, is_enough: impl Fn(&[T]) -> bool) -> Vec<T> {
-        let waited = tokio::time::timeout(PATIENCE, async {
+        let waited = tokio::time::timeout(TIMEOUT, async {
             loop {
                 let mut grew = std::pin::pin!(self.grew.notified());
                 grew.as_mut().enable();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::{Ctx, Stop, Worker, WorkerEvent};
+use tenure::{Ctx, StopReason, Worker, WorkerEvent};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -65,7 +65,7 @@ async fn a_task_whose_lease_ended_in_suspend_is_told_on_resume_and_its_result_di
         async move {
             log.push(None);
             ctx.cancelled().await;
-            log.push(ctx.stopped());
+            log.push(ctx.stop_reason());
             Ok(json!("a result without authority"))
         }
     };
@@ -76,7 +76,7 @@ async fn a_task_whose_lease_ended_in_suspend_is_told_on_resume_and_its_result_di
     running.until("authority lost", is_loss).await;
     running.end().await.unwrap();
     assert!(
-        matches!(&seen.all()[..], [None, Some(Stop::LeaseLost { why })] if why.contains("deadline"))
+        matches!(&seen.all()[..], [None, Some(StopReason::LeaseLost { why })] if why.contains("deadline"))
     );
     assert!(coordinator.reports().is_empty());
     assert!(coordinator.to("/heartbeats").is_empty());

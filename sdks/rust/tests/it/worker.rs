@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::coordinator::{API_KEY, Coordinator, Reply, envelope, envelope_with, problem, quick};
-use crate::log::{Log, PATIENCE};
+use crate::log::{Log, TIMEOUT};
 
 /// A worker running beside the test.
 pub(crate) struct Running {
@@ -39,8 +39,8 @@ impl Running {
         self.ended.await.unwrap()
     }
 
-    pub(crate) async fn ended_by_itself(self) -> Result<(), Error> {
-        let ended = tokio::time::timeout(PATIENCE, self.ended).await;
+    pub(crate) async fn join(self) -> Result<(), Error> {
+        let ended = tokio::time::timeout(TIMEOUT, self.ended).await;
         ended.expect("a worker that was refused goes on").unwrap()
     }
 
@@ -61,7 +61,7 @@ pub(crate) fn worker(coordinator: &Coordinator) -> Worker {
         .name("tester")
         .queue("q")
         .retries(quick(4))
-        .wind_down(Duration::from_millis(50))
+        .cleanup_timeout(Duration::from_millis(50))
 }
 
 pub(crate) fn echo(worker: Worker) -> Worker {
@@ -205,7 +205,7 @@ async fn a_task_sees_its_attempt() {
         let ids = [ctx.run_id(), ctx.task_id(), ctx.lease_id(), ctx.kind(), &owner];
         Ok(json!([ids, ctx.attempt(), ctx.fence(), deadline]))
     };
-    let running = Running::start(worker(&coordinator).any_task(work));
+    let running = Running::start(worker(&coordinator).fallback_task(work));
     let deadline = "2026-03-01T12:05:00.000Z";
     coordinator.offer([envelope_with(1, json!({ "kind": "other", "deadline": deadline }))]);
     running.until_committed(1).await;
@@ -270,7 +270,7 @@ async fn a_worker_that_is_refused_ends_and_says_why() {
     let coordinator = Coordinator::start().await;
     coordinator.always("/leases", problem(401, "unauthenticated"));
     let running = Running::start(echo(worker(&coordinator)));
-    let error = running.ended_by_itself().await.unwrap_err();
+    let error = running.join().await.unwrap_err();
     assert_eq!(error.code(), Some(tenure::wire::Code::Unauthenticated));
     assert!(error.to_string().contains("TENURE_API_KEY"), "{error}");
     assert_eq!(coordinator.to("/leases").len(), 1);

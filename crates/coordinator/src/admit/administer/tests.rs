@@ -14,13 +14,13 @@ fn shared(keys: &[&ApiKey]) -> Vec<Arc<ApiKey>> {
     keys.iter().map(|key| Arc::new((*key).clone())).collect()
 }
 
-fn revoke_of(key: &ApiKey) -> Wish {
-    Wish::Revoke { id: key.id.clone() }
+fn revoke_of(key: &ApiKey) -> KeyChange {
+    KeyChange::Revoke { id: key.id.clone() }
 }
 
-fn rotate_of(key: &ApiKey, overlap: Span) -> Wish {
+fn rotate_of(key: &ApiKey, overlap: Span) -> KeyChange {
     let secret = NewSecret::generate(&mut SeededEntropy::new(99), &key.id);
-    Wish::Rotate { id: key.id.clone(), secret, overlap }
+    KeyChange::Rotate { id: key.id.clone(), secret, overlap }
 }
 
 #[test]
@@ -41,12 +41,12 @@ fn an_administrator_reaches_its_tenant_and_no_further() {
         for target in scopes {
             let key = row(1, scope(target), &[Role::Client]);
             let expected = reached.contains(&target);
-            let created = decide(&[], &reach, Wish::Create(Box::new(key.clone())), NOW);
+            let created = decide(&[], &reach, KeyChange::Create(Box::new(key.clone())), NOW);
             assert_eq!(created.is_ok(), expected, "{admin} makes a key of {target}");
-            for wish in [revoke_of(&key), rotate_of(&key, Span::ZERO)] {
-                let changed = decide(&shared(&[&key]), &reach, wish, NOW);
+            for key_change in [revoke_of(&key), rotate_of(&key, Span::ZERO)] {
+                let changed = decide(&shared(&[&key]), &reach, key_change, NOW);
                 assert_eq!(changed.is_ok(), expected, "{admin} changes a key of {target}");
-                assert!(expected || changed == Err(KeyDeclined::NotFound));
+                assert!(expected || changed == Err(KeyChangeError::NotFound));
             }
         }
     }
@@ -61,7 +61,7 @@ fn the_last_administrator_stays() {
     let revoked = ApiKey { revoked_at: Some(NOW), ..row(5, Scope::default(), &[Role::Admin]) };
     let keys = shared(&[&root, &client, &elsewhere, &expired, &revoked]);
     let everything = Reach::Everything;
-    assert_eq!(decide(&keys, &everything, revoke_of(&root), NOW), Err(KeyDeclined::LastAdmin));
+    assert_eq!(decide(&keys, &everything, revoke_of(&root), NOW), Err(KeyChangeError::LastAdmin));
     for other in [&client, &elsewhere, &expired] {
         let (key, action) = decide(&keys, &everything, revoke_of(other), NOW).unwrap();
         assert_eq!((key.revoked_at, action), (Some(NOW), Some(REVOKED)));
@@ -93,7 +93,7 @@ fn a_rotation_keeps_everything_but_the_secret() {
     ] {
         let declined =
             decide(&shared(&[&ended]), &Reach::Everything, rotate_of(&ended, overlap), NOW);
-        assert_eq!(declined, Err(KeyDeclined::NotUsable));
+        assert_eq!(declined, Err(KeyChangeError::NotUsable));
     }
 }
 
@@ -102,11 +102,11 @@ fn a_tenant_has_a_bounded_number_of_keys() {
     let key = row(1, Scope::new("acme", "main"), &[Role::Client]);
     let one = Arc::new(key.clone());
     let many = vec![one; KEYS_PER_TENANT_MAX];
-    let one_more = || Wish::Create(Box::new(key.clone()));
+    let one_more = || KeyChange::Create(Box::new(key.clone()));
     let refused = decide(&many, &Reach::Everything, one_more(), NOW);
-    assert_eq!(refused, Err(KeyDeclined::TooMany));
+    assert_eq!(refused, Err(KeyChangeError::TooMany));
     assert!(decide(&many[1..], &Reach::Everything, one_more(), NOW).is_ok());
     let elsewhere = row(2, Scope::new("other", "main"), &[Role::Client]);
-    let made = decide(&many, &Reach::Everything, Wish::Create(Box::new(elsewhere)), NOW);
+    let made = decide(&many, &Reach::Everything, KeyChange::Create(Box::new(elsewhere)), NOW);
     assert!(made.is_ok());
 }

@@ -26,7 +26,7 @@ const OTHERS: u32 = 0o077;
 /// How a key stands in the file once there has been more than one.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Line {
+struct KeyLine {
     key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     not_after_ms: Option<i64>,
@@ -104,11 +104,11 @@ impl From<Listed> for Contents {
     }
 }
 
-type Found = ([u8; KEY_BYTES], Option<Time>);
+type ParsedKey = ([u8; KEY_BYTES], Option<Time>);
 
 #[derive(Default)]
 struct Listed {
-    keys: Vec<Found>,
+    keys: Vec<ParsedKey>,
     next: Option<[u8; KEY_BYTES]>,
     sealing: Vec<SealingKey>,
 }
@@ -124,7 +124,7 @@ fn listed(path: &Path, bytes: &[u8]) -> Result<Listed, KeyringError> {
         return Ok(Listed { keys: vec![(master, None)], ..Listed::default() });
     }
     let format = || KeyringError::Format { path: path.to_owned() };
-    let lines: Vec<Line> = serde_json::from_slice(bytes).map_err(|_| format())?;
+    let lines: Vec<KeyLine> = serde_json::from_slice(bytes).map_err(|_| format())?;
     let mut listed = Listed::default();
     for line in lines {
         let key = *verdict::Digest::parse(&line.key).ok_or_else(format)?.bytes();
@@ -143,19 +143,20 @@ fn listed(path: &Path, bytes: &[u8]) -> Result<Listed, KeyringError> {
 /// The keys as they stand in a file or, sealed, in a store.
 pub(in crate::admit) fn text(contents: &Contents) -> Vec<u8> {
     let Contents { keys, next, sealing } = contents;
-    let line = |key: &[u8; KEY_BYTES]| Line {
+    let line = |key: &[u8; KEY_BYTES]| KeyLine {
         key: hex(key),
         not_after_ms: None,
         seals_of: None,
         next: None,
     };
-    let signing = keys
-        .iter()
-        .map(|key| Line { not_after_ms: key.not_after().map(Time::millis), ..line(key.master()) });
-    let next = next.iter().map(|key| Line { next: Some(true), ..line(key.master()) });
+    let signing = keys.iter().map(|key| KeyLine {
+        not_after_ms: key.not_after().map(Time::millis),
+        ..line(key.master())
+    });
+    let next = next.iter().map(|key| KeyLine { next: Some(true), ..line(key.master()) });
     let sealing =
-        sealing.iter().map(|key| Line { seals_of: Some(key.kid.clone()), ..line(&key.key) });
-    let lines: Vec<Line> = signing.chain(next).chain(sealing).collect();
+        sealing.iter().map(|key| KeyLine { seals_of: Some(key.kid.clone()), ..line(&key.key) });
+    let lines: Vec<KeyLine> = signing.chain(next).chain(sealing).collect();
     serde_json::to_vec_pretty(&lines).expect("keys are text and numbers")
 }
 

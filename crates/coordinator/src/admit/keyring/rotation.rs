@@ -40,10 +40,10 @@ impl Ring {
         let next = fresh(entropy);
         if let Rotation::Overlap(overlap) = rotation {
             let end = now.plus(overlap);
-            let older = ring.keys.iter().filter(|key| key.counts(now));
+            let older = ring.keys.iter().filter(|key| key.is_valid_at(now));
             keys.extend(older.map(|key| {
                 let not_after = Some(key.not_after().map_or(end, |before| before.min(end)));
-                Arc::new(key.ending(not_after))
+                Arc::new(key.with_not_after(not_after))
             }));
         }
         keys.truncate(KEYS_MAX);

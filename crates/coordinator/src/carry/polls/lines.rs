@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use store::{Polled, Want};
+use store::{PolledQueues, Want};
 use verdict::{Name, Scope};
 
 use crate::item::Poll;
@@ -21,13 +21,13 @@ pub(in crate::carry) struct LineId(u64);
 
 /// What all polls of a line ask for. Names are sorted, each once.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Asks {
+pub(super) struct PollFilter {
     pub(super) scope: Scope,
     pub(super) queues: Vec<Name>,
     kinds: Option<Vec<Name>>,
 }
 
-impl Asks {
+impl PollFilter {
     pub(super) fn of(poll: &Poll) -> Self {
         let (queues, kinds) = (each_once(&poll.queues), poll.kinds.as_deref().map(each_once));
         Self { scope: poll.scope.clone(), queues, kinds }
@@ -51,7 +51,7 @@ fn each_once(names: &[Name]) -> Vec<Name> {
 }
 
 pub(super) struct Line {
-    pub(super) asks: Arc<Asks>,
+    pub(super) filter: Arc<PollFilter>,
     pub(super) polls: BTreeSet<PollId>,
 }
 
@@ -59,34 +59,34 @@ pub(super) struct Line {
 #[derive(Default)]
 pub(super) struct Lines {
     lines: HashMap<LineId, Line>,
-    by_asks: HashMap<Arc<Asks>, LineId>,
+    by_filter: HashMap<Arc<PollFilter>, LineId>,
     queues: HashMap<Scope, HashMap<Name, BTreeSet<LineId>>>,
     queue_count: usize,
     begun: u64,
 }
 
 impl Lines {
-    pub(super) fn join(&mut self, poll: PollId, asks: Asks) -> LineId {
-        let line = match self.by_asks.get(&asks) {
+    pub(super) fn join(&mut self, poll: PollId, filter: PollFilter) -> LineId {
+        let line = match self.by_filter.get(&filter) {
             Some(line) => *line,
-            None => self.begin(asks),
+            None => self.begin(filter),
         };
         let known = self.lines.get_mut(&line).expect("a line is known by what it asks for");
         known.polls.insert(poll);
         line
     }
 
-    fn begin(&mut self, asks: Asks) -> LineId {
+    fn begin(&mut self, filter: PollFilter) -> LineId {
         self.begun += 1;
-        let (line, asks) = (LineId(self.begun), Arc::new(asks));
-        let queues = self.queues.entry(asks.scope.clone()).or_default();
-        for queue in &asks.queues {
+        let (line, filter) = (LineId(self.begun), Arc::new(filter));
+        let queues = self.queues.entry(filter.scope.clone()).or_default();
+        for queue in &filter.queues {
             let waiting = queues.entry(queue.clone()).or_default();
             self.queue_count += usize::from(waiting.is_empty());
             waiting.insert(line);
         }
-        self.by_asks.insert(asks.clone(), line);
-        self.lines.insert(line, Line { asks, polls: BTreeSet::new() });
+        self.by_filter.insert(filter.clone(), line);
+        self.lines.insert(line, Line { filter, polls: BTreeSet::new() });
         line
     }
 
@@ -99,10 +99,10 @@ impl Lines {
     }
 
     fn end(&mut self, line: LineId) {
-        let Some(Line { asks, .. }) = self.lines.remove(&line) else { return };
-        self.by_asks.remove(&asks);
-        let Some(queues) = self.queues.get_mut(&asks.scope) else { return };
-        for queue in &asks.queues {
+        let Some(Line { filter, .. }) = self.lines.remove(&line) else { return };
+        self.by_filter.remove(&filter);
+        let Some(queues) = self.queues.get_mut(&filter.scope) else { return };
+        for queue in &filter.queues {
             let Some(waiting) = queues.get_mut(queue) else { continue };
             waiting.remove(&line);
             if waiting.is_empty() {
@@ -111,7 +111,7 @@ impl Lines {
             }
         }
         if queues.is_empty() {
-            self.queues.remove(&asks.scope);
+            self.queues.remove(&filter.scope);
         }
     }
 
@@ -136,11 +136,11 @@ impl Lines {
     ) -> impl Iterator<Item = PollId> {
         let waiting = self.queues.get(scope).and_then(|queues| queues.get(queue));
         let lines = waiting.into_iter().flatten().filter_map(|line| self.lines.get(line));
-        lines.filter(|line| line.asks.takes(kind)).flat_map(|line| line.polls.iter().copied())
+        lines.filter(|line| line.filter.takes(kind)).flat_map(|line| line.polls.iter().copied())
     }
 }
 
-impl Polled for Lines {
+impl PolledQueues for Lines {
     fn count(&self) -> usize {
         self.queue_count
     }

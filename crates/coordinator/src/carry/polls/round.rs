@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use store::{Stock, Want};
+use store::{Backlog, Want};
 use verdict::{Name, Scope, Task};
 
 use super::Polls;
@@ -27,7 +27,7 @@ pub(in crate::carry) struct Round {
     next: usize,
     queues: Vec<Queue>,
     numbers: HashMap<(Scope, Name), usize>,
-    lines: HashMap<LineId, Asking>,
+    lines: HashMap<LineId, Demand>,
     /// Polls that were answered before the round.
     except: HashSet<PollId>,
     given: BTreeMap<PollId, Vec<Granted>>,
@@ -49,7 +49,7 @@ struct Queue {
 }
 
 /// A line that had a turn.
-struct Asking {
+struct Demand {
     /// The polls that may be served in this round with what each may still take, oldest first.
     polls: VecDeque<(PollId, usize)>,
     room: usize,
@@ -59,40 +59,40 @@ struct Asking {
     /// As much as there may be for it.
     max: usize,
     /// It was given less than it asked for.
-    is_dry: bool,
+    is_exhausted: bool,
 }
 
 /// Where a round stopped.
-pub(in crate::carry) struct Stop {
+pub(in crate::carry) struct ResumePoint {
     pub(super) tenant: Option<Name>,
     /// By tenant, workspace and queue.
     pub(super) queues: Vec<(Name, Name, Name)>,
 }
 
 /// What a round did.
-pub(in crate::carry) struct Rounded {
+pub(in crate::carry) struct RoundResult {
     pub(in crate::carry) grants: Vec<(PollId, Vec<Granted>)>,
-    pub(in crate::carry) stop: Stop,
+    pub(in crate::carry) resume_point: ResumePoint,
     /// Whether more might have been granted.
     pub(in crate::carry) is_spent: bool,
 }
 
 impl Round {
-    pub(super) fn new(mut stocks: Vec<Stock>, polls: &Polls, except: HashSet<PollId>) -> Self {
-        stocks.sort_unstable();
+    pub(super) fn new(mut backlogs: Vec<Backlog>, polls: &Polls, except: HashSet<PollId>) -> Self {
+        backlogs.sort_unstable();
         let mut tenants: Vec<Tenant> = Vec::new();
         let mut round = Self {
             tenants: Vec::new(),
             next: 0,
-            queues: Vec::with_capacity(stocks.len()),
-            numbers: HashMap::with_capacity(stocks.len()),
+            queues: Vec::with_capacity(backlogs.len()),
+            numbers: HashMap::with_capacity(backlogs.len()),
             lines: HashMap::new(),
             except,
             given: BTreeMap::new(),
             left: GRANTS_MAX,
             passes: 0,
         };
-        for Stock { scope, queue, tasks } in stocks {
+        for Backlog { scope, queue, tasks } in backlogs {
             let number = round.queues.len();
             if tenants.last().is_none_or(|tenant| tenant.name != scope.tenant) {
                 let (name, queues) = (scope.tenant.clone(), Vec::new());
@@ -129,7 +129,7 @@ impl Round {
         let lines = self.take_turns(polls);
         let want = |line: LineId| {
             let asked = self.lines.get(&line)?.asked;
-            Some((line, polls.lines.get(line)?.asks.want(asked)))
+            Some((line, polls.lines.get(line)?.filter.want(asked)))
         };
         lines.into_iter().filter_map(want).collect()
     }
@@ -148,9 +148,9 @@ impl Round {
                 if !self.may_ask(line, polls) {
                     continue;
                 }
-                let asking = self.lines.get_mut(&line).expect("whoever may ask is known");
-                asking.asked += 1;
-                if asking.asked == 1 {
+                let demand = self.lines.get_mut(&line).expect("whoever may ask is known");
+                demand.asked += 1;
+                if demand.asked == 1 {
                     order.push(line);
                 }
                 left -= 1;
@@ -189,23 +189,25 @@ impl Round {
 
     fn may_ask(&mut self, line: LineId, polls: &mut Polls) -> bool {
         let pass = self.passes;
-        let is_known = self.lines.get(&line).is_some_and(|asking| asking.pass == pass);
+        let is_known = self.lines.get(&line).is_some_and(|demand| demand.pass == pass);
         if !is_known {
-            let Some(asks) = polls.lines.get(line).map(|it| it.asks.clone()) else { return false };
-            let stock = self.stock(&asks.scope, &asks.queues);
-            let asking = self.lines.entry(line).or_insert_with(|| {
-                let seated = polls.seated(line, stock.min(GRANTS_MAX), &self.except);
+            let Some(filter) = polls.lines.get(line).map(|it| it.filter.clone()) else {
+                return false;
+            };
+            let backlog = self.backlog(&filter.scope, &filter.queues);
+            let demand = self.lines.entry(line).or_insert_with(|| {
+                let seated = polls.seated(line, backlog.min(GRANTS_MAX), &self.except);
                 let room = seated.iter().map(|(_, max)| max).sum();
-                Asking { polls: seated, room, pass, asked: 0, max: 0, is_dry: false }
+                Demand { polls: seated, room, pass, asked: 0, max: 0, is_exhausted: false }
             });
-            (asking.pass, asking.asked, asking.max) = (pass, 0, asking.room.min(stock));
+            (demand.pass, demand.asked, demand.max) = (pass, 0, demand.room.min(backlog));
         }
-        let asking = self.lines.get(&line).expect("every line that had a turn is known");
-        !asking.is_dry && asking.asked < asking.max
+        let demand = self.lines.get(&line).expect("every line that had a turn is known");
+        !demand.is_exhausted && demand.asked < demand.max
     }
 
     /// How much the queues of a line may hold.
-    fn stock(&self, scope: &Scope, queues: &[Name]) -> usize {
+    fn backlog(&self, scope: &Scope, queues: &[Name]) -> usize {
         let number = |queue: &Name| self.numbers.get(&(scope.clone(), queue.clone()));
         let tasks = queues.iter().filter_map(number).map(|number| self.queues[*number].tasks);
         tasks.fold(0, usize::saturating_add)
@@ -213,8 +215,8 @@ impl Round {
 
     /// The store had so many tasks for a line.
     pub(in crate::carry) fn found(&mut self, line: LineId, count: usize) {
-        if let Some(asking) = self.lines.get_mut(&line) {
-            asking.is_dry = count < asking.asked;
+        if let Some(demand) = self.lines.get_mut(&line) {
+            demand.is_exhausted = count < demand.asked;
         }
     }
 
@@ -234,18 +236,18 @@ impl Round {
 
     /// The line's first poll is granted a task.
     pub(in crate::carry) fn give(&mut self, line: LineId, granted: Granted) {
-        let asking = self.lines.get_mut(&line).expect("only lines that asked are given something");
-        let (poll, max) = asking.polls.front_mut().expect("a line asks for no more than it takes");
+        let demand = self.lines.get_mut(&line).expect("only lines that asked are given something");
+        let (poll, max) = demand.polls.front_mut().expect("a line asks for no more than it takes");
         self.given.entry(*poll).or_default().push(granted);
         self.left -= 1;
-        asking.room -= 1;
+        demand.room -= 1;
         *max -= 1;
         if *max == 0 {
-            asking.polls.pop_front();
+            demand.polls.pop_front();
         }
     }
 
-    pub(in crate::carry) fn end(self) -> Rounded {
+    pub(in crate::carry) fn end(self) -> RoundResult {
         let Self { tenants, next, queues, given, left, .. } = self;
         let before = |next: usize| next.checked_sub(1);
         let tenant = before(next).and_then(|n| tenants.get(n)).map(|tenant| tenant.name.clone());
@@ -254,7 +256,8 @@ impl Round {
             let Queue { scope, queue, .. } = &queues[*number];
             Some((tenant.name.clone(), scope.workspace.clone(), queue.clone()))
         };
-        let stop = Stop { tenant, queues: tenants.iter().filter_map(last).collect() };
-        Rounded { grants: given.into_iter().collect(), stop, is_spent: left == 0 }
+        let resume_point =
+            ResumePoint { tenant, queues: tenants.iter().filter_map(last).collect() };
+        RoundResult { grants: given.into_iter().collect(), resume_point, is_spent: left == 0 }
     }
 }

@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use store::{Polled, Spec, Want};
+use store::{PolledQueues, Spec, Want};
 use tokio::sync::oneshot;
 use verdict::request::Submit;
 use verdict::{
-    Digest, Json, Moment, Policy, Request, Rules, Scope, Seen, Subject, Task, TaskId, Time, decide,
+    Digest, Json, Moment, Policy, ReadSet, Request, Rules, Scope, Subject, Task, TaskId, Time,
+    decide,
 };
 
 use super::round::GRANTS_MAX;
 use super::*;
 
-type Answer = oneshot::Receiver<Result<Vec<Granted>, Trouble>>;
+type Answer = oneshot::Receiver<Result<Vec<Granted>, RequestError>>;
 
 /// How many tasks each queue holds, all of one kind.
 #[derive(Default)]
@@ -28,15 +29,15 @@ impl Shelf {
         self.tasks.insert((scope(tenant), Name::from(queue)), tasks);
     }
 
-    fn stocks(&self, polled: &dyn Polled) -> Vec<Stock> {
-        let stocked = self.tasks.iter().filter(|(_, tasks)| **tasks > 0);
-        let polled = stocked.filter(|((scope, queue), _)| polled.contains(scope, queue));
-        let stock = |((scope, queue), tasks): (&(Scope, Name), &usize)| Stock {
+    fn backlogs(&self, polled: &dyn PolledQueues) -> Vec<Backlog> {
+        let backlogs = self.tasks.iter().filter(|(_, tasks)| **tasks > 0);
+        let polled = backlogs.filter(|((scope, queue), _)| polled.contains(scope, queue));
+        let backlog = |((scope, queue), tasks): (&(Scope, Name), &usize)| Backlog {
             scope: scope.clone(),
             queue: queue.clone(),
             tasks: *tasks,
         };
-        polled.map(stock).collect()
+        polled.map(backlog).collect()
     }
 
     fn ready(&mut self, want: &Want) -> Vec<Task> {
@@ -60,7 +61,7 @@ impl Shelf {
     /// One round with its commit. Returns how many tasks went to each tenant's queue.
     fn round(&mut self, polls: &mut Polls) -> HashMap<(Name, Name), usize> {
         self.asked.clear();
-        let mut round = polls.round(self.stocks(polls.polled()), HashSet::new());
+        let mut round = polls.round(self.backlogs(polls.polled()), HashSet::new());
         let mut went = HashMap::new();
         loop {
             let asked = round.ask(polls);
@@ -101,7 +102,7 @@ fn task(scope: &Scope, queue: &Name) -> Task {
         input: Digest::of(&[]),
         fingerprint: Digest::of(&[]),
     });
-    let events = decide(Seen::of(&Subject::Absent), &submit, at).events;
+    let events = decide(ReadSet::of(&Subject::Absent), &submit, at).events;
     Subject::Absent.settle(&events, at.now).live().expect("it was accepted").clone()
 }
 
@@ -291,13 +292,13 @@ async fn a_tenant_with_all_seats_gives_up_some_to_others() {
     let mut large: Vec<Answer> =
         (0..POLLS_MAX).map(|_| wait(&mut polls, poll("large", &["images"], 1))).collect();
     let mut refused = wait(&mut polls, poll("large", &["images"], 1));
-    assert_eq!(refused.try_recv(), Ok(Err(Trouble::Overloaded)), "it has its share, and more");
+    assert_eq!(refused.try_recv(), Ok(Err(RequestError::Overloaded)), "it has its share, and more");
     let small: Vec<Answer> =
         (0..100).map(|_| wait(&mut polls, poll("small", &["images"], 1))).collect();
     assert_eq!(polls.seats.len(), POLLS_MAX);
     let displaced = large.iter_mut().filter_map(|answer| answer.try_recv().ok());
     let displaced: Vec<_> = displaced.collect();
-    assert_eq!(displaced, vec![Err(Trouble::Overloaded); small.len()]);
+    assert_eq!(displaced, vec![Err(RequestError::Overloaded); small.len()]);
     assert_eq!(polls.tenants[&Name::from("small")].seats.len(), small.len());
     let mut half = Vec::new();
     for _ in 0..POLLS_MAX {
@@ -326,7 +327,7 @@ async fn only_those_whose_time_is_over_are_answered_with_nothing() {
     let mut short = wait(&mut polls, Poll { until: Instant::now(), ..poll("acme", &["a"], 1) });
     let mut long = wait(&mut polls, poll("acme", &["a"], 1));
     assert_eq!(polls.earliest_end(), Some(Instant::now()));
-    polls.answer_overdue(Instant::now(), None);
+    polls.answer_expired(Instant::now(), None);
     assert_eq!((granted(&mut short), granted(&mut long)), (Some(0), None));
     assert_eq!(polls.earliest_end(), Some(Instant::now() + Duration::from_secs(30)));
 }
@@ -344,8 +345,8 @@ async fn a_repeated_poll_takes_the_place_of_the_first() {
     let mut other = wait(&mut polls, named("bob"));
     let mut again = wait(&mut polls, named("ann"));
     assert_eq!((granted(&mut first), granted(&mut other)), (Some(0), None));
-    assert_eq!(polls.unseen_names().1.len(), 2, "each is looked up once");
+    assert_eq!(polls.unrecalled_names().1.len(), 2, "each is looked up once");
     drop(polls.answer(polls.round(Vec::new(), HashSet::new()).end()));
-    assert_eq!(polls.unseen_names().1, []);
+    assert_eq!(polls.unrecalled_names().1, []);
     assert_eq!(granted(&mut again), None);
 }

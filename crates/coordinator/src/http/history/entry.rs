@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use store::Entry;
 use verdict::event::Submitted;
 use verdict::request::Started;
-use verdict::{Closed, End, Event, Next, Reason, Request, Text};
+use verdict::{ClosedAttempt, End, Event, Next, Reason, Request, Text};
 use wire::answers::HistoryEntry;
 
 use super::super::translate::{skew, time};
@@ -76,7 +76,7 @@ fn submission(submitted: &Submitted) -> Value {
     })
 }
 
-fn closing(closed: &Closed, next: &Next) -> Value {
+fn closing(closed: &ClosedAttempt, next: &Next) -> Value {
     let mut members = match next {
         Next::Retry { due } => json!({ "state": "retry", "nextAttemptAt": time(*due) }),
         Next::End(end) => ending(end),

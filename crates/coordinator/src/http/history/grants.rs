@@ -8,7 +8,7 @@ use store::{Browse, Entry, Failure, TaskKey};
 use verdict::{Event, Subject};
 
 /// How many entries are read at once to find one that names its attempt.
-const LOOK: usize = 64;
+const PAGE: usize = 64;
 
 /// How many attempts an entry grants: one, or none.
 pub(super) fn of(entry: &Entry) -> u32 {
@@ -21,14 +21,14 @@ pub(super) async fn before<B: Browse>(
     key: &TaskKey,
     entries: &[Entry],
 ) -> Result<u32, Failure> {
-    if let Some(before) = told(entries) {
+    if let Some(before) = granted_before(entries) {
         return Ok(before);
     }
     let mut granted: u32 = entries.iter().map(of).sum();
     let mut last = entries.last().map_or(0, |entry| entry.n);
     loop {
-        let page = browse.history(key, last, LOOK).await?;
-        if let Some(before) = told(&page) {
+        let page = browse.history(key, last, PAGE).await?;
+        if let Some(before) = granted_before(&page) {
             return Ok(before.saturating_sub(granted));
         }
         granted += page.iter().map(of).sum::<u32>();
@@ -36,7 +36,7 @@ pub(super) async fn before<B: Browse>(
             Some(entry) => last = entry.n,
             None => match browse.find(key).await? {
                 // It moved on between the two looks.
-                Some(found) if found.parts().0 > last => {}
+                Some(found) if found.row_counts().0 > last => {}
                 Some(found) => return Ok(attempts(&found.subject).saturating_sub(granted)),
                 None => return Ok(0),
             },
@@ -45,7 +45,7 @@ pub(super) async fn before<B: Browse>(
 }
 
 /// The same, as far as these entries tell.
-fn told(entries: &[Entry]) -> Option<u32> {
+fn granted_before(entries: &[Entry]) -> Option<u32> {
     let mut granted = 0;
     entries.iter().find_map(|entry| {
         granted += of(entry);

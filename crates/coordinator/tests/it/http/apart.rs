@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use pgserver::{Server, give};
+use pgserver::{Server, give_to_server_user};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -34,7 +34,7 @@ fn token(lease: &Value) -> &str {
 }
 
 fn said(lease: &Value, more: Value) -> Value {
-    super::site::merged(json!({"attempt": lease["attempt"], "workerId": "w"}), more)
+    super::test_server::merged(json!({"attempt": lease["attempt"], "workerId": "w"}), more)
 }
 
 /// Sessions of coordinators that wait for a lock.
@@ -46,9 +46,9 @@ const READERS: i64 = 4;
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_that_take_long_keep_no_worker_waiting() {
     // F44, A8, B6: every connection for callers is held. Heartbeats, new work, results, keys and health go through.
-    let database = Server::builder().careless().start().unwrap();
+    let database = Server::builder().without_fsync().start().unwrap();
     let (admin, other) = (client(&database).await, client(&database).await);
-    let served = Served::at(&database.words("postgres"), UNHURRIED).await;
+    let served = Served::at(&database.conninfo("postgres"), UNHURRIED).await;
     served.submit("first").await;
     let lease = served.lease().await;
     other.batch_execute("BEGIN; LOCK TABLE tenure.audit IN ACCESS EXCLUSIVE MODE").await.unwrap();
@@ -127,10 +127,10 @@ async fn pass_on(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut cut: watch
 async fn one_that_is_cut_off_from_the_database_says_so_and_tells_nothing_old() {
     // F49, C3, C7: nothing refuses and nothing answers on the way. Others go on meanwhile; whatever this one is asked
     // it answers with 503, and afterwards with what became of it.
-    let database = Server::builder().on_a_port().careless().start().unwrap();
+    let database = Server::builder().on_a_port().without_fsync().start().unwrap();
     let way = Cuttable::before(&database).await;
     let apart = Served::at(&way.address(), Duration::from_secs(1)).await;
-    let other = apart.beside(&database.words("postgres")).await;
+    let other = apart.beside(&database.conninfo("postgres")).await;
     let submitted = apart.submit("first").await;
     let run_id = submitted.body["runId"].as_str().unwrap().to_owned();
     let lease = apart.lease().await;
@@ -190,7 +190,7 @@ async fn a_key_revoked_after_a_failover_is_refused_by_who_still_reads_the_old_pr
     assert_eq!(idle.ask("GET", "/v1/runs", secret, None).await.status, 200);
     first.until_caught_up().unwrap();
     second.promote().unwrap();
-    let other = idle.beside(&second.words("postgres")).await;
+    let other = idle.beside(&second.conninfo("postgres")).await;
     let revoked = other.post(&format!("/v1/keys/{key_id}/revoke"), json!({})).await;
     assert_eq!(revoked.status, 200, "{:?}", revoked.body);
     for _ in 0..TRIES_MAX {
@@ -217,7 +217,7 @@ const CLOCK_OF_A_FILE: &str = "CREATE SCHEMA lab; \
 fn set_clock(server: &Server, ahead: i32) {
     let file = server.data().join("lab_clock");
     std::fs::write(&file, ahead.to_string()).unwrap();
-    give(&file).unwrap();
+    give_to_server_user(&file).unwrap();
 }
 
 /// Shorter than clocks differ, and long enough for a slow machine that is asked again and again.
@@ -229,7 +229,7 @@ async fn take_over_with_a_clock(ahead: i32) {
     let served = Served::at(&both, UNHURRIED).await;
     let mut leases = Vec::new();
     for name in ["silent", "heard"] {
-        let body = super::site::merged(run(name, json!({})), json!({"leaseMs": LEASE_MS}));
+        let body = super::test_server::merged(run(name, json!({})), json!({"leaseMs": LEASE_MS}));
         assert_eq!(served.post("/v1/runs", body).await.status, 201);
         leases.push(served.lease().await);
     }

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::site::{Site, both};
+use super::test_server::{TestServer, both};
 
-impl Site {
+impl TestServer {
     async fn log(&self, bearer: &str, query: &str) -> Vec<Value> {
         let page = self.get_as(&format!("/v1/audit{query}"), bearer).await.ok();
         page["entries"].as_array().unwrap().clone()
@@ -27,20 +27,20 @@ fn id_of(secret: &str) -> &str {
 
 #[tokio::test]
 async fn every_change_of_a_key_has_its_entry() {
-    for site in both().await {
+    for api in both().await {
         let wanted = json!({"roles": ["client"], "tenantId": "acme"});
-        let made = site.post("/v1/keys", &site.admin_key, wanted).await;
+        let made = api.post("/v1/keys", &api.admin_key, wanted).await;
         let id = made.body["key"]["keyId"].as_str().unwrap();
         let path = |verb: &str| format!("/v1/keys/{id}/{verb}");
-        let rotated = site.post(&path("rotate"), &site.key, json!({})).await;
-        site.post(&path("revoke"), &site.key, json!({})).await.ok();
+        let rotated = api.post(&path("rotate"), &api.key, json!({})).await;
+        api.post(&path("revoke"), &api.key, json!({})).await.ok();
         // Again changes nothing, so there is nothing to write down.
-        site.post(&path("revoke"), &site.key, json!({})).await.ok();
-        let log = site.log(&site.admin_key, "?limit=3").await;
+        api.post(&path("revoke"), &api.key, json!({})).await.ok();
+        let log = api.log(&api.admin_key, "?limit=3").await;
         let actions: Vec<_> = log.iter().map(|it| it["action"].as_str().unwrap()).collect();
         assert_eq!(actions, ["key.revoked", "key.rotated", "key.created"]);
         let actors: Vec<_> = log.iter().map(|it| it["actor"].as_str().unwrap()).collect();
-        assert_eq!(actors, [id_of(&site.key), id_of(&site.key), id_of(&site.admin_key)]);
+        assert_eq!(actors, [id_of(&api.key), id_of(&api.key), id_of(&api.admin_key)]);
         for entry in &log {
             assert_eq!((&entry["object"], &entry["tenantId"]), (&json!(id), &json!("acme")));
         }
@@ -50,7 +50,7 @@ async fn every_change_of_a_key_has_its_entry() {
         assert_eq!(log[1]["afterDigest"], log[0]["beforeDigest"]);
         let quoted = rotated.headers["x-request-id"].to_str().unwrap();
         assert_eq!(log[1]["requestId"], quoted);
-        let founding = site.log(&site.admin_key, "?before=6").await;
+        let founding = api.log(&api.admin_key, "?before=6").await;
         assert!(founding.iter().all(|entry| entry["actor"] == "server"), "{founding:?}");
         assert_eq!(founding.len(), 5);
         let text = json!(log).to_string();
@@ -60,23 +60,23 @@ async fn every_change_of_a_key_has_its_entry() {
 
 #[tokio::test]
 async fn refusals_are_written_down_within_bounds() {
-    for site in both().await {
-        site.get_as("/v1/runs", &site.worker_key).await.problem(403, "forbidden");
-        let entry = site.logged(|it| it["actor"] == id_of(&site.worker_key)).await;
+    for api in both().await {
+        api.get_as("/v1/runs", &api.worker_key).await.problem(403, "forbidden");
+        let entry = api.logged(|it| it["actor"] == id_of(&api.worker_key)).await;
         assert_eq!(entry["action"], "refused");
         assert_eq!(
             (&entry["object"], &entry["error"]),
             (&json!("GET /v1/runs"), &json!("forbidden"))
         );
         for n in 0..40 {
-            let got = site.get_as(&format!("/v1/runs/run_{n}"), "tnr_not_a_key").await;
+            let got = api.get_as(&format!("/v1/runs/run_{n}"), "tnr_not_a_key").await;
             got.problem(401, "unauthenticated");
         }
-        site.post("/v1/tasks/task_x/started", "ey.not.token", json!({})).await;
-        site.logged(|it| it["actor"] == "anonymous").await;
+        api.post("/v1/tasks/task_x/started", "ey.not.token", json!({})).await;
+        api.logged(|it| it["actor"] == "anonymous").await;
         // Whatever was still on its way has been written when a later change is.
-        site.post("/v1/keys", &site.admin_key, json!({"roles": ["client"]})).await.ok();
-        let log = site.log(&site.admin_key, "?limit=1000").await;
+        api.post("/v1/keys", &api.admin_key, json!({"roles": ["client"]})).await.ok();
+        let log = api.log(&api.admin_key, "?limit=1000").await;
         let anonymous: Vec<_> = log.iter().filter(|it| it["actor"] == "anonymous").collect();
         assert!(anonymous.len() <= 10, "{}", anonymous.len());
         // The route, and nothing of what the caller made up.
@@ -86,21 +86,21 @@ async fn refusals_are_written_down_within_bounds() {
 
 #[tokio::test]
 async fn one_tenants_administrators_see_nothing_of_another() {
-    for site in both().await {
+    for api in both().await {
         // X13
         let own = json!({"roles": ["client"]});
-        site.post("/v1/keys", &site.foreign_key, own.clone()).await.ok();
-        site.post("/v1/keys", &site.admin_key, own).await.ok();
-        let theirs = site.log(&site.foreign_key, "").await;
+        api.post("/v1/keys", &api.foreign_key, own.clone()).await.ok();
+        api.post("/v1/keys", &api.admin_key, own).await.ok();
+        let theirs = api.log(&api.foreign_key, "").await;
         assert_eq!(theirs.len(), 2, "its own founding and what it made");
         assert!(theirs.iter().all(|entry| entry["tenantId"] == "other"));
-        let page = site.get_as("/v1/audit?limit=1", &site.foreign_key).await.ok();
+        let page = api.get_as("/v1/audit?limit=1", &api.foreign_key).await.ok();
         let next = page["nextBefore"].as_u64().unwrap();
-        let rest = site.log(&site.foreign_key, &format!("?before={next}")).await;
+        let rest = api.log(&api.foreign_key, &format!("?before={next}")).await;
         assert_eq!(
             (page["entries"][0].clone(), rest),
             (theirs[0].clone(), vec![theirs[1].clone()])
         );
-        site.get("/v1/audit?limit=0").await.problem(400, "invalid_argument");
+        api.get("/v1/audit?limit=0").await.problem(400, "invalid_argument");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::site::{Lease, both, merged};
+use super::test_server::{Lease, both, merged};
 
 fn item(lease: &Lease, more: Value) -> Value {
     merged(lease.said(json!({"taskId": lease.task, "taskToken": lease.token})), more)
@@ -10,10 +10,10 @@ fn item(lease: &Lease, more: Value) -> Value {
 
 #[tokio::test]
 async fn one_bad_report_does_not_spoil_the_rest() {
-    for site in both().await {
+    for api in both().await {
         // S3-11: every item has exactly one answer, in order.
-        let good = site.leased(json!({})).await;
-        let other = site.leased(json!({})).await;
+        let good = api.leased(json!({})).await;
+        let other = api.leased(json!({})).await;
         let ok = json!({"outcome": "SUCCEEDED", "output": 1});
         let foreign = Lease { token: good.token.clone(), ..other.clone() };
         let reports = json!({"reports": [
@@ -26,7 +26,7 @@ async fn one_bad_report_does_not_spoil_the_rest() {
             7,
             item(&other, ok.clone()),
         ]});
-        let got = site.post("/v1/reports", &site.worker_key, reports).await;
+        let got = api.post("/v1/reports", &api.worker_key, reports).await;
         assert_eq!(got.status, 200);
         got.text("serverTime");
         let answers = got.body["answers"].as_array().unwrap();
@@ -57,19 +57,19 @@ async fn one_bad_report_does_not_spoil_the_rest() {
         );
         assert_eq!(answers[1]["field"], "reports[1].error.category");
         assert_eq!(answers[0]["taskId"], good.task.as_str());
-        assert_eq!(site.run(&good.run).await["output"], json!(1));
-        assert_eq!(site.state(&other.run).await, "succeeded");
+        assert_eq!(api.run(&good.run).await["output"], json!(1));
+        assert_eq!(api.state(&other.run).await, "succeeded");
     }
 }
 
 #[tokio::test]
 async fn heartbeats_come_in_batches_too() {
-    for site in both().await {
-        let alive = site.leased(json!({})).await;
-        let asked = site.leased(json!({})).await;
-        let ended = site.leased(json!({})).await;
-        site.cancel(&asked.run, json!({"reason": "enough"})).await.ok();
-        site.succeed(&ended).await.ok();
+    for api in both().await {
+        let alive = api.leased(json!({})).await;
+        let asked = api.leased(json!({})).await;
+        let ended = api.leased(json!({})).await;
+        api.cancel(&asked.run, json!({"reason": "enough"})).await.ok();
+        api.succeed(&ended).await.ok();
         let forged = Lease { token: "x".into(), ..alive.clone() };
         let beats = json!({"heartbeats": [
             item(&alive, json!({"progressPct": 10})),
@@ -78,7 +78,7 @@ async fn heartbeats_come_in_batches_too() {
             item(&forged, json!({})),
             item(&alive, json!({"progressPct": 101})),
         ]});
-        let got = site.post("/v1/heartbeats", &site.worker_key, beats).await;
+        let got = api.post("/v1/heartbeats", &api.worker_key, beats).await;
         assert_eq!(got.status, 200);
         let answers = got.body["answers"].as_array().unwrap();
         assert_eq!(
@@ -108,26 +108,26 @@ async fn heartbeats_come_in_batches_too() {
 
 #[tokio::test]
 async fn a_batch_that_cannot_be_taken_apart_is_refused_as_a_whole() {
-    for site in both().await {
+    for api in both().await {
         for body in
             ["{}", "[]", "{\"reports\":[]}", "{\"reports\":7}", "{\"reports\":[{}", "{\"x\":[]}"]
         {
-            site.post_bytes("/v1/reports", &site.key, body).await.problem(400, "invalid_argument");
+            api.post_bytes("/v1/reports", &api.key, body).await.problem(400, "invalid_argument");
         }
         let many = format!("{{\"reports\":[{}1]}}", "1,".repeat(1000));
-        let got = site.post_bytes("/v1/reports", &site.key, many).await;
+        let got = api.post_bytes("/v1/reports", &api.key, many).await;
         got.problem(400, "invalid_argument").has("field", "reports");
     }
 }
 
 #[tokio::test]
 async fn a_key_of_another_tenant_cannot_carry_a_stolen_token() {
-    for site in both().await {
+    for api in both().await {
         // X05: key and token must agree on the scope.
-        let lease = site.leased(json!({})).await;
+        let lease = api.leased(json!({})).await;
         let reports = json!({"reports": [item(&lease, json!({"outcome": "SUCCEEDED"}))]});
-        let got = site.post("/v1/reports", &site.foreign_key, reports).await;
+        let got = api.post("/v1/reports", &api.foreign_key, reports).await;
         assert_eq!(got.body["answers"][0]["error"], "invalid_token");
-        assert_eq!(site.state(&lease.run).await, "running");
+        assert_eq!(api.state(&lease.run).await, "running");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::admit::{NewKey, Role};
-use coordinator::http::Patience;
+use coordinator::http::Timeouts;
 use coordinator::server::Limits;
 use coordinator::{Host, Options, SeededEntropy, ServeOptions, serve};
 use pgserver::{Server, SmallVolume, Stop};
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 use verdict::{Digest, Scope};
 
-use super::site::browser;
+use super::test_server::browser;
 
 /// Far more tries than a slow machine needs; without an end a failure would be a test that hangs.
 pub(super) const TRIES_MAX: usize = 2_000;
@@ -36,7 +36,7 @@ pub(super) struct Served {
     folder: Arc<TempDir>,
 }
 
-pub(super) struct Got {
+pub(super) struct Response {
     pub(super) status: u16,
     retry_after: Option<String>,
     pub(super) body: Value,
@@ -44,7 +44,7 @@ pub(super) struct Got {
 
 impl Served {
     async fn start(database: &Server, answer: Duration) -> Self {
-        Self::at(&database.words("postgres"), answer).await
+        Self::at(&database.conninfo("postgres"), answer).await
     }
 
     /// The first coordinator of the database at this address.
@@ -70,7 +70,7 @@ impl Served {
         path: &str,
         bearer: &str,
         body: Option<Value>,
-    ) -> Got {
+    ) -> Response {
         let url = format!("http://{}{path}", self.server.local_addr());
         let request = self.http.request(method.parse().unwrap(), url).bearer_auth(bearer);
         let request = match body {
@@ -85,18 +85,18 @@ impl Served {
         let answer = request.timeout(UNHURRIED).send().await.expect("it always answers");
         let retry_after = answer.headers().get("retry-after").map(|it| it.to_str().unwrap().into());
         let status = answer.status().as_u16();
-        Got { status, retry_after, body: answer.json().await.unwrap_or(Value::Null) }
+        Response { status, retry_after, body: answer.json().await.unwrap_or(Value::Null) }
     }
 
-    pub(super) async fn post(&self, path: &str, body: Value) -> Got {
+    pub(super) async fn post(&self, path: &str, body: Value) -> Response {
         self.ask("POST", path, &self.key, Some(body)).await
     }
 
-    pub(super) async fn get(&self, path: &str) -> Got {
+    pub(super) async fn get(&self, path: &str) -> Response {
         self.ask("GET", path, &self.key, None).await
     }
 
-    pub(super) async fn submit(&self, name: &str) -> Got {
+    pub(super) async fn submit(&self, name: &str) -> Response {
         self.post("/v1/runs", run(name, json!({}))).await
     }
 
@@ -106,7 +106,7 @@ impl Served {
         path: &str,
         bearer: &str,
         body: &Value,
-    ) -> (Got, Vec<String>) {
+    ) -> (Response, Vec<String>) {
         let mut refused = Vec::new();
         loop {
             let got = self.ask("POST", path, bearer, Some(body.clone())).await;
@@ -150,7 +150,7 @@ impl Served {
     }
 }
 
-impl Got {
+impl Response {
     /// Nothing was decided: no verdict, a code that stays, and when to come back.
     #[track_caller]
     pub(super) fn undecided(&self) -> String {
@@ -170,7 +170,7 @@ pub(super) fn run(name: &str, input: Value) -> Value {
 /// A session of the administrator.
 pub(super) async fn client(database: &Server) -> Client {
     let (client, connection) =
-        tokio_postgres::connect(&database.words("postgres"), NoTls).await.unwrap();
+        tokio_postgres::connect(&database.conninfo("postgres"), NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }
@@ -186,8 +186,8 @@ async fn serve_from(
     let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), key_file);
     options.new_keys = new_keys;
     options.coordinator = Options { host: Host::Task, ..Options::default() };
-    let patience = Patience { answer, progress: answer, ..Patience::default() };
-    options.limits = Limits { patience, ..Limits::default() };
+    let timeouts = Timeouts { answer, progress: answer, ..Timeouts::default() };
+    options.limits = Limits { timeouts, ..Limits::default() };
     serve(store, options).await.unwrap()
 }
 
@@ -198,7 +198,8 @@ pub(super) async fn all_calls(
     run_id: &str,
 ) -> Vec<(String, String)> {
     let token = lease["taskToken"].as_str().unwrap();
-    let said = |more: Value| super::site::merged(json!({"attempt": 1, "workerId": "w"}), more);
+    let said =
+        |more: Value| super::test_server::merged(json!({"attempt": 1, "workerId": "w"}), more);
     let task = |call: &str| format!("/v1/tasks/{}/{call}", lease["taskId"].as_str().unwrap());
     let done = json!({"outcome": "SUCCEEDED", "output": 1});
     let poll = json!({"workerId": "w", "queues": ["q"], "max": 1});
@@ -239,7 +240,7 @@ async fn a_database_that_is_not_there_is_unavailable_and_missed_by_nobody_afterw
         let ready = served.get("/readyz").await;
         assert_eq!((ready.status, &ready.body["ready"]), (503, &json!(false)), "{:?}", ready.body);
         assert_eq!(served.get("/livez").await.status, 200, "no reason to restart it");
-        database.rise().unwrap();
+        database.start().unwrap();
         served.is_ready_again().await;
     }
     // What was refused did not happen, and the worker still has its lease.
@@ -256,7 +257,7 @@ async fn sessions_that_end_cost_a_repetition_and_leave_nothing_unknown() {
     // S2-104: wherever a batch was cut, even at COMMIT, its real fate is looked up; no key makes a second run.
     const CALLERS: usize = 8;
     const EACH: usize = 6;
-    let database = Server::builder().careless().start().unwrap();
+    let database = Server::builder().without_fsync().start().unwrap();
     let admin = client(&database).await;
     let served = Served::start(&database, UNHURRIED).await;
     let submitting = (0..CALLERS).map(|caller| {
@@ -292,7 +293,7 @@ async fn sessions_that_end_cost_a_repetition_and_leave_nothing_unknown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_takes_too_long_is_unavailable_and_the_next_is_not() {
     // F44, S2-104: cancelled by the server, as by statement_timeout, while somebody else holds a table.
-    let database = Server::builder().careless().start().unwrap();
+    let database = Server::builder().without_fsync().start().unwrap();
     let (admin, other) = (client(&database).await, client(&database).await);
     let served = Served::start(&database, UNHURRIED).await;
     other.batch_execute("BEGIN; LOCK TABLE tenure.inputs IN ACCESS EXCLUSIVE MODE").await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::Request;
 use coordinator::admit::{ApiKeys, Keyring, NewKey, Role};
-use coordinator::http::{Door, Patience, router};
+use coordinator::http::{AppState, Timeouts, router};
 use coordinator::{Coordinator, Host, Options, SeededEntropy};
 use serde_json::{Value, json};
 use store::memory::{ManualClock, MemoryStore};
@@ -15,24 +15,24 @@ use tokio::io::AsyncWriteExt;
 use tower::ServiceExt;
 use verdict::Scope;
 
-use super::site::{Site, both};
+use super::test_server::{TestServer, both};
 
 const LONG_POLL: &str = r#"{"workerId":"w1","queues":["q"],"max":10,"waitMs":30000}"#;
 
 /// Waits until so many workers are waiting; every look is a request, so nothing sleeps.
-async fn polls_waiting(site: &Site, count: usize) {
+async fn polls_waiting(api: &TestServer, count: usize) {
     let line = format!("tenure_polls_waiting {count}\n");
-    while !site.get("/metrics").await.body.as_str().unwrap().contains(&line) {
+    while !api.get("/metrics").await.body.as_str().unwrap().contains(&line) {
         tokio::task::yield_now().await;
     }
 }
 
-async fn raw_poll(site: &Site) -> tokio::net::TcpStream {
-    let mut stream = site.connect().await;
+async fn raw_poll(api: &TestServer) -> tokio::net::TcpStream {
+    let mut stream = api.connect().await;
     let head = format!(
         "POST /v1/leases HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{LONG_POLL}",
-        site.key,
+        api.key,
         LONG_POLL.len()
     );
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -41,12 +41,12 @@ async fn raw_poll(site: &Site) -> tokio::net::TcpStream {
 
 #[tokio::test]
 async fn a_waiting_poll_wakes_when_work_comes() {
-    for site in both().await {
+    for api in both().await {
         let body: Value = serde_json::from_str(LONG_POLL).unwrap();
-        let poll = site.post("/v1/leases", &site.key, body);
+        let poll = api.post("/v1/leases", &api.key, body);
         let submit = async {
-            polls_waiting(&site, 1).await;
-            site.submit(json!({})).await
+            polls_waiting(&api, 1).await;
+            api.submit(json!({})).await
         };
         let (polled, run) = tokio::join!(poll, submit);
         let leases = polled.leases();
@@ -57,52 +57,52 @@ async fn a_waiting_poll_wakes_when_work_comes() {
 
 #[tokio::test]
 async fn a_poll_takes_only_its_queues_and_kinds() {
-    for site in both().await {
-        site.submit(json!({"queue": "other"})).await;
-        site.submit(json!({"kind": "paint"})).await;
-        let run = site.submit(json!({"kind": "resize"})).await;
+    for api in both().await {
+        api.submit(json!({"queue": "other"})).await;
+        api.submit(json!({"kind": "paint"})).await;
+        let run = api.submit(json!({"kind": "resize"})).await;
         let body = json!({"workerId": "w1", "queues": ["q"], "kinds": ["resize"], "max": 10});
-        let leases = site.post("/v1/leases", &site.key, body).await.leases();
+        let leases = api.post("/v1/leases", &api.key, body).await.leases();
         assert_eq!(leases.iter().map(|lease| &lease.run).collect::<Vec<_>>(), [&run]);
     }
 }
 
 #[tokio::test]
 async fn a_repeated_poll_gets_the_same_leases() {
-    for site in both().await {
-        site.submit(json!({})).await;
-        site.submit(json!({})).await;
+    for api in both().await {
+        api.submit(json!({})).await;
+        api.submit(json!({})).await;
         let body = json!({"workerId": "w1", "queues": ["q"], "max": 1, "pollId": "p1"});
-        let first = site.post("/v1/leases", &site.key, body.clone()).await.leases();
-        let again = site.post("/v1/leases", &site.key, body.clone()).await.leases();
+        let first = api.post("/v1/leases", &api.key, body.clone()).await.leases();
+        let again = api.post("/v1/leases", &api.key, body.clone()).await.leases();
         assert_eq!(first.len(), 1);
         assert_eq!(first[0].envelope["leaseId"], again[0].envelope["leaseId"]);
         assert_eq!((again.len(), again[0].attempt()), (1, 1));
         let mut next = body;
         next["pollId"] = json!("p2");
-        let other = site.post("/v1/leases", &site.key, next).await.leases();
+        let other = api.post("/v1/leases", &api.key, next).await.leases();
         assert_ne!(other[0].run, first[0].run);
-        site.succeed(&again[0]).await.has("verdict", "COMMITTED");
+        api.succeed(&again[0]).await.has("verdict", "COMMITTED");
     }
 }
 
 #[tokio::test]
 async fn a_worker_that_hangs_up_while_waiting_takes_nothing() {
-    for site in both().await {
-        let stream = raw_poll(&site).await;
-        polls_waiting(&site, 1).await;
+    for api in both().await {
+        let stream = raw_poll(&api).await;
+        polls_waiting(&api, 1).await;
         drop(stream);
-        let run = site.submit(json!({})).await;
+        let run = api.submit(json!({})).await;
         // Whether the hang-up was noticed before the grant or after it, the work is there at once.
         let lease = loop {
-            match site.poll("w2").await.pop() {
+            match api.poll("w2").await.pop() {
                 Some(lease) => break lease.by("w2"),
                 None => tokio::task::yield_now().await,
             }
         };
         assert_eq!(lease.run, run);
-        site.succeed(&lease).await.has("verdict", "COMMITTED");
-        assert_eq!(site.run(&run).await["lost"], 0);
+        api.succeed(&lease).await.has("verdict", "COMMITTED");
+        assert_eq!(api.run(&run).await["lost"], 0);
     }
 }
 
@@ -130,9 +130,9 @@ async fn hang_up_before_delivery<S: Store>(store: S) {
     };
     let coordinator = Coordinator::start(store, options).await.unwrap();
     let keyring = Keyring::from_bytes([3; 32]);
-    let (url, patience) = ("http://x".into(), Patience::default());
-    let door = Door::new(coordinator, keyring, keys, url, patience, SeededEntropy::new(2));
-    let routes = router(door);
+    let (url, timeouts) = ("http://x".into(), Timeouts::default());
+    let app = AppState::new(coordinator, keyring, keys, url, timeouts, SeededEntropy::new(2));
+    let routes = router(app);
     let ask = |method: &str, path: &str, body: &str| {
         let request = Request::builder()
             .method(method)

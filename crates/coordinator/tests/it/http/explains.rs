@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use store::FailureKind;
 use verdict::Span;
 
-use super::site::{Site, both, faulty, run, seconds};
+use super::test_server::{TestServer, both, faulty, run, seconds};
 
-async fn gates(site: &Site, run: &str) -> Vec<Value> {
-    let answer = site.get(&format!("/v1/runs/{run}/explain")).await.ok();
+async fn gates(api: &TestServer, run: &str) -> Vec<Value> {
+    let answer = api.get(&format!("/v1/runs/{run}/explain")).await.ok();
     assert_eq!(answer["runId"], run);
     answer["gates"].as_array().unwrap().clone()
 }
@@ -17,8 +17,8 @@ fn names(gates: &[Value]) -> Vec<&str> {
     gates.iter().map(|gate| gate["gate"].as_str().unwrap()).collect()
 }
 
-async fn metrics(site: &Site) -> String {
-    site.get("/metrics").await.body.as_str().unwrap().to_owned()
+async fn metrics(api: &TestServer) -> String {
+    api.get("/metrics").await.body.as_str().unwrap().to_owned()
 }
 
 #[track_caller]
@@ -31,13 +31,13 @@ fn says(gate: &Value, words: &[&str]) {
 
 #[tokio::test]
 async fn what_waits_for_its_time_says_when() {
-    for site in both().await {
-        let now = site.get("/v1/runs/run_00000000000000000000000000").await.text("serverTime");
+    for api in both().await {
+        let now = api.get("/v1/runs/run_00000000000000000000000000").await.text("serverTime");
         let at: wire::Time = now.parse().unwrap();
         let after = |ms: i64| wire::Time::from_ms(at.as_ms() + ms).to_string();
         let due = after(60_000);
-        let id = site.submit(json!({"runAt": due, "deadline": after(90_000)})).await;
-        let found = gates(&site, &id).await;
+        let id = api.submit(json!({"runAt": due, "deadline": after(90_000)})).await;
+        let found = gates(&api, &id).await;
         assert_eq!(names(&found), ["run_at", "deadline"]);
         assert_eq!(found[0]["at"], due);
         assert!(found[1]["change"].as_str().unwrap().contains("DEADLINE_EXCEEDED"), "{found:?}");
@@ -46,24 +46,24 @@ async fn what_waits_for_its_time_says_when() {
 
 #[tokio::test]
 async fn what_nobody_asks_for_says_so_even_if_others_poll_the_queue() {
-    for site in both().await {
+    for api in both().await {
         let other = json!({"workerId": "w9", "queues": ["q"], "kinds": ["other"], "max": 1, "waitMs": 20000});
         let elsewhere = json!({"workerId": "w8", "queues": ["p"], "max": 1, "waitMs": 20000});
         let looks = async {
-            while !metrics(&site).await.contains("tenure_polls_waiting 2") {
+            while !metrics(&api).await.contains("tenure_polls_waiting 2") {
                 tokio::task::yield_now().await;
             }
-            let id = site.submit(json!({})).await;
-            let found = gates(&site, &id).await;
+            let id = api.submit(json!({})).await;
+            let found = gates(&api, &id).await;
             // Both polls are answered and the test ends.
-            site.submit(json!({"kind": "other"})).await;
-            site.submit(json!({"queue": "p"})).await;
+            api.submit(json!({"kind": "other"})).await;
+            api.submit(json!({"queue": "p"})).await;
             found
         };
         let (found, kind, queue) = tokio::join!(
             looks,
-            site.post("/v1/leases", &site.key, other),
-            site.post("/v1/leases", &site.key, elsewhere),
+            api.post("/v1/leases", &api.key, other),
+            api.post("/v1/leases", &api.key, elsewhere),
         );
         assert_eq!((kind.leases().len(), queue.leases().len()), (1, 1));
         assert_eq!(names(&found), ["no_worker"]);
@@ -74,15 +74,15 @@ async fn what_nobody_asks_for_says_so_even_if_others_poll_the_queue() {
 
 #[tokio::test]
 async fn what_stands_behind_others_counts_them() {
-    for site in both().await {
-        site.submit(json!({"priority": 5, "kind": "other"})).await;
-        site.submit(json!({})).await;
-        let third = site.submit(json!({})).await;
-        site.submit(json!({})).await;
-        site.submit(json!({"priority": -1})).await;
-        site.submit(json!({"queue": "another", "priority": 9})).await;
-        site.post("/v1/runs", &site.foreign_key, run(json!({"priority": 9}))).await.ok();
-        let found = gates(&site, &third).await;
+    for api in both().await {
+        api.submit(json!({"priority": 5, "kind": "other"})).await;
+        api.submit(json!({})).await;
+        let third = api.submit(json!({})).await;
+        api.submit(json!({})).await;
+        api.submit(json!({"priority": -1})).await;
+        api.submit(json!({"queue": "another", "priority": 9})).await;
+        api.post("/v1/runs", &api.foreign_key, run(json!({"priority": 9}))).await.ok();
+        let found = gates(&api, &third).await;
         // more urgent first, then older; other queues and other tenants do not count.
         assert_eq!(names(&found), ["no_worker", "ahead"]);
         says(&found[1], &["before it: 2"]);
@@ -91,42 +91,42 @@ async fn what_stands_behind_others_counts_them() {
 
 #[tokio::test]
 async fn a_grant_is_unheard_until_its_worker_speaks_and_leased_after() {
-    for site in both().await {
-        let lease = site.leased(json!({})).await;
-        let found = gates(&site, &lease.run).await;
+    for api in both().await {
+        let lease = api.leased(json!({})).await;
+        let found = gates(&api, &lease.run).await;
         assert_eq!(names(&found), ["unheard"]);
         says(&found[0], &["w1", "0 of at most 10"]);
         let progress = lease.said(json!({"progressPct": 40, "message": "half way"}));
-        site.call(&lease, "heartbeat", progress).await.ok();
-        let found = gates(&site, &lease.run).await;
+        api.call(&lease, "heartbeat", progress).await.ok();
+        let found = gates(&api, &lease.run).await;
         assert_eq!(names(&found), ["leased"]);
         says(&found[0], &["attempt 1 is with w1", "40 %", "half way"]);
-        assert_eq!(found[0]["at"], site.run(&lease.run).await["lease"]["expiresAt"]);
+        assert_eq!(found[0]["at"], api.run(&lease.run).await["lease"]["expiresAt"]);
     }
 }
 
 #[tokio::test]
 async fn a_failed_attempt_waits_for_its_backoff() {
-    for site in both().await {
-        let lease = site.leased(json!({})).await;
-        site.fail(&lease).await.ok();
-        let found = gates(&site, &lease.run).await;
+    for api in both().await {
+        let lease = api.leased(json!({})).await;
+        api.fail(&lease).await.ok();
+        let found = gates(&api, &lease.run).await;
         assert_eq!(names(&found), ["backoff"]);
         says(&found[0], &["failed: 1 of at most 3"]);
-        assert_eq!(found[0]["at"], site.run(&lease.run).await["nextAttemptAt"]);
+        assert_eq!(found[0]["at"], api.run(&lease.run).await["nextAttemptAt"]);
     }
 }
 
 #[tokio::test]
 async fn a_cancel_is_untold_then_told() {
-    for site in both().await {
-        let lease = site.leased(json!({"leaseMs": 60000, "cancelGraceMs": 5000})).await;
-        site.started(&lease).await.ok();
-        site.cancel(&lease.run, json!({})).await.ok();
-        assert_eq!(names(&gates(&site, &lease.run).await), ["cancel_untold", "leased"]);
-        site.pass(seconds(1)).await;
-        site.heartbeat(&lease).await.has("shouldCancel", true);
-        let found = gates(&site, &lease.run).await;
+    for api in both().await {
+        let lease = api.leased(json!({"leaseMs": 60000, "cancelGraceMs": 5000})).await;
+        api.started(&lease).await.ok();
+        api.cancel(&lease.run, json!({})).await.ok();
+        assert_eq!(names(&gates(&api, &lease.run).await), ["cancel_untold", "leased"]);
+        api.pass(seconds(1)).await;
+        api.heartbeat(&lease).await.has("shouldCancel", true);
+        let found = gates(&api, &lease.run).await;
         assert_eq!(names(&found), ["cancel_told", "leased"]);
         assert!(found[0]["at"].as_str() < found[1]["at"].as_str(), "the grace ends first");
     }
@@ -134,9 +134,9 @@ async fn a_cancel_is_untold_then_told() {
 
 #[tokio::test]
 async fn an_attempt_with_a_limit_says_when_it_is_over() {
-    for site in both().await {
-        let lease = site.leased(json!({"resources": {"timeoutMs": 5000}})).await;
-        let found = gates(&site, &lease.run).await;
+    for api in both().await {
+        let lease = api.leased(json!({"resources": {"timeoutMs": 5000}})).await;
+        let found = gates(&api, &lease.run).await;
         assert_eq!(names(&found), ["unheard", "attempt_limit"]);
         assert!(found[1]["at"].is_string(), "{found:?}");
     }
@@ -144,41 +144,41 @@ async fn an_attempt_with_a_limit_says_when_it_is_over() {
 
 #[tokio::test]
 async fn an_ended_run_says_how_and_nothing_would_change_it() {
-    for site in both().await {
-        let lease = site.leased(json!({})).await;
-        site.succeed(&lease).await.ok();
-        let found = gates(&site, &lease.run).await;
+    for api in both().await {
+        let lease = api.leased(json!({})).await;
+        api.succeed(&lease).await.ok();
+        let found = gates(&api, &lease.run).await;
         assert_eq!(names(&found), ["ended"]);
         says(&found[0], &["succeeded with attempt 1"]);
         assert!(found[0].get("change").is_none() && found[0].get("at").is_none());
-        let id = site.submit(json!({})).await;
-        site.cancel(&id, json!({})).await.ok();
-        says(&gates(&site, &id).await[0], &["cancelled (CANCEL_REQUESTED) with attempt 0"]);
+        let id = api.submit(json!({})).await;
+        api.cancel(&id, json!({})).await.ok();
+        says(&gates(&api, &id).await[0], &["cancelled (CANCEL_REQUESTED) with attempt 0"]);
     }
 }
 
 #[tokio::test]
 async fn what_only_the_store_holds_is_ready() {
     // A worker waits and nothing is before it, but no commit goes through that would grant it.
-    let (site, faults) = faulty(Limits::default()).await;
-    let now = site.get("/v1/runs/run_00000000000000000000000000").await.text("serverTime");
+    let (api, faults) = faulty(Limits::default()).await;
+    let now = api.get("/v1/runs/run_00000000000000000000000000").await.text("serverTime");
     let at: wire::Time = now.parse().unwrap();
     let due = wire::Time::from_ms(at.as_ms() + 5_000).to_string();
-    let id = site.submit(json!({"runAt": due})).await;
+    let id = api.submit(json!({"runAt": due})).await;
     let poll = json!({"workerId": "w", "queues": ["q"], "max": 1, "waitMs": 30000});
     let looks = async {
-        while !metrics(&site).await.contains("tenure_polls_waiting 1") {
+        while !metrics(&api).await.contains("tenure_polls_waiting 1") {
             tokio::task::yield_now().await;
         }
         faults.fail_every_write(FailureKind::Unavailable);
-        site.clock.advance(Span::from_secs(6));
-        let found = gates(&site, &id).await;
+        api.clock.advance(Span::from_secs(6));
+        let found = gates(&api, &id).await;
         faults.heal();
         // Another submission wakes the carrier, and the poll is answered.
-        site.submit(json!({"queue": "other"})).await;
+        api.submit(json!({"queue": "other"})).await;
         found
     };
-    let (found, granted) = tokio::join!(looks, site.post("/v1/leases", &site.key, poll));
+    let (found, granted) = tokio::join!(looks, api.post("/v1/leases", &api.key, poll));
     assert_eq!(names(&found), ["ready"]);
     says(&found[0], &["workers waiting for it: 1", "none before it"]);
     assert_eq!(granted.leases()[0].run, id);
@@ -186,26 +186,26 @@ async fn what_only_the_store_holds_is_ready() {
 
 #[tokio::test]
 async fn a_tenant_whose_rate_is_spent_says_that_its_workers_cannot_poll() {
-    for site in both().await {
-        let id = site.submit(json!({})).await;
+    for api in both().await {
+        let id = api.submit(json!({})).await;
         let limit = json!({"tenantId": "default", "requestsPerSecond": 1, "burst": 20});
-        site.post("/v1/limits", &site.admin_key, limit).await.ok();
-        assert_eq!(names(&gates(&site, &id).await), ["no_worker"], "there is plenty");
+        api.post("/v1/limits", &api.admin_key, limit).await.ok();
+        assert_eq!(names(&gates(&api, &id).await), ["no_worker"], "there is plenty");
         for _ in 0..16 {
-            site.get("/v1/runs?limit=1").await.ok();
+            api.get("/v1/runs?limit=1").await.ok();
         }
         // This call is the eighteenth: a tenth is left.
-        let found = gates(&site, &id).await;
+        let found = gates(&api, &id).await;
         assert_eq!(names(&found), ["tenant_rate", "no_worker"]);
         says(&found[0], &["`default`", "1 requests a second, 20 at once", "has 2 left"]);
         assert!(found[0].get("at").is_none(), "it does not hold yet: {found:?}");
-        site.get("/v1/runs?limit=1").await.ok();
-        let found = gates(&site, &id).await;
+        api.get("/v1/runs?limit=1").await.ok();
+        let found = gates(&api, &id).await;
         says(&found[0], &["has 0 left", "polls of its workers are refused"]);
         assert!(found[0]["at"].is_string(), "{found:?}");
         // Whoever is refused is told when, and an administrator sees it.
-        site.get(&format!("/v1/runs/{id}/explain")).await.problem(429, "too_many_requests");
-        let limits = site.get_as("/v1/limits", &site.admin_key).await.ok();
+        api.get(&format!("/v1/runs/{id}/explain")).await.problem(429, "too_many_requests");
+        let limits = api.get_as("/v1/limits", &api.admin_key).await.ok();
         assert_eq!(limits["limits"][0]["requestsLeftNow"], 0, "{limits}");
         assert!(limits["limits"][0]["limitedAt"].is_string(), "{limits}");
     }
@@ -213,24 +213,24 @@ async fn a_tenant_whose_rate_is_spent_says_that_its_workers_cannot_poll() {
 
 #[tokio::test]
 async fn a_tenant_with_as_many_runs_as_it_may_have_says_that_new_ones_are_refused() {
-    for site in both().await {
+    for api in both().await {
         let limit = json!({"tenantId": "default", "unfinishedRuns": 10});
-        site.post("/v1/limits", &site.admin_key, limit).await.ok();
-        let lease = site.leased(json!({})).await;
+        api.post("/v1/limits", &api.admin_key, limit).await.ok();
+        let lease = api.leased(json!({})).await;
         for _ in 0..7 {
-            site.submit(json!({})).await;
+            api.submit(json!({})).await;
         }
-        assert_eq!(names(&gates(&site, &lease.run).await), ["unheard"], "there is plenty");
-        site.submit(json!({})).await;
-        let found = gates(&site, &lease.run).await;
+        assert_eq!(names(&gates(&api, &lease.run).await), ["unheard"], "there is plenty");
+        api.submit(json!({})).await;
+        let found = gates(&api, &lease.run).await;
         assert_eq!(names(&found), ["unheard", "tenant_runs"]);
         says(&found[1], &["9 of 10 unfinished runs", "soon"]);
-        site.submit(json!({})).await;
+        api.submit(json!({})).await;
         says(
-            &gates(&site, &lease.run).await[1],
+            &gates(&api, &lease.run).await[1],
             &["10 of 10 unfinished runs: new ones are refused"],
         );
-        site.succeed(&lease).await.ok();
-        assert_eq!(names(&gates(&site, &lease.run).await), ["ended"], "an end waits for nothing");
+        api.succeed(&lease).await.ok();
+        assert_eq!(names(&gates(&api, &lease.run).await), ["ended"], "an end waits for nothing");
     }
 }

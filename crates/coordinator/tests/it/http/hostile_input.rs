@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::site::{both, merged, run};
+use super::test_server::{both, merged, run};
 
 #[tokio::test]
 async fn malformed_reports_are_rejected_and_change_nothing() {
@@ -41,26 +41,26 @@ async fn malformed_reports_are_rejected_and_change_nothing() {
             "error.category",
         ),
     ];
-    for site in both().await {
-        let lease = site.leased(json!({})).await;
-        let before = site.run(&lease.run).await;
+    for api in both().await {
+        let lease = api.leased(json!({})).await;
+        let before = api.run(&lease.run).await;
         let path = format!("/v1/tasks/{}/completed", lease.task);
         for (body, field) in rows {
-            let got = site.post_bytes(&path, &lease.token, body).await;
+            let got = api.post_bytes(&path, &lease.token, body).await;
             got.problem(400, "invalid_argument").has("verdict", "REJECTED");
             let named = got.body.get("field").and_then(Value::as_str).unwrap_or("");
             assert!(field.is_empty() || named == field, "{body}: {named} instead of {field}");
         }
-        assert_eq!(site.run(&lease.run).await, before);
+        assert_eq!(api.run(&lease.run).await, before);
     }
 }
 
 #[tokio::test]
 async fn malformed_heartbeats_and_starts_are_rejected() {
-    for site in both().await {
+    for api in both().await {
         // S4-19: progress from 0 to 100.
-        let lease = site.leased(json!({})).await;
-        let before = site.run(&lease.run).await;
+        let lease = api.leased(json!({})).await;
+        let before = api.run(&lease.run).await;
         for (member, value) in [
             ("progressPct", json!(-1)),
             ("progressPct", json!(100.5)),
@@ -69,12 +69,12 @@ async fn malformed_heartbeats_and_starts_are_rejected() {
             ("heartbeatAt", json!(17)),
             ("leaseMs", json!(1)),
         ] {
-            let got = site.call(&lease, "heartbeat", lease.said(json!({member: value}))).await;
+            let got = api.call(&lease, "heartbeat", lease.said(json!({member: value}))).await;
             got.problem(400, "invalid_argument").has("verdict", "REJECTED").has("field", member);
         }
-        let got = site.call(&lease, "started", lease.said(json!({"startedAt": "x"}))).await;
+        let got = api.call(&lease, "started", lease.said(json!({"startedAt": "x"}))).await;
         got.problem(400, "invalid_argument").has("verdict", "REJECTED").has("field", "startedAt");
-        assert_eq!(site.run(&lease.run).await, before);
+        assert_eq!(api.run(&lease.run).await, before);
     }
 }
 
@@ -107,20 +107,20 @@ async fn runs_outside_their_limits_are_refused_with_the_range() {
         (json!({"tenantId": "other"}), "tenantId"),
         (json!({"attempt": 7}), "attempt"),
     ];
-    for site in both().await {
+    for api in both().await {
         for (more, field) in &rows {
-            let got = site.post("/v1/runs", &site.key, run(more.clone())).await;
+            let got = api.post("/v1/runs", &api.key, run(more.clone())).await;
             got.problem(400, "invalid_argument");
             let named = got.text("field");
             assert!(named.starts_with(field), "{more}: {named} instead of {field}");
         }
-        assert_eq!(site.get("/v1/runs").await.ok()["runs"], json!([]));
+        assert_eq!(api.get("/v1/runs").await.ok()["runs"], json!([]));
     }
 }
 
 #[tokio::test]
 async fn polls_outside_their_limits_are_refused() {
-    for site in both().await {
+    for api in both().await {
         let poll = |more| merged(json!({"workerId": "w1", "queues": ["q"], "max": 1}), more);
         for (more, field) in [
             (json!({"max": 0}), "max"),
@@ -131,7 +131,7 @@ async fn polls_outside_their_limits_are_refused() {
             (json!({"pollId": ""}), "pollId"),
             (json!({"workerId": "\u{0}"}), "workerId"),
         ] {
-            let got = site.post("/v1/leases", &site.key, poll(more)).await;
+            let got = api.post("/v1/leases", &api.key, poll(more)).await;
             got.problem(400, "invalid_argument").has("field", field);
         }
     }
@@ -139,7 +139,7 @@ async fn polls_outside_their_limits_are_refused() {
 
 #[tokio::test]
 async fn deep_and_wide_json_is_refused_without_harm() {
-    for site in both().await {
+    for api in both().await {
         // X23: depth, number of members, numbers without a meaning.
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         let wide: Vec<String> = (0..20_000).map(|n| format!("\"m{n}\":1")).collect();
@@ -152,30 +152,30 @@ async fn deep_and_wide_json_is_refused_without_harm() {
         ];
         for input in inputs {
             let body = format!(r#"{{"kind":"k","queue":"q","input":{input}}}"#);
-            site.post_bytes("/v1/runs", &site.key, body).await.problem(400, "invalid_argument");
+            api.post_bytes("/v1/runs", &api.key, body).await.problem(400, "invalid_argument");
         }
         let body = format!(r#"{{"kind":"k","queue":"q",{}}}"#, wide.join(","));
-        let got = site.post_bytes("/v1/runs", &site.key, body).await;
+        let got = api.post_bytes("/v1/runs", &api.key, body).await;
         got.problem(400, "invalid_argument").has("field", "m0");
-        assert_eq!(site.get("/v1/runs").await.ok()["runs"], json!([]));
+        assert_eq!(api.get("/v1/runs").await.ok()["runs"], json!([]));
     }
 }
 
 #[tokio::test]
 async fn a_failure_report_never_fails_on_its_text() {
-    for site in both().await {
+    for api in both().await {
         // X24, X29: NUL, lone surrogates, far too long: repaired and committed.
         for message in ["a\\u0000b", "lone \\ud800 surrogate", "\\u202ertl", &"x".repeat(100_000)] {
-            let lease = site.leased(json!({"maxAttempts": 1})).await;
+            let lease = api.leased(json!({"maxAttempts": 1})).await;
             let body = format!(
                 r#"{{"attempt":1,"workerId":"w1","outcome":"FAILED","error":{{"category":"USER_CODE",
                     "message":"{message}","stackTrace":"{message}"}}}}"#
             );
             let path = format!("/v1/tasks/{}/completed", lease.task);
-            let got = site.post_bytes(&path, &lease.token, body).await;
+            let got = api.post_bytes(&path, &lease.token, body).await;
             assert_eq!(got.status, 200, "{got:?}");
             got.has("finalState", "FAILED").has("state", "failed");
-            let kept = site.run(&lease.run).await["error"]["message"].as_str().unwrap().to_owned();
+            let kept = api.run(&lease.run).await["error"]["message"].as_str().unwrap().to_owned();
             assert!(!kept.contains('\0') && kept.len() <= 4096, "{} bytes", kept.len());
         }
     }
@@ -183,13 +183,13 @@ async fn a_failure_report_never_fails_on_its_text() {
 
 #[tokio::test]
 async fn payloads_come_back_byte_for_byte() {
-    for site in both().await {
+    for api in both().await {
         // X24: whatever is legal JSON text is kept, in the client's own spelling.
         let input = r#"{"b":1.00,"a":[ 1e2 , "\u00e9 \ud83d\ude00 \u202e" ],"":""}"#;
         let body = format!(r#"{{"kind":"k","queue":"q","input":{input}}}"#);
-        site.post_bytes("/v1/runs", &site.key, body).await.ok();
+        api.post_bytes("/v1/runs", &api.key, body).await.ok();
         let poll = r#"{"workerId":"w1","queues":["q"],"max":1}"#;
-        let request = site.request("POST", "/v1/leases").bearer_auth(&site.key);
+        let request = api.request("POST", "/v1/leases").bearer_auth(&api.key);
         let request = request.header("content-type", "application/json").body(poll);
         let text = request.send().await.unwrap().text().await.unwrap();
         assert!(text.contains(input), "{text}");
@@ -198,11 +198,11 @@ async fn payloads_come_back_byte_for_byte() {
 
 #[tokio::test]
 async fn filters_are_values_and_never_code() {
-    for site in both().await {
+    for api in both().await {
         // X28: quotes, wildcards and injected clauses match nothing and break nothing.
-        site.submit(json!({"labels": {"team": "a"}})).await;
+        api.submit(json!({"labels": {"team": "a"}})).await;
         for label in ["team=%25", "team=a'%20OR%20'1'='1", "team=_", "team=a%22--"] {
-            let list = site.get(&format!("/v1/runs?label={label}")).await.ok();
+            let list = api.get(&format!("/v1/runs?label={label}")).await.ok();
             assert_eq!(list["runs"], json!([]), "{label}");
         }
         for query in [
@@ -214,10 +214,10 @@ async fn filters_are_values_and_never_code() {
             "sort=id",
             "cursor=x",
         ] {
-            site.get(&format!("/v1/runs?{query}")).await.problem(400, "invalid_argument");
+            api.get(&format!("/v1/runs?{query}")).await.problem(400, "invalid_argument");
         }
         assert_eq!(
-            site.get("/v1/runs?label=team=a").await.ok()["runs"].as_array().unwrap().len(),
+            api.get("/v1/runs?label=team=a").await.ok()["runs"].as_array().unwrap().len(),
             1
         );
     }

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use store::FailureKind;
 use verdict::Span;
 
-use super::site::{Got, Site, both, faulty, seconds};
+use super::test_server::{Response, TestServer, both, faulty, seconds};
 
-impl Site {
+impl TestServer {
     async fn make(&self, wanted: Value) -> (String, String) {
         let made = self.post("/v1/keys", &self.admin_key, wanted).await;
         assert_eq!(made.status, 201, "{made:?}");
@@ -15,11 +15,11 @@ impl Site {
         (id, made.text("secret"))
     }
 
-    async fn revoke(&self, id: &str) -> Got {
+    async fn revoke(&self, id: &str) -> Response {
         self.post(&format!("/v1/keys/{id}/revoke"), &self.admin_key, json!({})).await
     }
 
-    async fn rotate(&self, id: &str, how: Value) -> Got {
+    async fn rotate(&self, id: &str, how: Value) -> Response {
         self.post(&format!("/v1/keys/{id}/rotate"), &self.admin_key, how).await
     }
 
@@ -34,31 +34,31 @@ fn id_of(secret: &str) -> &str {
 
 #[tokio::test]
 async fn a_key_is_good_from_its_making_to_its_revocation() {
-    for site in both().await {
+    for api in both().await {
         // X12: without a restart, in both directions.
-        let (id, secret) = site.make(json!({"name": "ci", "roles": ["client"]})).await;
+        let (id, secret) = api.make(json!({"name": "ci", "roles": ["client"]})).await;
         assert_eq!(id, id_of(&secret));
-        assert_eq!(site.get_as("/v1/runs", &secret).await.status, 200);
-        site.get_as("/v1/keys", &secret).await.problem(403, "forbidden");
-        let revoked = site.revoke(&id).await.ok();
+        assert_eq!(api.get_as("/v1/runs", &secret).await.status, 200);
+        api.get_as("/v1/keys", &secret).await.problem(403, "forbidden");
+        let revoked = api.revoke(&id).await.ok();
         assert!(revoked["revokedAt"].is_string());
-        let refused = site.get_as("/v1/runs", &secret).await;
+        let refused = api.get_as("/v1/runs", &secret).await;
         refused.problem(401, "unauthenticated");
         assert!(refused.text("message").contains("revoked"));
         // Again is the same answer, not another revocation.
-        site.clock.advance(seconds(1));
-        assert_eq!(site.revoke(&id).await.ok(), revoked);
-        site.rotate(&id, json!({})).await.problem(409, "key_not_usable");
+        api.clock.advance(seconds(1));
+        assert_eq!(api.revoke(&id).await.ok(), revoked);
+        api.rotate(&id, json!({})).await.problem(409, "key_not_usable");
     }
 }
 
 #[tokio::test]
 async fn a_list_shows_everything_but_the_secret() {
-    for site in both().await {
+    for api in both().await {
         let wanted = json!({"name": "night", "roles": ["worker"], "queues": ["a", "b"],
             "tenantId": "acme", "workspaceId": "main", "expiresAt": "2099-01-01T00:00:00.000Z"});
-        let (id, secret) = site.make(wanted.clone()).await;
-        let keys = site.listed(&site.admin_key).await;
+        let (id, secret) = api.make(wanted.clone()).await;
+        let keys = api.listed(&api.admin_key).await;
         let key = keys.iter().find(|key| key["keyId"] == id).unwrap();
         for (member, value) in wanted.as_object().unwrap() {
             assert_eq!(key[member], *value, "{member}");
@@ -71,41 +71,41 @@ async fn a_list_shows_everything_but_the_secret() {
 
 #[tokio::test]
 async fn a_rotated_key_has_two_secrets_until_the_overlap_ends() {
-    for site in both().await {
-        let (id, old) = site.make(json!({"roles": ["client"]})).await;
-        let rotated = site.rotate(&id, json!({"overlapMs": 5000})).await;
+    for api in both().await {
+        let (id, old) = api.make(json!({"roles": ["client"]})).await;
+        let rotated = api.rotate(&id, json!({"overlapMs": 5000})).await;
         let new = rotated.text("secret");
         assert_eq!(rotated.body["key"]["keyId"], id);
         assert!(rotated.body["key"]["previousSecretUntil"].is_string());
-        site.clock.advance(Span::from_millis(4999));
+        api.clock.advance(Span::from_millis(4999));
         for secret in [&old, &new] {
-            assert_eq!(site.get_as("/v1/runs", secret).await.status, 200);
+            assert_eq!(api.get_as("/v1/runs", secret).await.status, 200);
         }
-        site.clock.advance(Span::from_millis(1));
-        site.get_as("/v1/runs", &old).await.problem(401, "unauthenticated");
-        assert_eq!(site.get_as("/v1/runs", &new).await.status, 200);
+        api.clock.advance(Span::from_millis(1));
+        api.get_as("/v1/runs", &old).await.problem(401, "unauthenticated");
+        assert_eq!(api.get_as("/v1/runs", &new).await.status, 200);
         // A leaked secret is ended at once, and so is the one before it.
-        let newest = site.rotate(&id, json!({"overlapMs": 0})).await.text("secret");
+        let newest = api.rotate(&id, json!({"overlapMs": 0})).await.text("secret");
         for secret in [&old, &new] {
-            site.get_as("/v1/runs", secret).await.problem(401, "unauthenticated");
+            api.get_as("/v1/runs", secret).await.problem(401, "unauthenticated");
         }
-        assert_eq!(site.get_as("/v1/runs", &newest).await.status, 200);
+        assert_eq!(api.get_as("/v1/runs", &newest).await.status, 200);
     }
 }
 
 #[tokio::test]
 async fn an_expired_key_is_none() {
-    for site in both().await {
-        let soon = site.get("/v1/runs/run_x").await.text("serverTime");
+    for api in both().await {
+        let soon = api.get("/v1/runs/run_x").await.text("serverTime");
         let past = json!({"roles": ["client"], "expiresAt": soon});
-        let refused = site.post("/v1/keys", &site.admin_key, past).await;
+        let refused = api.post("/v1/keys", &api.admin_key, past).await;
         refused.problem(400, "invalid_argument").has("field", "expiresAt");
         let at = wire_time(&soon, 10_000);
-        let (_, secret) = site.make(json!({"roles": ["client"], "expiresAt": at})).await;
-        site.clock.advance(Span::from_millis(9_999));
-        assert_eq!(site.get_as("/v1/runs", &secret).await.status, 200);
-        site.clock.advance(Span::from_millis(1));
-        let refused = site.get_as("/v1/runs", &secret).await;
+        let (_, secret) = api.make(json!({"roles": ["client"], "expiresAt": at})).await;
+        api.clock.advance(Span::from_millis(9_999));
+        assert_eq!(api.get_as("/v1/runs", &secret).await.status, 200);
+        api.clock.advance(Span::from_millis(1));
+        let refused = api.get_as("/v1/runs", &secret).await;
         refused.problem(401, "unauthenticated");
         assert!(refused.text("message").contains("expired"));
     }
@@ -118,58 +118,58 @@ fn wire_time(text: &str, later_ms: i64) -> Value {
 
 #[tokio::test]
 async fn administrators_stay_within_their_tenant() {
-    for site in both().await {
-        // X13: site.foreign_key is an administrator of the tenant `other`.
-        let foreign = &site.foreign_key;
+    for api in both().await {
+        // X13: api.foreign_key is an administrator of the tenant `other`.
+        let foreign = &api.foreign_key;
         for scope in [json!({"tenantId": "default"}), json!({"tenantId": "third"})] {
-            let wanted = super::site::merged(json!({"roles": ["client"]}), scope);
-            site.post("/v1/keys", foreign, wanted).await.problem(403, "forbidden");
+            let wanted = super::test_server::merged(json!({"roles": ["client"]}), scope);
+            api.post("/v1/keys", foreign, wanted).await.problem(403, "forbidden");
         }
         let own = json!({"roles": ["client"], "workspaceId": "side"});
-        let made = site.post("/v1/keys", foreign, own).await;
+        let made = api.post("/v1/keys", foreign, own).await;
         assert_eq!(made.status, 201);
         made_in(&made, "other", "side");
-        let seen = site.listed(foreign).await;
+        let seen = api.listed(foreign).await;
         assert!(seen.iter().all(|key| key["tenantId"] == "other"));
         assert_eq!(seen.len(), 2);
         // A foreign key and a missing one look the same.
         let mut words = Vec::new();
-        for id in [id_of(&site.client_key), "0000000000000000"] {
+        for id in [id_of(&api.client_key), "0000000000000000"] {
             for verb in ["revoke", "rotate"] {
                 let path = format!("/v1/keys/{id}/{verb}");
-                let got = site.post(&path, foreign, json!({})).await;
+                let got = api.post(&path, foreign, json!({})).await;
                 got.problem(404, "key_not_found");
                 words.push(got.text("message"));
             }
         }
         words.dedup();
         assert_eq!(words.len(), 1);
-        assert_eq!(site.get_as("/v1/runs", &site.client_key).await.status, 200);
+        assert_eq!(api.get_as("/v1/runs", &api.client_key).await.status, 200);
         // The side door: a workspace beside default/default.
         let side = json!({"roles": ["admin"], "workspaceId": "side"});
-        let (_, side) = site.make(side).await;
+        let (_, side) = api.make(side).await;
         let escalate = json!({"roles": ["admin"], "workspaceId": "default"});
-        site.post("/v1/keys", &side, escalate).await.problem(403, "forbidden");
-        let path = format!("/v1/keys/{}/rotate", id_of(&site.admin_key));
-        site.post(&path, &side, json!({})).await.problem(404, "key_not_found");
-        assert_eq!(site.listed(&side).await.len(), 1);
+        api.post("/v1/keys", &side, escalate).await.problem(403, "forbidden");
+        let path = format!("/v1/keys/{}/rotate", id_of(&api.admin_key));
+        api.post(&path, &side, json!({})).await.problem(404, "key_not_found");
+        assert_eq!(api.listed(&side).await.len(), 1);
     }
 }
 
-fn made_in(made: &Got, tenant: &str, workspace: &str) {
+fn made_in(made: &Response, tenant: &str, workspace: &str) {
     assert_eq!(made.body["key"]["tenantId"], tenant);
     assert_eq!(made.body["key"]["workspaceId"], workspace);
 }
 
 #[tokio::test]
 async fn the_last_administrator_cannot_be_revoked() {
-    for site in both().await {
+    for api in both().await {
         // Two of them at first; after one only the other is left, whoever asks.
-        let (one, other) = (id_of(&site.key), id_of(&site.admin_key));
-        assert_eq!(site.revoke(one).await.status, 200);
-        site.revoke(other).await.problem(409, "last_admin_key");
-        let (first, _) = site.make(json!({"roles": ["admin"]})).await;
-        let (second, third) = tokio::join!(site.revoke(&first), site.revoke(other));
+        let (one, other) = (id_of(&api.key), id_of(&api.admin_key));
+        assert_eq!(api.revoke(one).await.status, 200);
+        api.revoke(other).await.problem(409, "last_admin_key");
+        let (first, _) = api.make(json!({"roles": ["admin"]})).await;
+        let (second, third) = tokio::join!(api.revoke(&first), api.revoke(other));
         // Whichever came first, the other finds one administrator left, or its own key gone.
         let done = [&second, &third].iter().filter(|got| got.status == 200).count();
         assert_eq!(done, 1, "{second:?} {third:?}");
@@ -178,68 +178,68 @@ async fn the_last_administrator_cannot_be_revoked() {
 
 #[tokio::test]
 async fn a_worker_key_leases_from_its_queues_only() {
-    for site in both().await {
-        let run = site.submit(json!({})).await;
-        let (_, secret) = site.make(json!({"roles": ["worker"], "queues": ["other"]})).await;
+    for api in both().await {
+        let run = api.submit(json!({})).await;
+        let (_, secret) = api.make(json!({"roles": ["worker"], "queues": ["other"]})).await;
         let poll = |queues: Value| json!({"workerId": "w1", "queues": queues, "max": 1});
         for queues in [json!(["q"]), json!(["other", "q"])] {
-            let refused = site.post("/v1/leases", &secret, poll(queues)).await;
+            let refused = api.post("/v1/leases", &secret, poll(queues)).await;
             refused.problem(403, "forbidden");
             assert!(refused.text("message").contains("queue q"));
         }
-        assert_eq!(site.post("/v1/leases", &secret, poll(json!(["other"]))).await.status, 200);
-        assert_eq!(site.state(&run).await, "queued");
+        assert_eq!(api.post("/v1/leases", &secret, poll(json!(["other"]))).await.status, 200);
+        assert_eq!(api.state(&run).await, "queued");
     }
 }
 
 #[tokio::test]
 async fn a_poll_of_a_revoked_key_gets_nothing() {
-    for site in both().await {
+    for api in both().await {
         // X12: the poll was let in before the revocation, and must not be granted work after it.
-        let (id, secret) = site.make(json!({"roles": ["worker"]})).await;
+        let (id, secret) = api.make(json!({"roles": ["worker"]})).await;
         let body = json!({"workerId": "w9", "queues": ["q"], "max": 1, "waitMs": 30_000});
-        let poll = site.send(site.request("POST", "/v1/leases").bearer_auth(&secret).json(&body));
+        let poll = api.send(api.request("POST", "/v1/leases").bearer_auth(&secret).json(&body));
         let submit = async {
             loop {
-                let metrics = site.get("/metrics").await.body;
+                let metrics = api.get("/metrics").await.body;
                 if metrics.as_str().unwrap().contains("tenure_polls_waiting 1\n") {
                     break;
                 }
             }
-            site.revoke(&id).await.ok();
-            site.submit(json!({})).await
+            api.revoke(&id).await.ok();
+            api.submit(json!({})).await
         };
         let (polled, run) = tokio::join!(poll, submit);
         polled.problem(401, "unauthenticated");
         // Handed back at once: the next worker gets it, and nothing counts as lost.
         let lease = loop {
-            if let Some(lease) = site.poll("w1").await.pop() {
+            if let Some(lease) = api.poll("w1").await.pop() {
                 break lease;
             }
         };
         assert_eq!(lease.run, run);
-        assert_eq!(site.run(&run).await["lost"], 0);
+        assert_eq!(api.run(&run).await["lost"], 0);
     }
 }
 
 #[tokio::test]
 async fn what_cannot_be_written_does_not_count() {
-    let (site, faults) = faulty(Limits::default()).await;
-    let (id, secret) = site.make(json!({"roles": ["client"]})).await;
+    let (api, faults) = faulty(Limits::default()).await;
+    let (id, secret) = api.make(json!({"roles": ["client"]})).await;
     faults.fail_every_write(FailureKind::Full);
-    site.revoke(&id).await.problem(503, "unavailable");
-    assert_eq!(site.get_as("/v1/runs", &secret).await.status, 200);
+    api.revoke(&id).await.problem(503, "unavailable");
+    assert_eq!(api.get_as("/v1/runs", &secret).await.status, 200);
     let wanted = json!({"roles": ["client"]});
-    site.post("/v1/keys", &site.admin_key, wanted).await.problem(503, "unavailable");
-    assert_eq!(site.listed(&site.admin_key).await.len(), 6);
+    api.post("/v1/keys", &api.admin_key, wanted).await.problem(503, "unavailable");
+    assert_eq!(api.listed(&api.admin_key).await.len(), 6);
     faults.heal();
-    site.revoke(&id).await.ok();
-    site.get_as("/v1/runs", &secret).await.problem(401, "unauthenticated");
+    api.revoke(&id).await.ok();
+    api.get_as("/v1/runs", &secret).await.problem(401, "unauthenticated");
 }
 
 #[tokio::test]
 async fn odd_wishes_are_named() {
-    for site in both().await {
+    for api in both().await {
         let odd = [
             (json!({"roles": []}), "roles"),
             (json!({"roles": ["client", "client"]}), "roles"),
@@ -249,11 +249,11 @@ async fn odd_wishes_are_named() {
             (json!({"roles": ["client"], "secret": "mine"}), "secret"),
         ];
         for (wanted, field) in odd {
-            let got = site.post("/v1/keys", &site.admin_key, wanted).await;
+            let got = api.post("/v1/keys", &api.admin_key, wanted).await;
             got.problem(400, "invalid_argument").has("field", field);
         }
-        let id = id_of(&site.client_key);
-        let got = site.rotate(id, json!({"overlapMs": 2_592_000_001u64})).await;
+        let id = id_of(&api.client_key);
+        let got = api.rotate(id, json!({"overlapMs": 2_592_000_001u64})).await;
         got.problem(400, "invalid_argument").has("field", "overlapMs");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::site::{Site, both, counted};
+use super::test_server::{TestServer, both, counted};
 
 /// The members of a run that a list leaves out unless they are asked for.
 fn without_bodies(mut run: Value) -> Value {
@@ -17,33 +17,33 @@ fn without_bodies(mut run: Value) -> Value {
 }
 
 /// Runs in several states, with bodies and everything else that a list shows.
-async fn some_runs(site: &Site) -> Vec<String> {
+async fn some_runs(api: &TestServer) -> Vec<String> {
     let more = json!({
         "input": {"width": 640}, "maxAttempts": 1, "labels": {"team": "a"}, "goal": "thumbnails",
         "deadline": "2100-01-01T00:00:00Z",
     });
-    let done = site.leased(more.clone()).await;
+    let done = api.leased(more.clone()).await;
     let report = json!({"outcome": "SUCCEEDED", "output": [1, 2]});
-    site.complete(&done, report).await.ok();
-    let broken = site.leased(more.clone()).await;
+    api.complete(&done, report).await.ok();
+    let broken = api.leased(more.clone()).await;
     let error = json!({"category": "USER_CODE", "message": "it broke", "stackTrace": "at line 1"});
-    site.complete(&broken, json!({"outcome": "FAILED", "error": error})).await.ok();
-    let running = site.leased(more.clone()).await;
+    api.complete(&broken, json!({"outcome": "FAILED", "error": error})).await.ok();
+    let running = api.leased(more.clone()).await;
     let mut later = more;
     later["runAt"] = json!("2099-01-01T00:00:00Z");
-    let waiting = site.submit(later).await;
+    let waiting = api.submit(later).await;
     vec![waiting, running.run, broken.run, done.run]
 }
 
 #[tokio::test]
 async fn lists_leave_bodies_out_unless_asked() {
-    for site in both().await {
-        let ids = some_runs(&site).await;
-        let plain = site.get("/v1/runs").await.ok();
+    for api in both().await {
+        let ids = some_runs(&api).await;
+        let plain = api.get("/v1/runs").await.ok();
         let every = "/v1/runs?include=input,output,stackTrace";
-        let whole = site.get(every).await.ok();
+        let whole = api.get(every).await.ok();
         for (place, id) in ids.iter().enumerate() {
-            let mut run = site.run(id).await;
+            let mut run = api.run(id).await;
             let listed = &plain["runs"][place];
             assert!(listed.get("input").is_none() && listed.get("output").is_none(), "{listed}");
             // All else is as the run itself says it: its limits too, whether it has ended or not.
@@ -54,11 +54,11 @@ async fn lists_leave_bodies_out_unless_asked() {
         }
         assert_eq!(plain["runs"][2]["error"]["message"], "it broke");
         assert_eq!(plain["runs"][3]["maxAttempts"], 1);
-        let outputs = site.get("/v1/runs?include=output&state=succeeded").await.ok();
+        let outputs = api.get("/v1/runs?include=output&state=succeeded").await.ok();
         assert_eq!(outputs["runs"][0]["output"], json!([1, 2]));
         assert!(outputs["runs"][0].get("input").is_none());
         for odd in ["error", "input,", ""] {
-            let got = site.get(&format!("/v1/runs?include={odd}")).await;
+            let got = api.get(&format!("/v1/runs?include={odd}")).await;
             got.problem(400, "invalid_argument").has("field", "include");
         }
     }
@@ -66,10 +66,10 @@ async fn lists_leave_bodies_out_unless_asked() {
 
 #[tokio::test]
 async fn a_list_reads_no_history() {
-    let (site, browse) = counted().await;
-    some_runs(&site).await;
+    let (api, browse) = counted().await;
+    some_runs(&api).await;
     let before = browse.rows_read();
-    let list = site.get("/v1/runs?limit=1000&include=input,output").await.ok();
+    let list = api.get("/v1/runs?limit=1000&include=input,output").await.ok();
     assert_eq!(list["runs"].as_array().unwrap().len(), 4);
     assert_eq!(browse.rows_read(), before, "what a list shows comes with its rows");
 }
@@ -77,15 +77,15 @@ async fn a_list_reads_no_history() {
 #[tokio::test]
 async fn a_page_is_no_larger_than_a_few_megabytes() {
     const RUNS: usize = 24;
-    for site in both().await {
+    for api in both().await {
         let input = "x".repeat(200 * 1024);
         for _ in 0..RUNS {
-            site.submit(json!({"input": input})).await;
+            api.submit(json!({"input": input})).await;
         }
         let mut path = "/v1/runs?limit=1000&include=input".to_owned();
         let mut seen = 0;
         loop {
-            let page = site.get(&path).await.ok();
+            let page = api.get(&path).await.ok();
             let runs = page["runs"].as_array().unwrap().len();
             let bytes = page.to_string().len();
             assert!(bytes < 5 * 1024 * 1024, "{bytes} bytes with {runs} runs");
@@ -94,40 +94,40 @@ async fn a_page_is_no_larger_than_a_few_megabytes() {
             path = format!("/v1/runs?limit=1000&include=input&cursor={cursor}");
         }
         assert_eq!(seen, RUNS);
-        let light = site.get("/v1/runs?limit=1000").await.ok();
+        let light = api.get("/v1/runs?limit=1000").await.ok();
         assert_eq!(light["runs"].as_array().unwrap().len(), RUNS, "without bodies it is one page");
         assert!(light.get("nextCursor").is_none());
     }
 }
 
 /// A run that failed so often and is leased again.
-async fn often_failed(site: &Site, times: usize) -> super::site::Lease {
+async fn often_failed(api: &TestServer, times: usize) -> super::test_server::Lease {
     let policy = json!({"maxAttempts": 100, "retry": {"baseMs": 0, "capMs": 0}});
-    let mut lease = site.leased(policy).await;
+    let mut lease = api.leased(policy).await;
     for _ in 0..times {
-        site.fail(&lease).await.ok();
-        lease = site.lease("w1").await;
+        api.fail(&lease).await.ok();
+        lease = api.lease("w1").await;
     }
     lease
 }
 
-async fn history(site: &Site, run: &str, query: &str) -> Vec<Value> {
-    let page = site.get(&format!("/v1/runs/{run}/history?{query}")).await.ok();
+async fn history(api: &TestServer, run: &str, query: &str) -> Vec<Value> {
+    let page = api.get(&format!("/v1/runs/{run}/history?{query}")).await.ok();
     page["entries"].as_array().unwrap().clone()
 }
 
 #[tokio::test]
 async fn every_page_of_a_history_numbers_its_attempts_alike() {
-    for site in both().await {
-        let lease = often_failed(&site, 3).await;
-        site.started(&lease).await.ok();
-        site.cancel(&lease.run, json!({})).await.ok();
-        let whole = history(&site, &lease.run, "limit=1000").await;
+    for api in both().await {
+        let lease = often_failed(&api, 3).await;
+        api.started(&lease).await.ok();
+        api.cancel(&lease.run, json!({})).await.ok();
+        let whole = history(&api, &lease.run, "limit=1000").await;
         assert_eq!(whole.last().unwrap()["attempt"], 4);
         for after in 0..whole.len() {
             for limit in [1, 2, 1000] {
                 let query = format!("after={after}&limit={limit}");
-                let page = history(&site, &lease.run, &query).await;
+                let page = history(&api, &lease.run, &query).await;
                 let end = whole.len().min(after + limit);
                 assert_eq!(page, whole[after..end], "{query}");
             }
@@ -138,12 +138,12 @@ async fn every_page_of_a_history_numbers_its_attempts_alike() {
 #[tokio::test]
 async fn a_page_of_a_history_costs_no_more_at_its_end() {
     // Whoever follows a run that was tried again and again reads each entry once.
-    let (site, browse) = counted().await;
-    let lease = often_failed(&site, 90).await;
-    let count = history(&site, &lease.run, "limit=1000").await.len();
+    let (api, browse) = counted().await;
+    let lease = often_failed(&api, 90).await;
+    let count = history(&api, &lease.run, "limit=1000").await.len();
     for after in [count - 1, count - 2, count / 2] {
         let before = browse.rows_read();
-        let page = history(&site, &lease.run, &format!("after={after}&limit=1")).await;
+        let page = history(&api, &lease.run, &format!("after={after}&limit=1")).await;
         assert_eq!(page.len(), 1);
         let read = browse.rows_read() - before;
         assert!(read <= 1 + 64, "{read} rows for one entry behind {after} of {count}");
@@ -152,21 +152,21 @@ async fn a_page_of_a_history_costs_no_more_at_its_end() {
 
 #[tokio::test]
 async fn a_record_shows_its_attempts_in_pages() {
-    for site in both().await {
-        let lease = often_failed(&site, 4).await;
-        site.succeed(&lease).await.ok();
+    for api in both().await {
+        let lease = often_failed(&api, 4).await;
+        api.succeed(&lease).await.ok();
         let path = format!("/v1/runs/{}/record", lease.run);
-        let whole = site.get(&path).await.ok();
+        let whole = api.get(&path).await.ok();
         let attempts = whole["attempts"].as_array().unwrap();
         assert_eq!((attempts.len(), whole.get("nextAfter")), (5, None));
-        let first = site.get(&format!("{path}?limit=2")).await.ok();
+        let first = api.get(&format!("{path}?limit=2")).await.ok();
         assert_eq!(first["attempts"], json!(attempts[..2]));
         assert_eq!((&first["nextAfter"], &first["digest"]), (&json!(2), &whole["digest"]));
-        let next = site.get(&format!("{path}?limit=2&after=2")).await.ok();
+        let next = api.get(&format!("{path}?limit=2&after=2")).await.ok();
         assert_eq!((&next["attempts"], &next["nextAfter"]), (&json!(attempts[2..4]), &json!(4)));
-        let last = site.get(&format!("{path}?limit=2&after=4")).await.ok();
+        let last = api.get(&format!("{path}?limit=2&after=4")).await.ok();
         assert_eq!(last["attempts"], json!(attempts[4..]));
         assert!(last.get("nextAfter").is_none());
-        site.get(&format!("{path}?limit=0")).await.problem(400, "invalid_argument");
+        api.get(&format!("{path}?limit=0")).await.problem(400, "invalid_argument");
     }
 }

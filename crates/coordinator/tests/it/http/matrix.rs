@@ -10,7 +10,7 @@ use coordinator::admit::{NewKey, Role};
 use serde_json::{Value, json};
 use verdict::Scope;
 
-use super::site::{Got, Lease, Site, both, run, seconds};
+use super::test_server::{Lease, Response, TestServer, both, run, seconds};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wants {
@@ -133,10 +133,10 @@ const LAB: &str = "acme/lab";
 const RIVAL: &str = "rival/main";
 
 impl Scene {
-    async fn set(site: &Site) -> Self {
+    async fn set(api: &TestServer) -> Self {
         let mut objects = BTreeMap::new();
         for scope in [OWN, LAB, RIVAL] {
-            objects.insert(scope, Objects::make(site, scope).await);
+            objects.insert(scope, Objects::make(api, scope).await);
         }
         let mut principals = Vec::new();
         let mut add = |name, is, credential: Option<String>| {
@@ -149,11 +149,11 @@ impl Scene {
         for (name, role) in
             [("a client", Role::Client), ("a worker", Role::Worker), ("an admin", Role::Admin)]
         {
-            let key = make_key(site, OWN, json!([role.name()])).await.1;
+            let key = make_key(api, OWN, json!([role.name()])).await.1;
             add(name, Is::Key(role), Some(key));
         }
         for name in ["revoked", "rotated away", "expired"] {
-            add(name, Is::Nobody, Some(ended_key(site, name).await));
+            add(name, Is::Nobody, Some(ended_key(api, name).await));
         }
         add("the task's token", Is::Token, Some(objects[OWN].lease.token.clone()));
         let token = |scope| Some(objects[scope].other.token.clone());
@@ -164,31 +164,31 @@ impl Scene {
     }
 }
 
-async fn make_key(site: &Site, scope: &str, roles: Value) -> (String, String) {
+async fn make_key(api: &TestServer, scope: &str, roles: Value) -> (String, String) {
     let (tenant, workspace) = scope.split_once('/').unwrap();
     let wanted = json!({"roles": roles, "tenantId": tenant, "workspaceId": workspace});
-    let made = site.post("/v1/keys", &site.admin_key, wanted).await;
+    let made = api.post("/v1/keys", &api.admin_key, wanted).await;
     let id = made.body["key"]["keyId"].as_str().unwrap_or_else(|| panic!("{made:?}"));
     (id.to_owned(), made.text("secret"))
 }
 
 /// A key with every role of the own scope, which counts no more.
-async fn ended_key(site: &Site, how: &str) -> String {
-    let (id, secret) = make_key(site, OWN, json!(["client", "worker", "admin"])).await;
+async fn ended_key(api: &TestServer, how: &str) -> String {
+    let (id, secret) = make_key(api, OWN, json!(["client", "worker", "admin"])).await;
     let path = |verb: &str| format!("/v1/keys/{id}/{verb}");
     match how {
-        "revoked" => site.post(&path("revoke"), &site.admin_key, json!({})).await.ok(),
+        "revoked" => api.post(&path("revoke"), &api.admin_key, json!({})).await.ok(),
         "rotated away" => {
-            site.post(&path("rotate"), &site.admin_key, json!({"overlapMs": 0})).await.ok()
+            api.post(&path("rotate"), &api.admin_key, json!({"overlapMs": 0})).await.ok()
         }
         _ => {
-            let now = site.get("/v1/runs/run_x").await.text("serverTime");
+            let now = api.get("/v1/runs/run_x").await.text("serverTime");
             let now: wire::Time = serde_json::from_value(json!(now)).unwrap();
             let end = wire::Time::from_ms(now.as_ms() + 1000);
             let wanted = json!({"roles": ["client", "worker", "admin"], "tenantId": "acme",
                 "workspaceId": "main", "expiresAt": end});
-            let made = site.post("/v1/keys", &site.admin_key, wanted).await;
-            site.clock.advance(seconds(1));
+            let made = api.post("/v1/keys", &api.admin_key, wanted).await;
+            api.clock.advance(seconds(1));
             return made.text("secret");
         }
     };
@@ -196,26 +196,26 @@ async fn ended_key(site: &Site, how: &str) -> String {
 }
 
 impl Objects {
-    async fn make(site: &Site, scope: &str) -> Self {
-        let (_, key) = make_key(site, scope, json!(["client", "worker", "admin"])).await;
+    async fn make(api: &TestServer, scope: &str) -> Self {
+        let (_, key) = make_key(api, scope, json!(["client", "worker", "admin"])).await;
         let canary = format!("canary-{}", scope.replace('/', "-"));
         let wanted = json!({"goal": canary, "input": {"word": canary}, "leaseMs": 86_400_000,
             "labels": {"word": canary}});
         let mut leases = Vec::new();
         for _ in 0..2 {
-            site.post("/v1/runs", &key, run(wanted.clone())).await.ok();
+            api.post("/v1/runs", &key, run(wanted.clone())).await.ok();
             let poll = json!({"workerId": "w1", "queues": ["q"], "max": 1});
-            leases.extend(site.post("/v1/leases", &key, poll).await.leases());
+            leases.extend(api.post("/v1/leases", &key, poll).await.leases());
         }
         let (other, lease) = (leases.pop().unwrap(), leases.pop().unwrap());
         let run = lease.run.clone();
-        let (victim, _) = make_key(site, scope, json!(["client"])).await;
+        let (victim, _) = make_key(api, scope, json!(["client"])).await;
         Self { key, run, lease, other, victim, canary }
     }
 
     /// What its owner sees of it, without the time of asking.
-    async fn seen(&self, site: &Site) -> Value {
-        let mut seen = site.get_as(&format!("/v1/runs/{}", self.run), &self.key).await.ok();
+    async fn seen(&self, api: &TestServer) -> Value {
+        let mut seen = api.get_as(&format!("/v1/runs/{}", self.run), &self.key).await.ok();
         for beside in ["serverTime", "refused"] {
             seen.as_object_mut().unwrap().remove(beside);
         }
@@ -271,8 +271,14 @@ impl Scene {
         path.replace("{keyId}", &key).replace("{page}", "task-expired")
     }
 
-    async fn ask(&self, site: &Site, row: &Row, principal: &Principal, whose: Whose) -> Got {
-        let mut request = site.request(row.method, &self.path(row, whose));
+    async fn ask(
+        &self,
+        api: &TestServer,
+        row: &Row,
+        principal: &Principal,
+        whose: Whose,
+    ) -> Response {
+        let mut request = api.request(row.method, &self.path(row, whose));
         if let Some(credential) = &principal.credential {
             request = request.bearer_auth(credential);
         }
@@ -283,19 +289,19 @@ impl Scene {
             let body = if is_admitted { "not json" } else { body };
             request = request.header("content-type", "application/json").body(body);
         }
-        site.send(request).await
+        api.send(request).await
     }
 }
 
 /// Neither turned away nor told that there is nothing. A running run has no record yet, which is no secret
 /// to its owner.
-fn is_admitted(got: &Got) -> bool {
+fn is_admitted(got: &Response) -> bool {
     let missing = ["run_not_found", "task_not_found", "key_not_found"];
     ![401, 403].contains(&got.status) && !missing.iter().any(|code| got.body["error"] == *code)
 }
 
 /// What differs between any two answers, and what the caller itself said.
-fn comparable(got: &Got) -> (u16, String, Value, BTreeSet<String>) {
+fn comparable(got: &Response) -> (u16, String, Value, BTreeSet<String>) {
     let mut body = got.body.clone();
     for member in ["requestId", "serverTime"] {
         body.as_object_mut().unwrap().remove(member);
@@ -306,11 +312,11 @@ fn comparable(got: &Got) -> (u16, String, Value, BTreeSet<String>) {
 
 #[tokio::test]
 async fn every_route_answers_every_principal_about_every_object_as_it_must() {
-    for site in both().await {
+    for api in both().await {
         // X05, X10, X12, X13: off the diagonal everything is refused, and what is foreign is missing.
-        let scene = Scene::set(&site).await;
+        let scene = Scene::set(&api).await;
         let (lab, rival) = (&scene.objects[LAB], &scene.objects[RIVAL]);
-        let before = (lab.seen(&site).await, rival.seen(&site).await);
+        let before = (lab.seen(&api).await, rival.seen(&api).await);
         for row in ROWS {
             for principal in &scene.principals {
                 let mut refused = Vec::new();
@@ -318,7 +324,7 @@ async fn every_route_answers_every_principal_about_every_object_as_it_must() {
                 for whose in whose {
                     let cell =
                         format!("{} {}, {}, {whose:?}", row.method, row.path, principal.name);
-                    let got = scene.ask(&site, row, principal, *whose).await;
+                    let got = scene.ask(&api, row, principal, *whose).await;
                     match expected(row, principal.is, *whose) {
                         Expected::Admitted => {
                             assert!(is_admitted(&got), "{cell}: {got:?}");
@@ -339,16 +345,16 @@ async fn every_route_answers_every_principal_about_every_object_as_it_must() {
                 }
             }
         }
-        assert_eq!((lab.seen(&site).await, rival.seen(&site).await), before);
-        assert_eq!(scene.objects[OWN].seen(&site).await["state"], "running");
+        assert_eq!((lab.seen(&api).await, rival.seen(&api).await), before);
+        assert_eq!(scene.objects[OWN].seen(&api).await["state"], "running");
     }
 }
 
 #[tokio::test]
 async fn every_described_route_has_a_row() {
-    for site in both().await {
+    for api in both().await {
         // X10, X13: a new route cannot be forgotten.
-        let document = site.get("/openapi.json").await.ok();
+        let document = api.get("/openapi.json").await.ok();
         let mut described = BTreeSet::new();
         for (path, methods) in document["paths"].as_object().unwrap() {
             for method in methods.as_object().unwrap().keys() {
@@ -392,9 +398,9 @@ fn every_served_route_is_described() {
 
 #[tokio::test]
 async fn an_item_of_a_batch_opens_no_more_than_a_single_call() {
-    for site in both().await {
+    for api in both().await {
         // X05, X13: foreign tasks, foreign tokens and mixes of them, in batches.
-        let scene = Scene::set(&site).await;
+        let scene = Scene::set(&api).await;
         let [own, lab, rival] = [OWN, LAB, RIVAL].map(|scope| &scene.objects[scope]);
         let item = |task: &str, token: &str| json!({"taskId": task, "taskToken": token, "attempt": 1, "workerId": "w1"});
         let missing = "task_00000000000000000000000000";
@@ -406,7 +412,7 @@ async fn an_item_of_a_batch_opens_no_more_than_a_single_call() {
             })
             .filter(|(task, token)| (*task, *token) != (&own.lease.task, &own.lease.token))
             .collect();
-        let before = (own.seen(&site).await, lab.seen(&site).await, rival.seen(&site).await);
+        let before = (own.seen(&api).await, lab.seen(&api).await, rival.seen(&api).await);
         for (route, member) in [("/v1/reports", "reports"), ("/v1/heartbeats", "heartbeats")] {
             let items = mixes.iter().map(|(task, token)| {
                 let mut item = item(task, token);
@@ -416,7 +422,7 @@ async fn an_item_of_a_batch_opens_no_more_than_a_single_call() {
                 item
             });
             let body = json!({member: items.collect::<Vec<_>>()});
-            let answers = site.post(route, &own.key, body).await.ok();
+            let answers = api.post(route, &own.key, body).await.ok();
             let answers = answers["answers"].as_array().unwrap();
             assert_eq!(answers.len(), 11);
             for answer in answers {
@@ -427,41 +433,41 @@ async fn an_item_of_a_batch_opens_no_more_than_a_single_call() {
                 assert_eq!(answer["verdict"], "REJECTED");
             }
         }
-        let after = (own.seen(&site).await, lab.seen(&site).await, rival.seen(&site).await);
+        let after = (own.seen(&api).await, lab.seen(&api).await, rival.seen(&api).await);
         assert_eq!(after, before);
     }
 }
 
 #[tokio::test]
 async fn names_that_others_chose_mean_nothing_here() {
-    for site in both().await {
+    for api in both().await {
         // X13: idempotency keys, polls, filters and cursors are looked up in the caller's scope only.
-        let scene = Scene::set(&site).await;
+        let scene = Scene::set(&api).await;
         let [own, rival] = [OWN, RIVAL].map(|scope| &scene.objects[scope]);
         let submit = async |key: &str| {
-            let request = site.request("POST", "/v1/runs").bearer_auth(key);
+            let request = api.request("POST", "/v1/runs").bearer_auth(key);
             let body = json!({"kind": "k", "queue": "other"});
-            site.send(request.header("idempotency-key", "the-same").json(&body)).await
+            api.send(request.header("idempotency-key", "the-same").json(&body)).await
         };
         let (theirs, mine) = (submit(&rival.key).await, submit(&own.key).await);
         assert_eq!((theirs.status, mine.status), (201, 201));
         assert_ne!(theirs.text("runId"), mine.text("runId"));
         let poll = json!({"workerId": "w1", "queues": ["other"], "max": 1, "pollId": "p1"});
-        let leased = site.post("/v1/leases", &rival.key, poll.clone()).await.leases();
-        let other = site.post("/v1/leases", &own.key, poll).await.leases();
+        let leased = api.post("/v1/leases", &rival.key, poll.clone()).await.leases();
+        let other = api.post("/v1/leases", &own.key, poll).await.leases();
         assert_eq!(
             (leased[0].run.clone(), other[0].run.clone()),
             (theirs.text("runId"), mine.text("runId"))
         );
-        let page = site.get_as("/v1/runs?limit=1", &rival.key).await.ok();
+        let page = api.get_as("/v1/runs?limit=1", &rival.key).await.ok();
         let cursor = page["nextCursor"].as_str().unwrap();
-        let got = site.get_as(&format!("/v1/runs?limit=1&cursor={cursor}"), &own.key).await;
+        let got = api.get_as(&format!("/v1/runs?limit=1&cursor={cursor}"), &own.key).await;
         got.problem(400, "invalid_argument");
         for filter in ["", "?queue=q", "?label=word=canary-rival-main", "?state=running"] {
-            let got = site.get_as(&format!("/v1/runs{filter}"), &own.key).await;
+            let got = api.get_as(&format!("/v1/runs{filter}"), &own.key).await;
             assert!(!got.body.to_string().contains(&rival.canary), "{filter}: {got:?}");
         }
         let wanted = json!({"roles": ["client"], "tenantId": "rival", "workspaceId": "main"});
-        site.post("/v1/keys", &own.key, wanted).await.problem(403, "forbidden");
+        api.post("/v1/keys", &own.key, wanted).await.problem(403, "forbidden");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 use verdict::Span;
 
-use super::site::{Site, both, run, seconds};
+use super::test_server::{TestServer, both, run, seconds};
 
 /// The contract's list of metrics and where each is found. Outbox, gates and pause states are no
 /// features of this version, so that they have nothing to count.
@@ -34,8 +34,8 @@ const LABELS: [&str; 10] = [
 /// More series than this come from a label that is not bounded.
 const SERIES_MAX: usize = 250;
 
-async fn metrics(site: &Site) -> String {
-    site.get("/metrics").await.body.as_str().unwrap().to_owned()
+async fn metrics(api: &TestServer) -> String {
+    api.get("/metrics").await.body.as_str().unwrap().to_owned()
 }
 
 fn value(text: &str, series: &str) -> f64 {
@@ -46,14 +46,14 @@ fn value(text: &str, series: &str) -> f64 {
 #[tokio::test]
 async fn everything_the_contract_wants_counted_is_exposed_and_explained() {
     // A3-7: leased tasks, expirations, duplicates, retries, restarts, replay duration.
-    for site in both().await {
+    for api in both().await {
         // What has labels is there once it happened: a lost attempt, its retry, a late report.
-        let lost = site.leased(json!({})).await;
-        site.started(&lost).await.ok();
-        site.pass(seconds(2)).await;
-        site.lease("w1").await;
-        site.succeed(&lost).await.problem(409, "attempt_mismatch");
-        let text = metrics(&site).await;
+        let lost = api.leased(json!({})).await;
+        api.started(&lost).await.ok();
+        api.pass(seconds(2)).await;
+        api.lease("w1").await;
+        api.succeed(&lost).await.problem(409, "attempt_mismatch");
+        let text = metrics(&api).await;
         let helps: BTreeMap<&str, &str> =
             text.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' ')).collect();
         for (wanted, name) in CONTRACT {
@@ -72,13 +72,13 @@ async fn everything_the_contract_wants_counted_is_exposed_and_explained() {
 
 #[tokio::test]
 async fn a_lost_lease_and_a_late_heartbeat_are_counted_once() {
-    for site in both().await {
-        let lease = site.leased(json!({"heartbeatIntervalMs": 600})).await;
-        site.started(&lease).await.ok();
-        site.pass(Span::from_millis(1_600)).await;
-        site.heartbeat(&lease).await.ok();
-        site.pass(seconds(2)).await;
-        let text = metrics(&site).await;
+    for api in both().await {
+        let lease = api.leased(json!({"heartbeatIntervalMs": 600})).await;
+        api.started(&lease).await.ok();
+        api.pass(Span::from_millis(1_600)).await;
+        api.heartbeat(&lease).await.ok();
+        api.pass(seconds(2)).await;
+        let text = metrics(&api).await;
         assert_eq!(value(&text, "tenure_leases_renewed_total"), 1.0);
         assert_eq!(value(&text, "tenure_heartbeat_lag_seconds_count"), 1.0);
         assert_eq!(value(&text, "tenure_heartbeat_lag_seconds_sum"), 1.0);
@@ -89,12 +89,12 @@ async fn a_lost_lease_and_a_late_heartbeat_are_counted_once() {
 
 #[tokio::test]
 async fn a_wait_is_measured_from_when_the_task_could_be_leased() {
-    for site in both().await {
-        site.submit(json!({})).await;
-        site.pass(seconds(4)).await;
-        let lease = site.lease("w1").await;
-        site.succeed(&lease).await.ok();
-        let text = metrics(&site).await;
+    for api in both().await {
+        api.submit(json!({})).await;
+        api.pass(seconds(4)).await;
+        let lease = api.lease("w1").await;
+        api.succeed(&lease).await.ok();
+        let text = metrics(&api).await;
         assert_eq!(value(&text, "tenure_wait_seconds_count"), 1.0);
         assert_eq!(value(&text, "tenure_wait_seconds_sum"), 4.0);
         assert_eq!(value(&text, "tenure_leases_expired_total"), 0.0);
@@ -105,15 +105,15 @@ async fn a_wait_is_measured_from_when_the_task_could_be_leased() {
 #[tokio::test]
 async fn no_label_grows_with_what_people_name() {
     // F77: queues, kinds, workers and tasks are never labels, however many there are.
-    for site in both().await {
+    for api in both().await {
         for n in 0..20 {
             let (kind, queue) = (format!("kind-{n}"), format!("queue-{n}"));
             let body = run(json!({"kind": kind, "queue": queue}));
-            site.post("/v1/runs", &site.key, body).await.ok();
+            api.post("/v1/runs", &api.key, body).await.ok();
             let poll = json!({"workerId": format!("worker-{n}"), "queues": [queue], "max": 1});
-            site.post("/v1/leases", &site.key, poll).await.ok();
+            api.post("/v1/leases", &api.key, poll).await.ok();
         }
-        let text = metrics(&site).await;
+        let text = metrics(&api).await;
         assert!(!["kind-", "queue-", "worker-"].iter().any(|name| text.contains(name)), "{text}");
         let series = text.lines().filter(|line| !line.starts_with('#'));
         assert!(series.clone().count() <= SERIES_MAX, "{text}");
@@ -132,8 +132,8 @@ async fn no_label_grows_with_what_people_name() {
 async fn what_a_commit_survives_is_told_where_the_store_knows() {
     // S2-104: a store that says what its commits survive has it on the page, promise by promise.
     let mut told = 0;
-    for site in both().await {
-        let text = metrics(&site).await;
+    for api in both().await {
+        let text = metrics(&api).await;
         told += text.lines().filter(|line| line.starts_with("tenure_store_promise{")).count();
     }
     assert_eq!(told, 1, "SQLite waits for its disk or not; memory promises nothing");

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::site::{Site, both};
+use super::test_server::{TestServer, both};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wants {
@@ -35,26 +35,31 @@ const ROUTES: [(&str, &str, Wants); 20] = [
     ("POST", "/v1/tasks/task_00000000000000000000000000/completed", Wants::Task),
 ];
 
-async fn ask(site: &Site, method: &str, path: &str, bearer: Option<&str>) -> super::site::Got {
-    let request = site.request(method, path);
+async fn ask(
+    api: &TestServer,
+    method: &str,
+    path: &str,
+    bearer: Option<&str>,
+) -> super::test_server::Response {
+    let request = api.request(method, path);
     let request = match bearer {
         Some(bearer) => request.bearer_auth(bearer),
         None => request,
     };
     // Not JSON: a route that reads it before it knows who asks would answer 400.
     let request = request.header("content-type", "application/json");
-    site.send(if method == "POST" { request.body("not json") } else { request }).await
+    api.send(if method == "POST" { request.body("not json") } else { request }).await
 }
 
 #[tokio::test]
 async fn every_route_takes_exactly_its_principal() {
-    for site in both().await {
+    for api in both().await {
         // X10: off the diagonal everything is refused, before the body is read.
-        let lease = site.leased(json!({})).await;
+        let lease = api.leased(json!({})).await;
         for (method, path, wants) in ROUTES {
-            let keys = [(&site.client_key, Wants::Client), (&site.worker_key, Wants::Worker)];
+            let keys = [(&api.client_key, Wants::Client), (&api.worker_key, Wants::Worker)];
             for (key, is) in keys {
-                let got = ask(&site, method, path, Some(key)).await;
+                let got = ask(&api, method, path, Some(key)).await;
                 match wants {
                     Wants::Task => {
                         got.problem(401, "invalid_token").has("verdict", "REJECTED");
@@ -67,10 +72,10 @@ async fn every_route_takes_exactly_its_principal() {
                     }
                 }
             }
-            let admin = ask(&site, method, path, Some(&site.admin_key)).await;
-            let token = ask(&site, method, path, Some(&lease.token)).await;
-            let nobody = ask(&site, method, path, None).await;
-            let garbage = ask(&site, method, path, Some("tnr_x_y_z")).await;
+            let admin = ask(&api, method, path, Some(&api.admin_key)).await;
+            let token = ask(&api, method, path, Some(&lease.token)).await;
+            let nobody = ask(&api, method, path, None).await;
+            let garbage = ask(&api, method, path, Some("tnr_x_y_z")).await;
             match wants {
                 Wants::Task => {
                     admin.problem(401, "invalid_token");
@@ -91,34 +96,34 @@ async fn every_route_takes_exactly_its_principal() {
                 }
             }
         }
-        assert_eq!(site.state(&lease.run).await, "running");
+        assert_eq!(api.state(&lease.run).await, "running");
     }
 }
 
 #[tokio::test]
 async fn credentials_come_as_bearer_only() {
-    for site in both().await {
+    for api in both().await {
         // X01
-        for value in ["", "Bearer", "Bearer ", &format!("Basic {}", site.key), &site.key] {
-            let request = site.request("GET", "/v1/runs").header("authorization", value);
-            site.send(request).await.problem(401, "unauthenticated");
+        for value in ["", "Bearer", "Bearer ", &format!("Basic {}", api.key), &api.key] {
+            let request = api.request("GET", "/v1/runs").header("authorization", value);
+            api.send(request).await.problem(401, "unauthenticated");
         }
         let request =
-            site.request("GET", "/v1/runs").header("authorization", format!("bearer {}", site.key));
-        assert_eq!(site.send(request).await.status, 200);
+            api.request("GET", "/v1/runs").header("authorization", format!("bearer {}", api.key));
+        assert_eq!(api.send(request).await.status, 200);
     }
 }
 
 #[tokio::test]
 async fn a_foreign_run_and_a_missing_run_look_the_same() {
-    for site in both().await {
+    for api in both().await {
         // X13, X16: the same status, members and words; only request id and time differ.
-        let run = site.submit(json!({"goal": "canary-7f3"})).await;
+        let run = api.submit(json!({"goal": "canary-7f3"})).await;
         let (missing, odd) = ("run_00000000000000000000000000", "run_x");
         for suffix in ["", "/history", "/record", "/explain"] {
             let mut answers = Vec::new();
             for id in [run.as_str(), missing, odd] {
-                let got = site.get_as(&format!("/v1/runs/{id}{suffix}"), &site.foreign_key).await;
+                let got = api.get_as(&format!("/v1/runs/{id}{suffix}"), &api.foreign_key).await;
                 got.problem(404, "run_not_found");
                 let mut body = got.body.clone();
                 for member in ["requestId", "serverTime"] {
@@ -130,14 +135,14 @@ async fn a_foreign_run_and_a_missing_run_look_the_same() {
             assert!(answers.iter().all(|answer| *answer == answers[0]));
         }
         let path = format!("/v1/runs/{run}/cancel");
-        site.post(&path, &site.foreign_key, json!({})).await.problem(404, "run_not_found");
-        let list = site.get_as("/v1/runs", &site.foreign_key).await.ok();
+        api.post(&path, &api.foreign_key, json!({})).await.problem(404, "run_not_found");
+        let list = api.get_as("/v1/runs", &api.foreign_key).await.ok();
         assert_eq!(list["runs"], json!([]));
-        let queues = site.get_as("/v1/queues", &site.foreign_key).await.ok();
+        let queues = api.get_as("/v1/queues", &api.foreign_key).await.ok();
         assert_eq!(queues["queues"], json!([]));
         let poll = json!({"workerId": "w", "queues": ["q"], "max": 1});
-        let leases = site.post("/v1/leases", &site.foreign_key, poll).await.ok();
+        let leases = api.post("/v1/leases", &api.foreign_key, poll).await.ok();
         assert_eq!(leases["leases"], json!([]));
-        assert_eq!(site.state(&run).await, "queued");
+        assert_eq!(api.state(&run).await, "queued");
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use verdict::Span;
 
-use super::site::{Got, Lease, Site, both};
+use super::test_server::{Lease, Response, TestServer, both};
 
 #[tokio::test]
 async fn every_scenario_of_the_protocol_holds_on_both_engines() {
@@ -18,8 +18,8 @@ async fn every_scenario_of_the_protocol_holds_on_both_engines() {
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         let scenario: Value = serde_json::from_str(&text).unwrap();
-        for site in both().await {
-            let mut story = Story::new(&site);
+        for api in both().await {
+            let mut story = Story::new(&api);
             for (number, step) in scenario["steps"].as_array().unwrap().iter().enumerate() {
                 story.place = format!("{}, step {}: {step}", file.display(), number + 1);
                 story.play(step).await;
@@ -29,36 +29,36 @@ async fn every_scenario_of_the_protocol_holds_on_both_engines() {
 }
 
 struct Story<'s> {
-    site: &'s Site,
+    api: &'s TestServer,
     runs: HashMap<String, String>,
     leases: HashMap<String, Lease>,
     place: String,
 }
 
 impl<'s> Story<'s> {
-    fn new(site: &'s Site) -> Self {
-        Self { site, runs: HashMap::new(), leases: HashMap::new(), place: String::new() }
+    fn new(api: &'s TestServer) -> Self {
+        Self { api, runs: HashMap::new(), leases: HashMap::new(), place: String::new() }
     }
 
     async fn play(&mut self, step: &Value) {
         match step["do"].as_str().unwrap() {
             "pass" => {
                 let span = Span::from_millis(step["ms"].as_u64().unwrap());
-                self.site.pass(span).await;
+                self.api.pass(span).await;
             }
             "submit" => self.submit(step).await,
             "lease" => self.lease(step).await,
             "cancel" => {
-                let got = self.site.cancel(self.run(step), step["send"].clone()).await;
+                let got = self.api.cancel(self.run(step), step["send"].clone()).await;
                 self.expect(step, &got);
             }
             "show" => {
-                let got = self.site.get(&format!("/v1/runs/{}", self.run(step))).await;
+                let got = self.api.get(&format!("/v1/runs/{}", self.run(step))).await;
                 self.expect(step, &got);
             }
             call => {
                 let lease = &self.leases[step["lease"].as_str().unwrap()];
-                let got = self.site.call(lease, call, lease.said(step["send"].clone())).await;
+                let got = self.api.call(lease, call, lease.said(step["send"].clone())).await;
                 self.expect(step, &got);
             }
         }
@@ -72,15 +72,15 @@ impl<'s> Story<'s> {
         let mut body = step["send"].clone();
         let members = body.as_object_mut().unwrap();
         if let Some(millis) = members.remove("deadlineInMs") {
-            let now = store::Clock::wall(self.site.clock.as_ref()).millis();
+            let now = store::Clock::wall(self.api.clock.as_ref()).millis();
             let deadline = wire::Time::from_ms(now + millis.as_i64().unwrap());
             members.insert("deadline".to_owned(), json!(deadline));
         }
-        let mut request = self.site.request("POST", "/v1/runs").bearer_auth(&self.site.key);
+        let mut request = self.api.request("POST", "/v1/runs").bearer_auth(&self.api.key);
         if let Some(key) = step["key"].as_str() {
             request = request.header("idempotency-key", key);
         }
-        let got = self.site.send(request.json(&body)).await;
+        let got = self.api.send(request.json(&body)).await;
         self.expect(step, &got);
         if let Some(name) = step["as"].as_str() {
             self.runs.insert(name.to_owned(), got.text("runId"));
@@ -88,7 +88,7 @@ impl<'s> Story<'s> {
     }
 
     async fn lease(&mut self, step: &Value) {
-        let got = self.site.post("/v1/leases", &self.site.key, step["send"].clone()).await;
+        let got = self.api.post("/v1/leases", &self.api.key, step["send"].clone()).await;
         let mut leases = got.leases();
         let Some(name) = step["as"].as_str() else {
             assert_eq!(step["expect"]["leases"], leases.len(), "{}", self.place);
@@ -109,7 +109,7 @@ impl<'s> Story<'s> {
     }
 
     #[track_caller]
-    fn expect(&self, step: &Value, got: &Got) {
+    fn expect(&self, step: &Value, got: &Response) {
         for (member, value) in step["expect"].as_object().unwrap() {
             let value = match value.as_str().and_then(|text| text.strip_prefix('$')) {
                 Some(name) => json!(self.runs[name]),

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use coordinator::admit::{NewKey, Role};
-use coordinator::{Ended, Plaintext, SeededEntropy, ServeOptions, Server, serve};
+use coordinator::{Plaintext, SeededEntropy, ServeOptions, Server, StopReason, serve};
 use serde_json::Value;
 use store::memory::{ManualClock, MemoryStore};
 use verdict::Scope;
 
-use super::site::browser;
+use super::test_server::browser;
 
 /// Everything that must not be told without authority.
 const CANARY: &str = "secret-queue";
@@ -64,9 +64,9 @@ impl Scraped {
 #[tokio::test]
 async fn beyond_loopback_metrics_are_for_who_administers_everything() {
     // X46: the address that was asked for decides, not the one that a request came over.
-    let site = Scraped::at("0.0.0.0:0", None).await;
+    let api = Scraped::at("0.0.0.0:0", None).await;
     let [admin, foreign, client, worker] = keys();
-    let (status, text) = site.scrape(Some(admin.text())).await;
+    let (status, text) = api.scrape(Some(admin.text())).await;
     assert_eq!(status, 200, "{text}");
     assert!(text.contains("tenure_tasks_ready 0\n") && text.ends_with("# EOF\n"), "{text}");
     let others = [
@@ -77,7 +77,7 @@ async fn beyond_loopback_metrics_are_for_who_administers_everything() {
         (Some(worker.text()), 403, "forbidden"),
     ];
     for (key, expected, code) in others {
-        let (status, text) = site.scrape(key).await;
+        let (status, text) = api.scrape(key).await;
         let problem: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((status, problem["error"].as_str()), (expected, Some(code)), "{text}");
         // Whoever reads this knows both remedies.
@@ -85,59 +85,59 @@ async fn beyond_loopback_metrics_are_for_who_administers_everything() {
         assert!(message.contains("admin") && message.contains("--metrics-listen"), "{message}");
         assert!(!text.contains("tenure_"), "{text}");
     }
-    assert_eq!(site.server.shutdown().await, Ended::Drained);
+    assert_eq!(api.server.shutdown().await, StopReason::Drained);
 }
 
 #[tokio::test]
 async fn on_loopback_metrics_need_no_key() {
     // X46: whoever is on this machine may look.
     for listen in ["127.0.0.1:0", "[::1]:0"] {
-        let site = Scraped::at(listen, None).await;
-        let url = format!("http://{}/metrics", site.server.local_addr());
-        let response = site.http.get(url).send().await.unwrap();
+        let api = Scraped::at(listen, None).await;
+        let url = format!("http://{}/metrics", api.server.local_addr());
+        let response = api.http.get(url).send().await.unwrap();
         assert_eq!(response.status(), 200, "{listen}");
-        assert_eq!(site.server.shutdown().await, Ended::Drained);
+        assert_eq!(api.server.shutdown().await, StopReason::Drained);
     }
 }
 
 #[tokio::test]
 async fn a_listener_of_its_own_serves_metrics_and_nothing_else() {
     // X46: no key opens anything else there.
-    let site = Scraped::at("0.0.0.0:0", Some("127.0.0.1:0")).await;
-    let scraped = site.server.metrics_addr().unwrap();
-    assert_ne!(scraped, site.server.local_addr());
-    let (status, text) = site.get(scraped, "/metrics", None).await;
+    let api = Scraped::at("0.0.0.0:0", Some("127.0.0.1:0")).await;
+    let scraped = api.server.metrics_addr().unwrap();
+    assert_ne!(scraped, api.server.local_addr());
+    let (status, text) = api.get(scraped, "/metrics", None).await;
     assert_eq!(status, 200);
     assert!(text.contains("tenure_task_counts_age_seconds "), "{text}");
     let [admin, ..] = keys();
     for path in ["/v1/runs", "/v1/keys", "/readyz", "/livez", "/openapi.json", "/"] {
-        let (status, text) = site.get(scraped, path, Some(admin.text())).await;
+        let (status, text) = api.get(scraped, path, Some(admin.text())).await;
         assert_eq!(status, 404, "{path}: {text}");
         assert!(text.contains("this address serves /metrics and nothing else"), "{text}");
     }
-    assert_eq!(site.scrape(None).await.0, 401, "the other listener is as it was");
-    assert_eq!(site.server.shutdown().await, Ended::Drained);
-    assert!(site.http.get(format!("http://{scraped}/metrics")).send().await.is_err());
+    assert_eq!(api.scrape(None).await.0, 401, "the other listener is as it was");
+    assert_eq!(api.server.shutdown().await, StopReason::Drained);
+    assert!(api.http.get(format!("http://{scraped}/metrics")).send().await.is_err());
 }
 
 #[tokio::test]
 async fn what_is_open_beyond_loopback_tells_nothing_of_the_work() {
     // X46: health, version and description say nothing about anybody; the rest wants a key.
-    let site = Scraped::at("0.0.0.0:0", None).await;
+    let api = Scraped::at("0.0.0.0:0", None).await;
     let [_, foreign, client, _] = keys();
     for (key, queue) in [(&client, CANARY), (&foreign, CANARY)] {
-        let url = format!("http://127.0.0.1:{}/v1/runs", site.server.local_addr().port());
+        let url = format!("http://127.0.0.1:{}/v1/runs", api.server.local_addr().port());
         let run = serde_json::json!({"kind": "k", "queue": queue});
-        let submitted = site.http.post(url).bearer_auth(key.text()).json(&run).send().await;
+        let submitted = api.http.post(url).bearer_auth(key.text()).json(&run).send().await;
         assert_eq!(submitted.unwrap().status(), 201);
     }
     for path in ["/livez", "/readyz", "/version", "/openapi.json", "/errors/forbidden"] {
-        let (status, text) = site.get(site.server.local_addr(), path, None).await;
+        let (status, text) = api.get(api.server.local_addr(), path, None).await;
         assert_eq!(status, 200, "{path}");
         assert!(!text.contains(CANARY) && !text.contains("acme"), "{path}: {text}");
     }
     for path in ["/v1/runs", "/v1/queues", "/v1/keys", "/v1/audit", "/v1/limits", "/metrics"] {
-        assert_eq!(site.get(site.server.local_addr(), path, None).await.0, 401, "{path}");
+        assert_eq!(api.get(api.server.local_addr(), path, None).await.0, 401, "{path}");
     }
-    assert_eq!(site.server.shutdown().await, Ended::Drained);
+    assert_eq!(api.server.shutdown().await, StopReason::Drained);
 }

@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use coordinator::http::{BodyPatience, Patience};
-use coordinator::server::{AnswerPatience, Limits};
+use coordinator::http::{SlowBodyLimits, Timeouts};
+use coordinator::server::{Limits, SlowReaderLimits};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 
-use super::site::{PATIENCE, Site, both, both_with, browser, read_until_closed, run};
+use super::test_server::{PATIENCE, TestServer, both, both_with, browser, read_until_closed, run};
 
 /// What none may take long for, where a test waits for the end of it.
 const SHORT: Duration = Duration::from_millis(200);
@@ -23,11 +23,11 @@ const PIPELINED: usize = 100;
 const GET_MUCH: &[u8] = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n";
 
 fn impatient() -> Limits {
-    let answer = AnswerPatience { grace: SHORT, bytes_per_second: 16 * 1024 };
+    let answer = SlowReaderLimits { grace: SHORT, bytes_per_second: 16 * 1024 };
     Limits { answer, ..Limits::default() }
 }
 
-impl Site {
+impl TestServer {
     /// How many connections the server has turned away for this reason.
     async fn turned(&self, reason: &str) -> u64 {
         let page = self.get("/metrics").await.body;
@@ -53,9 +53,9 @@ impl Site {
 
 #[tokio::test]
 async fn who_reads_an_answer_a_byte_at_a_time_is_cut() {
-    for site in both_with(impatient()).await {
+    for api in both_with(impatient()).await {
         // F60, X21: it reads, and even asks, all the time; only it does not take what it asked for.
-        let mut slow = site.greedy().await;
+        let mut slow = api.greedy().await;
         let reading = async {
             while slow.write_all(b"\r").await.is_ok() {
                 // Part of what it does, and not how the test waits.
@@ -64,22 +64,22 @@ async fn who_reads_an_answer_a_byte_at_a_time_is_cut() {
             }
         };
         tokio::time::timeout(PATIENCE, reading).await.expect("the server ends it");
-        site.until_turned("slow_reader", 1).await;
-        assert_eq!(site.get("/livez").await.status, 200);
+        api.until_turned("slow_reader", 1).await;
+        assert_eq!(api.get("/livez").await.status, 200);
     }
 }
 
 #[tokio::test]
 async fn who_keeps_a_window_shut_is_cut_while_other_streams_flow() {
-    for site in both_with(impatient()).await {
+    for api in both_with(impatient()).await {
         // F60, X21: HTTP/2 keeps the answer back, so that nothing is written and the connection is not silent.
         let client = browser().http2_prior_knowledge().http2_initial_stream_window_size(65_535);
         let client = client.build().unwrap();
-        let get = |path: &str| client.get(format!("http://{}{path}", site.address)).send();
+        let get = |path: &str| client.get(format!("http://{}{path}", api.address)).send();
         let mut shut = get("/openapi.json").await.unwrap();
         assert_eq!(get("/livez").await.unwrap().status(), 200);
         let flowing = async {
-            while site.turned("slow_reader").await == 0 {
+            while api.turned("slow_reader").await == 0 {
                 // Over the same connection, until it is cut, perhaps in the midst of this.
                 let _ = get("/livez").await;
             }
@@ -95,8 +95,8 @@ async fn who_keeps_a_window_shut_is_cut_while_other_streams_flow() {
 
 #[tokio::test]
 async fn who_reads_as_fast_as_is_asked_gets_everything() {
-    for site in both().await {
-        let mut stream = site.greedy().await;
+    for api in both().await {
+        let mut stream = api.greedy().await;
         let last = b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
         stream.write_all(last).await.unwrap();
         let answers = read_until_closed(&mut stream).await;
@@ -116,10 +116,10 @@ const PING: u8 = 6;
 
 #[tokio::test]
 async fn pings_hold_no_seat_without_a_key() {
-    let limits = Limits { vouched_within: SHORT, ..Limits::default() };
-    for site in both_with(limits).await {
+    let limits = Limits { authenticate_within: SHORT, ..Limits::default() };
+    for api in both_with(limits).await {
         // X21: it speaks HTTP/2, answers and asks for life signs, and never says who it is.
-        let (mut from, mut to) = site.connect().await.into_split();
+        let (mut from, mut to) = api.connect().await.into_split();
         let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(SETTINGS, &[])].concat();
         to.write_all(&preface).await.unwrap();
         let pinging = tokio::spawn(async move {
@@ -134,16 +134,16 @@ async fn pings_hold_no_seat_without_a_key() {
         assert!(heard.windows(8).any(|bytes| bytes == b"are you?"), "it was alive");
         drop(from);
         pinging.await.unwrap();
-        assert_eq!(site.turned("no_key").await, 1);
+        assert_eq!(api.turned("no_key").await, 1);
     }
 }
 
 #[tokio::test]
 async fn requests_without_a_key_hold_no_seat_and_a_waiting_worker_keeps_its_own() {
-    let limits = Limits { vouched_within: SHORT, ..Limits::default() };
-    for site in both_with(limits).await {
+    let limits = Limits { authenticate_within: SHORT, ..Limits::default() };
+    for api in both_with(limits).await {
         // X21: over HTTP/1, too. The worker's poll waits several times as long as a stranger may stay.
-        let mut stranger = site.connect().await;
+        let mut stranger = api.connect().await;
         let asking = async {
             while stranger.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await.is_ok() {
                 let mut answer = [0; 512];
@@ -153,7 +153,7 @@ async fn requests_without_a_key_hold_no_seat_and_a_waiting_worker_keeps_its_own(
             }
         };
         let body = json!({"workerId": "w", "queues": ["none"], "max": 1, "waitMs": 1_000});
-        let poll = site.post("/v1/leases", &site.worker_key, body);
+        let poll = api.post("/v1/leases", &api.worker_key, body);
         let (asked, polled) = tokio::join!(tokio::time::timeout(PATIENCE, asking), poll);
         asked.expect("the server closes the connection");
         assert_eq!(polled.ok()["leases"], json!([]));
@@ -166,36 +166,36 @@ const SLOW_OF_EACH: usize = 333;
 #[tokio::test]
 async fn a_thousand_slow_clients_are_closed_and_others_are_not_kept_waiting() {
     // X21: slow heads, slow bodies and slow reads at once.
-    let body = BodyPatience { grace: SHORT, bytes_per_second: 1024 };
-    let patience = Patience { body, ..Patience::default() };
-    let limits = Limits { head_within: SHORT, patience, ..impatient() };
+    let body = SlowBodyLimits { grace: SHORT, bytes_per_second: 1024 };
+    let timeouts = Timeouts { body, ..Timeouts::default() };
+    let limits = Limits { head_within: SHORT, timeouts, ..impatient() };
     let each = SLOW_OF_EACH.min(descriptors() / 8);
-    for site in both_with(limits).await {
-        let lease = site.leased(json!({})).await;
+    for api in both_with(limits).await {
+        let lease = api.leased(json!({})).await;
         let body = format!(
             "POST /v1/runs HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
              content-type: application/json\r\ncontent-length: 1000\r\n\r\n{{",
-            site.key
+            api.key
         );
         let mut slow = Vec::new();
         for _ in 0..each {
-            let mut head = site.connect().await;
+            let mut head = api.connect().await;
             head.write_all(b"GET /livez HTTP/1.1\r\nhost:").await.unwrap();
-            let mut sender = site.connect().await;
+            let mut sender = api.connect().await;
             sender.write_all(body.as_bytes()).await.unwrap();
-            slow.extend([head, sender, site.greedy().await]);
+            slow.extend([head, sender, api.greedy().await]);
         }
-        site.submit(json!({"queue": "other"})).await;
-        site.heartbeat(&lease).await.has("verdict", "COMMITTED");
-        site.succeed(&lease).await.has("verdict", "COMMITTED");
+        api.submit(json!({"queue": "other"})).await;
+        api.heartbeat(&lease).await.has("verdict", "COMMITTED");
+        api.succeed(&lease).await.has("verdict", "COMMITTED");
         let each = each as u64;
-        site.until_turned("slow_head", each).await;
-        site.until_turned("slow_reader", each).await;
+        api.until_turned("slow_head", each).await;
+        api.until_turned("slow_reader", each).await;
         for stream in slow.iter_mut().skip(1).step_by(3) {
             let told = read_until_closed(stream).await;
             assert!(told.starts_with("HTTP/1.1 408"), "{told}");
         }
-        let page = site.get("/metrics").await.body;
+        let page = api.get("/metrics").await.body;
         let open = page.as_str().unwrap().lines().find(|it| it.starts_with("tenure_connections "));
         let open: usize = open.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
         assert!(open < each as usize, "{open} seats are still taken");
@@ -219,16 +219,16 @@ fn descriptors() -> usize {
 }
 
 /// Polls over a connection of its own, again whenever there is no seat.
-async fn come_back(site: &Site, worker: usize) -> (u16, Value) {
+async fn come_back(api: &TestServer, worker: usize) -> (u16, Value) {
     let body = json!({"workerId": format!("w{worker}"), "queues": ["q"], "max": 1}).to_string();
     let request = format!(
         "POST /v1/leases HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        site.worker_key,
+        api.worker_key,
         body.len()
     );
     loop {
-        let answer = site.raw(request.as_bytes()).await;
+        let answer = api.raw(request.as_bytes()).await;
         let Some((head, body)) = answer.split_once("\r\n\r\n") else { continue };
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         return (status, serde_json::from_str(body).unwrap());
@@ -239,24 +239,24 @@ async fn come_back(site: &Site, worker: usize) -> (u16, Value) {
 async fn a_fleet_that_comes_back_at_once_is_told_to_come_back_at_different_times() {
     // F59, G5, G6: 10,000 workers over as many connections, some 4,500 of them at the same time (fewer where this
     // process may have fewer files open). Who holds a lease is heard all the while.
-    let [_, site] = both().await;
-    let lease = site.leased(json!({})).await;
+    let [_, api] = both().await;
+    let lease = api.leased(json!({})).await;
     let limits = json!({"tenantId": "default", "requestsPerSecond": RATE});
-    site.post("/v1/limits", &site.admin_key, limits).await.ok();
+    api.post("/v1/limits", &api.admin_key, limits).await.ok();
     let at_once = AT_ONCE.min(descriptors().saturating_sub(256) / 2);
     let places = Semaphore::new(at_once);
     let fleet = join_all((0..FLEET).map(|worker| {
-        let (site, places) = (&site, &places);
+        let (api, places) = (&api, &places);
         async move {
             let _place = places.acquire().await.unwrap();
-            come_back(site, worker).await
+            come_back(api, worker).await
         }
     }));
     let working = async {
         for _ in 0..20 {
-            site.heartbeat(&lease).await.has("verdict", "COMMITTED");
+            api.heartbeat(&lease).await.has("verdict", "COMMITTED");
         }
-        site.succeed(&lease).await.has("verdict", "COMMITTED");
+        api.succeed(&lease).await.has("verdict", "COMMITTED");
     };
     let (answers, ()) = tokio::join!(fleet, working);
     let refused: Vec<&Value> =
@@ -266,18 +266,18 @@ async fn a_fleet_that_comes_back_at_once_is_told_to_come_back_at_different_times
     let told: BTreeSet<u64> =
         refused.iter().map(|body| body["retryAfterMs"].as_u64().unwrap()).collect();
     assert!(told.len() >= 8, "they would come back together: {told:?}");
-    let next = site.post("/v1/runs", &site.key, run(json!({}))).await;
+    let next = api.post("/v1/runs", &api.key, run(json!({}))).await;
     next.problem(429, "too_many_requests");
 }
 
 #[tokio::test]
 async fn whoever_finds_the_store_closed_is_told_to_come_back_at_different_times() {
     // F59: by any refusal that passes, not only by a rate.
-    let (site, faults) = super::site::faulty(Limits::default()).await;
+    let (api, faults) = super::test_server::faulty(Limits::default()).await;
     faults.fail_every_write(store::FailureKind::Full);
     let mut told = BTreeSet::new();
     for _ in 0..32 {
-        let got = site.post("/v1/runs", &site.key, run(json!({}))).await;
+        let got = api.post("/v1/runs", &api.key, run(json!({}))).await;
         got.problem(503, "unavailable");
         told.insert(got.body["retryAfterMs"].as_u64().unwrap());
     }

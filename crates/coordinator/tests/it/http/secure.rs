@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use coordinator::admit::{NewKey, Role};
 use coordinator::server::Limits;
-use coordinator::{Ended, SeededEntropy, ServeError, ServeOptions, Server, TlsFiles, serve};
+use coordinator::{SeededEntropy, ServeError, ServeOptions, Server, StopReason, TlsFiles, serve};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
 use store::memory::{ManualClock, MemoryStore};
@@ -19,7 +19,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use verdict::Scope;
 
-use super::site::{browser_trusting, read_until_closed};
+use super::test_server::{browser_trusting, read_until_closed};
 
 /// Nobody but the tests knows where this is.
 const NAME: &str = "tenure.example";
@@ -126,15 +126,15 @@ async fn work_is_done_over_tls_and_only_for_who_trusts_the_authority() {
     let (authority, other) = (Authority::new(), Authority::new());
     let folder = tempfile::tempdir().unwrap();
     authority.vouch(&files(&folder));
-    let site = secure(folder, Limits::default()).await;
-    let client = site.browser(authority.roots()).build().unwrap();
+    let api = secure(folder, Limits::default()).await;
+    let client = api.browser(authority.roots()).build().unwrap();
     let post = |path: &str, bearer: &str, body: Value| {
-        client.post(site.url(path)).bearer_auth(bearer).json(&body).send()
+        client.post(api.url(path)).bearer_auth(bearer).json(&body).send()
     };
     let run = json!({"kind": "k", "queue": "q"});
-    assert_eq!(post("/v1/runs", &site.key, run).await.unwrap().status(), 201);
+    assert_eq!(post("/v1/runs", &api.key, run).await.unwrap().status(), 201);
     let poll = json!({"workerId": "w1", "queues": ["q"], "max": 1});
-    let leases: Value = post("/v1/leases", &site.key, poll).await.unwrap().json().await.unwrap();
+    let leases: Value = post("/v1/leases", &api.key, poll).await.unwrap().json().await.unwrap();
     let lease = &leases["leases"][0];
     // What workers are told to call is encrypted too.
     assert!(lease["callbackBaseUrl"].as_str().unwrap().starts_with("https://127.0.0.1:"));
@@ -143,10 +143,10 @@ async fn work_is_done_over_tls_and_only_for_who_trusts_the_authority() {
     let answer = post(&path, lease["taskToken"].as_str().unwrap(), report).await.unwrap();
     assert_eq!(answer.json::<Value>().await.unwrap()["verdict"], "COMMITTED");
 
-    let stranger = site.browser(other.roots()).build().unwrap();
-    let refused = stranger.get(site.url("/livez")).send().await.unwrap_err();
+    let stranger = api.browser(other.roots()).build().unwrap();
+    let refused = stranger.get(api.url("/livez")).send().await.unwrap_err();
     assert!(refused.is_connect(), "{refused:?}");
-    assert_eq!(site.server.shutdown().await, Ended::Drained);
+    assert_eq!(api.server.shutdown().await, StopReason::Drained);
 }
 
 #[tokio::test]
@@ -156,9 +156,9 @@ async fn expired_and_foreign_names_are_not_believed() {
         let authority = Authority::new();
         let folder = tempfile::tempdir().unwrap();
         authority.sign(&files(&folder), name, years);
-        let site = secure(folder, Limits::default()).await;
-        let client = site.browser(authority.roots()).build().unwrap();
-        let refused = client.get(site.url("/livez")).send().await.unwrap_err();
+        let api = secure(folder, Limits::default()).await;
+        let client = api.browser(authority.roots()).build().unwrap();
+        let refused = client.get(api.url("/livez")).send().await.unwrap_err();
         assert!(refused.is_connect(), "{name}: {refused:?}");
     }
 }
@@ -168,17 +168,17 @@ async fn the_client_chooses_between_both_protocols() {
     let authority = Authority::new();
     let folder = tempfile::tempdir().unwrap();
     authority.vouch(&files(&folder));
-    let site = secure(folder, Limits::default()).await;
+    let api = secure(folder, Limits::default()).await;
     type Protocols<'a> = &'a [&'a [u8]];
     let [h2, h1]: [&[u8]; 2] = [b"h2", b"http/1.1"];
     let offers: [(Protocols<'_>, Option<&[u8]>); 3] =
         [(&[h1, h2], Some(h2)), (&[h1], Some(h1)), (&[], None)];
     for (offered, agreed) in offers {
-        let (_, protocol) = site.shown(authority.roots(), offered).await;
+        let (_, protocol) = api.shown(authority.roots(), offered).await;
         assert_eq!(protocol.as_deref(), agreed, "{offered:?}");
     }
-    let client = site.browser(authority.roots()).http2_prior_knowledge().build().unwrap();
-    let answer = client.get(site.url("/livez")).send().await.unwrap();
+    let client = api.browser(authority.roots()).http2_prior_knowledge().build().unwrap();
+    let answer = client.get(api.url("/livez")).send().await.unwrap();
     assert_eq!((answer.status().as_u16(), answer.version()), (200, reqwest::Version::HTTP_2));
 }
 
@@ -188,13 +188,13 @@ async fn a_new_certificate_is_shown_without_a_restart() {
     let authority = Authority::new();
     let folder = tempfile::tempdir().unwrap();
     let first = authority.vouch(&files(&folder));
-    let site = secure(folder, Limits::default()).await;
-    let shown = async || site.shown(authority.roots(), &[]).await.0;
+    let api = secure(folder, Limits::default()).await;
+    let shown = async || api.shown(authority.roots(), &[]).await.0;
     assert_eq!(shown().await, first);
-    let second = authority.vouch(&site.files);
-    site.server.reload_certificate().unwrap();
+    let second = authority.vouch(&api.files);
+    api.server.reload_certificate().unwrap();
     assert_eq!(shown().await, second);
-    let third = authority.vouch(&site.files);
+    let third = authority.vouch(&api.files);
     // Connections look at the files once in a while; one of the next ones sees the change.
     while shown().await != third {
         tokio::task::yield_now().await;
@@ -206,25 +206,25 @@ async fn a_broken_certificate_keeps_the_old_one_and_says_so() {
     let authority = Authority::new();
     let folder = tempfile::tempdir().unwrap();
     let first = authority.vouch(&files(&folder));
-    let site = secure(folder, Limits::default()).await;
-    let is_ok = async || site.ready(authority.roots()).await["checks"][1]["ok"].clone();
+    let api = secure(folder, Limits::default()).await;
+    let is_ok = async || api.ready(authority.roots()).await["checks"][1]["ok"].clone();
     assert_eq!(is_ok().await, true);
-    let good_key = std::fs::read_to_string(&site.files.key).unwrap();
+    let good_key = std::fs::read_to_string(&api.files.key).unwrap();
     let other_key = KeyPair::generate().unwrap().serialize_pem();
     for (broken, says) in [("no PEM at all", "not PEM"), (other_key.as_str(), "together")] {
-        write_private(&site.files.key, broken);
-        let refused = site.server.reload_certificate().unwrap_err();
+        write_private(&api.files.key, broken);
+        let refused = api.server.reload_certificate().unwrap_err();
         assert!(refused.to_string().contains(says), "{refused}");
-        assert_eq!(site.shown(authority.roots(), &[]).await.0, first);
-        let ready = site.ready(authority.roots()).await;
+        assert_eq!(api.shown(authority.roots(), &[]).await.0, first);
+        let ready = api.ready(authority.roots()).await;
         // Worth a word, no reason to send traffic elsewhere.
         assert_eq!((&ready["ready"], &ready["checks"][1]["ok"]), (&json!(true), &json!(false)));
-        let client = site.browser(authority.roots()).build().unwrap();
-        let metrics = client.get(site.url("/metrics")).send().await.unwrap().text().await.unwrap();
+        let client = api.browser(authority.roots()).build().unwrap();
+        let metrics = client.get(api.url("/metrics")).send().await.unwrap().text().await.unwrap();
         assert!(metrics.contains("tenure_certificate_stale 1"), "{metrics}");
     }
-    write_private(&site.files.key, &good_key);
-    site.server.reload_certificate().unwrap();
+    write_private(&api.files.key, &good_key);
+    api.server.reload_certificate().unwrap();
     assert_eq!(is_ok().await, true);
 }
 
@@ -260,9 +260,9 @@ async fn plaintext_and_noise_on_a_tls_port_hurt_nobody() {
     let authority = Authority::new();
     let folder = tempfile::tempdir().unwrap();
     let shown = authority.vouch(&files(&folder));
-    let site = secure(folder, Limits::default()).await;
+    let api = secure(folder, Limits::default()).await;
     let say = async |bytes: &[u8]| {
-        let mut socket = TcpStream::connect(site.server.local_addr()).await.unwrap();
+        let mut socket = TcpStream::connect(api.server.local_addr()).await.unwrap();
         let _ = socket.write_all(bytes).await;
         read_until_closed(&mut socket).await
     };
@@ -271,10 +271,10 @@ async fn plaintext_and_noise_on_a_tls_port_hurt_nobody() {
     let noise: [&[u8]; 3] =
         [b"\x16\x03\x01\xff\xff", b"\x16garbage that is no hello at all", b"\0"];
     for bytes in noise {
-        let answer = say_and_stop(site.server.local_addr(), bytes).await;
+        let answer = say_and_stop(api.server.local_addr(), bytes).await;
         assert!(!answer.contains("200"), "{answer}");
     }
-    assert_eq!(site.shown(authority.roots(), &[]).await.0, shown);
+    assert_eq!(api.shown(authority.roots(), &[]).await.0, shown);
 }
 
 /// Says something, hears what comes back, and says nothing more.
@@ -291,9 +291,9 @@ async fn a_handshake_that_does_not_end_is_ended() {
     let folder = tempfile::tempdir().unwrap();
     authority.vouch(&files(&folder));
     let short = Duration::from_millis(50);
-    let site = secure(folder, Limits { handshake_within: short, ..Limits::default() }).await;
+    let api = secure(folder, Limits { handshake_within: short, ..Limits::default() }).await;
     for begun in [&b""[..], b"\x16\x03\x01"] {
-        let mut socket = TcpStream::connect(site.server.local_addr()).await.unwrap();
+        let mut socket = TcpStream::connect(api.server.local_addr()).await.unwrap();
         socket.write_all(begun).await.unwrap();
         // Nothing more is said, and the other side stays open: only the server can end it.
         assert_eq!(read_until_closed(&mut socket).await, "");

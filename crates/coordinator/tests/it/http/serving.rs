@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use coordinator::admit::{NewKey, Role};
-use coordinator::{Ended, Plaintext, SeededEntropy, ServeError, ServeOptions, serve};
+use coordinator::{Plaintext, SeededEntropy, ServeError, ServeOptions, StopReason, serve};
 use serde_json::{Value, json};
 use store::SystemClock;
 use store::memory::{ManualClock, MemoryStore};
 use store::sqlite::SqliteStore;
 use verdict::Scope;
 
-use super::site::browser;
+use super::test_server::browser;
 
 fn memory() -> MemoryStore {
     MemoryStore::new(Arc::new(ManualClock::default()))
@@ -32,7 +32,7 @@ async fn only_loopback_is_served_in_the_clear() {
     let mut insisting = ServeOptions::new("0.0.0.0:0".parse().unwrap(), folder.path().join("key"));
     insisting.plaintext = Plaintext::Anywhere;
     let server = serve(memory(), insisting).await.unwrap();
-    assert_eq!(server.shutdown().await, Ended::Drained);
+    assert_eq!(server.shutdown().await, StopReason::Drained);
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn shutting_down_answers_who_waits_and_refuses_the_rest() {
             break;
         }
     }
-    assert_eq!(server.shutdown().await, Ended::Drained);
+    assert_eq!(server.shutdown().await, StopReason::Drained);
     let answer: Value = waiting.await.unwrap().unwrap().json().await.unwrap();
     assert_eq!(answer["leases"], json!([]));
     assert!(client.get(format!("{base}/livez")).send().await.is_err());
@@ -107,7 +107,7 @@ async fn a_draining_coordinator_refuses_new_work_and_takes_reports() {
     let report = json!({"attempt": 1, "workerId": "w1", "outcome": "SUCCEEDED"});
     let (status, ack) = post(&path, lease["taskToken"].as_str().unwrap(), report).await;
     assert_eq!((status, &ack["verdict"]), (200, &json!("COMMITTED")));
-    assert_eq!(server.shutdown().await, Ended::Drained);
+    assert_eq!(server.shutdown().await, StopReason::Drained);
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn a_followed_history_ends_when_the_server_does() {
     let first = stream.chunk().await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(&first).contains("event: submitted"));
     let (ended, rest) = tokio::join!(server.shutdown(), stream.chunk());
-    assert_eq!(ended, Ended::Drained);
+    assert_eq!(ended, StopReason::Drained);
     assert_eq!(rest.unwrap(), None, "the stream ends whole, it is not cut");
 }
 
@@ -165,7 +165,7 @@ async fn keys_runs_and_tokens_survive_a_restart() {
             let ack: Value = post(&path, token, report).await.unwrap().json().await.unwrap();
             assert_eq!(ack["verdict"], "COMMITTED");
         }
-        assert_eq!(server.shutdown().await, Ended::Drained);
+        assert_eq!(server.shutdown().await, StopReason::Drained);
     }
 }
 
@@ -190,6 +190,6 @@ async fn limits_and_what_counts_against_them_survive_a_restart() {
             assert_eq!(post("/v1/limits", limits).await.unwrap().status(), 200);
         }
         assert_eq!(post("/v1/runs", run).await.unwrap().status(), 429, "in life {life}");
-        assert_eq!(server.shutdown().await, Ended::Drained);
+        assert_eq!(server.shutdown().await, StopReason::Drained);
     }
 }

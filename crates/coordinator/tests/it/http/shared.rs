@@ -11,8 +11,8 @@ use store::{PostgresStore, Store};
 use tokio_postgres::NoTls;
 use verdict::Scope;
 
-use super::site::browser;
-use crate::fellows::server::Database;
+use super::test_server::browser;
+use crate::peers::server::Database;
 
 type Serving = Server<PostgresStore>;
 

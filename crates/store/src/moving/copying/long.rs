@@ -6,40 +6,40 @@
 use verdict::{Phase, Subject};
 
 use super::super::MoveFailure;
-use super::super::survey::Counted;
+use super::super::summary::TaskSummary;
 use super::{commit, load};
 use crate::browse::{self, Browse};
 use crate::failure::{Failure, FailureKind};
-use crate::row::{Change, Entry, Found, Parts, Renewals};
+use crate::row::{Change, Entry, Renewals, StoredTask, TaskRows};
 use crate::seam::{Batch, Writer};
 
 /// Copies a task and counts what belongs to it.
 pub(super) async fn copy<B: Browse, W: Writer>(
     from: &B,
     writer: &mut W,
-    found: &Found,
-) -> Result<Counted, MoveFailure> {
-    let (mut counted, mut reading) = (Counted::new(), browse::parts(from, found));
+    found: &StoredTask,
+) -> Result<TaskSummary, MoveFailure> {
+    let (mut task_summary, mut reading) = (TaskSummary::new(), browse::row_pages(from, found));
     let mut copied = Copied { found, subject: Subject::Absent, entries: 0 };
     while let Some(part) = reading.next().await.map_err(MoveFailure::Source)? {
-        counted.add(&part);
+        task_summary.add(&part);
         copied.write(writer, part).await.map_err(MoveFailure::Destination)?;
     }
-    Ok(counted)
+    Ok(task_summary)
 }
 
 /// What was copied so far.
 struct Copied<'f> {
-    found: &'f Found,
+    found: &'f StoredTask,
     subject: Subject,
     entries: u32,
 }
 
 impl Copied<'_> {
-    async fn write<W: Writer>(&mut self, writer: &mut W, part: Parts) -> Result<(), Failure> {
+    async fn write<W: Writer>(&mut self, writer: &mut W, part: TaskRows) -> Result<(), Failure> {
         let mut batch = writer.begin().await?;
         load(&mut batch, &[self.found]).await?;
-        let Parts { history, attempts, refused } = part;
+        let TaskRows { history, attempts, refused } = part;
         let mut changes = Vec::new();
         if !history.is_empty() {
             let before = self.subject.live().map(|task| task.revision);
@@ -68,7 +68,7 @@ impl Copied<'_> {
             renew(&mut subject, entry.loaded.as_ref());
             self.subject = subject.settle(&entry.events, entry.at);
         }
-        if self.entries == self.found.parts().0 {
+        if self.entries == self.found.row_counts().0 {
             self.subject = self.found.subject.clone();
         }
         Ok(())

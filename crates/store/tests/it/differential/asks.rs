@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use store::TaskKey;
 use store::conformance::driver::{caller, key_of};
-use store::conformance::{Ask, Poll, Said, Submission};
+use store::conformance::{Call, CallResult, Poll, Submission};
 use verdict::request::{
-    Caller, Cancel, Extend, Heartbeat, Manner, Outcome, Report, Started, Undelivered,
+    Caller, Cancel, CancelMode, Extend, Heartbeat, Outcome, Report, Started, Undelivered,
 };
 use verdict::task::Progress;
 use verdict::{
@@ -42,7 +42,7 @@ pub(crate) fn span(dice: &mut Dice) -> Span {
 }
 
 impl Generator {
-    pub(crate) fn ask(&mut self, dice: &mut Dice, now: Time) -> Ask {
+    pub(crate) fn ask(&mut self, dice: &mut Dice, now: Time) -> Call {
         match dice.below(20) {
             0..4 => self.submit(dice, now),
             4..8 => self.poll(dice),
@@ -50,7 +50,7 @@ impl Generator {
             15 => self.cancel(dice).unwrap_or_else(|| self.submit(dice, now)),
             16 => self.undelivered(dice).unwrap_or_else(|| self.poll(dice)),
             17 => extend(dice, now),
-            _ => Ask::Sweep { limit: *dice.pick(&[1, 2, 1000]) },
+            _ => Call::Sweep { limit: *dice.pick(&[1, 2, 1000]) },
         }
     }
 
@@ -59,7 +59,7 @@ impl Generator {
         self.numbers
     }
 
-    fn submit(&mut self, dice: &mut Dice, now: Time) -> Ask {
+    fn submit(&mut self, dice: &mut Dice, now: Time) -> Call {
         let id = TaskId::from_u128(self.number());
         let mut submission = Submission::new(id, &scope(dice), dice.pick::<&str>(&QUEUES));
         let submit = &mut submission.submit;
@@ -76,14 +76,14 @@ impl Generator {
         if dice.one_in(3) {
             submission.spec.labels = [("team".to_owned(), dice.below(3).to_string())].into();
         }
-        Ask::Submit(submission)
+        Call::Submit(submission)
     }
 
-    fn poll(&mut self, dice: &mut Dice) -> Ask {
+    fn poll(&mut self, dice: &mut Dice) -> Call {
         let queues = (0..=dice.below(3)).map(|_| (*dice.pick(&QUEUES)).into()).collect();
         let kinds = dice.one_in(3).then(|| vec![(*dice.pick(&KINDS)).into()]);
         let max = 1 + dice.below(3) as usize;
-        Ask::Poll(Poll {
+        Call::Poll(Poll {
             want: store::Want { scope: scope(dice), queues, kinds, max },
             worker: (*dice.pick(&WORKERS)).into(),
             name: dice.one_in(3).then(|| format!("p{}", dice.below(3)).into()),
@@ -91,7 +91,7 @@ impl Generator {
         })
     }
 
-    fn under_a_lease(&mut self, dice: &mut Dice) -> Option<Ask> {
+    fn under_a_lease(&mut self, dice: &mut Dice) -> Option<Call> {
         let (key, caller) = dice.recent(&self.callers)?.clone();
         let caller = disturbed(dice, caller);
         let request = match dice.below(7) {
@@ -99,32 +99,35 @@ impl Generator {
             1..4 => Request::Heartbeat(Heartbeat { caller, progress: progress(dice) }),
             _ => report(dice, caller),
         };
-        Some(Ask::About { key, request })
+        Some(Call::About { key, request })
     }
 
-    fn cancel(&mut self, dice: &mut Dice) -> Option<Ask> {
+    fn cancel(&mut self, dice: &mut Dice) -> Option<Call> {
         let mut key = dice.recent(&self.keys)?.clone();
         if dice.one_in(8) {
             key.scope = scope(dice);
         }
-        let manner = *dice.pick(&[Manner::Ask, Manner::Ask, Manner::Force]);
-        let request = Request::Cancel(Cancel { reason: Some("why not".into()), manner });
-        Some(Ask::About { key, request })
+        let mode = *dice.pick(&[CancelMode::Graceful, CancelMode::Graceful, CancelMode::Immediate]);
+        let request = Request::Cancel(Cancel { reason: Some("why not".into()), mode });
+        Some(Call::About { key, request })
     }
 
-    fn undelivered(&mut self, dice: &mut Dice) -> Option<Ask> {
+    fn undelivered(&mut self, dice: &mut Dice) -> Option<Call> {
         let (key, caller) = dice.recent(&self.callers)?.clone();
         let request = Request::Undelivered(Undelivered { lease: caller.lease });
-        Some(Ask::About { key, request })
+        Some(Call::About { key, request })
     }
 
     /// Takes in what was made.
-    pub(crate) fn learn(&mut self, ask: &Ask, said: &Said) {
+    pub(crate) fn learn(&mut self, ask: &Call, said: &CallResult) {
         match (ask, said) {
-            (Ask::Submit(submission), Said::Answer(Answer::Accepted { replayed: false, .. })) => {
+            (
+                Call::Submit(submission),
+                CallResult::Answer(Answer::Accepted { replayed: false, .. }),
+            ) => {
                 self.keys.push(submission.task_key());
             }
-            (_, Said::Granted(leases)) => {
+            (_, CallResult::Granted(leases)) => {
                 self.callers.extend(leases.iter().map(|ready| (key_of(ready), caller(ready))));
             }
             _ => {}
@@ -132,23 +135,23 @@ impl Generator {
     }
 
     /// Every task a batch may have changed.
-    pub(crate) fn touched(&self, asks: &[Ask], said: &[Said]) -> BTreeSet<TaskKey> {
+    pub(crate) fn touched(&self, asks: &[Call], said: &[CallResult]) -> BTreeSet<TaskKey> {
         let mut keys = BTreeSet::new();
         for (ask, said) in asks.iter().zip(said) {
             match ask {
-                Ask::Submit(submission) => drop(keys.insert(submission.task_key())),
-                Ask::About { key, .. } => drop(keys.insert(key.clone())),
-                Ask::Poll(_) | Ask::Sweep { .. } | Ask::OfRunning { .. } => {}
+                Call::Submit(submission) => drop(keys.insert(submission.task_key())),
+                Call::About { key, .. } => drop(keys.insert(key.clone())),
+                Call::Poll(_) | Call::Sweep { .. } | Call::OfRunning { .. } => {}
             }
             match said {
-                Said::Granted(leases) => keys.extend(leases.iter().map(key_of)),
-                Said::Each(each) => keys.extend(
+                CallResult::Granted(leases) => keys.extend(leases.iter().map(key_of)),
+                CallResult::Each(each) => keys.extend(
                     self.keys
                         .iter()
                         .filter(|key| each.iter().any(|(id, _)| *id == key.id))
                         .cloned(),
                 ),
-                Said::Answer(_) | Said::Held => {}
+                CallResult::Answer(_) | CallResult::Locked => {}
             }
         }
         keys
@@ -204,11 +207,11 @@ fn report(dice: &mut Dice, caller: Caller) -> Request {
     Request::Report(Report { caller, outcome, digest, claims })
 }
 
-fn extend(dice: &mut Dice, now: Time) -> Ask {
+fn extend(dice: &mut Dice, now: Time) -> Call {
     let gap = Span::from_secs(1 + dice.below(100));
-    let deaf_since = Time::from_millis(now.millis() - gap.millis() as i64);
-    let request = Request::Extend(Extend { deaf_since, gap });
-    Ask::OfRunning { request, page: 1 + dice.below(3) as usize }
+    let stalled_since = Time::from_millis(now.millis() - gap.millis() as i64);
+    let request = Request::Extend(Extend { stalled_since, gap });
+    Call::OfRunning { request, page: 1 + dice.below(3) as usize }
 }
 
 /// The id of a task that is there.

@@ -2,9 +2,9 @@
 
 use store::conformance::{Driver, Fixture};
 use store::{
-    Batch, Browse, Entry, Found, Loaded, QueueDepth, Refused, Store, TaskKey, Want, Writer,
+    Batch, Browse, Entry, Loaded, QueueDepth, Refused, Store, StoredTask, TaskKey, Want, Writer,
 };
-use verdict::{Closed, Scope, Span, TaskId, Time};
+use verdict::{ClosedAttempt, Scope, Span, TaskId, Time};
 
 use super::asks::id;
 
@@ -12,14 +12,14 @@ const PAGE: usize = 1000;
 
 /// What is cheap enough to compare after every batch: where every live task stands in every order.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Brief {
+pub(crate) struct Summary {
     queues: Vec<QueueDepth>,
     ready: Vec<Vec<TaskId>>,
     due: Vec<TaskId>,
     running: Vec<TaskId>,
 }
 
-pub(crate) async fn brief<F: Fixture>(driver: &mut Driver<F>) -> Brief {
+pub(crate) async fn summary<F: Fixture>(driver: &mut Driver<F>) -> Summary {
     let queues = driver.browse().queues(None).await.expect("the store answers");
     let wants = ["acme", "other"].map(|tenant| Want {
         scope: Scope::new(tenant, "main"),
@@ -40,7 +40,7 @@ pub(crate) async fn brief<F: Fixture>(driver: &mut Driver<F>) -> Brief {
         .iter()
         .map(|task| task.id)
         .collect();
-    Brief { queues, ready, due, running }
+    Summary { queues, ready, due, running }
 }
 
 /// When to wake, by a writer that has just looked.
@@ -57,11 +57,11 @@ pub(crate) async fn wakes<F: Fixture>(driver: &mut Driver<F>) -> (Option<Time>, 
 /// One task with all its rows, as readers and as writers see it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rows {
-    found: Option<Found>,
+    found: Option<StoredTask>,
     loaded: Vec<Loaded>,
     history: Vec<Entry>,
-    attempts: Vec<Closed>,
-    closed: Vec<Option<Closed>>,
+    attempts: Vec<ClosedAttempt>,
+    closed: Vec<Option<ClosedAttempt>>,
     refused: Vec<Refused>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn rows<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> R
     let leases: Vec<_> = attempts.iter().map(|closed| (closed.task, closed.lease)).collect();
     let mut batch = driver.writer().begin().await.expect("the store answers");
     let loaded = batch.load(std::slice::from_ref(key)).await.expect("the store answers");
-    let closed = batch.closed(&leases).await.expect("the store answers");
+    let closed = batch.closed_attempts(&leases).await.expect("the store answers");
     drop(batch);
     Rows { found, loaded, history, attempts, closed, refused }
 }
@@ -82,7 +82,7 @@ pub(crate) async fn rows<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> R
 /// Every row of every task.
 pub(crate) async fn whole<F: Fixture>(driver: &mut Driver<F>) -> Vec<Rows> {
     let mut all = Vec::new();
-    for found in driver.browse().everything(None, PAGE).await.expect("the store answers") {
+    for found in driver.browse().all_tasks(None, PAGE).await.expect("the store answers") {
         let scope = found.subject.scope().expect("what is found has a scope").clone();
         all.push(rows(driver, &TaskKey { scope, id: id(&found.subject) }).await);
     }

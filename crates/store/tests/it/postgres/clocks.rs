@@ -56,7 +56,7 @@ impl Clocked {
 async fn decide(writer: &mut impl Writer) -> Time {
     let mut batch = writer.begin().await.unwrap();
     let now = batch.now().await.unwrap();
-    batch.pulse();
+    batch.keep_alive();
     batch.commit().await.unwrap();
     now
 }

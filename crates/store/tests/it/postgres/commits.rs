@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use store::conformance::driver::caller;
 use store::conformance::reports::{report, succeeded};
-use store::conformance::{Ask, Between, Driver, Fixture, Poll, Said, Submission, carry::carry};
+use store::conformance::{
+    Between, Call, CallResult, Driver, Fixture, Poll, Submission, carry::carry,
+};
 use store::postgres::{Notify, Options, PostgresStore, PostgresWriter};
 use store::{
     Batch, Browse, CommitFailure, Failure, FailureKind, ManualClock, Store, TaskKey, Want, Writer,
@@ -17,12 +19,12 @@ use super::server::Database;
 use super::{Postgres, options};
 
 /// A store that is reached through a proxy.
-struct Behind {
+struct BehindProxy {
     database: Database,
     proxy: Proxy,
 }
 
-impl Behind {
+impl BehindProxy {
     fn new() -> Self {
         let database = Database::create();
         let proxy = Proxy::start(database.folder());
@@ -46,7 +48,7 @@ async fn submit(store: &PostgresStore, id: u128) -> Result<(), CommitFailure> {
 
 async fn submit_by(writer: &mut PostgresWriter, id: u128) -> Result<(), CommitFailure> {
     let mut batch = writer.begin().await.expect("a batch can be begun");
-    carry(&mut batch, 1, Ask::Submit(submission(id))).await.expect("the store takes it");
+    carry(&mut batch, 1, Call::Submit(submission(id))).await.expect("the store takes it");
     batch.commit().await
 }
 
@@ -58,7 +60,7 @@ async fn state(store: &PostgresStore, id: u128) -> Option<State> {
 #[tokio::test]
 async fn a_commit_whose_answer_is_lost_is_found() {
     // S2-104: the real answer, not "unknown": it is committed, so it is acknowledged.
-    let behind = Behind::new();
+    let behind = BehindProxy::new();
     let store = behind.open().await;
     let mut writer = store.writer().await.expect("there is a writer");
     behind.proxy.cut(Cut::Answer);
@@ -70,7 +72,7 @@ async fn a_commit_whose_answer_is_lost_is_found() {
 #[tokio::test]
 async fn a_commit_that_never_arrived_is_decided_again() {
     // S2-104: nothing happened, so whoever asked is told to decide again, and may.
-    let behind = Behind::new();
+    let behind = BehindProxy::new();
     let store = behind.open().await;
     let mut writer = store.writer().await.expect("there is a writer");
     behind.proxy.cut(Cut::Question);
@@ -90,7 +92,7 @@ async fn ended_connections_cost_one_batch_at_most() {
     submit(&store, 1).await.expect("it commits");
     let mut writer = store.writer().await.unwrap();
     let mut batch = writer.begin().await.unwrap();
-    carry(&mut batch, 1, Ask::Submit(submission(2))).await.unwrap();
+    carry(&mut batch, 1, Call::Submit(submission(2))).await.unwrap();
     batch.now().await.unwrap();
     database.end_all_connections().await;
     // S2-104: before COMMIT was sent the outcome is definite, and the next batch has a new connection.
@@ -136,13 +138,13 @@ fn want(max: usize) -> Want {
     Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max }
 }
 
-async fn lease(writer: &mut impl Writer, n: u128, max: usize) -> Vec<store::Ready> {
+async fn lease(writer: &mut impl Writer, n: u128, max: usize) -> Vec<store::TaskWithSpec> {
     let mut batch = writer.begin().await.unwrap();
     let poll = Poll { want: want(max), worker: "ann".into(), name: None, first_lease: n << 32 };
-    let said = carry(&mut batch, 1, Ask::Poll(poll)).await.unwrap();
+    let said = carry(&mut batch, 1, Call::Poll(poll)).await.unwrap();
     batch.commit().await.unwrap();
     match said {
-        Said::Granted(granted) => granted,
+        CallResult::Granted(granted) => granted,
         said => panic!("{said:?}"),
     }
 }
@@ -178,7 +180,7 @@ async fn two_processes_never_lease_the_same_task() {
         let key = TaskKey { scope: Scope::default(), id: ready.task.id };
         let mut batch = two.begin().await.unwrap();
         let request = report(&caller(ready), succeeded());
-        carry(&mut batch, 1, Ask::About { key, request }).await.unwrap();
+        carry(&mut batch, 1, Call::About { key, request }).await.unwrap();
         batch.commit().await.unwrap();
     }
     let verified = store::verify::verify(stores[0].browse()).await.unwrap();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use store::conformance::{Ask, Submission, carry::carry};
+use store::conformance::{Call, Submission, carry::carry};
 use store::{AuditFilter, Batch, Browse, PostgresStore, Store, Writer};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
@@ -55,14 +55,14 @@ pub(super) fn ask_for_the_audit(store: &PostgresStore, times: i64) -> JoinSet<bo
 async fn submit(writer: &mut impl Writer, id: u128) {
     let mut batch = writer.begin().await.unwrap();
     let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
-    carry(&mut batch, 1, Ask::Submit(task)).await.unwrap();
+    carry(&mut batch, 1, Call::Submit(task)).await.unwrap();
     batch.commit().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_coordinator_needs_does_not_wait_for_slow_questions() {
     // F44, A8, B6: every connection for callers is held by a question that takes long, and more wait for one. Batches,
-    // the time to wake, keys, limits, signing keys and fellows have connections of their own.
+    // the time to wake, keys, limits, signing keys and peers have connections of their own.
     let database = Database::create();
     let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
     let mut both = [store.writer().await.unwrap(), store.writer().await.unwrap()];
@@ -78,7 +78,7 @@ async fn what_a_coordinator_needs_does_not_wait_for_slow_questions() {
         store.browse().api_keys().await.expect("keys");
         store.browse().tenant_limits().await.expect("limits");
         store.browse().ring().await.expect("signing keys");
-        assert_eq!(store.coordinators().await.expect("fellows"), 1);
+        assert_eq!(store.coordinators().await.expect("the store answers"), 1);
     }
     until_so_many_wait(&admin, READERS).await;
     other.batch_execute("ROLLBACK").await.unwrap();

@@ -34,10 +34,10 @@ async fn every_combination_is_found_and_told() {
     // F35, S2-104: which acknowledgements a crash or a failover could lose is said, and what to do about it.
     let server = Server::builder().start().unwrap();
     let client = client(&server).await;
-    drop(PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap());
+    drop(PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap());
     // Only looking: whatever writes would wait for a standby that is named and not there.
     let looking = || Options { missing: Missing::Refuse, ..options(None) };
-    let open = async || PostgresStore::open(&server.words("postgres"), looking()).await.unwrap();
+    let open = async || PostgresStore::open(&server.conninfo("postgres"), looking()).await.unwrap();
     let mut met = Vec::new();
     for fsync in ["on", "off"] {
         for pages in ["on", "off"] {
@@ -91,9 +91,9 @@ async fn every_combination_is_found_and_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_whose_scopes_are_open_is_not_opened() {
     // the check at every start fails for each way in which row-level security can be gone.
-    let server = Server::builder().careless().start().unwrap();
+    let server = Server::builder().without_fsync().start().unwrap();
     let client = client(&server).await;
-    let open = async || PostgresStore::open(&server.words("postgres"), options(None)).await;
+    let open = async || PostgresStore::open(&server.conninfo("postgres"), options(None)).await;
     drop(open().await.unwrap());
     let tables =
         ["inputs", "live", "done", "attempts", "history", "refused", "keys", "api_keys", "audit"];

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pgserver::{Server, give};
+use pgserver::{Server, give_to_server_user};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
 };
@@ -15,12 +15,12 @@ use super::private::{client, tcp_url};
 use super::server::Database;
 
 /// An authority, and what it vouched for, as files.
-struct Papers {
+struct TestCertificates {
     folder: tempfile::TempDir,
     issuer: Issuer<'static, KeyPair>,
 }
 
-impl Papers {
+impl TestCertificates {
     fn new() -> Self {
         let folder = tempfile::TempDir::new().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -69,19 +69,19 @@ impl Papers {
 }
 
 /// A server with a certificate for `localhost`, that wants one from the user `certified`.
-fn server(papers: &Papers) -> Server {
-    papers.vouch("server", "a database", &["localhost"], ExtendedKeyUsagePurpose::ServerAuth);
-    showing(papers)
+fn server(certificates: &TestCertificates) -> Server {
+    certificates.vouch("server", "a database", &["localhost"], ExtendedKeyUsagePurpose::ServerAuth);
+    showing(certificates)
 }
 
 /// The same with whatever lies where its certificate should.
-fn showing(papers: &Papers) -> Server {
+fn showing(certificates: &TestCertificates) -> Server {
     let prepare = |data: &Path| {
         for (name, kept) in
             [("server.pem", "server.crt"), ("server.key", "server.key"), ("ca.pem", "root.crt")]
         {
-            std::fs::copy(papers.path(name), data.join(kept)).unwrap();
-            give(&data.join(kept)).unwrap();
+            std::fs::copy(certificates.path(name), data.join(kept)).unwrap();
+            give_to_server_user(&data.join(kept)).unwrap();
         }
         let rules = "local all all trust\n\
             hostssl all certified 127.0.0.1/32 cert\n\
@@ -89,7 +89,7 @@ fn showing(papers: &Papers) -> Server {
         std::fs::write(data.join("pg_hba.conf"), rules).unwrap();
     };
     let encrypted = Server::builder().set("ssl", "on").set("ssl_ca_file", "root.crt");
-    encrypted.careless().on_a_port().prepare(prepare).start().unwrap()
+    encrypted.without_fsync().on_a_port().prepare(prepare).start().unwrap()
 }
 
 async fn open(url: &str) -> Result<PostgresStore, Failure> {
@@ -107,22 +107,22 @@ async fn encrypted(server: &Server) -> (i64, i64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_database_that_was_meant_is_believed() {
     // R-40: the right name of a known authority passes; another name and an unknown authority do not.
-    let (papers, others) = (Papers::new(), Papers::new());
-    let server = server(&papers);
+    let (certificates, others) = (TestCertificates::new(), TestCertificates::new());
+    let server = server(&certificates);
     let at = |host: &str, mode: &str, authority: &str| {
         format!("{} sslmode={mode} sslrootcert={authority}", tcp_url(&server, host))
     };
-    let store = open(&at("localhost", "verify-full", &papers.authority())).await.unwrap();
+    let store = open(&at("localhost", "verify-full", &certificates.authority())).await.unwrap();
     assert_eq!(encrypted(&server).await, (1, 0));
     assert_eq!((store.link().mode, store.link().warning()), (Mode::VerifyFull, None));
     assert!(store.is_direct().await.unwrap(), "encrypted, and yet nobody in between");
     store.writer().await.unwrap();
 
     let wrong_name =
-        open(&at("127.0.0.1", "verify-full", &papers.authority())).await.err().unwrap();
+        open(&at("127.0.0.1", "verify-full", &certificates.authority())).await.err().unwrap();
     assert_eq!(wrong_name.kind, FailureKind::Untrusted, "{wrong_name:?}");
     assert!(wrong_name.what.contains("another name"), "{wrong_name:?}");
-    open(&at("127.0.0.1", "verify-ca", &papers.authority())).await.unwrap();
+    open(&at("127.0.0.1", "verify-ca", &certificates.authority())).await.unwrap();
     for mode in ["verify-ca", "verify-full", "require"] {
         let unknown = open(&at("localhost", mode, &others.authority())).await.err().unwrap();
         assert_eq!(unknown.kind, FailureKind::Untrusted, "{mode}: {unknown:?}");
@@ -135,19 +135,20 @@ async fn only_the_database_that_was_meant_is_believed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_cannot_be_believed_says_why() {
     // R-40: what `openssl req -x509` makes, which is an authority's, and one whose time is over.
-    let papers = Papers::new();
-    let refused = async |papers: &Papers| {
-        let server = showing(papers);
-        let authority = papers.authority();
+    let certificates = TestCertificates::new();
+    let refused = async |certificates: &TestCertificates| {
+        let server = showing(certificates);
+        let authority = certificates.authority();
         let url = tcp_url(&server, "localhost");
         open(&format!("{url} sslmode=verify-full sslrootcert={authority}")).await.err().unwrap()
     };
-    papers.vouch_with("server", |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
-    let of_authority = refused(&papers).await;
+    certificates
+        .vouch_with("server", |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
+    let of_authority = refused(&certificates).await;
     assert_eq!(of_authority.kind, FailureKind::Untrusted, "{of_authority:?}");
     assert!(of_authority.what.contains("CA:FALSE"), "{of_authority:?}");
-    papers.vouch_with("server", |params| params.not_after = rcgen::date_time_ymd(2001, 1, 1));
-    let expired = refused(&papers).await;
+    certificates.vouch_with("server", |params| params.not_after = rcgen::date_time_ymd(2001, 1, 1));
+    let expired = refused(&certificates).await;
     assert_eq!(expired.kind, FailureKind::Untrusted, "{expired:?}");
     assert!(expired.what.contains("has expired"), "{expired:?}");
 }
@@ -155,8 +156,8 @@ async fn a_certificate_that_cannot_be_believed_says_why() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_mode_does_what_its_name_says() {
     // R-40: `disable` speaks plainly, `prefer` and `require` are encrypted by whoever answers.
-    let papers = Papers::new();
-    let server = server(&papers);
+    let certificates = TestCertificates::new();
+    let server = server(&certificates);
     let plain = open(&format!("{} sslmode=disable", tcp_url(&server, "127.0.0.1"))).await.unwrap();
     assert_eq!(encrypted(&server).await, (0, 1));
     assert_eq!(plain.link().warning(), None, "nobody listens inside a machine");
@@ -170,17 +171,20 @@ async fn each_mode_does_what_its_name_says() {
     }
     drop((plain, preferred, required));
 
-    papers.vouch("client", "certified", &[], ExtendedKeyUsagePurpose::ClientAuth);
+    certificates.vouch("client", "certified", &[], ExtendedKeyUsagePurpose::ClientAuth);
     client(&server).await.batch_execute("CREATE ROLE certified LOGIN SUPERUSER").await.unwrap();
     let bare = format!(
         "host=localhost port={} user=certified dbname=postgres sslmode=verify-full sslrootcert={}",
         server.port(),
-        papers.authority()
+        certificates.authority()
     );
     assert!(open(&bare).await.is_err(), "without a certificate");
-    let key = papers.path("client.key");
-    let with =
-        format!("{bare} sslcert={} sslkey={}", papers.path("client.pem").display(), key.display());
+    let key = certificates.path("client.key");
+    let with = format!(
+        "{bare} sslcert={} sslkey={}",
+        certificates.path("client.pem").display(),
+        key.display()
+    );
     open(&with).await.unwrap();
     assert!(open(&format!("{bare} sslkey={}", key.display())).await.is_err());
 }
@@ -198,10 +202,10 @@ async fn a_database_that_cannot_encrypt_is_refused_where_that_is_required() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_is_given_up_over_an_encrypted_way_too() {
     // F44, R-40: the request to cancel goes the way that the address wishes.
-    let papers = Papers::new();
-    let server = server(&papers);
+    let certificates = TestCertificates::new();
+    let server = server(&certificates);
     let address = tcp_url(&server, "localhost");
-    let url = format!("{address} sslmode=verify-full sslrootcert={}", papers.authority());
+    let url = format!("{address} sslmode=verify-full sslrootcert={}", certificates.authority());
     let store = open(&url).await.unwrap();
     let (admin, other) = (client(&server).await, client(&server).await);
     questions_that_are_given_up_end(&store, &admin, &other).await;

@@ -1,6 +1,6 @@
 //! Batches whose statements reach the server long after everybody has given them up.
 
-use store::conformance::{Ask, Submission, carry::carry};
+use store::conformance::{Call, Submission, carry::carry};
 use store::postgres::{Notify, Options, PostgresWriter};
 use store::{Batch, Browse, CommitFailure, PostgresStore, Store, TaskKey, Writer};
 use tokio_postgres::{Client, NoTls};
@@ -16,7 +16,7 @@ const LATER: u128 = 150;
 async fn submit(writer: &mut PostgresWriter, id: u128) -> Result<(), CommitFailure> {
     let mut batch = writer.begin().await.unwrap();
     let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
-    carry(&mut batch, 1, Ask::Submit(task)).await.unwrap();
+    carry(&mut batch, 1, Call::Submit(task)).await.unwrap();
     batch.commit().await
 }
 

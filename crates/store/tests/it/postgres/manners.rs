@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pgserver::{Server, Stop};
-use store::conformance::{Ask, Poll, Said, Submission, carry::carry};
+use store::conformance::{Call, CallResult, Poll, Submission, carry::carry};
 use store::postgres::{Options, PostgresStore};
 use store::{Batch, Browse, Store, TaskKey, Want, Writer};
 use tokio_postgres::{AsyncMessage, Client, NoTls};
@@ -19,17 +19,17 @@ fn want(max: usize) -> Want {
 async fn submit(writer: &mut impl Writer, id: u128) {
     let mut batch = writer.begin().await.unwrap();
     let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
-    carry(&mut batch, 1, Ask::Submit(task)).await.unwrap();
+    carry(&mut batch, 1, Call::Submit(task)).await.unwrap();
     batch.commit().await.unwrap();
 }
 
 async fn lease_one(writer: &mut impl Writer, n: u128) -> usize {
     let mut batch = writer.begin().await.unwrap();
     let poll = Poll { want: want(1), worker: "ann".into(), name: None, first_lease: n << 32 };
-    let said = carry(&mut batch, 1, Ask::Poll(poll)).await.unwrap();
+    let said = carry(&mut batch, 1, Call::Poll(poll)).await.unwrap();
     batch.commit().await.unwrap();
     match said {
-        Said::Granted(granted) => granted.len(),
+        CallResult::Granted(granted) => granted.len(),
         said => panic!("{said:?}"),
     }
 }
@@ -151,14 +151,15 @@ async fn what_was_acknowledged_outlives_the_death_of_the_database() {
     // S2-104: the engine waits for everything that the database was told to wait for. This one writes its log by
     // itself only every ten seconds, so that whoever does not wait loses what it acknowledged.
     let alone = Server::builder().set("wal_writer_delay", "10s").start().unwrap();
-    let store = PostgresStore::open(&alone.words("postgres"), options(None)).await.unwrap();
+    let store = PostgresStore::open(&alone.conninfo("postgres"), options(None)).await.unwrap();
     let mut writer = store.writer().await.unwrap();
     for id in 1..=5 {
         submit(&mut writer, id).await;
     }
     alone.stop(Stop::Immediate).unwrap();
-    alone.rise().unwrap();
-    let again = PostgresStore::open(&alone.words("postgres"), Options::new("again")).await.unwrap();
+    alone.start().unwrap();
+    let again =
+        PostgresStore::open(&alone.conninfo("postgres"), Options::new("again")).await.unwrap();
     for id in 1..=5 {
         let key = TaskKey { scope: Scope::default(), id: TaskId::from_u128(id) };
         assert!(again.browse().find(&key).await.unwrap().is_some(), "task {id} is lost");

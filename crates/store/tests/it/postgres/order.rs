@@ -6,7 +6,7 @@
 
 use std::sync::mpsc;
 
-use store::conformance::{Ask, Poll, Said, Submission, carry::carry};
+use store::conformance::{Call, CallResult, Poll, Submission, carry::carry};
 use store::postgres::{Notify, Options, PostgresStore, PostgresWriter};
 use store::{Batch, Store, Want, Writer};
 use verdict::{Scope, TaskId};
@@ -51,7 +51,7 @@ pub(super) async fn submit(writer: &mut PostgresWriter, ids: std::ops::Range<u12
     for id in ids {
         let mut task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
         task.submit.priority = priority;
-        carry(&mut batch, 1, Ask::Submit(task)).await.unwrap();
+        carry(&mut batch, 1, Call::Submit(task)).await.unwrap();
     }
     batch.commit().await.unwrap();
 }
@@ -62,10 +62,12 @@ async fn lease(writer: &mut PostgresWriter, n: u128) -> Vec<u128> {
         Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max: POLL };
     let mut batch = writer.begin().await.unwrap();
     let poll = Poll { want, worker: "ann".into(), name: None, first_lease: n << 32 };
-    let said = carry(&mut batch, 1, Ask::Poll(poll)).await.unwrap();
+    let said = carry(&mut batch, 1, Call::Poll(poll)).await.unwrap();
     batch.commit().await.unwrap();
     match said {
-        Said::Granted(granted) => granted.iter().map(|ready| ready.task.id.as_u128()).collect(),
+        CallResult::Granted(granted) => {
+            granted.iter().map(|ready| ready.task.id.as_u128()).collect()
+        }
         said => panic!("{said:?}"),
     }
 }
@@ -123,7 +125,7 @@ async fn a_hint_is_enough_to_see_what_another_has_queued() {
     let mut granted = Vec::new();
     // A hint of before may come first. One for each probe and one more: time stands still, so nothing else wakes.
     for poll in 2..probes + 4 {
-        store.stirred().await;
+        store.changed_elsewhere().await;
         granted = lease(&mut writer, poll).await;
         if granted.iter().any(|id| urgent.contains(id)) {
             break;
@@ -141,7 +143,7 @@ async fn hears(store: &PostgresStore, queue: &mut PostgresWriter, id: u128) -> b
         }
     };
     tokio::select! {
-        () = store.stirred() => true,
+        () = store.changed_elsewhere() => true,
         () = a_while => false,
     }
 }

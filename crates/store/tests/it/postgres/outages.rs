@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pgserver::{Server, SmallVolume, Stop};
 use store::conformance::Submission;
-use store::conformance::carry::{Ask, Said, carry};
+use store::conformance::carry::{Call, CallResult, carry};
 use store::{Batch, CommitFailure, Failure, FailureKind, PostgresStore, Store, Writer, verify};
 use tokio_postgres::Client;
 use verdict::{Digest, Scope, TaskId};
@@ -30,8 +30,8 @@ async fn submit_with<W: Writer>(writer: &mut W, n: u128, input: String) -> Resul
     let mut submission = Submission::new(TaskId::from_u128(n), &scope(), "q");
     submission.submit.input = Digest::of(&[input.as_bytes()]);
     submission.spec.input = input.into();
-    let said = carry(&mut batch, 1, Ask::Submit(submission)).await?;
-    assert!(matches!(said, Said::Answer(verdict::Answer::Accepted { .. })), "{said:?}");
+    let said = carry(&mut batch, 1, Call::Submit(submission)).await?;
+    assert!(matches!(said, CallResult::Answer(verdict::Answer::Accepted { .. })), "{said:?}");
     batch.commit().await.map_err(|failure| match failure {
         CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure) => failure,
     })
@@ -50,7 +50,7 @@ async fn submit_at_last<W: Writer>(writer: &mut W, n: u128) -> Vec<FailureKind> 
 }
 
 async fn open(server: &Server) -> PostgresStore {
-    PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap()
+    PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap()
 }
 
 async fn count(store: &PostgresStore) -> u64 {
@@ -74,7 +74,7 @@ async fn a_restarted_database_loses_nothing_acknowledged() {
         server.stop(mode).unwrap();
         let down = submit(&mut writer, 1_000 + round as u128).await.unwrap_err();
         assert_eq!(down.kind, FailureKind::Unavailable, "{down:?}");
-        server.rise().unwrap();
+        server.start().unwrap();
     }
     acknowledged += 1;
     submit_at_last(&mut writer, acknowledged).await;
@@ -84,7 +84,7 @@ async fn a_restarted_database_loses_nothing_acknowledged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn terminated_sessions_are_replaced() {
     // F37: every session ends, again and again, also in the middle of batches.
-    let server = Server::builder().careless().start().unwrap();
+    let server = Server::builder().without_fsync().start().unwrap();
     let store = open(&server).await;
     let admin = client(&server).await;
     let mut writer = store.writer().await.unwrap();
@@ -110,7 +110,7 @@ async fn cancel_who_waits(admin: &Client) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_takes_too_long_is_refused_and_the_next_is_not() {
     // F44, S2-104: cancelled by the server, as by statement_timeout; and a lock that is not given.
-    let server = Server::builder().careless().start().unwrap();
+    let server = Server::builder().without_fsync().start().unwrap();
     let store = open(&server).await;
     let (admin, other) = (client(&server).await, client(&server).await);
     let mut writer = store.writer().await.unwrap();

@@ -3,8 +3,8 @@
 use store::conformance::driver::caller;
 use store::conformance::reports::{report, succeeded};
 use store::conformance::{Between, Driver};
-use store::postgres::{hot, list_statement};
-use store::{Filter, Ready, TaskKey};
+use store::postgres::{hot_statements, list_statement};
+use store::{Filter, TaskKey, TaskWithSpec};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, NoTls};
 use verdict::Scope;
@@ -23,7 +23,7 @@ async fn plan(
     sql: &str,
     parameters: &[(&(dyn ToSql + Sync), Type)],
 ) -> Vec<String> {
-    client.batch_execute(hot().begin).await.unwrap();
+    client.batch_execute(hot_statements().begin).await.unwrap();
     client.query("SELECT set_config('tenure.scopes', '*', true)", &[]).await.unwrap();
     let explain = format!("EXPLAIN (ANALYZE, TIMING OFF) {sql}");
     let rows = client.query_typed(&explain, parameters).await.unwrap();
@@ -31,7 +31,7 @@ async fn plan(
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-fn ids_of(tasks: &[Ready]) -> Vec<Vec<u8>> {
+fn ids_of(tasks: &[TaskWithSpec]) -> Vec<Vec<u8>> {
     tasks.iter().map(|ready| ready.task.id.as_u128().to_be_bytes().to_vec()).collect()
 }
 
@@ -50,7 +50,7 @@ async fn tasks_are_looked_up_one_by_one_by_their_key() {
         driver.about(&key, report(&caller(ready), succeeded())).await;
     }
     let (ended, running) = leased.split_at(20);
-    for (sql, tasks) in [(hot().lock, running), (hot().ended, ended)] {
+    for (sql, tasks) in [(hot_statements().lock, running), (hot_statements().ended, ended)] {
         let ids = ids_of(tasks);
         let tenants = vec![scope.tenant.as_str(); ids.len()];
         let workspaces = vec![scope.workspace.as_str(); ids.len()];
@@ -96,8 +96,8 @@ async fn visited(client: &Client, mode: &str, tenant: &str, filter: &Filter) -> 
     let label = quoted(filter.label.as_ref().map(|(name, _)| name.as_str()));
     let value = quoted(filter.label.as_ref().map(|(_, value)| value.as_str()));
     let state = quoted(filter.state.map(verdict::State::name));
-    let (limit, look) = (filter.limit + 1, filter.look);
-    let begin = hot().begin;
+    let (limit, scan_max) = (filter.limit + 1, filter.scan_max);
+    let begin = hot_statements().begin;
     let prepare = format!(
         "{begin}; SET LOCAL plan_cache_mode = {mode};
          PREPARE list (bytea, text, text, text, text, text, text, text, bigint, bigint) AS {}",
@@ -107,7 +107,7 @@ async fn visited(client: &Client, mode: &str, tenant: &str, filter: &Filter) -> 
     client.query("SELECT set_config('tenure.scopes', '*', true)", &[]).await.unwrap();
     let explain = format!(
         "EXPLAIN (ANALYZE, TIMING OFF) EXECUTE list (decode(repeat('ff', 17), 'hex'), '{tenant}',
-         'default', NULL, NULL, {label}, {value}, {state}, {limit}, {look})"
+         'default', NULL, NULL, {label}, {value}, {state}, {limit}, {scan_max})"
     );
     let rows = client.query(&explain, &[]).await.unwrap();
     client.batch_execute("ROLLBACK; DEALLOCATE list").await.unwrap();
@@ -128,9 +128,9 @@ async fn a_list_visits_rows_of_its_own_scope_only() {
     let plain = Filter { limit: 10, ..Filter::default() };
     let label = |value: &str| Some(("team".to_owned(), value.to_owned()));
     let red = Filter { label: label("red"), ..plain.clone() };
-    let blue = Filter { label: label("blue"), look: 100, ..plain.clone() };
+    let blue = Filter { label: label("blue"), scan_max: 100, ..plain.clone() };
     let ended = Filter { state: Some(verdict::State::Cancelled), ..plain.clone() };
-    let failed = Filter { state: Some(verdict::State::Failed), look: 100, ..plain.clone() };
+    let failed = Filter { state: Some(verdict::State::Failed), scan_max: 100, ..plain.clone() };
     for (tenant, filter, most) in [
         ("small", &plain, 11),
         ("small", &red, 40),

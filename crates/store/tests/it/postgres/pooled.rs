@@ -13,7 +13,7 @@ use verdict::Scope;
 
 use super::server::Database;
 use crate::differential::compare;
-use crate::differential::seen::Coverage;
+use crate::differential::coverage::Coverage;
 use crate::memory::Memory;
 
 /// A database of the shared server, behind a pooler.
@@ -36,7 +36,7 @@ impl Fixture for Pooled {
         self.database.settle().await;
         let clock = Some(clock as Arc<dyn store::Clock>);
         let options = Options { clock, notify: Notify::On, ..Options::new("pooled") };
-        PostgresStore::open(&self.pooler.words(), options).await.expect("the store opens")
+        PostgresStore::open(&self.pooler.conninfo(), options).await.expect("the store opens")
     }
 }
 
@@ -54,7 +54,7 @@ fn a_random_life_through_a_pooler_is_the_same() {
 async fn work_flows_through_a_pooler_without_hints() {
     // F45, S2-104: two coordinators, two sessions for all of their connections, no state between transactions.
     let pooled = Pooled::start();
-    let url = pooled.pooler.words();
+    let url = pooled.pooler.conninfo();
     let other = PostgresStore::open(&url, Options::new("other")).await.unwrap();
     // A name given here would be another's, or nobody's, in the next transaction.
     assert!(!other.is_direct().await.unwrap());

@@ -5,7 +5,7 @@ use tokio_postgres::{Client, NoTls};
 
 /// A session of the administrator of a server.
 pub(crate) async fn client(server: &Server) -> Client {
-    let address = server.words("postgres");
+    let address = server.conninfo("postgres");
     let (client, connection) = tokio_postgres::connect(&address, NoTls).await.unwrap();
     tokio::spawn(connection);
     client

@@ -2,8 +2,8 @@
 
 use store::conformance::driver::caller;
 use store::conformance::reports::{report, succeeded};
-use store::conformance::{Ask, Between, Driver};
-use store::{Ready, TaskKey};
+use store::conformance::{Between, Call, Driver};
+use store::{TaskKey, TaskWithSpec};
 use tokio_postgres::NoTls;
 use verdict::{Scope, Span};
 
@@ -15,9 +15,9 @@ const WATCH: &str = "CREATE TABLE public.came (n bigserial, task bytea); \
         'BEGIN INSERT INTO public.came (task) VALUES (NEW.task); RETURN NEW; END'; \
     CREATE TRIGGER note BEFORE INSERT ON tenure.refused FOR EACH ROW EXECUTE FUNCTION public.note()";
 
-fn late_report(ready: &Ready) -> Ask {
+fn late_report(ready: &TaskWithSpec) -> Call {
     let key = TaskKey { scope: Scope::default(), id: ready.task.id };
-    Ask::About { key, request: report(&caller(ready), succeeded()) }
+    Call::About { key, request: report(&caller(ready), succeeded()) }
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn refusals_are_written_in_one_order_whatever_the_order_of_the_calls() {
     driver.wait(Span::from_secs(90));
     driver.sweep().await;
     client.batch_execute(WATCH).await.unwrap();
-    let late: Vec<Ask> = [2, 0, 1].map(|n| late_report(&leased[n])).into();
+    let late: Vec<Call> = [2, 0, 1].map(|n| late_report(&leased[n])).into();
     driver.ask_all(late).await;
     let came = client.query("SELECT task FROM public.came ORDER BY n", &[]).await.unwrap();
     let came: Vec<Vec<u8>> = came.iter().map(|row| row.get(0)).collect();

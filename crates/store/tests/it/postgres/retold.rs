@@ -1,7 +1,7 @@
 //! Answers that only repeat what an earlier batch wrote: they are given when that is durable, and no sooner.
 
 use pgserver::Server;
-use store::conformance::{Ask, Poll, Said, Submission, carry::carry};
+use store::conformance::{Call, CallResult, Poll, Submission, carry::carry};
 use store::postgres::PostgresWriter;
 use store::{Batch, PostgresStore, Store, Want, Writer};
 use verdict::{Scope, TaskId};
@@ -15,10 +15,10 @@ async fn poll(writer: &mut PostgresWriter, name: &str, first_lease: u128) -> usi
     let want = Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max: 1 };
     let poll = Poll { want, worker: "ann".into(), name: Some(name.into()), first_lease };
     let mut batch = writer.begin().await.unwrap();
-    let said = carry(&mut batch, 1, Ask::Poll(poll)).await.unwrap();
+    let said = carry(&mut batch, 1, Call::Poll(poll)).await.unwrap();
     batch.commit().await.unwrap();
     match said {
-        Said::Granted(granted) => granted.len(),
+        CallResult::Granted(granted) => granted.len(),
         said => panic!("{said:?}"),
     }
 }
@@ -27,11 +27,11 @@ async fn poll(writer: &mut PostgresWriter, name: &str, first_lease: u128) -> usi
 async fn a_poll_that_is_repeated_is_answered_when_a_standby_has_what_it_was_given() {
     // S3-59, A2, S2-104: its first answer may have been lost with a COMMIT that still waits for the standby.
     let server = Server::builder().start().unwrap();
-    let store = PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap();
+    let store = PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap();
     let mut writer = store.writer().await.unwrap();
     let mut batch = writer.begin().await.unwrap();
     let task = Submission::new(TaskId::from_u128(1), &Scope::default(), "images");
-    carry(&mut batch, 1, Ask::Submit(task)).await.unwrap();
+    carry(&mut batch, 1, Call::Submit(task)).await.unwrap();
     batch.commit().await.unwrap();
     assert_eq!(poll(&mut writer, "p", 1 << 32).await, 1);
     let admin = client(&server).await;

@@ -1,13 +1,13 @@
 //! Coordinators that know different versions of the rules decide by one that all of them know.
 
 use store::conformance::carry::carry;
-use store::conformance::{Ask, Poll, Submission};
+use store::conformance::{Call, Poll, Submission};
 use store::moving::MoveFailure;
-use store::postgres::departure::PostgresDeparture;
-use store::postgres::{Notify, PostgresStore, PostgresWriter, SILENCE_MAX};
+use store::postgres::copy_source::PostgresCopySource;
+use store::postgres::{Notify, PEER_TIMEOUT, PostgresStore, PostgresWriter};
 use store::{Batch, Browse, CommitFailure, Failure, FailureKind, Store, TaskKey, Want, Writer};
 use tokio_postgres::{Client, NoTls};
-use verdict::{Known, Request, Rules, Scope, Span, TaskId};
+use verdict::{Request, Rules, Scope, Span, SupportedRules, TaskId};
 
 use super::server::Database;
 use super::stage::{OLDER, Stage};
@@ -16,7 +16,7 @@ const NEWEST: u32 = Rules::NEWEST.number();
 
 impl Stage {
     /// One coordinator's view, under a name; without a word of its own between commits.
-    async fn open(&self, name: &str, rules: Known) -> PostgresStore {
+    async fn open(&self, name: &str, rules: SupportedRules) -> PostgresStore {
         let options = self.options(name, rules, Notify::Off);
         PostgresStore::open(self.database.url(), options).await.expect("the database opens")
     }
@@ -36,8 +36,8 @@ fn task(id: u128) -> TaskKey {
     TaskKey { scope: Scope::default(), id: TaskId::from_u128(id) }
 }
 
-fn submission(id: u128) -> Ask {
-    Ask::Submit(Submission::new(TaskId::from_u128(id), &Scope::default(), "images"))
+fn submission(id: u128) -> Call {
+    Call::Submit(Submission::new(TaskId::from_u128(id), &Scope::default(), "images"))
 }
 
 async fn submit(writer: &mut PostgresWriter, id: u128) {
@@ -50,7 +50,7 @@ async fn lease(writer: &mut PostgresWriter, lease: u128) {
     let mut batch = writer.begin().await.expect("a batch can be begun");
     let want = Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max: 1 };
     let poll = Poll { want, worker: "ann".into(), name: None, first_lease: lease };
-    carry(&mut batch, 1, Ask::Poll(poll)).await.expect("the store takes it");
+    carry(&mut batch, 1, Call::Poll(poll)).await.expect("the store takes it");
     batch.commit().await.expect("it commits");
 }
 
@@ -62,9 +62,9 @@ async fn decided_by(store: &PostgresStore, id: u128) -> Vec<u32> {
 
 async fn gone(store: &PostgresStore, name: &str) {
     loop {
-        let fellows = store.fellows().await.unwrap();
-        let of_name = |it: &&store::postgres::Fellow| it.name.as_str() == name;
-        if fellows.iter().filter(of_name).all(|fellow| fellow.stopped_at.is_some()) {
+        let peers = store.peers().await.unwrap();
+        let of_name = |it: &&store::postgres::Peer| it.name.as_str() == name;
+        if peers.iter().filter(of_name).all(|peer| peer.stopped_at.is_some()) {
             return;
         }
         tokio::task::yield_now().await;
@@ -83,7 +83,7 @@ async fn all_decide_by_what_all_know_until_the_older_one_has_left() {
     let stage = Stage::new();
     let old = stage.open("old", OLDER).await;
     let mut older = old.writer().await.unwrap();
-    let new = stage.open("new", Known::OURS).await;
+    let new = stage.open("new", SupportedRules::OURS).await;
     let mut newer = new.writer().await.unwrap();
     submit(&mut older, 1).await;
     lease(&mut newer, 1 << 32).await;
@@ -98,9 +98,9 @@ async fn all_decide_by_what_all_know_until_the_older_one_has_left() {
     let mut batch = newer.begin().await.unwrap();
     let request = Request::Cancel(verdict::request::Cancel {
         reason: None,
-        manner: verdict::request::Manner::Ask,
+        mode: verdict::request::CancelMode::Graceful,
     });
-    carry(&mut batch, 1, Ask::About { key: task(1), request }).await.unwrap();
+    carry(&mut batch, 1, Call::About { key: task(1), request }).await.unwrap();
     batch.commit().await.unwrap();
     assert_eq!(decided_by(&new, 1).await, [1, 1, NEWEST]);
     // S2-114: each entry is decided again by the version it names.
@@ -112,13 +112,13 @@ async fn one_that_was_killed_is_waited_for_until_it_is_missed() {
     let stage = Stage::new();
     let old = stage.open("old", OLDER).await;
     let mut older = old.writer().await.unwrap();
-    let new = stage.open("new", Known::OURS).await;
+    let new = stage.open("new", SupportedRules::OURS).await;
     let _newer = new.writer().await.unwrap();
-    stage.clock.advance(Span::from_millis(SILENCE_MAX.millis() - 1));
+    stage.clock.advance(Span::from_millis(PEER_TIMEOUT.millis() - 1));
     assert_eq!(new.agree_on_rules().await.unwrap(), 1, "it may only be slow");
     // What it commits is a word of its own.
     submit(&mut older, 1).await;
-    stage.clock.advance(Span::from_millis(SILENCE_MAX.millis() - 1));
+    stage.clock.advance(Span::from_millis(PEER_TIMEOUT.millis() - 1));
     assert_eq!(new.agree_on_rules().await.unwrap(), 1, "it works");
     stage.clock.advance(Span::from_millis(1));
     assert_eq!(new.agree_on_rules().await.unwrap(), 1, "whoever activates is itself not heard of");
@@ -131,7 +131,7 @@ async fn one_that_was_killed_is_waited_for_until_it_is_missed() {
 #[tokio::test]
 async fn an_older_one_that_comes_late_is_refused() {
     let stage = Stage::new();
-    let new = stage.open("new", Known::OURS).await;
+    let new = stage.open("new", SupportedRules::OURS).await;
     let newer = new.writer().await.unwrap();
     assert_eq!(new.rules_in_force(), NEWEST, "alone it begins with its newest");
     let old = stage.open("old", OLDER).await;
@@ -145,8 +145,8 @@ async fn an_older_one_that_comes_late_is_refused() {
     gone(&new, "new").await;
     let refused = old.writer().await.map(drop).unwrap_err();
     assert_eq!(refused.kind, FailureKind::UnknownRules);
-    let names = new.fellows().await.unwrap();
-    assert!(names.iter().all(|fellow| fellow.name.as_str() == "new"), "it has not joined");
+    let names = new.peers().await.unwrap();
+    assert!(names.iter().all(|peer| peer.name.as_str() == "new"), "it has not joined");
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn a_silent_one_that_comes_back_decides_nothing_by_rules_that_are_over() {
     let stage = Stage::new();
     let old = stage.open("old", OLDER).await;
     let mut older = old.writer().await.unwrap();
-    let new = stage.open("new", Known::OURS).await;
+    let new = stage.open("new", SupportedRules::OURS).await;
     let mut newer = new.writer().await.unwrap();
     let mut begun_by_old = older.begin().await.unwrap();
     carry(&mut begun_by_old, 1, submission(1)).await.unwrap();
@@ -177,7 +177,7 @@ async fn a_silent_one_that_comes_back_decides_nothing_by_rules_that_are_over() {
     assert_eq!(newer.begin().await.unwrap().rules(), Rules::NEWEST);
     let stopped = older.begin().await.map(drop).unwrap_err();
     assert_eq!(stopped.kind, FailureKind::UnknownRules);
-    assert!(new.browse().everything(None, 10).await.unwrap().is_empty(), "nothing of it happened");
+    assert!(new.browse().all_tasks(None, 10).await.unwrap().is_empty(), "nothing of it happened");
 }
 
 #[tokio::test]
@@ -185,7 +185,10 @@ async fn on_no_task_an_older_version_decides_after_a_newer_one() {
     let stage = Stage::new();
     let old = stage.open("old", OLDER).await;
     let older = old.writer().await.unwrap();
-    let (one, two) = (stage.open("one", Known::OURS).await, stage.open("two", Known::OURS).await);
+    let (one, two) = (
+        stage.open("one", SupportedRules::OURS).await,
+        stage.open("two", SupportedRules::OURS).await,
+    );
     let (mut first, mut second) = (one.writer().await.unwrap(), two.writer().await.unwrap());
     submit(&mut first, 1).await;
     let mut begun_before = first.begin().await.unwrap();
@@ -197,9 +200,9 @@ async fn on_no_task_an_older_version_decides_after_a_newer_one() {
     // It locks the task behind whoever decided by the newer version.
     let request = Request::Cancel(verdict::request::Cancel {
         reason: None,
-        manner: verdict::request::Manner::Force,
+        mode: verdict::request::CancelMode::Immediate,
     });
-    carry(&mut begun_before, 1, Ask::About { key: task(1), request }).await.unwrap();
+    carry(&mut begun_before, 1, Call::About { key: task(1), request }).await.unwrap();
     let failure = rolled_back(begun_before.commit().await.unwrap_err());
     assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
     assert_eq!(decided_by(&two, 1).await, [1, NEWEST]);
@@ -236,7 +239,7 @@ async fn whoever_joins_sees_what_is_being_activated() {
 async fn the_rules_in_force_never_go_back() {
     // S2-108: not even for the owner of the table.
     let stage = Stage::new();
-    let new = stage.open("new", Known::OURS).await;
+    let new = stage.open("new", SupportedRules::OURS).await;
     let _newer = new.writer().await.unwrap();
     let client = stage.look().await;
     let refused = client.batch_execute("UPDATE tenure.meta SET rules = 1").await.unwrap_err();
@@ -246,9 +249,9 @@ async fn the_rules_in_force_never_go_back() {
 #[tokio::test]
 async fn a_store_of_newer_rules_is_not_copied_to_where_older_ones_would_decide() {
     let stage = Stage::new();
-    drop(stage.open("new", Known::OURS).await);
+    drop(stage.open("new", SupportedRules::OURS).await);
     stage.look().await.batch_execute("UPDATE tenure.meta SET rules = 99").await.unwrap();
-    let refused = PostgresDeparture::begin(stage.database.url(), "here").await.map(drop);
+    let refused = PostgresCopySource::begin(stage.database.url(), "here").await.map(drop);
     let Err(MoveFailure::Source(failure)) = refused else { panic!("{refused:?}") };
     assert_eq!(failure.kind, FailureKind::UnknownRules);
 }
@@ -262,7 +265,7 @@ const FORMAT_2: [&str; 2] = [
 /// A database as it was before there were rules in force, with coordinators that decided by these.
 async fn of_format_2(database: &Database, rules: &[i32]) {
     // Makes the role that all databases of a server share.
-    drop(Stage::new().open("first", Known::OURS).await);
+    drop(Stage::new().open("first", SupportedRules::OURS).await);
     let client = look(database).await;
     client
         .batch_execute(
@@ -289,13 +292,17 @@ async fn a_store_of_an_older_format_goes_on_with_the_rules_it_had() {
     for (rules, in_force) in [(vec![], 1), (vec![1], 1), (vec![1, 2, 1], 2)] {
         let stage = Stage::new();
         of_format_2(&stage.database, &rules).await;
-        let store = stage.open("new", Known::OURS).await;
+        let store = stage.open("new", SupportedRules::OURS).await;
         assert_eq!(store.rules_in_force(), in_force, "{rules:?}");
         let known: Vec<u32> = rules.iter().map(|rules| *rules as u32).collect();
         let mut stated: Vec<u32> = Vec::new();
-        for fellow in store.fellows().await.unwrap() {
-            assert_eq!(fellow.knows.oldest(), fellow.knows.newest(), "it said one number");
-            stated.push(fellow.knows.newest());
+        for peer in store.peers().await.unwrap() {
+            assert_eq!(
+                peer.supported_rules.oldest(),
+                peer.supported_rules.newest(),
+                "it said one number"
+            );
+            stated.push(peer.supported_rules.newest());
         }
         stated.sort_unstable();
         assert_eq!(stated.iter().sum::<u32>(), known.iter().sum::<u32>());

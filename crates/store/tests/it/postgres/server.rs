@@ -25,7 +25,7 @@ impl Database {
         let name = format!("t_{}_{number}", std::process::id());
         administer(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
         administer(format!("CREATE DATABASE {name}"));
-        let url = SERVER.words(&name);
+        let url = SERVER.conninfo(&name);
         Self { name, url }
     }
 
@@ -78,7 +78,7 @@ impl Drop for Database {
 
 /// Runs one statement on the server, on a thread of its own: callers may be inside a runtime.
 fn administer(sql: String) {
-    let url = SERVER.words("postgres");
+    let url = SERVER.conninfo("postgres");
     let (done, wait) = mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use store::ManualClock;
 use store::postgres::{Notify, Options};
-use verdict::{Known, Rules};
+use verdict::{Rules, SupportedRules};
 
 use super::server::Database;
 
 /// What a coordinator of the first version knows.
-pub(crate) const OLDER: Known = Known::only(Rules::V1, Rules::V1);
+pub(crate) const OLDER: SupportedRules = SupportedRules::only(Rules::V1, Rules::V1);
 
 /// A database and a clock that stands still: nobody is missed because a machine is slow.
 pub(crate) struct Stage {
@@ -23,7 +23,7 @@ impl Stage {
     }
 
     /// How one of them opens the database, under a name.
-    pub(crate) fn options(&self, name: &str, rules: Known, notify: Notify) -> Options {
+    pub(crate) fn options(&self, name: &str, rules: SupportedRules, notify: Notify) -> Options {
         let clock = Some(self.clock.clone() as Arc<dyn store::Clock>);
         Options { clock, notify, rules, ..Options::new(name) }
     }

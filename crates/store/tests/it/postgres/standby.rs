@@ -1,7 +1,7 @@
 //! Commits that wait for a standby: one that is not there is told, and what it has not got is acknowledged to nobody.
 
 use pgserver::{Server, Stop};
-use store::conformance::{Ask, Submission, carry::carry};
+use store::conformance::{Call, Submission, carry::carry};
 use store::postgres::{Missing, Options, PostgresWriter, Standbys};
 use store::{
     Administration, ApiKey, Batch, Browse, CommitFailure, FailureKind, PostgresStore, Store, Writer,
@@ -19,7 +19,7 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 async fn submit(writer: &mut impl Writer, id: u128) -> Result<(), CommitFailure> {
     let mut batch = writer.begin().await.unwrap();
     let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
-    carry(&mut batch, 1, Ask::Submit(task)).await.unwrap();
+    carry(&mut batch, 1, Call::Submit(task)).await.unwrap();
     batch.commit().await
 }
 
@@ -29,7 +29,7 @@ async fn a_store_whose_commits_would_wait_for_ever_says_so() {
     let server = Server::builder().set("synchronous_standby_names", "s1").start().unwrap();
     let open = async |missing| {
         let options = Options { missing, ..options(None) };
-        PostgresStore::open(&server.words("postgres"), options).await
+        PostgresStore::open(&server.conninfo("postgres"), options).await
     };
     let refused = open(Missing::Create).await.err().expect("no commit would end");
     assert_eq!(refused.kind, FailureKind::Closed, "{refused:?}");
@@ -38,14 +38,14 @@ async fn a_store_whose_commits_would_wait_for_ever_says_so() {
     let standby = server.standby("s1").unwrap();
     server.until_followed("sync").unwrap();
     let store = open(Missing::Create).await.expect("now commits end");
-    assert_eq!(store.durability().standbys, Standbys::Seen { following: 1, synchronous: 1 });
+    assert_eq!(store.durability().standbys, Standbys::Visible { following: 1, synchronous: 1 });
     assert_eq!(store.durability().warnings(), Vec::<&str>::new());
     let mut writer = store.writer().await.unwrap();
     submit(&mut writer, 1).await.expect("the standby has it");
     standby.stop(Stop::Immediate).unwrap();
     server.until_alone().unwrap();
     let looking = open(Missing::Refuse).await.expect("reading waits for nobody");
-    assert!(looking.durability().waits_in_vain(), "{:?}", looking.durability());
+    assert!(looking.durability().lacks_standbys(), "{:?}", looking.durability());
     assert!(open(Missing::Create).await.is_err());
 }
 
@@ -72,7 +72,7 @@ async fn a_failover_that_may_have_lost_something_is_settled_whichever_writer_mee
     // A2, F35: the second writer of a coordinator has no row of its own, and yet it commits nothing to the new server
     // in an epoch in which the old one may have promised the same leases.
     let server = Server::builder().start().unwrap();
-    drop(PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap());
+    drop(PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap());
     let standby = server.standby("s1").unwrap();
     let both = either(&server, &standby);
     let store = PostgresStore::open(&both, options(None)).await.unwrap();
@@ -114,7 +114,7 @@ async fn nothing_is_read_from_a_primary_that_another_has_taken_over_from() {
     // C7, F46: the old primary lives on, takes writes, and every connection leads to it. What is revoked on the new one
     // is revoked for a coordinator that does nothing but read its keys, and stays so.
     let server = Server::builder().start().unwrap();
-    drop(PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap());
+    drop(PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap());
     let standby = server.standby("s1").unwrap();
     let store = PostgresStore::open(&either(&server, &standby), options(None)).await.unwrap();
     let mut writer = store.writer().await.unwrap();
@@ -169,7 +169,7 @@ async fn follow(writer: &mut PostgresWriter) {
 async fn submit_now(writer: &mut PostgresWriter, id: u128) -> Option<()> {
     let mut batch = writer.begin().await.ok()?;
     let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
-    carry(&mut batch, 1, Ask::Submit(task)).await.ok()?;
+    carry(&mut batch, 1, Call::Submit(task)).await.ok()?;
     batch.commit().await.ok()
 }
 
@@ -188,7 +188,7 @@ async fn who_waits(admin: &Client, but: &Waiting) -> Option<Waiting> {
 async fn a_commit_that_is_found_again_is_told_when_a_standby_has_it() {
     // S2-104, A2: looking up a lost COMMIT must not acknowledge what a failover would still lose.
     let server = Server::builder().start().unwrap();
-    let store = PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap();
+    let store = PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap();
     find_again(&server, store.writer().await.unwrap(), 1, "pg_terminate_backend").await;
     // Also where the writer is the second of its coordinator, which only the first one has a row for.
     let _first = store.writer().await.unwrap();
@@ -200,7 +200,7 @@ async fn a_commit_that_is_made_to_stop_waiting_for_its_standby_is_not_acknowledg
     // S2-104, A2: PostgreSQL answers such a COMMIT with success, and only warns that the standby may not have it. It
     // is told when the standby has it, however often somebody cancels the wait.
     let server = Server::builder().start().unwrap();
-    let store = PostgresStore::open(&server.words("postgres"), options(None)).await.unwrap();
+    let store = PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap();
     find_again(&server, store.writer().await.unwrap(), 1, "pg_cancel_backend").await;
 }
 

@@ -1,16 +1,17 @@
 //! Every decision reads back as it was written.
 
 use proptest::prelude::*;
-use store::codec::abridge::{self, Payloads};
-use store::codec::tale::{Tale, Told};
-use store::codec::{Stored, Unreadable, terms};
+use store::codec::inline_history::{Appended, InlineHistory};
+use store::codec::payload_digest::{self, Payloads};
+use store::codec::{Stored, Unreadable, packed_policy};
 use store::{Entry, Renewals, Resources};
 use verdict::event::Submitted;
 use verdict::request::{
-    Caller, Cancel, Extend, Grant, Heartbeat, Manner, Outcome, Report, Started, Submit, Undelivered,
+    Caller, Cancel, CancelMode, Extend, Grant, Heartbeat, Outcome, Report, Started, Submit,
+    Undelivered,
 };
 use verdict::{
-    AttemptOutcome, CancelRequest, Category, Closed, Digest, End, Event, Fault, Fence, Json,
+    AttemptOutcome, CancelRequest, Category, ClosedAttempt, Digest, End, Event, Fault, Fence, Json,
     LeaseId, Next, Policy, Progress, Reason, Request, Scope, Span, State, TaskId, Text, Time,
 };
 
@@ -41,8 +42,8 @@ fn fault(category: Category) -> Fault {
     }
 }
 
-fn closed(outcome: AttemptOutcome, reason: Option<Reason>) -> Closed {
-    Closed {
+fn closed(outcome: AttemptOutcome, reason: Option<Reason>) -> ClosedAttempt {
+    ClosedAttempt {
         task: TaskId::from_u128(u128::MAX),
         attempt: 1,
         lease: LeaseId::from_u128(9),
@@ -98,11 +99,11 @@ fn requests() -> Vec<Request> {
         report(Outcome::Failed(fault(Category::DataQuality))),
         report(Outcome::Cancelled { output }),
         report(Outcome::Succeeded { output: None }),
-        Request::Cancel(Cancel { reason: Some("why".into()), manner: Manner::Ask }),
-        Request::Cancel(Cancel { reason: None, manner: Manner::Force }),
+        Request::Cancel(Cancel { reason: Some("why".into()), mode: CancelMode::Graceful }),
+        Request::Cancel(Cancel { reason: None, mode: CancelMode::Immediate }),
         Request::Sweep,
         Request::Undelivered(Undelivered { lease: LeaseId::from_u128(2) }),
-        Request::Extend(Extend { deaf_since: Time::from_millis(1), gap: Span::from_millis(2) }),
+        Request::Extend(Extend { stalled_since: Time::from_millis(1), gap: Span::from_millis(2) }),
     ]
 }
 
@@ -189,12 +190,15 @@ fn what_we_did_not_write_is_not_read() {
 fn every_policy_reads_back_and_nothing_else_does() {
     let extreme = Policy { lease: Span::from_millis(u64::MAX), failures_max: u32::MAX, ..policy() };
     for policy in [Policy::default(), policy(), extreme] {
-        let bytes = terms::write(&policy);
-        assert_eq!(terms::read(&bytes).unwrap(), policy);
+        let bytes = packed_policy::write(&policy);
+        assert_eq!(packed_policy::read(&bytes).unwrap(), policy);
         for length in 0..bytes.len() {
-            assert!(terms::read(&bytes[..length]).is_err(), "{length} bytes are no policy");
+            assert!(packed_policy::read(&bytes[..length]).is_err(), "{length} bytes are no policy");
         }
-        assert!(terms::read(&[bytes.as_slice(), &[0]].concat()).is_err(), "nor is one byte more");
+        assert!(
+            packed_policy::read(&[bytes.as_slice(), &[0]].concat()).is_err(),
+            "nor is one byte more"
+        );
     }
 }
 
@@ -214,7 +218,7 @@ fn entries() -> Vec<Entry> {
         }
     }
     for task in [1, 2] {
-        let attempt = Closed {
+        let attempt = ClosedAttempt {
             task: TaskId::from_u128(task),
             attempt: 2,
             lease: LeaseId::from_u128(5),
@@ -244,55 +248,55 @@ fn entries() -> Vec<Entry> {
 }
 
 #[test]
-fn every_entry_of_a_tale_reads_back() {
+fn every_entry_of_a_inline_history_reads_back() {
     // S2-114: packed or not, an entry is read as it was written.
     let task = TaskId::from_u128(1);
     for entry in entries() {
-        let tale = Tale::of(task, &entry);
-        let read = tale.entries(task).unwrap();
-        assert_eq!(read, [abridge::abridge(&entry).into_owned()]);
+        let inline_history = InlineHistory::of(task, &entry);
+        let read = inline_history.entries(task).unwrap();
+        assert_eq!(read, [payload_digest::digest_payloads(&entry).into_owned()]);
     }
 }
 
 #[test]
-fn bytes_that_are_no_tale_are_refused() {
+fn bytes_that_are_no_inline_history_are_refused() {
     let task = TaskId::from_u128(1);
     for entry in entries() {
-        let bytes = Tale::of(task, &entry).bytes().unwrap().to_vec();
+        let bytes = InlineHistory::of(task, &entry).bytes().unwrap().to_vec();
         for length in 1..bytes.len() {
-            let short = Tale::from_bytes(bytes[..length].to_vec());
+            let short = InlineHistory::from_bytes(bytes[..length].to_vec());
             assert!(short.entries(task).is_err(), "{length} of {} bytes", bytes.len());
         }
         let mut strange = bytes.clone();
         let form = bytes.len() - body_length(&bytes);
         strange[form] = 200;
-        assert!(Tale::from_bytes(strange).entries(task).is_err(), "an unknown form");
+        assert!(InlineHistory::from_bytes(strange).entries(task).is_err(), "an unknown form");
     }
 }
 
-/// How many bytes follow the length of a tale's only entry.
+/// How many bytes follow the length of an inline history's only entry.
 fn body_length(bytes: &[u8]) -> usize {
     let digits = bytes.iter().take_while(|byte| **byte >= 0x80).count() + 1;
     bytes.len() - digits
 }
 
 #[test]
-fn a_tale_takes_entries_in_order_as_long_as_there_is_room() {
+fn a_inline_history_takes_entries_in_order_as_long_as_there_is_room() {
     let task = TaskId::from_u128(1);
     let numbered = |n| Entry { n, ..entry(Request::Sweep, vec![Event::CancelSignalled]) };
-    let mut tale = Tale::default();
-    assert_eq!(tale.bytes(), None, "an empty tale is not stored");
-    assert_eq!(tale.tell(task, 1, &numbered(1)), Told::Elsewhere, "told before");
-    assert_eq!(tale.tell(task, 1, &numbered(3)), Told::Elsewhere, "not yet");
-    assert_eq!(tale.tell(task, 1, &numbered(2)), Told::Here);
-    assert_eq!(tale.tell(task, 1, &numbered(2)), Told::Elsewhere, "told just now");
+    let mut inline_history = InlineHistory::default();
+    assert_eq!(inline_history.bytes(), None, "an empty tale is not stored");
+    assert_eq!(inline_history.try_append(task, 1, &numbered(1)), Appended::NoRoom, "told before");
+    assert_eq!(inline_history.try_append(task, 1, &numbered(3)), Appended::NoRoom, "not yet");
+    assert_eq!(inline_history.try_append(task, 1, &numbered(2)), Appended::Inline);
+    assert_eq!(inline_history.try_append(task, 1, &numbered(2)), Appended::NoRoom, "told just now");
     let mut last = 2;
-    while tale.tell(task, 1, &numbered(last + 1)) == Told::Here {
+    while inline_history.try_append(task, 1, &numbered(last + 1)) == Appended::Inline {
         last += 1;
     }
-    let told = tale.entries(task).unwrap();
+    let told = inline_history.entries(task).unwrap();
     assert_eq!(told.len() as u32, last - 1, "what found no room left no trace");
-    assert!(last > 10 && tale.bytes().unwrap().len() <= 1_024, "{last} entries");
+    assert!(last > 10 && inline_history.bytes().unwrap().len() <= 1_024, "{last} entries");
 }
 
 fn entry(request: Request, events: Vec<Event>) -> Entry {
@@ -313,15 +317,19 @@ fn payloads_are_stored_once_and_come_back_with_the_entry() {
         {
             *fault = attempt.fault.clone().unwrap();
         }
-        let short = abridge::abridge(&whole).into_owned();
+        let short = payload_digest::digest_payloads(&whole).into_owned();
         assert!(!short.events.write().contains("0,0,0"), "no output in the history");
         assert!(!short.events.write().contains("llll"), "no claims in the history");
         let attempts = [attempt.clone()];
         let payloads = Payloads { attempts: &attempts, end: Some(&ended) };
-        assert_eq!(abridge::restore(short.clone(), payloads), whole);
+        assert_eq!(payload_digest::restore(short.clone(), payloads), whole);
         let changed = End { output: Some("[]".into()), ..ended.clone() };
         let payloads = Payloads { attempts: &attempts, end: Some(&changed) };
-        assert_ne!(abridge::restore(short, payloads), whole, "another output is not taken for it");
+        assert_ne!(
+            payload_digest::restore(short, payloads),
+            whole,
+            "another output is not taken for it"
+        );
     }
 }
 

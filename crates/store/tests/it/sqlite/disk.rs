@@ -46,7 +46,7 @@ pub(crate) enum Call {
 
 /// What the disk does when asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum DiskError {
     /// The power is out.
     Dead,
     Full,
@@ -54,7 +54,7 @@ pub(crate) enum Trouble {
     WriteFailed,
 }
 
-struct State {
+struct DiskState {
     files: HashMap<String, Image>,
     operations: u64,
     cut_at: Option<u64>,
@@ -69,11 +69,11 @@ struct State {
     seed: u64,
 }
 
-pub(crate) struct Disk(Mutex<State>);
+pub(crate) struct Disk(Mutex<DiskState>);
 
 impl Disk {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(DiskState {
             files: HashMap::new(),
             operations: 0,
             cut_at: None,
@@ -87,7 +87,7 @@ impl Disk {
         }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().unwrap()
     }
 
@@ -157,14 +157,14 @@ impl Disk {
         self.state().files.contains_key(name)
     }
 
-    pub(crate) fn remove(&self, name: &str) -> Result<(), Trouble> {
+    pub(crate) fn remove(&self, name: &str) -> Result<(), DiskError> {
         let mut state = self.state();
         state.tick()?;
         state.files.remove(name);
         Ok(())
     }
 
-    pub(crate) fn size(&self, name: &str, life: u64) -> Result<usize, Trouble> {
+    pub(crate) fn size(&self, name: &str, life: u64) -> Result<usize, DiskError> {
         Ok(self.state().file(name, life)?.current.len())
     }
 
@@ -175,7 +175,7 @@ impl Disk {
         life: u64,
         at: usize,
         to: &mut [u8],
-    ) -> Result<usize, Trouble> {
+    ) -> Result<usize, DiskError> {
         let mut state = self.state();
         let file = &state.file(name, life)?.current;
         let from = file.get(at..).unwrap_or_default();
@@ -191,33 +191,33 @@ impl Disk {
         life: u64,
         at: usize,
         bytes: &[u8],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), DiskError> {
         let mut state = self.state();
         state.tick()?;
         if state.fails(Call::Write) {
-            return Err(Trouble::WriteFailed);
+            return Err(DiskError::WriteFailed);
         }
         let is_full = state.is_full;
         let file = state.file(name, life)?;
         if is_full && file.current.len() < at + bytes.len() {
-            return Err(Trouble::Full);
+            return Err(DiskError::Full);
         }
         file.change(Op::Write { at, bytes: bytes.to_vec() });
         Ok(())
     }
 
-    pub(crate) fn truncate(&self, name: &str, life: u64, size: usize) -> Result<(), Trouble> {
+    pub(crate) fn truncate(&self, name: &str, life: u64, size: usize) -> Result<(), DiskError> {
         let mut state = self.state();
         state.tick()?;
         state.file(name, life)?.change(Op::Truncate(size));
         Ok(())
     }
 
-    pub(crate) fn sync(&self, name: &str, life: u64) -> Result<(), Trouble> {
+    pub(crate) fn sync(&self, name: &str, life: u64) -> Result<(), DiskError> {
         let mut state = self.state();
         state.tick()?;
         if state.syncs_fail || state.fails(Call::Sync) {
-            return Err(Trouble::SyncFailed);
+            return Err(DiskError::SyncFailed);
         }
         let Image { durable, unsynced, .. } = state.file(name, life)?;
         unsynced.drain(..).for_each(|op| op.apply(durable));
@@ -232,20 +232,20 @@ impl Image {
     }
 }
 
-impl State {
-    fn file(&mut self, name: &str, life: u64) -> Result<&mut Image, Trouble> {
+impl DiskState {
+    fn file(&mut self, name: &str, life: u64) -> Result<&mut Image, DiskError> {
         if self.is_off || self.life != life {
-            return Err(Trouble::Dead);
+            return Err(DiskError::Dead);
         }
         Ok(self.files.entry(name.to_owned()).or_default())
     }
 
-    fn tick(&mut self) -> Result<(), Trouble> {
+    fn tick(&mut self) -> Result<(), DiskError> {
         self.operations += 1;
         if self.cut_at == Some(self.operations) && !self.is_off {
             self.lose_power();
         }
-        if self.is_off { Err(Trouble::Dead) } else { Ok(()) }
+        if self.is_off { Err(DiskError::Dead) } else { Ok(()) }
     }
 
     /// Whether this is the call that was chosen to fail.

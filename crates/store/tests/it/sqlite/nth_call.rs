@@ -12,31 +12,38 @@ use store::{Browse, ManualClock, Store};
 use verdict::State;
 
 use super::disk::{Call, Disk};
-use super::play::{Play, Step, key};
 use super::power::{disk, on_disk};
+use super::test_coordinator::{Step, TestCoordinator, key};
 
 /// What a run was told: how far each task had come.
 #[derive(Default)]
-struct Told {
+struct Acknowledged {
     submitted: Vec<u128>,
     succeeded: Vec<u128>,
 }
 
 /// A few tasks from beginning to end, until the disk refuses something.
-async fn life(path: &Path, name: &str, clock: &Arc<ManualClock>, told: &mut Told) -> Step<()> {
+async fn life(
+    path: &Path,
+    name: &str,
+    clock: &Arc<ManualClock>,
+    told: &mut Acknowledged,
+) -> Step<()> {
     let options = on_disk(name, clock, Durability::Full);
-    let Ok(mut play) = Play::open_with(path, options, clock.clone()).await else { return Ok(()) };
+    let Ok(mut coordinator) = TestCoordinator::open_with(path, options, clock.clone()).await else {
+        return Ok(());
+    };
     for id in 1..=3 {
-        play.submit(id).await?;
+        coordinator.submit(id).await?;
         told.submitted.push(id);
-        let ready = play.grant().await?.expect("a task was just submitted");
-        play.succeed(&ready, "\"done\"").await?;
+        let ready = coordinator.grant().await?.expect("a task was just submitted");
+        coordinator.succeed(&ready, "\"done\"").await?;
         told.succeeded.push(ready.task.id.as_u128());
     }
     Ok(())
 }
 
-async fn check(path: &Path, name: &str, clock: &Arc<ManualClock>, told: &Told, n: u64) {
+async fn check(path: &Path, name: &str, clock: &Arc<ManualClock>, told: &Acknowledged, n: u64) {
     let options = on_disk(name, clock, Durability::Full);
     let store = SqliteStore::open(path, options).unwrap_or_else(|e| panic!("call {n}: {e}"));
     for id in &told.submitted {
@@ -58,7 +65,7 @@ async fn every_call(name: &str, call: Call) -> u64 {
     for n in 1.. {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tenure.db");
-        let mut told = Told::default();
+        let mut told = Acknowledged::default();
         disk.fail_call(call, n);
         let ended = life(&path, name, &clock, &mut told).await;
         let has_failed = disk.has_failed();

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use store::sqlite::SqliteStore;
-use store::{Ahead, Browse, Clock, Failure, FailureKind, ManualClock, Store};
-use verdict::{Known, Rules, Span};
+use store::{Browse, Clock, ClockAhead, Failure, FailureKind, ManualClock, Store};
+use verdict::{Rules, Span, SupportedRules};
 
-use super::play::{Play, key, options};
+use super::test_coordinator::{TestCoordinator, key, options};
 
 /// Set for the second process of the test below: the file it must not get.
 const SECOND_OPENER: &str = "TENURE_TEST_SECOND_OPENER";
@@ -58,11 +58,11 @@ fn a_second_opener_is_refused_with_the_owners_process() {
 #[tokio::test]
 async fn there_is_one_writer() {
     let folder = tempfile::tempdir().unwrap();
-    let play = Play::open(&folder.path().join("tenure.db")).await;
-    let second = play.store.writer().await.map(drop).unwrap_err();
+    let coordinator = TestCoordinator::open(&folder.path().join("tenure.db")).await;
+    let second = coordinator.store.writer().await.map(drop).unwrap_err();
     assert_eq!(second.kind, FailureKind::Closed);
-    let store = play.store.clone();
-    drop(play);
+    let store = coordinator.store.clone();
+    drop(coordinator);
     store.writer().await.expect("the writer is free again");
 }
 
@@ -70,8 +70,8 @@ async fn there_is_one_writer() {
 async fn nobody_else_reads_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("deep").join("tenure.db");
-    let mut play = Play::open(&path).await;
-    play.submit(1).await.unwrap();
+    let mut coordinator = TestCoordinator::open(&path).await;
+    coordinator.submit(1).await.unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(&path.with_file_name("tenure.db-wal")), 0o600);
@@ -117,15 +117,15 @@ fn a_database_of_another_program_is_refused() {
 async fn a_clock_far_behind_the_store_is_refused_unless_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
-    let mut play = Play::open(&path).await;
-    play.clock.advance(Span::from_secs(2 * 60 * 60));
-    play.submit(1).await.unwrap();
-    let written = play.store.now();
-    drop(play);
+    let mut coordinator = TestCoordinator::open(&path).await;
+    coordinator.clock.advance(Span::from_secs(2 * 60 * 60));
+    coordinator.submit(1).await.unwrap();
+    let written = coordinator.store.now();
+    drop(coordinator);
 
     assert!(refusal(&path).contains("--accept-clock"));
     let clock = Arc::new(ManualClock::default());
-    let accepting = store::sqlite::Options { ahead: Ahead::Accept, ..options(&clock) };
+    let accepting = store::sqlite::Options { ahead: ClockAhead::Accept, ..options(&clock) };
     let store = SqliteStore::open(&path, accepting).unwrap();
     assert!(clock.wall() < written && store.now() >= written, "time never runs backwards");
     assert!(store.browse().find(&key(1)).await.unwrap().is_some());
@@ -136,8 +136,8 @@ async fn opening_leaves_no_log_behind() {
     // What is shown after opening is in the file itself, not only in a log that was just read.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
-    let mut play = Play::open(&path).await;
-    play.submit(1).await.unwrap();
+    let mut coordinator = TestCoordinator::open(&path).await;
+    coordinator.submit(1).await.unwrap();
     // A copy of the files as a crash would leave them.
     let copy = folder.path().join("copy.db");
     for suffix in ["", "-wal"] {
@@ -166,18 +166,19 @@ async fn a_store_of_an_older_format_goes_on_where_it_was() {
     of_format_2(&path);
     let clock = Arc::new(ManualClock::default());
     clock.advance(Span::from_secs(24 * 3600));
-    let mut play = Play::open_with(&path, options(&clock), clock.clone()).await.unwrap();
-    let report = store::verify::verify(play.store.browse()).await.unwrap();
+    let mut coordinator =
+        TestCoordinator::open_with(&path, options(&clock), clock.clone()).await.unwrap();
+    let report = store::verify::verify(coordinator.store.browse()).await.unwrap();
     assert_eq!(report.findings, []);
     assert_eq!((report.tasks, report.attempts, report.entries), (6, 6, 23));
 
-    let ready = play.grant().await.unwrap().expect("the last task still waits");
+    let ready = coordinator.grant().await.unwrap().expect("the last task still waits");
     assert_eq!(ready.task.id, key(6).id);
-    play.succeed(&ready, "\"late\"").await.unwrap();
-    play.submit(7).await.unwrap();
-    let report = store::verify::verify(play.store.browse()).await.unwrap();
+    coordinator.succeed(&ready, "\"late\"").await.unwrap();
+    coordinator.submit(7).await.unwrap();
+    let report = store::verify::verify(coordinator.store.browse()).await.unwrap();
     assert_eq!(report.findings, []);
-    let history = play.store.browse().history(&key(6), 0, 10).await.unwrap();
+    let history = coordinator.store.browse().history(&key(6), 0, 10).await.unwrap();
     assert_eq!(history.iter().map(|entry| entry.n).collect::<Vec<_>>(), [1, 2, 3]);
 
     // What was decided by the first version is decided again by that one; from here on the newest decides.
@@ -199,21 +200,22 @@ async fn a_file_is_decided_by_the_newest_rules_of_whoever_opens_it_and_never_by_
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let clock = Arc::new(ManualClock::default());
-    let first = Known::only(Rules::V1, Rules::V1);
+    let first = SupportedRules::only(Rules::V1, Rules::V1);
     let older = || store::sqlite::Options { rules: first, ..options(&clock) };
-    let mut play = Play::open_with(&path, older(), clock.clone()).await.unwrap();
-    play.submit(1).await.unwrap();
-    assert_eq!(play.store.rules_in_force(), 1);
-    drop(play);
-    let mut play = Play::open_with(&path, options(&clock), clock.clone()).await.unwrap();
-    play.grant().await.unwrap().expect("it waits");
-    let history = play.store.browse().history(&key(1), 0, 10).await.unwrap();
+    let mut coordinator = TestCoordinator::open_with(&path, older(), clock.clone()).await.unwrap();
+    coordinator.submit(1).await.unwrap();
+    assert_eq!(coordinator.store.rules_in_force(), 1);
+    drop(coordinator);
+    let mut coordinator =
+        TestCoordinator::open_with(&path, options(&clock), clock.clone()).await.unwrap();
+    coordinator.grant().await.unwrap().expect("it waits");
+    let history = coordinator.store.browse().history(&key(1), 0, 10).await.unwrap();
     assert_eq!(
         history.iter().map(|entry| entry.rules).collect::<Vec<_>>(),
         [1, Rules::NEWEST.number()]
     );
-    assert_eq!(store::verify::verify(play.store.browse()).await.unwrap().findings, []);
-    drop(play);
+    assert_eq!(store::verify::verify(coordinator.store.browse()).await.unwrap().findings, []);
+    drop(coordinator);
     let refused = SqliteStore::open(&path, older()).map(drop).unwrap_err();
     assert_eq!(refused.kind, FailureKind::UnknownRules);
     assert!(refused.to_string().contains("this Tenure knows 1; start the newer"), "{refused}");

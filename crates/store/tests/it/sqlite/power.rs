@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use store::sqlite::{Durability, Options, SqliteStore};
 use store::verify::verify;
-use store::{Browse, CommitFailure, FailureKind, ManualClock, Ready, Store, Writer};
+use store::{Browse, CommitFailure, FailureKind, ManualClock, Store, TaskWithSpec, Writer};
 use verdict::State;
 
 use super::disk::Disk;
-use super::play::{Play, Step, Stopped, key};
+use super::test_coordinator::{Step, StepFailure, TestCoordinator, key};
 use super::vfs;
 
 /// A disk of its own for one test, known to SQLite by the test's name.
@@ -29,16 +29,20 @@ pub(crate) fn on_disk(name: &str, clock: &Arc<ManualClock>, durability: Durabili
 type Acknowledged = BTreeMap<u128, State>;
 
 /// Works until the disk stops it.
-async fn work(play: &mut Play, next: &mut u128, acknowledged: &mut Acknowledged) -> Step<()> {
+async fn work(
+    coordinator: &mut TestCoordinator,
+    next: &mut u128,
+    acknowledged: &mut Acknowledged,
+) -> Step<()> {
     loop {
         let id = *next;
         *next += 1;
-        play.submit(id).await?;
+        coordinator.submit(id).await?;
         acknowledged.insert(id, State::Queued);
-        let ready: Ready = play.grant().await?.expect("a task was just submitted");
+        let ready: TaskWithSpec = coordinator.grant().await?.expect("a task was just submitted");
         let granted = ready.task.id.as_u128();
         acknowledged.insert(granted, State::Running);
-        play.succeed(&ready, "\"done\"").await?;
+        coordinator.succeed(&ready, "\"done\"").await?;
         acknowledged.insert(granted, State::Succeeded);
     }
 }
@@ -84,15 +88,15 @@ async fn cut_power(path: &Path, name: &str, durability: Durability, cuts: u32) -
             disk.restart();
         }
         let options = on_disk(name, &clock, durability);
-        let opened = Play::open_with(path, options, clock.clone()).await;
-        let mut play = opened.expect("a store opens after a power cut");
-        sum.lost += lost(&play.store, &acknowledged).await;
+        let opened = TestCoordinator::open_with(path, options, clock.clone()).await;
+        let mut coordinator = opened.expect("a store opens after a power cut");
+        sum.lost += lost(&coordinator.store, &acknowledged).await;
         acknowledged.clear();
         disk.cut_after(1 + disk.random(150));
-        let stopped = work(&mut play, &mut next, &mut acknowledged).await;
+        let stopped = work(&mut coordinator, &mut next, &mut acknowledged).await;
         assert!(stopped.is_err() && disk.is_off(), "only the cut ends the work");
         sum.acknowledged += acknowledged.len();
-        drop(play);
+        drop(coordinator);
         disk.restart();
     }
     let store = SqliteStore::open(path, on_disk(name, &clock, durability)).unwrap();
@@ -136,8 +140,9 @@ async fn a_migration_cut_anywhere_starts_over() {
         let was_cut = disk.is_off();
         disk.restart();
         let options = on_disk("cut-migration", &clock, Durability::Full);
-        let mut play = Play::open_with(&path, options, clock.clone()).await.unwrap();
-        play.submit(1).await.unwrap();
+        let mut coordinator =
+            TestCoordinator::open_with(&path, options, clock.clone()).await.unwrap();
+        coordinator.submit(1).await.unwrap();
         assert!(was_cut || first.is_ok(), "without a cut the first opening succeeds");
         if !was_cut {
             assert!(count > 20, "the loop went through the whole opening");
@@ -154,25 +159,25 @@ async fn a_full_disk_refuses_and_service_goes_on_when_there_is_room() {
     let disk = disk("full", 3);
     let clock = Arc::new(ManualClock::default());
     let options = on_disk("full", &clock, Durability::Full);
-    let mut play = Play::open_with(&path, options, clock).await.unwrap();
-    play.submit(1).await.unwrap();
+    let mut coordinator = TestCoordinator::open_with(&path, options, clock).await.unwrap();
+    coordinator.submit(1).await.unwrap();
 
     disk.fill();
     for id in 2..6 {
-        match play.submit(id).await {
-            Err(Stopped::AtCommit(CommitFailure::RolledBack(failure)))
-            | Err(Stopped::Before(failure)) => assert_eq!(failure.kind, FailureKind::Full),
+        match coordinator.submit(id).await {
+            Err(StepFailure::AtCommit(CommitFailure::RolledBack(failure)))
+            | Err(StepFailure::Before(failure)) => assert_eq!(failure.kind, FailureKind::Full),
             other => panic!("a full disk takes nothing: {other:?}"),
         }
-        assert_eq!(play.store.browse().find(&key(id)).await.unwrap(), None);
+        assert_eq!(coordinator.store.browse().find(&key(id)).await.unwrap(), None);
     }
     disk.make_room();
-    play.submit(6).await.unwrap();
-    let first = play.grant().await.unwrap().expect("the first task still waits");
+    coordinator.submit(6).await.unwrap();
+    let first = coordinator.grant().await.unwrap().expect("the first task still waits");
     assert_eq!(first.task.id, key(1).id);
-    let second = play.grant().await.unwrap().expect("the last one came in");
+    let second = coordinator.grant().await.unwrap().expect("the last one came in");
     assert_eq!(second.task.id, key(6).id);
-    assert!(play.grant().await.unwrap().is_none(), "refused tasks are not ordered");
+    assert!(coordinator.grant().await.unwrap().is_none(), "refused tasks are not ordered");
 }
 
 #[tokio::test]
@@ -183,24 +188,25 @@ async fn a_failed_sync_leaves_the_outcome_open_and_the_store_closed() {
     let disk = disk("sync", 5);
     let clock = Arc::new(ManualClock::default());
     let options = on_disk("sync", &clock, Durability::Full);
-    let mut play = Play::open_with(&path, options.clone(), clock.clone()).await.unwrap();
-    play.submit(1).await.unwrap();
+    let mut coordinator =
+        TestCoordinator::open_with(&path, options.clone(), clock.clone()).await.unwrap();
+    coordinator.submit(1).await.unwrap();
 
     disk.fail_syncs();
-    let stopped = play.submit(2).await.unwrap_err();
-    assert!(matches!(stopped, Stopped::AtCommit(CommitFailure::Unknown(_))), "{stopped:?}");
+    let stopped = coordinator.submit(2).await.unwrap_err();
+    assert!(matches!(stopped, StepFailure::AtCommit(CommitFailure::Unknown(_))), "{stopped:?}");
     disk.heal();
-    let Err(Stopped::Before(failure)) = play.submit(3).await else {
+    let Err(StepFailure::Before(failure)) = coordinator.submit(3).await else {
         panic!("a store of unknown state takes nothing");
     };
     assert_eq!(failure.kind, FailureKind::Fatal);
-    assert_eq!(play.writer.next_wake().await.unwrap_err().kind, FailureKind::Fatal);
+    assert_eq!(coordinator.writer.next_wake().await.unwrap_err().kind, FailureKind::Fatal);
 
-    let store = play.store.clone();
-    drop(play);
+    let store = coordinator.store.clone();
+    drop(coordinator);
     assert_eq!(store.writer().await.err().map(|failure| failure.kind), Some(FailureKind::Fatal));
     drop(store);
-    let play = Play::open_with(&path, options, clock).await.unwrap();
-    assert!(play.store.browse().find(&key(1)).await.unwrap().is_some());
-    assert!(play.store.browse().find(&key(3)).await.unwrap().is_none());
+    let coordinator = TestCoordinator::open_with(&path, options, clock).await.unwrap();
+    assert!(coordinator.store.browse().find(&key(1)).await.unwrap().is_some());
+    assert!(coordinator.store.browse().find(&key(3)).await.unwrap().is_none());
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use store::sqlite::retention::{AGE_MIN, Mode, Pruned, Rule, prune};
 use store::{Browse, FailureKind, ManualClock, Store};
-use verdict::request::Manner;
+use verdict::request::CancelMode;
 use verdict::{Policy, Span};
 
-use super::play::{Play, key, options, spec};
+use super::test_coordinator::{TestCoordinator, key, options, spec};
 
 const DAY: Span = Span::from_secs(24 * 3600);
 const TABLES: [&str; 6] = ["done", "attempts", "history", "refused", "inputs", "keys"];
@@ -17,20 +17,20 @@ const TABLES: [&str; 6] = ["done", "attempts", "history", "refused", "inputs", "
 /// Tasks 1 to 3 ended on three days, one day apart; 4 failed on the first day, waited, and ended on the
 /// last; 5 was submitted last.
 async fn three_days(path: &Path) -> Arc<ManualClock> {
-    let mut play = Play::open(path).await;
-    play.submit_with(4, Policy::default(), spec(None)).await.unwrap();
-    let ready = play.grant().await.unwrap().unwrap();
-    play.fail_at_length(&ready).await.unwrap();
+    let mut coordinator = TestCoordinator::open(path).await;
+    coordinator.submit_with(4, Policy::default(), spec(None)).await.unwrap();
+    let ready = coordinator.grant().await.unwrap().unwrap();
+    coordinator.fail_at_length(&ready).await.unwrap();
     for id in 1..=3 {
         let named = spec(Some(&format!("key {id}")));
-        play.submit_with(id, Policy::default(), named).await.unwrap();
-        play.cancel(id, Manner::Ask).await.unwrap();
-        play.clock.advance(DAY);
+        coordinator.submit_with(id, Policy::default(), named).await.unwrap();
+        coordinator.cancel(id, CancelMode::Graceful).await.unwrap();
+        coordinator.clock.advance(DAY);
     }
-    let ready = play.grant().await.unwrap().unwrap();
-    play.succeed(&ready, "1").await.unwrap();
-    play.submit(5).await.unwrap();
-    play.clock.clone()
+    let ready = coordinator.grant().await.unwrap().unwrap();
+    coordinator.succeed(&ready, "1").await.unwrap();
+    coordinator.submit(5).await.unwrap();
+    coordinator.clock.clone()
 }
 
 fn forget(path: &Path, clock: &Arc<ManualClock>, days: u64, keep: u64, mode: Mode) -> Pruned {
@@ -38,12 +38,13 @@ fn forget(path: &Path, clock: &Arc<ManualClock>, days: u64, keep: u64, mode: Mod
 }
 
 async fn there(path: &Path, clock: &Arc<ManualClock>) -> Vec<u128> {
-    let play = Play::open_with(path, options(clock), clock.clone()).await.unwrap();
-    let report = store::verify::verify(play.store.browse()).await.unwrap();
+    let coordinator =
+        TestCoordinator::open_with(path, options(clock), clock.clone()).await.unwrap();
+    let report = store::verify::verify(coordinator.store.browse()).await.unwrap();
     assert_eq!(report.findings, [], "the store is sound");
     let mut ids = Vec::new();
     for id in 1..=5 {
-        if play.store.browse().find(&key(id)).await.unwrap().is_some() {
+        if coordinator.store.browse().find(&key(id)).await.unwrap().is_some() {
             ids.push(id);
         }
     }
@@ -148,7 +149,7 @@ async fn what_may_still_be_asked_about_and_a_store_in_use_are_left_alone() {
     let young = Rule { older_than: Span::from_millis(DAY.millis() - 1), keep: 0 };
     let refused = prune(&path, young, Mode::Remove, &options(&clock)).unwrap_err();
     assert_eq!(refused.kind, FailureKind::Invalid);
-    let open = Play::open_with(&path, options(&clock), clock.clone()).await.unwrap();
+    let open = TestCoordinator::open_with(&path, options(&clock), clock.clone()).await.unwrap();
     let old = Rule { older_than: DAY, keep: 0 };
     let refused = prune(&path, old, Mode::Remove, &options(&clock)).unwrap_err();
     assert!(refused.to_string().contains("already open"), "{refused}");

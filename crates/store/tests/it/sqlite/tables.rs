@@ -3,26 +3,26 @@
 use rusqlite::Connection;
 use store::{Batch, Browse, Change, FailureKind, Refused, Store, Writer};
 use verdict::request::Grant;
-use verdict::{Digest, LeaseId, Moment, Request, Stamp, Subject};
+use verdict::{Digest, LeaseId, Moment, Request, Subject, WorkerVerdict};
 
-use super::play::{Play, key};
+use super::test_coordinator::{TestCoordinator, key};
 
 /// A store with one ended task and one that waits, and a connection beside it.
-async fn ended_and_waiting(path: &std::path::Path) -> (Play, Connection) {
-    let mut play = Play::open(path).await;
-    play.submit(1).await.unwrap();
-    let ready = play.grant().await.unwrap().unwrap();
-    play.fail_at_length(&ready).await.unwrap();
-    play.clock.advance(verdict::Span::from_secs(600));
-    let ready = play.grant().await.unwrap().unwrap();
-    play.succeed(&ready, "1").await.unwrap();
-    play.submit(2).await.unwrap();
-    refuse(&mut play, &ready).await;
+async fn ended_and_waiting(path: &std::path::Path) -> (TestCoordinator, Connection) {
+    let mut coordinator = TestCoordinator::open(path).await;
+    coordinator.submit(1).await.unwrap();
+    let ready = coordinator.grant().await.unwrap().unwrap();
+    coordinator.fail_at_length(&ready).await.unwrap();
+    coordinator.clock.advance(verdict::Span::from_secs(600));
+    let ready = coordinator.grant().await.unwrap().unwrap();
+    coordinator.succeed(&ready, "1").await.unwrap();
+    coordinator.submit(2).await.unwrap();
+    refuse(&mut coordinator, &ready).await;
     let raw = Connection::open(path).unwrap();
-    (play, raw)
+    (coordinator, raw)
 }
 
-async fn refuse(play: &mut Play, ready: &store::Ready) {
+async fn refuse(coordinator: &mut TestCoordinator, ready: &store::TaskWithSpec) {
     let lease = ready.task.lease().unwrap();
     let refused = Refused {
         task: key(1),
@@ -31,11 +31,11 @@ async fn refuse(play: &mut Play, ready: &store::Ready) {
         worker: lease.owner.clone(),
         call: "report".into(),
         code: "conflicting_report".into(),
-        stamp: Stamp::Rejected,
+        worker_verdict: WorkerVerdict::Rejected,
         digest: Some(Digest::of(&[b"other"])),
-        at: play.store.now(),
+        at: coordinator.store.now(),
     };
-    let mut batch = play.writer.begin().await.unwrap();
+    let mut batch = coordinator.writer.begin().await.unwrap();
     batch.save(vec![], vec![refused.clone()]).await.unwrap();
     batch.save(vec![], vec![refused]).await.unwrap();
     batch.commit().await.unwrap();
@@ -88,18 +88,21 @@ async fn an_ended_task_never_lives_again() {
 async fn what_was_told_of_a_live_task_is_only_added_to() {
     // S2-111: the first entries of a history stand in a row that changes; they do not.
     let folder = tempfile::tempdir().unwrap();
-    let (mut play, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
-    let ready = play.grant().await.unwrap().unwrap();
-    let tale: Vec<u8> = raw.query_row("SELECT tale FROM live", [], |row| row.get(0)).unwrap();
-    for other in [None, Some(&tale[..tale.len() - 1]), Some(b"another".as_slice())] {
+    let (mut coordinator, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
+    let ready = coordinator.grant().await.unwrap().unwrap();
+    let inline_history: Vec<u8> =
+        raw.query_row("SELECT tale FROM live", [], |row| row.get(0)).unwrap();
+    for other in
+        [None, Some(&inline_history[..inline_history.len() - 1]), Some(b"another".as_slice())]
+    {
         let refusal = raw.execute("UPDATE live SET tale = ?1", [other]).unwrap_err();
         assert!(refusal.to_string().contains("never told otherwise"), "{refusal}");
     }
-    play.started(&ready).await.unwrap();
+    coordinator.started(&ready).await.unwrap();
     let longer: Vec<u8> = raw.query_row("SELECT tale FROM live", [], |row| row.get(0)).unwrap();
-    assert!(longer.len() > tale.len() && longer.starts_with(&tale));
+    assert!(longer.len() > inline_history.len() && longer.starts_with(&inline_history));
     let mut told = Vec::new();
-    for entry in play.store.browse().history(&key(2), 0, 10).await.unwrap() {
+    for entry in coordinator.store.browse().history(&key(2), 0, 10).await.unwrap() {
         told.push(entry.n);
     }
     assert_eq!(told, [1, 2, 3]);
@@ -109,17 +112,17 @@ async fn what_was_told_of_a_live_task_is_only_added_to() {
 async fn a_history_longer_than_its_row_goes_on_in_its_table() {
     // S2-114: whichever rows it stands in, it is read as one.
     let folder = tempfile::tempdir().unwrap();
-    let (play, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
+    let (coordinator, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
     let table: i64 = raw.query_row("SELECT count(*) FROM history", [], |row| row.get(0)).unwrap();
     assert_eq!(table, 3, "the failure and all that came after it");
     let first = key(1);
-    let history = |after, limit| play.store.browse().history(&first, after, limit);
+    let history = |after, limit| coordinator.store.browse().history(&first, after, limit);
     let numbers = |entries: Vec<store::Entry>| entries.iter().map(|entry| entry.n).collect();
     let all: Vec<u32> = numbers(history(0, 10).await.unwrap());
     assert_eq!(all, [1, 2, 3, 4, 5]);
     let page: Vec<u32> = numbers(history(1, 2).await.unwrap());
     assert_eq!(page, [2, 3], "across the border");
-    let report = store::verify::verify(play.store.browse()).await.unwrap();
+    let report = store::verify::verify(coordinator.store.browse()).await.unwrap();
     assert_eq!(report.findings, []);
 }
 
@@ -127,8 +130,8 @@ async fn a_history_longer_than_its_row_goes_on_in_its_table() {
 async fn refusals_of_one_kind_are_kept_once() {
     // kept outside the state machine, and bounded however often a worker repeats itself.
     let folder = tempfile::tempdir().unwrap();
-    let (play, _raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
-    let refused = play.store.browse().refused(&key(1), None, 99).await.unwrap();
+    let (coordinator, _raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
+    let refused = coordinator.store.browse().refused(&key(1), None, 99).await.unwrap();
     assert_eq!(refused.len(), 1);
     assert_eq!(refused[0].code.as_str(), "conflicting_report");
 }
@@ -137,16 +140,18 @@ async fn refusals_of_one_kind_are_kept_once() {
 async fn a_failed_save_takes_the_whole_batch_back() {
     // W-4: nothing of a batch that failed is there, in the tables or in the order.
     let folder = tempfile::tempdir().unwrap();
-    let (mut play, _raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
-    let mut batch = play.writer.begin().await.unwrap();
+    let (mut coordinator, _raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
+    let mut batch = coordinator.writer.begin().await.unwrap();
     let now = batch.now().await.unwrap();
-    let ready = batch.ready(&[super::play::want(1)], now).await.unwrap().remove(0).remove(0);
+    let ready =
+        batch.ready(&[super::test_coordinator::want(1)], now).await.unwrap().remove(0).remove(0);
     let grant = Grant { lease: LeaseId::from_u128(99), owner: "w".into(), poll: None };
     let (before, at) = (
         Subject::Live(ready.task.clone()),
         Moment { now, epoch: 1, rules: verdict::Rules::NEWEST },
     );
-    let (_, granted) = super::play::decide(&before, None, &Request::Grant(grant), at, None);
+    let (_, granted) =
+        super::test_coordinator::decide(&before, None, &Request::Grant(grant), at, None);
     let stale = Change {
         before: Some(ready.task.revision + 7),
         after: before,
@@ -159,7 +164,7 @@ async fn a_failed_save_takes_the_whole_batch_back() {
     assert_eq!(failure.kind, FailureKind::Conflict(ready.task.id));
     assert!(batch.commit().await.is_err(), "the batch is over");
 
-    let again = play.grant().await.unwrap().expect("the task is where it was");
+    let again = coordinator.grant().await.unwrap().expect("the task is where it was");
     assert_eq!(again.task.id, ready.task.id);
     assert_eq!(again.task.revision, ready.task.revision + 1);
 }
@@ -168,17 +173,17 @@ async fn a_failed_save_takes_the_whole_batch_back() {
 async fn a_batch_without_changes_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
-    let (mut play, _raw) = ended_and_waiting(&path).await;
+    let (mut coordinator, _raw) = ended_and_waiting(&path).await;
     let log = path.with_file_name("tenure.db-wal");
     let written = || std::fs::metadata(&log).unwrap().len();
     let before = written();
-    let mut batch = play.writer.begin().await.unwrap();
+    let mut batch = coordinator.writer.begin().await.unwrap();
     batch.load(&[key(1), key(2)]).await.unwrap();
     batch.commit().await.unwrap();
     assert_eq!(written(), before);
-    play.clock.advance(verdict::Span::from_secs(1));
-    let mut batch = play.writer.begin().await.unwrap();
-    batch.pulse();
+    coordinator.clock.advance(verdict::Span::from_secs(1));
+    let mut batch = coordinator.writer.begin().await.unwrap();
+    batch.keep_alive();
     batch.commit().await.unwrap();
     assert!(written() > before, "a pulse moves the clock");
 }

@@ -4,27 +4,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use store::codec::tale::Tale;
+use store::codec::inline_history::InlineHistory;
 use store::sqlite::SqliteStore;
 use store::verify::{Report, verify};
 use store::{Entry, ManualClock, Store};
-use verdict::request::{Manner, Outcome, Submit};
+use verdict::request::{CancelMode, Outcome, Submit};
 use verdict::{Category, Digest, Event, Fault, Policy, Request, Span, TaskId, Time};
 
-use super::play::{Play, options, spec};
+use super::test_coordinator::{TestCoordinator, options, spec};
 
 /// A store with tasks in every state, reached in many ways.
 async fn populate(path: &Path) {
-    let mut play = Play::open(path).await;
-    play.submit(1).await.unwrap();
-    let ready = play.grant().await.unwrap().unwrap();
-    play.started(&ready).await.unwrap();
-    play.clock.advance(Span::from_secs(10));
-    play.heartbeat(&ready).await.unwrap();
-    play.succeed(&ready, &format!("\"{}\"", "o".repeat(300))).await.unwrap();
+    let mut coordinator = TestCoordinator::open(path).await;
+    coordinator.submit(1).await.unwrap();
+    let ready = coordinator.grant().await.unwrap().unwrap();
+    coordinator.started(&ready).await.unwrap();
+    coordinator.clock.advance(Span::from_secs(10));
+    coordinator.heartbeat(&ready).await.unwrap();
+    coordinator.succeed(&ready, &format!("\"{}\"", "o".repeat(300))).await.unwrap();
 
     let once = Policy { failures_max: 2, ..Policy::default() };
-    play.submit_with(2, once, spec(Some("k"))).await.unwrap();
+    coordinator.submit_with(2, once, spec(Some("k"))).await.unwrap();
     let fault = Fault {
         category: Category::UserCode,
         message: "no".into(),
@@ -32,35 +32,35 @@ async fn populate(path: &Path) {
         retryable: None,
     };
     for _ in 0..2 {
-        let ready = play.grant().await.unwrap().unwrap();
-        play.fail(&ready, fault.clone()).await.unwrap();
-        play.clock.advance(Span::from_secs(600));
+        let ready = coordinator.grant().await.unwrap().unwrap();
+        coordinator.fail(&ready, fault.clone()).await.unwrap();
+        coordinator.clock.advance(Span::from_secs(600));
     }
 
-    play.submit(3).await.unwrap();
-    play.grant().await.unwrap().unwrap();
-    play.cancel(3, Manner::Force).await.unwrap();
+    coordinator.submit(3).await.unwrap();
+    coordinator.grant().await.unwrap().unwrap();
+    coordinator.cancel(3, CancelMode::Immediate).await.unwrap();
 
-    play.submit(4).await.unwrap();
-    let ready = play.grant().await.unwrap().unwrap();
-    play.started(&ready).await.unwrap();
-    play.cancel(4, Manner::Ask).await.unwrap();
-    play.heartbeat(&ready).await.unwrap();
-    play.report(&ready, Outcome::Cancelled { output: None }).await.unwrap();
+    coordinator.submit(4).await.unwrap();
+    let ready = coordinator.grant().await.unwrap().unwrap();
+    coordinator.started(&ready).await.unwrap();
+    coordinator.cancel(4, CancelMode::Graceful).await.unwrap();
+    coordinator.heartbeat(&ready).await.unwrap();
+    coordinator.report(&ready, Outcome::Cancelled { output: None }).await.unwrap();
 
-    play.submit(5).await.unwrap();
-    let ready = play.grant().await.unwrap().unwrap();
-    play.heartbeat(&ready).await.unwrap();
-    play.clock.advance(Span::from_secs(600));
-    play.sweep(5).await.unwrap();
-    let ready = play.grant().await.unwrap().unwrap();
-    play.heartbeat(&ready).await.unwrap();
-    play.submit(6).await.unwrap();
+    coordinator.submit(5).await.unwrap();
+    let ready = coordinator.grant().await.unwrap().unwrap();
+    coordinator.heartbeat(&ready).await.unwrap();
+    coordinator.clock.advance(Span::from_secs(600));
+    coordinator.sweep(5).await.unwrap();
+    let ready = coordinator.grant().await.unwrap().unwrap();
+    coordinator.heartbeat(&ready).await.unwrap();
+    coordinator.submit(6).await.unwrap();
 }
 
 async fn verified(path: &Path) -> Report {
     let accepting = store::sqlite::Options {
-        ahead: store::Ahead::Accept,
+        ahead: store::ClockAhead::Accept,
         ..options(&Arc::new(ManualClock::default()))
     };
     let store = SqliteStore::open(path, accepting).unwrap();
@@ -153,14 +153,14 @@ async fn every_tampering_with_a_long_history_is_found() {
     // S2-111, S2-114: what is read page by page is bound together like what is read at once.
     let folder = tempfile::tempdir().unwrap();
     let original = folder.path().join("tenure.db");
-    let mut play = Play::open(&original).await;
+    let mut coordinator = TestCoordinator::open(&original).await;
     let patient = Policy {
         failures_max: 300,
         retry_base: Span::ZERO,
         retry_cap: Span::ZERO,
         ..Policy::default()
     };
-    play.submit_with(1, patient, spec(None)).await.unwrap();
+    coordinator.submit_with(1, patient, spec(None)).await.unwrap();
     let fault = Fault {
         category: Category::UserCode,
         message: "no".into(),
@@ -168,10 +168,10 @@ async fn every_tampering_with_a_long_history_is_found() {
         retryable: None,
     };
     for _ in 0..200 {
-        let ready = play.grant().await.unwrap().unwrap();
-        play.fail(&ready, fault.clone()).await.unwrap();
+        let ready = coordinator.grant().await.unwrap().unwrap();
+        coordinator.fail(&ready, fault.clone()).await.unwrap();
     }
-    drop(play);
+    drop(coordinator);
     let report = verified(&original).await;
     assert_eq!((report.findings.as_slice(), report.entries, report.attempts), (&[][..], 401, 200));
     for (n, (sql, word)) in LONG_TAMPERINGS.into_iter().enumerate() {
@@ -217,10 +217,12 @@ async fn every_retold_history_is_found() {
         let told: Vec<u8> = raw.query_row(&sql, [], |row| row.get(0)).unwrap();
         // Rows are numbered as the tasks are.
         let task = TaskId::from_u128(row);
-        let mut entries = Tale::from_bytes(told).entries(task).unwrap();
+        let mut entries = InlineHistory::from_bytes(told).entries(task).unwrap();
         retell(&mut entries);
-        let tales = entries.iter().map(|entry| Tale::of(task, entry));
-        let bytes: Vec<u8> = tales.flat_map(|tale| tale.bytes().unwrap().to_vec()).collect();
+        let inline_histories = entries.iter().map(|entry| InlineHistory::of(task, entry));
+        let bytes: Vec<u8> = inline_histories
+            .flat_map(|inline_history| inline_history.bytes().unwrap().to_vec())
+            .collect();
         let literal: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         tamper(&path, &format!("UPDATE {table} SET tale = x'{literal}' WHERE row = {row}"));
         let said: Vec<String> =

@@ -10,7 +10,7 @@ use std::ptr;
 
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 
-use super::disk::{Disk, Trouble};
+use super::disk::{Disk, DiskError};
 
 /// What SQLite allocates for each open file; the machine's own file follows it in memory.
 #[repr(C)]
@@ -67,16 +67,16 @@ static METHODS: sqlite3_io_methods = sqlite3_io_methods {
     xUnfetch: None,
 };
 
-fn code(trouble: Trouble) -> c_int {
-    match trouble {
-        Trouble::Dead => ffi::SQLITE_IOERR,
-        Trouble::Full => ffi::SQLITE_FULL,
-        Trouble::SyncFailed => ffi::SQLITE_IOERR_FSYNC,
-        Trouble::WriteFailed => ffi::SQLITE_IOERR_WRITE,
+fn code(error: DiskError) -> c_int {
+    match error {
+        DiskError::Dead => ffi::SQLITE_IOERR,
+        DiskError::Full => ffi::SQLITE_FULL,
+        DiskError::SyncFailed => ffi::SQLITE_IOERR_FSYNC,
+        DiskError::WriteFailed => ffi::SQLITE_IOERR_WRITE,
     }
 }
 
-fn answer(result: Result<(), Trouble>) -> c_int {
+fn answer(result: Result<(), DiskError>) -> c_int {
     result.map_or_else(code, |()| ffi::SQLITE_OK)
 }
 
@@ -140,8 +140,8 @@ unsafe extern "C" fn open(
 unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
     // SAFETY: called by SQLite with our file system and a name.
     unsafe {
-        if let Err(trouble) = disk_of(vfs).remove(name_of(name)) {
-            return code(trouble);
+        if let Err(error) = disk_of(vfs).remove(name_of(name)) {
+            return code(error);
         }
         (*machine()).xDelete.unwrap()(machine(), name, sync)
     }
@@ -184,7 +184,7 @@ unsafe extern "C" fn read(
     match handle.disk.read(&handle.name, handle.life, at as usize, to) {
         Ok(read) if read == count as usize => ffi::SQLITE_OK,
         Ok(_) => ffi::SQLITE_IOERR_SHORT_READ,
-        Err(trouble) => code(trouble),
+        Err(error) => code(error),
     }
 }
 
@@ -221,7 +221,7 @@ unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int
             unsafe { *size = found as i64 };
             ffi::SQLITE_OK
         }
-        Err(trouble) => code(trouble),
+        Err(error) => code(error),
     }
 }
 

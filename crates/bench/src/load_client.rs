@@ -1,0 +1,59 @@
+//! What the load needs of whatever it is driven against: a server over HTTP, or the engine alone.
+
+use std::sync::LazyLock;
+use tokio::time::Instant;
+
+use crate::error::BenchError;
+
+pub(crate) const WORKER: &str = "bench";
+pub(crate) const KIND: &str = "bench";
+
+/// How long a poll waits: longer than any measurement is quiet.
+pub(crate) const WAIT_MS: u64 = 10_000;
+
+/// One caller. Steps are those of the contract: submit, lease, complete.
+pub(crate) trait LoadClient: Send + 'static {
+    type Leased: SubmitTime + Send;
+
+    fn submit(&mut self, count: usize) -> impl Future<Output = Result<(), BenchError>> + Send;
+
+    /// At most `max`, and at least one unless there is none for a long time.
+    fn lease(
+        &mut self,
+        max: usize,
+    ) -> impl Future<Output = Result<Vec<Self::Leased>, BenchError>> + Send;
+
+    fn complete(
+        &mut self,
+        leased: &[Self::Leased],
+    ) -> impl Future<Output = Result<(), BenchError>> + Send;
+}
+
+/// Opens doors to the same place.
+pub(crate) trait LoadTarget {
+    type Client: LoadClient;
+
+    fn open(&self) -> impl Future<Output = Result<Self::Client, BenchError>> + Send;
+}
+
+/// A task that says when it was submitted.
+pub(crate) trait SubmitTime {
+    fn submitted_micros(&self) -> u64;
+}
+
+/// Microseconds since this process began to measure.
+pub(crate) fn micros_now() -> u64 {
+    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    BEGAN.elapsed().as_micros() as u64
+}
+
+/// The input of every task: the moment of its submission.
+pub(crate) fn input() -> String {
+    format!(r#"{{"at":{}}}"#, micros_now())
+}
+
+/// Reads [`input`] back.
+pub(crate) fn submitted_micros(input: &str) -> u64 {
+    let digits = input.bytes().filter(u8::is_ascii_digit);
+    digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
+}

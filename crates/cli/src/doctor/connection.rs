@@ -1,0 +1,275 @@
+//! The way to the server: profile, address, readiness, version, key, clock.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use tenure::{Client, Error};
+use wire::Code;
+use wire::admin::{TaskSetAside, TenantLimits};
+
+use super::Check;
+use crate::args::GlobalArgs;
+use crate::profile::{Connection, Profile};
+use crate::{duration, server};
+
+/// Beyond this, times that people compare are confusing.
+const SKEW_WARN_MS: u64 = 5_000;
+
+/// Beyond this, deadlines and `--delay` computed here mean something else there.
+const SKEW_FAIL_MS: u64 = 5 * 60 * 1000;
+
+/// A limit of which less than this part is left is near.
+const NEAR: u64 = 10;
+
+/// A refusal longer ago than this is history.
+const RECENT_MS: i64 = 5 * 60 * 1000;
+
+/// No run has this id, so that asking for it says only whether the key counts, and what time it is.
+const NO_RUN: &str = "run_00000000000000000000000000";
+
+pub(super) async fn checks(global_args: &GlobalArgs) -> Vec<Check> {
+    let mut checks = vec![profile()];
+    let chosen = Connection::choose(global_args.url.as_deref(), global_args.key.as_deref());
+    let authorities = global_args.ca_file.as_deref();
+    match chosen.and_then(|chosen| Ok((server::client(&chosen, authorities)?, chosen))) {
+        Ok((client, connection)) => checks.extend(answers(&client, &connection.url).await),
+        Err(cli_error) => checks.push(Check::from_error("server", cli_error)),
+    }
+    checks
+}
+
+fn profile() -> Check {
+    let path = match Profile::path() {
+        Ok(path) => path,
+        Err(cli_error) => return Check::from_error("profile", cli_error),
+    };
+    let shown = path.display();
+    match Profile::read(&path) {
+        Err(cli_error) => Check::from_error("profile", cli_error),
+        Ok(None) => {
+            Check::ok("profile", "none; address and key come from flags or the environment")
+        }
+        Ok(Some(_)) => {
+            let mode = fs::metadata(&path).map_or(0, |meta| meta.permissions().mode() & 0o777);
+            if mode & 0o077 == 0 {
+                return Check::ok("profile", format!("{shown}, for its owner only"));
+            }
+            let found = format!("{shown} holds a key and has mode {mode:o}");
+            Check::fail("profile", found, format!("chmod 600 {shown}, and rotate the key"))
+        }
+    }
+}
+
+async fn answers(client: &Client, url: &str) -> Vec<Check> {
+    let version = match client.version().await {
+        Ok(version) => version.version,
+        Err(error) => return vec![Check::from_error("server", server::cli_error(error))],
+    };
+    let mut checks = vec![Check::ok("server", format!("{url} answers"))];
+    checks.extend(ready(client).await);
+    checks.push(same_version(&version));
+    checks.extend(key_and_clock(client).await);
+    checks.extend(limits(client).await);
+    checks.extend(tasks(client).await);
+    checks
+}
+
+/// Tasks named one by one; the others are counted, so that the list can be read.
+const TASKS_SHOWN: usize = 10;
+
+/// Tasks that the server cannot carry on. Only an administrator's key may look.
+async fn tasks(client: &Client) -> Vec<Check> {
+    let mut found = match client.set_aside().await {
+        Ok(found) => found.tasks,
+        // A server from before there was such a list.
+        Err(Error::Refused(problem)) if problem.code() == Some(Code::NotFound) => {
+            return Vec::new();
+        }
+        Err(Error::Refused(problem)) if problem.code() == Some(Code::Forbidden) => {
+            return vec![Check::ok("tasks", "this key may not look at those that are set aside")];
+        }
+        Err(error) => return vec![Check::from_error("tasks", server::cli_error(error))],
+    };
+    if found.is_empty() {
+        return vec![Check::ok("tasks", "none is set aside")];
+    }
+    let rest = found.split_off(found.len().min(TASKS_SHOWN)).len();
+    let mut checks: Vec<Check> = found.iter().map(set_aside).collect();
+    if rest > 0 {
+        checks.push(Check::fail(
+            "tasks",
+            format!("{rest} more are set aside"),
+            "see GET /v1/set-aside",
+        ));
+    }
+    checks
+}
+
+fn set_aside(task: &TaskSetAside) -> Check {
+    let TaskSetAside { task_id, why, tries, .. } = task;
+    let found = format!("{task_id} is set aside after {tries} tries: {why}");
+    let remedy = "all others go on; tenure verify says what else is wrong with the store; restore a \
+        backup, or report it: it is tried again by itself, and by a newer version";
+    Check::fail("tasks", found, remedy)
+}
+
+/// What tenants may use at most, where that holds something back or soon will. Only an administrator's
+/// key may look.
+async fn limits(client: &Client) -> Vec<Check> {
+    let all = match client.limits().await {
+        Ok(found) => found.limits,
+        Err(Error::Refused(problem)) if problem.code() == Some(Code::Forbidden) => {
+            return vec![Check::ok("limits", "this key may not look at them")];
+        }
+        Err(error) => return vec![Check::from_error("limits", server::cli_error(error))],
+    };
+    let now = duration::now();
+    let pressing: Vec<Check> =
+        all.iter().flat_map(|tenant| [runs_of(tenant), rate_of(tenant, now)]).flatten().collect();
+    if pressing.is_empty() {
+        let count = all.len();
+        return vec![Check::ok("limits", format!("none is near; tenants that have some: {count}"))];
+    }
+    pressing
+}
+
+fn runs_of(tenant: &TenantLimits) -> Option<Check> {
+    let (now, most) = (tenant.unfinished_runs_now, tenant.unfinished_runs?);
+    let left = most.saturating_sub(now);
+    if left > most / NEAR {
+        return None;
+    }
+    let then = if left == 0 { "new ones are refused" } else { "soon new ones are refused" };
+    let name = &tenant.tenant_id;
+    let found = format!("{name} has {now} of {most} unfinished runs: {then}");
+    let remedy = format!(
+        "let runs end, cancel some, or raise it: tenure limits set {name} --unfinished-runs"
+    );
+    Some(Check::warn("limits", found, remedy))
+}
+
+fn rate_of(tenant: &TenantLimits, now: wire::Time) -> Option<Check> {
+    let (rate, left) = (tenant.requests_per_second?, tenant.requests_left_now?);
+    let is_spent = left <= tenant.burst.unwrap_or(rate) / NEAR as u32;
+    let refused_at = tenant.limited_at.filter(|at| now.as_ms() - at.as_ms() <= RECENT_MS);
+    let name = &tenant.tenant_id;
+    let found = match (refused_at, is_spent) {
+        (Some(at), _) => format!("{name} was refused at {at}, at {rate} requests a second"),
+        (None, true) => format!("{name} has {left} requests left, at {rate} a second"),
+        (None, false) => return None,
+    };
+    let remedy = format!(
+        "let its programs ask less often, or raise it: tenure limits set {name} --requests-per-second"
+    );
+    Some(Check::warn("limits", found, remedy))
+}
+
+/// Whether work goes through, and what the server says of its certificate.
+async fn ready(client: &Client) -> Vec<Check> {
+    let ready = match client.ready().await {
+        Ok(ready) => ready,
+        Err(error) => return vec![Check::from_error("ready", server::cli_error(error))],
+    };
+    let (certificate, others): (Vec<_>, Vec<_>) =
+        ready.checks.into_iter().partition(|check| check.name == "certificate");
+    let why: Vec<String> = others.into_iter().filter_map(|check| check.detail).collect();
+    let works = if ready.ready {
+        Check::ok("ready", "work goes through")
+    } else {
+        let remedy = "see the server's log; a full disk and a hanging disk look like this";
+        Check::fail("ready", format!("no work goes through: {}", why.join("; ")), remedy)
+    };
+    let shown = certificate.into_iter().map(|check| match check.detail {
+        None => Check::ok("certificate", "the files are usable and the newest is shown"),
+        Some(detail) => {
+            Check::warn("certificate", detail, "mend the files, then SIGHUP the server")
+        }
+    });
+    std::iter::once(works).chain(shown).collect()
+}
+
+fn same_version(theirs: &str) -> Check {
+    let ours = env!("CARGO_PKG_VERSION");
+    if theirs == ours {
+        return Check::ok("version", format!("{ours} here and there"));
+    }
+    let remedy = "use the same version; what one knows the other may refuse";
+    Check::warn("version", format!("{ours} here, {theirs} there"), remedy)
+}
+
+async fn key_and_clock(client: &Client) -> Vec<Check> {
+    let problem = match client.run(NO_RUN).await {
+        Err(Error::Refused(problem)) => problem,
+        Err(error) => return vec![Check::from_error("key", server::cli_error(error))],
+        Ok(_) => return vec![Check::ok("key", "accepted")],
+    };
+    let clock = clock(problem.server_time.as_ms() - duration::now().as_ms());
+    let key = match problem.code() {
+        Some(Code::RunNotFound) => Check::ok("key", "accepted, and may look at runs"),
+        // A worker's key is a good key; it only may not do this.
+        Some(Code::Forbidden) => Check::ok("key", "accepted, though not for looking at runs"),
+        _ => Check::from_error("key", server::cli_error(Error::Refused(problem))),
+    };
+    vec![key, clock]
+}
+
+fn clock(skew_ms: i64) -> Check {
+    let spelled = duration::format_ms(skew_ms.saturating_abs());
+    let found = match skew_ms {
+        0.. => format!("the server's is {spelled} ahead"),
+        _ => format!("the server's is {spelled} behind"),
+    };
+    let remedy = "let both machines follow a time server";
+    match skew_ms.unsigned_abs() {
+        ..SKEW_WARN_MS => Check::ok("clock", found),
+        SKEW_WARN_MS..SKEW_FAIL_MS => Check::warn("clock", found, remedy),
+        _ => Check::fail("clock", found, remedy),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Grade;
+    use super::*;
+
+    #[test]
+    fn clocks_far_apart_are_told_in_both_directions() {
+        let grades = [0, -4_999, 6_000, -299_000, 301_000].map(|apart| clock(apart).grade);
+        assert_eq!(grades, [Grade::Ok, Grade::Ok, Grade::Warn, Grade::Warn, Grade::Fail]);
+        assert!(clock(-6_000).found.contains("behind") && clock(6_000).found.contains("ahead"));
+    }
+
+    fn tenant(unfinished: u64, left: u32, limited_ms_ago: Option<i64>) -> TenantLimits {
+        TenantLimits {
+            tenant_id: "acme".to_owned(),
+            requests_per_second: Some(20),
+            burst: None,
+            unfinished_runs: Some(100),
+            unfinished_runs_now: unfinished,
+            requests_left_now: Some(left),
+            limited_at: limited_ms_ago.map(|ago| wire::Time::from_ms(1_000_000 - ago)),
+            changed_at: wire::Time::from_ms(0),
+        }
+    }
+
+    #[test]
+    fn a_limit_is_told_when_it_holds_or_nearly_holds() {
+        let now = wire::Time::from_ms(1_000_000);
+        let runs = |unfinished| runs_of(&tenant(unfinished, 20, None)).map(|check| check.found);
+        assert_eq!(runs(89), None);
+        assert!(
+            runs(90).unwrap().ends_with("90 of 100 unfinished runs: soon new ones are refused")
+        );
+        assert!(runs(100).unwrap().ends_with("100 unfinished runs: new ones are refused"));
+        let rate = |left, ago| rate_of(&tenant(0, left, ago), now).map(|check| check.found);
+        assert_eq!((rate(3, None), rate(20, Some(RECENT_MS + 1))), (None, None));
+        assert!(rate(2, None).unwrap().contains("has 2 requests left"));
+        assert!(rate(20, Some(1_000)).unwrap().contains("was refused at"));
+    }
+
+    #[test]
+    fn another_version_is_a_warning() {
+        assert_eq!(same_version(env!("CARGO_PKG_VERSION")).grade, Grade::Ok);
+        assert_eq!(same_version("99.0.0").grade, Grade::Warn);
+    }
+}

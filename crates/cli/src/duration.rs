@@ -1,0 +1,115 @@
+//! Lengths of time and instants as people write and read them.
+
+use std::time::Duration;
+
+use wire::Time;
+
+/// A year: longer is a typing mistake.
+const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+
+const UNITS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+
+/// Reads `500ms`, `10s`, `5m`, `2h`, `1d`.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (count, unit) = text.split_at(digits);
+    let ms_per_unit = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, ms)| *ms);
+    let ms = count.parse::<u64>().ok().zip(ms_per_unit).and_then(|(n, ms)| n.checked_mul(ms));
+    let span = ms
+        .map(Duration::from_millis)
+        .ok_or("write a number and a unit, such as 500ms, 10s, 5m, 2h or 1d")?;
+    if span > SPAN_MAX { Err("is longer than a year".to_owned()) } else { Ok(span) }
+}
+
+/// An instant, or a length of time from now on.
+pub(crate) fn parse_instant(text: &str) -> Result<Time, String> {
+    if let Ok(span) = parse(text) {
+        return Ok(from_now(span));
+    }
+    text.parse::<Time>().map_err(|_| {
+        "write an instant such as 2026-03-01T12:00:00Z, or a length of time such as 10m".to_owned()
+    })
+}
+
+pub(crate) fn from_now(span: Duration) -> Time {
+    let ms = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+    Time::from_ms(now().as_ms().saturating_add(ms))
+}
+
+/// This machine's clock: good for what people read and write, decides nothing.
+pub(crate) fn now() -> Time {
+    Time::from_ms(jiff::Timestamp::now().as_millisecond())
+}
+
+/// How long it took, in the one unit that suits: `840 ms`, `2.4 s`, `3 min`, `5 h`, `12 d`.
+pub(crate) fn format_ms(ms: i64) -> String {
+    match ms.max(0) {
+        ms @ 0..1_000 => format!("{ms} ms"),
+        ms @ 1_000..60_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        ms @ 60_000..3_600_000 => format!("{} min", ms / 60_000),
+        ms @ 3_600_000..86_400_000 => format!("{} h", ms / 3_600_000),
+        ms => format!("{} d", ms / 86_400_000),
+    }
+}
+
+/// `840 B`, `12.3 KiB`, `4.0 MiB`.
+pub(crate) fn format_bytes(bytes: u64) -> String {
+    let mut scaled = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if scaled < 1024.0 {
+            let places = usize::from(unit != "B");
+            return format!("{scaled:.places$} {unit}");
+        }
+        scaled /= 1024.0;
+    }
+    format!("{scaled:.1} TiB")
+}
+
+/// From one instant to another.
+pub(crate) fn between(from: Time, to: Time) -> String {
+    format_ms(to.as_ms() - from.as_ms())
+}
+
+/// The part of an instant a person looks at on the day itself: `12:00:00.000`.
+pub(crate) fn clock_time(time: Time) -> String {
+    let text = time.to_string();
+    text.get(11..23).unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_need_a_unit_and_stay_within_a_year() {
+        assert_eq!(parse("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(parse("2h"), Ok(Duration::from_secs(7200)));
+        for text in ["", "10", "s", "-1s", "1.5s", "10 s", "10y", "99999999999999999999s", "400d"] {
+            assert!(parse(text).is_err(), "{text} was read");
+        }
+    }
+
+    #[test]
+    fn an_instant_may_be_written_as_time_from_now() {
+        assert_eq!(
+            parse_instant("2026-03-01T12:00:00Z").unwrap().to_string(),
+            "2026-03-01T12:00:00.000Z"
+        );
+        assert!(parse_instant("10m").unwrap() > parse_instant("9m").unwrap());
+        assert!(parse_instant("tomorrow").unwrap_err().contains("10m"));
+    }
+
+    #[test]
+    fn sizes_are_spelled_in_one_unit() {
+        let spelled = [840, 12_595, 4 << 20, 3 << 41].map(format_bytes);
+        assert_eq!(spelled, ["840 B", "12.3 KiB", "4.0 MiB", "6.0 TiB"]);
+    }
+
+    #[test]
+    fn lengths_are_spelled_in_one_unit() {
+        let spelled = [-5, 840, 2_430, 59_999, 180_000, 7_200_000, 1_036_800_000].map(format_ms);
+        assert_eq!(spelled, ["0 ms", "840 ms", "2.4 s", "59.9 s", "3 min", "2 h", "12 d"]);
+    }
+}

@@ -1,0 +1,248 @@
+//! Stores of either kind: a SQLite file, or a PostgreSQL database that several coordinators share.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use coordinator::admit::moved_keys;
+use store::postgres::{self, PostgresStore};
+use store::sqlite::{Options, SqliteStore};
+use store::{ClockAhead, Failure, FailureKind, Store, SystemClock};
+
+use crate::exit::{CliError, Exit};
+use crate::{profile, serve};
+
+/// A server over either kind of store.
+pub(crate) enum RunningServer {
+    Sqlite(coordinator::Server<SqliteStore>),
+    Postgres(coordinator::Server<PostgresStore>),
+}
+
+/// The same call on whichever server there is.
+macro_rules! either {
+    ($serving:expr, $server:ident => $call:expr) => {
+        match $serving {
+            RunningServer::Sqlite($server) => $call,
+            RunningServer::Postgres($server) => $call,
+        }
+    };
+}
+
+impl RunningServer {
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        either!(self, server => server.local_addr())
+    }
+
+    pub(crate) fn metrics_addr(&self) -> Option<SocketAddr> {
+        either!(self, server => server.metrics_addr())
+    }
+
+    pub(crate) async fn reload(&self) {
+        either!(self, server => reload_server(server).await);
+    }
+
+    pub(crate) async fn wait(&self) -> coordinator::StopReason {
+        either!(self, server => server.wait().await)
+    }
+
+    pub(crate) async fn shutdown(self) -> coordinator::StopReason {
+        either!(self, server => server.shutdown().await)
+    }
+}
+
+/// A store that is open.
+pub(crate) enum OpenStore {
+    Sqlite(SqliteStore),
+    Postgres(PostgresStore),
+}
+
+pub(crate) async fn open(
+    address: &StoreAddress,
+    ahead: ClockAhead,
+    listen: SocketAddr,
+) -> Result<OpenStore, CliError> {
+    match address {
+        StoreAddress::Sqlite(path) => {
+            let options = Options { ahead, ..Options::new(Arc::new(SystemClock::start())) };
+            let store = SqliteStore::open(path, options).map_err(|f| serve::store_error(&f))?;
+            Ok(OpenStore::Sqlite(store))
+        }
+        StoreAddress::Postgres(url) => {
+            let options = postgres::Options { ahead, ..postgres::Options::new(peer_name(listen)) };
+            let opened = PostgresStore::open(url, options).await;
+            let store = opened.map_err(|failure| database_error(&failure))?;
+            log_durability(store.durability());
+            if let Some(warning) = store.link().warning() {
+                tracing::warn!("{warning}");
+            }
+            Ok(OpenStore::Postgres(store))
+        }
+    }
+}
+
+/// What other coordinators call this one.
+fn peer_name(listen: SocketAddr) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{} {listen}", host.trim()).trim().to_owned()
+}
+
+fn log_durability(found: &postgres::Durability) {
+    tracing::info!(
+        server = found.server,
+        fsync = found.fsync,
+        full_page_writes = found.full_page_writes,
+        synchronous_commit = found.synchronous_commit,
+        synchronous_standbys = found.synchronous_standbys,
+        failover = found.failover(),
+        "the database's durability"
+    );
+    for warning in found.warnings() {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// Beside the file; or in the state directory, for every coordinator of this database on this machine.
+pub(crate) async fn signing_key_path(opened: &OpenStore) -> Result<PathBuf, CliError> {
+    match opened {
+        OpenStore::Sqlite(store) => Ok(store.path().with_extension("key")),
+        OpenStore::Postgres(store) => shared_signing_key(store).await,
+    }
+}
+
+/// Where the coordinators of this machine that share a database find what opens its signing keys, with the anchor of its
+/// audit beside it. Each database has its own, by the name of its store; on several machines the file is the same.
+pub(crate) async fn shared_signing_key(store: &PostgresStore) -> Result<PathBuf, CliError> {
+    let path = shared_signing_key_of(store.id())?;
+    if let Some(folder) = path.parent() {
+        profile::make_folder(folder)?;
+    }
+    let old = path.with_file_name("postgres.key");
+    let adopted = moved_keys::adopt(store.browse(), &old, &path).await;
+    adopted.map_err(serve::keyring_error)?;
+    Ok(path)
+}
+
+/// The same by the name of the store, without a look at what is there.
+pub(crate) fn shared_signing_key_of(store: &str) -> Result<PathBuf, CliError> {
+    Ok(profile::default_store()?.with_file_name(format!("postgres-{store}.key")))
+}
+
+/// Where a store lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StoreAddress {
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+impl StoreAddress {
+    /// How the trouble of such a store is told.
+    pub(crate) fn error_mapper(&self) -> fn(&Failure) -> CliError {
+        match self {
+            StoreAddress::Sqlite(_) => serve::store_error,
+            StoreAddress::Postgres(_) => database_error,
+        }
+    }
+
+    pub(crate) fn display_name(&self, opened: &OpenStore) -> String {
+        match (self, opened) {
+            (_, OpenStore::Sqlite(store)) => format!("sqlite:{}", store.path().display()),
+            (StoreAddress::Postgres(url), _) => redact_password(url),
+            (StoreAddress::Sqlite(path), _) => format!("sqlite:{}", path.display()),
+        }
+    }
+}
+
+pub(crate) fn is_postgres(address: &str) -> bool {
+    address.starts_with("postgres://") || address.starts_with("postgresql://")
+}
+
+/// An address as it may be printed.
+pub(crate) fn redact_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let shown = match authority.rsplit_once('@') {
+        Some((user, host)) => format!("{}@{host}", user.split(':').next().unwrap_or_default()),
+        None => authority.to_owned(),
+    };
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    format!("{scheme}://{shown}{path}")
+}
+
+/// Whether this is meant to be a database, but not written as its address: as a path it would become a file.
+pub(crate) fn looks_like_postgres(said: &str) -> bool {
+    let said = said.to_ascii_lowercase();
+    let is_word = |word: &str| word.starts_with("host=") || word.starts_with("dbname=");
+    ["postgres:", "postgresql:"].iter().any(|scheme| said.starts_with(scheme))
+        || said.split_whitespace().any(is_word)
+}
+
+/// Where the store lies, of either kind, by the same rules as a path.
+pub(crate) fn store_address(given: Option<&str>) -> Result<StoreAddress, CliError> {
+    let said = serve::configured_store(given)?;
+    match said.as_deref() {
+        Some(said) if is_postgres(said) => Ok(StoreAddress::Postgres(said.to_owned())),
+        _ => serve::store_path(given).map(StoreAddress::Sqlite),
+    }
+}
+
+async fn reload_server<S: Store>(serving: &coordinator::Server<S>) {
+    // A certificate that cannot be used says so itself.
+    let certificate = serving.reload_certificate().is_ok();
+    let signing = serving.reload_signing_keys();
+    if let Err(error) = &signing {
+        tracing::error!(
+            error = error as &dyn std::error::Error,
+            "the signing keys stay as they are"
+        );
+    }
+    let keys = serving.reload_api_keys().await;
+    if let Err(failure) = &keys {
+        tracing::error!(error = failure as &dyn std::error::Error, "the API keys stay as they are");
+    }
+    let (signing, keys) = (signing.is_ok(), keys.is_ok());
+    tracing::info!(certificate, signing, keys, "read again what may have changed");
+}
+
+/// A database's trouble: its sentences and remedies are those of any store, but no file would help.
+pub(crate) fn database_error(failure: &Failure) -> CliError {
+    // The causes in between only say that there is another one behind.
+    let mut last = std::error::Error::source(failure);
+    while let Some(cause) = last.and_then(std::error::Error::source) {
+        last = Some(cause);
+    }
+    let text =
+        last.map(|cause| format!(": {}", strip_severity(&cause.to_string()))).unwrap_or_default();
+    let (message, remedy) = failure.what.split_once("; ").unwrap_or((
+        failure.what.as_str(),
+        "see that the database runs and that the address given with --store is right",
+    ));
+    let code = match failure.kind {
+        FailureKind::Unfinished => "copy_interrupted",
+        FailureKind::Untrusted => "database_untrusted",
+        FailureKind::UnknownRules => "rules_unknown",
+        _ => "store_closed",
+    };
+    CliError::new(Exit::Conflict, code, format!("{message}{text}")).hint(remedy)
+}
+
+/// What a database says, without how grave it finds that, and without the lines behind the first.
+fn strip_severity(said: &str) -> &str {
+    let first = said.lines().next().unwrap_or_default();
+    ["FATAL: ", "ERROR: ", "PANIC: "]
+        .iter()
+        .find_map(|word| first.strip_prefix(word))
+        .unwrap_or(first)
+}
+
+/// Opens a database to look, not to work: nothing is made in it, and nobody is told.
+pub(crate) async fn open_read_only(url: &str) -> Result<PostgresStore, CliError> {
+    let options = postgres::Options {
+        // Nothing is decided here, so a clock that was once wrong is no reason not to look.
+        ahead: ClockAhead::Accept,
+        notify: postgres::Notify::Off,
+        missing: postgres::Missing::Refuse,
+        ..postgres::Options::new("look")
+    };
+    PostgresStore::open(url, options).await.map_err(|failure| database_error(&failure))
+}

@@ -1,0 +1,187 @@
+//! The processes of the tour: a real server and real workers, each a process of its own.
+//!
+//! Every process ends with the tour, also when it is interrupted. What does not come within [`TIMEOUT`] never comes.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tenure::Client;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+use wire::answers::Envelope;
+
+use super::worker::{Answer, TourMessage, WorkerMode};
+use crate::exit::{CliError, Exit};
+use crate::profile::Connection;
+use crate::server;
+
+/// Nothing the tour waits for takes more than a few seconds.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+pub(crate) const QUEUE: &str = "tour";
+
+pub(crate) struct TourServer {
+    pub(crate) client: Client,
+    pub(crate) folder: PathBuf,
+    pub(crate) connection: Connection,
+    server: Child,
+}
+
+/// What a server says when it is ready, with `--json`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReadyMessage {
+    url: String,
+    api_key: Option<String>,
+}
+
+impl TourServer {
+    /// A server of its own, on a free port, with an empty store.
+    pub(crate) async fn start(folder: PathBuf) -> Result<TourServer, CliError> {
+        crate::profile::make_folder(&folder)?;
+        let store = format!("sqlite:{}", store(&folder).display());
+        let mut server = this_program()?
+            .args(["serve", "--json", "--listen", "127.0.0.1:0", "--store", &store])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(no_process)?;
+        let mut lines = lines_of(&mut server);
+        let ready: ReadyMessage = read(&mut lines, "the server's address").await?;
+        // Keeps the pipe open: a server that cannot write would have reason to complain.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        let key = ready.api_key.ok_or_else(|| unexpected("a fresh store got no key"))?;
+        let connection = Connection { url: ready.url, key };
+        Ok(TourServer { client: server::client(&connection, None)?, folder, connection, server })
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        store(&self.folder)
+    }
+
+    /// Stops the server so that its store can be looked at from outside.
+    pub(crate) async fn stop(&mut self) -> Result<(), CliError> {
+        let pid = self.server.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
+        if let Some(pid) = pid {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let ended = timeout(TIMEOUT, self.server.wait()).await;
+        match ended {
+            Ok(Ok(status)) if status.success() => Ok(()),
+            Ok(Ok(status)) => Err(unexpected(format!("the server ended with {status}"))),
+            Ok(Err(error)) => Err(no_process(error)),
+            Err(_) => Err(unexpected("the server did not stop")),
+        }
+    }
+
+    pub(crate) fn worker(
+        &self,
+        name: &str,
+        mode: WorkerMode,
+        tasks: u32,
+    ) -> Result<WorkerProcess, CliError> {
+        let mode = clap::ValueEnum::to_possible_value(&mode).expect("no mode is skipped");
+        let mut process = this_program()?
+            .args(["tour-worker", "--queue", QUEUE, "--name", name])
+            .args(["--manner", mode.get_name(), "--tasks", &tasks.to_string()])
+            .env("TENURE_URL", &self.connection.url)
+            .env("TENURE_API_KEY", &self.connection.key)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(no_process)?;
+        let lines = lines_of(&mut process);
+        Ok(WorkerProcess {
+            name: name.to_owned(),
+            pid: process.id().unwrap_or_default(),
+            process,
+            lines,
+        })
+    }
+}
+
+/// A worker process.
+pub(crate) struct WorkerProcess {
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl WorkerProcess {
+    pub(crate) async fn granted(&mut self) -> Result<Envelope, CliError> {
+        match self.next_message("a lease").await? {
+            TourMessage::Granted { envelope } => Ok(*envelope),
+            other => Err(unexpected(format!("{} said {other:?} before a lease", self.name))),
+        }
+    }
+
+    pub(crate) async fn asked_to_stop(&mut self) -> Result<Option<String>, CliError> {
+        match self.next_message("a request to stop").await? {
+            TourMessage::AskedToStop { reason } => Ok(reason),
+            other => Err(unexpected(format!("{} said {other:?} before being asked", self.name))),
+        }
+    }
+
+    pub(crate) async fn answered(&mut self) -> Result<Answer, CliError> {
+        match self.next_message("an answer").await? {
+            TourMessage::Answered { answer } => Ok(answer),
+            other => Err(unexpected(format!("{} said {other:?} before an answer", self.name))),
+        }
+    }
+
+    async fn next_message(&mut self, what: &str) -> Result<TourMessage, CliError> {
+        read(&mut self.lines, what).await
+    }
+
+    /// SIGKILL: no last word, no tidying up.
+    pub(crate) async fn kill(mut self) -> Result<(), CliError> {
+        self.process.kill().await.map_err(no_process)
+    }
+}
+
+fn store(folder: &Path) -> PathBuf {
+    folder.join("tenure.db")
+}
+
+/// This very program, without what the person's own environment says about servers.
+pub(crate) fn this_program() -> Result<Command, CliError> {
+    let mut command = Command::new(std::env::current_exe().map_err(no_process)?);
+    command.env_remove("TENURE_URL").env_remove("TENURE_API_KEY");
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    Ok(command)
+}
+
+fn lines_of(process: &mut Child) -> Lines<BufReader<ChildStdout>> {
+    let stdout = process.stdout.take().expect("the process was started with a piped stdout");
+    BufReader::new(stdout).lines()
+}
+
+async fn read<T: for<'de> Deserialize<'de>>(
+    lines: &mut Lines<BufReader<ChildStdout>>,
+    what: &str,
+) -> Result<T, CliError> {
+    let line = timeout(TIMEOUT, lines.next_line())
+        .await
+        .map_err(|_| unexpected(format!("waited {} s for {what}", TIMEOUT.as_secs())))?;
+    let line = line.map_err(no_process)?;
+    let line = line.ok_or_else(|| unexpected(format!("a process ended before {what}")))?;
+    serde_json::from_str(&line)
+        .map_err(|error| unexpected(format!("{what} is not readable: {error}")))
+}
+
+fn no_process(error: std::io::Error) -> CliError {
+    CliError::new(Exit::Failed, "tour_failed", format!("a process of the tour failed: {error}"))
+}
+
+pub(crate) fn unexpected(what: impl std::fmt::Display) -> CliError {
+    CliError::new(Exit::Failed, "tour_failed", format!("the tour did not go as it must: {what}"))
+        .hint("this is a defect of Tenure; `tenure verify` on the tour's store may say more")
+}
+
+/// An expectation of the tour that did not hold ends it.
+pub(crate) fn expect(holds: bool, what: impl std::fmt::Display) -> Result<(), CliError> {
+    if holds { Ok(()) } else { Err(unexpected(what)) }
+}

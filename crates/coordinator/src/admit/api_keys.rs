@@ -1,0 +1,172 @@
+//! The keys there are, in memory, so that no request waits for the store to learn who asks.
+//!
+//! The store is the truth; this follows it. A change is put here when it is durable and before its
+//! caller is answered, so that whoever was told of a revocation sees it hold (X12).
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+
+use store::{ApiKey, Browse, Failure, Store};
+use verdict::{Span, Time};
+
+use super::api_key::{Verified, digest, parts};
+use super::is_same;
+
+#[derive(Clone, Default)]
+pub struct ApiKeys {
+    by_id: Arc<RwLock<ById>>,
+    /// Held from deciding about a change until it is durable: two changes never cross.
+    pub(super) changing: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// How exactly the last use of a key is kept: a write for each request would cost more than the request.
+const USE_RECORDED_EVERY: Span = Span::from_secs(3600);
+
+type ById = HashMap<String, Arc<ApiKey>>;
+
+/// Why a credential is none. Only the holder of the right secret learns more than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum KeyError {
+    #[error("send a known API key as `Authorization: Bearer tnr_…`")]
+    Unknown,
+    #[error("this API key has expired")]
+    Expired,
+    #[error("this API key was revoked")]
+    Revoked,
+    #[error("this API key was rotated and its old secret no longer counts")]
+    Rotated,
+}
+
+impl ApiKeys {
+    pub async fn load<S: Store>(store: &S) -> Result<Self, Failure> {
+        let keys = Self::default();
+        keys.reload(store).await?;
+        Ok(keys)
+    }
+
+    /// Reads the keys again, after another process has changed them.
+    pub async fn reload<S: Store>(&self, store: &S) -> Result<(), Failure> {
+        let rows = store.browse().api_keys().await?;
+        *self.by_id.write().expect("no code panics while it holds the keys") = by_id(rows);
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(rows: impl IntoIterator<Item = ApiKey>) -> Self {
+        Self { by_id: Arc::new(RwLock::new(by_id(rows))), ..Self::default() }
+    }
+
+    /// The key that was sent, if it is one of ours and still good.
+    pub(crate) fn find(&self, text: &str, now: Time) -> Result<Verified, KeyError> {
+        let (id, secret) = parts(text).ok_or(KeyError::Unknown)?;
+        let key = self.get(id).ok_or(KeyError::Unknown)?;
+        let sent = digest(id, secret);
+        let is_current = is_same(sent.bytes(), key.digest.bytes());
+        let previous = key.previous.filter(|it| is_same(sent.bytes(), it.digest.bytes()));
+        if !is_current {
+            let previous = previous.ok_or(KeyError::Unknown)?;
+            if previous.until.has_come(now) {
+                return Err(KeyError::Rotated);
+            }
+        }
+        usable(&key, now)?;
+        Ok(Verified { key })
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<ApiKey>> {
+        self.by_id.read().expect("no code panics while it holds the keys").get(id).cloned()
+    }
+
+    /// Every key, by id.
+    pub(crate) fn all(&self) -> Vec<Arc<ApiKey>> {
+        let by_id = self.by_id.read().expect("no code panics while it holds the keys");
+        let mut all: Vec<Arc<ApiKey>> = by_id.values().cloned().collect();
+        all.sort_by(|one, other| one.id.cmp(&other.id));
+        all
+    }
+
+    /// Whether a key that was good when a call began still is.
+    pub(crate) fn is_usable(&self, id: &str, now: Time) -> bool {
+        self.get(id).is_some_and(|key| usable(&key, now).is_ok())
+    }
+
+    /// Whether a use is worth writing down; from then on it is known.
+    pub(crate) fn should_record_use(&self, verified: &Verified, now: Time) -> bool {
+        let known = verified.key().last_used_at;
+        if known.is_some_and(|at| now.since(at) < USE_RECORDED_EVERY) {
+            return false;
+        }
+        let mut by_id = self.by_id.write().expect("no code panics while it holds the keys");
+        let Some(key) = by_id.get_mut(verified.key().id.as_str()) else { return false };
+        // Another call may have been first since this one looked.
+        if key.last_used_at != known {
+            return false;
+        }
+        *key = Arc::new(ApiKey { last_used_at: Some(now), ..ApiKey::clone(key) });
+        true
+    }
+
+    pub(super) fn put(&self, key: ApiKey) -> Arc<ApiKey> {
+        let key = Arc::new(key);
+        let mut by_id = self.by_id.write().expect("no code panics while it holds the keys");
+        by_id.insert(key.id.as_str().to_owned(), key.clone());
+        key
+    }
+}
+
+fn by_id(rows: impl IntoIterator<Item = ApiKey>) -> ById {
+    rows.into_iter().map(|key| (key.id.as_str().to_owned(), Arc::new(key))).collect()
+}
+
+pub(super) fn usable(key: &ApiKey, now: Time) -> Result<(), KeyError> {
+    if key.revoked_at.is_some() {
+        return Err(KeyError::Revoked);
+    }
+    if key.expires_at.is_some_and(|at| at.has_come(now)) {
+        return Err(KeyError::Expired);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use store::PreviousSecret;
+    use verdict::Scope;
+
+    use super::*;
+    use crate::admit::{NewKey, Role};
+    use crate::ids::SeededEntropy;
+
+    fn time(millis: i64) -> Time {
+        Time::from_millis(millis)
+    }
+
+    #[test]
+    fn a_key_counts_exactly_inside_its_life() {
+        let new = NewKey::generate(&mut SeededEntropy::new(4), Scope::default(), &Role::ALL);
+        let row = new.row(time(0));
+        let expiring = ApiKeys::of([ApiKey { expires_at: Some(time(100)), ..row.clone() }]);
+        assert!(expiring.find(new.text(), time(99)).is_ok());
+        assert_eq!(expiring.find(new.text(), time(100)).unwrap_err(), KeyError::Expired);
+        assert!(!expiring.is_usable(new.id.as_str(), time(100)));
+        let revoked = ApiKeys::of([ApiKey { revoked_at: Some(time(5)), ..row }]);
+        assert_eq!(revoked.find(new.text(), time(1)).unwrap_err(), KeyError::Revoked);
+        assert!(!revoked.is_usable("no such key", time(1)));
+    }
+
+    #[test]
+    fn a_rotated_secret_counts_until_its_overlap_ends() {
+        let mut entropy = SeededEntropy::new(5);
+        let new = NewKey::generate(&mut entropy, Scope::default(), &Role::ALL);
+        let secret = crate::admit::api_key::NewSecret::generate(&mut entropy, &new.id);
+        let row = new.row(time(0));
+        let previous = PreviousSecret { digest: row.digest, until: time(50) };
+        let rotated =
+            ApiKeys::of([ApiKey { digest: secret.digest, previous: Some(previous), ..row }]);
+        for now in [0, 49, 50, 1_000_000] {
+            assert!(rotated.find(secret.text(), time(now)).is_ok());
+        }
+        assert!(rotated.find(new.text(), time(49)).is_ok());
+        assert_eq!(rotated.find(new.text(), time(50)).unwrap_err(), KeyError::Rotated);
+    }
+}

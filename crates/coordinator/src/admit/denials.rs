@@ -1,0 +1,135 @@
+//! Which refusals are written down. All of them are counted; so many that an attacker could fill the
+//! disk are not written.
+//!
+//! Each principal may cause a few rows an hour, everybody without a key counts as one principal, and
+//! all together have a bound of their own. What is not written is not lost: the next row of the same
+//! principal says how many it stands for.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use store::Audit;
+use verdict::{Name, Scope, Span, Text, Time};
+
+/// Enough to see that something is wrong, and with what.
+const ROWS_PER_PRINCIPAL: u32 = 10;
+
+/// A thousand keys that misbehave at once still write less than a megabyte a day.
+const ROWS_OF_ALL: u32 = 100;
+
+const WINDOW: Span = Span::from_secs(3600);
+
+/// Who is refused without a key that we know.
+const ANONYMOUS: &str = "anonymous";
+
+const REFUSED: &str = "refused";
+
+/// A refused call.
+pub(crate) struct DeniedCall<'a> {
+    /// The key that was recognised, with its scope.
+    pub(crate) by: Option<&'a (Name, Scope)>,
+    /// Method and route, never what was sent.
+    pub(crate) route: String,
+    pub(crate) code: &'a str,
+    pub(crate) request: &'a str,
+}
+
+#[derive(Default)]
+pub(crate) struct DenialLog {
+    counts: Mutex<DenialCounts>,
+}
+
+#[derive(Default)]
+struct DenialCounts {
+    /// No longer than the list of keys there are: only known keys have a name here.
+    by_principal: HashMap<Name, Count>,
+    all: Count,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Count {
+    since: Time,
+    rows: u32,
+    /// Refusals since the last row.
+    silent: u32,
+}
+
+impl Count {
+    fn roll(&mut self, now: Time) {
+        if now.since(self.since) >= WINDOW {
+            (self.since, self.rows) = (now, 0);
+        }
+    }
+}
+
+impl DenialLog {
+    /// What to write about a refusal, if anything.
+    pub(crate) fn note(&self, refusal: &DeniedCall<'_>, now: Time) -> Option<Audit> {
+        let (actor, scope) = refusal.by.cloned().unwrap_or((ANONYMOUS.into(), Scope::default()));
+        let mut counts = self.counts.lock().expect("no code panics while it counts");
+        let DenialCounts { by_principal, all } = &mut *counts;
+        let count = by_principal.entry(actor.clone()).or_default();
+        count.roll(now);
+        all.roll(now);
+        count.silent = count.silent.saturating_add(1);
+        if count.rows >= ROWS_PER_PRINCIPAL || all.rows >= ROWS_OF_ALL {
+            return None;
+        }
+        count.rows += 1;
+        all.rows += 1;
+        Some(Audit {
+            at: now,
+            scope,
+            actor,
+            action: REFUSED.into(),
+            object: Text::from(refusal.route.as_str()),
+            code: Some(refusal.code.into()),
+            times: std::mem::take(&mut count.silent),
+            before: None,
+            after: None,
+            request: Some(refusal.request.into()),
+            seal: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal<'a>(by: Option<&'a (Name, Scope)>) -> DeniedCall<'a> {
+        DeniedCall { by, route: "POST /v1/runs".to_owned(), code: "forbidden", request: "req_1" }
+    }
+
+    fn principal(n: u32) -> (Name, Scope) {
+        (Name::from(format!("k{n}")), Scope::new("acme", "main"))
+    }
+
+    const HOUR: i64 = 3_600_000;
+
+    #[test]
+    fn a_stubborn_caller_writes_a_few_rows_an_hour() {
+        let refusals = DenialLog::default();
+        let at = |millis| Time::from_millis(HOUR + millis);
+        let rows = (0..1000).filter_map(|n| refusals.note(&refusal(None), at(n))).count();
+        assert_eq!(rows, ROWS_PER_PRINCIPAL as usize);
+        // Another principal is not silenced by the first.
+        let other = principal(1);
+        let row = refusals.note(&refusal(Some(&other)), at(1)).unwrap();
+        assert_eq!((row.actor, row.scope, row.times), (other.0.clone(), other.1.clone(), 1));
+        // The next row stands for all that were not written.
+        assert!(refusals.note(&refusal(None), at(HOUR - 1)).is_none());
+        let row = refusals.note(&refusal(None), at(HOUR)).unwrap();
+        assert_eq!(row.times, 1000 - ROWS_PER_PRINCIPAL + 2);
+        assert_eq!(refusals.note(&refusal(None), at(HOUR)).unwrap().times, 1);
+    }
+
+    #[test]
+    fn all_together_have_a_bound_too() {
+        let refusals = DenialLog::default();
+        let now = Time::from_millis(HOUR);
+        let principals: Vec<_> = (0..1000).map(principal).collect();
+        let notes = principals.iter().filter_map(|it| refusals.note(&refusal(Some(it)), now));
+        assert_eq!(notes.count(), ROWS_OF_ALL as usize);
+    }
+}

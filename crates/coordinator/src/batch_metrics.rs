@@ -1,0 +1,163 @@
+//! What a batch did, in numbers: noted decision by decision, and added to the metrics in one go when
+//! the batch is durable. A batch that is undone was never counted.
+
+use verdict::{
+    Answer, ClosedAttempt, End, Event, Next, Phase, Reason, Refusal, Span, Task, Time,
+    WorkerVerdict,
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct BatchMetrics {
+    pub(crate) submitted: u64,
+    pub(crate) granted: u64,
+    pub(crate) renewed: u64,
+    /// Leases that ran out.
+    pub(crate) expired: u64,
+    pub(crate) cancel_signals: u64,
+    pub(crate) cancel_timeouts: u64,
+    /// Submissions refused because their tenant has too many unfinished runs.
+    pub(crate) quota_refusals: u64,
+    /// How long tasks that could be leased waited until they were.
+    pub(crate) waits: Vec<Span>,
+    /// How much later than its interval each heartbeat came.
+    pub(crate) heartbeat_lags: Vec<Span>,
+    /// From each lease to its end.
+    pub(crate) attempt_lengths: Vec<Span>,
+    /// When the tasks that ended were submitted.
+    pub(crate) ended_created: Vec<Time>,
+    /// By outcome.
+    pub(crate) attempts: Counts<&'static str>,
+    /// By state.
+    pub(crate) ended: Counts<&'static str>,
+    /// By error category or LOST.
+    pub(crate) retries: Counts<&'static str>,
+    /// By verdict and code.
+    pub(crate) verdicts: Counts<(&'static str, &'static str)>,
+}
+
+/// A number for each label. Labels are few, so that looking through them beats hashing.
+#[derive(Debug)]
+pub(crate) struct Counts<L>(Vec<(L, u64)>);
+
+impl<L> Default for Counts<L> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<L: PartialEq + Copy> Counts<L> {
+    fn note(&mut self, label: L) {
+        match self.0.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, count)) => *count += 1,
+            None => self.0.push((label, 1)),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (L, u64)> {
+        self.0.iter().copied()
+    }
+}
+
+impl BatchMetrics {
+    /// Notes what was decided at `now` about a task that was as `before`.
+    pub(crate) fn note_event(&mut self, before: Option<&Task>, event: &Event, now: Time) {
+        match event {
+            Event::Submitted(_) => self.submitted += 1,
+            Event::Granted { .. } => {
+                self.granted += 1;
+                self.waits.extend(before.and_then(due).map(|due| now.since(due)));
+            }
+            Event::Renewed { .. } => {
+                self.renewed += 1;
+                let beat_due = before.and_then(next_heartbeat);
+                self.heartbeat_lags.extend(beat_due.map(|due| now.since(due)));
+            }
+            Event::CancelSignalled => self.cancel_signals += 1,
+            Event::AttemptClosed { closed, next } => self.note_closed(before, closed, next),
+            Event::Ended(end) => self.note_end(before, end),
+            Event::Started | Event::Extended { .. } | Event::CancelRequested { .. } => {}
+        }
+    }
+
+    fn note_closed(&mut self, before: Option<&Task>, closed: &ClosedAttempt, next: &Next) {
+        self.attempts.note(closed.outcome.name());
+        self.attempt_lengths.push(closed.closed_at.since(closed.granted_at));
+        self.expired += u64::from(closed.reason == Some(Reason::HeartbeatTimeout));
+        match next {
+            Next::Retry { .. } => {
+                let category = closed.fault.as_ref().map(|fault| fault.category.name());
+                self.retries.note(category.unwrap_or(closed.outcome.name()));
+            }
+            Next::End(end) => self.note_end(before, end),
+        }
+    }
+
+    fn note_end(&mut self, before: Option<&Task>, end: &End) {
+        self.ended_created.extend(before.map(|task| task.created_at));
+        self.ended.note(end.state.name());
+        self.cancel_timeouts += u64::from(end.reason == Some(Reason::CancelTimeout));
+    }
+
+    /// The word a worker got.
+    pub(crate) fn note_answer(&mut self, answer: &Answer) {
+        let label = match answer {
+            Answer::Acknowledged | Answer::Alive { .. } => ("COMMITTED", "ok"),
+            Answer::Committed { replayed: true, .. } => ("COMMITTED", "replayed"),
+            Answer::Committed { .. } => ("COMMITTED", "ok"),
+            Answer::Refused(Refusal::QuotaReached { .. }) => {
+                self.quota_refusals += 1;
+                return;
+            }
+            Answer::Refused(refusal) => {
+                (worker_verdict_name(refusal.worker_verdict()), refusal.name())
+            }
+            Answer::Accepted { .. }
+            | Answer::Granted
+            | Answer::CancelAccepted { .. }
+            | Answer::Done
+            | Answer::Nothing => return,
+        };
+        self.verdicts.note(label);
+    }
+}
+
+/// Since when the task could be leased.
+fn due(task: &Task) -> Option<Time> {
+    match task.phase {
+        Phase::Queued { due } | Phase::Retry { due } => Some(due),
+        Phase::Running(_) => None,
+    }
+}
+
+/// When the worker was to be heard again.
+fn next_heartbeat(task: &Task) -> Option<Time> {
+    Some(task.lease()?.heartbeat_at.plus(task.policy.heartbeat_every))
+}
+
+fn worker_verdict_name(worker_verdict: WorkerVerdict) -> &'static str {
+    match worker_verdict {
+        WorkerVerdict::Committed => "COMMITTED",
+        WorkerVerdict::Cancelled => "CANCELLED",
+        WorkerVerdict::Rejected => "REJECTED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_label_has_a_number_of_its_own() {
+        let mut batch_metrics = BatchMetrics::default();
+        batch_metrics.note_event(None, &Event::CancelSignalled, Time::from_millis(0));
+        batch_metrics.note_answer(&Answer::Acknowledged);
+        batch_metrics.note_answer(&Answer::Acknowledged);
+        batch_metrics.note_answer(&Answer::Refused(Refusal::TaskNotFound));
+        batch_metrics.note_answer(&Answer::Nothing);
+        let verdicts: Vec<_> = batch_metrics.verdicts.iter().collect();
+        let refusal = Refusal::TaskNotFound;
+        let refused = (worker_verdict_name(refusal.worker_verdict()), refusal.name());
+        assert_eq!(verdicts, [(("COMMITTED", "ok"), 2), (refused, 1)]);
+        assert_eq!((batch_metrics.cancel_signals, batch_metrics.submitted), (1, 0));
+    }
+}

@@ -1,0 +1,396 @@
+//! Stalls: times in which the coordinator could not have received a heartbeat.
+//!
+//! Lease time runs only while it could. A process that was stopped, a disk that hung for half a
+//! minute or was full, a restart: all are gaps of ours, and no honest worker may lose its lease for
+//! them. A heartbeat that cannot be recorded was not heard, however promptly it was refused. While
+//! leases are alive the carrier wakes often enough to see a gap that matters, and writes a keep-alive commit
+//! when nothing else was written, so that a later start knows how long the stall was. A crash loop
+//! cannot keep a dead worker's lease for ever: every keep-alive commit is time that counts.
+//!
+//! Leases are extended by a stall in the first batch after it, in the commit of what that batch decides. A batch that
+//! is itself so slow that it becomes a gap is undone once, and gives it back when it is carried again: so there
+//! is progress however slow every batch is. Where one late round follows another, each still counts as a
+//! period of lease time, or leases of the dead would live for as long as the store is slow.
+//!
+//! How long a silence may last depends on the shortest lease that is alive, which another coordinator of the same
+//! database may have given. So whoever comes back from a silence that could matter to the shortest lease there can be
+//! asks the store for it before it judges the silence.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use store::{Batch, Failure, Store, Writer};
+use verdict::request::Extend;
+use verdict::{Moment, Request, Span, Time};
+
+use super::batch::catch_task_panic;
+use super::role::{CarrierRole, LeasedCarrier};
+use super::working_set::WorkingSet;
+use super::{Carrier, Fatal};
+use crate::coordinator::StopReason;
+use crate::item::{RequestError, UnavailableReason};
+
+/// The shortest and longest time between two looks while leases are alive. Half of the shortest
+/// gap that can matter to a two-second lease, and seldom enough to be no load.
+const PERIOD_MIN: Span = Span::from_millis(250);
+const PERIOD_MAX: Span = Span::from_secs(5);
+
+/// The shortest lease that anybody may ask for.
+const LEASE_MIN: Span = Span::from_millis(*wire::limits::LEASE_MS.start());
+
+/// Running tasks are loaded in slices of this size; all are saved in one commit.
+const SLICE: usize = 512;
+
+/// What is known about stalls. The carrier that handles leases keeps it; another one of the same coordinator looks at it.
+#[derive(Clone)]
+pub(crate) struct StallDetector(Arc<Mutex<StallState>>);
+
+struct StallState {
+    /// When the carrier last went round and the store took what came of it.
+    at: Time,
+    /// The same before this round, in case the store refuses.
+    before: Time,
+    /// Since when the store has refused what workers said. A small write that still fits does not
+    /// end this; only giving the time back does.
+    refused_since: Option<Time>,
+    /// When something was last committed.
+    written_at: Time,
+    /// Whether the last batch that came through had to give time back.
+    was_late: bool,
+}
+
+/// What a batch knows of a stall before it decides.
+#[derive(Clone, Copy)]
+pub(super) enum StallStatus<'a> {
+    /// Workers were heard at this time, with leases not shorter than this as far as is known. A decision that comes
+    /// much later means that the carrier stalled meanwhile.
+    AliveAt(Time, Option<Span>),
+    /// Nobody was heard since then: this very batch gives leases their time back, first.
+    StalledSince(Time),
+    /// Another carrier handles leases, with leases not shorter than this.
+    OtherCarrier(&'a StallDetector, Option<Span>, Lateness),
+}
+
+/// How often the batch of a carrier that does not hear has come too late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lateness {
+    /// Not yet: it is undone, and carried again once leases have their time back. What it would commit before
+    /// is the newest thing in the store, and a start after it would take it for somebody who heard.
+    First,
+    /// Every batch is late: this one goes on, or none ever would.
+    Again,
+}
+
+impl StallDetector {
+    pub(crate) fn new(now: Time) -> Self {
+        let (at, before, written_at) = (now, now, now);
+        let state = StallState { at, before, refused_since: None, written_at, was_late: false };
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    fn state(&self) -> MutexGuard<'_, StallState> {
+        self.0.lock().expect("nothing panics with it in hand")
+    }
+
+    /// Whether nobody was heard for so long that it matters to the shortest lease there can be: then what is known of
+    /// leases must be looked up before it is judged.
+    fn may_have_stalled(&self, now: Time) -> bool {
+        stalled_after(self.state().at, Some(LEASE_MIN)).is_some_and(|until| now > until)
+    }
+
+    /// A round that begins in a gap has heard nobody until it has given the gap back.
+    fn begin_round(&self, shortest: Option<Span>, now: Time) {
+        let is_stalled = self.stalled_since(shortest, now).is_some();
+        let mut state = self.state();
+        state.before = state.at;
+        if !is_stalled {
+            state.refused_since = None;
+            state.at = now;
+        }
+    }
+
+    /// What leases there are cannot be asked: the round does not count before the silence is judged.
+    fn begin_unverified(&self) {
+        let mut state = self.state();
+        state.before = state.at;
+    }
+
+    /// A batch was carried in time.
+    fn completed_in_time(&self) {
+        self.state().was_late = false;
+    }
+
+    /// Leases have their time back up to here.
+    fn leases_extended(&self, now: Time) {
+        let mut state = self.state();
+        (state.at, state.before) = (now, now);
+        state.refused_since = None;
+        state.was_late = true;
+    }
+
+    /// The store refused a batch of this round, so that the round does not count.
+    pub(super) fn refused(&self) {
+        if faultpoint::mutant(7) {
+            return;
+        }
+        let mut state = self.state();
+        state.at = state.before;
+        let before = state.before;
+        state.refused_since.get_or_insert(before);
+    }
+
+    /// Whether the store has refused what workers said, and that is not made good yet.
+    pub(super) fn is_refused(&self) -> bool {
+        self.state().refused_since.is_some()
+    }
+
+    pub(super) fn written(&self, now: Time) {
+        let mut state = self.state();
+        state.written_at = state.written_at.max(now);
+    }
+
+    /// How long to sleep at most, given the shortest lease that is alive.
+    pub(super) fn check_period(shortest: Option<Span>) -> Option<Span> {
+        shortest.map(|lease| Span::from_millis(lease.millis() / 8).clamp(PERIOD_MIN, PERIOD_MAX))
+    }
+
+    /// The longest silence that is no stall: a quarter of the shortest lease beyond the time the
+    /// carrier sleeps anyway.
+    pub(super) fn tolerance(shortest: Option<Span>) -> Option<Span> {
+        let period = Self::check_period(shortest)?.millis();
+        Some(Span::from_millis(period.saturating_add(shortest?.millis() / 4)))
+    }
+
+    /// Whether a keep-alive commit is due: leases are alive and nothing was written for a period.
+    pub(super) fn needs_keep_alive(&self, shortest: Option<Span>, now: Time) -> bool {
+        let written_at = self.state().written_at;
+        Self::check_period(shortest).is_some_and(|period| now.since(written_at) >= period)
+    }
+
+    /// Since when nobody could be heard, if that was long enough to matter. Of one late round after another
+    /// each counts as a period all the same.
+    pub(super) fn stalled_since(&self, shortest: Option<Span>, now: Time) -> Option<Time> {
+        let StallState { at, refused_since, was_late, .. } = *self.state();
+        if refused_since.is_some() && shortest.is_some() {
+            return refused_since;
+        }
+        let is_over = stalled_after(at, shortest).is_some_and(|until| now > until);
+        let counted = Self::check_period(shortest).filter(|_| was_late);
+        is_over.then(|| counted.map_or(at, |period| at.plus(period)))
+    }
+
+    /// What a batch that begins now and handles leases must know.
+    fn stall_status(&self, shortest: Option<Span>, now: Time) -> StallStatus<'_> {
+        match self.stalled_since(shortest, now) {
+            Some(since) => StallStatus::StalledSince(since),
+            None => StallStatus::AliveAt(self.state().at, shortest),
+        }
+    }
+}
+
+fn stalled_after(last_alive_at: Time, shortest: Option<Span>) -> Option<Time> {
+    Some(last_alive_at.plus(StallDetector::tolerance(shortest)?))
+}
+
+impl<S: Store> Carrier<S> {
+    /// Begins a round. Whoever does not hear asks whether workers are heard: if not, nothing can be decided,
+    /// and the reason is every request's answer.
+    pub(super) async fn begin_round(&mut self) -> Result<Option<UnavailableReason>, Fatal> {
+        let now = self.store.now();
+        if let CarrierRole::NewWork(leased_carrier) = &self.role {
+            let shortest = self.writer.shortest_lease();
+            if faultpoint::mutant(39) {
+                self.stall.begin_round(shortest, now);
+            }
+            return check_leased_carrier(leased_carrier, &self.stall, shortest, now).await;
+        }
+        if self.stall.may_have_stalled(now) && !self.refresh_shortest_lease().await {
+            self.stall.begin_unverified();
+            return Ok(None);
+        }
+        self.stall.begin_round(self.writer.shortest_lease(), now);
+        Ok(None)
+    }
+
+    /// Whether the shortest lease of all is known now, also of those that others gave.
+    async fn refresh_shortest_lease(&mut self) -> bool {
+        if self.store.opened().writers == 1 {
+            return true;
+        }
+        let Ok(mut batch) = self.writer.begin().await else { return false };
+        batch.read_shortest_lease().await.is_ok()
+    }
+
+    /// Whether leases must get time back although nobody asks for anything.
+    pub(super) fn is_stalled(&self) -> bool {
+        let (shortest, now) = (self.writer.shortest_lease(), self.store.now());
+        self.role.handles_leases() && self.stall.stalled_since(shortest, now).is_some()
+    }
+
+    pub(super) fn stall_status<'a>(
+        &self,
+        stall: &'a StallDetector,
+        lateness: Lateness,
+    ) -> StallStatus<'a> {
+        let shortest = self.writer.shortest_lease();
+        match self.role.handles_leases() {
+            true => stall.stall_status(shortest, self.store.now()),
+            false => StallStatus::OtherCarrier(stall, shortest, lateness),
+        }
+    }
+
+    /// Leases that were alive at the last commit before a start get back the time since then.
+    pub(super) async fn extend_leases_since(&mut self, since: Time) -> Result<(), Failure> {
+        let resting = self.set_aside.excluded(tokio::time::Instant::now());
+        let mut batch = self.writer.begin().await?;
+        batch.exclude(&resting);
+        let now = extend_all_leases(&mut batch, since, &|| self.store.epoch()).await?;
+        batch.commit().await.map_err(|failure| match failure {
+            store::CommitFailure::RolledBack(failure) | store::CommitFailure::Unknown(failure) => {
+                failure
+            }
+        })?;
+        faultpoint::point!("recover.committed");
+        self.stall.written(now);
+        Ok(())
+    }
+}
+
+impl StallStatus<'_> {
+    /// What is known once the batch is committed that listened so.
+    pub(super) fn conclude(self, stall: &StallDetector, now: Time) {
+        match self {
+            StallStatus::AliveAt(..) => stall.completed_in_time(),
+            StallStatus::StalledSince(since) => {
+                tracing::warn!(millis = now.since(since).millis(), "stalled; leases are extended");
+                stall.leases_extended(now);
+            }
+            StallStatus::OtherCarrier(..) => {}
+        }
+    }
+}
+
+/// Whether a batch that listens so may decide at this time. What others leased is looked up first, if so much time has
+/// passed that it matters.
+pub(super) async fn check_batch<B: Batch>(
+    batch: &mut B,
+    stall_status: StallStatus<'_>,
+    now: Time,
+) -> Result<StallAction, Failure> {
+    let (last_alive_at, known) = match stall_status {
+        StallStatus::StalledSince(_) => return Ok(StallAction::Proceed),
+        StallStatus::AliveAt(last_alive_at, shortest) => (last_alive_at, shortest),
+        StallStatus::OtherCarrier(stall, shortest, _) => (stall.state().at, shortest),
+    };
+    let may_have_stalled =
+        stalled_after(last_alive_at, Some(LEASE_MIN)).is_some_and(|until| now > until);
+    let others = if may_have_stalled { batch.read_shortest_lease().await? } else { None };
+    let shortest = [known, others].into_iter().flatten().min();
+    Ok(match stall_status {
+        StallStatus::OtherCarrier(stall, _, lateness) => {
+            match (stall.stalled_since(shortest, now), lateness) {
+                (None, _) => StallAction::Proceed,
+                (Some(_), Lateness::First) => StallAction::Retry,
+                (Some(since), Lateness::Again) => StallAction::ExtendSince(since),
+            }
+        }
+        _ if stalled_after(last_alive_at, shortest).is_some_and(|until| now > until) => {
+            StallAction::Retry
+        }
+        _ => StallAction::Proceed,
+    })
+}
+
+/// What to do before a batch decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StallAction {
+    Proceed,
+    /// The carrier that handles leases extends all others; leases of this batch get theirs before somebody acts on them.
+    ExtendSince(Time),
+    /// It stalled for too long: to be carried again, by a batch that extends leases first.
+    Retry,
+}
+
+/// Extends every lease that was alive at `since` by the time since then, in one commit: a crash
+/// in between must not leave some extended and the rest forgotten. Returns the batch's time.
+pub(super) async fn extend_all_leases<B: Batch>(
+    batch: &mut B,
+    since: Time,
+    epoch: &(dyn Fn() -> u32 + Send + Sync),
+) -> Result<Time, Failure> {
+    let now = batch.now().await?;
+    let at = Moment { now, epoch: epoch(), rules: batch.rules() };
+    faultpoint::point!("recover.deciding");
+    let request = extend_request(since, now);
+    let mut after = None;
+    loop {
+        let tasks = batch.running(after, SLICE).await?;
+        let Some(last) = tasks.last() else { break };
+        after = Some(last.id);
+        let mut work = WorkingSet::default();
+        for task in tasks {
+            catch_task_panic(task.id, || {
+                let key = work.adopt(task);
+                work.decide(&key, Cow::Borrowed(&request), at)
+            })?;
+        }
+        let (changes, refused) = work.take();
+        batch.save(changes, refused).await?;
+    }
+    faultpoint::point!("recover.saved");
+    Ok(now)
+}
+
+pub(super) fn extend_request(since: Time, now: Time) -> Request {
+    Request::Extend(Extend { stalled_since: since, gap: now.since(since) })
+}
+
+/// Asks the carrier that handles leases whether it stalled. If so, it extends leases first.
+async fn check_leased_carrier(
+    leased_carrier: &LeasedCarrier,
+    stall: &StallDetector,
+    shortest: Option<Span>,
+    now: Time,
+) -> Result<Option<UnavailableReason>, Fatal> {
+    if stall.stalled_since(shortest, now).is_none() || faultpoint::mutant(37) {
+        return Ok(None);
+    }
+    match leased_carrier.intake.ping_leased().await {
+        // So many wait to be heard that nobody can be asked: they are still not heard, and that is all it means.
+        Ok(()) | Err(RequestError::Overloaded) => {}
+        Err(_) => {
+            return Err(Fatal(StopReason::Fatal(
+                "the carrier that handles leases has ended".to_owned(),
+            )));
+        }
+    }
+    Ok(stall.stalled_since(shortest, now).map(|_| leased_carrier.reason()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::watch as channel;
+
+    use super::*;
+    use crate::intake;
+
+    #[tokio::test]
+    async fn too_many_waiting_to_be_heard_is_an_outage_and_no_end() {
+        // S3-60: in an outage calls under a lease pile up; whoever takes new work refuses it and lives on.
+        let (intake, leased, _new_work) = intake::for_two_carriers();
+        for _ in 0..intake::LEASED_WAITING_MAX {
+            intake.note_ends(Vec::new(), Time::from_millis(0));
+        }
+        let stall = StallDetector::new(Time::from_millis(0));
+        let (_short, outage) = channel::channel(None);
+        let leased_carrier = LeasedCarrier { intake, stall: stall.clone(), outage };
+        let (lease, late) = (Some(Span::from_secs(2)), Time::from_millis(60_000));
+        let asked = check_leased_carrier(&leased_carrier, &stall, lease, late).await;
+        assert_eq!(asked.expect("nobody has ended"), Some(UnavailableReason::Contended));
+        drop(leased);
+        assert!(
+            check_leased_carrier(&leased_carrier, &stall, lease, late).await.is_err(),
+            "now somebody has"
+        );
+    }
+}

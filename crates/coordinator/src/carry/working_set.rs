@@ -1,0 +1,248 @@
+//! The working set of one batch: what was loaded, changed decision by decision.
+//!
+//! Decisions are made one after the other on this set, so the outcome is as if every request had
+//! come alone, and only the result is written.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use store::{Change, Entry, IdempotencyKey, KeyOwner, Refused, Renewals, Spec, TaskKey};
+use verdict::{
+    Answer, ClosedAttempt, Event, KeyHolder, LeaseId, Moment, Name, Next, ReadSet, Request,
+    Subject, Task, TaskId, Time, decide, within_quota,
+};
+
+use crate::allowances::Allowances;
+use crate::batch_metrics::BatchMetrics;
+use crate::trace::TraceEvent;
+
+#[derive(Default)]
+pub(super) struct WorkingSet {
+    slots: HashMap<TaskKey, Slot>,
+    /// Keys of changed slots, in the order of their first change.
+    changed: Vec<TaskKey>,
+    closed: HashMap<(TaskId, LeaseId), ClosedAttempt>,
+    holders: HashMap<IdempotencyKey, KeyOwner>,
+    /// Tasks that another writer has locked.
+    locked: HashSet<TaskKey>,
+    refused: Vec<Refused>,
+    /// Tasks accepted in this batch, by tenant: the store does not count them yet.
+    accepted: HashMap<Name, u64>,
+    /// Unfinished runs by tenant, where the store has counted them for this batch.
+    pub(super) unfinished: HashMap<Name, u64>,
+    /// Everything that happened, for those who count.
+    pub(super) batch_metrics: BatchMetrics,
+    /// What is to be told as spans, where somebody is.
+    pub(super) trace_events: Option<Vec<TraceEvent>>,
+}
+
+struct Slot {
+    subject: Subject,
+    /// The revision the store has; `None` while it has never seen the task.
+    stored: Option<u32>,
+    spec: Option<Spec>,
+    closed: Vec<ClosedAttempt>,
+    entries: Vec<Entry>,
+    is_changed: bool,
+}
+
+impl Slot {
+    fn loaded(subject: Subject) -> Self {
+        let stored = subject.live().map(|task| task.revision);
+        Self {
+            subject,
+            stored,
+            spec: None,
+            closed: Vec::new(),
+            entries: Vec::new(),
+            is_changed: false,
+        }
+    }
+}
+
+impl WorkingSet {
+    pub(super) fn put(&mut self, key: TaskKey, subject: Subject) {
+        self.slots.entry(key).or_insert_with(|| Slot::loaded(subject));
+    }
+
+    /// Nothing can be decided about this task in this batch.
+    pub(super) fn put_locked(&mut self, key: TaskKey) {
+        self.locked.insert(key);
+    }
+
+    pub(super) fn is_locked(&self, key: &TaskKey) -> bool {
+        self.locked.contains(key)
+    }
+
+    pub(super) fn is_key_holder_locked(&self, key: &IdempotencyKey) -> bool {
+        let holder = self.holders.get(key);
+        holder.is_some_and(|held| {
+            self.locked.contains(&TaskKey { scope: key.scope.clone(), id: held.task })
+        })
+    }
+
+    pub(super) fn put_closed(&mut self, closed: ClosedAttempt) {
+        self.closed.insert((closed.task, closed.lease), closed);
+    }
+
+    pub(super) fn put_holder(&mut self, key: IdempotencyKey, held: KeyOwner) {
+        self.holders.insert(key, held);
+    }
+
+    /// Takes in a task that the store selected; what was decided in this batch stays.
+    pub(super) fn adopt(&mut self, task: Task) -> TaskKey {
+        let key = TaskKey { scope: task.scope.clone(), id: task.id };
+        self.put(key.clone(), Subject::Live(task));
+        key
+    }
+
+    pub(super) fn task(&self, key: &TaskKey) -> Option<&Task> {
+        self.slots.get(key)?.subject.live()
+    }
+
+    /// Decides a submission; a new task joins the set with its key.
+    pub(super) fn submit(
+        &mut self,
+        id: TaskId,
+        request: Request,
+        spec: &Spec,
+        at: Moment,
+        allowances: &Allowances,
+    ) -> Answer {
+        let Request::Submit(submit) = &request else { unreachable!("only submissions come here") };
+        let key = spec.key.clone().map(|text| IdempotencyKey { scope: submit.scope.clone(), text });
+        let holder = key.as_ref().and_then(|key| self.holder(key));
+        let read_set = ReadSet { holder, ..ReadSet::of(&Subject::Absent) };
+        let verdict = decide(read_set, &request, at);
+        let tenant = &submit.scope.tenant;
+        let quota = allowances.quota(tenant);
+        let here = self.accepted.get(tenant).copied().unwrap_or(0);
+        let counted = self.unfinished.get(tenant).copied();
+        let unfinished = counted.unwrap_or_else(|| allowances.unfinished(tenant));
+        let verdict = within_quota(verdict, unfinished + here, quota);
+        self.batch_metrics.note_answer(&verdict.answer);
+        if verdict.events.is_empty() {
+            return verdict.answer;
+        }
+        *self.accepted.entry(tenant.clone()).or_default() += 1;
+        if let Some(key) = key {
+            self.holders.insert(key, KeyOwner { task: id, fingerprint: submit.fingerprint });
+        }
+        let task = TaskKey { scope: submit.scope.clone(), id };
+        let slot = Slot { spec: Some(spec.clone()), ..Slot::loaded(Subject::Absent) };
+        self.slots.insert(task.clone(), slot);
+        self.settle(&task, Cow::Owned(request), verdict.events, at);
+        verdict.answer
+    }
+
+    fn holder(&self, key: &IdempotencyKey) -> Option<KeyHolder<'_>> {
+        let held = self.holders.get(key)?;
+        let task = TaskKey { scope: key.scope.clone(), id: held.task };
+        let subject = &self.slots.get(&task)?.subject;
+        Some(KeyHolder { subject, fingerprint: held.fingerprint })
+    }
+
+    /// Decides anything about a task that was put into the set before.
+    pub(super) fn decide(
+        &mut self,
+        key: &TaskKey,
+        request: Cow<'_, Request>,
+        at: Moment,
+    ) -> Answer {
+        let slot = self.slots.get(key).expect("every task of a batch is loaded first");
+        let at = slot.subject.dated(at);
+        let closed = request.caller().and_then(|caller| {
+            // An attempt that closed in this very batch is not in the store yet.
+            let here = slot.closed.iter().find(|closed| closed.lease == caller.lease);
+            here.or_else(|| self.closed.get(&(key.id, caller.lease)))
+        });
+        let read_set = ReadSet { subject: &slot.subject, closed, holder: None };
+        let verdict = decide(read_set, &request, at);
+        if let Answer::Refused(refusal) = &verdict.answer {
+            self.refused.extend(Refused::of(key, &request, refusal, at.now));
+        }
+        self.batch_metrics.note_answer(&verdict.answer);
+        if !verdict.events.is_empty() {
+            self.settle(key, request, verdict.events, at);
+        }
+        verdict.answer
+    }
+
+    /// Decides about every lease in the set, in an order that is the same each time.
+    pub(super) fn extend_leases(&mut self, request: &Request, at: Moment) {
+        let is_leased =
+            |slot: &Slot| slot.subject.live().is_some_and(|task| task.lease().is_some());
+        let leased = self.slots.iter().filter(|(_, slot)| is_leased(slot));
+        let mut leased: Vec<TaskKey> = leased.map(|(key, _)| key.clone()).collect();
+        leased.sort();
+        for key in leased {
+            self.decide(&key, Cow::Borrowed(request), at);
+        }
+    }
+
+    fn settle(&mut self, key: &TaskKey, request: Cow<'_, Request>, events: Vec<Event>, at: Moment) {
+        let slot = self.slots.get_mut(key).expect("a settled task is in the set");
+        let loaded = slot.subject.live().map(Renewals::of);
+        if let (Some(trace_events), Some(task)) = (&mut self.trace_events, slot.subject.live()) {
+            events.iter().for_each(|event| note_trace_events(trace_events, task, event, at.now));
+        }
+        for event in &events {
+            self.batch_metrics.note_event(slot.subject.live(), event, at.now);
+            if let Event::AttemptClosed { closed, .. } = event {
+                slot.closed.push((**closed).clone());
+            }
+        }
+        let subject = std::mem::replace(&mut slot.subject, Subject::Absent);
+        slot.subject = subject.settle(&events, at.now);
+        if events.iter().any(Event::is_history) {
+            slot.entries.push(Entry {
+                n: entries(&slot.subject),
+                at: at.now,
+                epoch: at.epoch,
+                rules: at.rules.number(),
+                request: request.into_owned(),
+                loaded,
+                events,
+            });
+        }
+        if !std::mem::replace(&mut slot.is_changed, true) {
+            self.changed.push(key.clone());
+        }
+    }
+
+    /// What is to be saved since the last call.
+    pub(super) fn take(&mut self) -> (Vec<Change>, Vec<Refused>) {
+        let changed = std::mem::take(&mut self.changed);
+        let changes = changed.into_iter().filter_map(|key| {
+            let slot = self.slots.get_mut(&key)?;
+            slot.is_changed = false;
+            let before = slot.stored;
+            slot.stored = slot.subject.live().map(|task| task.revision);
+            Some(Change {
+                before,
+                after: slot.subject.clone(),
+                spec: slot.spec.take(),
+                closed: std::mem::take(&mut slot.closed),
+                entries: std::mem::take(&mut slot.entries),
+            })
+        });
+        (changes.collect(), std::mem::take(&mut self.refused))
+    }
+}
+
+fn note_trace_events(trace_events: &mut Vec<TraceEvent>, task: &Task, event: &Event, now: Time) {
+    if let Event::AttemptClosed { closed, .. } = event {
+        trace_events.push(TraceEvent::closed(task, closed));
+    }
+    if let Event::AttemptClosed { next: Next::End(end), .. } | Event::Ended(end) = event {
+        trace_events.push(TraceEvent::ended(task, end, now));
+    }
+}
+
+fn entries(subject: &Subject) -> u32 {
+    match subject {
+        Subject::Live(task) => task.entries,
+        Subject::Done(done) => done.entries,
+        Subject::Absent => unreachable!("a settled task exists"),
+    }
+}

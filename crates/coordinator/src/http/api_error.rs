@@ -1,0 +1,222 @@
+//! A request that gets no: its code, what a person should know, and what the worker contract quotes.
+//!
+//! A route returns one of these; [`super::middleware`] makes the body, because only there the request's
+//! id and the server's time are known.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use store::{Failure, FailureKind};
+use verdict::{Name, Refusal, Scope};
+use wire::answers::Problem;
+use wire::{Code, FieldError};
+
+use super::translate;
+use crate::item::RequestError;
+
+/// When to come back after an overload or an outage that is expected to pass, where nothing better
+/// is known.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug)]
+pub struct ApiError {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    /// Where the code alone does not say it.
+    pub(crate) verdict: Option<wire::Verdict>,
+    pub(crate) state: Option<wire::State>,
+    pub(crate) attempts: Option<Attempts>,
+    pub(crate) field: Option<String>,
+    /// When to come back, where that is known better than by the code.
+    pub(crate) retry_after: Option<Duration>,
+    /// The key that asked, where one was recognised: for the operator's record, not for the answer.
+    pub(crate) by: Option<Box<(Name, Scope)>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempts {
+    pub(crate) expected: u32,
+    pub(crate) received: u32,
+}
+
+impl ApiError {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            verdict: None,
+            state: None,
+            attempts: None,
+            field: None,
+            retry_after: None,
+            by: None,
+        }
+    }
+
+    #[must_use]
+    pub(crate) fn by(self, key: &Name, scope: &Scope) -> Self {
+        Self { by: Some(Box::new((key.clone(), scope.clone()))), ..self }
+    }
+
+    /// A run that does not exist, or is another tenant's: the same words for both (X13).
+    pub(crate) fn run_not_found() -> Self {
+        Self::new(Code::RunNotFound, "there is no run with this id")
+    }
+
+    pub(crate) fn field(field: &str, message: impl Into<String>) -> Self {
+        FieldError::new(field, message).into()
+    }
+
+    /// What a worker reads from this.
+    pub(crate) fn worker_verdict(&self) -> Option<wire::Verdict> {
+        self.verdict.or(self.code.verdict())
+    }
+
+    /// When to repeat the very same request; `None` where that is of no use.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        self.code.worker_may_retry().then_some(self.retry_after.unwrap_or(RETRY_AFTER))
+    }
+
+    pub(crate) fn problem(self, request_id: String, server_time: wire::Time) -> Problem {
+        let retry_after = self.retry_after();
+        let Self { code, message, verdict: _, state, attempts, field, retry_after: _, by: _ } =
+            self;
+        Problem {
+            request_id: Some(request_id),
+            state: state.map(|state| state.as_str().to_uppercase()),
+            expected_attempt: attempts.map(|attempts| attempts.expected),
+            received_attempt: attempts.map(|attempts| attempts.received),
+            retry_after_ms: retry_after.map(whole_millis),
+            field,
+            ..Problem::new(code, message, server_time)
+        }
+    }
+}
+
+/// Never zero, which would ask for no pause at all.
+fn whole_millis(pause: Duration) -> u64 {
+    pause.as_micros().div_ceil(1_000).max(1) as u64
+}
+
+/// Carries the reason to [`super::middleware`], which writes the body.
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.code.status()).expect("codes have real statuses");
+        let mut response = status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<FieldError> for ApiError {
+    fn from(fault: FieldError) -> Self {
+        let message = fault.to_string();
+        let field = Some(fault.field).filter(|field| !field.is_empty());
+        Self { field, ..Self::new(Code::InvalidArgument, message) }
+    }
+}
+
+impl From<RequestError> for ApiError {
+    fn from(error: RequestError) -> Self {
+        match &error {
+            RequestError::Overloaded => Self::new(Code::Overloaded, error.to_string()),
+            RequestError::ShuttingDown => Self::new(Code::ShuttingDown, error.to_string()),
+            RequestError::Unavailable(outage) => Self {
+                retry_after: Some(outage.retry_after),
+                ..Self::new(Code::Unavailable, error.to_string())
+            },
+            RequestError::Unknown => Self::new(Code::UnknownOutcome, error.to_string()),
+            RequestError::Defect => Self::new(Code::Internal, error.to_string()),
+            RequestError::SetAside(retry_after) => Self {
+                retry_after: Some(*retry_after),
+                ..Self::new(Code::TaskSetAside, error.to_string())
+            },
+        }
+    }
+}
+
+/// A read that failed. The reason is for the operator's log, not for the client.
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        if failure.kind == FailureKind::Overloaded {
+            return Self::new(Code::Overloaded, "too much is read at once; try again");
+        }
+        tracing::error!(error = &failure as &dyn std::error::Error, "a read failed");
+        Self::new(Code::Unavailable, "the store could not be read")
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        let verdict = translate::worker_verdict(refusal.worker_verdict());
+        Self { verdict: Some(verdict), ..from_refusal(refusal) }
+    }
+}
+
+fn from_refusal(refusal: Refusal) -> ApiError {
+    let with_state = |code, message: &str, state| ApiError {
+        state: Some(translate::state(state)),
+        ..ApiError::new(code, message)
+    };
+    let with_attempts = |message: String, expected, received| {
+        tracing::warn!(expected, received, "a call for an attempt that does not count");
+        ApiError {
+            attempts: Some(Attempts { expected, received }),
+            ..ApiError::new(Code::AttemptMismatch, message)
+        }
+    };
+    match refusal {
+        Refusal::TaskNotFound => ApiError::new(Code::TaskNotFound, "there is no task with this id"),
+        Refusal::UnknownLease => {
+            ApiError::new(Code::UnknownLease, "this lease was never granted for this task")
+        }
+        Refusal::WorkerMismatch => {
+            ApiError::new(Code::WorkerMismatch, "the lease was granted to another workerId")
+        }
+        Refusal::ConflictingReport { state } => with_state(
+            Code::ConflictingReport,
+            "another report for this lease is already recorded; this one changes nothing",
+            state,
+        ),
+        Refusal::AttemptSuperseded { expected, received } => with_attempts(
+            format!("attempt {received} was superseded by attempt {expected}"),
+            expected,
+            received,
+        ),
+        Refusal::AttemptUnknown { expected, received } => with_attempts(
+            format!("attempt {received} was never granted; the latest is {expected}"),
+            expected,
+            received,
+        ),
+        Refusal::TaskAlreadyTerminal { state } => {
+            with_state(Code::TaskAlreadyTerminal, "the task has already ended", state)
+        }
+        Refusal::AttemptAlreadyCompleted { state } => with_state(
+            Code::AttemptAlreadyCompleted,
+            "this attempt has already reported its end",
+            state,
+        ),
+        Refusal::TaskExpired { state } => with_state(
+            Code::TaskExpired,
+            "the lease has expired or was revoked; stop working on this task",
+            state,
+        ),
+        Refusal::KeyReused { holder } => ApiError::new(
+            Code::IdempotencyKeyReused,
+            format!("the idempotency key belongs to {}, which says otherwise", holder.run_name()),
+        ),
+        Refusal::QuotaReached { quota } => ApiError::new(
+            Code::QuotaReached,
+            format!("this tenant may have {quota} unfinished runs, and has them"),
+        ),
+        Refusal::HistoryFull { state } => with_state(
+            Code::HistoryFull,
+            "the lease was renewed as often as may be; report before it ends",
+            state,
+        ),
+        Refusal::RunAlreadyTerminal { state } => {
+            with_state(Code::RunAlreadyTerminal, "the run has already ended otherwise", state)
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A token that ran out while nobody could hear its worker.
+//!
+//! Heartbeats bring fresh tokens long before the old one ends. After an outage of ours that is longer than
+//! what the token had left, an honest worker has only the old one, and a lease that was given the outage
+//! back. So the token is given back the same time: that of the recorded extensions since it was issued, and
+//! no more. What the token is good for is not decided here: its lease may be over by now, and the rules say so.
+//!
+//! Whether there was such an outage stands in the task's history, and calls under a lease have no rate. So these
+//! looks have one, for each tenant, and few of them are under way at once.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use store::{Browse, Entry, Store, TaskKey};
+use tokio::sync::Semaphore;
+use verdict::{Name, Rate, RateUsage, Request, Span, Task, Time};
+use wire::Code;
+
+use super::api_error::ApiError;
+use super::app_state::AppState;
+use crate::admit::TaskPrincipal;
+use crate::metrics::LimitKind;
+
+/// History is read in pages of this size; few tasks have a second one.
+const PAGE: usize = 512;
+
+/// How often a tenant may have it looked up whether a token has grace. After an outage of an hour each of its
+/// workers asks once and has a fresh token then; who asks more often has tokens without grace.
+const LOOKUPS_PER_SECOND: u32 = 250;
+
+/// How many may come at once: a fleet that comes back together.
+const LOOKUP_BURST: u32 = 2_000;
+
+/// How many looks are under way at once, for all tenants: others read, too.
+const CONCURRENT_LOOKUPS: usize = 2;
+
+/// Tenants whose looks are remembered. More than ask within the time in which a rate recovers.
+const TENANTS_MAX: usize = 10_000;
+
+/// What tenants have looked up of tokens that are past their end.
+pub(crate) struct GraceLookups {
+    spent: Mutex<HashMap<Name, RateUsage>>,
+    readers: Semaphore,
+}
+
+impl Default for GraceLookups {
+    fn default() -> Self {
+        Self { spent: Mutex::default(), readers: Semaphore::new(CONCURRENT_LOOKUPS) }
+    }
+}
+
+impl GraceLookups {
+    /// Takes one look of the tenant's rate, or says how long to wait for it.
+    fn try_acquire(&self, tenant: &Name, now: Time) -> Result<(), Span> {
+        let rate = Rate::new(LOOKUPS_PER_SECOND, Some(LOOKUP_BURST));
+        let mut spent = self.spent.lock().expect("no code panics while it counts");
+        if spent.len() >= TENANTS_MAX && !spent.contains_key(tenant) {
+            // Who has all of its rate again needs no remembering.
+            spent.retain(|_, spent| rate.left(*spent, now) < LOOKUP_BURST);
+        }
+        let more = rate.try_acquire(spent.get(tenant).copied().unwrap_or_default(), now)?;
+        spent.insert(tenant.clone(), more);
+        Ok(())
+    }
+}
+
+/// What the rows say of a token that is past its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TokenStatus {
+    /// The token is not past its end, with the time that was given back.
+    Extended,
+    /// Past its end, of the current lease: a stall that was not noticed yet could extend it.
+    Expired,
+    /// Past its end, of a lease that is over.
+    LeaseOver,
+}
+
+/// Looks up the grace of tokens on behalf of one call, for one token or for many.
+#[derive(Default)]
+pub(super) struct TokenGrace {
+    /// A stall that ended before this call has been noticed. Once is enough for all of its tokens.
+    has_caught_up: bool,
+}
+
+impl TokenGrace {
+    /// Whether a token that is past its end is so only because of an outage of ours.
+    pub(super) async fn covers<S: Store>(
+        &mut self,
+        app: &AppState<S>,
+        principal: &TaskPrincipal,
+    ) -> Result<bool, ApiError> {
+        let tenant = &principal.token().scope.tenant;
+        let asked = app.inner.grace_lookups.try_acquire(tenant, app.coordinator.now());
+        asked.map_err(|wait| rate_limited(app, wait))?;
+        match token_status(app, principal).await? {
+            TokenStatus::Extended => return Ok(true),
+            TokenStatus::LeaseOver => return Ok(false),
+            TokenStatus::Expired if self.has_caught_up => return Ok(false),
+            TokenStatus::Expired => {}
+        }
+        app.decided(app.coordinator.has_caught_up()).await??;
+        self.has_caught_up = true;
+        Ok(token_status(app, principal).await? == TokenStatus::Extended)
+    }
+}
+
+fn rate_limited<S: Store>(app: &AppState<S>, wait: Span) -> ApiError {
+    app.coordinator.metrics().count_limited(LimitKind::ExpiredTokens, 1);
+    let message =
+        "too many expired task tokens at once; wait as told, or stop working on these tasks";
+    let wait = Some(Duration::from_millis(wait.millis()));
+    ApiError { retry_after: wait, ..ApiError::new(Code::TooManyRequests, message) }
+}
+
+async fn token_status<S: Store>(
+    app: &AppState<S>,
+    principal: &TaskPrincipal,
+) -> Result<TokenStatus, ApiError> {
+    let token = principal.token();
+    let key = TaskKey { scope: token.scope.clone(), id: token.task };
+    let reading = async {
+        let _turn = app.inner.grace_lookups.readers.acquire().await;
+        let browse = app.coordinator.browse();
+        let stalled_time = stalled_time(browse, &key, principal.issued_at()).await?;
+        if !principal.is_expired(app.coordinator.now(), stalled_time) {
+            return Ok(TokenStatus::Extended);
+        }
+        let found = browse.find(&key).await?;
+        let task = found.as_ref().and_then(|found| found.subject.live());
+        let lease = task.and_then(Task::lease);
+        let is_current = lease.is_some_and(|lease| lease.id == token.lease);
+        Ok(if is_current { TokenStatus::Expired } else { TokenStatus::LeaseOver })
+    };
+    app.read(Duration::ZERO, reading).await
+}
+
+/// The time since `issued_at` in which nobody could have been heard, as the task's history has it.
+async fn stalled_time(
+    browse: &impl Browse,
+    key: &TaskKey,
+    issued_at: Time,
+) -> Result<Span, store::Failure> {
+    let mut stalls = StallTotal { counted_to: issued_at, total: Span::ZERO };
+    let mut after = 0;
+    loop {
+        let page = browse.history(key, after, PAGE).await?;
+        page.iter().for_each(|entry| stalls.count(entry));
+        match page.last() {
+            Some(last) => after = last.n,
+            None => return Ok(stalls.total),
+        }
+    }
+}
+
+/// Several coordinators may record one outage: no instant counts twice.
+struct StallTotal {
+    counted_to: Time,
+    total: Span,
+}
+
+impl StallTotal {
+    fn count(&mut self, entry: &Entry) {
+        let Request::Extend(extend) = &entry.request else { return };
+        let (from, to) =
+            (extend.stalled_since.max(self.counted_to), extend.stalled_since.plus(extend.gap));
+        let total = self.total.millis().saturating_add(to.since(from).millis());
+        self.total = Span::from_millis(total);
+        self.counted_to = self.counted_to.max(to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use verdict::request::Extend;
+
+    use super::*;
+
+    fn outage(from: i64, to: i64) -> Entry {
+        let (stalled_since, end) = (Time::from_millis(from), Time::from_millis(to));
+        let extend = Extend { stalled_since, gap: end.since(stalled_since) };
+        Entry {
+            n: 1,
+            at: end,
+            epoch: 1,
+            rules: verdict::Rules::NEWEST.number(),
+            request: Request::Extend(extend),
+            loaded: None,
+            events: Vec::new(),
+        }
+    }
+
+    fn total(issued_at: i64, stalls: &[(i64, i64)]) -> u64 {
+        let mut counted =
+            StallTotal { counted_to: Time::from_millis(issued_at), total: Span::ZERO };
+        stalls.iter().for_each(|(from, to)| counted.count(&outage(*from, *to)));
+        counted.total.millis()
+    }
+
+    #[test]
+    fn every_instant_of_an_outage_counts_once_and_none_before_the_token() {
+        assert_eq!(total(0, &[]), 0);
+        assert_eq!(total(0, &[(10, 30), (50, 60)]), 30);
+        // Two coordinators that come back from one outage record it twice.
+        assert_eq!(total(0, &[(10, 30), (12, 35), (15, 20)]), 25);
+        assert_eq!(total(25, &[(10, 30), (50, 60)]), 15);
+        assert_eq!(total(100, &[(10, 30), (50, 60)]), 0);
+    }
+
+    #[test]
+    fn looks_have_a_rate_for_each_tenant_and_few_tenants_are_remembered() {
+        let grace_lookups = GraceLookups::default();
+        let now = Time::from_millis(5_000);
+        let passed = |tenant: &str, now| {
+            (0..LOOKUP_BURST * 2)
+                .filter(|_| grace_lookups.try_acquire(&tenant.into(), now).is_ok())
+                .count()
+        };
+        assert_eq!(passed("acme", now), LOOKUP_BURST as usize);
+        assert_eq!(passed("other", now), LOOKUP_BURST as usize, "each has its own");
+        let later = now.plus(Span::from_secs(1));
+        assert_eq!(passed("acme", later), LOOKUPS_PER_SECOND as usize);
+        for n in 0..TENANTS_MAX * 2 {
+            let when = later.plus(Span::from_secs(3_600 + n as u64));
+            assert!(grace_lookups.try_acquire(&format!("t{n}").into(), when).is_ok());
+        }
+        assert!(grace_lookups.spent.lock().unwrap().len() <= TENANTS_MAX);
+    }
+}

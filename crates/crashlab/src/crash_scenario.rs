@@ -1,0 +1,226 @@
+//! Servers under load that are killed and come back, until it is enough; then everything must end and be there.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use historyck::event::{DOWN, EventKind, Fault, Phase};
+use rustix::process::Signal;
+use tenure::{Client, Retries};
+use tokio::task::JoinSet;
+use wire::answers::QueueView;
+
+use crate::judge;
+use crate::load::Load;
+use crate::rng::SeededRng;
+use crate::scenarios::{LabOptions, Tally};
+use crate::test_cluster::{Server, TestCluster};
+use crate::waits::within;
+
+const CLIENTS: u64 = 4;
+const WORKERS: u64 = 4;
+const NEMESIS: &str = "nemesis";
+/// One of several is gone: those who ask it must ask another.
+const ONE_DOWN: &str = "one down";
+/// All that still serve are stopped for a moment.
+const LOOKED_AT: &str = "looked at";
+/// Between two looks whether everything has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+pub struct CrashScenario {
+    pub cluster: TestCluster,
+    pub load: Load,
+    pub(crate) rng: SeededRng,
+    servers: Vec<Option<Server>>,
+    actors: Vec<JoinSet<()>>,
+    tally: Tally,
+}
+
+impl CrashScenario {
+    pub fn begin(options: &LabOptions, seed: u64) -> Result<CrashScenario> {
+        let mut rng = SeededRng::new(seed);
+        let cluster = TestCluster::new(&options.binary, options.mutant, &mut rng)?;
+        CrashScenario::on(cluster, rng, seed)
+    }
+
+    pub(crate) fn on(cluster: TestCluster, rng: SeededRng, seed: u64) -> Result<CrashScenario> {
+        let mut servers = vec![cluster.start(0, None)?.expect_ready(&cluster)?];
+        let api_key = servers[0].api_key()?;
+        for at in 1..cluster.listen.len() {
+            servers.push(cluster.start(at, None)?.expect_ready(&cluster)?);
+        }
+        // It never repeats a call by itself: the history wants to see every silence.
+        let client = |listen: &String| -> Result<Client> {
+            let client = Client::new(&format!("http://{listen}"), &api_key)?;
+            Ok(client.with_retries(Retries::NONE))
+        };
+        let clients = cluster.listen.iter().map(client).collect::<Result<_>>()?;
+        let load = Load::new(clients, seed);
+        Ok(CrashScenario {
+            cluster,
+            load,
+            rng,
+            servers: servers.into_iter().map(Some).collect(),
+            actors: Vec::new(),
+            tally: Tally::default(),
+        })
+    }
+
+    pub fn start_load(&mut self) {
+        self.actors = vec![self.load.clients(CLIENTS), self.load.workers(WORKERS)];
+    }
+
+    /// Waits until so much more has happened.
+    pub async fn wait_for_events(&self, events: usize) -> Result<()> {
+        let enough = self.load.history.len() + events;
+        let happens = async {
+            while self.load.history.len() < enough {
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
+        };
+        within("something to happen", happens).await
+    }
+
+    pub fn server(&mut self, at: usize) -> Result<&mut Server> {
+        self.servers[at].as_mut().context("the server is down")
+    }
+
+    pub fn note(&self, fault: &str, phase: Phase, detail: Option<&str>) {
+        let fault = Fault { fault: fault.to_owned(), phase, detail: detail.map(str::to_owned) };
+        let noted = self.load.history.record(NEMESIS, EventKind::Fault(fault));
+        noted.expect("a history is kept in memory");
+    }
+
+    /// What it means that one server is gone.
+    fn loss(&self) -> &'static str {
+        if self.servers.len() == 1 { DOWN } else { ONE_DOWN }
+    }
+
+    /// A server is dead: what it left must be whole.
+    pub fn note_death(&mut self, at: usize, how: &str) -> Result<()> {
+        self.note(self.loss(), Phase::Begin, Some(how));
+        self.servers[at] = None;
+        self.tally.kills += 1;
+        self.verify().with_context(|| format!("after {how}"))
+    }
+
+    /// Looks at the store. Whoever still serves from it stands still meanwhile: a database grows faster than it
+    /// is read, and standing still is one more thing that must cost nobody a lease.
+    pub fn verify(&mut self) -> Result<()> {
+        let serving: Vec<&Server> = self.servers.iter().flatten().collect();
+        if !serving.is_empty() {
+            // No outage for the judge: a stop that is shorter than what counts as one is not given back.
+            self.note(LOOKED_AT, Phase::Begin, None);
+        }
+        serving.iter().try_for_each(|server| server.freeze())?;
+        let verified = self.cluster.verify();
+        serving.iter().try_for_each(|server| server.signal(Signal::CONT))?;
+        self.tally.verified += 1;
+        verified.map(|_| ())
+    }
+
+    /// A new server; it may be made to die, even before it is ready.
+    pub fn restart(&mut self, at: usize, fault_spec: Option<&str>) -> Result<()> {
+        self.note(self.loss(), Phase::End, fault_spec);
+        let server = self.cluster.start(at, fault_spec)?;
+        if fault_spec.is_none() {
+            self.servers[at] = Some(server.expect_ready(&self.cluster)?);
+        } else {
+            self.servers[at] = Some(server);
+        }
+        Ok(())
+    }
+
+    /// Waits until every coordinator takes work, each by itself.
+    pub async fn wait_until_all_serve(&self, when: &str) -> Result<()> {
+        for at in 0..self.servers.len() {
+            let me = self.load.at(at, "probe");
+            let key = format!("probe-{when}-{at}");
+            let accepted = self.load.retry_until_decided(|| me.submit(self.load.plain_run(), &key));
+            within("a coordinator to take work again", accepted).await??;
+        }
+        Ok(())
+    }
+
+    /// Fails if a server has ended by itself.
+    pub fn expect_all_running(&mut self) -> Result<()> {
+        for server in self.servers.iter_mut().flatten() {
+            server.expect_running(&self.cluster)?;
+        }
+        Ok(())
+    }
+
+    pub fn kill(&mut self, at: usize, how: &str) -> Result<()> {
+        self.server(at)?.kill()?;
+        self.note_death(at, how)
+    }
+
+    pub(crate) fn reached(&mut self) {
+        self.tally.points += 1;
+    }
+
+    /// How many answers so far were the recorded ones, and how many calls nobody answered.
+    pub fn repeated(&self) -> (usize, usize) {
+        (judge::replayed(&self.load.history), judge::unanswered(&self.load.history))
+    }
+
+    /// No more faults: everything ends, everything is read, and the history is judged.
+    pub async fn settle(&mut self, name: &str, options: &LabOptions) -> Result<Tally> {
+        for at in 0..self.servers.len() {
+            if self.servers[at].is_none() {
+                tokio::task::block_in_place(|| self.restart(at, None))?;
+            }
+        }
+        self.load.stop_submitting.cancel();
+        within("the end of everything that was accepted (G1)", self.wait_until_idle()).await??;
+        within("late reports to be answered", self.load.send_late_reports()).await??;
+        self.load.stop_working.cancel();
+        within("workers to go home", self.join_actors()).await??;
+        let reader = self.load.recording_as("reader");
+        self.tally.runs +=
+            within("everything to be read", judge::record_all_runs(&reader)).await??;
+        self.tally.events += judge::judge(name, &self.load.history, &options.keep)?;
+        self.tally.unanswered += judge::unanswered(&self.load.history);
+        self.servers.iter_mut().flatten().try_for_each(Server::kill)?;
+        self.servers.iter_mut().for_each(|server| *server = None);
+        let tasks = tokio::task::block_in_place(|| self.cluster.verify())?;
+        self.tally.verified += 1;
+        ensure!(
+            tasks as usize == self.tally.runs,
+            "{tasks} tasks are stored, {} were listed",
+            self.tally.runs
+        );
+        Ok(self.tally.clone())
+    }
+
+    /// Whoever ends otherwise than by going home has found something.
+    async fn join_actors(&mut self) -> Result<()> {
+        for actors in &mut self.actors {
+            while let Some(gone) = actors.join_next().await {
+                gone.context("a client or worker gave up")?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn wait_until_idle(&mut self) -> Result<()> {
+        // Whoever still submits is done when the last of its calls is answered.
+        while let Some(gone) = self.actors.first_mut().map(JoinSet::join_next) {
+            let Some(gone) = gone.await else { break };
+            gone.context("a client gave up")?;
+        }
+        let reader = self.load.recording_as("reader");
+        loop {
+            match reader.client().queues().await {
+                Ok(seen) if seen.queues.iter().all(is_empty) => return Ok(()),
+                Ok(_) => {}
+                Err(error) if error.is_retryable() => reader.next_coordinator(),
+                Err(error) => return Err(error.into()),
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+}
+
+fn is_empty(queue: &QueueView) -> bool {
+    queue.ready + queue.delayed + queue.running == 0
+}

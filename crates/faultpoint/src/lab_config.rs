@@ -1,0 +1,92 @@
+//! What the environment chose, and doing it. Only test builds have this.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock};
+
+use rustix::process::{Signal, getpid, kill_process};
+
+/// Chooses what goes wrong.
+pub const VARIABLE: &str = "TENURE_LAB";
+
+#[derive(Debug, Default)]
+struct LabConfig {
+    /// What to do at a place, and at which time it is reached.
+    faults: Vec<(String, u64, Signal)>,
+    mutants: Vec<u8>,
+    skew_ms: i64,
+    /// A file that says how far, for a clock that jumps while the process runs.
+    skew_in: Option<PathBuf>,
+}
+
+fn config() -> &'static LabConfig {
+    static CONFIG: OnceLock<LabConfig> = OnceLock::new();
+    CONFIG.get_or_init(|| parse(&std::env::var(VARIABLE).unwrap_or_default()))
+}
+
+/// A choice that is misspelt must not look like a build that survived it.
+fn parse(text: &str) -> LabConfig {
+    let mut config = LabConfig::default();
+    for word in text.split(',').filter(|word| !word.is_empty()) {
+        let (what, of) = word.split_once('@').unwrap_or_else(|| invalid(word));
+        match what {
+            "kill" => config.faults.push(parse_fault(of, Signal::KILL)),
+            "stop" => config.faults.push(parse_fault(of, Signal::STOP)),
+            "mutant" => config.mutants.push(of.parse().unwrap_or_else(|_| invalid(word))),
+            "skew" => config.skew_ms = of.parse().unwrap_or_else(|_| invalid(word)),
+            "skew-in" => config.skew_in = Some(PathBuf::from(of)),
+            _ => invalid(word),
+        }
+    }
+    config
+}
+
+fn parse_fault(of: &str, signal: Signal) -> (String, u64, Signal) {
+    let (name, time) = of.split_once('#').unwrap_or((of, "1"));
+    let is_known = crate::POINTS.iter().any(|point| point.name == name);
+    let time = time.parse().ok().filter(|_| is_known).unwrap_or_else(|| invalid(of));
+    (name.to_owned(), time, signal)
+}
+
+fn invalid<T>(word: &str) -> T {
+    panic!("{VARIABLE}: `{word}` chooses nothing that exists")
+}
+
+/// A place was reached.
+pub fn reach(name: &'static str) {
+    let config = config();
+    if !config.faults.iter().any(|(at, ..)| at == name) {
+        return;
+    }
+    static TIMES: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
+    let time = {
+        let mut times = TIMES.lock().expect("nothing panics with the count in hand");
+        let time = times.entry(name).or_default();
+        *time += 1;
+        *time
+    };
+    for (_, _, signal) in config.faults.iter().filter(|(at, when, _)| at == name && *when == time) {
+        kill_process(getpid(), *signal).expect("a process may signal itself");
+    }
+}
+
+/// Whether a bug of the museum is to be played.
+pub fn mutant(number: u8) -> bool {
+    let is_chosen = config().mutants.contains(&number);
+    debug_assert!(crate::MUTANTS.contains(&number), "mutant {number} has no row");
+    is_chosen
+}
+
+/// The next number of a stream that everybody draws from.
+pub fn draw() -> u32 {
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::SeqCst)
+}
+
+/// How far the wall clock is put ahead.
+pub fn skew_ms() -> i64 {
+    let config = config();
+    let Some(file) = &config.skew_in else { return config.skew_ms };
+    let said = std::fs::read_to_string(file).unwrap_or_else(|_| invalid("skew-in"));
+    said.trim().parse().unwrap_or_else(|_| invalid(&said))
+}

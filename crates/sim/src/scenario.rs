@@ -1,0 +1,297 @@
+//! What the world of a seed is about.
+//!
+//! Seeds below a million draw everything by chance. Each further million is about one thing that chance alone shows
+//! too seldom: nothing happens but time, one of two committers fails, every batch is slow, coordinators take over from
+//! each other, many tenants share one coordinator. What a scenario fixes is said here; the rest is drawn as ever.
+
+use crate::options::{
+    BehaviourOptions, ClockOptions, CommitterFaultOptions, DatabaseOptions, NemesisOptions,
+    NetworkOptions, Options, RunOptions, StoreOptions, Topology,
+};
+use crate::rng::{PerMille, SimRng, Stream};
+
+/// How many seeds each scenario has.
+const SEEDS_EACH: u64 = 1_000_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// Everything is drawn.
+    Swarm,
+    /// Nothing fails and hardly anybody calls: whatever happens, time alone must bring about.
+    Idle,
+    /// One coordinator with two committers over a database, of which one or the other fails.
+    TwoCommitters,
+    /// Every call to the store takes long, for good.
+    SlowStore,
+    /// Several coordinators fail, one after the other; workers go on to the next.
+    Failover,
+    /// Many tenants, queues and idle workers.
+    ManyTenants,
+}
+
+impl Scenario {
+    pub const ALL: &[Scenario] = &[
+        Scenario::Swarm,
+        Scenario::Idle,
+        Scenario::TwoCommitters,
+        Scenario::SlowStore,
+        Scenario::Failover,
+        Scenario::ManyTenants,
+    ];
+
+    pub fn of(seed: u64) -> Self {
+        let place = usize::try_from(seed / SEEDS_EACH).unwrap_or(usize::MAX);
+        Self::ALL.get(place).copied().unwrap_or(Scenario::Swarm)
+    }
+
+    /// The first of its seeds.
+    pub fn first_seed(self) -> u64 {
+        self as u64 * SEEDS_EACH
+    }
+
+    /// Fixes what the scenario is about.
+    pub(crate) fn shape(self, seed: u64, options: Options) -> Options {
+        let mut rng = SimRng::new(seed, Stream::Scenario);
+        match self {
+            Scenario::Swarm => options,
+            Scenario::Idle => idle(&mut rng, options),
+            Scenario::TwoCommitters => two_committers(&mut rng, options),
+            Scenario::SlowStore => slow_store(&mut rng, options),
+            Scenario::Failover => failover(&mut rng, options),
+            Scenario::ManyTenants => many_tenants(&mut rng, options),
+        }
+    }
+}
+
+/// Nothing between a caller and its coordinator fails.
+fn reliable_network(options: &Options) -> NetworkOptions {
+    NetworkOptions { delay_ms: options.network.delay_ms, ..NetworkOptions::healthy() }
+}
+
+/// Workers that do what they are told, apart from some that die.
+fn honest(rng: &mut SimRng) -> BehaviourOptions {
+    BehaviourOptions {
+        silent: rng.sometimes(20, 100) as PerMille,
+        vanish: rng.sometimes(20, 100) as PerMille,
+        ..BehaviourOptions::OBEDIENT
+    }
+}
+
+fn idle(rng: &mut SimRng, options: Options) -> Options {
+    let lease = rng.between(4_000, 40_000);
+    let runs = RunOptions {
+        lease_ms: (lease, lease + 2_000),
+        work_ms: (0, 2_000),
+        grace_ms: (0, rng.sometimes(100, 2_000)),
+        delayed: 400,
+        deadline: 500,
+        past_deadline: rng.sometimes(100, 500) as PerMille,
+        cancel: 300,
+        fail: rng.sometimes(100, 500) as PerMille,
+        ..options.runs
+    };
+    let behaviour = BehaviourOptions {
+        silent: rng.sometimes(100, 300) as PerMille,
+        vanish: rng.sometimes(100, 300) as PerMille,
+        ignore_cancel: 800,
+        poll_wait_ms: (10_000, 25_000),
+        at_once_max: 64,
+        takes_all: true,
+        ..BehaviourOptions::OBEDIENT
+    };
+    let a_day_later = rng.chance(300);
+    Options {
+        // Coordinators that share a store look what others did, which only a database lets them.
+        topology: if options.database.is_some() { Topology::Shared } else { Topology::Embedded },
+        safety_ms: rng.between(30_000, 60_000),
+        clients: rng.between(1, 2) as u32,
+        workers: 1,
+        runs_per_client: rng.between(2, 5),
+        network: reliable_network(&options),
+        store: StoreOptions::healthy(),
+        database: options
+            .database
+            .map(|database| DatabaseOptions { disconnections: 0, ..database.healthy() }),
+        older: 0,
+        nemesis: NemesisOptions::NONE,
+        runs,
+        behaviour,
+        a_day_later,
+        clock: if a_day_later { ClockOptions::TRUE } else { options.clock },
+        ..options
+    }
+}
+
+/// Half of these worlds spare the committer that hears workers, so that nothing it does may suffer.
+fn two_committers(rng: &mut SimRng, options: Options) -> Options {
+    let new_work_only = rng.chance(500);
+    let unless_new_work_only = |count: u64| if new_work_only { 0 } else { count };
+    let committer_faults = CommitterFaultOptions {
+        hangs: rng.between(1, 4),
+        refusals: rng.sometimes(1, 3),
+        breaks: unless_new_work_only(rng.sometimes(1, 2)),
+        new_work_only,
+    };
+    let nemesis = NemesisOptions {
+        crashes: unless_new_work_only(rng.sometimes(1, 2)),
+        stops: unless_new_work_only(rng.sometimes(1, 2)),
+        store_stalls: unless_new_work_only(rng.between(1, 4)),
+        full_readers: unless_new_work_only(rng.sometimes(1, 2)),
+        committer_faults,
+        ..NemesisOptions::NONE
+    };
+    let database = DatabaseOptions {
+        coordinators: 1,
+        hints: rng.chance(500),
+        lose_race: rng.sometimes(2, 30) as PerMille,
+        pass_over: rng.sometimes(50, 200) as PerMille,
+        ..DatabaseOptions::HEALTHY
+    };
+    let is_called_off = rng.chance(150);
+    let lease = rng.between(2_000, 3_000);
+    let runs = RunOptions {
+        lease_ms: (lease, lease + 500),
+        work_ms: (2_000, 8_000),
+        cancel: if is_called_off { 1_000 } else { rng.sometimes(300, 900) as PerMille },
+        delayed: if is_called_off { 1_000 } else { 0 },
+        delay_ms: if is_called_off { (20_000, 30_000) } else { options.runs.delay_ms },
+        force: 0,
+        deadline: 0,
+        attempt_limit: 0,
+        ..options.runs
+    };
+    Options {
+        topology: Topology::Shared,
+        clients: rng.between(2, 3) as u32,
+        workers: rng.between(3, 6) as u32,
+        runs_per_client: rng.between(5, 9),
+        network: reliable_network(&options),
+        store: StoreOptions { call_ms: (0, rng.between(1, 10)), ..StoreOptions::healthy() },
+        database: Some(database),
+        older: 0,
+        nemesis,
+        runs,
+        behaviour: honest(rng),
+        committers: Some(2),
+        a_day_later: is_called_off,
+        clock: if is_called_off { ClockOptions::TRUE } else { options.clock },
+        ..options
+    }
+}
+
+/// Five calls, the fewest of a round, take longer than the silence that counts as a stall of such leases. Rounds that
+/// take just less than that can cost a lease, and are not what this is about.
+const SLOW_CALL_MS: (u64, u64) = (250, 600);
+const SLOW_LEASE_MS: (u64, u64) = (2_000, 2_500);
+
+fn slow_store(rng: &mut SimRng, options: Options) -> Options {
+    let (call, sync) = (rng.between(SLOW_CALL_MS.0, SLOW_CALL_MS.1), rng.between(200, 1_500));
+    let store =
+        StoreOptions { call_ms: (call, call), sync_ms: (0, sync), ..StoreOptions::healthy() };
+    let database = options.database.map(|database| DatabaseOptions {
+        coordinators: 1,
+        disconnections: 0,
+        ..database.healthy()
+    });
+    let behaviour = BehaviourOptions {
+        // Whoever talks to something slow gives it time, and makes no heartbeat wait for an answer.
+        timeout_ms: 10_000,
+        starts: 0,
+        ..honest(rng)
+    };
+    Options {
+        clients: 1,
+        workers: rng.between(1, 3) as u32,
+        runs_per_client: rng.between(2, 5),
+        network: reliable_network(&options),
+        store,
+        is_slow_for_good: true,
+        topology: if database.is_some() { Topology::Shared } else { Topology::Embedded },
+        database,
+        older: 0,
+        nemesis: NemesisOptions::NONE,
+        runs: RunOptions {
+            lease_ms: SLOW_LEASE_MS,
+            deadline: 0,
+            attempt_limit: 0,
+            force: 0,
+            ..options.runs
+        },
+        behaviour,
+        committers: Some(rng.between(1, if database.is_some() { 2 } else { 1 }) as usize),
+        ..options
+    }
+}
+
+fn failover(rng: &mut SimRng, options: Options) -> Options {
+    let database = DatabaseOptions {
+        coordinators: rng.between(2, 4) as usize,
+        hints: rng.chance(500),
+        lose_race: rng.sometimes(2, 30) as PerMille,
+        pass_over: rng.sometimes(50, 300) as PerMille,
+        candidates_max: if rng.chance(500) { rng.between(1, 3) as usize } else { usize::MAX },
+        disconnections: rng.sometimes(1, 2),
+        ..DatabaseOptions::HEALTHY
+    };
+    let nemesis = NemesisOptions {
+        crashes: rng.between(1, 4),
+        stops: rng.sometimes(1, 3),
+        blackouts: rng.sometimes(1, 2),
+        stalls: rng.sometimes(1, 2),
+        store_stalls: rng.sometimes(1, 2),
+        full_readers: rng.sometimes(1, 2),
+        ..NemesisOptions::NONE
+    };
+    let behaviour = BehaviourOptions { fails_over: true, ..honest(rng) };
+    let runs = RunOptions { deadline: 0, attempt_limit: 0, force: 0, ..options.runs };
+    Options {
+        topology: Topology::Shared,
+        workers: rng.between(3, 8) as u32,
+        network: reliable_network(&options),
+        store: StoreOptions::healthy(),
+        database: Some(database),
+        nemesis,
+        runs,
+        behaviour,
+        ..options
+    }
+}
+
+fn many_tenants(rng: &mut SimRng, options: Options) -> Options {
+    let runs = RunOptions {
+        work_ms: (0, 1_000),
+        queues: rng.between(2, 6),
+        delayed: 0,
+        deadline: 0,
+        fail: rng.sometimes(50, 200) as PerMille,
+        ..options.runs
+    };
+    let scopes = rng.between(3, 6) as u32;
+    // One coordinator: a round of grants is then a round of everybody's.
+    let database = options.database.map(|database| DatabaseOptions {
+        coordinators: 1,
+        disconnections: 0,
+        ..database.healthy()
+    });
+    Options {
+        topology: if database.is_some() { Topology::Shared } else { Topology::Embedded },
+        safety_ms: rng.between(8_000, 12_000),
+        clients: rng.between(3, 6) as u32,
+        // At least one worker for each scope.
+        workers: scopes + rng.between(0, 3) as u32,
+        scopes,
+        idle_workers: rng.between(80, 200) as u32,
+        flood: rng.between(40, 120),
+        intruders: 2,
+        runs_per_client: rng.between(2, 4),
+        network: reliable_network(&options),
+        store: StoreOptions::healthy(),
+        database,
+        older: 0,
+        nemesis: NemesisOptions::NONE,
+        runs,
+        behaviour: BehaviourOptions { at_once_max: 16, ..BehaviourOptions::OBEDIENT },
+        clock: ClockOptions::TRUE,
+        ..options
+    }
+}

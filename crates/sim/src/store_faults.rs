@@ -1,0 +1,507 @@
+//! What the store does to a coordinator: how long each call takes, which ones it refuses, and what
+//! becomes of commits. A wrapper around the memory engine, and the disk under it.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use store::memory::{Disk, MemoryBrowse, MemoryStore, Synced};
+use store::{
+    Administration, Backlog, Batch, Change, CommitFailure, EndedPosition, EndedTask, Failure,
+    FailureKind, IdempotencyKey, KeyOwner, Loaded, Opened, PollRef, PolledQueues, Refused, Store,
+    TaskKey, TaskWithSpec, Want, Writer,
+};
+use verdict::{ClosedAttempt, LeaseId, Rules, Span, Subject, Task, TaskId, Time};
+
+use crate::committer_faults::{CommitterFaults, CommitterId};
+use crate::coverage::CoverageGoal;
+use crate::database::{Database, Session};
+use crate::fault::Fault;
+use crate::log::Log;
+use crate::options::{Options, StoreOptions};
+use crate::planted_bug::PlantedBug;
+use crate::rng::{SimRng, Stream};
+
+struct FaultState {
+    rng: SimRng,
+    options: StoreOptions,
+    /// Until when, in true time.
+    full_until: u64,
+    stalled_until: u64,
+    store_stalled_until: u64,
+    readers_full_until: u64,
+    /// A store that is slow for good is so when faults have stopped, too.
+    healthy: StoreOptions,
+}
+
+/// How much later than it should a planted bug wakes, and until when the store is looked at again.
+const LATE: Span = Span::from_secs(5);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// One commit in so many is lost where commits get lost.
+const DROPS_ONE_IN: u64 = 50;
+
+/// Shared by all sessions with one store.
+#[derive(Clone)]
+pub(crate) struct StoreFaults {
+    state: Arc<Mutex<FaultState>>,
+    pub(crate) database: Database,
+    pub(crate) committer_faults: CommitterFaults,
+    log: Log,
+    bug: PlantedBug,
+}
+
+impl StoreFaults {
+    pub(crate) fn new(seed: u64, options: &Options, log: Log, bug: PlantedBug) -> Self {
+        let rng = SimRng::new(seed, Stream::StoreFaults);
+        let state = FaultState {
+            rng,
+            options: options.store,
+            full_until: 0,
+            stalled_until: 0,
+            store_stalled_until: 0,
+            readers_full_until: 0,
+            healthy: if options.is_slow_for_good { options.store } else { StoreOptions::healthy() },
+        };
+        let transactions = SimRng::new(seed, Stream::Transactions);
+        let database = Database::new(transactions, options.database, log.clone());
+        let committer_faults = CommitterFaults::new(log.clone());
+        Self { state: Arc::new(Mutex::new(state)), database, committer_faults, log, bug }
+    }
+
+    fn state(&self) -> MutexGuard<'_, FaultState> {
+        self.state.lock().expect("no code panics while it holds the state")
+    }
+
+    pub(crate) fn fill_disk(&self, until: u64) {
+        self.state().full_until = until;
+    }
+
+    pub(crate) fn stall_disk(&self, until: u64) {
+        self.state().stalled_until = until;
+    }
+
+    /// Every call waits until then.
+    pub(crate) fn stall_store(&self, until: u64) {
+        self.state().store_stalled_until = until;
+    }
+
+    /// Nobody else can read until then.
+    pub(crate) fn fill_readers(&self, until: u64) {
+        self.state().readers_full_until = until;
+    }
+
+    pub(crate) fn disconnect(&self, until: u64) {
+        self.database.disconnect(until);
+    }
+
+    pub(crate) fn stop_faults(&self) {
+        self.database.stop_faults();
+        self.committer_faults.stop_faults();
+        let mut state = self.state();
+        (state.full_until, state.stalled_until) = (0, 0);
+        (state.store_stalled_until, state.readers_full_until) = (0, 0);
+        state.options = state.healthy;
+    }
+
+    /// Waits until the time that `until` names.
+    async fn wait_while(&self, until: impl Fn(&FaultState) -> u64, fault: Fault) {
+        let mut is_told = false;
+        while self.log.now() < until(&self.state()) {
+            if !std::mem::replace(&mut is_told, true) {
+                self.log.fault(fault);
+            }
+            tokio::time::sleep(RECHECK_INTERVAL).await;
+        }
+    }
+
+    /// One call to the store: takes its time, and may be refused.
+    async fn call(&self, what: &'static str) -> Result<(), Failure> {
+        let (millis, refused) = {
+            let mut state = self.state();
+            let (low, high) = state.options.call_ms;
+            let refuse = state.options.refuse;
+            (state.rng.between(low, high), state.rng.chance(refuse))
+        };
+        if millis > 0 {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+        }
+        self.wait_while(|state| state.store_stalled_until, Fault::StoreStalled).await;
+        if refused {
+            self.log.fault(Fault::StoreRefused);
+            self.log.say(format_args!("store refuses {what}"));
+            return Err(Failure::new(FailureKind::Unavailable, format!("no {what} now")));
+        }
+        Ok(())
+    }
+
+    fn check_room(&self) -> Result<(), Failure> {
+        if self.log.now() < self.state().full_until {
+            self.log.fault(Fault::DiskFull);
+            return Err(Failure::new(FailureKind::Full, "no room"));
+        }
+        Ok(())
+    }
+
+    fn drops_commit(&self) -> bool {
+        self.bug == PlantedBug::LosesCommits && self.state().rng.between(1, DROPS_ONE_IN) == 1
+    }
+
+    /// Whether a planted bug takes a commit in doubt for one that was made.
+    fn assumes_committed(&self, database: &Database) -> bool {
+        match self.bug {
+            PlantedBug::AnswersBeforeSync => !database.is_enabled(),
+            PlantedBug::AssumesLostCommits => database.is_enabled(),
+            _ => false,
+        }
+    }
+
+    fn before_commit(&self) -> Result<(), Failure> {
+        let mut state = self.state();
+        let roll_back = state.options.roll_back;
+        if state.rng.chance(roll_back) {
+            self.log.fault(Fault::CommitRolledBack);
+            return Err(Failure::new(FailureKind::Unavailable, "the commit was rolled back"));
+        }
+        Ok(())
+    }
+}
+
+impl Disk for StoreFaults {
+    fn sync(&self) -> Synced {
+        let now = self.log.now();
+        let mut state = self.state();
+        let (low, high) = state.options.sync_ms;
+        let mut millis = state.rng.between(low, high);
+        if state.stalled_until > now {
+            self.log.fault(Fault::DiskStalled);
+            millis += state.stalled_until - now;
+        }
+        let unknown = state.options.unknown;
+        let fails = state.rng.chance(unknown) && !self.database.is_enabled();
+        let (database, session) = (self.database.clone(), self.database.session());
+        let is_lost = database.loses_commit();
+        Box::pin(async move {
+            if millis > 0 {
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+            }
+            if is_lost || database.session() != session {
+                return Err(Failure::new(FailureKind::Unavailable, "the connection was lost"));
+            }
+            match fails {
+                true => Err(Failure::new(FailureKind::Fatal, "the disk did not say")),
+                false => Ok(()),
+            }
+        })
+    }
+}
+
+/// The memory engine behind injected faults.
+#[derive(Clone)]
+pub(crate) struct SimStore {
+    pub(crate) inner: MemoryStore,
+    pub(crate) store_faults: StoreFaults,
+    /// How many writers a coordinator has.
+    pub(crate) committers: usize,
+    pub(crate) host: usize,
+    /// How many of them were given out.
+    pub(crate) given: Arc<AtomicUsize>,
+}
+
+pub(crate) struct SimWriter {
+    inner: <MemoryStore as Store>::Writer,
+    store: MemoryStore,
+    store_faults: StoreFaults,
+    committer_id: CommitterId,
+}
+
+pub(crate) struct SimBatch<'w> {
+    inner: <<MemoryStore as Store>::Writer as Writer>::Batch<'w>,
+    store: MemoryStore,
+    store_faults: StoreFaults,
+    session: Session,
+    /// Whether others would care.
+    has_saved: bool,
+}
+
+impl SimBatch<'_> {
+    /// One call inside the transaction: takes its time, and may be refused or lose it.
+    async fn call(&self, what: &'static str) -> Result<(), Failure> {
+        self.store_faults.call(what).await?;
+        self.store_faults.database.execute(self.session, what)
+    }
+}
+
+impl Store for SimStore {
+    type Writer = SimWriter;
+    type Browse = MemoryBrowse;
+
+    fn committers(&self) -> usize {
+        self.committers
+    }
+
+    async fn writer(&self) -> Result<SimWriter, Failure> {
+        let (store, store_faults) = (self.inner.clone(), self.store_faults.clone());
+        let inner = self.inner.writer().await?;
+        let committer = self.given.fetch_add(1, Ordering::SeqCst);
+        let committer_id = CommitterId { host: self.host, committer };
+        Ok(SimWriter { inner, store, store_faults, committer_id })
+    }
+
+    fn browse(&self) -> &MemoryBrowse {
+        self.inner.browse()
+    }
+
+    fn now(&self) -> Time {
+        self.inner.now()
+    }
+
+    fn opened(&self) -> Opened {
+        let opened = self.inner.opened();
+        match self.store_faults.bug {
+            PlantedBug::ForgetsLastCommit => Opened { last_commit_at: None, ..opened },
+            _ => opened,
+        }
+    }
+
+    fn rules_in_force(&self) -> u32 {
+        self.inner.rules_in_force()
+    }
+
+    async fn changed_elsewhere(&self) {
+        if self.store_faults.bug == PlantedBug::MissesPeerChanges {
+            return std::future::pending().await;
+        }
+        self.store_faults.database.changed_elsewhere().await;
+    }
+}
+
+impl Writer for SimWriter {
+    type Batch<'w> = SimBatch<'w>;
+
+    async fn begin(&mut self) -> Result<SimBatch<'_>, Failure> {
+        self.store_faults.committer_faults.before_batch(self.committer_id).await?;
+        self.store_faults.call("begin").await?;
+        let session = self.store_faults.database.connect()?;
+        let (store, store_faults) = (self.store.clone(), self.store_faults.clone());
+        let inner = self.inner.begin().await?;
+        Ok(SimBatch { inner, store, store_faults, session, has_saved: false })
+    }
+
+    async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
+        self.store_faults.wait_while(|state| state.readers_full_until, Fault::ReadersFull).await;
+        let (wake, now) = (self.inner.next_wake().await?, self.store.now());
+        Ok(match self.store_faults.bug {
+            PlantedBug::NamesNoWake => None,
+            PlantedBug::NamesLateWakes => wake.map(|wake| wake.plus(LATE)),
+            PlantedBug::ForgetsPastWakes => wake.filter(|wake| !wake.has_come(now)),
+            _ => wake,
+        })
+    }
+
+    fn shortest_lease(&self) -> Option<Span> {
+        let keeps_to_itself = self.store_faults.bug == PlantedBug::HidesLeases;
+        if keeps_to_itself
+            && self.committer_id.committer == 0
+            && self.store_faults.committer_faults.has_two(self.committer_id)
+        {
+            return None;
+        }
+        self.inner.shortest_lease()
+    }
+
+    async fn administer(&mut self, act: &Administration) -> Result<(), CommitFailure> {
+        self.store_faults.check_room().map_err(CommitFailure::RolledBack)?;
+        self.inner.administer(act).await
+    }
+}
+
+impl Batch for SimBatch<'_> {
+    fn exclude(&mut self, tasks: &BTreeSet<TaskId>) {
+        self.inner.exclude(tasks);
+    }
+
+    async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
+        self.call("load").await?;
+        let mut loaded = self.inner.load(keys).await?;
+        if loaded.contains(&Loaded::Locked) {
+            self.store_faults.log.reach_goal(CoverageGoal::RowHeldByAnother);
+        }
+        if self.store_faults.bug == PlantedBug::TreatsLockedAsMissing {
+            let gone = Loaded::Subject(Subject::Absent);
+            loaded.iter_mut().filter(|it| **it == Loaded::Locked).for_each(|it| *it = gone.clone());
+        }
+        Ok(loaded)
+    }
+
+    async fn load_waiting_for_locks(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
+        let mut loaded = self.load(keys).await?;
+        let looks = self.store_faults.database.lock_wait_delays();
+        for pause in looks {
+            if !loaded.contains(&Loaded::Locked) {
+                break;
+            }
+            self.store_faults.log.reach_goal(CoverageGoal::RowWaitedFor);
+            tokio::time::sleep(pause).await;
+            loaded = self.load(keys).await?;
+        }
+        Ok(loaded)
+    }
+
+    async fn closed_attempts(
+        &mut self,
+        leases: &[(TaskId, LeaseId)],
+    ) -> Result<Vec<Option<ClosedAttempt>>, Failure> {
+        self.call("closed").await?;
+        self.inner.closed_attempts(leases).await
+    }
+
+    async fn key_owners(
+        &mut self,
+        keys: &[IdempotencyKey],
+    ) -> Result<Vec<Option<KeyOwner>>, Failure> {
+        self.call("holders").await?;
+        let held = self.inner.key_owners(keys).await?;
+        let is_forgetful = self.store_faults.bug == PlantedBug::ForgetsKeys;
+        Ok(if is_forgetful { vec![None; keys.len()] } else { held })
+    }
+
+    async fn leased_to_polls(
+        &mut self,
+        polls: &[PollRef],
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
+        self.call("polled").await?;
+        let found = self.inner.leased_to_polls(polls).await?;
+        if found.iter().any(|leases| !leases.is_empty()) {
+            self.store_faults.log.reach_goal(CoverageGoal::GrantRecalled);
+        }
+        Ok(found)
+    }
+
+    async fn now(&mut self) -> Result<Time, Failure> {
+        self.inner.now().await
+    }
+
+    async fn save(
+        &mut self,
+        mut changes: Vec<Change>,
+        refused: Vec<Refused>,
+    ) -> Result<(), Failure> {
+        self.store_faults.check_room()?;
+        self.call("save").await?;
+        self.has_saved = true;
+        if self.store_faults.bug == PlantedBug::SavesPartially {
+            changes.iter_mut().for_each(|change| change.closed.clear());
+        }
+        self.inner.save(changes, refused).await
+    }
+
+    async fn backlogs(
+        &mut self,
+        polled: &dyn PolledQueues,
+        now: Time,
+    ) -> Result<Vec<Backlog>, Failure> {
+        self.call("stocked").await?;
+        self.inner.backlogs(polled, now).await
+    }
+
+    async fn ready(
+        &mut self,
+        wants: &[Want],
+        now: Time,
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
+        self.call("ready").await?;
+        let mut found = match self.store_faults.bug {
+            PlantedBug::MixesTenants => self.inner.ready(&with_swapped_scopes(wants), now).await?,
+            _ => self.inner.ready(wants, now).await?,
+        };
+        self.store_faults.database.skip_candidates(&mut found);
+        Ok(found)
+    }
+
+    async fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
+        self.call("due").await?;
+        if self.store_faults.bug == PlantedBug::NeverSweeps {
+            return Ok(Vec::new());
+        }
+        self.inner.due(now, limit).await
+    }
+
+    async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
+        self.call("running").await?;
+        let mut looks = self.store_faults.database.lock_wait_delays();
+        loop {
+            match (self.inner.running(after, limit).await, looks.next()) {
+                (Err(held), Some(pause)) if matches!(held.kind, FailureKind::Conflict(_)) => {
+                    self.store_faults.log.reach_goal(CoverageGoal::LeaseWaitedFor);
+                    tokio::time::sleep(pause).await;
+                    self.call("running").await?;
+                }
+                (found, _) => return found,
+            }
+        }
+    }
+
+    async fn ended(
+        &mut self,
+        after: Option<EndedPosition>,
+        limit: usize,
+    ) -> Result<Vec<EndedTask>, Failure> {
+        self.call("ended").await?;
+        if self.store_faults.bug == PlantedBug::NeverForgets {
+            return Ok(Vec::new());
+        }
+        self.inner.ended(after, limit).await
+    }
+
+    async fn forget(&mut self, places: &[EndedPosition]) -> Result<(), Failure> {
+        self.call("forget").await?;
+        self.inner.forget(places).await
+    }
+
+    fn rules(&self) -> Rules {
+        match self.store_faults.bug {
+            PlantedBug::ForgetsRules if self.inner.number().is_multiple_of(2) => Rules::OLDEST,
+            _ => self.inner.rules(),
+        }
+    }
+
+    fn keep_alive(&mut self) {
+        self.inner.keep_alive();
+    }
+
+    async fn commit(self) -> Result<(), CommitFailure> {
+        let Self { inner, store, store_faults, session, has_saved } = self;
+        store_faults.before_commit().map_err(CommitFailure::RolledBack)?;
+        let database = store_faults.database.clone();
+        database.execute(session, "commit").map_err(CommitFailure::RolledBack)?;
+        if store_faults.drops_commit() {
+            return Ok(());
+        }
+        let batch = inner.number();
+        let committed = match inner.commit().await {
+            Err(CommitFailure::Unknown(_)) if store_faults.assumes_committed(&database) => Ok(()),
+            Err(CommitFailure::Unknown(lost)) if database.is_enabled() => {
+                database.look_up_commit(&store, batch, lost).await
+            }
+            committed => committed,
+        };
+        if has_saved && committed.is_ok() {
+            database.notify_commit();
+        }
+        if let Err(CommitFailure::RolledBack(failure)) = &committed
+            && matches!(failure.kind, FailureKind::Conflict(_))
+        {
+            store_faults.log.reach_goal(CoverageGoal::CommitConflict);
+        }
+        committed
+    }
+}
+
+/// The same wants, each in the scope of the one before it.
+fn with_swapped_scopes(wants: &[Want]) -> Vec<Want> {
+    let scopes = wants.iter().map(|want| want.scope.clone());
+    let others = scopes.cycle().skip(1).take(wants.len());
+    wants.iter().cloned().zip(others).map(|(want, scope)| Want { scope, ..want }).collect()
+}

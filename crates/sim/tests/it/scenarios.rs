@@ -1,0 +1,74 @@
+//! Worlds that are about one thing each. None may break a promise, and each must have seen what it is about.
+
+use sim::Scenario;
+use sim::campaign::{Totals, campaign};
+use sim::fault::Fault;
+
+/// As in the ranges: scenarios run beside each other.
+const THREADS: usize = 1;
+
+/// How often a scenario's own faults must strike.
+const FAULTS_MIN: u64 = 10;
+
+fn hold(scenario: Scenario, worlds: u64) -> Totals {
+    let first = scenario.first_seed();
+    let totals = campaign(first..first + worlds, THREADS, |_| {});
+    let told: Vec<String> = totals
+        .failures
+        .iter()
+        .map(|(seed, what)| format!("{what}\nreproduce with: cargo xtask sim --seed {seed}\n"))
+        .collect();
+    assert!(told.is_empty(), "{} worlds failed\n\n{}", told.len(), told.join("\n"));
+    assert_eq!(totals.seeds, worlds);
+    assert!(totals.runs > worlds, "there is work in these worlds");
+    totals
+}
+
+fn must_have_struck(totals: &Totals, faults: &[Fault]) {
+    for fault in faults {
+        let count = totals.tally.faults.get(fault).copied().unwrap_or(0);
+        assert!(count >= FAULTS_MIN, "only {count} times: {}", fault.name());
+    }
+}
+
+#[test]
+fn nothing_happens_but_time_and_it_is_never_late() {
+    // S2-100: leases, deadlines, graces and retries take effect when they are due, although nobody calls.
+    hold(Scenario::Idle, 60);
+}
+
+#[test]
+fn one_of_two_committers_fails_and_no_promise_does() {
+    // F44: whatever holds up new work, workers are heard; whatever holds up hearing costs no worker its lease.
+    let totals = hold(Scenario::TwoCommitters, 60);
+    must_have_struck(
+        &totals,
+        &[
+            Fault::CommitterHangs,
+            Fault::CommitterRefused,
+            Fault::CommitterBreaks,
+            Fault::StoreStalled,
+            Fault::ReadersFull,
+        ],
+    );
+}
+
+#[test]
+fn a_store_that_is_slow_for_good_delays_work_and_never_stops_it() {
+    // F24, G1: everything ends.
+    hold(Scenario::SlowStore, 24);
+}
+
+#[test]
+fn coordinators_fail_in_turn_and_no_honest_worker_loses_its_lease() {
+    // A8 with several coordinators: a worker that goes on to the next one is heard there.
+    let totals = hold(Scenario::Failover, 40);
+    must_have_struck(&totals, &[Fault::HostCrashed, Fault::StoreStalled, Fault::ReadersFull]);
+}
+
+#[test]
+fn a_crowd_shares_coordinators_and_nobody_notices_the_others() {
+    // G2, S1, S2, S4, S6: tenants, idle workers, a flood, intruders and an administrator beside each other.
+    let totals = hold(Scenario::ManyTenants, 8);
+    must_have_struck(&totals, &[Fault::ForeignTried]);
+}

@@ -1,0 +1,187 @@
+//! Events that mostly repeat what was asked: stored without it.
+//!
+//! A submission, a grant and a success are nearly every row of the history, and each says the same
+//! twice. Their events keep only what the rules added; reading takes the rest from the request in
+//! the same row. An event that says anything else than its request is stored whole.
+
+use serde::{Deserialize, Serialize};
+use verdict::event::Submitted;
+use verdict::request::{Grant, Outcome, Report, Submit};
+use verdict::{
+    AttemptOutcome, ClosedAttempt, End, Event, Fence, Next, Request, State, TaskId, Time,
+};
+
+use super::Unreadable;
+use super::forms::EventForm;
+use super::scalars::as_number;
+
+/// What the rules added to the request.
+#[derive(Serialize, Deserialize)]
+enum Delta {
+    #[serde(rename = "submitted_as_asked")]
+    Submitted {
+        #[serde(with = "as_number")]
+        due: Time,
+    },
+    #[serde(rename = "granted_as_asked")]
+    Granted {
+        #[serde(with = "as_number")]
+        fence: Fence,
+        #[serde(with = "as_number")]
+        expires_at: Time,
+    },
+    #[serde(rename = "succeeded_as_asked")]
+    Succeeded {
+        #[serde(with = "as_number")]
+        fence: Fence,
+        #[serde(with = "as_number")]
+        granted_at: Time,
+        #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
+        started_at: Option<Time>,
+        #[serde(with = "as_number")]
+        closed_at: Time,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WrittenEvent<'a> {
+    Delta(Delta),
+    Whole(#[serde(with = "EventForm")] &'a Event),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ReadEvent {
+    Delta(Delta),
+    Whole(#[serde(with = "EventForm")] Event),
+}
+
+/// The events of one entry, beside its request.
+pub(crate) fn write(request: &Request, events: &[Event]) -> String {
+    let shorten =
+        |event| delta_of(request, event).map_or(WrittenEvent::Whole(event), WrittenEvent::Delta);
+    let written: Vec<WrittenEvent<'_>> = events.iter().map(shorten).collect();
+    serde_json::to_string(&written).expect("forms have only text keys")
+}
+
+/// Reads [`write`] back; the row's task and request say what was left out.
+pub(crate) fn read(task: TaskId, request: &Request, text: &str) -> Result<Vec<Event>, Unreadable> {
+    let unreadable = |source| Unreadable { what: "list of events", source };
+    let found: Vec<ReadEvent> = serde_json::from_str(text).map_err(unreadable)?;
+    let rebuild = |found| match found {
+        ReadEvent::Whole(event) => Ok(event),
+        ReadEvent::Delta(delta) => rebuild(task, request, delta).ok_or_else(|| {
+            let what = "an event that says less than its request";
+            unreadable(serde::de::Error::custom(what))
+        }),
+    };
+    found.into_iter().map(rebuild).collect()
+}
+
+fn delta_of(request: &Request, event: &Event) -> Option<Delta> {
+    let delta = match (request, event) {
+        (Request::Submit(_), Event::Submitted(submitted)) => {
+            Delta::Submitted { due: submitted.due }
+        }
+        (Request::Grant(_), Event::Granted { fence, expires_at, .. }) => {
+            Delta::Granted { fence: *fence, expires_at: *expires_at }
+        }
+        (Request::Report(_), Event::AttemptClosed { closed, .. }) => Delta::Succeeded {
+            fence: closed.fence,
+            granted_at: closed.granted_at,
+            started_at: closed.started_at,
+            closed_at: closed.closed_at,
+        },
+        _ => return None,
+    };
+    is_derivable(request, event).then_some(delta)
+}
+
+/// Whether [`whole`] would make this very event, compared without making it.
+pub(super) fn is_derivable(request: &Request, event: &Event) -> bool {
+    match (request, event) {
+        (Request::Submit(asked), Event::Submitted(said)) => is_submission(asked, said),
+        (Request::Grant(asked), Event::Granted { lease, owner, poll, fence: _, expires_at: _ }) => {
+            let Grant { lease: asked_lease, owner: asked_owner, poll: asked_poll } = asked;
+            (lease, owner, poll) == (asked_lease, asked_owner, asked_poll)
+        }
+        (Request::Report(asked), Event::AttemptClosed { closed, next: Next::End(end) }) => {
+            is_success(asked, closed, end)
+        }
+        _ => false,
+    }
+}
+
+fn is_submission(asked: &Submit, said: &Submitted) -> bool {
+    let Submitted { id, scope, kind, queue, priority, policy, due: _, input } = said;
+    (id, scope, kind, queue) == (&asked.id, &asked.scope, &asked.kind, &asked.queue)
+        && (priority, policy, input) == (&asked.priority, &asked.policy, &asked.input)
+}
+
+fn is_success(asked: &Report, closed: &ClosedAttempt, end: &End) -> bool {
+    let Outcome::Succeeded { output } = &asked.outcome else { return false };
+    let ClosedAttempt {
+        task: _,
+        attempt,
+        lease,
+        fence: _,
+        owner,
+        granted_at: _,
+        started_at: _,
+        closed_at: _,
+        outcome,
+        reason: None,
+        fault: None,
+        report,
+        claims,
+    } = closed
+    else {
+        return false;
+    };
+    let End { state: State::Succeeded, reason: None, output: said, fault: None } = end else {
+        return false;
+    };
+    *outcome == AttemptOutcome::Succeeded
+        && said == output
+        && (*attempt, *lease) == (asked.caller.attempt, asked.caller.lease)
+        && *owner == asked.caller.worker
+        && *report == Some(asked.digest)
+        && *claims == asked.claims
+}
+
+fn rebuild(task: TaskId, request: &Request, delta: Delta) -> Option<Event> {
+    match (request, delta) {
+        (Request::Submit(asked), Delta::Submitted { due }) => {
+            let Submit { id, scope, kind, queue, priority, policy, input, .. } = asked.clone();
+            let said = Submitted { id, scope, kind, queue, priority, policy, due, input };
+            Some(Event::Submitted(Box::new(said)))
+        }
+        (Request::Grant(asked), Delta::Granted { fence, expires_at }) => {
+            let Grant { lease, owner, poll } = asked.clone();
+            Some(Event::Granted { lease, owner, poll, fence, expires_at })
+        }
+        (Request::Report(asked), Delta::Succeeded { fence, granted_at, started_at, closed_at }) => {
+            let Report { caller, outcome, digest, claims } = asked.clone();
+            let Outcome::Succeeded { output } = outcome else { return None };
+            let closed = ClosedAttempt {
+                task,
+                attempt: caller.attempt,
+                lease: caller.lease,
+                fence,
+                owner: caller.worker,
+                granted_at,
+                started_at,
+                closed_at,
+                outcome: AttemptOutcome::Succeeded,
+                reason: None,
+                fault: None,
+                report: Some(digest),
+                claims,
+            };
+            let end = End { state: State::Succeeded, reason: None, output, fault: None };
+            Some(Event::AttemptClosed { closed: Box::new(closed), next: Next::End(end) })
+        }
+        _ => None,
+    }
+}

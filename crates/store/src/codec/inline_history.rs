@@ -1,0 +1,342 @@
+//! An inline history: entries of one history, packed one after the other into rows that are written anyway.
+//!
+//! Nearly every history is a submission, a grant, perhaps a start, and a success. Rows of their own
+//! would be most of what a lifecycle writes, so the submission's entry stands in `inputs`, and the
+//! next ones stand in `live` and move with the task to `done`. What is longer than [`INLINE_BYTES_MAX`] is
+//! continued in the table `history`.
+//!
+//! An entry is its length and its form, then what the form says. Forms keep what the rules added to
+//! the request, as [`delta`] does; every other entry is kept as JSON under the form [`WHOLE`].
+//! A form never changes: what must be stored otherwise gets a new one.
+
+use verdict::event::Submitted;
+use verdict::request::{Caller, Grant, Outcome, Report, Started, Submit};
+use verdict::{
+    AttemptOutcome, ClosedAttempt, End, Event, Fence, Json, Next, Request, State, TaskId,
+};
+
+use super::pack::{PackReader, PackWriter};
+use super::payload_digest::digest_payloads;
+use super::{Stored, Unreadable, delta};
+use crate::row::{Entry, Renewals};
+
+/// How long an inline history may become, in bytes: it is written again with each change of its task.
+const INLINE_BYTES_MAX: usize = 1_024;
+
+/// Request and events as JSON.
+const WHOLE: u8 = 0;
+const SUBMITTED: u8 = 1;
+const GRANTED: u8 = 2;
+const SUCCEEDED: u8 = 3;
+const STARTED: u8 = 4;
+
+/// Whether an entry found room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    Inline,
+    /// The inline history ends before this entry.
+    NoRoom,
+}
+
+/// The packed entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InlineHistory {
+    bytes: Vec<u8>,
+}
+
+impl InlineHistory {
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self { bytes }
+    }
+
+    /// `None` for an inline history without entries, which is not stored.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        (!self.bytes.is_empty()).then_some(&self.bytes)
+    }
+
+    /// An inline history of one entry, however long.
+    pub fn of(task: TaskId, entry: &Entry) -> Self {
+        let mut inline_history = Self::default();
+        inline_history.append(task, entry);
+        inline_history
+    }
+
+    /// Adds the entry if it follows the last one here (`after`, when there is none) and there is room.
+    pub fn try_append(&mut self, task: TaskId, after: u32, entry: &Entry) -> Appended {
+        let last = self.last().unwrap_or(after);
+        if last.checked_add(1) != Some(entry.n) {
+            return Appended::NoRoom;
+        }
+        let length = self.bytes.len();
+        self.append(task, entry);
+        if self.bytes.len() > INLINE_BYTES_MAX {
+            self.bytes.truncate(length);
+            return Appended::NoRoom;
+        }
+        Appended::Inline
+    }
+
+    fn append(&mut self, task: TaskId, entry: &Entry) {
+        let mut body = Vec::with_capacity(192);
+        pack(&mut PackWriter(&mut body), task, &digest_payloads(entry));
+        let mut writer = PackWriter(&mut self.bytes);
+        writer.number(body.len() as u64);
+        self.bytes.extend_from_slice(&body);
+    }
+
+    /// The number of the last entry; of none when the bytes make no sense.
+    fn last(&self) -> Option<u32> {
+        let mut bodies = PackReader(&self.bytes);
+        let mut last = None;
+        while !bodies.is_empty() {
+            let mut body = body(&mut bodies)?;
+            body.byte()?;
+            last = Some(body.small()?);
+        }
+        last
+    }
+
+    /// All entries, in order.
+    pub fn entries(&self, task: TaskId) -> Result<Vec<Entry>, Unreadable> {
+        let mut bodies = PackReader(&self.bytes);
+        let mut entries = Vec::new();
+        while !bodies.is_empty() {
+            let body = body(&mut bodies).ok_or_else(unreadable)?;
+            entries.push(unpack(body, task)?);
+        }
+        Ok(entries)
+    }
+}
+
+fn body<'a>(bodies: &mut PackReader<'a>) -> Option<PackReader<'a>> {
+    let length = usize::try_from(bodies.number()?).ok()?;
+    bodies.bytes(length).map(PackReader)
+}
+
+fn unreadable() -> Unreadable {
+    let source = serde::de::Error::custom("bytes that no tale has");
+    Unreadable { what: "tale of entries", source }
+}
+
+fn pack(to: &mut PackWriter<'_>, task: TaskId, entry: &Entry) {
+    let form = form(task, entry);
+    to.byte(form);
+    to.number(u64::from(entry.n));
+    to.time(entry.at);
+    to.number(u64::from(entry.epoch));
+    to.number(u64::from(entry.rules));
+    to.optional(entry.loaded.as_ref(), pack_renewals);
+    match (form, &entry.request, entry.events.as_slice()) {
+        (SUBMITTED, Request::Submit(asked), [Event::Submitted(said)]) => {
+            pack_submit(to, asked);
+            to.time(said.due);
+        }
+        (GRANTED, Request::Grant(asked), [Event::Granted { fence, expires_at, .. }]) => {
+            pack_grant(to, asked);
+            to.number(fence.as_u64());
+            to.time(*expires_at);
+        }
+        (SUCCEEDED, Request::Report(asked), [Event::AttemptClosed { closed, .. }]) => {
+            pack_success(to, asked);
+            to.number(closed.fence.as_u64());
+            to.time(closed.granted_at);
+            to.optional(closed.started_at, PackWriter::time);
+            to.time(closed.closed_at);
+        }
+        (STARTED, Request::Started(asked), _) => {
+            pack_caller(to, &asked.caller);
+            to.optional(asked.claimed_at, PackWriter::time);
+        }
+        _ => {
+            to.text(&entry.request.write());
+            to.text(&entry.events.write());
+        }
+    }
+}
+
+/// The shortest form that says everything: the task's id is known where the inline history stands.
+fn form(task: TaskId, entry: &Entry) -> u8 {
+    match (&entry.request, entry.events.as_slice()) {
+        (Request::Started(_), [Event::Started]) => STARTED,
+        (request, [event]) if delta::is_derivable(request, event) => match event {
+            Event::Submitted(said) if said.id == task => SUBMITTED,
+            Event::Granted { .. } => GRANTED,
+            Event::AttemptClosed { closed, .. } if closed.task == task => SUCCEEDED,
+            _ => WHOLE,
+        },
+        _ => WHOLE,
+    }
+}
+
+fn unpack(mut from: PackReader<'_>, task: TaskId) -> Result<Entry, Unreadable> {
+    let head = unpack_head(&mut from).ok_or_else(unreadable)?;
+    let (request, events) = if head.form == WHOLE {
+        let texts = || Some((from.text()?, from.text()?));
+        let (request, events) = { texts }().ok_or_else(unreadable)?;
+        (Request::read(request)?, Vec::<Event>::read(events)?)
+    } else {
+        let (request, event) = unpack_delta(&mut from, head.form, task).ok_or_else(unreadable)?;
+        (request, vec![event])
+    };
+    if !from.is_empty() {
+        return Err(unreadable());
+    }
+    let Head { form: _, n, at, epoch, rules, loaded } = head;
+    Ok(Entry { n, at, epoch, rules, request, loaded, events })
+}
+
+/// What every form begins with.
+struct Head {
+    form: u8,
+    n: u32,
+    at: verdict::Time,
+    epoch: u32,
+    rules: u32,
+    loaded: Option<Renewals>,
+}
+
+fn unpack_head(from: &mut PackReader<'_>) -> Option<Head> {
+    Some(Head {
+        form: from.byte()?,
+        n: from.small()?,
+        at: from.time()?,
+        epoch: from.small()?,
+        rules: from.small()?,
+        loaded: from.optional(unpack_renewals)?,
+    })
+}
+
+fn unpack_delta(from: &mut PackReader<'_>, form: u8, task: TaskId) -> Option<(Request, Event)> {
+    match form {
+        SUBMITTED => unpack_submitted(from, task),
+        GRANTED => unpack_granted(from),
+        SUCCEEDED => unpack_succeeded(from, task),
+        STARTED => {
+            let (caller, claimed_at) = (unpack_caller(from)?, from.optional(PackReader::time)?);
+            Some((Request::Started(Started { caller, claimed_at }), Event::Started))
+        }
+        _ => None,
+    }
+}
+
+fn pack_renewals(to: &mut PackWriter<'_>, renewals: &Renewals) {
+    let Renewals { claim_version, revision, decided_at, heartbeat_at, expires_at, heard } =
+        renewals;
+    to.number(u64::from(*claim_version));
+    to.number(u64::from(*revision));
+    to.time(*decided_at);
+    to.optional(*heartbeat_at, PackWriter::time);
+    to.optional(*expires_at, PackWriter::time);
+    to.byte(u8::from(*heard));
+}
+
+fn unpack_renewals(from: &mut PackReader<'_>) -> Option<Renewals> {
+    Some(Renewals {
+        claim_version: from.small()?,
+        revision: from.small()?,
+        decided_at: from.time()?,
+        heartbeat_at: from.optional(PackReader::time)?,
+        expires_at: from.optional(PackReader::time)?,
+        heard: from.flag()?,
+    })
+}
+
+fn pack_submit(to: &mut PackWriter<'_>, asked: &Submit) {
+    let Submit { id: _, scope, kind, queue, priority, policy, run_at, input, fingerprint } = asked;
+    for name in [&scope.tenant, &scope.workspace, kind, queue] {
+        to.text(name.as_str());
+    }
+    to.signed(i64::from(*priority));
+    to.policy(policy);
+    to.optional(*run_at, PackWriter::time);
+    to.digest(input);
+    to.digest(fingerprint);
+}
+
+fn unpack_submitted(from: &mut PackReader<'_>, id: TaskId) -> Option<(Request, Event)> {
+    let asked = Submit {
+        id,
+        scope: verdict::Scope { tenant: from.name()?, workspace: from.name()? },
+        kind: from.name()?,
+        queue: from.name()?,
+        priority: i32::try_from(from.signed()?).ok()?,
+        policy: from.policy()?,
+        run_at: from.optional(PackReader::time)?,
+        input: from.digest()?,
+        fingerprint: from.digest()?,
+    };
+    let due = from.time()?;
+    let Submit { scope, kind, queue, priority, policy, input, .. } = asked.clone();
+    let said = Submitted { id, scope, kind, queue, priority, policy, due, input };
+    Some((Request::Submit(asked), Event::Submitted(Box::new(said))))
+}
+
+fn pack_grant(to: &mut PackWriter<'_>, asked: &Grant) {
+    let Grant { lease, owner, poll } = asked;
+    to.lease(*lease);
+    to.text(owner.as_str());
+    to.optional(poll.as_ref(), |to, poll| to.text(poll.as_str()));
+}
+
+fn unpack_granted(from: &mut PackReader<'_>) -> Option<(Request, Event)> {
+    let (lease, owner) = (from.lease()?, from.name()?);
+    let poll = from.optional(PackReader::name)?;
+    let (fence, expires_at) = (Fence::from_u64(from.number()?), from.time()?);
+    let asked = Grant { lease, owner: owner.clone(), poll: poll.clone() };
+    Some((Request::Grant(asked), Event::Granted { lease, owner, poll, fence, expires_at }))
+}
+
+fn pack_caller(to: &mut PackWriter<'_>, caller: &Caller) {
+    let Caller { worker, attempt, lease, epoch } = caller;
+    to.text(worker.as_str());
+    to.number(u64::from(*attempt));
+    to.lease(*lease);
+    to.number(u64::from(*epoch));
+}
+
+fn unpack_caller(from: &mut PackReader<'_>) -> Option<Caller> {
+    Some(Caller {
+        worker: from.name()?,
+        attempt: from.small()?,
+        lease: from.lease()?,
+        epoch: from.small()?,
+    })
+}
+
+fn pack_success(to: &mut PackWriter<'_>, asked: &Report) {
+    let Report { caller, outcome, digest, claims } = asked;
+    pack_caller(to, caller);
+    let output = match outcome {
+        Outcome::Succeeded { output } => output.as_ref(),
+        Outcome::Failed(_) | Outcome::Cancelled { .. } => unreachable!("a success was reported"),
+    };
+    to.optional(output, |to, output| to.text(output.as_str()));
+    to.digest(digest);
+    to.optional(claims.as_ref(), |to, claims| to.text(claims.as_str()));
+}
+
+fn unpack_succeeded(from: &mut PackReader<'_>, task: TaskId) -> Option<(Request, Event)> {
+    let caller = unpack_caller(from)?;
+    let output = from.optional(PackReader::text)?.map(Json::from);
+    let digest = from.digest()?;
+    let claims = from.optional(PackReader::text)?.map(Json::from);
+    let closed = ClosedAttempt {
+        task,
+        attempt: caller.attempt,
+        lease: caller.lease,
+        fence: Fence::from_u64(from.number()?),
+        owner: caller.worker.clone(),
+        granted_at: from.time()?,
+        started_at: from.optional(PackReader::time)?,
+        closed_at: from.time()?,
+        outcome: AttemptOutcome::Succeeded,
+        reason: None,
+        fault: None,
+        report: Some(digest),
+        claims: claims.clone(),
+    };
+    let outcome = Outcome::Succeeded { output: output.clone() };
+    let end = End { state: State::Succeeded, reason: None, output, fault: None };
+    let request = Request::Report(Report { caller, outcome, digest, claims });
+    Some((request, Event::AttemptClosed { closed: Box::new(closed), next: Next::End(end) }))
+}

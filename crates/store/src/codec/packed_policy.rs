@@ -1,0 +1,27 @@
+//! A policy, packed: it is written with every task and read with every task that is leased.
+
+use verdict::Policy;
+
+use super::Unreadable;
+use super::pack::{PackReader, PackWriter};
+
+/// What the bytes after it mean. Another meaning gets another form.
+const FORM: u8 = 1;
+
+#[must_use]
+pub fn write(policy: &Policy) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(32);
+    let mut writer = PackWriter(&mut bytes);
+    writer.byte(FORM);
+    writer.policy(policy);
+    bytes
+}
+
+pub fn read(bytes: &[u8]) -> Result<Policy, Unreadable> {
+    let mut from = PackReader(bytes);
+    let policy = from.byte().filter(|form| *form == FORM).and_then(|_| from.policy());
+    policy.filter(|_| from.is_empty()).ok_or_else(|| {
+        let source = serde::de::Error::custom("bytes that no policy has");
+        Unreadable { what: "policy", source }
+    })
+}

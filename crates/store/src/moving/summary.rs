@@ -1,0 +1,258 @@
+//! What a store holds: how much of everything, and one digest over all of it.
+//!
+//! Two stores with the same tally hold the same, whatever engine keeps it. The epoch and what concerns only
+//! one process (coordinators, batches) are left out.
+
+use verdict::decide::submit::holds_key;
+use verdict::{Digest, Subject, Time};
+
+use super::canonical::CanonicalBytes;
+use super::copying::{check_key_owners, key_of, records};
+use super::{DIFFERENCES_MAX, MoveFailure, PAGE, Stage};
+use crate::administration::{ApiKey, Audited, TenantLimits};
+use crate::browse::{self, Browse};
+use crate::failure::Failure;
+use crate::row::{IdempotencyKey, KeyOwner, StoredTask, TaskBundle, TaskRows};
+use crate::seam::Store;
+
+/// How much of everything, and the digest of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreSummary {
+    pub live: u64,
+    pub ended: u64,
+    pub decisions: u64,
+    pub attempts: u64,
+    pub refusals: u64,
+    /// Idempotency keys that no other task may use at the time of the survey.
+    pub keys: u64,
+    pub api_keys: u64,
+    pub limits: u64,
+    pub records: u64,
+    pub digest: Digest,
+}
+
+impl StoreSummary {
+    pub const fn tasks(&self) -> u64 {
+        self.live + self.ended
+    }
+
+    /// What differs, in words.
+    pub(super) fn differences(&self, other: &StoreSummary) -> Vec<String> {
+        let counts = [
+            ("live tasks", self.live, other.live),
+            ("ended tasks", self.ended, other.ended),
+            ("decisions", self.decisions, other.decisions),
+            ("attempts", self.attempts, other.attempts),
+            ("refusals", self.refusals, other.refusals),
+            ("idempotency keys", self.keys, other.keys),
+            ("API keys", self.api_keys, other.api_keys),
+            ("limits", self.limits, other.limits),
+            ("records of the audit", self.records, other.records),
+        ];
+        let mut differences: Vec<String> = counts
+            .iter()
+            .filter(|(_, sent, arrived)| sent != arrived)
+            .map(|(what, sent, arrived)| format!("{sent} {what} were sent and {arrived} arrived"))
+            .collect();
+        if differences.is_empty() && self.digest != other.digest {
+            differences.push(format!("digest {} was sent, {} arrived", self.digest, other.digest));
+        }
+        differences
+    }
+}
+
+/// A tally in the making: tasks in order of id, then keys and limits, then the audit.
+pub(super) struct SummaryBuilder {
+    summary: StoreSummary,
+    at: Time,
+}
+
+impl SummaryBuilder {
+    pub(super) fn new(at: Time) -> Self {
+        let summary = StoreSummary {
+            live: 0,
+            ended: 0,
+            decisions: 0,
+            attempts: 0,
+            refusals: 0,
+            keys: 0,
+            api_keys: 0,
+            limits: 0,
+            records: 0,
+            digest: Digest::of(&[]),
+        };
+        Self { summary, at }
+    }
+
+    pub(super) fn tasks(&self) -> u64 {
+        self.summary.tasks()
+    }
+
+    pub(super) fn task(&mut self, found: &StoredTask, parts: TaskSummary) {
+        let summary = &mut self.summary;
+        match found.subject {
+            Subject::Done(_) => summary.ended += 1,
+            Subject::Live(_) | Subject::Absent => summary.live += 1,
+        }
+        summary.decisions += parts.decisions.count;
+        summary.attempts += parts.attempts.count;
+        summary.refusals += parts.refusals.count;
+        summary.keys += owned_keys(std::slice::from_ref(found), self.at).len() as u64;
+        self.add(CanonicalBytes::of_task(found));
+        for series in [parts.decisions, parts.attempts, parts.refusals] {
+            self.summary.digest = Digest::of(&[self.summary.digest.bytes(), series.digest.bytes()]);
+        }
+    }
+
+    pub(super) fn administration(&mut self, keys: &[ApiKey], limits: &[TenantLimits]) {
+        self.summary.api_keys += keys.len() as u64;
+        self.summary.limits += limits.len() as u64;
+        keys.iter().for_each(|key| self.add(CanonicalBytes::of_api_key(key)));
+        limits.iter().for_each(|limits| self.add(CanonicalBytes::of_limits(limits)));
+    }
+
+    pub(super) fn record(&mut self, record: &Audited) {
+        self.summary.records += 1;
+        self.add(CanonicalBytes::of_record(record));
+    }
+
+    fn add(&mut self, canonical: CanonicalBytes) {
+        self.summary.digest = Digest::of(&[self.summary.digest.bytes(), canonical.bytes()]);
+    }
+
+    pub(super) fn done(self) -> StoreSummary {
+        self.summary
+    }
+}
+
+/// What belongs to one task, counted page by page.
+pub(super) struct TaskSummary {
+    decisions: Series,
+    attempts: Series,
+    refusals: Series,
+}
+
+/// Rows of one kind: how many, and one digest over all of them, however they came in pages.
+struct Series {
+    count: u64,
+    digest: Digest,
+}
+
+impl TaskSummary {
+    pub(super) fn new() -> Self {
+        let series = || Series { count: 0, digest: Digest::of(&[]) };
+        Self { decisions: series(), attempts: series(), refusals: series() }
+    }
+
+    pub(super) fn of(whole: &TaskRows) -> Self {
+        let mut task_summary = Self::new();
+        task_summary.add(whole);
+        task_summary
+    }
+
+    pub(super) fn add(&mut self, part: &TaskRows) {
+        part.history.iter().for_each(|entry| self.decisions.add(CanonicalBytes::of_entry(entry)));
+        part.attempts
+            .iter()
+            .for_each(|closed| self.attempts.add(CanonicalBytes::of_attempt(closed)));
+        part.refused
+            .iter()
+            .for_each(|refused| self.refusals.add(CanonicalBytes::of_refusal(refused)));
+    }
+}
+
+impl Series {
+    fn add(&mut self, canonical: CanonicalBytes) {
+        self.count += 1;
+        self.digest = Digest::of(&[self.digest.bytes(), canonical.bytes()]);
+    }
+}
+
+/// Keys of these tasks that no other task may use at `at`.
+pub(super) fn owned_keys(page: &[StoredTask], at: Time) -> Vec<(IdempotencyKey, KeyOwner)> {
+    let holding = page.iter().filter(|found| holds_key(&found.subject, at));
+    let held = |found: &StoredTask| {
+        let task = found.key().id;
+        Some((key_of(found)?, KeyOwner { task, fingerprint: found.spec.fingerprint }))
+    };
+    holding.filter_map(held).collect()
+}
+
+/// Counts what a store holds. Nothing is changed.
+pub async fn summarize<B: Browse>(browse: &B, at: Time) -> Result<StoreSummary, Failure> {
+    let mut summary = SummaryBuilder::new(at);
+    let mut after = None;
+    loop {
+        let page = browse.task_bundles(after, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.task.key().id);
+        count(browse, &page, &mut summary).await?;
+    }
+    add_administration(browse, &mut summary).await?;
+    Ok(summary.done())
+}
+
+async fn count<B: Browse>(
+    browse: &B,
+    page: &[TaskBundle],
+    summary: &mut SummaryBuilder,
+) -> Result<(), Failure> {
+    for TaskBundle { task: found, rows: parts } in page {
+        let task_summary = match parts {
+            Some(whole) => TaskSummary::of(whole),
+            None => {
+                let (mut task_summary, mut reading) =
+                    (TaskSummary::new(), browse::row_pages(browse, found));
+                while let Some(part) = reading.next().await? {
+                    task_summary.add(&part);
+                }
+                task_summary
+            }
+        };
+        summary.task(found, task_summary);
+    }
+    Ok(())
+}
+
+async fn add_administration<B: Browse>(
+    browse: &B,
+    summary: &mut SummaryBuilder,
+) -> Result<(), Failure> {
+    let (keys, limits) = (browse.api_keys().await?, browse.tenant_limits().await?);
+    summary.administration(&keys, &limits);
+    let mut n = 0;
+    loop {
+        let page = records(browse, n).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        n = last.n;
+        page.iter().for_each(|record| summary.record(record));
+    }
+}
+
+/// Counts what arrived, and asks for every idempotency key as a submission would.
+pub(super) async fn summarize_copy<D: Store>(
+    to: &D,
+    at: Time,
+    watch: &mut (dyn FnMut(Stage) + Send),
+) -> Result<StoreSummary, MoveFailure> {
+    let browse = to.browse();
+    let mut summary = SummaryBuilder::new(at);
+    let mut writer = to.writer().await.map_err(MoveFailure::Destination)?;
+    let mut after = None;
+    loop {
+        let page = browse.task_bundles(after, PAGE).await.map_err(MoveFailure::Destination)?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.task.key().id);
+        let found: Vec<StoredTask> = page.iter().map(|bundle| bundle.task.clone()).collect();
+        let mut wrong =
+            check_key_owners(&mut writer, &found, at).await.map_err(MoveFailure::Destination)?;
+        if !wrong.is_empty() {
+            wrong.truncate(DIFFERENCES_MAX);
+            return Err(MoveFailure::Differs(wrong));
+        }
+        count(browse, &page, &mut summary).await.map_err(MoveFailure::Destination)?;
+        watch(Stage::Comparing(summary.tasks()));
+    }
+    add_administration(browse, &mut summary).await.map_err(MoveFailure::Destination)?;
+    Ok(summary.done())
+}

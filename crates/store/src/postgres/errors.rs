@@ -1,0 +1,129 @@
+//! What PostgreSQL's errors mean to a store.
+
+use tokio_postgres::Error;
+use tokio_postgres::error::{DbError, SqlState};
+use verdict::TaskId;
+
+use super::connect_errors;
+use super::connections::PoolError;
+use crate::failure::{Failure, FailureKind};
+
+/// A step's failure before it is known what the step was.
+#[derive(Debug)]
+pub(super) enum StepError {
+    Sql(Error),
+    Failure(Failure),
+    /// COMMIT was answered, and did not wait for its standby: what is asked for may still be lost with this server.
+    StandbyWaitCancelled,
+}
+
+impl From<Error> for StepError {
+    fn from(error: Error) -> Self {
+        StepError::Sql(error)
+    }
+}
+
+impl From<Failure> for StepError {
+    fn from(failure: Failure) -> Self {
+        StepError::Failure(failure)
+    }
+}
+
+impl StepError {
+    pub(super) fn while_doing(self, what: &'static str) -> Failure {
+        match self {
+            StepError::Sql(error) => Failure::new(kind_of(&error), what).because(error),
+            StepError::Failure(failure) => failure,
+            StepError::StandbyWaitCancelled => Failure::new(
+                FailureKind::Unavailable,
+                "a COMMIT was made to stop waiting for its standby, which may not have it",
+            )
+            .because(format!("while {what}")),
+        }
+    }
+
+    /// The same for whoever opens a store: one that this user may not see was made by another.
+    pub(super) fn while_opening(self, what: &'static str) -> Failure {
+        match self {
+            StepError::Sql(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+                Failure::new(FailureKind::Closed, OWNED_BY_ANOTHER_USER).because(error)
+            }
+            other => other.while_doing(what),
+        }
+    }
+
+    /// Whether a statement met something else than it was made for.
+    pub(super) fn is_guard_failure(&self) -> bool {
+        matches!(self, StepError::Sql(error) if is_guard_failure(error))
+    }
+
+    /// Whether a COMMIT's answer is known: not if the connection itself may be gone, or the standby was not waited for.
+    pub(super) fn is_definite(&self) -> bool {
+        match self {
+            StepError::Sql(error) => error.as_db_error().is_some_and(|_| !is_shutting_down(error)),
+            StepError::Failure(_) => true,
+            StepError::StandbyWaitCancelled => false,
+        }
+    }
+}
+
+const OWNED_BY_ANOTHER_USER: &str = "the store in this database belongs to another user; use the address with the user that \
+    made it, who owns the schema tenure";
+
+/// A statement met something else than it was made for, and failed by dividing by zero, the one thing that every
+/// engine refuses ([`super::writes`]); or its new task is there already.
+fn is_guard_failure(error: &Error) -> bool {
+    let is_taken = || error.as_db_error().and_then(DbError::constraint) == Some("inputs_pkey");
+    match error.code() {
+        Some(code) if *code == SqlState::UNIQUE_VIOLATION => is_taken(),
+        code => code == Some(&SqlState::DIVISION_BY_ZERO),
+    }
+}
+
+/// The server says that it ends the session: whatever was asked last may have been done.
+fn is_shutting_down(error: &Error) -> bool {
+    error.code().is_some_and(|code| {
+        [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW]
+            .contains(code)
+    })
+}
+
+/// Stands for "whichever task it was": the database does not say whose lock was lost.
+const SOME_TASK: TaskId = TaskId::from_u128(0);
+
+pub(super) fn kind_of(error: &Error) -> FailureKind {
+    let Some(code) = error.code() else {
+        // No word from the server: a broken connection, or a value that is not what we write.
+        let is_ours = error.to_string().starts_with("error deserializing")
+            || error.to_string().starts_with("error serializing");
+        return if is_ours { FailureKind::Fatal } else { FailureKind::Unavailable };
+    };
+    let lost_race = [
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::LOCK_NOT_AVAILABLE,
+    ];
+    if lost_race.contains(code) || is_guard_failure(error) {
+        return FailureKind::Conflict(SOME_TASK);
+    }
+    match &code.code()[..2] {
+        "53" if *code == SqlState::DISK_FULL => FailureKind::Full,
+        "22" | "23" | "54" => FailureKind::Invalid,
+        // A schema that is not what we made, data that is damaged, an internal error.
+        "42" | "3F" | "XX" => FailureKind::Fatal,
+        _ => FailureKind::Unavailable,
+    }
+}
+
+pub(super) fn no_connection(error: PoolError) -> Failure {
+    let what = connect_errors::explain(&error).unwrap_or("no connection to the database");
+    Failure::new(FailureKind::Unavailable, what).because(error)
+}
+
+pub(super) fn conflict(id: TaskId) -> Failure {
+    Failure::new(FailureKind::Conflict(id), "another writer changed the task first")
+}
+
+pub(super) fn invalid(what: &str) -> Failure {
+    Failure::new(FailureKind::Invalid, what)
+}

@@ -1,0 +1,227 @@
+//! Who works on the store: one row per coordinator, for operators, and by which coordinators share the rates of
+//! tenants and agree on a version of the rules. Nothing else is decided by it.
+
+use std::sync::Arc;
+
+use tokio_postgres::types::{ToSql, Type};
+use verdict::rules::pending_version;
+use verdict::{Span, SupportedRules, Text, Time};
+
+use super::Shared;
+use super::opening::RANDOM_ID;
+use super::reads::{Client, Read};
+use super::rows::Columns;
+use super::{rules, scopes};
+use crate::failure::{CommitFailure, Failure, FailureKind};
+
+/// How many of the last coordinators are shown.
+const SHOWN_MAX: i64 = 200;
+
+/// A coordinator's writer, as others see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub name: Text,
+    pub version: Text,
+    /// The versions of the rules it can decide by.
+    pub supported_rules: SupportedRules,
+    pub started_at: Time,
+    /// When it last said that it is there.
+    pub seen_at: Time,
+    /// When it said that it is leaving.
+    pub stopped_at: Option<Time>,
+    pub last_commit_at: Option<Time>,
+    /// The database's time at which this was read.
+    pub read_at: Time,
+}
+
+impl Peer {
+    /// Whether it counts as there: it has said so lately, or committed something, and not that it leaves.
+    pub fn is_alive(&self) -> bool {
+        let heard_at = self.last_commit_at.map_or(self.seen_at, |at| at.max(self.seen_at));
+        self.stopped_at.is_none() && self.read_at.since(heard_at) < PEER_TIMEOUT
+    }
+}
+
+/// A newer version of the rules that is not in force yet, and who lacks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingRules {
+    pub version: u32,
+    pub lacking: Vec<Text>,
+}
+
+/// What the rules say of these peers, while this version is in force.
+pub fn pending_rules(in_force: u32, peers: &[Peer]) -> Option<PendingRules> {
+    let living: Vec<&Peer> = peers.iter().filter(|peer| peer.is_alive()).collect();
+    let known: Vec<SupportedRules> = living.iter().map(|peer| peer.supported_rules).collect();
+    let waiting = pending_version(in_force, &known)?;
+    let mut lacking: Vec<Text> =
+        waiting.lacking.into_iter().map(|place| living[place].name.clone()).collect();
+    lacking.sort_unstable();
+    lacking.dedup();
+    Some(PendingRules { version: waiting.version, lacking })
+}
+
+/// Registers a writer, and gives it the id that its batches are marked with. Refused if it could not decide by
+/// the rules that are in force.
+pub(super) async fn register(shared: &Arc<Shared>) -> Result<[u8; 16], Failure> {
+    let (name, now, supported_rules) =
+        (shared.name.clone(), shared.clock.now(), shared.rules.known());
+    let write = move |client: Client| async move {
+        let in_force = rules::join(&client, supported_rules, now).await?;
+        let (version, now) = (env!("CARGO_PKG_VERSION"), now.millis());
+        let (newest, oldest) = (supported_rules.newest() as i32, supported_rules.oldest() as i32);
+        let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
+            (&name, Type::TEXT),
+            (&version, Type::TEXT),
+            (&newest, Type::INT4),
+            (&now, Type::INT8),
+            (&oldest, Type::INT4),
+        ];
+        let sql = format!(
+            "INSERT INTO tenure.committers \
+                (committer, name, version, rules, started_at, seen_at, oldest_rules) \
+             VALUES ({RANDOM_ID}, $1, $2, $3, $4, $4, $5) RETURNING committer"
+        );
+        let rows = client.query_typed(&sql, &parameters).await?;
+        Ok((Columns::of(&rows[0]).u128_bytes()?.to_be_bytes(), in_force))
+    };
+    let joined = shared.in_own_transaction("joining the other coordinators", write).await;
+    let (committer, in_force) = joined.map_err(|failure| match failure {
+        CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure) => failure,
+    })?;
+    shared.rules.observe(in_force);
+    shared.primary.acknowledge_join(committer);
+    Ok(committer)
+}
+
+/// An id for the batches of a writer beside the one that has joined.
+pub(super) async fn new_committer_id(shared: &Arc<Shared>) -> Result<[u8; 16], Failure> {
+    let draw = move |client: Client| async move {
+        let rows = client.query_typed(&format!("SELECT {RANDOM_ID}"), &[]).await?;
+        Ok(Columns::of(&rows[0]).u128_bytes()?.to_be_bytes())
+    };
+    shared.read_for_writer("naming a second writer", draw).await
+}
+
+/// The database's clock, and the latest time by which any coordinator said that it is there.
+pub(super) async fn times(
+    client: &tokio_postgres::Client,
+) -> Result<(Time, Option<Time>), tokio_postgres::Error> {
+    let sql = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8, \
+        (SELECT max(c.seen_at) FROM tenure.committers c)";
+    let rows = client.query_typed(sql, &[]).await?;
+    let said: Option<i64> = rows[0].try_get(1)?;
+    Ok((Time::from_millis(rows[0].try_get(0)?), said.map(Time::from_millis)))
+}
+
+/// How many markers of a writer stay. The last one must: it is what a failover is judged by, and what keeps earlier
+/// batches of the writer from being committed late. The others are for whoever looks.
+const MARKERS_KEPT: i64 = 100;
+
+/// Says that these writers are there, and clears away their old markers.
+pub(super) async fn record_presence(
+    client: &tokio_postgres::Client,
+    committers: &[[u8; 16]],
+    now: Time,
+) -> Result<(), tokio_postgres::Error> {
+    let (ids, now): (Vec<&[u8]>, i64) =
+        (committers.iter().map(|id| &id[..]).collect(), now.millis());
+    let present = "UPDATE tenure.committers SET seen_at = $2 WHERE committer = ANY ($1)";
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&ids, Type::BYTEA_ARRAY), (&now, Type::INT8)];
+    client.execute_typed(present, &parameters).await?;
+    let clear = "DELETE FROM tenure.batches b WHERE b.committer = ANY ($1) AND b.n < \
+        (SELECT max(m.n) FROM tenure.batches m WHERE m.committer = b.committer) - $2";
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&ids, Type::BYTEA_ARRAY), (&MARKERS_KEPT, Type::INT8)];
+    client.execute_typed(clear, &parameters).await?;
+    Ok(())
+}
+
+/// Says that a writer leaves. Best effort: its silence says the same, later.
+async fn record_stop(client: &Client, committer: [u8; 16], now: Time) -> Read<()> {
+    let (committer, now) = (&committer[..], now.millis());
+    let sql = "UPDATE tenure.committers SET seen_at = $2, stopped_at = $2 WHERE committer = $1";
+    client.execute_typed(sql, &[(&committer, Type::BYTEA), (&now, Type::INT8)]).await?;
+    Ok(())
+}
+
+pub(super) fn deregister(shared: &Arc<Shared>, committer: [u8; 16]) {
+    let (shared, now) = (shared.clone(), shared.clock.now());
+    let runtime = shared.runtime.clone();
+    let (end, ended) = tokio::sync::oneshot::channel();
+    shared.deregistrations.add(ended);
+    runtime.spawn(async move {
+        let write = move |client: Client| async move { record_stop(&client, committer, now).await };
+        if let Err(failure) = shared.in_own_transaction("leaving the coordinators", write).await {
+            tracing::debug!(error = %failure, "the database was not told that this writer left");
+        }
+        // Nobody may be waiting for it.
+        let _ = end.send(());
+    });
+}
+
+/// A coordinator says every five seconds that it is there; after three times that it is missed.
+pub const PEER_TIMEOUT: Span = Span::from_secs(15);
+
+/// How many are there, this one included.
+pub(super) async fn count(shared: &Arc<Shared>) -> Result<u32, Failure> {
+    let since = shared.clock.now().millis().saturating_sub(PEER_TIMEOUT.millis() as i64);
+    let work = move |client: Client| async move {
+        let sql =
+            "SELECT count(*) FROM tenure.committers WHERE stopped_at IS NULL AND seen_at > $1";
+        let rows = client.query_typed(sql, &[(&since, Type::INT8)]).await?;
+        Ok(Columns::of(&rows[0]).take::<i64>()?)
+    };
+    let there = shared.read_upkeep("counting coordinators", work).await?;
+    Ok(u32::try_from(there).unwrap_or(u32::MAX).max(1))
+}
+
+pub(super) async fn list(shared: &Arc<Shared>) -> Result<Vec<Peer>, Failure> {
+    let read_at = shared.clock.now();
+    shared
+        .read("listing coordinators", scopes::ALL.to_owned(), move |client| async move {
+            let sql = "SELECT c.name, c.version, coalesce(c.oldest_rules, c.rules), c.rules, c.started_at, c.seen_at, c.stopped_at, \
+                (SELECT b.at FROM tenure.batches b WHERE b.committer = c.committer AND b.at >= 0 \
+                    ORDER BY b.n DESC LIMIT 1) \
+                FROM tenure.committers c ORDER BY c.started_at DESC, c.committer LIMIT $1";
+            let rows = client.query_typed(sql, &[(&SHOWN_MAX, Type::INT8)]).await?;
+            let read = |row: &tokio_postgres::Row| {
+                let mut columns = Columns::of(row);
+                Ok(Peer {
+                    name: columns.take::<&str>()?.into(),
+                    version: columns.take::<&str>()?.into(),
+                    supported_rules: supported_rules(&mut columns)?,
+                    started_at: columns.time()?,
+                    seen_at: columns.time()?,
+                    stopped_at: columns.optional_time()?,
+                    last_commit_at: columns.optional_time()?,
+                    read_at,
+                })
+            };
+            rows.iter().map(read).collect()
+        })
+        .await
+}
+
+/// What a row states of the rules.
+pub(super) fn supported_rules(columns: &mut Columns<'_>) -> Result<SupportedRules, Failure> {
+    let (oldest, newest) = (columns.count()?, columns.count()?);
+    let senseless = || {
+        Failure::new(FailureKind::Fatal, "a coordinator's oldest rules are newer than its newest")
+    };
+    SupportedRules::from_numbers(oldest, newest).ok_or_else(senseless)
+}
+
+/// Who was heard of lately and has not said that it leaves, but for those of one name.
+pub(super) async fn live_names(client: &tokio_postgres::Client, but: &str) -> Read<Vec<String>> {
+    let sql = "SELECT c.name FROM tenure.committers c WHERE c.stopped_at IS NULL AND c.name <> $1 \
+        AND greatest(c.seen_at, (SELECT max(b.at) FROM tenure.batches b \
+                WHERE b.committer = c.committer)) \
+            > floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 - $2 ORDER BY c.name";
+    let silence_max = PEER_TIMEOUT.millis() as i64;
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&but, Type::TEXT), (&silence_max, Type::INT8)];
+    let rows = client.query_typed(sql, &parameters).await?;
+    rows.iter().map(|row| Ok(Columns::of(row).take()?)).collect()
+}

@@ -1,0 +1,135 @@
+//! What rows weigh in bytes, and how much of them one reading takes.
+//!
+//! A number of rows bounds no memory: one task may have an output of a quarter of a megabyte, one history a
+//! hundred stack traces. So whoever reads many rows reads until they are heavy enough, and one at least.
+
+use verdict::event::{Event, Next};
+use verdict::request::{Outcome, Report, Request};
+use verdict::{ClosedAttempt, End, Fault, Json, Subject, Text};
+
+use crate::row::{Entry, PAGE_BYTES_MAX, Spec, StoredTask, TaskBundle};
+
+/// Names, numbers and times of one task, with the JSON around them.
+pub(crate) const ROW_BYTES: usize = 1_024;
+
+/// The same of one attempt or one decision.
+const PART_BYTES: usize = 512;
+
+/// What one reading may still take.
+pub(crate) struct ByteBudget {
+    left: usize,
+    is_untouched: bool,
+}
+
+impl ByteBudget {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { left: bytes, is_untouched: true }
+    }
+
+    pub(crate) fn page() -> Self {
+        Self::new(PAGE_BYTES_MAX)
+    }
+
+    /// Whether there is room for this. The first always has.
+    pub(crate) fn takes(&mut self, bytes: usize) -> bool {
+        let fits = self.is_untouched || bytes <= self.left;
+        self.is_untouched = false;
+        self.left = self.left.saturating_sub(bytes);
+        fits
+    }
+}
+
+/// As many from the front as there is room for.
+pub(crate) fn take_fitting<T>(
+    rows: Vec<T>,
+    mut budget: ByteBudget,
+    size_of: impl Fn(&T) -> usize,
+) -> Vec<T> {
+    rows.into_iter().take_while(|row| budget.takes(size_of(row))).collect()
+}
+
+pub(crate) fn task(found: &StoredTask) -> usize {
+    let Spec { input, goal, asset_id, labels, .. } = &found.spec;
+    let texts: usize = [goal, asset_id].into_iter().map(|it| text(it.as_ref())).sum();
+    let labels: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let ended = match &found.subject {
+        Subject::Done(done) => end(&done.end),
+        Subject::Live(_) | Subject::Absent => 0,
+    };
+    ROW_BYTES + input.as_str().len() + texts + labels + ended
+}
+
+pub(crate) fn entry(entry: &Entry) -> usize {
+    let said = match &entry.request {
+        Request::Report(asked) => report(asked),
+        _ => 0,
+    };
+    let decided: usize = entry.events.iter().map(event).sum();
+    PART_BYTES + said + decided
+}
+
+pub(crate) fn closed(closed: &ClosedAttempt) -> usize {
+    PART_BYTES + json(closed.claims.as_ref()) + fault(closed.fault.as_ref())
+}
+
+fn report(report: &Report) -> usize {
+    let outcome = match &report.outcome {
+        Outcome::Succeeded { output } | Outcome::Cancelled { output } => json(output.as_ref()),
+        Outcome::Failed(failed) => fault(Some(failed)),
+    };
+    json(report.claims.as_ref()) + outcome
+}
+
+fn event(event: &Event) -> usize {
+    match event {
+        Event::AttemptClosed { closed: attempt, next: Next::End(ended) } => {
+            closed(attempt) + end(ended)
+        }
+        Event::AttemptClosed { closed: attempt, next: Next::Retry { .. } } => closed(attempt),
+        Event::Ended(ended) => end(ended),
+        _ => 0,
+    }
+}
+
+fn end(end: &End) -> usize {
+    json(end.output.as_ref()) + fault(end.fault.as_ref())
+}
+
+fn fault(fault: Option<&Fault>) -> usize {
+    fault.map_or(0, |fault| text(Some(&fault.message)) + text(fault.stack_trace.as_ref()))
+}
+
+fn json(json: Option<&Json>) -> usize {
+    json.map_or(0, |json| json.as_str().len())
+}
+
+fn text(text: Option<&Text>) -> usize {
+    text.map_or(0, |text| text.as_str().len())
+}
+
+/// An entry repeats a message of four kilobytes at most, an attempt has a stack trace of thirty-two.
+const ENTRY_BYTES_USUAL_MAX: usize = 16 * 1024;
+const ATTEMPT_BYTES_USUAL_MAX: usize = 64 * 1024;
+
+/// What a task can weigh with all that belongs to it, from what its row alone says.
+pub(crate) fn estimated_total(it: &StoredTask) -> usize {
+    let (entries, attempts) = it.row_counts();
+    let parts =
+        entries as usize * ENTRY_BYTES_USUAL_MAX + attempts as usize * ATTEMPT_BYTES_USUAL_MAX;
+    task(it) + parts
+}
+
+/// Tasks that are read whole, and together, weigh no more than this.
+pub(crate) const BUNDLE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Whether a task is read with all that belongs to it. A longer one comes alone, and is read in parts.
+pub(crate) fn fits_one_read(found: &StoredTask) -> bool {
+    estimated_total(found) <= BUNDLE_BYTES_MAX
+}
+
+impl TaskBundle {
+    /// A task whose parts must be asked for.
+    pub(crate) fn without_rows(found: StoredTask) -> Self {
+        Self { task: found, rows: None }
+    }
+}

@@ -1,0 +1,200 @@
+//! The order of live tasks, in memory: what is ready, what becomes ready, what time will change.
+//!
+//! Everything here is derived from the `live` table and rebuilt from it, so it holds no truth of its
+//! own, only positions. No rule is known here: a task's place follows from `claimable_at` and
+//! `wakes_at`, which the rules computed.
+//!
+//! Invariant: a waiting task is in its kind queue when its time had come at `promoted`, else in `delayed`;
+//! a task is in `alarms` exactly while it has a `wakes_at`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use verdict::{Span, Task, TaskId, Time};
+
+use super::ready_index::{KindQueueId, QueuePosition, ReadyIndex};
+use crate::row::PollRef;
+
+/// What the order needs to know of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IndexedTask {
+    pub(super) id: TaskId,
+    pub(super) kind_queue: KindQueueId,
+    pub(super) priority: i32,
+    pub(super) claimable_at: Option<Time>,
+    pub(super) wakes_at: Option<Time>,
+    /// Length of the lease while there is one.
+    pub(super) lease: Option<Span>,
+    pub(super) poll: Option<PollRef>,
+}
+
+impl IndexedTask {
+    pub(super) fn of(task: &Task, kind_queue: KindQueueId) -> Self {
+        Self {
+            id: task.id,
+            kind_queue,
+            priority: task.priority,
+            claimable_at: task.claimable_at(),
+            wakes_at: task.wakes_at(),
+            lease: task.lease().map(|_| task.policy.lease),
+            poll: task.lease().and_then(|lease| {
+                let poll = lease.poll.clone()?;
+                Some(PollRef { scope: task.scope.clone(), owner: lease.owner.clone(), poll })
+            }),
+        }
+    }
+
+    fn position(&self) -> QueuePosition {
+        QueuePosition::new(self.priority, self.id)
+    }
+}
+
+/// A task that is not ready yet. Thirty-six bytes: instant, priority and id, kind queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Delayed {
+    due: Time,
+    position: QueuePosition,
+    kind_queue: KindQueueId,
+}
+
+pub(super) struct LiveIndex {
+    pub(super) ready: ReadyIndex,
+    delayed: BTreeSet<Delayed>,
+    alarms: BTreeSet<(Time, TaskId)>,
+    running: BTreeSet<TaskId>,
+    leases: BTreeMap<Span, usize>,
+    polls: HashMap<PollRef, BTreeSet<TaskId>>,
+    promoted: Time,
+    /// The earliest instant among tasks that became ready since the last commit looked.
+    unseen: Option<Time>,
+}
+
+impl LiveIndex {
+    pub(super) fn new() -> Self {
+        Self {
+            ready: ReadyIndex::default(),
+            delayed: BTreeSet::new(),
+            alarms: BTreeSet::new(),
+            running: BTreeSet::new(),
+            leases: BTreeMap::new(),
+            polls: HashMap::new(),
+            promoted: Time::from_millis(i64::MIN),
+            unseen: None,
+        }
+    }
+
+    pub(super) fn insert(&mut self, indexed: &IndexedTask) {
+        self.ready.enter(indexed.kind_queue);
+        if let Some(due) = indexed.claimable_at {
+            if due <= self.promoted || faultpoint::mutant(12) {
+                self.ready.insert(indexed.kind_queue, indexed.position());
+            } else {
+                self.delayed.insert(Delayed {
+                    due,
+                    position: indexed.position(),
+                    kind_queue: indexed.kind_queue,
+                });
+            }
+        }
+        if let Some(at) = indexed.wakes_at {
+            self.alarms.insert((at, indexed.id));
+        }
+        if let Some(length) = indexed.lease {
+            self.running.insert(indexed.id);
+            *self.leases.entry(length).or_default() += 1;
+        }
+        if let Some(poll) = &indexed.poll {
+            self.polls.entry(poll.clone()).or_default().insert(indexed.id);
+        }
+    }
+
+    pub(super) fn remove(&mut self, indexed: &IndexedTask) {
+        if let Some(due) = indexed.claimable_at {
+            let gone = if due <= self.promoted || faultpoint::mutant(12) {
+                self.ready.remove(indexed.kind_queue, indexed.position())
+            } else {
+                self.delayed.remove(&Delayed {
+                    due,
+                    position: indexed.position(),
+                    kind_queue: indexed.kind_queue,
+                })
+            };
+            assert!(gone, "a waiting task has exactly one place");
+        }
+        if let Some(at) = indexed.wakes_at {
+            self.alarms.remove(&(at, indexed.id));
+        }
+        if let Some(length) = indexed.lease {
+            self.running.remove(&indexed.id);
+            self.forget_lease(length);
+        }
+        if let Some(poll) = &indexed.poll {
+            self.forget_poll(poll, indexed.id);
+        }
+        self.ready.leave(indexed.kind_queue);
+    }
+
+    fn forget_lease(&mut self, length: Span) {
+        let count = self.leases.get_mut(&length).expect("every running lease is counted");
+        *count -= 1;
+        if *count == 0 {
+            self.leases.remove(&length);
+        }
+    }
+
+    fn forget_poll(&mut self, poll: &PollRef, id: TaskId) {
+        let tasks = self.polls.get_mut(poll).expect("every poll's lease is noted");
+        tasks.remove(&id);
+        if tasks.is_empty() {
+            self.polls.remove(poll);
+        }
+    }
+
+    /// Moves what has become ready by `now` into its kind queue.
+    pub(super) fn promote(&mut self, now: Time) {
+        while let Some(first) = self.delayed.first().filter(|first| first.due <= now).copied() {
+            self.delayed.remove(&first);
+            self.ready.insert(first.kind_queue, first.position);
+            self.unseen = Some(self.unseen.map_or(first.due, |unseen| unseen.min(first.due)));
+        }
+        self.promoted = self.promoted.max(now);
+    }
+
+    /// A task was found that no batch has looked at yet; if it is ready, one should soon.
+    pub(super) fn note_unseen(&mut self, indexed: &IndexedTask) {
+        if let Some(due) = indexed.claimable_at.filter(|due| *due <= self.promoted) {
+            self.unseen = Some(self.unseen.map_or(due, |unseen| unseen.min(due)));
+        }
+    }
+
+    /// A batch that looked at time `now` has committed: what was ready by then has been seen.
+    pub(super) fn mark_seen(&mut self, now: Time) {
+        self.promote(now);
+        self.unseen = None;
+        self.ready.trim();
+    }
+
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        let alarm = self.alarms.first().map(|(at, _)| *at);
+        let due = self.delayed.first().map(|delayed| delayed.due);
+        [alarm, due, self.unseen].into_iter().flatten().min()
+    }
+
+    pub(super) fn shortest_lease(&self) -> Option<Span> {
+        self.leases.first_key_value().map(|(length, _)| *length)
+    }
+
+    pub(super) fn polled(&self, poll: &PollRef) -> Vec<TaskId> {
+        self.polls.get(poll).map_or_else(Vec::new, |tasks| tasks.iter().copied().collect())
+    }
+
+    pub(super) fn due(&self, now: Time, limit: usize) -> Vec<TaskId> {
+        let come = self.alarms.iter().take_while(|(at, _)| at.has_come(now));
+        come.take(limit).map(|(_, id)| *id).collect()
+    }
+
+    pub(super) fn running(&self, after: Option<TaskId>, limit: usize) -> Vec<TaskId> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = after.map_or(Unbounded, Excluded);
+        self.running.range((from, Unbounded)).take(limit).copied().collect()
+    }
+}

@@ -1,0 +1,94 @@
+//! Taking ended tasks out of the tables, whole: what went in, every attempt, every decision, the end.
+//!
+//! The database refuses to delete any of this but for what stands in `leaving`, and it takes into
+//! `leaving` only what ended at least a day ago (migration V3). A statement that deletes by mistake
+//! is refused as ever, here too.
+
+use rusqlite::{Connection, params};
+use verdict::Time;
+
+use super::ready_index::KindQueueId;
+use crate::row::{EndedPosition, EndedTask};
+
+/// What belongs to a task, in the order in which it goes: nothing is ever left without its task.
+const FORGET: [&str; 6] = [
+    "DELETE FROM refused WHERE task IN (SELECT row FROM leaving)",
+    "DELETE FROM history WHERE task IN (SELECT row FROM leaving)",
+    "DELETE FROM attempts WHERE task IN (SELECT row FROM leaving)",
+    "DELETE FROM done WHERE row IN (SELECT row FROM leaving)",
+    "DELETE FROM inputs WHERE row IN (SELECT row FROM leaving)",
+    "DELETE FROM leaving",
+];
+
+/// Ended tasks by row, after `after`. The latest submission is never among them: numbers of rows
+/// grow from it and must not be given twice.
+pub(super) fn ended(
+    connection: &Connection,
+    after: Option<EndedPosition>,
+    limit: usize,
+) -> rusqlite::Result<Vec<EndedTask>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT d.row, i.created_at, d.completed_at FROM done d JOIN inputs i ON i.row = d.row
+         WHERE d.row > ?1 AND d.row < (SELECT max(row) FROM inputs) ORDER BY d.row LIMIT ?2",
+    )?;
+    let after = after.map_or(0, row_of);
+    let rows = statement.query_map(params![after, limit as i64], |row| {
+        Ok(EndedTask {
+            position: EndedPosition(row.get::<_, i64>(0)?.unsigned_abs().into()),
+            created_at: Time::from_millis(row.get(1)?),
+            completed_at: Time::from_millis(row.get(2)?),
+        })
+    })?;
+    rows.collect()
+}
+
+/// Inside a transaction. Keys of what leaves hold nothing any more; they go with their hour. Returns the kind queues that
+/// went with the last of what was submitted to them.
+pub(super) fn forget(
+    connection: &Connection,
+    rows: impl Iterator<Item = i64>,
+    now: Time,
+) -> rusqlite::Result<Vec<KindQueueId>> {
+    let mut leave = connection
+        .prepare_cached("INSERT INTO leaving (row, at) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
+    for row in rows {
+        leave.execute([row, now.millis()])?;
+    }
+    faultpoint::point!("prune.leaving");
+    let kind_queues = kind_queues_of_leaving(connection)?;
+    for sql in FORGET {
+        connection.prepare_cached(sql)?.execute([])?;
+    }
+    delete_kind_queues(connection, kind_queues)
+}
+
+fn kind_queues_of_leaving(connection: &Connection) -> rusqlite::Result<Vec<KindQueueId>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT DISTINCT lane FROM inputs WHERE row IN (SELECT row FROM leaving)",
+    )?;
+    let kind_queues = statement.query_map([], |row| row.get(0).map(KindQueueId))?;
+    kind_queues.collect()
+}
+
+/// Removes those of these kind queues to which nothing was submitted that is remembered, and returns them. A live task is
+/// remembered, so that none of them has any.
+fn delete_kind_queues(
+    connection: &Connection,
+    kind_queues: Vec<KindQueueId>,
+) -> rusqlite::Result<Vec<KindQueueId>> {
+    let mut close = connection.prepare_cached(
+        "DELETE FROM lanes
+         WHERE lane = ?1 AND NOT EXISTS (SELECT 1 FROM inputs WHERE lane = ?1)",
+    )?;
+    let mut closed = Vec::new();
+    for kind_queue in kind_queues {
+        if close.execute([kind_queue.0])? > 0 {
+            closed.push(kind_queue);
+        }
+    }
+    Ok(closed)
+}
+
+pub(super) fn row_of(position: EndedPosition) -> i64 {
+    i64::try_from(position.0).expect("places of this engine are rows")
+}

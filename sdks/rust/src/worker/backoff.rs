@@ -1,0 +1,25 @@
+//! Growing pauses between tries, within the bounds of [`Retries`].
+
+use std::time::Duration;
+
+use crate::Retries;
+
+/// Even a caller that wants no pauses must not spin.
+const BACKOFF_MIN: Duration = Duration::from_millis(1);
+
+pub(crate) struct Backoff {
+    next: Duration,
+    max: Duration,
+}
+
+impl Backoff {
+    pub(crate) fn new(retries: Retries) -> Backoff {
+        let first = retries.initial_backoff.max(BACKOFF_MIN);
+        Backoff { next: first, max: retries.max_backoff.max(first) }
+    }
+
+    pub(crate) async fn wait(&mut self) {
+        tokio::time::sleep(self.next).await;
+        self.next = (self.next * 2).min(self.max);
+    }
+}

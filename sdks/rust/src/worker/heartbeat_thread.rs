@@ -1,0 +1,76 @@
+//! The thread that speaks for running attempts: heartbeats and reports, with a runtime and connections
+//! of its own, so that a task that blocks its runtime costs no lease and delays no other's report.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::heartbeats::{LeaseTable, send_heartbeats};
+use super::lease_state::StopReason;
+use super::reports::{PendingReport, deliver};
+use crate::{Client, Error, Retries};
+
+pub(crate) struct HeartbeatThread {
+    thread: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl HeartbeatThread {
+    /// Heartbeats are repeated on their own schedule, reports as `retries` says.
+    pub(crate) fn start(
+        client: &Client,
+        retries: Retries,
+        lease_table: Arc<LeaseTable>,
+        reports: mpsc::Receiver<PendingReport>,
+    ) -> Result<HeartbeatThread, Error> {
+        let failed =
+            |why| Error::Setup(format!("no thread for heartbeats could be started: {why}"));
+        let client = client.with_new_connections()?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let stop = CancellationToken::new();
+        let until = stop.clone();
+        let thread = std::thread::Builder::new()
+            .name("tenure-heartbeat".to_owned())
+            .spawn(move || {
+                let _end = LoseLeasesOnDrop(Arc::clone(&lease_table));
+                let beats = send_heartbeats(
+                    client.clone().with_retries(Retries::NONE),
+                    lease_table,
+                    until.clone(),
+                );
+                let beats = async {
+                    if faultpoint::mutant(3) {
+                        until.cancelled().await;
+                    }
+                    beats.await;
+                };
+                let reports =
+                    deliver(client.with_retries(retries), retries, reports, until.clone());
+                runtime.block_on(async { tokio::join!(beats, reports) });
+            })
+            .map_err(failed)?;
+        Ok(HeartbeatThread { thread, stop })
+    }
+
+    /// Ends the heartbeats and waits until every filed report was delivered.
+    pub(crate) async fn end(self) {
+        self.stop.cancel();
+        let joined = tokio::task::spawn_blocking(move || self.thread.join()).await;
+        if !matches!(joined, Ok(Ok(()))) {
+            tracing::error!("the thread for heartbeats and reports did not end well");
+        }
+    }
+}
+
+/// Without heartbeats no attempt may go on, whatever ended them.
+struct LoseLeasesOnDrop(Arc<LeaseTable>);
+
+impl Drop for LoseLeasesOnDrop {
+    fn drop(&mut self) {
+        let why = "its worker no longer sends heartbeats".to_owned();
+        self.0.stop_all(&StopReason::LeaseLost { why });
+    }
+}

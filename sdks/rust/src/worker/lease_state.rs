@@ -1,0 +1,217 @@
+//! Whether an attempt may still act: its lease as this process can prove it, and who asked it to stop.
+//!
+//! The lease is trusted until a moment counted from *before* the request that renewed it was sent, on
+//! clocks that only go forward, one of them also while the machine is suspended: whatever happened to the
+//! answer on its way, the coordinator's lease ends later. A lost lease never comes back.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::clock::{Clock, Moment};
+
+/// Margin for the way of a last write, beside the tenth that drifting clocks may eat.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// How much of a lease its worker uses: `ttl × 0.9 − 1 s`.
+///
+/// Where that would be half of the lease or less (leases up to 2.5 s) it is `ttl × 0.75` instead: with
+/// the fixed second nothing would be left of a short lease.
+pub(crate) fn usable_for(ttl: Duration) -> Duration {
+    let long = (ttl * 9 / 10).saturating_sub(MARGIN);
+    if long > ttl / 2 { long } else { ttl * 3 / 4 }
+}
+
+/// Why a task should stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// Somebody cancelled the run: clean up and return; the end is reported.
+    CancelRequested { reason: Option<String> },
+    /// The attempt took longer than its `timeoutMs`: clean up and return; the end is reported.
+    TimedOut,
+    /// The worker shuts down and will not wait longer: clean up and return; the end is reported.
+    ShuttingDown,
+    /// The lease is lost: emit nothing more; whatever is returned is discarded.
+    LeaseLost { why: String },
+}
+
+#[derive(Debug)]
+pub(crate) struct LeaseState {
+    stop: Mutex<Option<StopReason>>,
+    /// Fires for every [`StopReason`].
+    stop_token: CancellationToken,
+    /// Fires for [`StopReason::LeaseLost`].
+    lost: CancellationToken,
+    /// Absent until the lease is proven to be usable.
+    valid_until: watch::Sender<Option<Moment>>,
+    clock: Clock,
+    content: Mutex<HeartbeatContent>,
+}
+
+#[derive(Debug)]
+struct HeartbeatContent {
+    task_token: String,
+    progress: Progress,
+}
+
+/// What the next heartbeat tells.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) pct: Option<f64>,
+    pub(crate) message: Option<String>,
+}
+
+impl LeaseState {
+    pub(crate) fn new(task_token: String, clock: Clock) -> LeaseState {
+        LeaseState {
+            stop: Mutex::new(None),
+            stop_token: CancellationToken::new(),
+            lost: CancellationToken::new(),
+            valid_until: watch::Sender::new(None),
+            clock,
+            content: Mutex::new(HeartbeatContent { task_token, progress: Progress::default() }),
+        }
+    }
+
+    /// The coordinator granted or renewed the lease for `ttl` in answer to a request sent at `sent`.
+    pub(crate) fn renew(&self, sent: Moment, ttl: Duration) {
+        self.valid_until.send_replace(Some(sent.after(usable_for(ttl))));
+    }
+
+    pub(crate) fn valid_until(&self) -> Option<Moment> {
+        *self.valid_until.borrow()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Returns when the lease was proven once, or is lost.
+    pub(crate) async fn wait_until_proven(&self) {
+        let mut valid_until = self.valid_until.subscribe();
+        tokio::select! {
+            _ = valid_until.wait_for(Option::is_some) => {}
+            () = self.lost.cancelled() => {}
+        }
+    }
+
+    /// Lost by a verdict, or by the clock even if nobody has said so yet: a process that was paused
+    /// may run a task's code before the thread that watches the clock.
+    pub(crate) fn is_lost(&self) -> bool {
+        if self.valid_until().is_some_and(|until| until.has_come(self.clock.now())) {
+            self.lose("its worker's own deadline passed without a renewal");
+        }
+        self.lost.is_cancelled()
+    }
+
+    pub(crate) fn lose(&self, why: impl Into<String>) {
+        self.stop(StopReason::LeaseLost { why: why.into() });
+    }
+
+    /// The first word stands, except that a lost lease overrides every other.
+    pub(crate) fn stop(&self, stop: StopReason) {
+        let is_loss = matches!(stop, StopReason::LeaseLost { .. });
+        let mut current = locked(&self.stop);
+        if current.is_none() || (is_loss && !matches!(*current, Some(StopReason::LeaseLost { .. })))
+        {
+            *current = Some(stop);
+        }
+        drop(current);
+        if is_loss {
+            self.lost.cancel();
+        }
+        self.stop_token.cancel();
+    }
+
+    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
+        locked(&self.stop).clone()
+    }
+
+    pub(crate) fn stop_token(&self) -> &CancellationToken {
+        &self.stop_token
+    }
+
+    pub(crate) fn lost_token(&self) -> &CancellationToken {
+        &self.lost
+    }
+
+    pub(crate) fn task_token(&self) -> String {
+        locked(&self.content).task_token.clone()
+    }
+
+    pub(crate) fn refresh_token(&self, task_token: String) {
+        locked(&self.content).task_token = task_token;
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        locked(&self.content).progress.clone()
+    }
+
+    pub(crate) fn set_progress(&self, progress: Progress) {
+        locked(&self.content).progress = progress;
+    }
+}
+
+/// A panic of another holder leaves these values whole: each is replaced in one assignment.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease_state() -> LeaseState {
+        LeaseState::new("token".to_owned(), Clock::system())
+    }
+
+    #[test]
+    fn a_worker_uses_nine_tenths_of_a_lease_less_a_second() {
+        let usable_ms = |ms| usable_for(Duration::from_millis(ms)).as_millis();
+        assert_eq!(usable_ms(90_000), 80_000);
+        assert_eq!(usable_ms(10_000), 8_000);
+        // Up to 2.5 s the fixed second would leave half or less.
+        assert_eq!(usable_ms(2_500), 1_875);
+        assert_eq!(usable_ms(2_000), 1_500);
+        assert_eq!(usable_ms(2_510), 1_259);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_alone_loses_a_lease_and_a_renewal_counts_from_its_sending() {
+        // S3-10, S3-48, S3-66: ownership is lost silently, by time.
+        let lease_state = lease_state();
+        let sent = lease_state.clock().now();
+        tokio::time::advance(Duration::from_secs(5)).await;
+        lease_state.renew(sent, Duration::from_secs(10));
+        tokio::time::advance(Duration::from_millis(2_999)).await;
+        assert!(!lease_state.is_lost());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(lease_state.is_lost());
+        assert!(lease_state.stop_token().is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_lease_is_never_revived() {
+        // S3-49: a renewal that arrives after the loss changes nothing.
+        let lease_state = lease_state();
+        lease_state.lose("410");
+        lease_state.renew(lease_state.clock().now(), Duration::from_secs(90));
+        assert!(lease_state.is_lost());
+    }
+
+    #[test]
+    fn a_loss_overrides_a_cancel_and_nothing_overrides_a_loss() {
+        let lease_state = lease_state();
+        lease_state.stop(StopReason::CancelRequested { reason: None });
+        assert!(!lease_state.lost_token().is_cancelled());
+        lease_state.lose("410");
+        lease_state.stop(StopReason::ShuttingDown);
+        assert_eq!(
+            lease_state.stop_reason(),
+            Some(StopReason::LeaseLost { why: "410".to_owned() })
+        );
+    }
+}

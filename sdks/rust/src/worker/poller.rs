@@ -1,0 +1,104 @@
+//! Fetches work: as much as there are free slots, in one long poll at a time.
+//!
+//! A poll keeps its id until it is answered, so that leases granted in an answer that got lost are
+//! handed out again instead of running out.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use wire::answers::Leases;
+use wire::limits::{LEASES_PER_POLL, WAIT_MS};
+use wire::requests::LeaseRequest;
+
+use super::attempt::{GrantedAttempt, SharedState, run_attempt};
+use super::backoff::Backoff;
+use super::clock::Moment;
+use super::event::WorkerEvent;
+use crate::client::random_hex;
+use crate::{Error, Retries};
+
+/// Where and how to ask.
+pub(crate) struct Poller {
+    pub(crate) shared: Arc<SharedState>,
+    pub(crate) queues: Vec<String>,
+    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) retries: Retries,
+}
+
+impl Poller {
+    /// Asks for ever and lets granted attempts run in `running`; ends only by a refusal.
+    pub(crate) async fn run(&self, running: &mut JoinSet<()>) -> Error {
+        loop {
+            // Ended attempts are taken out here, so that the set holds at most what was granted since.
+            while running.try_join_next().is_some() {}
+            let permits = self.free_slots().await;
+            let polled = self.shared.clock.now();
+            match self.poll(permits.len()).await {
+                Ok(leases) => self.begin(running, leases, permits, polled),
+                Err(refusal) => return refusal,
+            }
+        }
+    }
+
+    /// At least one slot, and every other that is free.
+    async fn free_slots(&self) -> Vec<OwnedSemaphorePermit> {
+        let first = Arc::clone(&self.slots).acquire_owned().await;
+        let mut permits = vec![first.expect("nobody closes the semaphore of slots")];
+        let most = usize::try_from(*LEASES_PER_POLL.end()).unwrap_or(usize::MAX);
+        while permits.len() < most {
+            match Arc::clone(&self.slots).try_acquire_owned() {
+                Ok(permit) => permits.push(permit),
+                Err(_) => break,
+            }
+        }
+        permits
+    }
+
+    /// One poll, repeated with the same body until it is answered.
+    async fn poll(&self, slots: usize) -> Result<Leases, Error> {
+        let request = LeaseRequest {
+            worker_id: self.shared.worker_id.clone(),
+            queues: self.queues.clone(),
+            kinds: self.shared.tasks.kinds(),
+            max: u32::try_from(slots).unwrap_or(u32::MAX),
+            wait_ms: Some(*WAIT_MS.end()),
+            poll_id: Some(random_hex()?),
+        };
+        let mut backoff = Backoff::new(self.retries);
+        loop {
+            match self.shared.client.lease(&request).await {
+                Ok(leases) => return Ok(leases),
+                Err(error) if is_refusal(&error) => return Err(error),
+                Err(error) => {
+                    let why = error.to_string();
+                    self.shared.events.emit(WorkerEvent::Unreachable { why });
+                    backoff.wait().await;
+                }
+            }
+        }
+    }
+
+    fn begin(
+        &self,
+        running: &mut JoinSet<()>,
+        leases: Leases,
+        permits: Vec<OwnedSemaphorePermit>,
+        polled: Moment,
+    ) {
+        if leases.leases.len() > permits.len() {
+            tracing::warn!("more leases than were asked for; the rest is left to run out");
+        }
+        for (envelope, permit) in leases.leases.into_iter().zip(permits) {
+            match GrantedAttempt::new(&self.shared, envelope, polled, permit) {
+                Some(granted) => drop(running.spawn(run_attempt(granted))),
+                None => tracing::warn!("a lease was handed out twice; it is being carried already"),
+            }
+        }
+    }
+}
+
+/// A decision against this worker, such as a wrong key. Anything else may pass.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::Refused(_) | Error::Setup(_)) && !error.is_retryable()
+}
