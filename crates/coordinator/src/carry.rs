@@ -50,7 +50,7 @@ use crate::set_aside::SetAsideList;
 use crate::task_watch::TaskWatchers;
 use crate::trace::TraceSender;
 
-/// Requests in one commit. STORAGE measured no gain beyond a thousand, and a commit this size
+/// Requests in one commit. Measurements showed no gain beyond a thousand, and a commit this size
 /// still ends within milliseconds.
 const BATCH_ITEMS_MAX: usize = 1_024;
 

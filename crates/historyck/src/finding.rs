@@ -13,7 +13,7 @@ pub struct Finding {
 
 macro_rules! invariants {
     ($($name:ident $says:literal)*) => {
-        /// What always holds. The letters are those of the reliability plan.
+        /// What always holds. The ids are those of `docs/invariants.md`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Invariant { $($name),* }
 

@@ -1,4 +1,4 @@
-//! What must hold in every state, by the names under which the project knows it.
+//! What must hold in every state, by the ids of `docs/invariants.md`.
 //!
 //! A broken property is part of the state, because the explorer looks at states and not at steps:
 //! a step that breaks something must lead to a state of its own.

@@ -123,7 +123,7 @@ fn text(span: &Span, name: &str) -> String {
 
 #[test]
 fn the_life_of_a_run_arrives_at_the_collector_as_one_trace() {
-    // A4-48: from the submitter's span through the queue to the attempt and the program in it, and back.
+    // From the submitter's span through the queue to the attempt and the program in it, and back.
     let home = Home::new();
     let collector = Collector::start();
     let mut server = serve(&home, &collector.endpoint);

@@ -96,7 +96,7 @@ async fn a_dead_workers_task_is_taken_over_and_its_late_report_is_cancelled() {
 
 #[tokio::test]
 async fn a_grant_nobody_took_goes_back_at_once_with_its_old_place() {
-    // F54, DESIGN 14: an answer without a taker is UNDELIVERED, never LOST.
+    // F54: an answer that no poll took is UNDELIVERED, never LOST.
     let world = world().await;
     let waiting = tokio::spawn({
         let coordinator = world.coordinator.clone();
@@ -335,7 +335,7 @@ async fn dropping_every_handle_ends_the_carrier_and_frees_the_store() {
 
 #[tokio::test]
 async fn a_poll_that_leaves_with_its_answer_on_the_way_hands_the_grant_back() {
-    // DESIGN 14, F54: sent but never taken; the next poll has it without waiting for the lease.
+    // F54: sent but never taken; the next poll has it without waiting for the lease.
     let world = world().await;
     let coordinator = &world.coordinator;
     let mut leaving = Box::pin(coordinator.lease(patient("leaving")));
@@ -350,7 +350,7 @@ async fn a_poll_that_leaves_with_its_answer_on_the_way_hands_the_grant_back() {
 
 #[tokio::test]
 async fn a_task_nobody_polls_for_does_not_hide_the_next_deadline() {
-    // DESIGN 6 "Time": sweeps wake at the earliest due instant. Real time, real file: a ready task
+    // Sweeps wake at the earliest due instant. Real time, real file: a ready task
     // that waits for a worker is no reason to oversleep another task's deadline.
     let folder = tempfile::tempdir().unwrap();
     let clock = std::sync::Arc::new(store::SystemClock::start());
@@ -376,7 +376,7 @@ async fn a_task_nobody_polls_for_does_not_hide_the_next_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn more_ends_than_one_batch_sweeps_are_all_swept_at_once() {
-    // DESIGN 6 "Time": what is due and did not fit into one batch waits for the next, not for a worker.
+    // A due task that did not fit into one batch waits for the next batch, not for a worker.
     let world = world().await;
     let deadline = world.coordinator.now().plus(Span::from_secs(1));
     let mut hurried = submission("hurried");
@@ -397,7 +397,7 @@ async fn more_ends_than_one_batch_sweeps_are_all_swept_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_had_passed_already_is_swept_and_hides_no_other() {
-    // DESIGN 6 "Time", R-31: nobody calls, so that only the carrier's own wake-ups can bring this about.
+    // there are no calls, so that only the carrier's own wake-ups can bring this about.
     let world = world().await;
     let now = world.coordinator.now();
     let mut late = submission("late");

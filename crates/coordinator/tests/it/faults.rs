@@ -46,7 +46,7 @@ impl BrowseAll for MemoryStore {
 
 #[tokio::test]
 async fn one_request_the_store_cannot_take_does_not_fail_its_batch() {
-    // DESIGN 14: halved until the culprit stands alone; only it gets the error.
+    // The batch is halved until the bad request is alone; only it gets the error.
     let (world, store) = faulty_world().await;
     store.faults.refuses_poison.store(true, Ordering::SeqCst);
     let mut batch: Vec<_> = (0..40).map(|_| submission("good")).collect();
@@ -80,7 +80,7 @@ async fn a_full_disk_is_a_clear_answer_and_service_goes_on_when_space_returns() 
 
 #[tokio::test]
 async fn a_commit_of_unknown_outcome_is_never_guessed() {
-    // F20, C3, RELIABILITY 1.2: the caller learns "unknown", the carrier ends, and after reopening
+    // F20, C3: an error from COMMIT may hide a commit. The caller learns "unknown", the carrier ends, and after reopening
     // the same key finds what was in fact committed.
     let (world, store) = faulty_world().await;
     store.faults.commit_unknown.store(true, Ordering::SeqCst);
@@ -98,7 +98,7 @@ async fn a_commit_of_unknown_outcome_is_never_guessed() {
 
 #[tokio::test]
 async fn overload_sheds_new_work_and_keeps_taking_reports() {
-    // DESIGN 1, F44: while a commit hangs, submissions are refused long before reports are.
+    // F44: while a commit hangs, submissions are refused long before reports are.
     let (world, store) = faulty_world().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;

@@ -153,7 +153,7 @@ async fn a_restart_counts_again_and_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_with_nothing_to_forget_does_not_wake_for_it() {
-    // DESIGN 13: an idle server writes nothing; it does not even look.
+    // An idle server neither reads nor writes for retention.
     let (world, store) = world(Retention { age: Some(DAY), tasks: Some(100) }).await;
     ended(&world, 3).await;
     idle().await;

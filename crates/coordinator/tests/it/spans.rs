@@ -100,7 +100,7 @@ fn count<S: Store>(coordinator: &Coordinator<S>, series: &str) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn a_life_is_one_trace_from_the_submitter_to_the_worker_and_back() {
-    // A4-48: the submitter's trace context goes with the task, through every attempt.
+    // The submitter's trace context goes with the task, through every attempt.
     let collector = Collector::new(CollectorMode::Takes);
     let world = world(&collector).await;
     world.submit(traced(GIVEN)).await;

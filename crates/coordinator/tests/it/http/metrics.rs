@@ -45,7 +45,7 @@ fn value(text: &str, series: &str) -> f64 {
 
 #[tokio::test]
 async fn everything_the_contract_wants_counted_is_exposed_and_explained() {
-    // A3-7: leased tasks, expirations, duplicates, retries, restarts, replay duration.
+    // The mandatory metrics: leased tasks, expirations, duplicates, retries, restarts, replay duration.
     for api in both().await {
         // What has labels is there once it happened: a lost attempt, its retry, a late report.
         let lost = api.leased(json!({})).await;

@@ -172,7 +172,7 @@ async fn a_rotation_through_one_holds_for_the_others() {
 
 #[tokio::test]
 async fn a_quota_is_exact_whoever_is_asked() {
-    // X42: submissions at once through both; together they get what the tenant may have, and no more.
+    // F77: concurrent submissions through both coordinators together get exactly the quota.
     const MAY_HAVE: usize = 7;
     let (database, folder) = (Database::create(), tempfile::tempdir().unwrap());
     let (both, key) = two(&database, &folder.path().join("tenure.key")).await;

@@ -22,7 +22,7 @@ async fn handed(api: &TestServer) -> Value {
 
 #[tokio::test]
 async fn a_trace_reaches_the_worker_from_the_body_or_the_header() {
-    // A4-48: the trace header is a member of the envelope.
+    // The envelope that a worker gets carries the trace header.
     for api in both().await {
         submit(&api, &[("traceparent", TRACE)], run(json!({}))).await.ok();
         assert_eq!(handed(&api).await, TRACE);
