@@ -174,7 +174,7 @@ impl Refusal {
         }
     }
 
-    /// The verdict this refusal carries to a worker: CANCELLED if its authority is lost, REJECTED if the call is invalid.
+    /// The verdict this refusal carries to a worker: CANCELLED if its authority is lost, else REJECTED.
     pub fn worker_verdict(&self) -> WorkerVerdict {
         match self {
             Refusal::AttemptSuperseded { .. }

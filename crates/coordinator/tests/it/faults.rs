@@ -80,7 +80,7 @@ async fn a_full_disk_is_a_clear_answer_and_service_goes_on_when_space_returns() 
 
 #[tokio::test]
 async fn a_commit_of_unknown_outcome_is_never_guessed() {
-    // F20, C3: an error from COMMIT may hide a commit. The caller learns "unknown", the carrier ends, and after reopening
+    // F20, C3: an error from COMMIT may hide a commit. The caller learns "unknown", the carrier ends; after reopening
     // the same key finds what was in fact committed.
     let (world, store) = faulty_world().await;
     store.faults.commit_unknown.store(true, Ordering::SeqCst);
