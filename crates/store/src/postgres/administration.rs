@@ -1,4 +1,9 @@
 //! Keys and the audit: written together, apart from batches.
+//!
+//! In this folder: the removal of expired idempotency keys, and of tasks that ended long ago.
+
+pub(super) mod key_expiry;
+pub(super) mod pruning;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};

@@ -1,22 +1,32 @@
 //! One transaction of a writer.
 //!
 //! Reads and locks go to the database as they are asked for; what is saved waits in memory
-//! ([`super::pending_writes`]) and is written in one go before COMMIT. So a batch needs few round trips, holds its
+//! ([`self::pending_writes`]) and is written in one go before COMMIT. So a batch needs few round trips, holds its
 //! locks briefly, and a task that is submitted and granted in the same batch is written once.
+//!
+//! In this folder: the writer that begins batches, the rows that a batch has pending, the statements that write them,
+//! the commit with its marker, and the quota that a batch locks.
+
+pub(super) mod column_batch;
+pub(super) mod commit;
+pub(super) mod pending_writes;
+pub(super) mod quota;
+pub(super) mod writer;
+pub(super) mod writes;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use verdict::{ClosedAttempt, LeaseId, Name, Rules, Span, Subject, Task, TaskId, Time};
 
-use super::pending_writes::{LockedRow, PendingWrites};
-use super::read_throttle::ReadThrottle;
+use self::pending_writes::{LockedRow, PendingWrites};
+use self::writer::PostgresWriter;
+use super::SWEEP_REST;
+use super::connection::session::{Purpose, Transaction};
 use super::reads::{self, Keys, OnLocked};
 use super::ready::Prefetched;
+use super::ready::read_throttle::ReadThrottle;
 use super::scopes::Scopes;
-use super::session::{Purpose, Transaction};
-use super::writer::PostgresWriter;
-use super::{SWEEP_REST, commit};
 use crate::failure::{CommitFailure, Failure};
 use crate::row::{
     Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Refused, Spec,

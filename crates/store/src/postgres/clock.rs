@@ -8,7 +8,7 @@
 //! time goes on by this process's monotonic clock, a little slower than it should, until the database has caught up.
 //!
 //! Coordinators then go by clocks of their own. Each began at a reading of the one that was everybody's, each reads
-//! again every five seconds, and takes over the latest time that any of them wrote down ([`super::hints`]). So they
+//! again every five seconds, and takes over the latest time that any of them wrote down (`hints`). So they
 //! differ by what one of them is slowed down in five seconds, before it reads again: less than a second among those that
 //! ran when the clock was set back. One that starts meanwhile begins five seconds after the latest time that was written
 //! down, if the clock was set back by more than that. So it is not behind the others, and where it is ahead that counts

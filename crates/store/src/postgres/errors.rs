@@ -4,8 +4,8 @@ use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 use verdict::TaskId;
 
-use super::connect_errors;
-use super::connections::PoolError;
+use super::connection::connect_errors;
+use super::connection::connections::PoolError;
 use crate::failure::{Failure, FailureKind};
 
 /// A step's failure before it is known what the step was.
@@ -71,7 +71,7 @@ const OWNED_BY_ANOTHER_USER: &str = "the store in this database belongs to anoth
     made it, who owns the schema tenure";
 
 /// A statement met something else than it was made for, and failed by dividing by zero, the one thing that every
-/// engine refuses ([`super::writes`]); or its new task is there already.
+/// engine refuses ([`super::batch::writes`]); or its new task is there already.
 fn is_guard_failure(error: &Error) -> bool {
     let is_taken = || error.as_db_error().and_then(DbError::constraint) == Some("inputs_pkey");
     match error.code() {

@@ -9,13 +9,14 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use verdict::Time;
 
-use super::connections::{Connections, Object, Pool, PoolPurpose};
-use super::durability::{self, Durability};
+use super::connection::connect_errors;
+use super::connection::connections::{Connections, Object, Pool, PoolPurpose};
+use super::connection::server_list::{CONNECT_TIMEOUT, ServerList};
 use super::errors::StepError;
-use super::primary::Primary;
+use super::failover::durability::{self, Durability};
+use super::failover::primary::Primary;
 use super::rows::Columns;
-use super::server_list::{CONNECT_TIMEOUT, ServerList};
-use super::{Missing, Options, connect_errors, peers, scopes};
+use super::{Missing, Options, peers, scopes};
 use crate::failure::{Failure, FailureKind};
 
 /// Connections for batches: one each for two writers, one to look up a lost commit, one to spare. A writer asks
@@ -329,7 +330,7 @@ mod tests {
         for page in [
             include_str!("../../../../docs/operate/postgres.md"),
             include_str!("../../../../docs/operate/scaling.md"),
-            include_str!("connect_errors.rs"),
+            include_str!("connection/connect_errors.rs"),
         ] {
             assert!(page.contains("twelve") && !page.contains("up to nine"));
         }

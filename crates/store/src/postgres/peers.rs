@@ -1,5 +1,10 @@
 //! Who works on the store: one row per coordinator, for operators, and by which coordinators share the rates of
 //! tenants and agree on a version of the rules. Nothing else is decided by it.
+//!
+//! In this folder: the hints that peers send each other, and the version of the rules that they agree on.
+
+pub(super) mod hints;
+pub(super) mod rules;
 
 use std::sync::Arc;
 
@@ -7,11 +12,10 @@ use tokio_postgres::types::{ToSql, Type};
 use verdict::rules::pending_version;
 use verdict::{Span, SupportedRules, Text, Time};
 
-use super::Shared;
 use super::opening::RANDOM_ID;
 use super::reads::{Client, Read};
 use super::rows::Columns;
-use super::{rules, scopes};
+use super::{Shared, scopes};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 
 /// How many of the last coordinators are shown.

@@ -1,4 +1,10 @@
 //! Reading tasks, inside a batch and beside it. Statements only.
+//!
+//! In this folder: what callers ask beside the batches, lists, and whole tasks with their histories.
+
+pub(super) mod browse;
+pub(super) mod listing;
+pub(super) mod task_bundles;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
@@ -7,11 +13,12 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use verdict::{ClosedAttempt, Done, LeaseId, Span, TaskId, Time};
 
-use super::connections::Object;
+use super::batch::pending_writes::LockedRow;
+use super::connection::connections::Object;
 use super::errors::StepError;
-use super::pending_writes::LockedRow;
+use super::ready::refill;
 use super::rows::{self, CLOSED, Columns, LiveRow, SPEC, done_columns, id_bytes, task_columns};
-use super::{refill, scopes};
+use super::scopes;
 use crate::row::{IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec};
 
 pub(super) type Client = Arc<Object>;
@@ -375,7 +382,7 @@ pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
 /// The statements of every lifecycle, for tests of what they visit.
 pub(super) fn hot_statements() -> HotStatements {
     HotStatements {
-        begin: super::session::BEGIN,
+        begin: super::connection::session::BEGIN,
         lock: &LOCK_SKIPPING,
         ended: &ENDED,
         refill: refill::REFILL,

@@ -1,18 +1,26 @@
 //! Taking ready tasks: candidates from memory, locked by their key, looked at again. Those that are likely to be given
 //! are locked ahead, on the way that reads the clock. Nothing here reads a queue: what is lacking is looked at beside the
-//! batch ([`super::refill`]).
+//! batch ([`self::refill`]).
+//!
+//! In this folder: the candidates in memory, one buffer for each polled queue, and the reads that refill them.
+
+pub(super) mod candidates;
+pub(super) mod queue_buffer;
+pub(super) mod queue_position;
+pub(super) mod read_throttle;
+pub(super) mod refill;
+pub(super) mod refill_schedule;
 
 use std::collections::{HashMap, HashSet};
 
 use verdict::{Name, Scope, Task, TaskId, Time};
 
+use self::candidates::BufferKey;
+use self::queue_buffer::RefillFrom;
+use self::queue_position::QueuePosition;
 use super::batch::PostgresBatch;
-use super::candidates::BufferKey;
-use super::pending_writes::LockedRow;
-use super::queue_buffer::RefillFrom;
-use super::queue_position::QueuePosition;
+use super::batch::pending_writes::LockedRow;
 use super::reads;
-use super::refill;
 use crate::failure::Failure;
 use crate::row::{Backlog, TaskWithSpec, Want};
 use crate::seam::PolledQueues;

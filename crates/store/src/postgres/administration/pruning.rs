@@ -1,0 +1,133 @@
+//! Forgetting what ended long ago: the only way in which rows that are written once leave.
+
+use std::collections::HashSet;
+
+use tokio_postgres::types::{ToSql, Type};
+use verdict::{Retention, TaskId, Time};
+
+use crate::failure::Failure;
+use crate::postgres::batch::PostgresBatch;
+use crate::postgres::errors::invalid;
+use crate::postgres::reads::{Client, Read, as_limit, set_scopes};
+use crate::postgres::rows::{Columns, id_bytes};
+use crate::row::{EndedPosition, EndedTask};
+
+impl PostgresBatch<'_> {
+    pub(in crate::postgres) async fn list_ended(
+        &mut self,
+        after: Option<EndedPosition>,
+        limit: usize,
+    ) -> Result<Vec<EndedTask>, Failure> {
+        let setting = self.scopes.all();
+        // What this batch forgets is still in the table.
+        let enough = limit.saturating_add(self.forgotten.len());
+        let work = move |client: Client| async move {
+            let (set, ended) = futures_util::join!(
+                set_scopes(&client, setting),
+                list_ended(&client, after, enough)
+            );
+            set?;
+            ended
+        };
+        let mut ended = self.transaction().run("looking at ended tasks", work).await?;
+        ended.retain(|ended| !self.forgotten.contains(&TaskId::from_u128(ended.position.0)));
+        ended.truncate(limit);
+        Ok(ended)
+    }
+
+    /// Checks now, forgets with the commit.
+    pub(in crate::postgres) async fn forget_ended(
+        &mut self,
+        positions: &[EndedPosition],
+    ) -> Result<(), Failure> {
+        let now = self.read_clock().await?;
+        let ids: Vec<TaskId> =
+            positions.iter().map(|position| TaskId::from_u128(position.0)).collect();
+        let setting = self.scopes.all();
+        let asked = ids.clone();
+        let work = move |client: Client| async move {
+            let (set, old) =
+                futures_util::join!(set_scopes(&client, setting), old(&client, &asked, now));
+            set?;
+            old
+        };
+        let old = self.transaction().run("looking at ended tasks", work).await?;
+        let is_ours = |id: &TaskId| old.contains(id) && !self.forgotten.contains(id);
+        if !ids.iter().all(is_ours) {
+            return Err(invalid("only what ended a day ago may leave"));
+        }
+        self.forgotten.extend(ids);
+        Ok(())
+    }
+}
+
+async fn list_ended(
+    client: &Client,
+    after: Option<EndedPosition>,
+    limit: usize,
+) -> Read<Vec<EndedTask>> {
+    let after = after.map_or(Vec::new(), |position| position.0.to_be_bytes().to_vec());
+    let limit = as_limit(limit);
+    let sql = "SELECT d.id, i.created_at, d.completed_at FROM tenure.done d \
+        JOIN tenure.inputs i ON i.id = d.id WHERE d.id > $1 ORDER BY d.id LIMIT $2";
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&after, Type::BYTEA), (&limit, Type::INT8)];
+    let rows = client.query_typed(sql, &parameters).await?;
+    let read = |row: &tokio_postgres::Row| {
+        let mut columns = Columns::of(row);
+        Ok(EndedTask {
+            position: EndedPosition(columns.u128_bytes()?),
+            created_at: columns.time()?,
+            completed_at: columns.time()?,
+        })
+    };
+    rows.iter().map(read).collect()
+}
+
+/// Which of these ended long enough ago.
+async fn old(client: &Client, ids: &[TaskId], now: Time) -> Read<HashSet<TaskId>> {
+    let ids = bytes(ids);
+    let sql = "SELECT d.id, d.completed_at FROM tenure.done d WHERE d.id = ANY ($1)";
+    let rows = client.query_typed(sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
+    let mut old = HashSet::new();
+    for row in &rows {
+        let mut columns = Columns::of(row);
+        let (id, completed_at) = (columns.task_id()?, columns.time()?);
+        if completed_at.plus(Retention::AGE_MIN).has_come(now) {
+            old.insert(id);
+        }
+    }
+    Ok(old)
+}
+
+fn bytes(ids: &[TaskId]) -> Vec<Vec<u8>> {
+    ids.iter().map(|id| id_bytes(*id).to_vec()).collect()
+}
+
+/// Every row of these tasks, the key included if it is still theirs.
+const DELETES: [&str; 6] = [
+    "DELETE FROM tenure.keys k USING tenure.inputs i WHERE i.id = ANY ($1) AND k.tenant = i.tenant \
+        AND k.workspace = i.workspace AND k.key = i.key AND k.task = i.id",
+    "DELETE FROM tenure.history WHERE task = ANY ($1)",
+    "DELETE FROM tenure.attempts WHERE task = ANY ($1)",
+    "DELETE FROM tenure.refused WHERE task = ANY ($1)",
+    "DELETE FROM tenure.done WHERE id = ANY ($1)",
+    "DELETE FROM tenure.inputs WHERE id = ANY ($1)",
+];
+
+pub(in crate::postgres) async fn delete(
+    client: &Client,
+    setting: Option<String>,
+    ids: &[TaskId],
+) -> Read<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    set_scopes(client, setting).await?;
+    client.query_typed("SELECT set_config('tenure.forgetting', 'on', true)", &[]).await?;
+    let ids = bytes(ids);
+    for sql in DELETES {
+        client.execute_typed(sql, &[(&ids, Type::BYTEA_ARRAY)]).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,359 @@
+//! The end of a batch: everything is written, marked and committed, and a lost answer is looked up.
+//!
+//! Each batch that somebody relies on inserts a marker, (committer, number). If the connection is lost after COMMIT
+//! was sent, a void marker of the same number is inserted on a new one: if a real one is there, the batch
+//! is committed; else it never was and never will be. Only if that fails too is the outcome unknown.
+//!
+//! Old markers are cleared away, but never the last one of a committer, and a marker is refused behind a later one. So a
+//! batch that was given up stays given up, however late its statements reach the server: it meets its void marker, or a
+//! later one.
+//!
+//! What is written and COMMIT go in one round trip: whether everything went well is judged by the database, which
+//! fails the transaction if not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio_postgres::types::{ToSql, Type};
+use verdict::{Rules, TaskId, Time};
+
+use super::PostgresBatch;
+use super::column_batch::{ColumnBatch, Statement};
+use super::pending_writes::LockedRow;
+use super::writes::{self, ColumnBatches};
+use crate::failure::{CommitFailure, Failure, FailureKind};
+use crate::postgres::Shared;
+use crate::postgres::administration::pruning;
+use crate::postgres::connection::session::COMMIT;
+use crate::postgres::errors::{StepError, conflict, invalid};
+use crate::postgres::peers::hints::Hint;
+use crate::postgres::peers::rules;
+use crate::postgres::reads::{self, Client, Read, set_scopes};
+use crate::postgres::rows::Columns;
+
+/// How often, and with which pause, a new connection is tried to look up a lost COMMIT. Together about
+/// as long as a standby needs to take over.
+const LOOKUPS_MAX: u32 = 40;
+const LOOKUP_PAUSE: Duration = Duration::from_millis(250);
+
+/// Which batch of which committer.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::postgres) struct Marker {
+    pub(in crate::postgres) committer: [u8; 16],
+    pub(in crate::postgres) n: i64,
+}
+
+const MARK: &str = "INSERT INTO tenure.batches (committer, n, at) VALUES ($1, $2, $3) \
+    ON CONFLICT (committer, n) DO NOTHING";
+
+/// The same, if the rules that the batch was decided by are in force, and no later batch of the committer is there; else
+/// it fails. A committer sends one batch after the other, so that a later marker means that this one was given up: its
+/// void marker may have been cleared away by then, and yet it must never be committed.
+pub(in crate::postgres) const MARK_BY: &str = "INSERT INTO tenure.batches (committer, n, at) \
+    SELECT $1, $2, $3::int8 / CASE WHEN rules = $4 AND NOT EXISTS (SELECT 1 FROM tenure.batches b \
+        WHERE b.committer = $1 AND b.n > $2) THEN 1 ELSE 0 END FROM tenure.meta";
+
+pub(in crate::postgres) async fn commit(
+    batch: &mut PostgresBatch<'_>,
+) -> Result<(), CommitFailure> {
+    let is_marked = !batch.forgotten.is_empty()
+        || batch.has_answers
+        || batch.keep_alive
+        || batch.has_postponed_alarms
+        || !batch.pending.is_empty();
+    if !is_marked {
+        // Nothing that anybody could rely on: looked at, found nothing. Locks end with the batch.
+        finish(batch);
+        return Ok(());
+    }
+    faultpoint::point!("pg.deciding");
+    let now = batch.read_clock().await.map_err(CommitFailure::RolledBack)?;
+    prepare(batch).await.map_err(CommitFailure::RolledBack)?;
+    let marker = batch.writer.next_marker();
+    let shared = batch.writer.shared.clone();
+    match write_and_commit(batch, marker, now).await {
+        Ok(Ok(())) => shared.primary.acknowledge(marker),
+        Ok(Err(BatchError::RulesChanged)) => {
+            return Err(CommitFailure::RolledBack(rules::superseded(&shared).await));
+        }
+        Ok(Err(BatchError::Step(error))) if error.is_definite() => {
+            return Err(CommitFailure::RolledBack(error.while_doing("committing a batch")));
+        }
+        Ok(Err(BatchError::Step(error))) => resolve_lost_commit(shared, marker, error).await?,
+        Err(failure) => resolve_lost_commit(shared, marker, StepError::Failure(failure)).await?,
+    }
+    faultpoint::point!("pg.committed");
+    finish(batch);
+    faultpoint::point!("pg.remembered");
+    Ok(())
+}
+
+/// Memory follows what is committed.
+fn finish(batch: &mut PostgresBatch<'_>) {
+    let now = batch.now.unwrap_or_else(|| batch.writer.shared.clock.now());
+    let mut memory = batch.writer.shared.memory();
+    for subject in batch.pending.subjects() {
+        memory.candidates.apply_commit(subject, now);
+    }
+    let wakes = batch.pending.live().filter_map(|task| task.wakes_at());
+    memory.swept(batch.no_alarm_until, wakes.min());
+    let leases = batch.pending.live().filter(|task| task.lease().is_some());
+    let shortest = leases.map(|task| task.policy.lease).min();
+    memory.leased(shortest);
+    drop(memory);
+    let hint = Hint::of(batch.pending.subjects(), now);
+    if !batch.has_looked_for_ready && hint.has_work() {
+        // Whoever grants in this very process hears no hint of ours.
+        batch.writer.shared.hints.notify_local();
+    }
+    batch.writer.shared.hints.send(hint);
+}
+
+/// What must be done before the last round trip.
+async fn prepare(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
+    lock_unlocked(batch).await?;
+    let forgotten: Vec<TaskId> = batch.forgotten.iter().copied().collect();
+    if forgotten.is_empty() {
+        return Ok(());
+    }
+    let setting = batch.scopes.all();
+    let work =
+        move |client: Client| async move { pruning::delete(&client, setting, &forgotten).await };
+    batch.transaction().run("forgetting ended tasks", work).await
+}
+
+/// Everything and COMMIT in one go.
+async fn write_and_commit(
+    batch: &mut PostgresBatch<'_>,
+    marker: Marker,
+    now: Time,
+) -> Result<Result<(), BatchError>, Failure> {
+    let column_batches = batch.pending.column_batches(now, &batch.locked);
+    if !column_batches.all_fit() {
+        return Ok(Err(BatchError::Step(invalid("a number is larger than its column").into())));
+    }
+    let scopes = batch.pending.subjects().filter_map(|subject| subject.scope());
+    let setting = batch.scopes.add(scopes);
+    let rules = batch.rules;
+    let transaction = batch.transaction.take().expect("a batch commits once");
+    let work = move |client: Client| async move {
+        let sending = Sending::default();
+        let written = write_all(&client, &sending, setting, &column_batches, (marker, rules), now);
+        let commit = if faultpoint::mutant(19) { NOTIFY_AND_COMMIT } else { COMMIT };
+        let commit = sending.then(client.commit(commit));
+        match futures_util::join!(written, commit) {
+            (written, Some(committed)) => {
+                written?;
+                Ok(committed?)
+            }
+            (Err(BatchError::Step(error)), None) => {
+                Err(StepError::Failure(error.while_doing("sending a batch")).into())
+            }
+            (Err(BatchError::RulesChanged), None) => Err(BatchError::RulesChanged),
+            (Ok(()), None) => unreachable!("what could not be sent has failed"),
+        }
+    };
+    transaction.commit_with(work).await
+}
+
+/// Whether all statements of a batch are on their way. One that is not, because a value cannot be sent or the
+/// connection is closed, would else be missing in what is committed.
+#[derive(Default)]
+struct Sending {
+    is_broken: AtomicBool,
+}
+
+impl Sending {
+    /// A statement; all of them are polled before COMMIT is.
+    async fn send<T>(&self, statement: impl Future<Output = Read<T>>) -> Read<()> {
+        let sent = statement.await;
+        if sent.as_ref().is_err_and(|error| !error.is_definite()) {
+            self.is_broken.store(true, Ordering::SeqCst);
+        }
+        sent.map(drop)
+    }
+
+    /// COMMIT, unless a statement could not be sent.
+    async fn then(&self, commit: impl Future<Output = Read<()>>) -> Option<Read<()>> {
+        if self.is_broken.load(Ordering::SeqCst) { None } else { Some(commit.await) }
+    }
+}
+
+/// Bug 19 of the museum: a notification inside the batch makes commits wait for each other.
+const NOTIFY_AND_COMMIT: &str = "NOTIFY tenure; COMMIT";
+
+/// Why a batch that was sent did not happen, as far as is known.
+enum BatchError {
+    /// Other rules came into force.
+    RulesChanged,
+    Step(StepError),
+}
+
+impl From<StepError> for BatchError {
+    fn from(error: StepError) -> Self {
+        BatchError::Step(error)
+    }
+}
+
+/// What is changed was locked before, as a rule. Whatever was not is locked now, together with the inline part of its history;
+/// if it is gone another writer was faster.
+async fn lock_unlocked(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
+    let ids = batch.pending.unlocked(&batch.locked);
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let scopes = batch.pending.subjects().filter_map(|subject| subject.scope());
+    let setting = batch.scopes.add(scopes);
+    let asked = ids.clone();
+    let work = move |client: Client| async move {
+        let (set, rows) =
+            futures_util::join!(set_scopes(&client, setting), reads::lock_ids(&client, &asked));
+        set?;
+        rows
+    };
+    let rows = batch.transaction().run("locking changed tasks", work).await?;
+    batch.locked.extend(rows.iter().map(|row| (row.task.id, LockedRow::of(row))));
+    let gone = ids.into_iter().find(|id| !batch.locked.contains_key(id));
+    gone.map_or(Ok(()), |id| Err(conflict(id)))
+}
+
+/// All statements in one go. The keys come last: only they may wait for another transaction. A statement that meets
+/// what another writer did fails, and what follows in the same transaction with it, COMMIT too. The marker stands
+/// behind the locks of all tasks: it fails if the rules that decided are no longer in force.
+async fn write_all(
+    client: &Client,
+    sending: &Sending,
+    setting: Option<String>,
+    column_batches: &ColumnBatches,
+    (marker, rules): (Marker, Rules),
+    now: Time,
+) -> Result<(), BatchError> {
+    let write = |statement, column_batch| sending.send(write(client, statement, column_batch));
+    let (set, inputs, new_live, changed, ended, done, attempts, history, refused, mark, keys) = futures_util::join!(
+        sending.send(set_scopes(client, setting)),
+        write(&writes::INPUTS_INSERT, &column_batches.inputs),
+        write(&writes::LIVE_INSERT, &column_batches.new_live),
+        write(&writes::LIVE_UPDATE, &column_batches.changed),
+        write(&writes::LIVE_DELETE, &column_batches.ended),
+        write(&writes::DONE_INSERT, &column_batches.done),
+        write(&writes::ATTEMPTS_INSERT, &column_batches.attempts),
+        write(&writes::HISTORY_INSERT, &column_batches.history),
+        write(&writes::REFUSED_INSERT, &column_batches.refused),
+        sending.send(mark_by(client, marker, rules, now)),
+        write(&writes::KEYS_WRITE, &column_batches.keys),
+    );
+    // The first that failed says why.
+    for written in [set, inputs, new_live, changed, ended, done, attempts, history, refused] {
+        written?;
+    }
+    match mark {
+        Err(error) if error.is_guard_failure() => return Err(BatchError::RulesChanged),
+        mark => mark?,
+    }
+    Ok(keys?)
+}
+
+/// Runs a statement over a column batch, unless it is empty.
+async fn write(client: &Client, statement: &Statement, column_batch: &ColumnBatch) -> Read<()> {
+    if !column_batch.is_empty() {
+        client.query_typed(statement.text_for(column_batch), &column_batch.parameters()).await?;
+    }
+    Ok(())
+}
+
+/// Marks the batch as decided by the rules that are in force.
+async fn mark_by(client: &Client, marker: Marker, rules: Rules, at: Time) -> Read<()> {
+    let (committer, at, rules) = (&marker.committer[..], at.millis(), rules.number().cast_signed());
+    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&committer, Type::BYTEA),
+        (&marker.n, Type::INT8),
+        (&at, Type::INT8),
+        (&rules, Type::INT4),
+    ];
+    client.query_typed(MARK_BY, &parameters).await?;
+    Ok(())
+}
+
+/// Whether the marker is new. Waits while another transaction is about to write the same one.
+async fn mark(client: &Client, marker: Marker, at: Time) -> Read<bool> {
+    let (committer, at) = (&marker.committer[..], at.millis());
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&committer, Type::BYTEA), (&marker.n, Type::INT8), (&at, Type::INT8)];
+    Ok(client.execute_typed(MARK, &parameters).await? == 1)
+}
+
+/// The time of a marker that stands for a batch which never was.
+const VOID: i64 = -1;
+
+/// Whether the batch with this marker is committed. If not, it never will be: its marker is taken now.
+async fn is_committed(client: &Client, marker: Marker) -> Read<bool> {
+    mark(client, marker, Time::from_millis(VOID)).await?;
+    let committer = &marker.committer[..];
+    let sql = "SELECT at FROM tenure.batches WHERE committer = $1 AND n = $2";
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&committer, Type::BYTEA), (&marker.n, Type::INT8)];
+    let rows = client.query_typed(sql, &parameters).await?;
+    let at: Option<i64> = rows.first().map(|row| Columns::of(row).take()).transpose()?;
+    let is_committed = at.is_some_and(|at| at != VOID);
+    if is_committed {
+        // What is there may still wait for a standby; nobody is told of it sooner. A transaction that only reads
+        // waits for nobody, so that this one writes, too: to the one row that is always there.
+        client.execute_typed("UPDATE tenure.meta SET waits = waits", &[]).await?;
+    }
+    Ok(is_committed)
+}
+
+/// Finds out what became of a COMMIT whose answer was lost.
+async fn resolve_lost_commit(
+    shared: Arc<Shared>,
+    marker: Marker,
+    lost: StepError,
+) -> Result<(), CommitFailure> {
+    tracing::warn!(?lost, "the answer to a COMMIT was lost; looking up what became of it");
+    let mut last = lost.while_doing("committing a batch");
+    for _ in 0..LOOKUPS_MAX {
+        let look = move |client: Client| async move { is_committed(&client, marker).await };
+        match shared.in_own_transaction("looking up a batch", look).await {
+            Ok(true) => {
+                shared.primary.acknowledge(marker);
+                return Ok(());
+            }
+            Ok(false) => {
+                let what = "the connection was lost and the batch was not committed";
+                let kind = FailureKind::Conflict(TaskId::from_u128(0));
+                return Err(CommitFailure::RolledBack(Failure::new(kind, what).because(last)));
+            }
+            Err(CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure)) => {
+                last = failure;
+            }
+        }
+        tokio::time::sleep(LOOKUP_PAUSE).await;
+    }
+    shared.memory().candidates.forget_all();
+    let what = "the connection was lost while committing, and the database cannot be asked";
+    Err(CommitFailure::Unknown(Failure::new(FailureKind::Unavailable, what).because(last)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn without_a_statement_that_could_not_be_sent_nothing_is_committed() {
+        // S2-104: all of a batch or nothing of it. An answer is awaited; whatever cannot be sent fails at once.
+        let unsent = || StepError::StandbyWaitCancelled;
+        for (statement, is_committed) in [(None, true), (Some(unsent()), false)] {
+            let (sending, has_committed) = (Sending::default(), AtomicBool::new(false));
+            let statement = async { statement.map_or(Ok(()), Err) };
+            let commit = async {
+                has_committed.store(true, Ordering::SeqCst);
+                Ok(())
+            };
+            let (sent, committed) =
+                futures_util::join!(sending.send(statement), sending.then(commit));
+            assert_eq!((sent.is_ok(), committed.is_some()), (is_committed, is_committed));
+            assert_eq!(has_committed.load(Ordering::SeqCst), is_committed);
+        }
+    }
+}

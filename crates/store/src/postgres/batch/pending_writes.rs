@@ -1,0 +1,259 @@
+//! What a batch saved: it lies over what is committed until the commit writes all of it at once.
+
+use std::collections::{BTreeMap, HashMap};
+
+use verdict::{ClosedAttempt, LeaseId, Subject, Task, TaskId, Time};
+
+use super::writes::{self, ColumnBatches, Guard, TaskIdentity};
+use crate::codec::inline_history::{Appended, InlineHistory};
+use crate::failure::Failure;
+use crate::postgres::errors::{conflict, invalid};
+use crate::postgres::rows::LiveRow;
+use crate::row::{Change, Entry, IdempotencyKey, KeyOwner, Refused, Spec};
+
+/// One task that this batch created or changed.
+pub(in crate::postgres) struct PendingTask {
+    pub(in crate::postgres) subject: Subject,
+    /// With a task that this batch created.
+    pub(in crate::postgres) spec: Option<Spec>,
+    /// What the table must still say; `None` for a new task.
+    guard: Option<Guard>,
+    closed: Vec<ClosedAttempt>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Default)]
+pub(in crate::postgres) struct PendingWrites {
+    tasks: HashMap<TaskId, PendingTask>,
+    /// In the order in which they were first saved, which is the order of arrival.
+    order: Vec<TaskId>,
+    pub(in crate::postgres) keys: BTreeMap<IdempotencyKey, KeyOwner>,
+    /// Whom each key belonged to when this batch first looked.
+    pub(in crate::postgres) seen_keys: HashMap<IdempotencyKey, Option<TaskId>>,
+    refused: Vec<Refused>,
+}
+
+impl PendingWrites {
+    pub(in crate::postgres) fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.refused.is_empty()
+    }
+
+    pub(in crate::postgres) fn get(&self, id: TaskId) -> Option<&PendingTask> {
+        self.tasks.get(&id)
+    }
+
+    pub(in crate::postgres) fn contains(&self, id: TaskId) -> bool {
+        self.tasks.contains_key(&id)
+    }
+
+    pub(in crate::postgres) fn subjects(&self) -> impl Iterator<Item = &Subject> {
+        self.order.iter().filter_map(|id| self.tasks.get(id)).map(|pending| &pending.subject)
+    }
+
+    /// The live tasks among them.
+    pub(in crate::postgres) fn live(&self) -> impl Iterator<Item = &Task> {
+        self.subjects().filter_map(Subject::live)
+    }
+
+    pub(in crate::postgres) fn closed(&self, id: TaskId) -> &[ClosedAttempt] {
+        self.tasks.get(&id).map_or(&[], |pending| &pending.closed)
+    }
+
+    pub(in crate::postgres) fn save(&mut self, change: Change) -> Result<(), Failure> {
+        change.check()?;
+        let id = identity_of(&change.after)?.id;
+        if change.spec.is_some() != change.before.is_none() {
+            return Err(invalid("a spec comes with a new task and only then"));
+        }
+        if change.closed.iter().any(|closed| closed.task != id) {
+            return Err(invalid("an attempt of another task"));
+        }
+        match self.tasks.get_mut(&id) {
+            Some(pending) => pending.save(id, change),
+            None => self.begin(id, change),
+        }
+    }
+
+    /// The first change of a task in this batch.
+    fn begin(&mut self, id: TaskId, change: Change) -> Result<(), Failure> {
+        let Change { before, after, spec, closed, entries } = change;
+        let first = entries.first().map(|entry| entry.n);
+        check_numbers(&entries, first.unwrap_or(1))?;
+        if before.is_none() && first != Some(1) {
+            return Err(invalid("a new task begins its history"));
+        }
+        if let (Some(text), Some(scope)) =
+            (spec.as_ref().and_then(|it| it.key.clone()), after.scope())
+        {
+            let key = IdempotencyKey { scope: scope.clone(), text };
+            let fingerprint = spec.as_ref().expect("it has a key").fingerprint;
+            self.keys.insert(key, KeyOwner { task: id, fingerprint });
+        }
+        let guard = before.map(|before| Guard { before, entries_before: first.map(|n| n - 1) });
+        self.tasks.insert(id, PendingTask { subject: after, spec, guard, closed, entries });
+        self.order.push(id);
+        Ok(())
+    }
+
+    pub(in crate::postgres) fn refuse(&mut self, refused: Vec<Refused>) {
+        self.refused.extend(refused);
+    }
+
+    /// Tasks that were there before this batch and that it did not lock.
+    pub(in crate::postgres) fn unlocked(&self, locked: &HashMap<TaskId, LockedRow>) -> Vec<TaskId> {
+        let is_unlocked =
+            |id: &&TaskId| self.tasks[*id].guard.is_some() && !locked.contains_key(*id);
+        self.order.iter().filter(is_unlocked).copied().collect()
+    }
+
+    /// Everything as rows. `locked` says what the table has of the tasks that were there before.
+    pub(in crate::postgres) fn column_batches(
+        &self,
+        now: Time,
+        locked: &HashMap<TaskId, LockedRow>,
+    ) -> ColumnBatches {
+        let mut column_batches = ColumnBatches::new();
+        for id in &self.order {
+            let pending = self.tasks.get(id).expect("what is ordered is there");
+            pending.write(&mut column_batches, now, locked.get(id));
+        }
+        self.refused
+            .iter()
+            .for_each(|refused| writes::refused(&mut column_batches.refused, refused));
+        for (key, held) in &self.keys {
+            let seen = self.seen_keys.get(key).copied().flatten();
+            writes::key(&mut column_batches.keys, key, held, seen);
+        }
+        column_batches
+    }
+}
+
+impl PendingTask {
+    /// A later change of the same task in the same batch.
+    fn save(&mut self, id: TaskId, change: Change) -> Result<(), Failure> {
+        let current = self.subject.live().map(|task| task.revision);
+        if current.is_none() || change.before != current {
+            return Err(conflict(id));
+        }
+        let next = self
+            .entries
+            .last()
+            .map_or_else(|| change.entries.first().map_or(1, |entry| entry.n), |entry| entry.n + 1);
+        check_numbers(&change.entries, next)?;
+        if let (Some(guard), None) = (&mut self.guard, self.entries.first()) {
+            guard.entries_before = change.entries.first().map(|entry| entry.n - 1);
+        }
+        let known = |attempt| self.closed.iter().any(|closed| closed.attempt == attempt);
+        if change.closed.iter().any(|closed| known(closed.attempt)) {
+            return Err(invalid("an attempt that was closed before"));
+        }
+        self.subject = change.after;
+        self.closed.extend(change.closed);
+        self.entries.extend(change.entries);
+        Ok(())
+    }
+
+    fn write(&self, column_batches: &mut ColumnBatches, now: Time, locked: Option<&LockedRow>) {
+        let task = identity_of(&self.subject).expect("what is saved exists");
+        let inline_history = self.append_history(column_batches, task, locked);
+        match (&self.subject, self.guard) {
+            (Subject::Live(live), None) => {
+                writes::live(
+                    &mut column_batches.new_live,
+                    live,
+                    &inline_history,
+                    now,
+                    live.wakes_at(),
+                    None,
+                );
+            }
+            (Subject::Live(live), Some(guard)) => {
+                let alarm_at = alarm_for(live, locked.and_then(|locked| locked.alarm_at));
+                writes::live(
+                    &mut column_batches.changed,
+                    live,
+                    &inline_history,
+                    now,
+                    alarm_at,
+                    Some(guard),
+                );
+            }
+            (Subject::Done(done), guard) => {
+                if let Some(guard) = guard {
+                    writes::ended(&mut column_batches.ended, done.id, &done.scope, guard);
+                }
+                writes::done(&mut column_batches.done, done, &inline_history);
+            }
+            (Subject::Absent, _) => unreachable!("what is saved exists"),
+        }
+        for closed in &self.closed {
+            writes::attempt(&mut column_batches.attempts, task.scope, closed);
+        }
+    }
+
+    /// Writes down the history: the submission with the input, the next entries into the inline history of the
+    /// task's own row, and what finds no room there into its table.
+    fn append_history(
+        &self,
+        column_batches: &mut ColumnBatches,
+        task: TaskIdentity<'_>,
+        locked: Option<&LockedRow>,
+    ) -> InlineHistory {
+        let mut inline_history =
+            locked.map(|locked| locked.inline_history.clone()).unwrap_or_default();
+        let mut entries = self.entries.as_slice();
+        if let (None, Some(spec), Some((submission, later))) =
+            (self.guard, &self.spec, entries.split_first())
+        {
+            let policy = self.subject.live().map(|task| &task.policy);
+            let submitted = InlineHistory::of(task.id, submission);
+            writes::input(&mut column_batches.inputs, task, policy, spec, &submitted);
+            entries = later;
+        }
+        for entry in entries {
+            if inline_history.try_append(task.id, SUBMISSION, entry) == Appended::NoRoom {
+                writes::entry(&mut column_batches.history, task.id, task.scope, entry);
+            }
+        }
+        inline_history
+    }
+}
+
+/// What the table has of a task that this batch locked.
+#[derive(Clone)]
+pub(in crate::postgres) struct LockedRow {
+    pub(in crate::postgres) alarm_at: Option<Time>,
+    pub(in crate::postgres) inline_history: InlineHistory,
+    pub(in crate::postgres) lease: Option<LeaseId>,
+}
+
+impl LockedRow {
+    pub(in crate::postgres) fn of(row: &LiveRow) -> Self {
+        let lease = row.task.lease().map(|lease| lease.id);
+        Self { alarm_at: row.alarm_at, inline_history: row.inline_history.clone(), lease }
+    }
+}
+
+/// The number of the entry that stands with the input.
+const SUBMISSION: u32 = 1;
+
+/// An alarm that rings before the task wakes may stay: then the row keeps its place in every index.
+fn alarm_for(task: &Task, alarm: Option<Time>) -> Option<Time> {
+    let wakes_at = task.wakes_at()?;
+    Some(alarm.filter(|alarm| *alarm <= wakes_at).unwrap_or(wakes_at))
+}
+
+fn check_numbers(entries: &[Entry], first: u32) -> Result<(), Failure> {
+    if entries.iter().zip(first..).any(|(entry, n)| entry.n != n) {
+        return Err(invalid("a history entry out of order"));
+    }
+    Ok(())
+}
+
+fn identity_of(after: &Subject) -> Result<TaskIdentity<'_>, Failure> {
+    match after {
+        Subject::Live(task) => Ok(TaskIdentity::live(task)),
+        Subject::Done(done) => Ok(TaskIdentity::done(done)),
+        Subject::Absent => Err(invalid("a change that leaves no task")),
+    }
+}

@@ -1,0 +1,56 @@
+//! How many runs of a tenant wait or run, counted so that no other coordinator counts the same at once.
+//!
+//! The row of the tenant's limits is the lock, taken before any task's. Whoever has it sees every submission that
+//! was accepted under it before. What ends meanwhile only makes the number smaller. Tenants without a quota are
+//! never asked about, so that they wait for nobody.
+
+use std::collections::HashMap;
+
+use tokio_postgres::types::Type;
+use verdict::Name;
+
+use super::PostgresBatch;
+use crate::failure::Failure;
+use crate::postgres::reads::{Client, Read, set_scopes};
+use crate::postgres::rows::Columns;
+
+const LOCK: &str = "SELECT l.tenant FROM tenure.tenant_limits l WHERE l.tenant = ANY ($1) \
+    ORDER BY l.tenant COLLATE \"C\" FOR UPDATE";
+
+/// Each part by the index that holds nothing else.
+const COUNT: &str = "SELECT u.tenant, \
+    (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.due IS NOT NULL AND NOT l.delayed) \
+    + (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.delayed) \
+    + (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.lease IS NOT NULL) \
+    FROM unnest($1::text[]) AS u(tenant)";
+
+impl PostgresBatch<'_> {
+    pub(in crate::postgres) async fn count_unfinished(
+        &mut self,
+        tenants: &[Name],
+    ) -> Result<Vec<u64>, Failure> {
+        let setting = self.scopes.all();
+        let asked: Vec<String> = tenants.iter().map(|name| name.as_str().to_owned()).collect();
+        let work = move |client: Client| async move {
+            set_scopes(&client, setting).await?;
+            client.query_typed(LOCK, &[(&asked, Type::TEXT_ARRAY)]).await?;
+            // Not in one go with the lock: this must see what was committed while waiting for it.
+            counted(&client, &asked).await
+        };
+        let counted = self.transaction().run("counting unfinished runs", work).await?;
+        Ok(tenants.iter().map(|name| counted.get(name).copied().unwrap_or(0)).collect())
+    }
+}
+
+pub(in crate::postgres) async fn counted(
+    client: &Client,
+    tenants: &[String],
+) -> Read<HashMap<Name, u64>> {
+    let rows = client.query_typed(COUNT, &[(&tenants, Type::TEXT_ARRAY)]).await?;
+    let read = |row: &tokio_postgres::Row| {
+        let mut columns = Columns::of(row);
+        let tenant = columns.name()?;
+        Ok((tenant, columns.take::<i64>()?.unsigned_abs()))
+    };
+    rows.iter().map(read).collect()
+}

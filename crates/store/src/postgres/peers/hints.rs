@@ -1,0 +1,404 @@
+//! Telling peers what was committed, and hearing what they did: one session, beside the batches.
+//!
+//! A hint saves the time until the next look and nothing else: which tasks can be leased, or in which queues if there
+//! are many, and which have ended. It is sent after the commit, once per batch, from a session of its own: a notification inside
+//! the batch's transaction would make commits wait for each other. Hints that wait for the session go together. Sending and hearing may fail at any time; then everybody looks by himself. The same session says
+//! every few seconds that this coordinator is there.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Client};
+use verdict::{Name, Scope, Subject, TaskId, Time};
+
+use super::rules;
+use crate::postgres::administration::key_expiry::KeyExpiry;
+use crate::postgres::connection::server_list::ServerList;
+use crate::postgres::connection::session;
+use crate::postgres::failover::primary;
+use crate::postgres::ready::candidates::Candidate;
+use crate::postgres::ready::queue_position::QueuePosition;
+use crate::postgres::{Shared, peers};
+
+const CHANNEL: &str = "tenure";
+
+const NOTIFY: &str = "SELECT pg_notify($1, u.payload) FROM unnest($2::text[]) AS u(payload)";
+
+/// Hints that wait to be sent. A full box means a slow session; peers then look by themselves.
+const WAITING_MAX: usize = 64;
+
+/// PostgreSQL refuses longer notifications than 8,000 bytes.
+const PAYLOAD_MAX: usize = 7_900;
+
+/// Notifications in one go: about a thousand tasks, as many as end in one batch. Who waits for another one finds
+/// it by looking.
+const PAYLOADS_MAX: usize = 4;
+
+/// Ended tasks of peers that nobody has asked for yet. Beyond that whoever waits finds out by looking.
+const ENDED_MAX: usize = 16_384;
+
+/// How long to rest before connecting again.
+const RECONNECT: Duration = Duration::from_secs(1);
+
+/// Ready tasks that a hint names. For more their queues are named, and looked at.
+const READY_MAX: usize = 16;
+
+/// What a batch has changed that peers may be waiting for.
+#[derive(Default, Debug, PartialEq, Eq)]
+pub(in crate::postgres) struct Hint {
+    /// Where there is more to lease than is named.
+    queues: HashSet<(Scope, Name)>,
+    ready: Vec<Candidate>,
+    ended: Vec<TaskId>,
+}
+
+impl Hint {
+    /// Of a batch that was decided at this time.
+    pub(in crate::postgres) fn of<'s>(
+        subjects: impl Iterator<Item = &'s Subject>,
+        now: Time,
+    ) -> Self {
+        let mut hint = Self::default();
+        for subject in subjects {
+            match subject {
+                Subject::Live(task) => match task.claimable_at() {
+                    Some(due) if due.has_come(now) => hint.add_ready(Candidate::of(task)),
+                    Some(_) => hint.add_queue(task.scope.clone(), task.queue.clone()),
+                    None => {}
+                },
+                Subject::Done(done) => hint.ended.push(done.id),
+                Subject::Absent => {}
+            }
+        }
+        hint
+    }
+
+    fn add_queue(&mut self, scope: Scope, queue: Name) {
+        self.queues.insert((scope, queue));
+    }
+
+    fn add_ready(&mut self, candidate: Candidate) {
+        self.ready.push(candidate);
+        if self.ready.len() > READY_MAX {
+            for Candidate { scope, queue, .. } in std::mem::take(&mut self.ready) {
+                self.add_queue(scope, queue);
+            }
+        }
+    }
+
+    fn add(&mut self, other: Hint) {
+        self.queues.extend(other.queues);
+        other.ready.into_iter().for_each(|candidate| self.add_ready(candidate));
+        self.ended.extend(other.ended);
+    }
+
+    /// Whether there is something to lease.
+    pub(in crate::postgres) fn has_work(&self) -> bool {
+        !self.queues.is_empty() || !self.ready.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.has_work() && self.ended.is_empty()
+    }
+
+    /// A line for each queue, for each ready task and for each that has ended.
+    fn lines(&self) -> impl Iterator<Item = String> {
+        let queues = self.queues.iter().map(|(scope, queue)| queue_line(scope, queue));
+        let ready = self.ready.iter().map(|candidate| {
+            let queue = queue_line(&candidate.scope, &candidate.queue);
+            let (priority, id) = (candidate.position.priority(), candidate.position.id());
+            format!("{queue}\t{}\t{priority}\t{id}", candidate.kind.as_str())
+        });
+        let ended = self.ended.iter().map(|id| format!("\n{id}"));
+        queues.chain(ready).chain(ended)
+    }
+
+    /// As notifications: whose they are, then the lines. What finds no room is left out.
+    fn payloads(&self, instance: &str) -> Vec<String> {
+        let mut payloads = vec![instance.to_owned()];
+        for line in self.lines() {
+            let last = payloads.last_mut().expect("there is one from the beginning");
+            if last.len() + line.len() <= PAYLOAD_MAX {
+                last.push_str(&line);
+            } else if payloads.len() < PAYLOADS_MAX {
+                payloads.push(format!("{instance}{line}"));
+            } else {
+                break;
+            }
+        }
+        payloads
+    }
+
+    /// What a peer has said; `None` if it was ourselves.
+    fn read(payload: &str, instance: &str) -> Option<Self> {
+        let mut lines = payload.lines();
+        if lines.next() == Some(instance) {
+            return None;
+        }
+        let mut hint = Self::default();
+        lines.for_each(|line| hint.read_line(line));
+        Some(hint)
+    }
+
+    fn read_line(&mut self, line: &str) {
+        let parts: Vec<&str> = line.split('\t').collect();
+        match parts[..] {
+            [id] => self.ended.extend(TaskId::parse(id)),
+            [tenant, workspace, queue, kind, priority, id] => {
+                let (scope, queue) = (Scope::new(tenant, workspace), Name::from(queue));
+                match (priority.parse(), TaskId::parse(id)) {
+                    (Ok(priority), Some(id)) => {
+                        let (kind, position) = (Name::from(kind), QueuePosition::new(priority, id));
+                        self.ready.push(Candidate { scope, queue, kind, position });
+                    }
+                    _ => self.add_queue(scope, queue),
+                }
+            }
+            // The longer ones are of a version that says more.
+            [tenant, workspace, queue, ..] => {
+                self.add_queue(Scope::new(tenant, workspace), Name::from(queue));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn queue_line(scope: &Scope, queue: &Name) -> String {
+    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
+    format!("\n{tenant}\t{workspace}\t{}", queue.as_str())
+}
+
+pub(in crate::postgres) struct Hints {
+    /// Whose hints are our own, to be ignored.
+    instance: String,
+    outbox: mpsc::Sender<Hint>,
+    inbox: Mutex<Option<mpsc::Receiver<Hint>>>,
+    changed: Notify,
+    /// What peers have ended.
+    ended: Mutex<Vec<TaskId>>,
+    has_ended: Notify,
+}
+
+impl Hints {
+    pub(in crate::postgres) fn new(instance: String) -> Self {
+        let (outbox, inbox) = mpsc::channel(WAITING_MAX);
+        Self {
+            instance,
+            outbox,
+            inbox: Mutex::new(Some(inbox)),
+            changed: Notify::new(),
+            ended: Mutex::default(),
+            has_ended: Notify::new(),
+        }
+    }
+
+    /// Tells peers.
+    pub(in crate::postgres) fn send(&self, hint: Hint) {
+        if !hint.is_empty() {
+            // A full box, or nobody to send: peers will look by themselves.
+            let _ = self.outbox.try_send(hint);
+        }
+    }
+
+    /// Tasks that peers have ended, as soon as there are any.
+    pub(in crate::postgres) async fn ended(&self) -> Vec<TaskId> {
+        loop {
+            let has_ended = self.has_ended.notified();
+            let ended = std::mem::take(&mut *self.ended_list());
+            if !ended.is_empty() {
+                return ended;
+            }
+            has_ended.await;
+        }
+    }
+
+    fn ended_list(&self) -> MutexGuard<'_, Vec<TaskId>> {
+        self.ended.lock().expect("nothing panics with the list in hand")
+    }
+
+    /// Another writer of this process has left something to lease.
+    pub(in crate::postgres) fn notify_local(&self) {
+        self.changed.notify_one();
+    }
+
+    pub(in crate::postgres) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+/// Starts the session. It ends with the store.
+pub(in crate::postgres) fn start(shared: &Arc<Shared>, servers: ServerList) {
+    let inbox = shared.hints.inbox.lock().expect("nothing panics with the box in hand").take();
+    let Some(inbox) = inbox else { return };
+    shared.runtime.spawn(run(Arc::downgrade(shared), servers, inbox));
+}
+
+async fn run(shared: Weak<Shared>, servers: ServerList, mut inbox: mpsc::Receiver<Hint>) {
+    let mut key_expiry = KeyExpiry::default();
+    while shared.strong_count() > 0 {
+        if let Err(error) = run_session(&shared, &servers, &mut inbox, &mut key_expiry).await {
+            tracing::debug!(%error, "the session for hints ended; connecting again");
+        }
+        tokio::time::sleep(RECONNECT).await;
+    }
+}
+
+/// One session's life: until the connection breaks or the store is gone.
+async fn run_session(
+    shared: &Weak<Shared>,
+    servers: &ServerList,
+    inbox: &mut mpsc::Receiver<Hint>,
+    key_expiry: &mut KeyExpiry,
+) -> Result<(), tokio_postgres::Error> {
+    let (client, mut connection) = servers.connect().await?;
+    let changed = shared.clone();
+    let listening = async move {
+        loop {
+            match std::future::poll_fn(|context| connection.poll_message(context)).await {
+                Some(Ok(AsyncMessage::Notification(note))) => receive(&changed, note.payload()),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error),
+                None => return Ok(()),
+            }
+        }
+    };
+    let telling = async {
+        // No role is set: behind a pooler this session is somebody else's after the statement.
+        client.batch_execute("LISTEN tenure").await?;
+        let mut presence = tokio::time::interval(PRESENCE_INTERVAL);
+        loop {
+            tokio::select! {
+                hint = inbox.recv() => match hint {
+                    Some(mut hint) => {
+                        while let Ok(another) = inbox.try_recv() {
+                            hint.add(another);
+                        }
+                        notify_peers(&client, shared, &hint).await?;
+                    }
+                    None => return Ok(()),
+                },
+                _ = presence.tick() => {
+                    let Some(shared) = shared.upgrade() else { return Ok(()) };
+                    if !shared.primary.is_reached_by(&client).await? {
+                        return Ok(());
+                    }
+                    let (read, said) = peers::times(&client).await?;
+                    shared.clock.observe_with_peers(read, said);
+                    let committers = shared.committers().clone();
+                    peers::record_presence(&client, &committers, shared.clock.now()).await?;
+                    primary::record_standby_wait(&client).await?;
+                    rules::try_agree(&client, &shared).await;
+                    // Whoever hands in a clock says for himself when something is old.
+                    if shared.clock.injected().is_none() {
+                        key_expiry.run(&client, shared.clock.now()).await?;
+                    }
+                }
+            }
+        }
+    };
+    tokio::select! {
+        ended = listening => ended,
+        ended = telling => ended,
+    }
+}
+
+/// How often peers are told that this coordinator is there.
+const PRESENCE_INTERVAL: Duration = Duration::from_secs(5);
+
+async fn notify_peers(
+    client: &Client,
+    shared: &Weak<Shared>,
+    hint: &Hint,
+) -> Result<(), tokio_postgres::Error> {
+    let Some(shared) = shared.upgrade() else { return Ok(()) };
+    let payloads = hint.payloads(&shared.hints.instance);
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&CHANNEL, Type::TEXT), (&payloads, Type::TEXT_ARRAY)];
+    // All in one go, since every way there and back is time that a peer waits.
+    let (begun, notified, committed) = futures_util::join!(
+        client.batch_execute(session::BEGIN_HINT),
+        client.query_typed(NOTIFY, &parameters),
+        client.batch_execute("COMMIT"),
+    );
+    begun?;
+    notified?;
+    committed
+}
+
+fn receive(shared: &Weak<Shared>, payload: &str) {
+    let Some(shared) = shared.upgrade() else { return };
+    let hints = &shared.hints;
+    let Some(hint) = Hint::read(payload, &hints.instance) else { return };
+    if hint.has_work() {
+        shared.memory().candidates.apply_hint(&hint.ready, &hint.queues);
+        shared.refill_signals.wake();
+        hints.changed.notify_one();
+    }
+    if !hint.ended.is_empty() {
+        let mut ended = hints.ended_list();
+        let room = ENDED_MAX.saturating_sub(ended.len());
+        ended.extend(hint.ended.into_iter().take(room));
+        drop(ended);
+        hints.has_ended.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(id: u128, priority: i32) -> Candidate {
+        let (scope, position) =
+            (Scope::new("acme", "main"), QueuePosition::new(priority, TaskId::from_u128(id)));
+        Candidate { scope, queue: Name::from("images"), kind: Name::from("resize"), position }
+    }
+
+    fn hint(ended: u128) -> Hint {
+        let queues = HashSet::from([(Scope::new("acme", "main"), Name::from("images"))]);
+        let ended = (0..ended).map(TaskId::from_u128).collect();
+        Hint { queues, ready: vec![candidate(7, -3)], ended }
+    }
+
+    #[test]
+    fn a_peer_reads_what_was_sent_and_ignores_its_own() {
+        let told = hint(3);
+        let payloads = told.payloads("me");
+        assert_eq!(payloads.len(), 1);
+        let read = Hint::read(&payloads[0], "another").unwrap();
+        assert_eq!(read, told);
+        assert!(Hint::read(&payloads[0], "me").is_none());
+    }
+
+    #[test]
+    fn more_than_fits_goes_in_several_and_no_more_than_a_few() {
+        let told = hint(5_000);
+        let payloads = told.payloads("me");
+        assert_eq!(payloads.len(), PAYLOADS_MAX);
+        assert!(payloads.iter().all(|payload| payload.len() <= PAYLOAD_MAX));
+        let read = payloads.iter().filter_map(|payload| Hint::read(payload, "another"));
+        let ended: Vec<TaskId> = read.flat_map(|hint| hint.ended).collect();
+        assert!(ended.len() > 900, "{}", ended.len());
+        assert_eq!(ended[..], told.ended[..ended.len()], "the first of them, each once");
+    }
+
+    #[test]
+    fn many_ready_tasks_are_named_by_their_queue() {
+        let mut told = Hint::default();
+        (1..=READY_MAX as u128).for_each(|id| told.add_ready(candidate(id, 0)));
+        assert_eq!((told.ready.len(), told.queues.len()), (READY_MAX, 0));
+        told.add_ready(candidate(99, 0));
+        assert_eq!((told.ready.len(), told.queues.len()), (0, 1));
+    }
+
+    #[test]
+    fn what_a_newer_version_adds_is_passed_over() {
+        let read =
+            Hint::read("another\na\tb\nnonsense\na\tb\tc\td\ne\tf\tg\th\tsoon\tx", "me").unwrap();
+        assert_eq!(read.ended, []);
+        assert_eq!(read.queues.len(), 2, "what is known of a longer line still counts");
+        assert_eq!(read.ready, []);
+    }
+}

@@ -1,0 +1,145 @@
+//! Which version of the rules the store is decided by, and bringing a newer one into force.
+//!
+//! The version is one row that all share. What this process remembers of it is a guess: every batch says with
+//! its marker by which version it was decided, and commits only if that one is in force. The marker is written
+//! behind the locks of all tasks of the batch, so that on no task an older version decides after a newer one.
+//! A version is activated, and a coordinator joins, under the lock of that row: whoever joins is seen by the
+//! activation, or sees it. Whoever was silent for so long that it was not counted finds out by its next batch.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio_postgres::types::Type;
+use verdict::rules::{to_activate, to_join};
+use verdict::{Rules, SupportedRules, TaskId, Time};
+
+use super::{PEER_TIMEOUT, supported_rules};
+use crate::failure::{CommitFailure, Failure, FailureKind};
+use crate::postgres::reads::{Client, Read};
+use crate::postgres::rows::Columns;
+use crate::postgres::{Shared, earlier};
+use crate::rules;
+
+/// What this process knows, and what is in force as far as it has heard.
+pub(in crate::postgres) struct InForce {
+    known: SupportedRules,
+    number: AtomicU32,
+}
+
+impl InForce {
+    pub(in crate::postgres) fn new(known: SupportedRules, number: u32) -> Self {
+        Self { known, number: AtomicU32::new(number) }
+    }
+
+    pub(in crate::postgres) fn number(&self) -> u32 {
+        self.number.load(Ordering::SeqCst)
+    }
+
+    pub(in crate::postgres) fn known(&self) -> SupportedRules {
+        self.known
+    }
+
+    /// The version to decide by, unless it is one that this process does not know.
+    pub(in crate::postgres) fn rules(&self) -> Result<Rules, Failure> {
+        rules::known(self.number(), self.known)
+    }
+
+    /// It may also be lower than before: where a failover has lost the activation, it has lost all that was
+    /// decided by it, too.
+    pub(in crate::postgres) fn observe(&self, number: u32) {
+        let before = self.number.swap(number, Ordering::SeqCst);
+        if before != number {
+            tracing::info!(before, rules = number, "other rules are in force");
+        }
+    }
+}
+
+/// The marker of a batch was not written, because other rules are in force than it was decided by. Says so, once
+/// it is known which.
+pub(in crate::postgres) async fn superseded(shared: &Shared) -> Failure {
+    let look = |client: Client| async move { read(&client).await };
+    match shared.read_for_writer("reading the rules in force", look).await {
+        Ok(number) => {
+            shared.rules.observe(number);
+            let kind = FailureKind::Conflict(TaskId::from_u128(0));
+            Failure::new(kind, "other rules came into force")
+        }
+        Err(failure) => failure,
+    }
+}
+
+async fn read(client: &tokio_postgres::Client) -> Read<u32> {
+    let rows = client.query_typed("SELECT rules FROM tenure.meta", &[]).await?;
+    Ok(Columns::of(&rows[0]).count()?)
+}
+
+/// The same, and nobody can change it or join until this transaction ends.
+async fn lock(client: &tokio_postgres::Client) -> Read<u32> {
+    let rows = client.query_typed("SELECT rules FROM tenure.meta FOR UPDATE", &[]).await?;
+    Ok(Columns::of(&rows[0]).count()?)
+}
+
+/// What those know who were heard of lately: by their word, or by what they committed.
+async fn live_rules(client: &tokio_postgres::Client, now: Time) -> Read<Vec<SupportedRules>> {
+    let sql = "SELECT coalesce(c.oldest_rules, c.rules), c.rules FROM tenure.committers c \
+        WHERE c.stopped_at IS NULL AND greatest(c.seen_at, (SELECT b.at FROM tenure.batches b \
+            WHERE b.committer = c.committer ORDER BY b.n DESC LIMIT 1)) > $1";
+    let since = earlier(now, PEER_TIMEOUT).millis();
+    let rows = client.query_typed(sql, &[(&since, Type::INT8)]).await?;
+    rows.iter().map(|row| Ok(supported_rules(&mut Columns::of(row))?)).collect()
+}
+
+async fn activate(client: &tokio_postgres::Client, before: u32, number: u32) -> Read<()> {
+    if number == before {
+        return Ok(());
+    }
+    let sql = "UPDATE tenure.meta SET rules = $1";
+    client.execute_typed(sql, &[(&(number as i32), Type::INT4)]).await?;
+    Ok(())
+}
+
+/// Somebody joins, in the transaction that says so: refused if it could not decide by what is in force.
+pub(in crate::postgres) async fn join(
+    client: &tokio_postgres::Client,
+    newcomer: SupportedRules,
+    now: Time,
+) -> Read<u32> {
+    let in_force = lock(client).await?;
+    let live_rules = live_rules(client, now).await?;
+    let number = to_join(in_force, newcomer, &live_rules);
+    let number = number.ok_or_else(|| rules::unknown(in_force, newcomer))?;
+    activate(client, in_force, number).await?;
+    Ok(number)
+}
+
+/// Agrees on a version now and then. If that fails there is a next time.
+pub(in crate::postgres) async fn try_agree(client: &tokio_postgres::Client, shared: &Arc<Shared>) {
+    if let Err(error) = agree(client, shared).await {
+        let error = error.while_doing("agreeing on a version of the rules");
+        tracing::debug!(%error, "whether newer rules may come into force is looked at again later");
+    }
+}
+
+/// Looks what is in force, and activates a newer version if everybody has it by now.
+pub(in crate::postgres) async fn agree(
+    client: &tokio_postgres::Client,
+    shared: &Arc<Shared>,
+) -> Read<u32> {
+    let now = shared.clock.now();
+    let in_force = read(client).await?;
+    let mut number = to_activate(in_force, &live_rules(client, now).await?);
+    if number != in_force {
+        let work = move |client: Client| async move {
+            let in_force = lock(&client).await?;
+            let number = to_activate(in_force, &live_rules(&client, now).await?);
+            activate(&client, in_force, number).await?;
+            Ok(number)
+        };
+        let activated = shared.in_own_transaction("activating a version of the rules", work).await;
+        number = activated.map_err(|failure| match failure {
+            CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure) => failure,
+        })?;
+    }
+    shared.rules.observe(number);
+    Ok(number)
+}

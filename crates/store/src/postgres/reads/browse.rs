@@ -1,0 +1,488 @@
+//! Reading beside the writers: each call in one snapshot, in exactly the scope that asks.
+
+use std::sync::{Arc, LazyLock};
+
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+use verdict::{ClosedAttempt, Done, Name, Scope, TaskId, Time};
+
+use super::{Client, Read, as_limit, listing, task_bundles};
+use crate::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
+use crate::browse::Browse;
+use crate::codec::payload_digest::{self, Payloads};
+use crate::failure::Failure;
+use crate::postgres::batch::quota;
+use crate::postgres::connection::session;
+use crate::postgres::rows::{self, CLOSED, Columns, ENTRY, REFUSED, id_bytes};
+use crate::postgres::{Shared, administration, scopes};
+use crate::row::{
+    Entry, Filter, Listing, PAGE_BYTES_MAX, QueueDepth, Refused, StoredTask, TaskBundle, TaskKey,
+};
+use crate::row_size::{self, ByteBudget};
+
+#[derive(Clone)]
+pub struct PostgresBrowse {
+    shared: Arc<Shared>,
+}
+
+impl PostgresBrowse {
+    pub(in crate::postgres) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    async fn in_scope<T, F, W>(
+        &self,
+        what: &'static str,
+        scope: &Scope,
+        work: W,
+    ) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Read<T>> + Send,
+        W: FnOnce(Client) -> F + Send + 'static,
+    {
+        self.shared.read(what, scopes::setting(scope), work).await
+    }
+
+    async fn in_all<T, F, W>(&self, what: &'static str, work: W) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Read<T>> + Send,
+        W: FnOnce(Client) -> F + Send + 'static,
+    {
+        self.shared.read(what, scopes::ALL.to_owned(), work).await
+    }
+}
+
+const IN_SCOPE: &str =
+    "SELECT 1 FROM tenure.inputs i WHERE i.id = $1 AND i.tenant = $2 AND i.workspace = $3";
+/// The first rows of these, until they are heavy enough: one at least.
+fn until_page_full(columns: &str, letter: &str, rows: &str, weight: &str, order: &str) -> String {
+    format!(
+        "SELECT {columns} FROM (SELECT {letter}.*, sum({weight}) OVER (ORDER BY {letter}.{order}) \
+            - ({weight}) AS weight_before FROM (SELECT * FROM {rows} LIMIT $3) {letter}) {letter} \
+         WHERE {letter}.weight_before < {PAGE_BYTES_MAX} ORDER BY {letter}.{order}"
+    )
+}
+
+static ATTEMPTS: LazyLock<String> = LazyLock::new(|| {
+    let rows = "tenure.attempts WHERE task = $1 AND attempt > $2 ORDER BY attempt";
+    let weight = "coalesce(octet_length(a.fault), 0) + coalesce(octet_length(a.claims), 0)";
+    until_page_full(CLOSED, "a", rows, weight, "attempt")
+});
+static DONE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {} FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id WHERE d.id = $1",
+        rows::done_columns()
+    )
+});
+static INLINE: LazyLock<String> = LazyLock::new(|| format!("{INLINE_HISTORIES} WHERE i.id = $1"));
+static OVERFLOW: LazyLock<String> = LazyLock::new(|| {
+    let rows = "tenure.history WHERE task = $1 AND n > $2 ORDER BY n";
+    until_page_full(ENTRY, "h", rows, "octet_length(h.request) + octet_length(h.events)", "n")
+});
+static REFUSALS: LazyLock<String> = LazyLock::new(|| {
+    let place = "r.at, r.ord, r.lease, r.call, r.code";
+    format!(
+        "SELECT {REFUSED} FROM tenure.refused r WHERE r.task = $1 AND ($2::bytea IS NULL OR \
+            ({place}) > (SELECT {place} FROM tenure.refused r \
+                WHERE r.task = $1 AND r.lease = $2 AND r.call = $3 AND r.code = $4)) \
+         ORDER BY {place} LIMIT $5"
+    )
+});
+
+/// What is read of single tasks, again and again: worth a name where names are safe.
+pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
+    let built: [&'static LazyLock<String>; 5] = [&ATTEMPTS, &DONE, &INLINE, &OVERFLOW, &REFUSALS];
+    built
+        .into_iter()
+        .map(|text| text.as_str())
+        .chain([IN_SCOPE])
+        .chain(listing::frequent_statements())
+}
+
+async fn find(client: &Client, key: &TaskKey) -> Read<Option<StoredTask>> {
+    let found = listing::found(client, &[id_bytes(key.id).to_vec()]).await?;
+    Ok(found.into_iter().find(|found| found.subject.scope() == Some(&key.scope)))
+}
+
+async fn is_in_scope(client: &Client, key: &TaskKey) -> Read<bool> {
+    let (id, tenant) = (id_bytes(key.id), key.scope.tenant.as_str());
+    let (id, workspace) = (&id[..], key.scope.workspace.as_str());
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&id, Type::BYTEA), (&tenant, Type::TEXT), (&workspace, Type::TEXT)];
+    Ok(!client.query_typed(IN_SCOPE, &parameters).await?.is_empty())
+}
+
+/// What is read of a task, if the task is in the scope that asks. Both questions go together.
+async fn scoped<T: Default>(
+    client: &Client,
+    key: &TaskKey,
+    read: impl Future<Output = Read<T>>,
+) -> Read<T> {
+    let (is_in_scope, found) = futures_util::join!(is_in_scope(client, key), read);
+    let found = found?;
+    Ok(if is_in_scope? { found } else { T::default() })
+}
+
+async fn attempts(
+    client: &Client,
+    id: TaskId,
+    after: u32,
+    limit: usize,
+) -> Read<Vec<ClosedAttempt>> {
+    let rows = numbered(client, &ATTEMPTS, id, after, limit).await?;
+    let closed = rows.iter().map(|row| Ok(rows::closed(id, &mut Columns::of(row))?));
+    Ok(row_size::take_fitting(closed.collect::<Read<_>>()?, ByteBudget::page(), row_size::closed))
+}
+
+/// Rows of a task that are numbered above `after`.
+async fn numbered(
+    client: &Client,
+    sql: &str,
+    id: TaskId,
+    after: u32,
+    limit: usize,
+) -> Read<Vec<Row>> {
+    let bytes = id_bytes(id);
+    // They are numbered far below what the column can hold; what lies above it is after all of them.
+    let (bytes, after) = (&bytes[..], i32::try_from(after).unwrap_or(i32::MAX));
+    let limit = as_limit(limit);
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&bytes, Type::BYTEA), (&after, Type::INT4), (&limit, Type::INT8)];
+    Ok(client.query_typed(sql, &parameters).await?)
+}
+
+async fn done(client: &Client, id: TaskId) -> Read<Option<Done>> {
+    let rows = client.query_typed(&DONE, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
+    rows.first().map(|row| Ok(rows::done(&mut Columns::of(row))?)).transpose()
+}
+
+/// What the task's rows tell, then what the table adds, as many as fit, each with what other tables keep of it.
+async fn history(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<Vec<Entry>> {
+    let (told, overflow_entries) =
+        futures_util::join!(inline_entries(client, id), overflow_entries(client, id, after, limit));
+    let mut entries = told?;
+    entries.extend(overflow_entries?);
+    entries.retain(|entry| entry.n > after);
+    entries.truncate(limit);
+    let closed: Vec<u32> = entries.iter().flat_map(payload_digest::closed_attempts).collect();
+    let first = closed.iter().min().map_or(0, |first| first.saturating_sub(1));
+    let (attempts, done) = futures_util::join!(
+        unless_empty(closed.is_empty(), attempts(client, id, first, closed.len())),
+        unless_empty(!entries.iter().any(payload_digest::ends_task), done(client, id)),
+    );
+    let (attempts, done) = (attempts?, done?);
+    let end = done.as_ref().map(|done| &done.end);
+    // Attempts that did not fit end the page before their entry.
+    let read_to = attempts.last().map_or(u32::MAX, |closed| closed.attempt);
+    let complete = entries
+        .into_iter()
+        .take_while(|entry| payload_digest::closed_attempts(entry).all(|it| it <= read_to));
+    let payloads = Payloads { attempts: &attempts, end };
+    let restored = complete.map(|entry| payload_digest::restore(entry, payloads)).collect();
+    Ok(row_size::take_fitting(restored, ByteBudget::page(), row_size::entry))
+}
+
+/// Reads nothing where nothing is to be read.
+async fn unless_empty<T: Default>(is_empty: bool, read: impl Future<Output = Read<T>>) -> Read<T> {
+    if is_empty { Ok(T::default()) } else { read.await }
+}
+
+async fn inline_entries(client: &Client, id: TaskId) -> Read<Vec<Entry>> {
+    let rows = client.query_typed(&INLINE, &[(&&id_bytes(id)[..], Type::BYTEA)]).await?;
+    let inline_histories = rows.iter().map(|row| Ok(inline_histories(&mut Columns::of(row))?.1));
+    Ok(inline_histories.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+/// The packed part of histories: the submission, and what the task's row says since.
+pub(in crate::postgres) const INLINE_HISTORIES: &str = "SELECT i.id, i.tale, coalesce(l.tale, d.tale) \
+    FROM tenure.inputs i LEFT JOIN tenure.live l ON l.id = i.id LEFT JOIN tenure.done d ON d.id = i.id";
+
+pub(in crate::postgres) fn inline_histories(
+    columns: &mut Columns<'_>,
+) -> Result<(TaskId, Vec<Entry>), Failure> {
+    let id = columns.task_id()?;
+    let mut entries = Vec::new();
+    for _ in 0..2 {
+        let told = columns.inline_history()?.entries(id);
+        entries.extend(told.map_err(|error| columns.unreadable(error))?);
+    }
+    Ok((id, entries))
+}
+
+/// What found no room in the inline history.
+async fn overflow_entries(
+    client: &Client,
+    id: TaskId,
+    after: u32,
+    limit: usize,
+) -> Read<Vec<Entry>> {
+    let rows = numbered(client, &OVERFLOW, id, after, limit).await?;
+    rows.iter().map(|row| Ok(rows::entry(id, &mut Columns::of(row))?)).collect()
+}
+
+async fn refused(
+    client: &Client,
+    key: &TaskKey,
+    after: Option<&Refused>,
+    limit: usize,
+) -> Read<Vec<Refused>> {
+    let (id, limit) = (id_bytes(key.id), as_limit(limit));
+    let lease = after.map(|after| after.lease.as_u128().to_be_bytes().to_vec());
+    let (call, code) = (after.map(|it| it.call.as_str()), after.map(|it| it.code.as_str()));
+    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
+        (&&id[..], Type::BYTEA),
+        (&lease, Type::BYTEA),
+        (&call, Type::TEXT),
+        (&code, Type::TEXT),
+        (&limit, Type::INT8),
+    ];
+    let rows = client.query_typed(&REFUSALS, &parameters).await?;
+    rows.iter().map(|row| Ok(rows::refused(key, &mut Columns::of(row))?)).collect()
+}
+
+async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<QueueDepth>> {
+    let sql = "SELECT l.tenant, l.workspace, l.queue, count(*) FILTER (WHERE l.due <= $1), \
+            count(*) FILTER (WHERE l.due > $1), count(*) FILTER (WHERE l.due IS NULL), \
+            min(l.due) FILTER (WHERE l.due <= $1) \
+        FROM tenure.live l \
+        WHERE ($2::text IS NULL OR l.tenant = $2) AND ($3::text IS NULL OR l.workspace = $3) \
+        GROUP BY l.tenant, l.workspace, l.queue \
+        ORDER BY l.tenant COLLATE \"C\", l.workspace COLLATE \"C\", l.queue COLLATE \"C\"";
+    let tenant = scope.map(|scope| scope.tenant.as_str());
+    let workspace = scope.map(|scope| scope.workspace.as_str());
+    let now = now.millis();
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&now, Type::INT8), (&tenant, Type::TEXT), (&workspace, Type::TEXT)];
+    let (allowed, rows) = futures_util::join!(
+        client.batch_execute(session::WHOLE_TABLES),
+        client.query_typed(sql, &parameters)
+    );
+    allowed?;
+    let depth = |row: &Row| {
+        let mut columns = Columns::of(row);
+        Ok(QueueDepth {
+            scope: columns.scope()?,
+            queue: columns.name()?,
+            ready: columns.take::<i64>()?.unsigned_abs(),
+            delayed: columns.take::<i64>()?.unsigned_abs(),
+            running: columns.take::<i64>()?.unsigned_abs(),
+            oldest_ready_at: columns.optional_time()?,
+        })
+    };
+    rows?.iter().map(depth).collect()
+}
+
+async fn ahead(client: &Client, key: &TaskKey, now: Time, limit: usize) -> Read<usize> {
+    let id = id_bytes(key.id);
+    let (id, tenant) = (&id[..], key.scope.tenant.as_str());
+    let (workspace, now, limit) = (key.scope.workspace.as_str(), now.millis(), as_limit(limit));
+    let sql = "SELECT count(*) FROM ( \
+            SELECT 1 FROM tenure.live mine JOIN tenure.live l \
+                ON (l.tenant, l.workspace, l.queue) = (mine.tenant, mine.workspace, mine.queue) \
+            WHERE mine.id = $1 AND mine.tenant = $2 AND mine.workspace = $3 AND l.due <= $4 \
+                AND l.place < mine.place LIMIT $5) ahead";
+    let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
+        (&id, Type::BYTEA),
+        (&tenant, Type::TEXT),
+        (&workspace, Type::TEXT),
+        (&now, Type::INT8),
+        (&limit, Type::INT8),
+    ];
+    let rows = client.query_typed(sql, &parameters).await?;
+    let count: i64 = Columns::of(&rows[0]).take()?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Rows that do not belong together, which no look at a single task would show.
+const STRAYS: [(&str, &str); 7] = [
+    (
+        "submitted tasks are neither live nor done",
+        "SELECT count(*) FROM tenure.inputs i \
+         WHERE NOT EXISTS (SELECT 1 FROM tenure.live l WHERE l.id = i.id) \
+            AND NOT EXISTS (SELECT 1 FROM tenure.done d WHERE d.id = i.id)",
+    ),
+    (
+        "tasks are both live and done",
+        "SELECT count(*) FROM tenure.live JOIN tenure.done USING (id)",
+    ),
+    (
+        "live tasks were never submitted in their scope",
+        "SELECT count(*) FROM tenure.live l WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
+            WHERE (i.id, i.tenant, i.workspace) = (l.id, l.tenant, l.workspace))",
+    ),
+    (
+        "ended tasks were never submitted in their scope",
+        "SELECT count(*) FROM tenure.done d WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
+            WHERE (i.id, i.tenant, i.workspace) = (d.id, d.tenant, d.workspace))",
+    ),
+    (
+        "history entries belong to no task of their scope",
+        "SELECT count(*) FROM tenure.history h WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
+            WHERE (i.id, i.tenant, i.workspace) = (h.task, h.tenant, h.workspace))",
+    ),
+    (
+        "attempts belong to no task of their scope",
+        "SELECT count(*) FROM tenure.attempts a WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
+            WHERE (i.id, i.tenant, i.workspace) = (a.task, a.tenant, a.workspace))",
+    ),
+    (
+        "keys belong to no task of their scope",
+        "SELECT count(*) FROM tenure.keys k WHERE NOT EXISTS (SELECT 1 FROM tenure.inputs i \
+            WHERE (i.id, i.tenant, i.workspace) = (k.task, k.tenant, k.workspace))",
+    ),
+];
+
+async fn integrity(client: &Client) -> Read<Vec<String>> {
+    client.batch_execute(session::WHOLE_TABLES).await?;
+    let mut lines = Vec::new();
+    for (what, sql) in STRAYS {
+        let rows = client.query_typed(sql, &[]).await?;
+        let count: i64 = Columns::of(&rows[0]).take()?;
+        if count > 0 {
+            lines.push(format!("{count} {what}"));
+        }
+    }
+    Ok(lines)
+}
+
+impl Browse for PostgresBrowse {
+    async fn find(&self, key: &TaskKey) -> Result<Option<StoredTask>, Failure> {
+        let key = key.clone();
+        let scope = key.scope.clone();
+        self.in_scope(
+            "finding a task",
+            &scope,
+            move |client| async move { find(&client, &key).await },
+        )
+        .await
+    }
+
+    async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Listing, Failure> {
+        let (wanted, filter) = (scope.clone(), filter.clone());
+        self.in_scope("listing tasks", scope, move |client| async move {
+            listing::list(&client, &wanted, &filter).await
+        })
+        .await
+    }
+
+    async fn history(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<Entry>, Failure> {
+        let (key, scope) = (key.clone(), &key.scope);
+        self.in_scope("reading a history", scope, move |client| async move {
+            scoped(&client, &key, history(&client, key.id, after, limit)).await
+        })
+        .await
+    }
+
+    async fn attempts(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<ClosedAttempt>, Failure> {
+        let (key, scope) = (key.clone(), &key.scope);
+        self.in_scope("reading attempts", scope, move |client| async move {
+            scoped(&client, &key, attempts(&client, key.id, after, limit)).await
+        })
+        .await
+    }
+
+    async fn refused(
+        &self,
+        key: &TaskKey,
+        after: Option<&Refused>,
+        limit: usize,
+    ) -> Result<Vec<Refused>, Failure> {
+        let (key, scope, after) = (key.clone(), &key.scope, after.cloned());
+        self.in_scope("reading refusals", scope, move |client| async move {
+            scoped(&client, &key, refused(&client, &key, after.as_ref(), limit)).await
+        })
+        .await
+    }
+
+    async fn queues(&self, scope: Option<&Scope>) -> Result<Vec<QueueDepth>, Failure> {
+        let (wanted, now) = (scope.cloned(), self.shared.clock.now());
+        let setting = scope.map_or(scopes::ALL.to_owned(), scopes::setting);
+        let read = move |client| async move { queues(&client, wanted.as_ref(), now).await };
+        self.shared.read("counting queues", setting, read).await
+    }
+
+    async fn unfinished(&self, tenants: &[Name]) -> Result<Vec<u64>, Failure> {
+        let asked: Vec<String> = tenants.iter().map(|name| name.as_str().to_owned()).collect();
+        let read = move |client: Client| async move { quota::counted(&client, &asked).await };
+        let counted = self.in_all("counting unfinished runs", read).await?;
+        Ok(tenants.iter().map(|name| counted.get(name).copied().unwrap_or(0)).collect())
+    }
+
+    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+        let (key, scope, now) = (key.clone(), &key.scope, self.shared.clock.now());
+        self.in_scope("counting what is ahead", scope, move |client| async move {
+            ahead(&client, &key, now, limit).await
+        })
+        .await
+    }
+
+    async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
+        let read = |client| async move { administration::api_keys(&client).await };
+        self.shared.read_upkeep("reading API keys", read).await
+    }
+
+    async fn ring(&self) -> Result<Option<SealedRing>, Failure> {
+        let read = |client| async move { administration::ring(&client).await };
+        self.shared.read_upkeep("reading the signing keys", read).await
+    }
+
+    async fn tenant_limits(&self) -> Result<Vec<TenantLimits>, Failure> {
+        let read = |client| async move { administration::tenant_limits(&client).await };
+        self.shared.read_upkeep("reading the limits of tenants", read).await
+    }
+
+    async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
+        let filter = filter.clone();
+        self.in_all("reading the audit", move |client| async move {
+            administration::audit(&client, &filter).await
+        })
+        .await
+    }
+
+    async fn latest(&self) -> Result<Option<TaskId>, Failure> {
+        self.in_all("looking for the last task", |client: Client| async move {
+            let sql = "SELECT i.id FROM tenure.inputs i ORDER BY i.id DESC LIMIT 1";
+            let rows = client.query_typed(sql, &[]).await?;
+            Ok(rows.first().map(|row| Columns::of(row).task_id()).transpose()?)
+        })
+        .await
+    }
+
+    async fn all_tasks(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<StoredTask>, Failure> {
+        self.in_all("reading all tasks", move |client| async move {
+            listing::all_tasks(&client, after, limit).await
+        })
+        .await
+    }
+
+    async fn task_bundles(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<TaskBundle>, Failure> {
+        self.in_all("reading all tasks", move |client| async move {
+            task_bundles::read(&client, after, limit).await
+        })
+        .await
+    }
+
+    async fn integrity(&self) -> Result<Vec<String>, Failure> {
+        self.in_all("checking the database", |client| async move { integrity(&client).await }).await
+    }
+}

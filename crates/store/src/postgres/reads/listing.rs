@@ -1,0 +1,235 @@
+//! Tasks by their ids, and lists of them: first which ones, and what they weigh; then those that fit.
+//!
+//! A list enters the index of its scope where it goes on, and visits no row of another scope. What the index
+//! does not know (queue, kind, state, label) is looked at row by row, up to a number of rows; the page then
+//! ends, and says where the next one goes on.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+use verdict::{Scope, State, Subject, TaskId};
+
+use super::{Client, Read, as_limit};
+use crate::columns::{listed_done, listed_spec, submitted};
+use crate::postgres::rows::{self, Columns, SPEC, done_columns, id_bytes, task_columns};
+use crate::row::{Bodies, Filter, Listed, Listing, StoredTask};
+use crate::row_size::{ByteBudget, ROW_BYTES};
+
+const WITHOUT_TRACE: &str = "(d.fault::jsonb - 'stack_trace')::text";
+/// What a fault weighs without its stack trace: its message is no longer.
+const FAULT_BYTES_MAX: usize = 4_096;
+const ALL: Bodies = Bodies { input: true, output: true, stack_trace: true };
+
+static FOUND_LIVE: LazyLock<String> = LazyLock::new(|| live_statement(SPEC));
+static FOUND_DONE: LazyLock<String> = LazyLock::new(|| done_statement(&done_columns(), SPEC));
+
+/// What is read of single tasks, again and again: worth a name where names are safe.
+pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
+    [FOUND_LIVE.as_str(), FOUND_DONE.as_str()].into_iter()
+}
+
+fn live_statement(spec: &str) -> String {
+    format!(
+        "SELECT {}, {spec}, i.tale FROM tenure.live l JOIN tenure.inputs i ON i.id = l.id \
+         WHERE l.id = ANY ($1)",
+        task_columns()
+    )
+}
+
+fn done_statement(columns: &str, spec: &str) -> String {
+    format!(
+        "SELECT {columns}, {spec}, i.tale FROM tenure.done d JOIN tenure.inputs i ON i.id = d.id \
+         WHERE d.id = ANY ($1)"
+    )
+}
+
+/// The tasks with these ids, in this order. One that is neither live nor done is left out: the integrity
+/// check reports it.
+pub(in crate::postgres) async fn found(client: &Client, ids: &[Vec<u8>]) -> Read<Vec<StoredTask>> {
+    let listed = read(client, &FOUND_LIVE, &FOUND_DONE, ids).await?;
+    Ok(listed.into_iter().map(|listed| listed.task).collect())
+}
+
+async fn read(client: &Client, live: &str, done: &str, ids: &[Vec<u8>]) -> Read<Vec<Listed>> {
+    let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&ids, Type::BYTEA_ARRAY)];
+    let (live, done) = futures_util::join!(
+        client.query_typed(live, &parameters),
+        client.query_typed(done, &parameters)
+    );
+    let mut found: HashMap<TaskId, Listed> = HashMap::new();
+    for row in &live? {
+        let mut columns = Columns::of(row);
+        let task = rows::live_row(&mut columns)?.task;
+        found.insert(task.id, listed(&mut columns, task.id, Subject::Live(task))?);
+    }
+    for row in &done? {
+        let mut columns = Columns::of(row);
+        let done = rows::done(&mut columns)?;
+        found.insert(done.id, listed(&mut columns, done.id, Subject::Done(done))?);
+    }
+    Ok(ids.iter().filter_map(|id| found.remove(&task_id(id)?)).collect())
+}
+
+fn listed(columns: &mut Columns<'_>, id: TaskId, subject: Subject) -> Read<Listed> {
+    let (spec, inline_history) = (rows::spec(columns)?, columns.inline_history()?);
+    let entries = inline_history.entries(id).map_err(|error| columns.unreadable(error))?;
+    Ok(Listed { task: StoredTask { subject, spec }, submitted: submitted(entries) })
+}
+
+fn task_id(bytes: &[u8]) -> Option<TaskId> {
+    let id: [u8; 16] = bytes.try_into().ok()?;
+    Some(TaskId::from_u128(u128::from_be_bytes(id)))
+}
+
+/// A task that may be listed, and what it would add to the page.
+struct Candidate {
+    id: Vec<u8>,
+    bytes: usize,
+}
+
+pub(in crate::postgres) async fn list(
+    client: &Client,
+    scope: &Scope,
+    filter: &Filter,
+) -> Read<Listing> {
+    let candidates = candidates(client, scope, filter).await?;
+    let chosen = fitting(&candidates, filter.limit, filter.bytes);
+    let next = if chosen.len() < candidates.len() {
+        chosen.last().and_then(|id| task_id(id))
+    } else {
+        scanned_to(client, scope, filter).await?
+    };
+    let spec = listed_spec(filter.bodies);
+    let head = "i.id, i.tenant, i.workspace, i.kind, i.queue";
+    let columns = format!("{head}, {}", listed_done(filter.bodies, WITHOUT_TRACE));
+    let (live, done) = (live_statement(&spec), done_statement(&columns, &spec));
+    Ok(Listing { tasks: read(client, &live, &done, &chosen).await?, next })
+}
+
+fn fitting(candidates: &[Candidate], limit: usize, bytes: usize) -> Vec<Vec<u8>> {
+    let mut budget = ByteBudget::new(bytes);
+    let fits = candidates.iter().take(limit).take_while(|it| budget.takes(it.bytes));
+    fits.map(|candidate| candidate.id.clone()).collect()
+}
+
+/// The columns that say what a task of `inputs i` weighs.
+fn weight(bodies: Bodies) -> String {
+    let input = if bodies.input { "octet_length(i.input)" } else { "0" };
+    let output = if bodies.output { "octet_length(d.output)" } else { "0" };
+    let fault = if bodies.stack_trace {
+        "octet_length(d.fault)".to_owned()
+    } else {
+        format!("least(octet_length(d.fault), {FAULT_BYTES_MAX})")
+    };
+    format!(
+        "({ROW_BYTES} + {input} + coalesce(octet_length(i.goal), 0) \
+            + coalesce(octet_length(i.asset_id), 0) + coalesce(octet_length(i.labels), 0) \
+            + coalesce((SELECT coalesce({output}, 0) + coalesce({fault}, 0) \
+                FROM tenure.done d WHERE d.id = i.id), 0))::bigint"
+    )
+}
+
+/// As one place in the index of scopes. Three conditions beside each other would also fit the index of ids, and a
+/// plan that is made without values takes that one: it goes through what all scopes have.
+const OF_SCOPE: &str = "tenure.inputs WHERE (tenant, workspace, id) < ($2, $3, $1) \
+    AND (tenant, workspace, id) >= ($2, $3, ''::bytea) \
+    ORDER BY tenant DESC, workspace DESC, id DESC";
+
+/// Newest first. A filter by state looks only into the table that state is in. Public for tests: what a
+/// statement visits is a promise too.
+pub fn list_statement(filter: &Filter) -> String {
+    let state = match filter.state {
+        None => "CROSS JOIN (SELECT $8::text) s".to_owned(),
+        Some(state) => {
+            let table = if state.is_terminal() { "done" } else { "live" };
+            format!(
+                "CROSS JOIN LATERAL (SELECT 1 FROM tenure.{table} WHERE id = i.id AND state = $8 \
+                 OFFSET 0) s"
+            )
+        }
+    };
+    format!(
+        "SELECT i.id, {} FROM (SELECT * FROM {OF_SCOPE} LIMIT $10) i {state} \
+         WHERE ($4::text IS NULL OR i.queue = $4) AND ($5::text IS NULL OR i.kind = $5) \
+            AND ($6::text IS NULL OR i.labels::jsonb ->> $6 = $7) \
+         ORDER BY i.tenant DESC, i.workspace DESC, i.id DESC LIMIT $9",
+        weight(filter.bodies)
+    )
+}
+
+/// What passes the filter, one more than the page may have.
+async fn candidates(client: &Client, scope: &Scope, filter: &Filter) -> Read<Vec<Candidate>> {
+    let before = before(filter);
+    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
+    let queue = filter.queue.as_ref().map(|name| name.as_str());
+    let kind = filter.kind.as_ref().map(|name| name.as_str());
+    let label = filter.label.as_ref().map(|(name, _)| name.as_str());
+    let value = filter.label.as_ref().map(|(_, value)| value.as_str());
+    let state = filter.state.map(State::name);
+    let (limit, scan_max) = (as_limit(filter.limit.saturating_add(1)), as_limit(filter.scan_max));
+    let parameters: [(&(dyn ToSql + Sync), Type); 10] = [
+        (&before, Type::BYTEA),
+        (&tenant, Type::TEXT),
+        (&workspace, Type::TEXT),
+        (&queue, Type::TEXT),
+        (&kind, Type::TEXT),
+        (&label, Type::TEXT),
+        (&value, Type::TEXT),
+        (&state, Type::TEXT),
+        (&limit, Type::INT8),
+        (&scan_max, Type::INT8),
+    ];
+    let rows = client.query_typed(&list_statement(filter), &parameters).await?;
+    rows.iter().map(candidate).collect()
+}
+
+/// Without a place to start from, one above every id: so the index is always entered at a place.
+fn before(filter: &Filter) -> Vec<u8> {
+    filter.before.map_or(vec![0xff; 17], |id| id_bytes(id).to_vec())
+}
+
+fn candidate(row: &Row) -> Read<Candidate> {
+    let mut columns = Columns::of(row);
+    let id = columns.take()?;
+    let bytes = usize::try_from(columns.take::<i64>()?).unwrap_or(usize::MAX);
+    Ok(Candidate { id, bytes })
+}
+
+/// The last task that was looked at, if there are more behind it.
+async fn scanned_to(client: &Client, scope: &Scope, filter: &Filter) -> Read<Option<TaskId>> {
+    let (before, scan_max) = (before(filter), as_limit(filter.scan_max.saturating_sub(1)));
+    let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
+    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&before, Type::BYTEA),
+        (&tenant, Type::TEXT),
+        (&workspace, Type::TEXT),
+        (&scan_max, Type::INT8),
+    ];
+    let sql = format!("SELECT id FROM {OF_SCOPE} OFFSET $4 LIMIT 2");
+    let rows = client.query_typed(&sql, &parameters).await?;
+    match rows.as_slice() {
+        [last, _] => Ok(Some(Columns::of(last).task_id()?)),
+        _ => Ok(None),
+    }
+}
+
+/// Tasks of all scopes in order of id, as many as fit.
+pub(in crate::postgres) async fn all_tasks(
+    client: &Client,
+    after: Option<TaskId>,
+    limit: usize,
+) -> Read<Vec<StoredTask>> {
+    let after = after.map_or(Vec::new(), |id| id_bytes(id).to_vec());
+    let sql = format!(
+        "SELECT i.id, {} FROM tenure.inputs i WHERE i.id > $1 \
+            AND (EXISTS (SELECT 1 FROM tenure.live l WHERE l.id = i.id) \
+                OR EXISTS (SELECT 1 FROM tenure.done d WHERE d.id = i.id)) ORDER BY i.id LIMIT $2",
+        weight(ALL)
+    );
+    let most = as_limit(limit);
+    let rows = client.query_typed(&sql, &[(&after, Type::BYTEA), (&most, Type::INT8)]).await?;
+    let candidates: Vec<Candidate> = rows.iter().map(candidate).collect::<Read<_>>()?;
+    found(client, &fitting(&candidates, limit, crate::row::PAGE_BYTES_MAX)).await
+}

@@ -1,0 +1,564 @@
+//! Which tasks to try next, and what must be read to know: small buffers per queue, in memory.
+//!
+//! Scanning a queue from its head for every grant walks over everything that was taken before, for as
+//! long as any old snapshot keeps it. So tasks are taken by their key, and this says which keys are worth
+//! trying. It holds hints, no truth: whoever takes a task locks its row and checks it again.
+//!
+//! Filled by reads beside the batches ([`super::refill`]) in an order that is fair ([`super::refill_schedule`]), corrected by what
+//! this process commits and by the few tasks that a peer's hint names, and read again from the head when a peer may
+//! have changed more: after a hint that names the queue only, and when the last refill is old.
+//!
+//! Each polled queue has a buffer for all of its tasks. Only where a queue is longer than what is known of it, and some kinds of
+//! tasks are wanted that are not in that part, do those kinds have a buffer of their own.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use verdict::{Name, Scope, Subject, Task, TaskId, Time};
+
+use super::queue_buffer::{Page, QueueBuffer, RefillFrom};
+use super::queue_position::QueuePosition;
+use super::refill_schedule::{BUFFERS_PER_READ, QueueUsage, ReadSpeed, RefillSchedule, RefillSlot};
+use crate::row::{Backlog, Want};
+use crate::seam::PolledQueues;
+
+/// How many queues are remembered. Beyond that the one that needs it least is forgotten, of the tenant that has most.
+const QUEUES_MAX: usize = 16_384;
+
+/// How many buffers for some kinds a queue has. Beyond that one of them is forgotten and read again when it is wanted.
+const KINDS_MAX: usize = 64;
+
+/// A queue that nobody has polled for so long is not looked at any more, and forgotten.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
+/// Up to so many polled queues are gone through for every batch, in less than a millisecond; more only now and then.
+const NOTED_EVERY_TIME: usize = 4_096;
+const NOTED_EVERY: Duration = Duration::from_millis(50);
+
+/// When buffers are read again that could not be read.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Kinds of tasks, sorted; `None` means every kind.
+pub(in crate::postgres) type Kinds = Option<Vec<Name>>;
+
+/// The part of a queue that a poll can use.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::postgres) struct BufferKey {
+    pub(in crate::postgres) scope: Scope,
+    pub(in crate::postgres) queue: Name,
+    pub(in crate::postgres) kinds: Kinds,
+}
+
+impl BufferKey {
+    /// The buffers of a want, each once.
+    pub(in crate::postgres) fn of(want: &Want) -> Vec<Self> {
+        let mut kinds = want.kinds.clone();
+        if let Some(kinds) = &mut kinds {
+            kinds.sort();
+            kinds.dedup();
+        }
+        let mut queues: Vec<&Name> = want.queues.iter().collect();
+        queues.sort();
+        queues.dedup();
+        let buffer = |queue: &Name| Self {
+            scope: want.scope.clone(),
+            queue: queue.clone(),
+            kinds: kinds.clone(),
+        };
+        queues.into_iter().map(buffer).collect()
+    }
+
+    /// The buffer of a queue with all of its tasks.
+    pub(in crate::postgres) fn all_kinds(scope: &Scope, queue: &Name) -> Self {
+        Self { scope: scope.clone(), queue: queue.clone(), kinds: None }
+    }
+
+    pub(in crate::postgres) fn takes_kind(&self, kind: &Name) -> bool {
+        takes(&self.kinds, kind)
+    }
+
+    fn queue_key(&self) -> QueueKey {
+        (self.scope.clone(), self.queue.clone())
+    }
+}
+
+fn takes(kinds: &Kinds, kind: &Name) -> bool {
+    kinds.as_ref().is_none_or(|kinds| kinds.contains(kind))
+}
+
+type QueueKey = (Scope, Name);
+
+/// A task that is ready, as far as somebody knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::postgres) struct Candidate {
+    pub(in crate::postgres) scope: Scope,
+    pub(in crate::postgres) queue: Name,
+    pub(in crate::postgres) kind: Name,
+    pub(in crate::postgres) position: QueuePosition,
+}
+
+impl Candidate {
+    pub(in crate::postgres) fn of(task: &Task) -> Self {
+        let (scope, queue, kind) = (task.scope.clone(), task.queue.clone(), task.kind.clone());
+        Self { scope, queue, kind, position: QueuePosition::new(task.priority, task.id) }
+    }
+}
+
+/// A buffer with its place in the schedule.
+struct BufferEntry {
+    buffer: QueueBuffer,
+    speed: ReadSpeed,
+    slot: Option<RefillSlot>,
+    /// What somebody waits for.
+    requested: Option<RefillFrom>,
+}
+
+impl BufferEntry {
+    fn new() -> Self {
+        Self {
+            buffer: QueueBuffer::default(),
+            speed: ReadSpeed::Quick,
+            slot: None,
+            requested: None,
+        }
+    }
+}
+
+struct Queue {
+    buffers: HashMap<Kinds, BufferEntry>,
+    polled_at: Instant,
+    /// When the first of its delayed tasks is due, as far as is known.
+    next_due_at: Option<Time>,
+}
+
+impl Queue {
+    fn all_kinds(&self) -> Option<&QueueBuffer> {
+        self.buffers.get(&None).map(|entry| &entry.buffer)
+    }
+
+    /// The buffers that take tasks of this kind.
+    fn taking_kind(&mut self, kind: &Name) -> impl Iterator<Item = &mut QueueBuffer> {
+        let taking_kind = self.buffers.iter_mut().filter(move |(kinds, _)| takes(kinds, kind));
+        taking_kind.map(|(_, entry)| &mut entry.buffer)
+    }
+}
+
+#[derive(Default)]
+pub(in crate::postgres) struct Candidates {
+    queues: HashMap<QueueKey, Queue>,
+    refills: RefillSchedule,
+    /// Queues that may hold something.
+    nonempty: HashSet<QueueKey>,
+    /// Queues with delayed tasks, by when the first of them is due.
+    next_dues: BTreeSet<(Time, QueueKey)>,
+    /// Polled queues that were never looked at.
+    never_read: BTreeSet<QueueKey>,
+    /// When all polled queues were last gone through.
+    polled_noted_at: Option<Instant>,
+    /// Tasks that a batch of this process has in hand, until it ends.
+    reserved: HashMap<TaskId, u64>,
+}
+
+impl Candidates {
+    /// Takes in which queues are polled. Returns whether some of them must be looked at for the first time.
+    pub(in crate::postgres) fn note_polled(
+        &mut self,
+        polled: &dyn PolledQueues,
+        here: Instant,
+    ) -> bool {
+        let is_recent = self
+            .polled_noted_at
+            .is_some_and(|polled_noted_at| here < polled_noted_at + NOTED_EVERY);
+        if polled.count() > NOTED_EVERY_TIME && is_recent {
+            return false;
+        }
+        self.polled_noted_at = Some(here);
+        let mut is_any_new = false;
+        polled.each(&mut |scope, name| {
+            let key = (scope.clone(), name.clone());
+            match self.queues.get_mut(&key) {
+                Some(queue) => queue.polled_at = here,
+                None => {
+                    self.add_queue(key, here);
+                    is_any_new = true;
+                }
+            }
+        });
+        is_any_new
+    }
+
+    fn add_queue(&mut self, key: QueueKey, here: Instant) {
+        if self.queues.len() >= QUEUES_MAX
+            && let Some(idle) = self.refills.most_idle()
+        {
+            self.forget(&idle.queue_key());
+        }
+        let buffers = HashMap::from([(None, BufferEntry::new())]);
+        self.queues.insert(key.clone(), Queue { buffers, polled_at: here, next_due_at: None });
+        let all_kinds = BufferKey::all_kinds(&key.0, &key.1);
+        self.never_read.insert(key);
+        self.schedule(&all_kinds, here);
+    }
+
+    fn forget(&mut self, key: &QueueKey) {
+        self.set_next_due(key, None);
+        self.nonempty.remove(key);
+        self.never_read.remove(key);
+        let Some(queue) = self.queues.remove(key) else { return };
+        for (kinds, entry) in queue.buffers {
+            if let Some(slot) = entry.slot {
+                let (scope, queue) = key.clone();
+                self.refills.remove(&BufferKey { scope, queue, kinds }, slot);
+            }
+        }
+    }
+
+    fn entry(&self, key: &BufferKey) -> Option<&BufferEntry> {
+        self.queues.get(&key.queue_key())?.buffers.get(&key.kinds)
+    }
+
+    fn entry_mut(&mut self, key: &BufferKey) -> Option<&mut BufferEntry> {
+        self.queues.get_mut(&key.queue_key())?.buffers.get_mut(&key.kinds)
+    }
+
+    /// Puts a buffer where it belongs in the schedule. Buffers for some kinds are only there while somebody needs them.
+    fn schedule(&mut self, key: &BufferKey, here: Instant) {
+        let Some(entry) = self.entry_mut(key) else { return };
+        let before = entry.slot.take();
+        let is_needed = entry.requested.is_some();
+        let at = if is_needed { here } else { entry.buffer.next_refill_at(here) };
+        let is_held = is_needed || entry.buffer.was_used();
+        let usage = if is_held { QueueUsage::Used } else { QueueUsage::NeverUsed };
+        let is_listed = !entry.buffer.is_being_read() && (is_needed || key.kinds.is_none());
+        let slot = is_listed.then_some(RefillSlot { at, speed: entry.speed, usage });
+        entry.slot = slot;
+        if let Some(before) = before {
+            self.refills.remove(key, before);
+        }
+        if let Some(slot) = slot {
+            self.refills.add(key, slot);
+        }
+    }
+
+    /// Which polled queues may hold something, as far as is known.
+    pub(in crate::postgres) fn backlogs(&self, polled: &dyn PolledQueues) -> Vec<Backlog> {
+        let mut backlogs = Vec::new();
+        let mut add = |scope: &Scope, queue: &Name, all_kinds: Option<&QueueBuffer>| {
+            let count = all_kinds.filter(|buffer| buffer.is_complete()).map(QueueBuffer::count);
+            let (scope, queue) = (scope.clone(), queue.clone());
+            backlogs.push(Backlog { scope, queue, tasks: count.unwrap_or(usize::MAX) });
+        };
+        let all_kinds = |key: &QueueKey| self.queues.get(key).and_then(Queue::all_kinds);
+        if self.nonempty.len() <= polled.count() {
+            for key in self.nonempty.iter().filter(|(scope, queue)| polled.contains(scope, queue)) {
+                add(&key.0, &key.1, all_kinds(key));
+            }
+        } else {
+            polled.each(&mut |scope, queue| {
+                let key = (scope.clone(), queue.clone());
+                if self.nonempty.contains(&key) {
+                    add(scope, queue, all_kinds(&key));
+                }
+            });
+        }
+        backlogs
+    }
+
+    /// Tasks whose time has come are candidates. Returns whether something must be read for it.
+    pub(in crate::postgres) fn promote_due(&mut self, now: Time) -> bool {
+        let mut is_any_needed = false;
+        while let Some((due, key)) = self.next_dues.first().cloned()
+            && due.has_come(now)
+        {
+            self.set_next_due(&key, None);
+            self.next_dues.remove(&(due, key.clone()));
+            let Some(queue) = self.queues.get_mut(&key) else { continue };
+            queue.buffers.values_mut().for_each(|entry| entry.buffer.promote_due(now));
+            let next_due = queue.all_kinds().and_then(QueueBuffer::next_due);
+            if next_due.is_some_and(|due| due.has_come(now)) {
+                // More of them are hidden behind those that are known.
+                let all_kinds = BufferKey::all_kinds(&key.0, &key.1);
+                self.request_refill(&all_kinds, RefillFrom::Head, tokio::time::Instant::now());
+                is_any_needed = true;
+                self.nonempty.insert(key);
+            } else {
+                self.update_queue(&key);
+            }
+        }
+        is_any_needed
+    }
+
+    /// After a change of a queue's buffers.
+    fn update_queue(&mut self, key: &QueueKey) {
+        let all_kinds = self.queues.get(key).and_then(Queue::all_kinds);
+        let (may_have_candidates, next_due) = (
+            all_kinds.is_some_and(QueueBuffer::may_have_candidates),
+            all_kinds.and_then(QueueBuffer::next_due),
+        );
+        if may_have_candidates {
+            self.nonempty.insert(key.clone());
+        } else {
+            self.nonempty.remove(key);
+        }
+        self.set_next_due(key, next_due);
+    }
+
+    fn set_next_due(&mut self, key: &QueueKey, due: Option<Time>) {
+        let Some(queue) = self.queues.get_mut(key) else { return };
+        if let Some(before) = std::mem::replace(&mut queue.next_due_at, due) {
+            self.next_dues.remove(&(before, key.clone()));
+        }
+        if let Some(due) = due {
+            self.next_dues.insert((due, key.clone()));
+        }
+    }
+
+    /// What to read now so that the buffer can give `wanted` tasks that `is_free` allows.
+    pub(in crate::postgres) fn missing_refill(
+        &self,
+        key: &BufferKey,
+        now: Time,
+        wanted: usize,
+        is_free: impl Fn(TaskId) -> bool,
+    ) -> Option<(BufferKey, RefillFrom)> {
+        let all_kinds = BufferKey::all_kinds(&key.scope, &key.queue);
+        let Some(entry) = self.entry(&all_kinds) else {
+            return Some((all_kinds, RefillFrom::Head));
+        };
+        let kinds = key.kinds.as_deref();
+        let refill = entry.buffer.missing_refill(kinds, wanted, now, &is_free)?;
+        if kinds.is_none() || refill == RefillFrom::Head {
+            return Some((all_kinds, refill));
+        }
+        let Some(part) = self.entry(key) else { return Some((key.clone(), RefillFrom::Head)) };
+        let here = tokio::time::Instant::now();
+        let is_old = || (part.buffer.next_refill_at(here) <= here).then_some(RefillFrom::Head);
+        let refill = part.buffer.missing_refill(kinds, wanted, now, is_free).or_else(is_old)?;
+        Some((key.clone(), refill))
+    }
+
+    /// Somebody waits for this to be read.
+    pub(in crate::postgres) fn request_refill(
+        &mut self,
+        key: &BufferKey,
+        refill: RefillFrom,
+        here: Instant,
+    ) {
+        if !self.queues.contains_key(&key.queue_key()) {
+            self.add_queue(key.queue_key(), here);
+        }
+        self.make_room_for(key);
+        let Some(queue) = self.queues.get_mut(&key.queue_key()) else { return };
+        queue.polled_at = here;
+        queue.buffers.entry(key.kinds.clone()).or_insert_with(BufferEntry::new).requested =
+            Some(refill);
+        self.schedule(key, here);
+    }
+
+    fn make_room_for(&mut self, key: &BufferKey) {
+        let Some(queue) = self.queues.get_mut(&key.queue_key()) else { return };
+        if queue.buffers.len() <= KINDS_MAX || queue.buffers.contains_key(&key.kinds) {
+            return;
+        }
+        let is_idle =
+            |(kinds, entry): &(&Kinds, &BufferEntry)| kinds.is_some() && entry.slot.is_none();
+        let idle = queue.buffers.iter().find(is_idle).map(|(kinds, _)| kinds.clone());
+        if let Some(kinds) = idle {
+            queue.buffers.remove(&kinds);
+        }
+    }
+
+    /// Whether a read of this buffer is under way or about to begin.
+    pub(in crate::postgres) fn is_pending(&self, key: &BufferKey, here: Instant) -> bool {
+        let is_throttled = || self.refills.is_throttled(&key.scope.tenant, here);
+        self.entry(key).is_some_and(|entry| {
+            let is_first =
+                !entry.buffer.is_known() && entry.slot.is_some_and(|slot| slot.at <= here);
+            entry.buffer.is_being_read()
+                || entry.requested.is_some()
+                || (is_first && !is_throttled())
+        })
+    }
+
+    /// Polled queues whose first refill is under way or about to begin, as many as one refill takes.
+    pub(in crate::postgres) fn pending_first_reads(&self, here: Instant) -> Vec<BufferKey> {
+        let buffers =
+            self.never_read.iter().map(|(scope, queue)| BufferKey::all_kinds(scope, queue));
+        buffers.filter(|buffer| self.is_pending(buffer, here)).take(BUFFERS_PER_READ).collect()
+    }
+
+    /// Takes the buffers of the next refill.
+    pub(in crate::postgres) fn begin_refill(
+        &mut self,
+        speed: ReadSpeed,
+        here: Instant,
+    ) -> Vec<(BufferKey, RefillFrom)> {
+        let mut buffers = Vec::new();
+        for key in self.refills.take(speed, here) {
+            let queue_key = key.queue_key();
+            let Some(queue) = self.queues.get_mut(&queue_key) else { continue };
+            let is_idle = here > queue.polled_at + IDLE_MAX;
+            let Some(entry) = queue.buffers.get_mut(&key.kinds) else { continue };
+            entry.slot = None;
+            if is_idle && entry.requested.is_none() {
+                self.forget(&queue_key);
+                continue;
+            }
+            entry.buffer.begin_read();
+            buffers.push((key, entry.requested.take().unwrap_or(RefillFrom::Head)));
+        }
+        buffers
+    }
+
+    /// Takes in what a read found. Returns whether there is something that was not known.
+    pub(in crate::postgres) fn finish_refill(
+        &mut self,
+        found: Vec<(BufferKey, RefillFrom, BufferRead)>,
+        here: Instant,
+    ) -> bool {
+        let mut is_any_new = false;
+        for (key, refill, read) in found {
+            let Some(entry) = self.entry_mut(&key) else { continue };
+            let (took, page) = (read.took, read.page);
+            entry.speed = ReadSpeed::of(took);
+            is_any_new |= entry.buffer.fill(refill, page, took, here);
+            let is_in_vain = !entry.buffer.was_used();
+            self.schedule(&key, here);
+            if is_in_vain {
+                self.refills.charge_unused(&key.scope.tenant, took, here);
+            }
+            self.never_read.remove(&key.queue_key());
+            self.update_queue(&key.queue_key());
+        }
+        is_any_new
+    }
+
+    /// A refill came to nothing.
+    pub(in crate::postgres) fn abort_refill(
+        &mut self,
+        buffers: Vec<(BufferKey, RefillFrom)>,
+        here: Instant,
+    ) {
+        for (key, _) in buffers {
+            if let Some(entry) = self.entry_mut(&key) {
+                entry.buffer.abort_read();
+                let (at, speed) = (here + RETRY_DELAY, entry.speed);
+                let slot = RefillSlot { at, speed, usage: QueueUsage::Used };
+                entry.slot = Some(slot);
+                self.refills.add(&key, slot);
+            }
+        }
+    }
+
+    /// When buffers of this speed are next to be refilled.
+    pub(in crate::postgres) fn next_refill_at(&self, speed: ReadSpeed) -> Option<Instant> {
+        self.refills.next(speed)
+    }
+
+    /// The first candidates of a buffer that `is_free` allows, in order.
+    pub(in crate::postgres) fn first_candidates(
+        &self,
+        key: &BufferKey,
+        max: usize,
+        is_free: impl Fn(TaskId) -> bool,
+    ) -> Vec<QueuePosition> {
+        let Some(queue) = self.queues.get(&key.queue_key()) else { return Vec::new() };
+        let part = key.kinds.is_some().then(|| queue.buffers.get(&key.kinds)).flatten();
+        let buffers = queue.all_kinds().into_iter().chain(part.map(|entry| &entry.buffer));
+        let kinds = key.kinds.as_deref();
+        let mut first_candidates: Vec<QueuePosition> =
+            buffers.flat_map(|buffer| buffer.first_candidates(kinds, max, &is_free)).collect();
+        first_candidates.sort_unstable();
+        first_candidates.dedup();
+        first_candidates.truncate(max);
+        first_candidates
+    }
+
+    pub(in crate::postgres) fn is_reserved_by_another(&self, id: TaskId, batch: u64) -> bool {
+        self.reserved.get(&id).is_some_and(|holder| *holder != batch)
+    }
+
+    pub(in crate::postgres) fn reserve(&mut self, ids: impl Iterator<Item = TaskId>, batch: u64) {
+        self.reserved.extend(ids.map(|id| (id, batch)));
+    }
+
+    pub(in crate::postgres) fn release(&mut self, batch: u64) {
+        self.reserved.retain(|_, holder| *holder != batch);
+    }
+
+    /// A candidate that turned out to be nobody's, or another's: not worth trying again.
+    pub(in crate::postgres) fn drop_candidate(&mut self, key: &BufferKey, position: QueuePosition) {
+        self.remove_candidate(&key.queue_key(), position);
+    }
+
+    fn remove_candidate(&mut self, key: &QueueKey, position: QueuePosition) {
+        if let Some(queue) = self.queues.get_mut(key) {
+            for entry in queue.buffers.values_mut() {
+                entry.buffer.remove(position);
+            }
+            self.update_queue(key);
+        }
+    }
+
+    /// Follows what a batch of this process has committed.
+    pub(in crate::postgres) fn apply_commit(&mut self, subject: &Subject, now: Time) {
+        match subject {
+            Subject::Absent => {}
+            Subject::Done(done) => {
+                let key = (done.scope.clone(), done.queue.clone());
+                self.remove_candidate(&key, QueuePosition::new(done.priority, done.id));
+            }
+            Subject::Live(task) => {
+                let key = (task.scope.clone(), task.queue.clone());
+                if let Some(queue) = self.queues.get_mut(&key) {
+                    queue.taking_kind(&task.kind).for_each(|buffer| buffer.apply_commit(task, now));
+                    self.update_queue(&key);
+                }
+            }
+        }
+    }
+
+    /// A peer has made tasks ready, worth trying wherever they are wanted and the buffer reaches that far, and has
+    /// committed something in these queues.
+    pub(in crate::postgres) fn apply_hint(
+        &mut self,
+        ready: &[Candidate],
+        queues: &HashSet<(Scope, Name)>,
+    ) {
+        let here = tokio::time::Instant::now();
+        for Candidate { scope, queue, kind, position } in ready {
+            let key = (scope.clone(), queue.clone());
+            if let Some(queue) = self.queues.get_mut(&key) {
+                queue.taking_kind(kind).for_each(|buffer| buffer.add(*position, kind.clone()));
+                self.update_queue(&key);
+            }
+        }
+        for key in queues {
+            if let Some(queue) = self.queues.get_mut(key) {
+                queue.buffers.values_mut().for_each(|entry| entry.buffer.mark_stale());
+                self.schedule(&BufferKey::all_kinds(&key.0, &key.1), here);
+            }
+        }
+    }
+
+    /// Nothing known can be relied on any more.
+    pub(in crate::postgres) fn forget_all(&mut self) {
+        self.queues.clear();
+        self.refills.clear();
+        self.nonempty.clear();
+        self.next_dues.clear();
+        self.never_read.clear();
+        self.polled_noted_at = None;
+    }
+}
+
+/// What a read found in one buffer, and how long that took.
+#[derive(Debug, Default)]
+pub(in crate::postgres) struct BufferRead {
+    pub(in crate::postgres) page: Page,
+    pub(in crate::postgres) took: Duration,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Which buffers to refill next: in the order in which their turn comes, going round tenants.
+//!
+//! A refill takes a bounded number of buffers. Every tenant whose buffers are due gets as many of those places as any other, and
+//! of a tenant's places every second one is for buffers of queues that never held anything, as long as there are others: names
+//! that somebody invented make nobody wait. Time that goes into such buffers is counted for their tenant, and gets a
+//! small share. Buffers that take long are refilled one by one, beside the others.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use verdict::Name;
+
+use super::candidates::BufferKey;
+use super::read_throttle::ReadThrottle;
+
+/// How many buffers one refill takes: some milliseconds of the database's time.
+pub(in crate::postgres) const BUFFERS_PER_READ: usize = 256;
+
+/// A buffer that took longer than this makes others wait if it is read with them.
+const SLOW: Duration = Duration::from_millis(20);
+
+/// Which buffers are read together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::postgres) enum ReadSpeed {
+    /// Many at once.
+    Quick,
+    /// One after the other.
+    Slow,
+}
+
+impl ReadSpeed {
+    pub(in crate::postgres) const ALL: [ReadSpeed; 2] = [ReadSpeed::Quick, ReadSpeed::Slow];
+
+    /// Of a buffer whose last refill took so long.
+    pub(in crate::postgres) fn of(took: Duration) -> Self {
+        if took > SLOW { ReadSpeed::Slow } else { ReadSpeed::Quick }
+    }
+}
+
+/// What is known of a buffer's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::postgres) enum QueueUsage {
+    /// It has held something, or somebody needs the refill now.
+    Used,
+    /// Nothing that anybody heard of was ever in it.
+    NeverUsed,
+}
+
+/// Where a buffer stands in the schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::postgres) struct RefillSlot {
+    pub(in crate::postgres) at: Instant,
+    pub(in crate::postgres) speed: ReadSpeed,
+    pub(in crate::postgres) usage: QueueUsage,
+}
+
+type Order = BTreeSet<(Instant, BufferKey)>;
+
+#[derive(Default)]
+struct Tenant {
+    orders: HashMap<(ReadSpeed, QueueUsage), Order>,
+    /// Of the time that went into queues which never held anything.
+    unused: Option<ReadThrottle>,
+}
+
+impl Tenant {
+    fn is_throttled(&self, here: Instant) -> bool {
+        self.unused.is_some_and(|throttle| here < throttle.allowed_at(Duration::ZERO))
+    }
+
+    /// The first buffer of an order, if its turn has come.
+    fn pop(&mut self, speed: ReadSpeed, usage: QueueUsage, here: Instant) -> Option<BufferKey> {
+        if usage == QueueUsage::NeverUsed && self.is_throttled(here) {
+            return None;
+        }
+        let order = self.orders.get_mut(&(speed, usage))?;
+        let (at, _) = order.first()?;
+        if *at > here {
+            return None;
+        }
+        order.pop_first().map(|(_, key)| key)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.orders.values().all(BTreeSet::is_empty)
+    }
+
+    /// When a buffer of this speed is next to be refilled.
+    fn next(&self, speed: ReadSpeed) -> Option<Instant> {
+        let first = |usage| self.orders.get(&(speed, usage)).and_then(|order| order.first());
+        let rests = self.unused.map(|throttle| throttle.allowed_at(Duration::ZERO));
+        let held = first(QueueUsage::Used).map(|(at, _)| *at);
+        let unused =
+            first(QueueUsage::NeverUsed).map(|(at, _)| rests.map_or(*at, |rests| rests.max(*at)));
+        [held, unused].into_iter().flatten().min()
+    }
+}
+
+#[derive(Default)]
+pub(in crate::postgres) struct RefillSchedule {
+    tenants: HashMap<Name, Tenant>,
+    /// In which order tenants come; the next refill begins behind the last one of this.
+    tenant_order: Vec<Name>,
+    last: usize,
+}
+
+impl RefillSchedule {
+    pub(in crate::postgres) fn add(&mut self, key: &BufferKey, slot: RefillSlot) {
+        let name = &key.scope.tenant;
+        if !self.tenants.contains_key(name) {
+            self.tenant_order.push(name.clone());
+            self.tenants.insert(name.clone(), Tenant::default());
+        }
+        let tenant = self.tenants.get_mut(name).expect("it was just put there");
+        let order = tenant.orders.entry((slot.speed, slot.usage)).or_default();
+        order.insert((slot.at, key.clone()));
+    }
+
+    pub(in crate::postgres) fn remove(&mut self, key: &BufferKey, slot: RefillSlot) {
+        if let Some(tenant) = self.tenants.get_mut(&key.scope.tenant)
+            && let Some(order) = tenant.orders.get_mut(&(slot.speed, slot.usage))
+        {
+            order.remove(&(slot.at, key.clone()));
+        }
+    }
+
+    /// Takes the buffers of the next refill.
+    pub(in crate::postgres) fn take(&mut self, speed: ReadSpeed, here: Instant) -> Vec<BufferKey> {
+        let max = if speed == ReadSpeed::Slow { 1 } else { BUFFERS_PER_READ };
+        let mut taken = Vec::new();
+        let mut passed_over = 0;
+        self.forget_idle();
+        while !self.tenant_order.is_empty()
+            && passed_over < self.tenant_order.len()
+            && taken.len() < max
+        {
+            self.last = (self.last + 1) % self.tenant_order.len();
+            let before = taken.len();
+            if let Some(tenant) = self.tenants.get_mut(&self.tenant_order[self.last]) {
+                let both = [QueueUsage::Used, QueueUsage::NeverUsed];
+                let buffers = both.into_iter().filter_map(|usage| tenant.pop(speed, usage, here));
+                taken.extend(buffers.take(max - before));
+            }
+            passed_over = if taken.len() == before { passed_over + 1 } else { 0 };
+        }
+        taken
+    }
+
+    /// Tenants without buffers that owe nothing.
+    fn forget_idle(&mut self) {
+        let here = tokio::time::Instant::now();
+        self.tenants.retain(|_, tenant| !tenant.is_empty() || tenant.is_throttled(here));
+        if self.tenant_order.len() > self.tenants.len() {
+            let tenants = &self.tenants;
+            self.tenant_order.retain(|name| tenants.contains_key(name));
+            self.last = 0;
+        }
+    }
+
+    /// So much time went into buffers of a tenant whose queues never held anything.
+    pub(in crate::postgres) fn charge_unused(
+        &mut self,
+        tenant: &Name,
+        took: Duration,
+        here: Instant,
+    ) {
+        if let Some(tenant) = self.tenants.get_mut(tenant) {
+            tenant.unused = Some(ReadThrottle::after(here, took, tenant.unused));
+        }
+    }
+
+    /// Whether a tenant's new names wait, since it has had its share of reads.
+    pub(in crate::postgres) fn is_throttled(&self, tenant: &Name, here: Instant) -> bool {
+        self.tenants.get(tenant).is_some_and(|tenant| tenant.is_throttled(here))
+    }
+
+    /// When there is next something to refill.
+    pub(in crate::postgres) fn next(&self, speed: ReadSpeed) -> Option<Instant> {
+        self.tenants.values().filter_map(|tenant| tenant.next(speed)).min()
+    }
+
+    /// Of the tenant with the most buffers, one whose turn is furthest away: first of queues that never held anything.
+    pub(in crate::postgres) fn most_idle(&self) -> Option<BufferKey> {
+        let buffers = |tenant: &&Tenant| tenant.orders.values().map(BTreeSet::len).sum::<usize>();
+        let largest = self.tenants.values().max_by_key(buffers)?;
+        let last = |usage| {
+            let orders = largest.orders.iter().filter(move |((_, it), _)| *it == usage);
+            orders.filter_map(|(_, order)| order.last()).max_by_key(|(at, _)| *at)
+        };
+        last(QueueUsage::NeverUsed).or_else(|| last(QueueUsage::Used)).map(|(_, key)| key.clone())
+    }
+
+    pub(in crate::postgres) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
