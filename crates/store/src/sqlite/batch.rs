@@ -264,8 +264,10 @@ impl Batch for SqliteBatch<'_> {
         let now = self.read_clock();
         self.step("forgetting ended tasks", |work| {
             let rows = positions.iter().copied().map(pruning::row_of);
-            let closed = pruning::forget(work.connection, rows, now)?;
-            closed.into_iter().for_each(|kind_queue| work.memory.kind_queue_gone(kind_queue));
+            let pruned = pruning::forget(work.connection, rows, now)?;
+            let ready = &mut work.memory.index.ready;
+            pruned.touched.into_iter().for_each(|kind_queue| ready.forget_block(kind_queue));
+            pruned.gone.into_iter().for_each(|kind_queue| work.memory.kind_queue_gone(kind_queue));
             Ok(())
         })
     }

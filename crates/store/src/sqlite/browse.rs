@@ -320,7 +320,7 @@ pub(super) fn integrity(connection: &Connection) -> Read<Vec<String>> {
 }
 
 /// Rows that do not belong together, which no look at a single task would show.
-const STRAYS: [(&str, &str); 7] = [
+const STRAYS: [(&str, &str); 8] = [
     (
         "submitted tasks are neither live nor done",
         "SELECT count(*) FROM inputs i WHERE NOT EXISTS (SELECT 1 FROM live WHERE row = i.row)
@@ -347,6 +347,11 @@ const STRAYS: [(&str, &str); 7] = [
     (
         "tasks wait in a lane that does not exist",
         "SELECT count(*) FROM inputs i WHERE NOT EXISTS (SELECT 1 FROM lanes WHERE lane = i.lane)",
+    ),
+    (
+        "tasks are in blocks that no list visits",
+        "SELECT count(*) FROM inputs i WHERE NOT EXISTS
+            (SELECT 1 FROM lane_blocks WHERE lane = i.lane AND block = i.row >> 6)",
     ),
 ];
 

@@ -1,11 +1,12 @@
 //! Lists of one scope's tasks, newest first.
 //!
-//! Tasks are indexed by kind queue, and a kind queue belongs to one scope, queue and kind. A list merges the kind queues that it
-//! is about, reading a little of each at a time, so that it visits no row of another scope. What no index
-//! knows (state, label) is looked up row by row, up to a number of rows; the page then ends, and says where
-//! the next one goes on.
+//! A kind queue belongs to one scope, queue and kind, and `lane_blocks` lists the blocks of rows in which it has tasks.
+//! A list merges the kind queues that it is about, block by block, so it visits at most [`BLOCK_ROWS`] rows for each of
+//! its own, however much other scopes have. What no index knows (state, label) is looked up row by row, up to a number
+//! of rows; the page then ends, and says where the next one goes on.
 
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
+use std::ops::RangeInclusive;
 
 use rusqlite::{Connection, OptionalExtension};
 use verdict::event::Submitted;
@@ -19,10 +20,21 @@ use crate::row_size::{self, ByteBudget};
 
 type Read<T> = rusqlite::Result<T>;
 
-/// How many tasks of a kind queue are read at once, behind the first.
-const RUN: usize = 32;
+/// Rows of a block as a power of two. Larger blocks cost writers less and lists of scattered tasks more: at 64 a busy
+/// kind queue pays a sixty-fourth of an index entry for each submission, and a list a page or two of rows for a task.
+pub(super) const BLOCK_BITS: u32 = 6;
+const BLOCK_ROWS: i64 = 1 << BLOCK_BITS;
 
 const WITHOUT_TRACE: &str = "json_remove(d.fault, '$.stack_trace')";
+
+pub(super) fn block_of(row: i64) -> i64 {
+    row >> BLOCK_BITS
+}
+
+pub(super) fn rows_of(block: i64) -> RangeInclusive<i64> {
+    let first = block << BLOCK_BITS;
+    first..=first + (BLOCK_ROWS - 1)
+}
 
 pub(super) fn list(connection: &Connection, scope: &Scope, filter: &Filter) -> Read<Listing> {
     let mut newest =
@@ -56,79 +68,114 @@ fn kind_queues(connection: &Connection, scope: &Scope, filter: &Filter) -> Read<
     statement.query_map(names, |row| row.get(0))?.collect()
 }
 
-/// A task by its place in the order; its row number comes along.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Numbered {
-    id: TaskId,
-    row: i64,
-}
-
-/// The tasks of several kind queues in one order.
+/// The tasks of several kind queues in one order: by row, which is the order of submission.
 struct Newest<'c> {
     connection: &'c Connection,
+    /// Rows from here on were listed before.
+    end: i64,
     kind_queues: Vec<KindQueueCursor>,
-    /// The newest of each kind queue that is not over.
-    heads: BinaryHeap<(Numbered, usize)>,
+    heads: BinaryHeap<Head>,
 }
 
 struct KindQueueCursor {
     kind_queue: i64,
-    behind: VecDeque<Numbered>,
-    /// Where to read on; `None` when all is read.
-    before: Option<Vec<u8>>,
+    /// Tasks of the block that was read last, the newest at the end.
+    rows: Vec<Numbered>,
+}
+
+#[derive(Clone, Copy)]
+struct Numbered {
+    row: i64,
+    id: TaskId,
+}
+
+/// What comes next of a kind queue, ordered by row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Head {
+    row: i64,
+    cursor: usize,
+    next: Next,
+}
+
+/// A block is read only when the merge has come to it: of a thousand kind queues most are never read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    Block(i64),
+    Task,
 }
 
 impl<'c> Newest<'c> {
     fn of(connection: &'c Connection, kind_queues: Vec<i64>, before: Option<TaskId>) -> Read<Self> {
-        // Without a place to start from, one above every id: so the index is always entered at a place.
-        let before = before.map_or(vec![0xff; 17], |id| id_bytes(id).to_vec());
-        let kind_queue = |kind_queue| KindQueueCursor {
-            kind_queue,
-            behind: VecDeque::new(),
-            before: Some(before.clone()),
-        };
-        let kind_queues: Vec<KindQueueCursor> = kind_queues.into_iter().map(kind_queue).collect();
-        let mut newest =
-            Self { connection, heads: BinaryHeap::with_capacity(kind_queues.len()), kind_queues };
-        for kind_queue in 0..newest.kind_queues.len() {
-            newest.read_on(kind_queue, 1)?;
-            newest.step(kind_queue);
+        let end = before.map_or(Ok(i64::MAX), |id| row_before(connection, id))?;
+        let cursor = |kind_queue| KindQueueCursor { kind_queue, rows: Vec::new() };
+        let kind_queues: Vec<KindQueueCursor> = kind_queues.into_iter().map(cursor).collect();
+        let heads = BinaryHeap::with_capacity(kind_queues.len());
+        let mut newest = Self { connection, end, kind_queues, heads };
+        for cursor in 0..newest.kind_queues.len() {
+            newest.push_block(cursor, block_of(end) + 1)?;
         }
         Ok(newest)
     }
 
     fn next(&mut self) -> Read<Option<Numbered>> {
-        let Some((task, kind_queue)) = self.heads.pop() else { return Ok(None) };
-        if self.kind_queues[kind_queue].behind.is_empty() {
-            self.read_on(kind_queue, RUN)?;
+        while let Some(head) = self.heads.pop() {
+            let cursor = head.cursor;
+            match head.next {
+                Next::Block(block) => self.read_block(cursor, block)?,
+                Next::Task => {
+                    let task = self.kind_queues[cursor].rows.pop();
+                    self.push_task(cursor, block_of(head.row))?;
+                    return Ok(task);
+                }
+            }
         }
-        self.step(kind_queue);
-        Ok(Some(task))
+        Ok(None)
     }
 
-    fn step(&mut self, kind_queue: usize) {
-        if let Some(head) = self.kind_queues[kind_queue].behind.pop_front() {
-            self.heads.push((head, kind_queue));
-        }
-    }
-
-    fn read_on(&mut self, kind_queue: usize, many: usize) -> Read<()> {
-        let kind_queue = &mut self.kind_queues[kind_queue];
-        let Some(before) = kind_queue.before.take() else { return Ok(()) };
+    fn read_block(&mut self, cursor: usize, block: i64) -> Read<()> {
+        let rows = rows_of(block);
         let mut statement = self.connection.prepare_cached(
-            "SELECT i.id, i.row FROM inputs i INDEXED BY inputs_by_lane
-             WHERE i.lane = ?1 AND i.id < ?2 ORDER BY i.id DESC LIMIT ?3",
+            "SELECT row, id FROM inputs WHERE row BETWEEN ?1 AND ?2 AND lane = ?3 ORDER BY row",
         )?;
-        let read = statement.query_map((kind_queue.kind_queue, before, many as i64), |row| {
+        let last = (*rows.end()).min(self.end - 1);
+        let kind_queue = &mut self.kind_queues[cursor];
+        let read = statement.query_map((*rows.start(), last, kind_queue.kind_queue), |row| {
             let mut columns = Columns::of(row);
-            Ok(Numbered { id: columns.task_id()?, row: columns.take()? })
+            Ok(Numbered { row: columns.take()?, id: columns.task_id()? })
         })?;
-        kind_queue.behind.extend(read.collect::<Read<Vec<Numbered>>>()?);
-        if kind_queue.behind.len() == many {
-            kind_queue.before = kind_queue.behind.back().map(|last| id_bytes(last.id).to_vec());
+        kind_queue.rows = read.collect::<Read<_>>()?;
+        self.push_task(cursor, block)
+    }
+
+    /// The next task of the block, or else the next block.
+    fn push_task(&mut self, cursor: usize, block: i64) -> Read<()> {
+        match self.kind_queues[cursor].rows.last() {
+            Some(task) => self.heads.push(Head { row: task.row, cursor, next: Next::Task }),
+            None => self.push_block(cursor, block)?,
         }
         Ok(())
     }
+
+    /// The newest block of the kind queue before this one.
+    fn push_block(&mut self, cursor: usize, before: i64) -> Read<()> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT block FROM lane_blocks WHERE lane = ?1 AND block < ?2
+             ORDER BY block DESC LIMIT 1",
+        )?;
+        let key = (self.kind_queues[cursor].kind_queue, before);
+        let block: Option<i64> = statement.query_row(key, |row| row.get(0)).optional()?;
+        let head = |block| Head { row: *rows_of(block).end(), cursor, next: Next::Block(block) };
+        self.heads.extend(block.map(head));
+        Ok(())
+    }
+}
+
+/// The row of the task at which the last page ended. Where that task is forgotten, of the one after it: ids grow with
+/// rows, but for those of coordinators that once shared a database and were milliseconds apart.
+fn row_before(connection: &Connection, id: TaskId) -> Read<i64> {
+    let sql = "SELECT row FROM inputs WHERE id >= ?1 ORDER BY id LIMIT 1";
+    let row = connection.prepare_cached(sql)?.query_row([id_bytes(id)], |row| row.get(0));
+    Ok(row.optional()?.unwrap_or(i64::MAX))
 }
 
 /// The task in this row, if it passes what no index knows.
@@ -245,6 +292,7 @@ mod tests {
                  {count} INSERT INTO inputs (row, id, lane, priority, created_at, fingerprint, labels, input)
                  SELECT i, unhex(format('%032x', i)), iif(i <= {OURS}, 0, 1 + i % {OTHERS}), 0, 0,
                     zeroblob(32), iif(i % 7, NULL, '{{\"team\":\"red\"}}'), '{{}}' FROM n;
+                 INSERT INTO lane_blocks SELECT DISTINCT lane, row >> 6 FROM inputs;
                  {count} INSERT INTO done (row, state, completed_at, attempt, failures, lost,
                     claim_version, entries, record)
                  SELECT i, 'cancelled', 0, 0, 0, 0, 0, 1, zeroblob(32) FROM n;
@@ -291,6 +339,20 @@ mod tests {
                 "{many} steps beside many, {few} beside few: {filter:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_list_of_scattered_tasks_visits_a_block_for_each() {
+        // F72: every fiftieth row is this tenant's, and all others in between are of tenants that did not ask.
+        let plain = Filter { limit: 10, ..Filter::default() };
+        let steps = |each: i64| {
+            let folder = tempfile::tempdir().unwrap();
+            let (listing, steps) = measured(&mut crowded(&folder, each), "tenant7", &plain);
+            assert_eq!(listing.tasks.len(), 10);
+            steps
+        };
+        let (few, many) = (steps(20), steps(1_000));
+        assert!(many <= few + few / 10, "{many} steps beside many, {few} beside few");
     }
 
     #[test]

@@ -33,7 +33,7 @@ const BUSY_MS: u64 = 5_000;
 /// More statements than the engine has.
 const STATEMENTS_MAX: usize = 64;
 
-const MIGRATIONS: [(&str, &str); 8] = [
+const MIGRATIONS: [(&str, &str); 9] = [
     ("V1__tasks", include_str!("../../migrations/V1__tasks.sql")),
     ("V2__administration", include_str!("../../migrations/V2__administration.sql")),
     ("V3__retention", include_str!("../../migrations/V3__retention.sql")),
@@ -42,6 +42,7 @@ const MIGRATIONS: [(&str, &str); 8] = [
     ("V6__rules", include_str!("../../migrations/V6__rules.sql")),
     ("V7__lists", include_str!("../../migrations/V7__lists.sql")),
     ("V8__lanes", include_str!("../../migrations/V8__lanes.sql")),
+    ("V9__lane_blocks", include_str!("../../migrations/V9__lane_blocks.sql")),
 ];
 
 /// What the database says of itself.

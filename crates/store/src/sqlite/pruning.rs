@@ -7,6 +7,7 @@
 use rusqlite::{Connection, params};
 use verdict::Time;
 
+use super::listing::{BLOCK_BITS, rows_of};
 use super::ready_index::KindQueueId;
 use crate::row::{EndedPosition, EndedTask};
 
@@ -42,48 +43,76 @@ pub(super) fn ended(
     rows.collect()
 }
 
-/// Inside a transaction. Keys of what leaves hold nothing any more; they go with their hour. Returns the kind queues that
-/// went with the last of what was submitted to them.
+/// The kind queues of what was pruned.
+pub(super) struct Pruned {
+    /// All of them: their blocks may have gone.
+    pub(super) touched: Vec<KindQueueId>,
+    /// Those that went with the last of their tasks.
+    pub(super) gone: Vec<KindQueueId>,
+}
+
+/// Inside a transaction. Idempotency keys of what leaves hold nothing any more; they go with their hour.
 pub(super) fn forget(
     connection: &Connection,
     rows: impl Iterator<Item = i64>,
     now: Time,
-) -> rusqlite::Result<Vec<KindQueueId>> {
+) -> rusqlite::Result<Pruned> {
     let mut leave = connection
         .prepare_cached("INSERT INTO leaving (row, at) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
     for row in rows {
         leave.execute([row, now.millis()])?;
     }
     faultpoint::point!("prune.leaving");
-    let kind_queues = kind_queues_of_leaving(connection)?;
+    let left = blocks_of_leaving(connection)?;
     for sql in FORGET {
         connection.prepare_cached(sql)?.execute([])?;
     }
-    delete_kind_queues(connection, kind_queues)
+    delete_blocks(connection, &left)?;
+    let mut touched: Vec<KindQueueId> =
+        left.into_iter().map(|(kind_queue, _)| kind_queue).collect();
+    touched.dedup();
+    let gone = delete_kind_queues(connection, &touched)?;
+    Ok(Pruned { touched, gone })
 }
 
-fn kind_queues_of_leaving(connection: &Connection) -> rusqlite::Result<Vec<KindQueueId>> {
+/// Which blocks of which kind queues lose a task, in order.
+fn blocks_of_leaving(connection: &Connection) -> rusqlite::Result<Vec<(KindQueueId, i64)>> {
     let mut statement = connection.prepare_cached(
-        "SELECT DISTINCT lane FROM inputs WHERE row IN (SELECT row FROM leaving)",
+        "SELECT DISTINCT lane, row >> ?1 FROM inputs WHERE row IN (SELECT row FROM leaving)
+         ORDER BY 1, 2",
     )?;
-    let kind_queues = statement.query_map([], |row| row.get(0).map(KindQueueId))?;
-    kind_queues.collect()
+    let blocks =
+        statement.query_map([BLOCK_BITS], |row| Ok((row.get(0).map(KindQueueId)?, row.get(1)?)))?;
+    blocks.collect()
+}
+
+/// Removes those of these blocks that hold no task of their kind queue any more.
+fn delete_blocks(connection: &Connection, blocks: &[(KindQueueId, i64)]) -> rusqlite::Result<()> {
+    let mut delete = connection.prepare_cached(
+        "DELETE FROM lane_blocks WHERE lane = ?1 AND block = ?2 AND NOT EXISTS (
+            SELECT 1 FROM inputs WHERE row BETWEEN ?3 AND ?4 AND lane = ?1)",
+    )?;
+    for (kind_queue, block) in blocks {
+        let rows = rows_of(*block);
+        delete.execute(params![kind_queue.0, block, rows.start(), rows.end()])?;
+    }
+    Ok(())
 }
 
 /// Removes those of these kind queues to which nothing was submitted that is remembered, and returns them. A live task is
 /// remembered, so that none of them has any.
 fn delete_kind_queues(
     connection: &Connection,
-    kind_queues: Vec<KindQueueId>,
+    kind_queues: &[KindQueueId],
 ) -> rusqlite::Result<Vec<KindQueueId>> {
     let mut close = connection.prepare_cached(
         "DELETE FROM lanes
-         WHERE lane = ?1 AND NOT EXISTS (SELECT 1 FROM inputs WHERE lane = ?1)",
+         WHERE lane = ?1 AND NOT EXISTS (SELECT 1 FROM lane_blocks WHERE lane = ?1)",
     )?;
     let mut closed = Vec::new();
     for kind_queue in kind_queues {
         if close.execute([kind_queue.0])? > 0 {
-            closed.push(kind_queue);
+            closed.push(*kind_queue);
         }
     }
     Ok(closed)

@@ -56,6 +56,8 @@ struct KindQueue {
     tasks: usize,
     /// When it last had none, as the order among those that have none.
     idle_since: u64,
+    /// The block of rows that is known to be listed for it.
+    block: Option<i64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,7 +117,8 @@ impl ReadyIndex {
         };
         self.queue_mut(id).kinds.insert(kind.clone(), kind_queue);
         let (ready, idle_since) = (BTreeSet::new(), self.rest(kind_queue));
-        let added = KindQueue { queue: id, kind: kind.clone(), ready, tasks: 0, idle_since };
+        let added =
+            KindQueue { queue: id, kind: kind.clone(), ready, tasks: 0, idle_since, block: None };
         self.kind_queues.insert(kind_queue, added);
     }
 
@@ -146,6 +149,18 @@ impl ReadyIndex {
             let since = self.rest(id);
             self.kind_queues.entry(id).and_modify(|kind_queue| kind_queue.idle_since = since);
         }
+    }
+
+    /// Whether this block was not known to be listed for the kind queue. It is from now on.
+    pub(super) fn enters_block(&mut self, id: KindQueueId, block: i64) -> bool {
+        let kind_queue =
+            self.kind_queues.get_mut(&id).expect("a task is in a kind queue that exists");
+        kind_queue.block.replace(block) != Some(block)
+    }
+
+    /// It is no longer known which block is listed for it.
+    pub(super) fn forget_block(&mut self, id: KindQueueId) {
+        self.kind_queues.entry(id).and_modify(|kind_queue| kind_queue.block = None);
     }
 
     /// Forgets kind queues that had no task for longest, until no more of them are left than are worth keeping.

@@ -67,6 +67,7 @@ impl Work<'_> {
             inline_history: &submission,
         };
         writes::input(&mut self.statements, input).map_err(|error| conflict_if_known(error, id))?;
+        self.memory.enter_block(self.connection, kind_queue, row)?;
         if let Some(text) = &spec.key {
             let key = IdempotencyKey { scope: task.scope.clone(), text: text.clone() };
             self.save_key(&key, row, now)?;

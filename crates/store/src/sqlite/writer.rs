@@ -11,7 +11,7 @@ use super::live_index::{IndexedTask, LiveIndex};
 use super::ready_index::KindQueueId;
 use super::rows::{self, Columns, INDEX_COLUMNS, QueueAndKind};
 use super::running::RunningTasks;
-use super::{Shared, administration, errors, opening, reads, writes};
+use super::{Shared, administration, errors, listing, opening, reads, writes};
 use crate::administration::Administration;
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::seam::Writer;
@@ -43,6 +43,7 @@ struct BatchStart {
 enum Undo {
     Moved { before: Option<IndexedTask>, after: Option<IndexedTask> },
     KindQueueAdded(KindQueueId),
+    BlockEntered(KindQueueId),
     KindQueueGone(KindQueueId, QueueAndKind),
     KeyAdded { hash: u64, row: i64 },
     KeyDropped { hash: u64, row: i64 },
@@ -89,6 +90,7 @@ impl Memory {
                     before.iter().for_each(|indexed| self.index.insert(indexed));
                 }
                 Undo::KindQueueAdded(kind_queue) => self.index.ready.forget(kind_queue),
+                Undo::BlockEntered(kind_queue) => self.index.ready.forget_block(kind_queue),
                 Undo::KindQueueGone(kind_queue, QueueAndKind { scope, kind, queue }) => {
                     self.index.ready.add(kind_queue, &scope, &queue, &kind);
                 }
@@ -117,6 +119,21 @@ impl Memory {
         self.index.ready.add(kind_queue, task.scope, task.queue, task.kind);
         self.undo.push(Undo::KindQueueAdded(kind_queue));
         Ok(kind_queue)
+    }
+
+    /// Lists the block of this row for the kind queue, unless it is listed already.
+    pub(super) fn enter_block(
+        &mut self,
+        connection: &Connection,
+        kind_queue: KindQueueId,
+        row: i64,
+    ) -> rusqlite::Result<()> {
+        let block = listing::block_of(row);
+        if self.index.ready.enters_block(kind_queue, block) {
+            writes::block(connection, kind_queue, block)?;
+            self.undo.push(Undo::BlockEntered(kind_queue));
+        }
+        Ok(())
     }
 
     /// A kind queue has left the table, with the last of what was submitted to it.

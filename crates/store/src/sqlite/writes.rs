@@ -85,6 +85,12 @@ pub(super) fn kind_queue(connection: &Connection, task: TaskIdentity<'_>) -> Wri
         )
 }
 
+/// Writes that the kind queue has tasks in this block of rows.
+pub(super) fn block(connection: &Connection, kind_queue: KindQueueId, block: i64) -> Written<()> {
+    let sql = "INSERT INTO lane_blocks (lane, block) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    connection.prepare_cached(sql)?.execute(params![kind_queue.0, block]).map(drop)
+}
+
 /// A row of `inputs`.
 #[derive(Clone, Copy)]
 pub(super) struct Input<'a> {
