@@ -1,5 +1,6 @@
 //! How the engine treats its database: bugs that others shipped on PostgreSQL would show here.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pgserver::{Server, Stop};
@@ -21,6 +22,13 @@ async fn submit(writer: &mut impl Writer, id: u128) {
     let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
     carry(&mut batch, 1, Call::Submit(task)).await.unwrap();
     batch.commit().await.unwrap();
+}
+
+/// Whether a task was acknowledged; `false` when the database is gone.
+async fn is_submitted(writer: &mut impl Writer, id: u128) -> bool {
+    let Ok(mut batch) = writer.begin().await else { return false };
+    let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
+    carry(&mut batch, 1, Call::Submit(task)).await.is_ok() && batch.commit().await.is_ok()
 }
 
 async fn lease_one(writer: &mut impl Writer, n: u128) -> usize {
@@ -146,22 +154,32 @@ async fn tasks_are_taken_by_their_key_and_not_by_walking_the_queue() {
     assert!(scans.unsigned_abs() as u128 <= looks, "{scans} walks for {ROUNDS} leases");
 }
 
+/// More than are submitted before a database that is told to die is dead.
+const SUBMISSIONS_MAX: u128 = 100_000;
+
 #[tokio::test]
 async fn what_was_acknowledged_outlives_the_death_of_the_database() {
     // S2-104: the engine waits for everything that the database was told to wait for. This one writes its log by
-    // itself only every ten seconds, so that whoever does not wait loses what it acknowledged.
-    let alone = Server::builder().set("wal_writer_delay", "10s").start().unwrap();
+    // itself only every ten seconds, so that an engine which does not wait loses what it acknowledged. A commit of any
+    // other session flushes the log for all of them: tasks are submitted until the database is gone.
+    let alone = Arc::new(Server::builder().set("wal_writer_delay", "10s").start().unwrap());
     let store = PostgresStore::open(&alone.conninfo("postgres"), options(None)).await.unwrap();
     let mut writer = store.writer().await.unwrap();
-    for id in 1..=5 {
-        submit(&mut writer, id).await;
+    submit(&mut writer, 1).await;
+    let dying = Arc::clone(&alone);
+    let dying = tokio::task::spawn_blocking(move || dying.stop(Stop::Immediate));
+    let mut acknowledged = 1;
+    while acknowledged < SUBMISSIONS_MAX && is_submitted(&mut writer, acknowledged + 1).await {
+        acknowledged += 1;
     }
-    alone.stop(Stop::Immediate).unwrap();
+    dying.await.unwrap().unwrap();
+    drop(writer);
     alone.start().unwrap();
     let again =
         PostgresStore::open(&alone.conninfo("postgres"), Options::new("again")).await.unwrap();
-    for id in 1..=5 {
+    for id in 1..=acknowledged {
         let key = TaskKey { scope: Scope::default(), id: TaskId::from_u128(id) };
-        assert!(again.browse().find(&key).await.unwrap().is_some(), "task {id} is lost");
+        let found = again.browse().find(&key).await.unwrap();
+        assert!(found.is_some(), "task {id} of {acknowledged} is lost");
     }
 }
