@@ -269,8 +269,12 @@ async fn while_coordinators_come_and_go(options: &LabOptions) -> Result<Tally> {
     let mut fleet = block_in_place(|| fleet(options, &cluster, COORDINATORS, 0x70))?;
     let worker = crate::zero_error_probe::ZeroErrorProbe::start(&fleet.urls(), &fleet.api_key)?;
     fleet.start_load();
+    // A drain and a start take seconds. Each is struck under full load, and meanwhile fewer runs come, so that not
+    // thousands of them are read and judged afterwards.
     for number in 0..fleet.size() {
+        fleet.load.speed_up();
         fleet.wait_for_events(EVENTS_BETWEEN).await?;
+        fleet.load.slow_down();
         block_in_place(|| fleet.stop(number))?;
         fleet.wait_for_events(EVENTS_BETWEEN / 2).await?;
         block_in_place(|| fleet.restart(number))?;
@@ -278,7 +282,9 @@ async fn while_coordinators_come_and_go(options: &LabOptions) -> Result<Tally> {
     }
     worker.end().await.context("a rolling restart was noticed by a worker")?;
     for number in 0..fleet.size() {
+        fleet.load.speed_up();
         fleet.wait_for_events(EVENTS_BETWEEN).await?;
+        fleet.load.slow_down();
         block_in_place(|| fleet.kill(number))?;
         fleet.wait_for_events(EVENTS_BETWEEN / 2).await?;
         block_in_place(|| fleet.restart(number))?;
