@@ -4,4 +4,5 @@ mod canary;
 mod corpus;
 mod determinism;
 mod scenarios;
+mod two_committers;
 mod worlds;
