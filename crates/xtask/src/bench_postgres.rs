@@ -24,5 +24,5 @@ pub(crate) fn run(root: &Path, more: &[&str]) -> Result<()> {
     let server = server.start()?;
     let url = server.url("postgres");
     let bench = ["run", "--release", "--package", "tenure", "--", "bench", "--store", &url];
-    steps::cargo(root, "benchmark", &[&bench, more].concat())
+    steps::cargo(root, &[&bench, more].concat())
 }

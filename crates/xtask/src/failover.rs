@@ -21,10 +21,10 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
         ),
     };
     let built = ["build", "--package", "tenure", "--package", "tenure-crashlab"];
-    steps::cargo(root, "the server and the lab", &built)?;
+    steps::cargo(root, &built)?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     let (server, times) = (format!("{target}/debug/tenure"), times.to_string());
     let lab = ["run", "--quiet", "--package", "tenure-crashlab", "--", "--binary", &server];
     let arguments = [&lab[..], &["--failovers", &times], rest].concat();
-    steps::cargo(root, "failovers", &arguments)
+    steps::cargo(root, &arguments)
 }

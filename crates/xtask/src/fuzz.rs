@@ -5,17 +5,15 @@
 //! of its own with bounded memory and time, one for each processor at once. What was found goes to a folder beside the
 //! build; with `--keep` it is reduced to the inputs that reach something new, and joins the corpus that the tests replay.
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::steps::of_this_package;
+use crate::{parallel, steps};
 
 /// Long enough to meet the shallow ones; what every change gets.
-pub(crate) const SECONDS: u32 = 30;
+pub(crate) const SECONDS: u32 = 10;
 
 /// Counters at every edge, a table of where they are, and what is compared with what.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -49,19 +47,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     let chosen =
         known.into_iter().filter(|name| options.only.is_empty() || options.only.contains(name));
     let bench = FuzzBuild::build(root)?;
-    let waiting = Mutex::new(chosen.collect::<VecDeque<String>>());
-    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        let work = || -> Result<()> {
-            while let Some(target) = next() {
-                bench.fuzz(&target, &options)?;
-            }
-            Ok(())
-        };
-        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|it| it.join().expect("a fuzzer's keeper does not panic"))
-    })
+    parallel::for_each(chosen, |target| bench.fuzz(&target, &options)).map(drop)
 }
 
 fn wanted(words: &[&str]) -> Result<FuzzOptions> {
@@ -104,15 +90,10 @@ impl FuzzBuild {
     fn build(root: &Path) -> Result<FuzzBuild> {
         let machine = this_machine()?;
         let target = root.join("target/fuzz");
-        println!("\n== fuzz: the fuzzers are built");
-        let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+        let mut cargo = steps::cargo_command(&root.join("fuzz"));
         // Named, so that build scripts and macros are built without counters.
         cargo.args(["build", "--quiet", "--release", "--bins", "--locked", "--target", &machine]);
-        cargo.current_dir(root.join("fuzz")).env("RUSTFLAGS", COVERAGE);
-        cargo.env("CARGO_TARGET_DIR", &target);
-        for variable in of_this_package() {
-            cargo.env_remove(variable);
-        }
+        cargo.env("RUSTFLAGS", COVERAGE).env("CARGO_TARGET_DIR", &target);
         ensure!(cargo.status().context("start cargo")?.success(), "the fuzzers cannot be built");
         let built = target.join(machine).join("release");
         Ok(FuzzBuild { root: root.to_owned(), built, scratch: target.join("found") })

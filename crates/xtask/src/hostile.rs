@@ -25,7 +25,7 @@ const VOIDS_TOKENS: &str = "^/v1/signing-keys";
 
 const CONFIG: &str = "protocol/schemathesis.toml";
 
-pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
+pub(crate) fn run(root: &Path, server: &Path, words: &[&str]) -> Result<()> {
     let examples = match words {
         [] => EXAMPLES,
         ["--examples", count] if count.parse::<u32>().is_ok_and(|count| count > 0) => count,
@@ -36,7 +36,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     let folder = target.join("hostile");
     let _gone = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
-    let server = Server::start(&target, &folder)?;
+    let server = Server::start(server, &folder)?;
     let fixture = server.create_fixture()?;
     ask(root, &program, &fixture, examples, &["--exclude-path-regex", VOIDS_TOKENS])?;
     server.still_knows_its_key(&fixture)?;
@@ -45,7 +45,8 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     server.still_knows_its_key(&fixture)
 }
 
-fn target(root: &Path) -> PathBuf {
+/// Where cargo builds.
+pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root.join("target"), |folder| root.join(folder))
 }
@@ -120,9 +121,9 @@ struct Fixture {
 }
 
 impl Server {
-    fn start(target: &Path, folder: &Path) -> Result<Self> {
+    fn start(binary: &Path, folder: &Path) -> Result<Self> {
         let log = std::fs::File::create(folder.join("server.log")).context("make a log file")?;
-        let mut child = Command::new(target.join("debug/tenure"))
+        let mut child = Command::new(binary)
             .args(["serve", "--json", "--listen", "127.0.0.1:0"])
             .env("HOME", folder)
             .env("XDG_CONFIG_HOME", folder.join("config"))
@@ -132,7 +133,7 @@ impl Server {
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()
-            .context("start the server: build it with `cargo build --package tenure`")?;
+            .with_context(|| format!("start {}", binary.display()))?;
         let stdout = child.stdout.take().context("the server's stdout is a pipe")?;
         let mut server = Self { child, url: String::new(), key: String::new() };
         let mut line = String::new();

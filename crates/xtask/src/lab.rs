@@ -1,7 +1,9 @@
-//! The test build: everything with the feature `lab`, once, for the crash lab and the bug museum.
+//! The test build: the whole workspace with the feature `lab`, for everything that runs.
 //!
-//! It is built with the whole workspace's features, so that nothing from outside is compiled a second time, and
-//! what it leaves is copied aside, because an ordinary build writes to the same names.
+//! The tests, the crash lab, the museum and the hostile input share it, so that no crate is compiled twice. The test
+//! runner repeats these very arguments and finds everything built: another package list or another feature would
+//! select other features of shared dependencies, and cargo would compile those and all that is above them again.
+//! The server is copied aside, because an ordinary build writes to the same name.
 
 pub(crate) mod crash;
 pub(crate) mod exhibits;
@@ -9,23 +11,21 @@ pub(crate) mod museum;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+/// Turns on the fault points and the museum's bugs, which are then chosen at run time.
+pub(crate) const FEATURE: &str = "tenure-faultpoint/lab";
+
+/// What the test runner asks of cargo, too. A binary is built where an integration test of its package starts it.
 const BUILD: &[&str] = &[
-    "build",
+    "test",
+    "--no-run",
     "--workspace",
-    // It runs this very build.
-    "--exclude",
-    "xtask",
-    "--bins",
-    // Catchers are integration tests: unit tests would have every crate compiled once more.
-    "--test",
-    "it",
     "--features",
-    "tenure-faultpoint/lab",
+    FEATURE,
     "--message-format",
     "json-render-diagnostics",
 ];
@@ -35,18 +35,16 @@ const BUILD: &[&str] = &[
 pub(crate) struct Build {
     /// By package and target, such as `tenure-store` and `it`.
     executables: BTreeMap<(String, String), PathBuf>,
+    /// The server's binary, under a name that no other build writes to.
+    server: PathBuf,
 }
 
 impl Build {
     pub(crate) fn make(root: &Path) -> Result<Build> {
-        println!("\n== the test build: cargo {}", BUILD.join(" "));
-        let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        let mut command = Command::new(program);
-        command.args(BUILD).current_dir(root).stdout(Stdio::piped());
-        for variable in crate::steps::of_this_package() {
-            command.env_remove(variable);
-        }
-        let built = command.spawn()?.wait_with_output().context("build the lab")?;
+        println!("cargo {}", BUILD.join(" "));
+        let mut command = crate::steps::cargo_command(root);
+        let running = command.args(BUILD).stdout(Stdio::piped()).spawn().context("start cargo")?;
+        let built = running.wait_with_output().context("make the test build")?;
         if !built.status.success() {
             bail!("the test build failed");
         }
@@ -54,11 +52,16 @@ impl Build {
         for line in String::from_utf8(built.stdout)?.lines() {
             build.note(&serde_json::from_str(line)?);
         }
+        build.server = put_aside(build.executable("tenure", "tenure")?)?;
         Ok(build)
     }
 
     fn note(&mut self, message: &Value) {
         let Some(executable) = message["executable"].as_str() else { return };
+        // The unit tests of a program have the program's name.
+        if message["target"]["kind"][0] == "bin" && message["profile"]["test"] == true {
+            return;
+        }
         let package = package(message["package_id"].as_str().unwrap_or_default());
         let target = message["target"]["name"].as_str().unwrap_or_default().to_owned();
         self.executables.insert((package, target), PathBuf::from(executable));
@@ -71,15 +74,17 @@ impl Build {
             .with_context(|| format!("the test build has no {target} of {package}"))
     }
 
-    /// The server's binary, under a name that no other build writes to.
-    pub(crate) fn server(&self) -> Result<PathBuf> {
-        let built = self.executable("tenure", "tenure")?;
-        let folder = built.parent().context("a binary is in a folder")?.join("../lab");
-        std::fs::create_dir_all(&folder)?;
-        let aside = folder.join("tenure");
-        std::fs::copy(built, &aside).context("put the test build aside")?;
-        Ok(aside)
+    pub(crate) fn server(&self) -> &Path {
+        &self.server
     }
+}
+
+fn put_aside(built: &Path) -> Result<PathBuf> {
+    let folder = built.parent().context("a binary is in a folder")?.join("../lab");
+    std::fs::create_dir_all(&folder)?;
+    let aside = folder.join("tenure");
+    std::fs::copy(built, &aside).context("put the server aside")?;
+    Ok(aside)
 }
 
 /// `path+file:///…/crates/store#tenure-store@0.1.0`, or without the name where it is the folder's.
@@ -99,5 +104,22 @@ mod tests {
     fn packages_are_read_from_either_spelling_of_an_id() {
         assert_eq!(package("path+file:///a/crates/store#tenure-store@0.1.0"), "tenure-store");
         assert_eq!(package("path+file:///a/crates/xtask#0.1.0"), "xtask");
+    }
+
+    #[test]
+    fn the_unit_tests_of_a_program_are_not_taken_for_the_program() {
+        let message = |executable: &str, is_test: bool| {
+            serde_json::json!({
+                "package_id": "path+file:///a/crates/cli#tenure@0.1.0",
+                "target": { "name": "tenure", "kind": ["bin"] },
+                "profile": { "test": is_test },
+                "executable": executable,
+            })
+        };
+        let mut build = Build::default();
+        build.note(&message("/a/target/debug/tenure", false));
+        build.note(&message("/a/target/debug/deps/tenure-0123", true));
+        let server = build.executable("tenure", "tenure").unwrap();
+        assert_eq!(server, Path::new("/a/target/debug/tenure"));
     }
 }

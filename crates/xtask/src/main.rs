@@ -12,8 +12,10 @@ mod fuzz;
 mod generated;
 mod hostile;
 mod lab;
+mod parallel;
 mod prerequisites;
 mod rust_source;
+mod step_times;
 mod steps;
 mod tidy;
 mod tree;
@@ -27,7 +29,7 @@ use tree::Tree;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test      set up what the tests need, then fmt, clippy, tidy, hostile, fuzz, crash, museum, all tests
+  test      set up what the tests need, then fmt, clippy, tidy, hostile, fuzz, crash, museum, all tests; prints the time of each step
   crash     kill, stop and starve a real server under load and judge what it leaves; --kills N, --long
   failover  let the database of three coordinators fail over under load; --times N
   museum    play the bugs that other systems shipped; somebody must notice each

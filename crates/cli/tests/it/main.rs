@@ -11,7 +11,6 @@ mod guide;
 mod help;
 mod home;
 mod keys;
-mod no_lab;
 mod operate_backup;
 mod operate_bulk;
 mod operate_config;

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report, in its helpers too")]
 
+mod ordinary_build;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

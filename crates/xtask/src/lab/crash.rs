@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use super::Build;
+use crate::step_times;
 
 /// What every change must survive.
 pub(crate) const KILLS: usize = 100;
@@ -32,13 +34,27 @@ fn owned(words: &[&str]) -> Vec<String> {
 }
 
 pub(crate) fn run(root: &Path, build: &Build, kills: usize, rest: &[String]) -> Result<()> {
-    let server = build.server()?;
-    println!("\n== crash lab: {kills} kills");
+    println!("{kills} kills");
+    check(&mut lab(root, build, kills, rest)?, "the crash lab")
+}
+
+/// The short form, for a run beside other steps: says everything at its end. Returns how long it took.
+pub(crate) fn run_aside(root: &Path, build: &Build) -> Result<Duration> {
+    let began = step_times::now();
+    let ran = lab(root, build, KILLS, &[])?.output().context("start the crash lab")?;
+    println!("\n== crash lab: {KILLS} kills\n{}", String::from_utf8_lossy(&ran.stdout));
+    if !ran.status.success() {
+        bail!("failed at the crash lab ({})\n{}", ran.status, String::from_utf8_lossy(&ran.stderr));
+    }
+    Ok(began.elapsed())
+}
+
+fn lab(root: &Path, build: &Build, kills: usize, rest: &[String]) -> Result<Command> {
+    let server = build.server();
     let mut lab = Command::new(build.executable("tenure-crashlab", "crashlab")?);
-    lab.arg("--binary").arg(&server).arg("--kills").arg(kills.to_string()).args(rest);
+    lab.arg("--binary").arg(server).arg("--kills").arg(kills.to_string()).args(rest);
     lab.arg("--keep").arg(server.with_file_name("histories")).current_dir(root);
-    check(&mut lab, "the crash lab")?;
-    Ok(())
+    Ok(lab)
 }
 
 /// Power cuts and failing disks; the test runner runs these too, without the lab's build.

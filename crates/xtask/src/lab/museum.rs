@@ -1,9 +1,10 @@
-//! `cargo xtask museum`: every bug of the museum is played, and somebody must notice.
+//! `cargo xtask museum`: every bug of the museum is played, and a test must notice it.
 //!
 //! A catcher is a test that runs without the bug first, so that it is known to pass, and then with it, so that it
-//! is known to fail. A test that does not end in time has not passed either.
+//! is known to fail. A test that does not end in time has not passed either. As many catchers run at a time as there
+//! are processors: they are tests that the test runner runs side by side, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -12,13 +13,11 @@ use anyhow::{Context, Result, bail};
 
 use super::Build;
 use super::exhibits::{Catcher, EXHIBITS, Exhibit, Presence};
+use crate::{parallel, step_times};
 
 /// A test that takes so many times what it took without a bug has not passed either, on a slow machine too.
-const TIMEOUT_TIMES: u32 = 30;
-const TIMEOUT_MIN: Duration = Duration::from_secs(20);
-/// Of a test that takes long anyway, a few lengths and a minute are enough.
-const TIMEOUT_LONG_TIMES: u32 = 3;
-const TIMEOUT_LONG: Duration = Duration::from_secs(60);
+const TIMEOUT_TIMES: u32 = 5;
+const TIMEOUT_MIN: Duration = Duration::from_secs(10);
 /// Without a bug nothing may hang.
 const TIMEOUT_FIRST: Duration = Duration::from_secs(600);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -31,39 +30,60 @@ enum CatcherEnd {
     Hung,
 }
 
+/// An exhibit that can be played here.
+#[derive(Clone, Copy, Debug)]
+struct Played {
+    exhibit: &'static Exhibit,
+    how: &'static str,
+    catcher: Catcher,
+}
+
 pub(crate) fn run(root: &Path, build: &Build) -> Result<()> {
-    println!("\n== bug museum");
-    let mut honest: BTreeMap<Catcher, Duration> = BTreeMap::new();
-    let mut survivors = Vec::new();
+    let played: Vec<Played> = EXHIBITS.iter().filter_map(playable).collect();
+    let catchers: BTreeSet<Catcher> = played.iter().map(|it| it.catcher).collect();
+    let usual = parallel::for_each(catchers, |catcher| {
+        usual_duration(root, build, catcher).map(|took| (catcher, took))
+    })?;
+    let usual: BTreeMap<Catcher, Duration> = usual.into_iter().collect();
     println!("{:>2}  {:9} {:28} {:>6}  bug", "no", "layer", "caught", "after");
+    let ends = parallel::for_each(&played, |it| play(root, build, it, usual[&it.catcher]))?;
     for exhibit in EXHIBITS {
-        let Presence::Mutant { catcher, .. } = exhibit.here else {
-            show(exhibit, "-", "not played", Duration::ZERO);
-            continue;
-        };
-        let usual = match honest.get(&catcher) {
-            Some(took) => *took,
-            None => usual_duration(root, build, catcher)?,
-        };
-        honest.insert(catcher, usual);
-        let enough = usual * TIMEOUT_LONG_TIMES + TIMEOUT_LONG;
-        let patience = (usual * TIMEOUT_TIMES).max(TIMEOUT_MIN).min(enough);
-        let (ended, took) = run_with_mutant(root, build, catcher, Some(exhibit.number), patience)?;
-        match ended {
-            CatcherEnd::Passed => {
-                survivors.push(exhibit.number);
-                show(exhibit, catcher.layer, "SURVIVED", took);
-            }
-            CatcherEnd::Failed => show(exhibit, catcher.layer, "by a failing test", took),
-            CatcherEnd::Hung => show(exhibit, catcher.layer, "by a test that never ends", took),
+        if let Presence::Not(why) = exhibit.here {
+            println!("{}", line(exhibit, "-", "not played", None, why));
         }
     }
-    let played = EXHIBITS.iter().filter(|e| matches!(e.here, Presence::Mutant { .. })).count();
+    let outcomes = played.iter().zip(ends);
+    let survivors: Vec<u8> = outcomes
+        .filter(|(_, end)| *end == CatcherEnd::Passed)
+        .map(|(it, _)| it.exhibit.number)
+        .collect();
     if !survivors.is_empty() {
-        bail!("nobody noticed {survivors:?} of {played} bugs");
+        bail!("no test noticed {survivors:?} of {} bugs", played.len());
     }
-    println!("{} bugs, {played} played, all of these caught", EXHIBITS.len());
+    println!("{} bugs, {} played, all of these caught", EXHIBITS.len(), played.len());
     Ok(())
+}
+
+fn playable(exhibit: &'static Exhibit) -> Option<Played> {
+    match exhibit.here {
+        Presence::Mutant { how, catcher } => Some(Played { exhibit, how, catcher }),
+        Presence::Not(_) => None,
+    }
+}
+
+/// Plays one bug, prints what became of it, and says how its catcher ended.
+fn play(root: &Path, build: &Build, played: &Played, usual: Duration) -> Result<CatcherEnd> {
+    let Played { exhibit, how, catcher } = *played;
+    let timeout = (usual * TIMEOUT_TIMES).max(TIMEOUT_MIN);
+    let (end, took) = run_with_mutant(root, build, catcher, Some(exhibit.number), timeout)?;
+    let caught = match end {
+        CatcherEnd::Passed => "SURVIVED",
+        CatcherEnd::Failed => "by a failing test",
+        CatcherEnd::Hung => "by a test that never ends",
+    };
+    let note = format!("played as: {how}; noticed by {}", catcher.test);
+    println!("{}", line(exhibit, catcher.layer, caught, Some(took), &note));
+    Ok(end)
 }
 
 /// How long a catcher takes when there is nothing to catch.
@@ -75,16 +95,18 @@ fn usual_duration(root: &Path, build: &Build, catcher: Catcher) -> Result<Durati
     Ok(took)
 }
 
-fn show(exhibit: &Exhibit, layer: &str, caught: &str, took: Duration) {
-    let Exhibit { number, bug, whose, here } = exhibit;
-    let after = if took.is_zero() { String::new() } else { format!("{:.1} s", took.as_secs_f64()) };
-    println!("{number:>2}  {layer:9} {caught:28} {after:>6}  {bug} ({whose})");
-    match here {
-        Presence::Mutant { how, catcher } => {
-            println!("{:>51}played as: {how}; noticed by {}", "", catcher.test)
-        }
-        Presence::Not(why) => println!("{:>51}{why}", ""),
-    }
+/// Two lines in one text, so that exhibits that end together do not mix.
+fn line(
+    exhibit: &Exhibit,
+    layer: &str,
+    caught: &str,
+    took: Option<Duration>,
+    note: &str,
+) -> String {
+    let Exhibit { number, bug, whose, .. } = exhibit;
+    let after = took.map_or(String::new(), |took| format!("{:.1} s", took.as_secs_f64()));
+    let first = format!("{number:>2}  {layer:9} {caught:28} {after:>6}  {bug} ({whose})");
+    format!("{first}\n{:>51}{note}", "")
 }
 
 fn run_with_mutant(
@@ -92,7 +114,7 @@ fn run_with_mutant(
     build: &Build,
     catcher: Catcher,
     mutant: Option<u8>,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<(CatcherEnd, Duration)> {
     let mut command = Command::new(build.executable(catcher.package, catcher.target)?);
     let exact = if catcher.test.ends_with("::") {
@@ -105,14 +127,9 @@ fn run_with_mutant(
     let said = tempfile::NamedTempFile::new().context("keep what the catcher says")?;
     command.stdin(Stdio::null()).stdout(said.reopen()?).stderr(Stdio::null());
     command.env("TENURE_LAB", mutant.map_or(String::new(), |number| format!("mutant@{number}")));
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "says how long something took; nothing is decided by it"
-    )]
-    let began = std::time::Instant::now();
+    let began = step_times::now();
     let mut child = command.spawn().with_context(|| format!("start {}", catcher.test))?;
-    let mut looks = patience.as_millis() / POLL_INTERVAL.as_millis();
-    loop {
+    while began.elapsed() < timeout {
         if let Some(status) = child.try_wait()? {
             if std::fs::read_to_string(said.path())?.contains("running 0 tests") {
                 bail!("{} of {} does not exist", catcher.test, catcher.package);
@@ -120,14 +137,11 @@ fn run_with_mutant(
             let ended = if status.success() { CatcherEnd::Passed } else { CatcherEnd::Failed };
             return Ok((ended, began.elapsed()));
         }
-        let Some(left) = looks.checked_sub(1) else {
-            child.kill()?;
-            child.wait()?;
-            return Ok((CatcherEnd::Hung, began.elapsed()));
-        };
-        looks = left;
         pause();
     }
+    child.kill()?;
+    child.wait()?;
+    Ok((CatcherEnd::Hung, began.elapsed()))
 }
 
 /// Between two looks at a process.

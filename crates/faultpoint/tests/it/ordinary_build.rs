@@ -1,0 +1,28 @@
+//! What only test builds may have is not in the binary that people use.
+//!
+//! Cargo says which features it would build the server with; nothing is built for the question. That without the
+//! feature nothing is left at run time is a constant in the library itself, which every ordinary build evaluates.
+
+use std::process::Command;
+
+/// The features with which cargo would build the fault points, if it were asked to build this.
+fn features_in(what: &[&str]) -> Vec<String> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["tree", "--edges", "normal,build", "--locked", "--offline"]);
+    cargo.args(["--prefix", "none", "--format", "{lib} {f}"]).args(what);
+    let told = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let tree = String::from_utf8(told.stdout).unwrap();
+    let features = tree.lines().find_map(|line| line.strip_prefix("faultpoint "));
+    let features = features.expect("the crate of the fault points is always built");
+    let names = features.split([',', ' ']).filter(|name| !name.is_empty() && *name != "(*)");
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn x33_no_fault_point_and_no_switch_of_the_lab_is_in_the_binary() {
+    assert_eq!(features_in(&["--package", "tenure"]), Vec::<String>::new());
+    assert_eq!(features_in(&["--workspace"]), Vec::<String>::new());
+    let lab = features_in(&["--workspace", "--features", "tenure-faultpoint/lab"]);
+    assert_eq!(lab, ["lab"], "or nothing is ever found");
+}
