@@ -11,7 +11,7 @@ use std::task::Poll as Polled;
 use store::{Administration, TaskKey};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
-use verdict::{LeaseId, Name, Request, Scope, Time};
+use verdict::{LeaseId, Name, Scope, Time};
 
 use crate::item::{Granted, Group, Item, Poll, Reply, RequestError, WaitingPoll};
 
@@ -21,6 +21,16 @@ const NEW_WORK_WAITING_MAX: usize = 4_096;
 
 /// Callers that may wait with heartbeats, starts and reports: four times as patient.
 pub(crate) const LEASED_WAITING_MAX: usize = 16_384;
+
+/// How urgent a request is when the coordinator is overloaded or drains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PriorityClass {
+    /// A call of a worker that holds a lease. It releases load, so it is the last to be refused, and is heard until
+    /// the coordinator has drained.
+    Leased,
+    /// Everything else. Refused first, and from the moment the coordinator drains.
+    NewWork,
+}
 
 /// What waits in a priority class.
 #[derive(Debug)]
@@ -175,8 +185,9 @@ impl Intake {
         if count == 0 {
             return Vec::new();
         }
-        let is_leased = items.iter().all(holds_lease) && !faultpoint::mutant(45);
-        let class = if is_leased { &self.leased } else { &self.new_work };
+        let is_leased = items.iter().all(|item| item.class() == PriorityClass::Leased);
+        let class =
+            if is_leased && !faultpoint::mutant(45) { &self.leased } else { &self.new_work };
         let (reply, answers) = oneshot::channel();
         let sent = self.send(class, Arrival::Group(Group { items, reply }));
         match sent {
@@ -308,9 +319,4 @@ impl Drop for GrantGuard<'_> {
             self.intake.hand_back(granted.iter().map(|it| (it.key(), it.lease())));
         }
     }
-}
-
-fn holds_lease(item: &Item) -> bool {
-    item.quoted_lease().is_some()
-        || matches!(item, Item::About { request: Request::Undelivered(_), .. })
 }

@@ -8,6 +8,8 @@ use tokio::time::Instant;
 use verdict::request::Undelivered;
 use verdict::{Answer, LeaseId, Name, Policy, Request, Scope, Task, Time};
 
+use crate::intake::PriorityClass;
+
 /// A task somebody wants done. Its id is given when it is decided, so that age is acceptance order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
@@ -42,6 +44,15 @@ impl Item {
         match self {
             Item::About { request, .. } => request.caller().map(|caller| caller.lease),
             Item::Submit(_) => None,
+        }
+    }
+
+    /// Where it waits for a batch.
+    pub(crate) fn class(&self) -> PriorityClass {
+        match self {
+            Item::About { request: Request::Undelivered(_), .. } => PriorityClass::Leased,
+            _ if self.quoted_lease().is_some() => PriorityClass::Leased,
+            Item::About { .. } | Item::Submit(_) => PriorityClass::NewWork,
         }
     }
 }

@@ -52,7 +52,7 @@ impl ApiKeys {
     }
 
     #[cfg(test)]
-    pub(super) fn of(rows: impl IntoIterator<Item = ApiKey>) -> Self {
+    pub(crate) fn of(rows: impl IntoIterator<Item = ApiKey>) -> Self {
         Self { by_id: Arc::new(RwLock::new(by_id(rows))), ..Self::default() }
     }
 

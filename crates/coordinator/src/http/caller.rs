@@ -1,8 +1,6 @@
-//! From the Authorization header to a principal, and from a task token to a caller of the rules.
+//! From a task token and what a path names to a caller of the rules.
 
-use axum::extract::{FromRequestParts, MatchedPath, Path};
-use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
+use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use store::{Store, TaskKey};
 use verdict::request::Caller;
@@ -12,120 +10,9 @@ use wire::Code;
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::token_grace::TokenGrace;
-use crate::admit::administer::Reach;
-use crate::admit::api_key::Principal;
-use crate::admit::token;
-use crate::admit::{
-    AdminPrincipal, ClientPrincipal, KeyError, Role, TaskPrincipal, WorkerPrincipal,
-};
-use crate::server::ConnectionAuth;
+use crate::admit::{TaskPrincipal, token};
 
-/// The one bearer credential of a request. Two headers are none: who reads which would differ.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let value = values.next()?;
-    if values.next().is_some() {
-        return None;
-    }
-    let (scheme, credential) = value.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then_some(credential)
-}
-
-fn admit<S: Store, P: Principal>(parts: &Parts, app: &AppState<S>) -> Result<P, ApiError> {
-    let now = app.coordinator.now();
-    let text = bearer(&parts.headers).ok_or(KeyError::Unknown);
-    let verified = text.and_then(|text| app.inner.keys.find(text, now));
-    let verified = verified.map_err(|why| ApiError::new(Code::Unauthenticated, why.to_string()))?;
-    mark_authenticated(parts);
-    let principal = P::admit(&verified).ok_or_else(|| {
-        let message = format!("this needs an API key with the role {}", P::ROLE.name());
-        let key = verified.key();
-        ApiError::new(Code::Forbidden, message).by(&key.id, &key.scope)
-    })?;
-    if P::ROLE != Role::Admin && !is_under_lease(parts) {
-        app.check_rate(&verified.key().scope.tenant, now)?;
-    }
-    app.note_use(&verified, now);
-    Ok(principal)
-}
-
-/// Tells the connection that its caller was recognised. Requests that came without one have none to tell.
-fn mark_authenticated(parts: &Parts) {
-    if let Some(connection_auth) = parts.extensions.get::<ConnectionAuth>() {
-        connection_auth.mark_authenticated();
-    }
-}
-
-/// Whoever holds a lease may always say so: refusing it would lose work that is being done. Neither is
-/// administration limited, or a wrong limit could not be taken back.
-fn is_under_lease(parts: &Parts) -> bool {
-    let path = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
-    matches!(path, Some("/v1/reports" | "/v1/heartbeats"))
-}
-
-macro_rules! from_api_key {
-    ($($principal:ty),+) => {$(
-        impl<S: Store> FromRequestParts<AppState<S>> for $principal {
-            type Rejection = ApiError;
-
-            async fn from_request_parts(
-                parts: &mut Parts,
-                app: &AppState<S>,
-            ) -> Result<Self, ApiError> {
-                admit(parts, app)
-            }
-        }
-    )+};
-}
-
-from_api_key!(ClientPrincipal, WorkerPrincipal, AdminPrincipal);
-
-impl<S: Store> FromRequestParts<AppState<S>> for TaskPrincipal {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &AppState<S>) -> Result<Self, ApiError> {
-        let Some(text) = bearer(&parts.headers) else { return Err(invalid_token()) };
-        let principal = verify(app, text, &mut TokenGrace::default()).await?;
-        mark_authenticated(parts);
-        Ok(principal)
-    }
-}
-
-/// Whoever may read `/metrics` here: everybody where it is open, else who administers everything, because it is
-/// about everybody's work.
-pub(super) struct Scraper;
-
-impl<S: Store> FromRequestParts<AppState<S>> for Scraper {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &AppState<S>) -> Result<Self, ApiError> {
-        if app.has_open_metrics {
-            mark_authenticated(parts);
-            return Ok(Self);
-        }
-        let principal: AdminPrincipal = admit(parts, app).map_err(ask_for_metrics)?;
-        if principal.reach() == Reach::Everything {
-            return Ok(Self);
-        }
-        let error = ApiError::new(Code::Forbidden, METRICS_NEED);
-        Err(error.by(principal.key(), principal.scope()))
-    }
-}
-
-const METRICS_NEED: &str = "metrics are about all tenants: beyond loopback they need an admin key of \
-                            default/default, or a listener of their own (`tenure serve --metrics-listen`)";
-
-/// Says what this route wants to whoever came without it.
-fn ask_for_metrics(error: ApiError) -> ApiError {
-    match error.code {
-        Code::Unauthenticated | Code::Forbidden => {
-            ApiError { message: METRICS_NEED.to_owned(), ..error }
-        }
-        _ => error,
-    }
-}
-
-/// Whom a task token speaks for. Time in which nobody could have been heard does not end it.
+/// The attempt a task token speaks for. Time in which the coordinator could not be reached does not end it.
 pub(super) async fn verify<S: Store>(
     app: &AppState<S>,
     text: &str,
@@ -141,7 +28,7 @@ pub(super) async fn verify<S: Store>(
     Ok(principal)
 }
 
-fn invalid_token() -> ApiError {
+pub(super) fn invalid_token() -> ApiError {
     ApiError::new(Code::InvalidToken, "send the task's own token as `Authorization: Bearer …`")
 }
 

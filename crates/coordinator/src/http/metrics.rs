@@ -16,15 +16,11 @@ use wire::Code;
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
-use super::caller::Scraper;
 use super::queue_counts::{CachedCounts, QueueCounts};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-pub(super) async fn metrics<S: Store>(
-    State(app): State<AppState<S>>,
-    Scraper: Scraper,
-) -> impl IntoResponse {
+pub(super) async fn metrics<S: Store>(State(app): State<AppState<S>>) -> impl IntoResponse {
     let cached = app.inner.queue_counts.clone();
     let reading = || read(app.clone());
     let cached =

@@ -1,12 +1,14 @@
-//! What every request passes on its way in and out: spelling of the path, panics, problem bodies.
+//! What every request passes on its way in and out: spelling of the path, authentication, panics, problem bodies.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
 };
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -17,39 +19,31 @@ use wire::Code;
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
 use super::audit::note_denial;
+use super::authenticate::authenticate;
+use super::routes::{Audience, Route, RouteIndex, answering};
 
 /// Every path and query of ours fits into a few hundred bytes.
 const URI_BYTES_MAX: usize = 4 * 1024;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Whether the contract wants a verdict in every answer of the route.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Audience {
-    /// `started`, `heartbeat` and `completed`.
-    WorkerUnderLease,
-    Anybody,
-}
+/// The state of the middleware: the application, and the table of routes.
+type Served<S> = (AppState<S>, Arc<RouteIndex>);
 
 pub(super) async fn handle<S: Store>(
-    State(app): State<AppState<S>>,
+    State((app, routes)): State<Served<S>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let matched = MatchedRequest::of(&request);
+    let matched = MatchedRequest::of(&request, &routes);
     let request_id = app.request_id();
     request.extensions_mut().insert(RequestId(request_id.clone()));
-    let response = match check_spelling(request.uri()) {
-        Err(error) => error.into_response(),
-        Ok(()) => {
-            // A panic in a route is a defect of ours that must not take the connection with it.
-            let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-            answered.unwrap_or_else(|_| {
-                tracing::error!("a route panicked");
-                ApiError::new(Code::Internal, "a defect of the coordinator").into_response()
-            })
-        }
-    };
+    // A panic in a route is a defect of ours that must not take the connection with it.
+    let answered = AssertUnwindSafe(answer(&app, &matched, request, next)).catch_unwind().await;
+    let response = answered.unwrap_or_else(|_| {
+        tracing::error!("a route panicked");
+        ApiError::new(Code::Internal, "a defect of the coordinator").into_response()
+    });
     let mut response = attach_problem(&app, response, &matched, &request_id);
     faultpoint::point!("answer.leaving");
     let id = HeaderValue::from_str(&request_id).expect("request ids are hexadecimal");
@@ -58,27 +52,59 @@ pub(super) async fn handle<S: Store>(
     response
 }
 
-/// What a request asked for, for its answer and for the record.
-struct MatchedRequest {
-    method: Method,
-    path: Option<MatchedPath>,
+/// What the route says, once the path is well spelled and the caller is one the route wants.
+async fn answer<S: Store>(
+    app: &AppState<S>,
+    matched: &MatchedRequest<'_>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    if let Err(error) = admit(app, matched, &mut parts).await {
+        return error.into_response();
+    }
+    next.run(Request::from_parts(parts, body)).await
 }
 
-impl MatchedRequest {
-    fn of(request: &Request) -> Self {
+async fn admit<S: Store>(
+    app: &AppState<S>,
+    matched: &MatchedRequest<'_>,
+    parts: &mut Parts,
+) -> Result<(), ApiError> {
+    check_spelling(&parts.uri)?;
+    match matched.route() {
+        Some(route) => authenticate(app, route, parts).await,
+        // The router answers that there is no such path or method.
+        None => Ok(()),
+    }
+}
+
+/// What a request asked for, for its answer and for the audit.
+struct MatchedRequest<'a> {
+    method: Method,
+    path: Option<MatchedPath>,
+    /// The rows of the path.
+    rows: &'a [Route],
+}
+
+impl<'a> MatchedRequest<'a> {
+    fn of(request: &Request, routes: &'a RouteIndex) -> Self {
         let path = request.extensions().get::<MatchedPath>().cloned();
-        Self { method: request.method().clone(), path }
+        let rows = routes.at(path.as_ref());
+        Self { method: request.method().clone(), path, rows }
     }
 
-    fn audience(&self) -> Audience {
-        match self.path.as_ref().map(MatchedPath::as_str) {
-            Some(path) if path.starts_with("/v1/tasks/") => Audience::WorkerUnderLease,
-            Some(_) | None => Audience::Anybody,
-        }
+    fn route(&self) -> Option<&'a Route> {
+        answering(self.rows, &self.method)
     }
 
-    /// The route and not the path: what a caller made up is not repeated.
-    fn route(&self) -> String {
+    /// Whether every answer carries a verdict, the refusal of a wrong method included.
+    fn wants_verdict(&self) -> bool {
+        self.rows.iter().any(|row| row.audience == Audience::TaskToken)
+    }
+
+    /// The pattern and not the path: what a caller made up is not repeated.
+    fn pattern(&self) -> String {
         let path = self.path.as_ref().map_or("", MatchedPath::as_str);
         format!("{} {path}", self.method)
     }
@@ -106,15 +132,12 @@ fn check_spelling(uri: &Uri) -> Result<(), ApiError> {
 fn attach_problem<S: Store>(
     app: &AppState<S>,
     mut response: Response,
-    matched: &MatchedRequest,
+    matched: &MatchedRequest<'_>,
     request_id: &str,
 ) -> Response {
     let Some(error) = response.extensions_mut().remove::<ApiError>() else { return response };
-    note_denial(app, &error, || matched.route(), request_id);
-    let verdict = match matched.audience() {
-        Audience::WorkerUnderLease => error.worker_verdict(),
-        Audience::Anybody => None,
-    };
+    note_denial(app, &error, || matched.pattern(), request_id);
+    let verdict = error.worker_verdict().filter(|_| matched.wants_verdict());
     let code = error.code;
     // Whoever is refused together does not come back together (F59).
     let retry_after = error.retry_after().map(|wait| app.spread(wait));
@@ -152,26 +175,40 @@ pub(super) async fn method_not_allowed() -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use axum::Router;
     use axum::body::{Body, to_bytes};
-    use axum::routing::get;
+    use axum::handler::Handler;
+    use axum::http::header::AUTHORIZATION;
     use store::memory::{ManualClock, MemoryStore};
     use tower::ServiceExt;
+    use verdict::{Scope, Time};
 
     use super::*;
-    use crate::admit::{ApiKeys, Keyring};
+    use crate::admit::AdminPrincipal;
+    use crate::admit::{ApiKeys, Keyring, NewKey, Role};
     use crate::coordinator::{Coordinator, Host, Options};
     use crate::http::Timeouts;
+    use crate::http::routes::{RateClass, ServedRoute, get, serve};
     use crate::ids::SeededEntropy;
 
     async fn defect() -> &'static str {
         panic!("a defect with a secret in it")
     }
 
-    #[tokio::test]
-    async fn a_panic_in_a_route_is_an_answer() {
+    async fn wants_admin(_: AdminPrincipal) -> &'static str {
+        "administered"
+    }
+
+    /// A row that any caller may use, whatever its handler wants.
+    fn open<T: 'static>(
+        path: &'static str,
+        audience: Audience,
+        handler: impl Handler<T, AppState<MemoryStore>>,
+    ) -> ServedRoute<MemoryStore> {
+        get(path, audience, RateClass::Exempt, None, handler)
+    }
+
+    /// What a coordinator with one key answers to that key.
+    async fn ask(table: Vec<ServedRoute<MemoryStore>>, path: &str) -> Response {
         let store = MemoryStore::new(Arc::new(ManualClock::default()));
         let options = Options {
             host: Host::Task,
@@ -180,19 +217,52 @@ mod tests {
         };
         let coordinator = Coordinator::start(store, options).await.unwrap();
         let keyring = Keyring::from_bytes([1; 32]);
-        let keys = ApiKeys::default();
+        let key = NewKey::generate(&mut SeededEntropy::new(3), Scope::default(), &Role::ALL);
+        let keys = ApiKeys::of([key.row(Time::default())]);
         let (url, timeouts) = (String::new(), Timeouts::default());
         let app = AppState::new(coordinator, keyring, keys, url, timeouts, SeededEntropy::new(2));
-        let routes = Router::new()
-            .route("/v1/tasks/{task}/defect", get(defect))
-            .layer(axum::middleware::from_fn_with_state(app, handle::<MemoryStore>));
-        let request = Request::get("/v1/tasks/x/defect").body(Body::empty()).unwrap();
-        let response = routes.oneshot(request).await.unwrap();
-        assert_eq!(response.status(), 500);
+        let request = Request::get(path).header(AUTHORIZATION, format!("Bearer {}", key.text()));
+        let request = request.body(Body::empty()).unwrap();
+        serve(table, not_found, app).oneshot(request).await.unwrap()
+    }
+
+    async fn problem(response: Response) -> wire::answers::Problem {
         let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
-        let problem: wire::answers::Problem = serde_json::from_slice(&bytes).unwrap();
-        assert_eq!(problem.error, "internal");
-        assert_eq!(problem.verdict, Some(wire::Verdict::Rejected));
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_a_route_is_an_answer() {
+        let response = ask(vec![open("/defect", Audience::Anyone, defect)], "/defect").await;
+        assert_eq!(response.status(), 500);
+        let problem = problem(response).await;
+        assert_eq!((problem.error.as_str(), problem.verdict), ("internal", None));
         assert!(!problem.message.contains("secret"));
+    }
+
+    #[tokio::test]
+    async fn a_refusal_carries_a_verdict_where_the_row_is_for_a_task_token() {
+        for (audience, verdict) in
+            [(Audience::TaskToken, Some(wire::Verdict::Rejected)), (Audience::Client, None)]
+        {
+            // The key is no token, and the client's handler panics: both refuse, and the path is the same.
+            let table = vec![open("/v1/tasks/one", audience, defect)];
+            let response = ask(table, "/v1/tasks/one").await;
+            assert_eq!(problem(response).await.verdict, verdict, "{audience:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_handler_gets_only_the_principal_of_its_row() {
+        // X10: the key has all roles, and still opens an administrator's handler only through such a row.
+        for (audience, status) in [
+            (Audience::Admin, 200),
+            (Audience::Client, 500),
+            (Audience::Worker, 500),
+            (Audience::Anyone, 500),
+        ] {
+            let response = ask(vec![open("/one", audience, wants_admin)], "/one").await;
+            assert_eq!(response.status(), status, "{audience:?}");
+        }
     }
 }

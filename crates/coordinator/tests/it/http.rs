@@ -20,6 +20,7 @@ mod metrics;
 mod outages;
 mod principals;
 mod reads;
+mod routes;
 mod scenarios;
 mod scraping;
 mod seats;

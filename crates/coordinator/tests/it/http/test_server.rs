@@ -51,6 +51,7 @@ pub(crate) struct TestServer {
     /// All three roles of another tenant.
     pub(crate) foreign_key: String,
     http: reqwest::Client,
+    drain: Box<dyn Fn()>,
     _server: Box<dyn Any>,
     _folder: tempfile::TempDir,
 }
@@ -188,9 +189,18 @@ impl TestServer {
             admin_key,
             foreign_key,
             http: browser().build().unwrap(),
+            drain: {
+                let coordinator = server.coordinator().clone();
+                Box::new(move || coordinator.drain())
+            },
             _server: Box::new(server),
             _folder: folder,
         }
+    }
+
+    /// Refuses new work from now on, and goes on listening.
+    pub(crate) fn drain(&self) {
+        (self.drain)();
     }
 
     fn url(&self, path: &str) -> String {

@@ -1,0 +1,152 @@
+//! From the Authorization header to a principal, as the row of the route wants it.
+//!
+//! Authentication runs before the handler and before the body is read. The principal is left in the request, from
+//! which the handler takes it by its type. A handler whose type is not the one of its row gets none, and the call
+//! fails as a defect: no route is open because a row and a handler disagree.
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use store::Store;
+use wire::Code;
+
+use super::api_error::ApiError;
+use super::app_state::AppState;
+use super::caller::{invalid_token, verify};
+use super::routes::{Audience, RateClass, Route};
+use super::token_grace::TokenGrace;
+use crate::admit::administer::Reach;
+use crate::admit::api_key::Principal;
+use crate::admit::{AdminPrincipal, ClientPrincipal, KeyError, TaskPrincipal, WorkerPrincipal};
+use crate::server::ConnectionAuth;
+
+/// Lets a request through whose credential is the one its route wants, and leaves its principal in it.
+pub(super) async fn authenticate<S: Store>(
+    app: &AppState<S>,
+    route: &Route,
+    parts: &mut Parts,
+) -> Result<(), ApiError> {
+    match route.audience {
+        Audience::Anyone => Ok(()),
+        Audience::Client => leave::<ClientPrincipal>(admit(app, route, parts)?, parts),
+        Audience::Worker => leave::<WorkerPrincipal>(admit(app, route, parts)?, parts),
+        Audience::Admin => leave::<AdminPrincipal>(admit(app, route, parts)?, parts),
+        Audience::TaskToken => leave(admit_token(app, parts).await?, parts),
+        Audience::Scraper => admit_scraper(app, route, parts),
+    }
+}
+
+fn leave<P: Clone + Send + Sync + 'static>(
+    principal: P,
+    parts: &mut Parts,
+) -> Result<(), ApiError> {
+    parts.extensions.insert(principal);
+    Ok(())
+}
+
+/// The one bearer credential of a request. Two headers are none: who reads which would differ.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let value = values.next()?;
+    if values.next().is_some() {
+        return None;
+    }
+    let (scheme, credential) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(credential)
+}
+
+/// The principal of an API key with the role that `P` needs.
+fn admit<S: Store, P: Principal>(
+    app: &AppState<S>,
+    route: &Route,
+    parts: &Parts,
+) -> Result<P, ApiError> {
+    let now = app.coordinator.now();
+    let text = bearer(&parts.headers).ok_or(KeyError::Unknown);
+    let verified = text.and_then(|text| app.inner.keys.find(text, now));
+    let verified = verified.map_err(|why| ApiError::new(Code::Unauthenticated, why.to_string()))?;
+    mark_authenticated(parts);
+    let principal = P::admit(&verified).ok_or_else(|| {
+        let message = format!("this needs an API key with the role {}", P::ROLE.name());
+        let key = verified.key();
+        ApiError::new(Code::Forbidden, message).by(&key.id, &key.scope)
+    })?;
+    match route.rate {
+        RateClass::Tenant => app.check_rate(&verified.key().scope.tenant, now)?,
+        RateClass::Exempt => {}
+    }
+    app.note_use(&verified, now);
+    Ok(principal)
+}
+
+async fn admit_token<S: Store>(
+    app: &AppState<S>,
+    parts: &Parts,
+) -> Result<TaskPrincipal, ApiError> {
+    let Some(text) = bearer(&parts.headers) else { return Err(invalid_token()) };
+    let principal = verify(app, text, &mut TokenGrace::default()).await?;
+    mark_authenticated(parts);
+    Ok(principal)
+}
+
+/// Metrics are about the work of all tenants. They are open to every caller of a listener that the operator opened,
+/// and elsewhere to administrators of everything.
+fn admit_scraper<S: Store>(
+    app: &AppState<S>,
+    route: &Route,
+    parts: &Parts,
+) -> Result<(), ApiError> {
+    if app.has_open_metrics {
+        mark_authenticated(parts);
+        return Ok(());
+    }
+    let principal: AdminPrincipal = admit(app, route, parts).map_err(ask_for_metrics)?;
+    if principal.reach() == Reach::Everything {
+        return Ok(());
+    }
+    let error = ApiError::new(Code::Forbidden, METRICS_NEED);
+    Err(error.by(principal.key(), principal.scope()))
+}
+
+const METRICS_NEED: &str = "metrics are about all tenants: beyond loopback they need an admin key of \
+                            default/default, or a listener of their own (`tenure serve --metrics-listen`)";
+
+/// Says what `/metrics` needs to a caller that came without it.
+fn ask_for_metrics(error: ApiError) -> ApiError {
+    match error.code {
+        Code::Unauthenticated | Code::Forbidden => {
+            ApiError { message: METRICS_NEED.to_owned(), ..error }
+        }
+        _ => error,
+    }
+}
+
+/// Tells the connection that its caller was recognised. Requests that came without a connection have none to tell.
+fn mark_authenticated(parts: &Parts) {
+    if let Some(connection_auth) = parts.extensions.get::<ConnectionAuth>() {
+        connection_auth.mark_authenticated();
+    }
+}
+
+macro_rules! left_in_the_request {
+    ($($principal:ty),+) => {$(
+        impl<S: Store> FromRequestParts<AppState<S>> for $principal {
+            type Rejection = ApiError;
+
+            async fn from_request_parts(
+                parts: &mut Parts,
+                _: &AppState<S>,
+            ) -> Result<Self, ApiError> {
+                parts.extensions.remove().ok_or_else(audience_mismatch)
+            }
+        }
+    )+};
+}
+
+left_in_the_request!(ClientPrincipal, WorkerPrincipal, AdminPrincipal, TaskPrincipal);
+
+fn audience_mismatch() -> ApiError {
+    tracing::error!("a handler wants another principal than its row in the table of routes");
+    ApiError::new(Code::Internal, "a defect of the coordinator")
+}

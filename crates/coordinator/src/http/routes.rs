@@ -1,0 +1,202 @@
+//! Every route of the API: method, path, audience, rate class, intake class and handler, in one table.
+//!
+//! The router, authentication, the rate limiter and the shape of a refusal read their row here, so that a path is
+//! compared with a pattern once and its text decides nothing afterwards. The OpenAPI document is compared with the
+//! table by a test. What a caller may do with an object that a path names is up to the handler and the rules.
+//!
+//! Invariant: a request reaches a handler only with a row, and after the audience of that row was authenticated.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::MatchedPath;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use store::Store;
+
+use super::app_state::AppState;
+use super::{
+    audit, cancel, completed, errors, explain, health, heartbeat, heartbeats, history, keys, lease,
+    limits, metrics, middleware, openapi, queues, record, reports, runs, set_aside, signing,
+    started, submit,
+};
+pub use crate::intake::PriorityClass;
+
+/// Who may call a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// No credential is read.
+    Anyone,
+    /// An API key with the role client.
+    Client,
+    /// An API key with the role worker.
+    Worker,
+    /// An API key with the role admin.
+    Admin,
+    /// The token of one attempt. Every refusal carries a verdict, because the contract wants one.
+    TaskToken,
+    /// Anyone where the operator opened `/metrics`, else an administrator of everything.
+    Scraper,
+}
+
+/// Whether a call counts against the request rate of its tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateClass {
+    /// It takes one request of the rate, or is refused with 429.
+    Tenant,
+    /// It is never limited. Refusing a worker that holds a lease would lose work that is being done, a wrong limit
+    /// must stay correctable by an administrator, and what needs no key has no tenant.
+    Exempt,
+}
+
+/// What is known about a route before its handler runs.
+#[derive(Clone, Debug)]
+pub struct Route {
+    pub method: Method,
+    pub path: &'static str,
+    pub audience: Audience,
+    pub rate: RateClass,
+    /// The class of the intake in which its requests wait for a batch; none for a route that only reads.
+    pub intake: Option<PriorityClass>,
+}
+
+/// A route with its handler.
+pub(super) struct ServedRoute<S: Store> {
+    route: Route,
+    handler: MethodRouter<AppState<S>>,
+}
+
+/// The table.
+fn table<S: Store>() -> Vec<ServedRoute<S>> {
+    use Audience::{Admin, Anyone, Client, Scraper, TaskToken, Worker};
+    use PriorityClass::{Leased, NewWork};
+    use RateClass::{Exempt, Tenant};
+    vec![
+        post("/v1/runs", Client, Tenant, Some(NewWork), submit::submit::<S>),
+        get("/v1/runs", Client, Tenant, None, runs::list::<S>),
+        get("/v1/runs/{run}", Client, Tenant, None, runs::show::<S>),
+        post("/v1/runs/{run}/cancel", Client, Tenant, Some(NewWork), cancel::cancel::<S>),
+        get("/v1/runs/{run}/history", Client, Tenant, None, history::history::<S>),
+        get("/v1/runs/{run}/record", Client, Tenant, None, record::record::<S>),
+        get("/v1/runs/{run}/explain", Client, Tenant, None, explain::explain::<S>),
+        get("/v1/queues", Client, Tenant, None, queues::queues::<S>),
+        post("/v1/leases", Worker, Tenant, Some(NewWork), lease::lease::<S>),
+        post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started::<S>),
+        post(
+            "/v1/tasks/{task}/heartbeat",
+            TaskToken,
+            Exempt,
+            Some(Leased),
+            heartbeat::heartbeat::<S>,
+        ),
+        post(
+            "/v1/tasks/{task}/completed",
+            TaskToken,
+            Exempt,
+            Some(Leased),
+            completed::completed::<S>,
+        ),
+        post("/v1/reports", Worker, Exempt, Some(Leased), reports::reports::<S>),
+        post("/v1/heartbeats", Worker, Exempt, Some(Leased), heartbeats::heartbeats::<S>),
+        post("/v1/keys", Admin, Exempt, Some(NewWork), keys::create::<S>),
+        get("/v1/keys", Admin, Exempt, None, keys::list::<S>),
+        post("/v1/keys/{key}/rotate", Admin, Exempt, Some(NewWork), keys::rotate::<S>),
+        post("/v1/keys/{key}/revoke", Admin, Exempt, Some(NewWork), keys::revoke::<S>),
+        post("/v1/signing-keys/rotate", Admin, Exempt, Some(NewWork), signing::rotate::<S>),
+        post("/v1/limits", Admin, Exempt, Some(NewWork), limits::set::<S>),
+        get("/v1/limits", Admin, Exempt, None, limits::list::<S>),
+        get("/v1/set-aside", Admin, Exempt, None, set_aside::list::<S>),
+        get("/v1/audit", Admin, Exempt, None, audit::audit::<S>),
+        get("/v1/audit/verify", Admin, Exempt, None, audit::verify::<S>),
+        get("/livez", Anyone, Exempt, None, health::livez),
+        get("/readyz", Anyone, Exempt, None, health::readyz::<S>),
+        get("/version", Anyone, Exempt, None, health::version),
+        get("/metrics", Scraper, Exempt, None, metrics::metrics::<S>),
+        get("/openapi.json", Anyone, Exempt, None, openapi::openapi),
+        get("/errors/{page}", Anyone, Exempt, None, errors::explain),
+    ]
+}
+
+/// What is known about every route.
+pub fn routes<S: Store>() -> Vec<Route> {
+    table::<S>().into_iter().map(|served| served.route).collect()
+}
+
+/// Every route, ready to be served.
+pub fn router<S: Store>(app: AppState<S>) -> Router {
+    serve(table(), middleware::not_found, app)
+}
+
+/// `/metrics` and nothing else, for a listener that the operator opened to scrapers.
+pub(crate) fn router_of_metrics<S: Store>(app: AppState<S>) -> Router {
+    let mut table = table();
+    table.retain(|served| served.route.audience == Audience::Scraper);
+    serve(table, metrics::only_metrics, app)
+}
+
+/// A router over `table` that answers every other path with `not_found`.
+pub(super) fn serve<S: Store, T: 'static>(
+    table: Vec<ServedRoute<S>>,
+    not_found: impl Handler<T, AppState<S>>,
+    app: AppState<S>,
+) -> Router {
+    let index = Arc::new(RouteIndex::of(table.iter().map(|served| &served.route)));
+    let router = table.into_iter().fold(Router::new(), |router, ServedRoute { route, handler }| {
+        router.route(route.path, handler)
+    });
+    router
+        .fallback(not_found)
+        .method_not_allowed_fallback(middleware::method_not_allowed)
+        .layer(axum::middleware::from_fn_with_state((app.clone(), index), middleware::handle::<S>))
+        .with_state(app)
+}
+
+/// The rows of each path, found by the pattern that the router matched.
+pub(super) struct RouteIndex {
+    by_path: HashMap<&'static str, Vec<Route>>,
+}
+
+impl RouteIndex {
+    fn of<'a>(routes: impl Iterator<Item = &'a Route>) -> Self {
+        let mut by_path: HashMap<_, Vec<_>> = HashMap::new();
+        for route in routes {
+            by_path.entry(route.path).or_default().push(route.clone());
+        }
+        Self { by_path }
+    }
+
+    /// All rows of a path, whatever their method; none for a path that is not served.
+    pub(super) fn at(&self, path: Option<&MatchedPath>) -> &[Route] {
+        path.and_then(|path| self.by_path.get(path.as_str())).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The row that answers `method`. The router lets GET answer HEAD.
+pub(super) fn answering<'a>(rows: &'a [Route], method: &Method) -> Option<&'a Route> {
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    rows.iter().find(|row| row.method == *method)
+}
+
+pub(super) fn get<S: Store, T: 'static>(
+    path: &'static str,
+    audience: Audience,
+    rate: RateClass,
+    intake: Option<PriorityClass>,
+    handler: impl Handler<T, AppState<S>>,
+) -> ServedRoute<S> {
+    let route = Route { method: Method::GET, path, audience, rate, intake };
+    ServedRoute { route, handler: on(MethodFilter::GET, handler) }
+}
+
+fn post<S: Store, T: 'static>(
+    path: &'static str,
+    audience: Audience,
+    rate: RateClass,
+    intake: Option<PriorityClass>,
+    handler: impl Handler<T, AppState<S>>,
+) -> ServedRoute<S> {
+    let route = Route { method: Method::POST, path, audience, rate, intake };
+    ServedRoute { route, handler: on(MethodFilter::POST, handler) }
+}

@@ -1,0 +1,187 @@
+//! The table of routes against the OpenAPI document, and each of its columns against what the server does.
+
+use std::collections::BTreeSet;
+
+use coordinator::http::{Audience, PriorityClass, RateClass, Route, routes};
+use serde_json::{Value, json};
+use store::memory::MemoryStore;
+
+use super::matrix::{ROWS, Wants};
+use super::test_server::{Lease, Response, TestServer, both};
+
+fn table() -> Vec<Route> {
+    routes::<MemoryStore>()
+}
+
+/// The document's operations: method, path and what is said about them.
+fn described() -> Vec<(String, String, Value)> {
+    let document: Value = serde_json::from_str(&wire::openapi_json()).unwrap();
+    let paths = document["paths"].as_object().unwrap();
+    let operations = paths.iter().flat_map(|(path, methods)| {
+        let methods = methods.as_object().unwrap().iter();
+        methods
+            .map(move |(method, said)| (method.to_uppercase(), without_names(path), said.clone()))
+    });
+    operations.collect()
+}
+
+/// Names of what a path holds differ between the document and the code.
+fn without_names(path: &str) -> String {
+    let parts: Vec<&str> =
+        path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part }).collect();
+    parts.join("/")
+}
+
+fn name(route: &Route) -> (String, String) {
+    (route.method.to_string(), without_names(route.path))
+}
+
+#[test]
+fn every_served_route_is_described_and_every_described_one_is_served() {
+    // X10: no route is served that the document, and so the matrix, does not know.
+    let served: Vec<_> = table().iter().map(name).collect();
+    let described: BTreeSet<_> =
+        described().into_iter().map(|(method, path, _)| (method, path)).collect();
+    assert_eq!(served.iter().cloned().collect::<BTreeSet<_>>(), described);
+    assert_eq!(served.len(), described.len(), "a route has one row");
+}
+
+#[test]
+fn the_document_says_what_the_table_says_about_each_route() {
+    let described = described();
+    for route in table() {
+        let wanted = name(&route);
+        let (_, _, said) = described
+            .iter()
+            .find(|(method, path, _)| (method, path) == (&wanted.0, &wanted.1))
+            .unwrap();
+        let security = match route.audience {
+            Audience::Anyone => Value::Null,
+            Audience::Client | Audience::Worker | Audience::Admin => json!([{"apiKey": []}]),
+            Audience::TaskToken => json!([{"taskToken": []}]),
+            Audience::Scraper => json!([{"apiKey": []}, {}]),
+        };
+        assert_eq!(said["security"], security, "{route:?}");
+        let can_answer = |status: &str| said["responses"].get(status).is_some();
+        assert!(route.rate == RateClass::Exempt || can_answer("429"), "{route:?}");
+        assert!(route.intake.is_none() || can_answer("503"), "{route:?}");
+    }
+}
+
+#[test]
+fn the_table_names_the_audience_that_the_matrix_tries() {
+    // X10: the matrix proves that each route takes exactly its principal; the table is what decides it.
+    for row in ROWS {
+        let route = route(row.method, row.path);
+        let audiences: &[Audience] = match row.wants {
+            Wants::Nobody => &[Audience::Anyone, Audience::Scraper],
+            Wants::Key(coordinator::admit::Role::Client) => &[Audience::Client],
+            Wants::Key(coordinator::admit::Role::Worker) => &[Audience::Worker],
+            Wants::Key(coordinator::admit::Role::Admin) | Wants::RootAdmin => &[Audience::Admin],
+            Wants::Token => &[Audience::TaskToken],
+        };
+        assert!(audiences.contains(&route.audience), "{route:?}");
+    }
+}
+
+fn route(method: &str, path: &str) -> Route {
+    let wanted = (method.to_owned(), without_names(path));
+    table()
+        .into_iter()
+        .find(|route| name(route) == wanted)
+        .expect("every row of the matrix is served")
+}
+
+/// A call of every route that would be granted, were it not for the rate or a drain.
+struct Calls {
+    lease: Lease,
+    key: String,
+}
+
+impl Calls {
+    async fn prepare(api: &TestServer) -> Self {
+        let lease = api.leased(json!({})).await;
+        let made = api.post("/v1/keys", &api.admin_key, json!({"roles": ["client"]})).await.ok();
+        Self { lease, key: made["key"]["keyId"].as_str().unwrap().to_owned() }
+    }
+
+    fn path(&self, pattern: &str) -> String {
+        let path =
+            pattern.replace("{runId}", &self.lease.run).replace("{taskId}", &self.lease.task);
+        path.replace("{keyId}", &self.key).replace("{page}", "forbidden")
+    }
+
+    /// Batches with an item: an empty one waits nowhere.
+    fn body(&self, path: &str, body: &str) -> Value {
+        let item = json!({"taskId": self.lease.task, "taskToken": self.lease.token});
+        let said = |more| super::test_server::merged(item, self.lease.said(more));
+        match path {
+            "/v1/heartbeats" => json!({"heartbeats": [said(json!({}))]}),
+            "/v1/reports" => json!({"reports": [said(json!({"outcome": "SUCCEEDED"}))]}),
+            _ => serde_json::from_str(body).unwrap(),
+        }
+    }
+
+    async fn make(&self, api: &TestServer, row: &super::matrix::Row) -> Response {
+        let bearer = if row.wants == Wants::Token { &self.lease.token } else { &api.key };
+        let request = api.request(row.method, &self.path(row.path)).bearer_auth(bearer);
+        let request = match row.body {
+            Some(body) => request.json(&self.body(row.path, body)),
+            None => request,
+        };
+        api.send(request).await
+    }
+}
+
+#[tokio::test]
+async fn exactly_the_calls_of_the_tenants_rate_are_limited() {
+    for api in both().await {
+        let calls = Calls::prepare(&api).await;
+        let limits = json!({"tenantId": "default", "requestsPerSecond": 1, "burst": 1});
+        api.post("/v1/limits", &api.admin_key, limits).await.ok();
+        api.get("/v1/runs").await.ok();
+        // Keys and limits are changed last, since the others need them as they are.
+        for row in
+            ROWS.iter().filter(|row| row.wants != Wants::Key(coordinator::admit::Role::Admin))
+        {
+            if row.path == "/v1/limits" && row.method == "POST" {
+                continue;
+            }
+            let (route, got) = (route(row.method, row.path), calls.make(&api, row).await);
+            let is_limited = route.rate == RateClass::Tenant;
+            assert_eq!(got.status == 429, is_limited, "{route:?}: {got:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_draining_coordinator_refuses_exactly_the_calls_of_the_class_of_new_work() {
+    for api in both().await {
+        // What a worker under a lease says is heard until the end.
+        let calls = Calls::prepare(&api).await;
+        api.drain();
+        for row in ROWS {
+            let (route, got) = (route(row.method, row.path), calls.make(&api, row).await);
+            // A batch says it for each item.
+            let error = got.body["answers"][0].get("error").unwrap_or(&got.body["error"]);
+            let is_refused = *error == json!("shutting_down");
+            let is_new_work = route.intake == Some(PriorityClass::NewWork);
+            assert_eq!(is_refused, is_new_work, "{route:?}: {got:?}");
+            // Whether it counts is up to the rules; that it is decided is what the class promises.
+            if route.intake == Some(PriorityClass::Leased) {
+                assert!(got.status < 500, "{route:?}: {got:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_method_at_a_task_is_refused_with_a_verdict() {
+    for api in both().await {
+        let path = "/v1/tasks/task_00000000000000000000000000/started";
+        let got = api.get(path).await;
+        got.problem(405, "method_not_allowed").has("verdict", "REJECTED");
+        let got = api.send(api.request("DELETE", "/v1/runs")).await;
+        got.problem(405, "method_not_allowed").has("verdict", Value::Null);
+    }
+}
