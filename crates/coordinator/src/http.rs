@@ -39,7 +39,6 @@ mod runs;
 mod set_aside;
 mod signing;
 mod started;
-mod submission;
 mod submit;
 mod token_grace;
 mod translate;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use verdict::request::Undelivered;
+use verdict::request::{Caller, Undelivered};
 use verdict::{Answer, LeaseId, Name, Policy, Request, Scope, Task, Time};
 
 use crate::intake::PriorityClass;
@@ -175,5 +175,16 @@ impl Granted {
 
     pub fn lease(&self) -> LeaseId {
         self.task.lease().expect("a granted task has a lease").id
+    }
+
+    /// Who speaks for the lease: what its worker calls with.
+    pub fn caller(&self) -> Caller {
+        let lease = self.task.lease().expect("a granted task has a lease");
+        Caller {
+            worker: lease.owner.clone(),
+            attempt: self.task.attempt,
+            lease: lease.id,
+            epoch: lease.fence.epoch(),
+        }
     }
 }

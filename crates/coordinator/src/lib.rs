@@ -10,6 +10,9 @@
 //!   answer        each caller gets its own, only after the commit is durable
 //! ```
 //!
+//! [`http`] and [`server`] are the cargo feature `http`, which is on by default; a program that embeds the coordinator
+//! can leave it out, and builds requests with [`requests`]. `examples/embed.rs` shows how.
+//!
 //! No rule lives here, and no state that could not be lost: waiting polls, wake-ups and caches.
 //! Clock, randomness and transport come in from outside.
 
@@ -18,11 +21,14 @@ mod allowances;
 mod batch_metrics;
 pub mod carry;
 mod coordinator;
+#[cfg(feature = "http")]
 pub mod http;
 pub mod ids;
 mod intake;
 pub mod item;
 pub mod metrics;
+pub mod requests;
+#[cfg(feature = "http")]
 pub mod server;
 mod set_aside;
 mod task_watch;
@@ -33,6 +39,7 @@ pub use ids::{Entropy, OsEntropy, SeededEntropy};
 pub use item::{
     Answered, Granted, Outage, Poll, Reply, RequestError, Submission, UnavailableReason,
 };
+#[cfg(feature = "http")]
 pub use server::{Plaintext, ServeError, ServeOptions, Server, TlsFiles, serve};
 pub use set_aside::SetAsideTask;
 pub use verdict::Retention;

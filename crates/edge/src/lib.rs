@@ -7,6 +7,7 @@
 
 pub mod canonical;
 mod cursor;
+pub mod digests;
 mod signing_key;
 pub mod token;
 mod token_keys;

@@ -14,6 +14,8 @@ use crate::{fuzz, hostile, lab, parallel, prerequisites, tidy};
 
 const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 const LINT: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+/// A program that embeds the coordinator may leave HTTP and PostgreSQL out.
+const EMBEDDED: &[&str] = &["check", "--package", "tenure-coordinator", "--no-default-features"];
 /// The test runner leaves out the examples in the client's documentation. The whole workspace is named because other
 /// packages select other features of what they share, and cargo would build all of it again.
 const DOC_TESTS: &[&str] = &["test", "--quiet", "--workspace", "--doc", "--features", lab::FEATURE];
@@ -26,6 +28,7 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     times.step("what the tests need", prerequisites::ensure_installed)?;
     times.step("formatting", || cargo(root, FORMAT))?;
     times.step("lints", || cargo(root, LINT))?;
+    times.step("embedding without HTTP", || cargo(root, EMBEDDED))?;
     times.step("tidy", || tidy::run(root))?;
     let build = times.step("test build", || lab::Build::make(root))?;
     times.step("examples in the documentation", || cargo(root, DOC_TESTS))?;

@@ -12,9 +12,10 @@ use super::api_error::{ApiError, Attempts};
 use super::app_state::AppState;
 use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::caller::{caller, verify};
-use super::completed::{acknowledge, report};
+use super::completed::acknowledge;
 use super::token_grace::TokenGrace;
 use crate::admit::WorkerPrincipal;
+use crate::requests::checked_report;
 
 /// A batch answers 200 whatever became of its items.
 const OK: u16 = 200;
@@ -81,7 +82,7 @@ async fn prepare<S: Store>(
         partial_progress,
         traceparent,
     };
-    Ok((key, report(caller, completed)?))
+    Ok((key, checked_report(caller, completed)?))
 }
 
 /// A worker's key speaks for its own scope, whatever token it was handed.

@@ -13,10 +13,10 @@ use wire::{Code, FieldError, Submit, TraceContext, parse_submit};
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::body::{JsonBody, LARGE_BYTES_MAX};
-use super::submission::submission;
 use super::translate::{state, time};
 use crate::admit::ClientPrincipal;
 use crate::item::{Reply, Submission};
+use crate::requests::checked_submission;
 
 const KEY_HEADER: &str = "idempotency-key";
 const TRACE_HEADER: &str = "traceparent";
@@ -70,7 +70,7 @@ impl CallContext<'_> {
     fn submission(&self, mut run: SubmitRun, key: Option<String>) -> Submission {
         let own = run.traceparent.filter(|text| TraceContext::parse(text).is_some());
         run.traceparent = own.or_else(|| self.trace.clone());
-        submission(self.scope, run, key)
+        checked_submission(self.scope, run, key)
     }
 }
 

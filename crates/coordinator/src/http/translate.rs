@@ -1,4 +1,4 @@
-//! The same words in two vocabularies: the rules' own, and the wire's.
+//! The same words in two vocabularies: the rules' own, and the wire's. The way in is [`crate::requests`].
 //!
 //! Neither side knows the other. Matches are exhaustive, so that a new word on one side does not
 //! compile until the other has one.
@@ -10,16 +10,13 @@ use verdict::{Span, Time};
 use wire::{Check, Code};
 
 use super::api_error::ApiError;
+pub(super) use crate::requests::instant;
 
 /// Clocks of honest machines are closer than this; beyond it somebody should look.
 const SKEW_TOLERATED: Span = Span::from_secs(5 * 60);
 
 pub(super) fn time(time: Time) -> wire::Time {
     wire::Time::from_ms(time.millis())
-}
-
-pub(super) fn instant(time: wire::Time) -> Time {
-    Time::from_millis(time.as_ms())
 }
 
 pub(super) fn state(state: verdict::State) -> wire::State {
@@ -64,18 +61,6 @@ pub(super) fn category(category: verdict::Category) -> wire::ErrorCategory {
     }
 }
 
-/// `None` for the category that belongs to the outcome CANCELLED alone.
-pub(super) fn reported_category(category: wire::ErrorCategory) -> Option<verdict::Category> {
-    match category {
-        wire::ErrorCategory::UserCode => Some(verdict::Category::UserCode),
-        wire::ErrorCategory::DataQuality => Some(verdict::Category::DataQuality),
-        wire::ErrorCategory::Infrastructure => Some(verdict::Category::Infrastructure),
-        wire::ErrorCategory::Configuration => Some(verdict::Category::Configuration),
-        wire::ErrorCategory::Timeout => Some(verdict::Category::Timeout),
-        wire::ErrorCategory::Cancelled => None,
-    }
-}
-
 pub(super) fn attempt_outcome(outcome: verdict::AttemptOutcome) -> wire::AttemptOutcome {
     match outcome {
         verdict::AttemptOutcome::Succeeded => wire::AttemptOutcome::Succeeded,
@@ -90,10 +75,6 @@ pub(super) fn attempt_outcome(outcome: verdict::AttemptOutcome) -> wire::Attempt
 /// Stored JSON was checked when it came in.
 pub(super) fn json(json: &verdict::Json) -> wire::Json {
     wire::Json::from_text(json.as_str().to_owned()).expect("only valid JSON is ever stored")
-}
-
-pub(super) fn raw(json: &wire::Json) -> verdict::Json {
-    verdict::Json::from(json.text())
 }
 
 /// The query of a request: unknown, repeated and odd members are refused like those of a body.

@@ -9,6 +9,7 @@ mod batches;
 mod cancels;
 mod database;
 mod delivery;
+mod embedding;
 mod explains;
 mod hostile_input;
 mod hostile_transport;

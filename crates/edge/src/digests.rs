@@ -1,95 +1,18 @@
-//! A run as the wire spells it becomes a submission, member by member.
+//! The digests by which a submission and a report are recognised when they come again.
+//!
+//! Every way into the coordinator uses these two functions, so that a program that embeds it and a client over HTTP
+//! agree: what one submitted under an idempotency key, the other finds again. A store keeps the digests for longer than
+//! a program runs, so what counts in them never changes.
 
-use edge::canonical::Canonical;
-use store::{Resources, Spec};
-use verdict::{Digest, Name, Policy, Scope, Span, Text};
-use wire::requests::SubmitRun;
-use wire::{TraceContext, limits};
+use verdict::Digest;
+use wire::requests::{Completed, SubmitRun};
 
-use super::translate::{instant, raw};
-use crate::item::Submission;
+use crate::canonical::Canonical;
 
-/// Translates a checked run. `key` is the idempotency key, wherever it stood.
-pub(super) fn submission(scope: &Scope, run: SubmitRun, key: Option<String>) -> Submission {
-    let fingerprint = fingerprint(&run);
-    let policy = policy(&run);
-    let SubmitRun {
-        kind,
-        queue,
-        input,
-        goal,
-        task_key,
-        asset_id,
-        resources,
-        priority,
-        max_attempts: _,
-        lost_max: _,
-        lease_ms: _,
-        heartbeat_interval_ms: _,
-        cancel_grace_ms: _,
-        run_at,
-        deadline: _,
-        seed: _,
-        labels,
-        retry: _,
-        traceparent,
-        idempotency_key: _,
-    } = run;
-    let spec = Spec {
-        input: raw(&input),
-        goal: goal.map(Text::from),
-        task_key: task_key.map(Name::from),
-        asset_id: asset_id.map(Text::from),
-        resources: resources.map(resources_row),
-        labels,
-        // What is not valid is ignored, as W3C wants it.
-        traceparent: traceparent
-            .and_then(|text| TraceContext::parse(&text))
-            .map(|context| Text::from(context.to_string())),
-        key: key.map(Text::from),
-        fingerprint,
-    };
-    Submission {
-        scope: scope.clone(),
-        kind: kind.into(),
-        queue: queue.into(),
-        priority: priority.unwrap_or(0),
-        policy,
-        run_at: run_at.map(instant),
-        spec,
-    }
-}
-
-fn policy(run: &SubmitRun) -> Policy {
-    let lease_ms = run.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT);
-    let interval_ms = run
-        .heartbeat_interval_ms
-        .unwrap_or_else(|| limits::heartbeat_interval_ms_default(lease_ms));
-    let (base_ms, cap_ms) = run.retry.clone().unwrap_or_default().base_and_cap_ms();
-    let limit_ms = run.resources.as_ref().and_then(|resources| resources.timeout_ms);
-    let grace_ms = run.cancel_grace_ms.unwrap_or(limits::CANCEL_GRACE_MS_DEFAULT);
-    Policy {
-        lease: Span::from_millis(lease_ms),
-        heartbeat_every: Span::from_millis(interval_ms),
-        cancel_grace: Span::from_millis(grace_ms),
-        failures_max: run.max_attempts.unwrap_or(limits::MAX_ATTEMPTS_DEFAULT),
-        lost_max: run.lost_max.unwrap_or(limits::LOST_MAX_DEFAULT),
-        retry_base: Span::from_millis(base_ms),
-        retry_cap: Span::from_millis(cap_ms),
-        attempt_limit: limit_ms.map(Span::from_millis),
-        deadline: run.deadline.map(instant),
-        seed: run.seed,
-    }
-}
-
-fn resources_row(resources: wire::requests::Resources) -> Resources {
-    let wire::requests::Resources { memory_bytes, cpu_millicores, timeout_ms } = resources;
-    Resources { memory_bytes, cpu_millicores, timeout_ms }
-}
-
-/// What the submission says, whatever the order and spacing of its members. A default that was spelled
-/// out is another submission than one left out: nobody should have to know our defaults to retry.
-fn fingerprint(run: &SubmitRun) -> Digest {
+/// What a submission says, by which a repeated idempotency key is recognised as the same submission or refused as
+/// another. A default that is spelled out differs from one that is left out: a client need not know our defaults to
+/// retry.
+pub fn submission(run: &SubmitRun) -> Digest {
     let SubmitRun {
         kind,
         queue,
@@ -109,7 +32,7 @@ fn fingerprint(run: &SubmitRun) -> Digest {
         seed,
         labels,
         retry,
-        // Who asks again may do so in another span.
+        // A repeated submission may belong to another span.
         traceparent: _,
         idempotency_key: _,
     } = run;
@@ -141,8 +64,22 @@ fn fingerprint(run: &SubmitRun) -> Digest {
     said.digest()
 }
 
+/// What makes two reports the same report: outcome, output, error and partial progress; not times, not metrics (R-5).
+pub fn report(completed: &Completed) -> Digest {
+    let mut said = Canonical::object();
+    said.value("error", &completed.error);
+    said.scalar("outcome", &completed.outcome);
+    said.json("output", completed.output.as_ref().unwrap_or(&wire::Json::null()));
+    said.json(
+        "partialProgress",
+        completed.partial_progress.as_ref().unwrap_or(&wire::Json::null()),
+    );
+    said.digest()
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use sha2::{Digest as _, Sha256};
 
     use super::*;
@@ -171,7 +108,7 @@ mod tests {
         // A store remembers fingerprints for longer than a program runs.
         for text in [EVERY_MEMBER, r#"{"kind":"k","queue":"q"}"#] {
             let run = run(text);
-            assert_eq!(fingerprint(&run), through_a_tree(&run), "{text}");
+            assert_eq!(submission(&run), through_a_tree(&run), "{text}");
         }
     }
 
@@ -184,9 +121,43 @@ mod tests {
             let mut fewer = members.clone();
             fewer.remove(name);
             let fewer = run(&serde_json::to_string(&fewer).unwrap());
-            let is_same = fingerprint(&fewer) == fingerprint(&whole);
+            let is_same = submission(&fewer) == submission(&whole);
             let counts_not = matches!(name.as_str(), "idempotencyKey" | "traceparent");
             assert_eq!(is_same, counts_not, "{name}");
         }
+    }
+
+    #[test]
+    fn a_report_is_compared_by_the_canonical_form_of_what_counts() {
+        // R-5: spacing, order, times and metrics do not count; outcome, output, error and progress do.
+        let texts = [
+            r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED","output":{"b":1.0, "a":2}}"#,
+            r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED","output":{"a":2,"b":1},
+                "completedAt":"2026-01-01T00:00:00Z","metrics":{"cpuTimeMs":1},
+                "traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}"#,
+            r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED","output":{"a":2,"b":2}}"#,
+            r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED"}"#,
+            r#"{"attempt":1,"workerId":"w","outcome":"CANCELLED","partialProgress":{"a":2}}"#,
+            r#"{"attempt":1,"workerId":"w","outcome":"FAILED",
+                "error":{"category":"TIMEOUT","message":"m","stackTrace":"s","retryable":false}}"#,
+        ];
+        let said: Vec<Completed> =
+            texts.iter().map(|text| wire::parse(text.as_bytes()).unwrap()).collect();
+        for completed in &said {
+            let tree = json!({
+                "outcome": completed.outcome,
+                "output": completed.output,
+                "error": completed.error,
+                "partialProgress": completed.partial_progress,
+            });
+            let text = serde_json_canonicalizer::to_vec(&tree).unwrap();
+            let wanted = Digest::from_bytes(Sha256::digest(text).into());
+            assert_eq!(report(completed), wanted, "{completed:?}");
+        }
+        assert_eq!(report(&said[0]), report(&said[1]));
+        let mut apart: Vec<Digest> = said[1..].iter().map(report).collect();
+        apart.sort();
+        apart.dedup();
+        assert_eq!(apart.len(), said.len() - 1);
     }
 }

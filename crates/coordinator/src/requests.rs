@@ -1,0 +1,207 @@
+//! Requests as the API describes them become requests of the rules, member by member.
+//!
+//! HTTP and programs that embed the coordinator both come through here, so that the same words mean the same thing: the
+//! same limits, the same defaults, and the same digests by which a repeated submission or report is recognised. Nothing
+//! is decided here, and members are taken apart exhaustively: a new one does not compile until it has a meaning.
+
+use edge::digests;
+use serde_json::{Value, json};
+use store::{Resources, Spec};
+use verdict::request::{Caller, Outcome, Report};
+use verdict::{Fault, Name, Policy, Scope, Span, Text, Time};
+use wire::requests::{Completed, ReportedError, SubmitRun};
+use wire::{Check, FieldError, TraceContext, limits};
+
+use crate::item::Submission;
+
+/// A run to submit. Its idempotency key is the member `idempotency_key`.
+pub fn submission(scope: &Scope, mut run: SubmitRun) -> Result<Submission, FieldError> {
+    run.repair();
+    run.check()?;
+    let key = run.idempotency_key.take();
+    Ok(checked_submission(scope, run, key))
+}
+
+/// The end of an attempt, as its worker tells it. `caller` is [`crate::Granted::caller`] of the lease.
+pub fn report(caller: Caller, mut completed: Completed) -> Result<Report, FieldError> {
+    completed.repair();
+    completed.check()?;
+    checked_report(caller, completed)
+}
+
+/// Translates a run that was checked when it was parsed. `key` is the idempotency key, from a header or a member.
+pub(crate) fn checked_submission(scope: &Scope, run: SubmitRun, key: Option<String>) -> Submission {
+    let fingerprint = digests::submission(&run);
+    let policy = policy(&run);
+    let SubmitRun {
+        kind,
+        queue,
+        input,
+        goal,
+        task_key,
+        asset_id,
+        resources,
+        priority,
+        max_attempts: _,
+        lost_max: _,
+        lease_ms: _,
+        heartbeat_interval_ms: _,
+        cancel_grace_ms: _,
+        run_at,
+        deadline: _,
+        seed: _,
+        labels,
+        retry: _,
+        traceparent,
+        idempotency_key: _,
+    } = run;
+    let spec = Spec {
+        input: raw(&input),
+        goal: goal.map(Text::from),
+        task_key: task_key.map(Name::from),
+        asset_id: asset_id.map(Text::from),
+        resources: resources.map(resources_row),
+        labels,
+        // What is not valid is ignored, as W3C wants it.
+        traceparent: traceparent
+            .and_then(|text| TraceContext::parse(&text))
+            .map(|context| Text::from(context.to_string())),
+        key: key.map(Text::from),
+        fingerprint,
+    };
+    Submission {
+        scope: scope.clone(),
+        kind: kind.into(),
+        queue: queue.into(),
+        priority: priority.unwrap_or(0),
+        policy,
+        run_at: run_at.map(instant),
+        spec,
+    }
+}
+
+fn policy(run: &SubmitRun) -> Policy {
+    let lease_ms = run.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT);
+    let interval_ms = run
+        .heartbeat_interval_ms
+        .unwrap_or_else(|| limits::heartbeat_interval_ms_default(lease_ms));
+    let (base_ms, cap_ms) = run.retry.clone().unwrap_or_default().base_and_cap_ms();
+    let limit_ms = run.resources.as_ref().and_then(|resources| resources.timeout_ms);
+    let grace_ms = run.cancel_grace_ms.unwrap_or(limits::CANCEL_GRACE_MS_DEFAULT);
+    Policy {
+        lease: Span::from_millis(lease_ms),
+        heartbeat_every: Span::from_millis(interval_ms),
+        cancel_grace: Span::from_millis(grace_ms),
+        failures_max: run.max_attempts.unwrap_or(limits::MAX_ATTEMPTS_DEFAULT),
+        lost_max: run.lost_max.unwrap_or(limits::LOST_MAX_DEFAULT),
+        retry_base: Span::from_millis(base_ms),
+        retry_cap: Span::from_millis(cap_ms),
+        attempt_limit: limit_ms.map(Span::from_millis),
+        deadline: run.deadline.map(instant),
+        seed: run.seed,
+    }
+}
+
+fn resources_row(resources: wire::requests::Resources) -> Resources {
+    let wire::requests::Resources { memory_bytes, cpu_millicores, timeout_ms } = resources;
+    Resources { memory_bytes, cpu_millicores, timeout_ms }
+}
+
+/// Translates a report that was checked when it was parsed.
+pub(crate) fn checked_report(caller: Caller, completed: Completed) -> Result<Report, FieldError> {
+    let digest = digests::report(&completed);
+    let claims = claims(&completed);
+    let Completed {
+        attempt: _,
+        worker_id: _,
+        outcome,
+        completed_at: _,
+        output,
+        error,
+        metrics: _,
+        cancelled_during_phase: _,
+        partial_progress,
+        traceparent: _,
+    } = completed;
+    let outcome = match outcome {
+        wire::Outcome::Succeeded => Outcome::Succeeded { output: output.as_ref().map(raw) },
+        wire::Outcome::Failed => Outcome::Failed(fault(error)?),
+        // What was done until the stop is all the output there is (S4-35).
+        wire::Outcome::Cancelled => {
+            Outcome::Cancelled { output: partial_progress.as_ref().map(raw) }
+        }
+    };
+    Ok(Report { caller, outcome, digest, claims })
+}
+
+fn fault(error: Option<ReportedError>) -> Result<Fault, FieldError> {
+    let missing = || FieldError::new("error", "is missing; a FAILED report says why");
+    let ReportedError { category, message, stack_trace, retryable } = error.ok_or_else(missing)?;
+    let category = reported_category(category).ok_or_else(|| {
+        FieldError::new("error.category", "CANCELLED belongs to the outcome CANCELLED alone")
+    })?;
+    Ok(Fault {
+        category,
+        message: message.into(),
+        stack_trace: stack_trace.map(Into::into),
+        retryable,
+    })
+}
+
+/// What the worker says beside its outcome: kept with the attempt, decides nothing.
+fn claims(completed: &Completed) -> Option<verdict::Json> {
+    let Completed {
+        completed_at,
+        metrics,
+        cancelled_during_phase,
+        error,
+        partial_progress,
+        traceparent,
+        ..
+    } = completed;
+    let trace = traceparent.as_deref().and_then(TraceContext::parse);
+    let is_silent = completed_at.is_none()
+        && metrics.is_none()
+        && cancelled_during_phase.is_none()
+        && error.is_none()
+        && partial_progress.is_none()
+        && trace.is_none();
+    if is_silent {
+        return None;
+    }
+    let cancelled = completed.outcome == wire::Outcome::Cancelled;
+    let members = [
+        ("completedAt", json!(completed_at)),
+        ("metrics", json!(metrics)),
+        ("cancelledDuringPhase", json!(cancelled_during_phase)),
+        ("error", if cancelled { json!(error) } else { Value::Null }),
+        ("partialProgress", if cancelled { Value::Null } else { json!(partial_progress) }),
+        ("traceparent", json!(trace.map(|trace| trace.to_string()))),
+    ];
+    let said: serde_json::Map<String, Value> = members
+        .into_iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    (!said.is_empty()).then(|| Value::Object(said).to_string().into())
+}
+
+pub(crate) fn instant(time: wire::Time) -> Time {
+    Time::from_millis(time.as_ms())
+}
+
+fn raw(json: &wire::Json) -> verdict::Json {
+    verdict::Json::from(json.text())
+}
+
+/// `None` for the category that belongs to the outcome CANCELLED alone.
+fn reported_category(category: wire::ErrorCategory) -> Option<verdict::Category> {
+    match category {
+        wire::ErrorCategory::UserCode => Some(verdict::Category::UserCode),
+        wire::ErrorCategory::DataQuality => Some(verdict::Category::DataQuality),
+        wire::ErrorCategory::Infrastructure => Some(verdict::Category::Infrastructure),
+        wire::ErrorCategory::Configuration => Some(verdict::Category::Configuration),
+        wire::ErrorCategory::Timeout => Some(verdict::Category::Timeout),
+        wire::ErrorCategory::Cancelled => None,
+    }
+}
