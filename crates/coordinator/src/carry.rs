@@ -1,4 +1,4 @@
-//! The carrier: one loop that takes what is waiting, and carries it to verdicts in one commit.
+//! The carrier: one loop that takes what is waiting and carries it to verdicts in one commit.
 //!
 //! ```text
 //!   wait ─► load ─► decide each ─► sweep what is due ─► grant what is ready ─► commit ─► answer
@@ -6,24 +6,29 @@
 //!    └──────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! There is no timer that collects: an idle coordinator answers at once, a busy one shares each
-//! commit among all who waited for the last. The loop sleeps until the earliest instant at which
-//! time changes something (a lease ends, a retry is due, a poll has waited long enough), never by a
-//! fixed period. Only while leases are alive does it wake more often, to notice a stall.
-//! A store that refuses is left alone for growing pauses, but for what somebody asks.
+//! This file is the loop. Beside it: how it waits ([`wait`]), one batch ([`batch`], with [`load`] and [`grant`]),
+//! committing and answering ([`commit`]), a batch that fails ([`abort`]) and the search for a bad request in it
+//! ([`isolate`]), stalls ([`stall`]), the roles of two carriers ([`role`]), and retention ([`retention`]).
 //!
-//! Answers leave after the commit is durable, never before. Between two batches nothing is kept
-//! but what may be lost: waiting polls.
+//! An idle coordinator answers at once; a busy one shares each commit among all callers that waited for the last. A
+//! store that refuses is left alone for growing pauses, except for what a caller asks.
+//!
+//! Answers leave after the commit is durable, never before. Between two batches nothing is kept but what may be lost:
+//! waiting polls.
 
+mod abort;
 mod administer;
 mod backoff;
 mod batch;
-mod commit_loop;
+mod commit;
+mod grant;
 mod isolate;
+mod load;
 mod polls;
 mod retention;
 mod role;
 mod stall;
+mod wait;
 mod working_set;
 
 use std::sync::{Arc, OnceLock};
@@ -31,7 +36,6 @@ use std::time::Duration;
 
 use store::{Failure, FailureKind, Store, Writer};
 use tokio::sync::{oneshot, watch as channel};
-use tokio::time::Instant;
 use verdict::{Retention, Time};
 
 use self::backoff::Backoff;
@@ -39,29 +43,20 @@ use self::polls::Polls;
 use self::retention::RetentionState;
 pub(crate) use self::role::{CarrierRole, LeasedCarrier};
 pub(crate) use self::stall::StallDetector;
+use self::wait::Arrivals;
 use crate::admit::seal::Sealer;
 use crate::allowances::Allowances;
 use crate::coordinator::StopReason;
 use crate::ids::Ids;
-use crate::intake::{Arrival, IntakeReceiver};
-use crate::item::{Group, Item, Outage, UnavailableReason};
+use crate::intake::IntakeReceiver;
+use crate::item::{Item, Outage};
 use crate::metrics::Metrics;
 use crate::set_aside::SetAsideList;
 use crate::task_watch::TaskWatchers;
 use crate::trace::TraceSender;
 
-/// Requests in one commit. Measurements showed no gain beyond a thousand, and a commit this size
-/// still ends within milliseconds.
-const BATCH_ITEMS_MAX: usize = 1_024;
-
-/// A wake-up further away than this is looked at again then: it bounds what a wrong clock can do.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
-
-/// How often to look while a task is set aside: what it would have been woken for stands before all later alarms.
-const SET_ASIDE_POLL_INTERVAL: Duration = Duration::from_millis(500);
-
-/// How often a start tries to give leases their time back while another writer has one of them, and how
-/// long it rests in between: longer together than a database keeps the locks of a coordinator that died.
+/// How often a start tries to extend leases while another writer has one of them locked, and how long it pauses in
+/// between: together longer than a database keeps the locks of a coordinator that died.
 const RECOVERY_TRIES_MAX: usize = 150;
 const RECOVERY_PAUSE: Duration = Duration::from_millis(500);
 
@@ -76,16 +71,16 @@ pub(crate) struct Carrier<S: Store> {
     /// Tasks that cannot be carried on.
     set_aside: SetAsideList,
     allowances: Allowances,
-    /// Whatever seals the audit, once there is something.
+    /// Seals the audit, once the server has opened its key file.
     sealer: Arc<OnceLock<Sealer>>,
     polls: Polls,
     stall: StallDetector,
     retention_state: RetentionState,
-    /// Whoever is told what is durable, as spans.
+    /// Where spans of what is durable are exported to.
     trace_sender: Option<TraceSender>,
-    /// Grants nobody received, to be handed back with the next batch.
+    /// Grants that reached no worker, to be handed back with the next batch.
     unclaimed: Vec<Item>,
-    /// Until when not to start a batch that nobody asked for.
+    /// Until when not to start a batch that no caller asked for.
     backoff: Backoff,
     /// Why the store refused the last batch that wanted to write; `None` since one was written.
     outage: channel::Sender<Option<Outage>>,
@@ -113,31 +108,6 @@ pub(crate) struct CarrierOptions {
     pub(crate) trace_sender: Option<TraceSender>,
 }
 
-/// What came in while the last batch was being carried.
-#[derive(Default)]
-struct Arrivals {
-    /// How many of any kind.
-    count: usize,
-    groups: Vec<Group>,
-    items: usize,
-    acts: Vec<administer::Act>,
-    pings: Vec<oneshot::Sender<()>>,
-    close: bool,
-}
-
-impl Arrivals {
-    fn is_any(&self) -> bool {
-        self.items > 0 || !self.pings.is_empty()
-    }
-}
-
-/// Whether anything happened while the carrier listened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum IdleWait {
-    Elapsed,
-    Interrupted,
-}
-
 /// Nothing can be decided any more: how the carrier ends.
 #[derive(Debug)]
 pub(crate) struct Fatal(StopReason);
@@ -147,7 +117,7 @@ impl Fatal {
     fn of(failure: &Failure) -> Self {
         match failure.kind {
             FailureKind::UnknownRules => Self(StopReason::Outdated(failure.what.clone())),
-            _ => Self(StopReason::Fatal(commit_loop::error_chain(failure))),
+            _ => Self(StopReason::Fatal(abort::error_chain(failure))),
         }
     }
 
@@ -208,13 +178,13 @@ impl<S: Store> Carrier<S> {
     ) -> StopReason {
         let recovery = self.recover().await;
         let failed = recovery.is_err();
-        // Nobody waiting for the start means nobody wants it.
+        // A start that is no longer waited for is not wanted.
         if recovered.send(recovery).is_err() || failed {
             return StopReason::Drained;
         }
         let ended = self.run_until_closed().await;
         if ended != StopReason::Drained {
-            // Whoever shares the work must not go on as if nothing had happened.
+            // The other carrier must not go on as if nothing had happened.
             self.receiver.draining.cancel();
         }
         self.receiver.reject_remaining().await;
@@ -259,7 +229,7 @@ impl<S: Store> Carrier<S> {
         StopReason::Drained
     }
 
-    /// Leases that were alive at the last commit get back the time nobody was listening.
+    /// Extends leases that were alive at the last commit by the time in which no coordinator ran.
     async fn recover(&mut self) -> Result<(), Failure> {
         let opened = self.store.opened();
         if !self.role.handles_leases() {
@@ -268,7 +238,7 @@ impl<S: Store> Carrier<S> {
         let Some(last_commit_at) = opened.last_commit_at else { return Ok(()) };
         let silence = self.store.now().since(last_commit_at);
         let tolerance = StallDetector::tolerance(self.writer.shortest_lease());
-        // Where others may listen too, silence that is shorter than what counts as a stall is theirs.
+        // Where other coordinators may run, silence that is shorter than a stall is theirs.
         if opened.writers > 1 && tolerance.is_none_or(|tolerance| silence <= tolerance) {
             return Ok(());
         }
@@ -295,7 +265,7 @@ impl<S: Store> Carrier<S> {
         if self.receiver.draining.is_cancelled() {
             self.polls.answer_all_empty();
         }
-        // Where the store refused, looking whether leases must be extended is a try like any other.
+        // Where the store refused, checking whether leases must be extended is an attempt like any other.
         if !(rests && self.stall.is_refused()) {
             match self.begin_round().await? {
                 None if rests && !self.is_stalled() => {}
@@ -309,141 +279,11 @@ impl<S: Store> Carrier<S> {
         }
         let outage = *self.outage.borrow();
         self.polls.answer_expired(tokio::time::Instant::now(), outage);
-        // A ping asks for a round trip and nothing more; its asker may have left.
+        // A ping asks for a round trip and nothing more; its sender may have left.
         for ping in arrivals.pings {
             let _ = ping.send(());
         }
         Ok(())
-    }
-
-    async fn wait(&mut self) -> Arrivals {
-        let mut arrivals = Arrivals::default();
-        // Who is waiting already is not made to wait for the question of how long to sleep.
-        self.drain_intake(&mut arrivals);
-        if arrivals.count == 0 && self.unclaimed.is_empty() {
-            let idle_delay = if self.more_due { Duration::ZERO } else { S::IDLE_DELAY };
-            let is_quiet = idle_delay.is_zero()
-                || self
-                    .receive_until(tokio::time::Instant::now() + idle_delay, &mut arrivals)
-                    .await
-                    == IdleWait::Elapsed;
-            if is_quiet {
-                let wake = self.next_wake().await;
-                self.receive_until(wake, &mut arrivals).await;
-            }
-        }
-        arrivals
-    }
-
-    /// Waits for whoever comes, until then at the latest.
-    async fn receive_until(&mut self, until: Instant, arrivals: &mut Arrivals) -> IdleWait {
-        let (draining, receiver) = (self.receiver.draining.clone(), &mut self.receiver);
-        // A priority class without senders means that every handle is gone: nobody is left to ask.
-        let first = tokio::select! {
-            biased;
-            arrival = receiver.next() => Some(arrival.unwrap_or(Arrival::Close)),
-            () = draining.cancelled(), if !self.polls.is_empty() => None,
-            () = tokio::time::sleep_until(until) => return IdleWait::Elapsed,
-            () = changed_elsewhere(&self.store, &self.role) => None,
-        };
-        first.into_iter().for_each(|arrival| self.accept(arrival, arrivals));
-        self.drain_intake(arrivals);
-        IdleWait::Interrupted
-    }
-
-    /// Takes what else is waiting, calls under a lease first, up to one batch.
-    fn drain_intake(&mut self, arrivals: &mut Arrivals) {
-        while arrivals.items < BATCH_ITEMS_MAX {
-            let Some(arrival) = self.receiver.try_next() else { return };
-            self.accept(arrival, arrivals);
-        }
-    }
-
-    fn accept(&mut self, arrival: Arrival, arrivals: &mut Arrivals) {
-        arrivals.count += 1;
-        match arrival {
-            Arrival::Group(group) => {
-                arrivals.items += group.items.len();
-                arrivals.groups.push(group);
-            }
-            Arrival::Poll(poll) => {
-                arrivals.items += 1;
-                self.polls.add(poll);
-            }
-            Arrival::Administer { act, reply } => {
-                arrivals.items += 1;
-                arrivals.acts.push(administer::Act { act, reply });
-            }
-            Arrival::Ping(ping) => arrivals.pings.push(ping),
-            Arrival::CountPolls(asked) => self.polls.answer_count(asked),
-            Arrival::TasksEnded { created, at } => self.retention_state.note_ends(&created, at),
-            Arrival::Close => arrivals.close = true,
-        }
-    }
-
-    /// The earliest of: time changes a task, a poll is over, a stall check is due.
-    async fn next_wake(&mut self) -> Instant {
-        let here = tokio::time::Instant::now();
-        let (by_store, to_forget) = match self.backoff.until() {
-            None if self.more_due => (Some(here), None),
-            // Time makes tasks ready that nobody waits for; the rest of what it does is not for this carrier.
-            None if !self.role.handles_leases() && self.polls.is_empty() => (None, None),
-            None => {
-                let to_forget = self.retention_state.wake(here, self.store.now());
-                (self.wake_by_store(here).await, to_forget)
-            }
-            until => (until, None),
-        };
-        let hidden = (!self.set_aside.is_empty()).then(|| here + SET_ASIDE_POLL_INTERVAL);
-        [by_store, to_forget, self.wake_for_stall_check(here), self.polls.earliest_end(), hidden]
-            .into_iter()
-            .flatten()
-            .fold(here + SLEEP_MAX, Instant::min)
-    }
-
-    async fn wake_by_store(&mut self, here: Instant) -> Option<Instant> {
-        let now = self.store.now();
-        match self.writer.next_wake().await {
-            Ok(wake) => {
-                // Bug 13 of the museum: what did not fit into one sweep is forgotten.
-                let is_forgotten = |at: &Time| faultpoint::mutant(13) && *at <= self.swept_at;
-                let wake = wake.filter(|at| !is_forgotten(at));
-                let pause = self.pause_for(wake);
-                wake.map(|wake| here + duration(wake.since(now)).max(pause))
-            }
-            Err(failure) => {
-                tracing::warn!(error = %failure, "the store does not say when to wake");
-                self.enter_outage(UnavailableReason::of(&failure));
-                self.backoff.until()
-            }
-        }
-    }
-
-    /// What was due at the last batch and is still there came with that batch, after it had swept: it is looked
-    /// at once more at once. If it stays, another writer has it, and it is looked at now and then; whatever is due
-    /// later must not wait for it.
-    fn pause_for(&mut self, wake: Option<Time>) -> Duration {
-        let left_over = wake.filter(|wake| *wake <= self.swept_at);
-        let stays = left_over.is_some() && self.left_over == left_over;
-        self.left_over = left_over;
-        if stays { S::PEER_POLL_INTERVAL } else { Duration::ZERO }
-    }
-
-    /// A store that refuses cannot hear: there is nothing to notice until it is tried again.
-    fn wake_for_stall_check(&self, here: Instant) -> Option<Instant> {
-        if self.stall.is_refused() || !self.role.handles_leases() {
-            return None;
-        }
-        StallDetector::check_period(self.writer.shortest_lease())
-            .map(|period| here + duration(period))
-    }
-}
-
-/// Resolves when others may have changed something. Whoever grants follows hints; for time it is enough to look.
-async fn changed_elsewhere<S: Store>(store: &S, role: &CarrierRole) {
-    match role {
-        CarrierRole::Everything | CarrierRole::NewWork(_) => store.changed_elsewhere().await,
-        CarrierRole::Leased => tokio::time::sleep(S::PEER_POLL_INTERVAL).await,
     }
 }
 

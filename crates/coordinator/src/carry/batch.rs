@@ -1,34 +1,43 @@
-//! One batch: load, decide, sweep, grant, commit.
+//! One batch: load, decide, sweep, grant, save, commit.
+//!
+//! [`OpenBatch::carry`] is the whole of it, in order. Decisions are the rules' ([`WorkingSet`]); what is done with a
+//! batch that fails is the committer's ([`super::commit`]), and answers leave only from there.
+//!
+//! Invariants: the store's clock is read once, after the tasks are loaded; nothing is decided about a lease after a
+//! stall before the lease was extended by it; requests are decided before the sweep, so that a report or heartbeat of
+//! this batch counts before the end of its lease.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use store::{Batch, CommitFailure, Failure, FailureKind, Loaded, TaskKey, TaskWithSpec, Want};
-use verdict::request::{Grant, Submit};
-use verdict::{Answer, Digest, Moment, Name, Request, TaskId, Time};
+use store::{Batch, CommitFailure, Failure, FailureKind};
+use verdict::request::Submit;
+use verdict::{Answer, Digest, Moment, Request, TaskId, Time};
 
-use super::polls::{LineId, PollId, Polls, Round, RoundResult};
+use super::load::key_of;
+use super::polls::{Polls, RoundResult};
 use super::role::CarrierRole;
 use super::stall::{self, StallAction, StallStatus};
 use super::working_set::WorkingSet;
 use crate::allowances::{self, Allowances, Moved};
 use crate::batch_metrics::BatchMetrics;
 use crate::ids::Ids;
-use crate::item::{Answered, Granted, Item, Submission};
+use crate::item::{Answered, Item, Submission};
 use crate::trace::TraceEvent;
 
 /// Tasks swept in one batch. More wait for the next one, which follows at once.
 const SWEEP_MAX: usize = 1_024;
 
 /// What a committed batch did.
+#[derive(Default)]
 pub(super) struct BatchResult {
     /// One per item, in order; `None` where another writer has the task.
     pub(super) answers: Vec<Option<Answered>>,
     /// What polls were granted, where the batch looked for it.
     pub(super) round_result: Option<RoundResult>,
     pub(super) batch_metrics: BatchMetrics,
-    /// What is to be told as spans.
+    /// What is to be exported as spans.
     pub(super) trace_events: Vec<TraceEvent>,
     pub(super) changed: Vec<TaskId>,
     pub(super) moved: Moved,
@@ -64,7 +73,7 @@ impl From<Defect> for Aborted {
     }
 }
 
-/// Whether a batch also does what nobody asked for.
+/// Whether a batch also does what no request asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BackgroundWork {
     /// What the carrier's role includes: sweeping what is due, granting what is ready.
@@ -88,228 +97,189 @@ pub(super) enum LockWait {
 /// What holds for one batch.
 #[derive(Clone, Copy)]
 pub(super) struct BatchOptions<'a> {
-    /// Which life of the store it is, once the clock was read.
+    /// The epoch of the store, once the clock was read.
     pub(super) epoch: &'a (dyn Fn() -> u32 + Send + Sync),
     pub(super) background: BackgroundWork,
     pub(super) lock_wait: LockWait,
     pub(super) stall_status: StallStatus<'a>,
     pub(super) allowances: &'a Allowances,
-    /// Whether somebody is told what happened, as spans.
+    /// Whether what happened is exported as spans.
     pub(super) is_tracing: bool,
     pub(super) role: &'a CarrierRole,
     /// Tasks that are left alone.
     pub(super) set_aside: &'a BTreeSet<TaskId>,
 }
 
-pub(super) async fn carry<B: Batch>(
-    mut batch: B,
-    ids: &mut Ids,
-    items: &[Item],
-    polls: &mut Polls,
-    options: BatchOptions<'_>,
-    background_done: &mut Vec<TaskId>,
-) -> Result<BatchResult, Aborted> {
-    let BatchOptions {
-        epoch,
-        background,
-        lock_wait,
-        stall_status,
-        allowances,
-        is_tracing,
-        role,
-        set_aside,
-    } = options;
-    let mut work = WorkingSet::default();
-    if !set_aside.is_empty() {
-        batch.exclude(set_aside);
+impl BatchOptions<'_> {
+    fn is_stalled(&self) -> bool {
+        matches!(self.stall_status, StallStatus::StalledSince(_))
     }
-    work.trace_events = is_tracing.then(Vec::new);
-    // Whoever waits for a lock must not have others: with patience, and while leases get their time back.
-    let waits = lock_wait == LockWait::Wait || matches!(stall_status, StallStatus::StalledSince(_));
-    if background != BackgroundWork::None && role.grants() && !waits {
-        prefetch(&mut batch, polls);
+
+    /// Whether it may wait for a lock. Such a batch locks nothing ahead, or two of them could wait for each other.
+    pub(super) fn may_wait_for_lock(&self) -> bool {
+        self.lock_wait == LockWait::Wait || self.is_stalled()
     }
-    count(&mut batch, &mut work, items, allowances).await?;
-    if let StallStatus::StalledSince(since) = stall_status {
-        // Before anything else is locked: it waits for whatever others have locked.
-        stall::extend_all_leases(&mut batch, since, epoch).await?;
-        batch.keep_alive();
+}
+
+/// A batch that has begun.
+pub(super) struct OpenBatch<'a, B: Batch> {
+    pub(super) batch: B,
+    pub(super) work: WorkingSet,
+    pub(super) options: BatchOptions<'a>,
+    pub(super) ids: &'a mut Ids,
+    pub(super) polls: &'a mut Polls,
+    /// Tasks that it sweeps and grants, also of a batch that fails: one of them may be the reason.
+    pub(super) background_done: &'a mut Vec<TaskId>,
+    pub(super) result: BatchResult,
+}
+
+impl<'a, B: Batch> OpenBatch<'a, B> {
+    pub(super) fn new(
+        mut batch: B,
+        options: BatchOptions<'a>,
+        ids: &'a mut Ids,
+        polls: &'a mut Polls,
+        background_done: &'a mut Vec<TaskId>,
+    ) -> Self {
+        if !options.set_aside.is_empty() {
+            batch.exclude(options.set_aside);
+        }
+        let mut work = WorkingSet::default();
+        work.trace_events = options.is_tracing.then(Vec::new);
+        let result = BatchResult { is_written: options.is_stalled(), ..BatchResult::default() };
+        Self { batch, work, options, ids, polls, background_done, result }
     }
-    load(&mut batch, &mut work, items, lock_wait, set_aside).await?;
-    faultpoint::point!("batch.loaded");
-    let now = batch.now().await?;
-    let at = Moment { now, epoch: epoch(), rules: batch.rules() };
-    check_stall(&mut batch, &mut work, stall_status, at).await?;
-    let answers = catch_panic(|| decide_items(&mut work, ids, items, at, allowances))?;
-    faultpoint::point!("batch.decided");
-    let mut carried = BatchResult {
-        answers,
-        round_result: None,
-        batch_metrics: BatchMetrics::default(),
-        trace_events: Vec::new(),
-        changed: Vec::new(),
-        moved: Moved::default(),
-        now,
-        is_written: matches!(stall_status, StallStatus::StalledSince(_)),
-        more_due: false,
-    };
-    if let BackgroundWork::Included { keep_alive, background_max } = background {
-        if role.handles_leases() && !faultpoint::mutant(41) {
-            carried.more_due =
-                sweep(&mut batch, &mut work, at, background_max, background_done).await?;
+
+    /// Carries the batch to its commit.
+    pub(super) async fn carry(mut self, items: &[Item]) -> Result<BatchResult, Aborted> {
+        self.prefetch();
+        self.count_unfinished(items).await?;
+        self.extend_leases_after_stall().await?;
+        self.load(items).await?;
+        faultpoint::point!("batch.loaded");
+        let at = self.begin_deciding().await?;
+        self.decide(items, at)?;
+        faultpoint::point!("batch.decided");
+        self.do_background_work(at).await?;
+        self.save().await?;
+        self.commit().await
+    }
+
+    /// Extends leases before anything else is locked, because it waits for whatever other writers have locked.
+    async fn extend_leases_after_stall(&mut self) -> Result<(), Aborted> {
+        if let StallStatus::StalledSince(since) = self.options.stall_status {
+            stall::extend_all_leases(&mut self.batch, since, self.options.epoch).await?;
+            self.batch.keep_alive();
+        }
+        Ok(())
+    }
+
+    /// Reads the clock, and looks whether the time until now was a stall.
+    async fn begin_deciding(&mut self) -> Result<Moment, Aborted> {
+        let now = self.batch.now().await?;
+        self.result.now = now;
+        let at = Moment { now, epoch: (self.options.epoch)(), rules: self.batch.rules() };
+        match stall::check_batch(&mut self.batch, self.options.stall_status, now).await? {
+            StallAction::Proceed => {}
+            StallAction::Retry => return Err(Aborted::Stalled),
+            StallAction::ExtendSince(_) if faultpoint::mutant(38) => {}
+            StallAction::ExtendSince(since) => {
+                let work = &mut self.work;
+                catch_panic(|| work.extend_leases(&stall::extend_request(since, now), at))?;
+            }
+        }
+        Ok(at)
+    }
+
+    fn decide(&mut self, items: &[Item], at: Moment) -> Result<(), Defect> {
+        let (work, ids, allowances) = (&mut self.work, &mut *self.ids, self.options.allowances);
+        let decide = |item| decide_item(work, ids, item, at, allowances);
+        self.result.answers = catch_panic(|| items.iter().map(decide).collect())?;
+        Ok(())
+    }
+
+    /// Sweeps, grants and records liveness, as far as the batch includes it.
+    async fn do_background_work(&mut self, at: Moment) -> Result<(), Aborted> {
+        let BackgroundWork::Included { keep_alive, background_max } = self.options.background
+        else {
+            return Ok(());
+        };
+        if self.options.role.handles_leases() && !faultpoint::mutant(41) {
+            self.sweep(at, background_max).await?;
             faultpoint::point!("batch.swept");
         }
-        if role.grants() {
-            save(&mut batch, &mut work, &mut carried).await?;
-            let background_max = background_max.saturating_sub(background_done.len());
-            let round_result = grant(
-                &mut batch,
-                &mut work,
-                ids,
-                polls,
-                at,
-                &mut carried,
-                (background_max, background_done),
-            )
-            .await?;
-            carried.more_due |= round_result.is_spent;
-            carried.round_result = Some(round_result);
+        if self.options.role.grants() {
+            // What became ready in this very batch is found only where it is saved.
+            self.save().await?;
+            self.grant(at, background_max.saturating_sub(self.background_done.len())).await?;
             faultpoint::point!("batch.granted");
         }
         if keep_alive {
-            batch.keep_alive();
-            carried.is_written = true;
+            self.batch.keep_alive();
+            self.result.is_written = true;
         }
+        Ok(())
     }
-    save(&mut batch, &mut work, &mut carried).await?;
-    // Also when nothing was written: the store then knows what was looked at, at no cost.
-    batch.commit().await.map_err(Aborted::Commit)?;
-    faultpoint::point!("carry.committed");
-    carried.batch_metrics = work.batch_metrics;
-    carried.trace_events = work.trace_events.unwrap_or_default();
-    Ok(carried)
+
+    /// Decides what time has done to tasks.
+    async fn sweep(&mut self, at: Moment, background_max: usize) -> Result<(), Aborted> {
+        let max = background_max.min(SWEEP_MAX);
+        let due = self.batch.due(at.now, max).await?;
+        self.result.more_due = due.len() == max && !faultpoint::mutant(13);
+        for task in due {
+            self.background_done.push(task.id);
+            let work = &mut self.work;
+            catch_task_panic(task.id, || {
+                let key = work.adopt(task);
+                work.decide(&key, Cow::Owned(Request::Sweep), at)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Hands over to the store what was decided since the last call.
+    pub(super) async fn save(&mut self) -> Result<(), Aborted> {
+        let (changes, refused) = self.work.take();
+        if changes.is_empty() && refused.is_empty() {
+            return Ok(());
+        }
+        let result = &mut self.result;
+        result.is_written = true;
+        result.changed.extend(changes.iter().filter_map(|change| task_id(&change.after)));
+        changes.iter().for_each(|change| allowances::note(&mut result.moved, change));
+        faultpoint::point!("save.begun");
+        self.batch.save(changes, refused).await?;
+        faultpoint::point!("save.done");
+        Ok(())
+    }
+
+    /// Commits also where nothing was written: the store then knows what was looked at, at no cost.
+    async fn commit(self) -> Result<BatchResult, Aborted> {
+        let Self { batch, work, mut result, .. } = self;
+        batch.commit().await.map_err(Aborted::Commit)?;
+        faultpoint::point!("carry.committed");
+        result.batch_metrics = work.batch_metrics;
+        result.trace_events = work.trace_events.unwrap_or_default();
+        Ok(result)
+    }
 }
 
-/// Nothing is decided about a lease after a stall before the lease was extended by it.
-async fn check_stall<B: Batch>(
-    batch: &mut B,
-    work: &mut WorkingSet,
-    stall_status: StallStatus<'_>,
-    at: Moment,
-) -> Result<(), Aborted> {
-    match stall::check_batch(batch, stall_status, at.now).await? {
-        StallAction::Proceed => Ok(()),
-        StallAction::Retry => Err(Aborted::Stalled),
-        StallAction::ExtendSince(_) if faultpoint::mutant(38) => Ok(()),
-        StallAction::ExtendSince(since) => {
-            catch_panic(|| work.extend_leases(&stall::extend_request(since, at.now), at))?;
-            Ok(())
-        }
-    }
-}
-
-/// A broken assertion undoes the batch instead of the process.
-fn catch_panic<T>(decide: impl FnOnce() -> T) -> Result<T, Defect> {
-    catch_unwind(AssertUnwindSafe(decide)).map_err(|_| Defect)
-}
-
-/// Counts the unfinished runs of tenants that may not have any number of them.
-async fn count<B: Batch>(
-    batch: &mut B,
-    work: &mut WorkingSet,
-    items: &[Item],
-    allowances: &Allowances,
-) -> Result<(), Aborted> {
-    let limited = |item: &Item| match item {
-        Item::Submit(submission) => {
-            let tenant = &submission.scope.tenant;
-            allowances.quota(tenant).map(|_| tenant.clone())
-        }
-        Item::About { .. } => None,
-    };
-    let tenants: BTreeSet<Name> = items.iter().filter_map(limited).collect();
-    if tenants.is_empty() {
-        return Ok(());
-    }
-    let tenants: Vec<Name> = tenants.into_iter().collect();
-    if let Some(counted) = batch.unfinished(&tenants).await? {
-        work.unfinished.extend(tenants.into_iter().zip(counted));
-    }
-    Ok(())
-}
-
-/// Loads what the items are about: tasks, the attempts they quote, the holders of their keys.
-async fn load<B: Batch>(
-    batch: &mut B,
-    work: &mut WorkingSet,
-    items: &[Item],
-    lock_wait: LockWait,
-    set_aside: &BTreeSet<TaskId>,
-) -> Result<(), Aborted> {
-    let mut tasks = Vec::new();
-    let mut leases = Vec::new();
-    let mut keys = Vec::new();
-    for item in items {
-        match item {
-            Item::Submit(submission) => keys.extend(key_of(submission)),
-            Item::About { key, .. } => {
-                tasks.push(key.clone());
-                leases.extend(item.quoted_lease().map(|lease| (key.id, lease)));
-            }
-        }
-    }
-    if !keys.is_empty() {
-        let holders = batch.key_owners(&keys).await?;
-        for (key, held) in keys.into_iter().zip(holders) {
-            let Some(held) = held else { continue };
-            tasks.push(TaskKey { scope: key.scope.clone(), id: held.task });
-            work.put_holder(key, held);
-        }
-    }
-    tasks.sort();
-    tasks.dedup();
-    // What is left alone is not even looked at.
-    let is_aside = |task: &mut TaskKey| set_aside.contains(&task.id);
-    tasks.extract_if(.., is_aside).for_each(|task| work.put_locked(task));
-    leases.retain(|(task, _)| !set_aside.contains(task));
-    let loaded = match lock_wait {
-        LockWait::Skip => batch.load(&tasks).await?,
-        LockWait::Wait => batch.load_waiting_for_locks(&tasks).await?,
-    };
-    for (key, loaded) in tasks.iter().zip(loaded) {
-        match loaded {
-            Loaded::Subject(subject) => work.put(key.clone(), subject),
-            Loaded::Locked => work.put_locked(key.clone()),
-        }
-    }
-    let closed = batch.closed_attempts(&leases).await?;
-    closed.into_iter().flatten().for_each(|closed| work.put_closed(closed));
-    Ok(())
-}
-
-fn key_of(submission: &Submission) -> Option<store::IdempotencyKey> {
-    let text = submission.spec.key.clone()?;
-    Some(store::IdempotencyKey { scope: submission.scope.clone(), text })
-}
-
-fn decide_items(
+/// The answer to one request; `None` where another writer has its task.
+fn decide_item(
     work: &mut WorkingSet,
     ids: &mut Ids,
-    items: &[Item],
+    item: &Item,
     at: Moment,
     allowances: &Allowances,
-) -> Vec<Option<Answered>> {
-    let decide = |item: &Item| {
-        if is_locked(work, item) {
-            return None;
-        }
-        let answer = match item {
-            Item::Submit(submission) => submit(work, ids, submission, at, allowances),
-            Item::About { key, request } => work.decide(key, Cow::Borrowed(request), at),
-        };
-        Some(Answered { answer, at: at.now })
+) -> Option<Answered> {
+    if is_locked(work, item) {
+        return None;
+    }
+    let answer = match item {
+        Item::Submit(submission) => submit(work, ids, submission, at, allowances),
+        Item::About { key, request } => work.decide(key, Cow::Borrowed(request), at),
     };
-    items.iter().map(decide).collect()
+    Some(Answered { answer, at: at.now })
 }
 
 /// Whether another writer has the task that an item is about, or the one that holds its key.
@@ -344,39 +314,12 @@ fn submit(
     work.submit(id, request, &submission.spec, at, allowances)
 }
 
-/// After the items, so that a report or heartbeat of this batch counts before the lease's end.
-async fn sweep<B: Batch>(
-    batch: &mut B,
-    work: &mut WorkingSet,
-    at: Moment,
-    background_max: usize,
-    background_done: &mut Vec<TaskId>,
-) -> Result<bool, Aborted> {
-    let max = background_max.min(SWEEP_MAX);
-    let due = batch.due(at.now, max).await?;
-    let more = due.len() == max && !faultpoint::mutant(13);
-    for task in due {
-        background_done.push(task.id);
-        catch_task_panic(task.id, || {
-            let key = work.adopt(task);
-            work.decide(&key, Cow::Owned(Request::Sweep), at)
-        })?;
-    }
-    Ok(more)
+/// A broken assertion undoes the batch instead of the process.
+fn catch_panic<T>(decide: impl FnOnce() -> T) -> Result<T, Defect> {
+    catch_unwind(AssertUnwindSafe(decide)).map_err(|_| Defect)
 }
 
-/// Says what the first polls will want of the queues that seem to hold something.
-fn prefetch<B: Batch>(batch: &mut B, polls: &mut Polls) {
-    let backlogs = batch.likely_backlogs(polls.polled());
-    if backlogs.is_empty() {
-        return;
-    }
-    let asked = polls.round(backlogs, HashSet::new()).ask(polls);
-    let wants: Vec<Want> = asked.into_iter().map(|(_, want)| want).collect();
-    batch.prefetch(&wants);
-}
-
-/// The same for a decision about one task that nobody asked for: that task is told.
+/// The same for a decision about one task that no request asked for: the failure names the task.
 pub(super) fn catch_task_panic<T>(task: TaskId, decide: impl FnOnce() -> T) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(decide)).map_err(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);
@@ -384,121 +327,6 @@ pub(super) fn catch_task_panic<T>(task: TaskId, decide: impl FnOnce() -> T) -> R
         let what = format!("deciding about it broke an assertion: {said}");
         Failure::new(FailureKind::Invalid, what).about(task)
     })
-}
-
-/// Tasks that are ready, also those that became so in this very batch, go to waiting polls.
-async fn grant<B: Batch>(
-    batch: &mut B,
-    work: &mut WorkingSet,
-    ids: &mut Ids,
-    polls: &mut Polls,
-    at: Moment,
-    carried: &mut BatchResult,
-    (mut background_max, background_done): (usize, &mut Vec<TaskId>),
-) -> Result<RoundResult, Aborted> {
-    let recalled = recall(batch, polls, at.now).await?;
-    let except = recalled.iter().map(|(poll, _)| *poll).collect();
-    let backlogs = batch.backlogs(polls.polled(), at.now).await?;
-    let mut round = polls.round(backlogs, except);
-    loop {
-        let (lines, wants): (Vec<LineId>, Vec<Want>) = round.ask(polls).into_iter().unzip();
-        if wants.is_empty() || background_max == 0 {
-            break;
-        }
-        let wants = cap_wants(wants, background_max);
-        // What was granted before is saved, so that it is not found again.
-        save(batch, work, carried).await?;
-        let ready = batch.ready(&wants, at.now).await?;
-        for (line, tasks) in lines.into_iter().zip(ready) {
-            background_max = background_max.saturating_sub(tasks.len());
-            background_done.extend(tasks.iter().map(|ready| ready.task.id));
-            grant_to(work, ids, polls, &mut round, line, tasks, at)?;
-        }
-    }
-    let mut round_result = round.end();
-    round_result.grants.extend(recalled);
-    Ok(round_result)
-}
-
-/// What polls that name themselves were given before.
-async fn recall<B: Batch>(
-    batch: &mut B,
-    polls: &Polls,
-    now: Time,
-) -> Result<Vec<(PollId, Vec<Granted>)>, Aborted> {
-    let (named, names) = polls.unrecalled_names();
-    if names.is_empty() {
-        return Ok(Vec::new());
-    }
-    let found = batch.leased_to_polls(&names).await?;
-    let recalled = named.into_iter().zip(found).filter(|(_, leases)| !leases.is_empty());
-    let granted = |leases: Vec<TaskWithSpec>| {
-        leases.into_iter().map(|lease| Granted::new(lease, now)).collect::<Vec<Granted>>()
-    };
-    Ok(recalled.map(|(poll, leases)| (poll, granted(leases))).collect())
-}
-
-/// As many tasks as may ride, for whoever asked first.
-fn cap_wants(mut wants: Vec<Want>, background_max: usize) -> Vec<Want> {
-    let mut left = background_max;
-    for want in &mut wants {
-        want.max = want.max.min(left);
-        left -= want.max;
-    }
-    wants
-}
-
-/// Gives tasks to the polls of a line, the oldest first.
-fn grant_to(
-    work: &mut WorkingSet,
-    ids: &mut Ids,
-    polls: &Polls,
-    round: &mut Round,
-    line: LineId,
-    tasks: Vec<TaskWithSpec>,
-    at: Moment,
-) -> Result<(), Failure> {
-    round.found(line, tasks.len());
-    for ready in tasks {
-        round.took(&ready.task);
-        let Some(poll) = round.taker(line).and_then(|poll| polls.get(poll)) else { break };
-        let key = work.adopt(ready.task);
-        let request = Request::Grant(Grant {
-            lease: ids.lease(at.now),
-            owner: poll.worker.clone(),
-            poll: poll.poll.clone(),
-        });
-        let waiting = work.task(&key).filter(|_| work.trace_events.is_some()).cloned();
-        let decide = || work.decide(&key, Cow::Owned(request), at);
-        if catch_task_panic(key.id, decide)? == Answer::Granted {
-            let task = work.task(&key).expect("a granted task is live").clone();
-            if let (Some(waiting), Some(lease)) = (waiting, task.lease()) {
-                let event =
-                    TraceEvent::granted(&waiting, &ready.spec, task.attempt, lease.id, at.now);
-                work.trace_events.get_or_insert_default().push(event);
-            }
-            round.give(line, Granted { task, spec: ready.spec, at: at.now });
-        }
-    }
-    Ok(())
-}
-
-async fn save<B: Batch>(
-    batch: &mut B,
-    work: &mut WorkingSet,
-    carried: &mut BatchResult,
-) -> Result<(), Aborted> {
-    let (changes, refused) = work.take();
-    if changes.is_empty() && refused.is_empty() {
-        return Ok(());
-    }
-    carried.is_written = true;
-    carried.changed.extend(changes.iter().filter_map(|change| task_id(&change.after)));
-    changes.iter().for_each(|change| allowances::note(&mut carried.moved, change));
-    faultpoint::point!("save.begun");
-    batch.save(changes, refused).await?;
-    faultpoint::point!("save.done");
-    Ok(())
 }
 
 fn task_id(subject: &verdict::Subject) -> Option<TaskId> {

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use verdict::TaskId;
 
 use super::Carrier;
-use super::commit_loop::{Replies, error_chain};
+use super::abort::error_chain;
+use super::commit::Replies;
 use crate::item::{Item, RequestError};
 use crate::set_aside::{SetAsideOutcome, is_worth_logging};
 

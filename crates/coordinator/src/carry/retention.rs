@@ -17,6 +17,7 @@ use store::{Batch, CommitFailure, EndedPosition, EndedTask, Failure, FailureKind
 use tokio::time::Instant;
 use verdict::{Retention, Time};
 
+use super::role::CarrierRole;
 use super::{Carrier, Fatal, duration};
 use crate::item::UnavailableReason;
 
@@ -167,6 +168,21 @@ impl RetentionState {
 }
 
 impl<S: Store> Carrier<S> {
+    /// Counts tasks that have ended, or tells the carrier that deletes them.
+    pub(super) fn note_ends(&mut self, created: Vec<Time>, at: Time) {
+        match &self.role {
+            CarrierRole::Everything | CarrierRole::Leased => {
+                self.retention_state.note_ends(&created, at)
+            }
+            CarrierRole::NewWork(leased_carrier)
+                if !created.is_empty() && !faultpoint::mutant(44) =>
+            {
+                leased_carrier.intake.note_ends(created, at)
+            }
+            CarrierRole::NewWork(_) => {}
+        }
+    }
+
     /// Forgets a slice of what ended long ago, if it is time. Never while the store refuses.
     pub(super) async fn run_retention(&mut self) -> Result<(), Fatal> {
         let begun = tokio::time::Instant::now();

@@ -1,0 +1,132 @@
+//! Granting: tasks that are ready, also those that became so in this very batch, go to waiting polls.
+//!
+//! [`super::polls`] says whose turn it is; the store says what is ready; the rules decide each grant. Answers to polls
+//! leave after the commit ([`super::commit`]).
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use store::{Batch, TaskWithSpec, Want};
+use verdict::request::Grant;
+use verdict::{Answer, Moment, Request, Time};
+
+use super::batch::{Aborted, BackgroundWork, OpenBatch, catch_task_panic};
+use super::polls::{LineId, PollId, Round};
+use super::working_set::WorkingSet;
+use crate::item::Granted;
+use crate::trace::TraceEvent;
+
+impl<B: Batch> OpenBatch<'_, B> {
+    /// Tells the store what the first polls will want of the queues that seem to hold something, so that it reads it
+    /// together with what the batch loads.
+    pub(super) fn prefetch(&mut self) {
+        let has_background = self.options.background != BackgroundWork::None;
+        if !has_background || !self.options.role.grants() || self.options.may_wait_for_lock() {
+            return;
+        }
+        let backlogs = self.batch.likely_backlogs(self.polls.polled());
+        if backlogs.is_empty() {
+            return;
+        }
+        let asked = self.polls.round(backlogs, HashSet::new()).ask(self.polls);
+        let wants: Vec<Want> = asked.into_iter().map(|(_, want)| want).collect();
+        self.batch.prefetch(&wants);
+    }
+
+    /// One round of turns, for at most so many tasks.
+    pub(super) async fn grant(&mut self, at: Moment, mut left: usize) -> Result<(), Aborted> {
+        let recalled = self.recall(at.now).await?;
+        let except = recalled.iter().map(|(poll, _)| *poll).collect();
+        let backlogs = self.batch.backlogs(self.polls.polled(), at.now).await?;
+        let mut round = self.polls.round(backlogs, except);
+        loop {
+            let (lines, wants): (Vec<LineId>, Vec<Want>) =
+                round.ask(self.polls).into_iter().unzip();
+            if wants.is_empty() || left == 0 {
+                break;
+            }
+            // What was granted before is saved, so that it is not found again.
+            self.save().await?;
+            let ready = self.batch.ready(&cap_wants(wants, left), at.now).await?;
+            for (line, tasks) in lines.into_iter().zip(ready) {
+                left = left.saturating_sub(tasks.len());
+                self.grant_to_line(&mut round, line, tasks, at)?;
+            }
+        }
+        let mut round_result = round.end();
+        round_result.grants.extend(recalled);
+        self.result.more_due |= round_result.is_spent;
+        self.result.round_result = Some(round_result);
+        Ok(())
+    }
+
+    /// What polls that name themselves were given before.
+    async fn recall(&mut self, now: Time) -> Result<Vec<(PollId, Vec<Granted>)>, Aborted> {
+        let (named, names) = self.polls.unrecalled_names();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self.batch.leased_to_polls(&names).await?;
+        let recalled = named.into_iter().zip(found).filter(|(_, leases)| !leases.is_empty());
+        let granted = |leases: Vec<TaskWithSpec>| {
+            leases.into_iter().map(|lease| Granted::new(lease, now)).collect::<Vec<Granted>>()
+        };
+        Ok(recalled.map(|(poll, leases)| (poll, granted(leases))).collect())
+    }
+
+    /// Gives tasks to the polls of a line, the oldest first.
+    fn grant_to_line(
+        &mut self,
+        round: &mut Round,
+        line: LineId,
+        tasks: Vec<TaskWithSpec>,
+        at: Moment,
+    ) -> Result<(), Aborted> {
+        self.background_done.extend(tasks.iter().map(|ready| ready.task.id));
+        round.found(line, tasks.len());
+        for ready in tasks {
+            round.took(&ready.task);
+            let Some(poll) = round.taker(line).and_then(|poll| self.polls.get(poll)) else { break };
+            let request = Request::Grant(Grant {
+                lease: self.ids.lease(at.now),
+                owner: poll.worker.clone(),
+                poll: poll.poll.clone(),
+            });
+            if let Some(granted) = grant_task(&mut self.work, ready, request, at)? {
+                round.give(line, granted);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Decides one grant; `None` where the rules do not give it.
+fn grant_task(
+    work: &mut WorkingSet,
+    ready: TaskWithSpec,
+    request: Request,
+    at: Moment,
+) -> Result<Option<Granted>, Aborted> {
+    let TaskWithSpec { task, spec } = ready;
+    let key = work.adopt(task);
+    let waiting = work.task(&key).filter(|_| work.trace_events.is_some()).cloned();
+    let decide = || work.decide(&key, Cow::Owned(request), at);
+    if catch_task_panic(key.id, decide)? != Answer::Granted {
+        return Ok(None);
+    }
+    let task = work.task(&key).expect("a granted task is live").clone();
+    if let (Some(waiting), Some(lease)) = (waiting, task.lease()) {
+        let event = TraceEvent::granted(&waiting, &spec, task.attempt, lease.id, at.now);
+        work.trace_events.get_or_insert_default().push(event);
+    }
+    Ok(Some(Granted { task, spec, at: at.now }))
+}
+
+/// Wants of at most so many tasks together, for the lines that asked first.
+fn cap_wants(mut wants: Vec<Want>, mut left: usize) -> Vec<Want> {
+    for want in &mut wants {
+        want.max = want.max.min(left);
+        left -= want.max;
+    }
+    wants
+}

@@ -1,0 +1,188 @@
+//! How a carrier waits: for requests, and for the earliest instant at which time changes something.
+//!
+//! There is no timer that collects. What is waiting when a batch ends goes into the next one; a carrier with nothing to
+//! do sleeps until a lease ends, a retry is due or a poll has waited long enough. It wakes more often only while leases
+//! are alive, to notice a stall, and while a task is set aside.
+
+use std::time::Duration;
+
+use store::{Store, Writer};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use verdict::Time;
+
+use super::administer::Act;
+use super::role::CarrierRole;
+use super::stall::StallDetector;
+use super::{Carrier, duration};
+use crate::intake::Arrival;
+use crate::item::{Group, UnavailableReason};
+
+/// Requests in one commit. Measurements showed no gain beyond a thousand, and a commit this size
+/// still ends within milliseconds.
+const BATCH_ITEMS_MAX: usize = 1_024;
+
+/// A wake-up further away than this is looked at again then: it bounds what a wrong clock can do.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+
+/// How often to wake while a task is set aside: the store names the earliest alarm, and that may be the alarm of this
+/// very task.
+const SET_ASIDE_POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What came in while the last batch was being carried.
+#[derive(Default)]
+pub(super) struct Arrivals {
+    /// How many of any kind.
+    count: usize,
+    items: usize,
+    pub(super) groups: Vec<Group>,
+    pub(super) acts: Vec<Act>,
+    pub(super) pings: Vec<oneshot::Sender<()>>,
+    pub(super) close: bool,
+}
+
+impl Arrivals {
+    pub(super) fn is_any(&self) -> bool {
+        self.items > 0 || !self.pings.is_empty()
+    }
+}
+
+/// Whether anything happened while the carrier waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IdleWait {
+    Elapsed,
+    Interrupted,
+}
+
+impl<S: Store> Carrier<S> {
+    /// What is to be carried next.
+    pub(super) async fn wait(&mut self) -> Arrivals {
+        let mut arrivals = Arrivals::default();
+        // A request that is waiting already does not wait for the question of how long to sleep.
+        self.drain_intake(&mut arrivals);
+        if arrivals.count > 0 || !self.unclaimed.is_empty() {
+            return arrivals;
+        }
+        let idle_delay = if self.more_due { Duration::ZERO } else { S::IDLE_DELAY };
+        let quiet_at = tokio::time::Instant::now() + idle_delay;
+        let is_quiet = idle_delay.is_zero()
+            || self.receive_until(quiet_at, &mut arrivals).await == IdleWait::Elapsed;
+        if is_quiet {
+            let wake = self.next_wake().await;
+            self.receive_until(wake, &mut arrivals).await;
+        }
+        arrivals
+    }
+
+    /// Waits for the next arrival, until then at the latest.
+    async fn receive_until(&mut self, until: Instant, arrivals: &mut Arrivals) -> IdleWait {
+        let (draining, receiver) = (self.receiver.draining.clone(), &mut self.receiver);
+        // A priority class without senders means that every handle is gone: no request can come any more.
+        let first = tokio::select! {
+            biased;
+            arrival = receiver.next() => Some(arrival.unwrap_or(Arrival::Close)),
+            () = draining.cancelled(), if !self.polls.is_empty() => None,
+            () = tokio::time::sleep_until(until) => return IdleWait::Elapsed,
+            () = changed_elsewhere(&self.store, &self.role) => None,
+        };
+        first.into_iter().for_each(|arrival| self.accept(arrival, arrivals));
+        self.drain_intake(arrivals);
+        IdleWait::Interrupted
+    }
+
+    /// Takes what else is waiting, calls under a lease first, up to one batch.
+    pub(super) fn drain_intake(&mut self, arrivals: &mut Arrivals) {
+        while arrivals.items < BATCH_ITEMS_MAX {
+            let Some(arrival) = self.receiver.try_next() else { return };
+            self.accept(arrival, arrivals);
+        }
+    }
+
+    pub(super) fn accept(&mut self, arrival: Arrival, arrivals: &mut Arrivals) {
+        arrivals.count += 1;
+        match arrival {
+            Arrival::Group(group) => {
+                arrivals.items += group.items.len();
+                arrivals.groups.push(group);
+            }
+            Arrival::Poll(poll) => {
+                arrivals.items += 1;
+                self.polls.add(poll);
+            }
+            Arrival::Administer { act, reply } => {
+                arrivals.items += 1;
+                arrivals.acts.push(Act { act, reply });
+            }
+            Arrival::Ping(ping) => arrivals.pings.push(ping),
+            Arrival::CountPolls(asked) => self.polls.answer_count(asked),
+            Arrival::TasksEnded { created, at } => self.retention_state.note_ends(&created, at),
+            Arrival::Close => arrivals.close = true,
+        }
+    }
+
+    /// The earliest of: time changes a task, a poll is over, a stall check is due.
+    async fn next_wake(&mut self) -> Instant {
+        let here = tokio::time::Instant::now();
+        let (by_store, to_forget) = match self.backoff.until() {
+            None if self.more_due => (Some(here), None),
+            // Time only makes tasks ready for this carrier, and no poll waits for one.
+            None if !self.role.handles_leases() && self.polls.is_empty() => (None, None),
+            None => {
+                let to_forget = self.retention_state.wake(here, self.store.now());
+                (self.wake_by_store(here).await, to_forget)
+            }
+            until => (until, None),
+        };
+        let hidden = (!self.set_aside.is_empty()).then(|| here + SET_ASIDE_POLL_INTERVAL);
+        [by_store, to_forget, self.wake_for_stall_check(here), self.polls.earliest_end(), hidden]
+            .into_iter()
+            .flatten()
+            .fold(here + SLEEP_MAX, Instant::min)
+    }
+
+    async fn wake_by_store(&mut self, here: Instant) -> Option<Instant> {
+        let now = self.store.now();
+        match self.writer.next_wake().await {
+            Ok(wake) => {
+                // Bug 13 of the museum: what did not fit into one sweep is forgotten.
+                let is_forgotten = |at: &Time| faultpoint::mutant(13) && *at <= self.swept_at;
+                let wake = wake.filter(|at| !is_forgotten(at));
+                let pause = self.pause_for(wake);
+                wake.map(|wake| here + duration(wake.since(now)).max(pause))
+            }
+            Err(failure) => {
+                tracing::warn!(error = %failure, "the store does not say when to wake");
+                self.enter_outage(UnavailableReason::of(&failure));
+                self.backoff.until()
+            }
+        }
+    }
+
+    /// What was due at the last batch and is still there came with that batch, after its sweep: the next batch follows
+    /// at once. If it stays, another writer has it locked. It is then tried at intervals, so that what is due later
+    /// does not wait for it.
+    fn pause_for(&mut self, wake: Option<Time>) -> Duration {
+        let left_over = wake.filter(|wake| *wake <= self.swept_at);
+        let stays = left_over.is_some() && self.left_over == left_over;
+        self.left_over = left_over;
+        if stays { S::PEER_POLL_INTERVAL } else { Duration::ZERO }
+    }
+
+    /// While the store refuses, the stall is known already: there is nothing to notice until it is tried again.
+    fn wake_for_stall_check(&self, here: Instant) -> Option<Instant> {
+        if self.stall.is_refused() || !self.role.handles_leases() {
+            return None;
+        }
+        StallDetector::check_period(self.writer.shortest_lease())
+            .map(|period| here + duration(period))
+    }
+}
+
+/// Resolves when another coordinator may have changed something. A carrier that grants follows hints; for one that only
+/// follows time it is enough to poll.
+async fn changed_elsewhere<S: Store>(store: &S, role: &CarrierRole) {
+    match role {
+        CarrierRole::Everything | CarrierRole::NewWork(_) => store.changed_elsewhere().await,
+        CarrierRole::Leased => tokio::time::sleep(S::PEER_POLL_INTERVAL).await,
+    }
+}
