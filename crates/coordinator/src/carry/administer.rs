@@ -1,4 +1,4 @@
-//! Administration rides with the carrier, because the carrier has the store's writer.
+//! Administrative acts go through the carrier, because the carrier has the store's writer.
 
 use store::{Administration, CommitFailure, FailureKind, Store, Writer};
 use tokio::sync::oneshot;
@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use super::{Carrier, Fatal};
 use crate::item::{RequestError, UnavailableReason};
 
-/// An act that waits to be written, with the way back to who asked.
+/// An act that waits to be written, with the way back to its caller.
 pub(super) struct Act {
     pub(super) act: Administration,
     pub(super) reply: oneshot::Sender<Result<(), RequestError>>,
@@ -44,7 +44,7 @@ impl<S: Store> Carrier<S> {
                     (Err(RequestError::Unknown), end)
                 }
             };
-            // Who hung up is not told; what was asked is done all the same.
+            // The act of a caller that hung up is written all the same.
             let _ = reply.send(answer);
             end?;
         }

@@ -1,10 +1,9 @@
 //! How long to leave a store alone that did not take what was written.
 //!
-//! The pause doubles with every failed try, up to a bound, and is shortened by chance so that
-//! coordinators which lost the same database do not come back to it together. It concerns only what
-//! nobody asked for (sweeps, grants to waiting polls, the try whether the store is back): somebody's
-//! request is always put to the store, and what it meets does not lengthen the pause. Decides
-//! nothing about tasks, and reads no clock.
+//! The pause doubles with every failed attempt, up to a bound, and has jitter, so that coordinators that lost the same
+//! database do not come back to it together. It concerns only background work (sweeps, grants to waiting polls, the
+//! attempt whether the store is back): a request is always put to the store, and its failure does not lengthen the
+//! pause. Decides nothing about tasks, and reads no clock.
 
 use std::time::Duration;
 
@@ -15,8 +14,7 @@ use crate::ids::{Entropy, SeededEntropy};
 /// The longest first pause: a hiccup is over by then, and four tries a second are no load.
 const FIRST: Duration = Duration::from_millis(250);
 
-/// The longest pause at all. Whoever has made room waits no longer than this for readiness to
-/// return by itself.
+/// The longest pause at all. After an operator has made room, readiness returns within this time without a request.
 const LONGEST: Duration = Duration::from_secs(8);
 
 pub(super) struct Backoff {

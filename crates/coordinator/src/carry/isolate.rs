@@ -1,9 +1,9 @@
 //! Finding what a batch cannot be carried with, so that everything else goes on in the same round.
 //!
-//! Where the store or a decision names a task, that one is set aside ([`crate::set_aside`]) and the batch is carried without
-//! it. Where nobody is named, what was asked for and what rides along (sweeps and grants) are carried apart, and each
-//! part is halved until the culprit stands alone: a request then gets an error, a task is set aside. A request is never
-//! blamed on its task, because it may be its own words that cannot be stored.
+//! Where the store or a decision names a task, the task is set aside ([`crate::set_aside`]) and the batch is carried
+//! without it. Where no task is named, requests and background work (sweeps and grants) are carried apart, and each part
+//! is halved until the culprit is alone: a request then gets an error, a task is set aside. A failing request never
+//! sets its task aside, because the request itself may be what cannot be stored.
 
 use std::ops::Range;
 
@@ -17,11 +17,11 @@ use super::commit::Replies;
 use crate::item::{Item, RequestError};
 use crate::set_aside::{SetAsideOutcome, is_worth_logging};
 
-/// Tasks that ride along in one batch: more than any batch sweeps and grants together.
+/// Tasks of background work in one batch: more than any batch sweeps and grants together.
 const BACKGROUND_MAX: usize = usize::MAX;
 
-/// How often a round is carried again to find out what it cannot be carried with. What is still not known then is left
-/// to the next round, so that others are answered in between.
+/// How often a round is carried again to find the culprit. The search then goes on in the next round, so that other
+/// callers are answered in between.
 const TRIES_MAX: usize = 96;
 
 /// What a batch could not be carried with, as far as is known.
@@ -39,11 +39,11 @@ impl Culprit {
 /// What one batch of a round carries.
 pub(super) struct Part {
     pub(super) range: Range<usize>,
-    /// How many tasks may ride along; `None` for a batch without.
+    /// How many tasks background work may concern; `None` for a batch without it.
     pub(super) background_max: Option<usize>,
 }
 
-/// One round: the parts that are left of it, and what everybody is told.
+/// One round: the parts that are left of it, and the reply to every request.
 pub(super) struct Isolation {
     parts: Vec<Part>,
     pub(super) replies: Replies,
@@ -70,7 +70,7 @@ impl Isolation {
         self.parts.push(part);
     }
 
-    /// A part went through. Where only so many could ride along, the rest follows.
+    /// A part was committed. Where background work was limited, the rest of it follows.
     pub(super) fn carried(&mut self, part: Part, answered: Replies, background_done: usize) {
         for (reply, answer) in self.replies[part.range].iter_mut().zip(answered) {
             *reply = answer;
@@ -80,7 +80,7 @@ impl Isolation {
         }
     }
 
-    /// What rides along, without anything that was asked for, after everything else.
+    /// Queues background work without requests, after everything else.
     fn queue_background(&mut self, background_max: usize) {
         self.parts.insert(0, Part { range: 0..0, background_max: Some(background_max) });
     }
@@ -96,7 +96,7 @@ impl Isolation {
         }
     }
 
-    /// Halves what was asked for; one request alone is told of it, and that is said.
+    /// Halves a range of requests. One request alone gets an error instead, and its range is returned.
     fn halve(&mut self, range: Range<usize>) -> Option<Range<usize>> {
         if range.len() == 1 {
             self.replies[range.clone()].fill(Some(Err(RequestError::Defect)));
@@ -123,7 +123,7 @@ impl<S: Store> Carrier<S> {
         let is_named = task.is_some_and(|task| self.set_aside(task, &why));
         let Part { range, background_max } = part;
         match background_max {
-            // Setting aside goes on in the next round, with everybody answered in between.
+            // Setting aside goes on in the next round, after callers were answered.
             Some(_) if isolation.tries >= TRIES_MAX && range.is_empty() => self.more_due = true,
             _ if is_named => isolation.again(Part { range, background_max }),
             Some(_) if !range.is_empty() => {
@@ -141,7 +141,7 @@ impl<S: Store> Carrier<S> {
         }
     }
 
-    /// What rides along is the culprit, or part of it.
+    /// The culprit is in the background work.
     fn isolate_background(
         &mut self,
         isolation: &mut Isolation,
@@ -160,7 +160,7 @@ impl<S: Store> Carrier<S> {
         }
     }
 
-    /// Leaves a task alone from now on, if it is not already and there is room in the list.
+    /// Sets a task aside, unless it is already or the list is full.
     fn set_aside(&mut self, task: TaskId, why: &str) -> bool {
         let here = tokio::time::Instant::now();
         if self.set_aside.remaining(task, here).is_some() {
@@ -183,13 +183,13 @@ impl<S: Store> Carrier<S> {
         outcome != SetAsideOutcome::ListFull
     }
 
-    /// Whether a failure was one task's, which is left alone from now on.
+    /// Whether a failure concerns one task, which is then set aside.
     pub(super) fn set_aside_failed_task(&mut self, failure: &Failure) -> bool {
         let task = failure.task.filter(|_| failure.kind == FailureKind::Invalid);
         task.is_some_and(|task| self.set_aside(task, &error_chain(failure)))
     }
 
-    /// After a commit: what was carried is bad no longer, and who asked about what is left alone is told so.
+    /// After a commit: a task that was carried is no longer set aside, and a request about one that still is gets told.
     pub(super) fn note_carried(
         &self,
         items: &[Item],

@@ -1,8 +1,8 @@
-//! Workers that wait for work. They live in memory only: a lost poll is asked again.
+//! Workers that wait for work. They live in memory only: a worker repeats a poll that is lost.
 //!
 //! A poll costs nothing while it waits. It is found by its queues ([`lines`]), its end, its name and its tenant, and
-//! nothing that a batch does walks over those that wait for something else. That its worker has hung up is noticed
-//! when its turn comes, when its time is over, or when its seat is needed.
+//! a batch never walks over polls that wait for something else. A worker that has hung up is noticed when its turn
+//! comes, when its poll ends, or when its seat is needed.
 
 mod lines;
 mod round;
@@ -25,8 +25,8 @@ use crate::item::{Granted, Outage, Poll, RequestError, WaitingPoll};
 /// Workers that may wait at once. Each is an open connection; more than this is a misconfiguration.
 const POLLS_MAX: usize = 16_384;
 
-/// When all seats are taken, so many are looked at for a worker that has hung up before anybody is refused. All of
-/// them are looked at in turn, so that seats of a fleet that was restarted are free again within a few polls.
+/// When all seats are taken, so many are checked for a worker that has hung up before a poll is refused. All of them are
+/// checked in turn, so that the seats of a restarted fleet are free again within a few polls.
 const DISCONNECT_CHECKS_MAX: usize = 64;
 
 pub(super) struct Polls {
@@ -80,7 +80,7 @@ impl Polls {
         self.seats.is_empty()
     }
 
-    /// The queues at which somebody waits.
+    /// The queues at which polls wait.
     pub(super) fn polled(&self) -> &dyn PolledQueues {
         &self.lines
     }
@@ -135,15 +135,15 @@ impl Polls {
         }
     }
 
-    /// The same poll asked again means that its first answer has nobody to go to.
+    /// The same poll asked again means that the worker no longer waits for the first answer.
     fn replace_duplicate(&mut self, poll: &WaitingPoll) {
         let duplicate = named(&poll.poll).and_then(|name| self.names.get(&name).copied());
         let duplicate = duplicate.and_then(|duplicate| self.remove(duplicate));
         duplicate.into_iter().for_each(|duplicate| answer(duplicate, Ok(Vec::new())));
     }
 
-    /// Whether there is a seat now for a poll of this tenant. Whoever has most seats gives one up to those who have
-    /// fewer: no tenant waits in vain because another has many workers.
+    /// Whether there is a seat now for a poll of this tenant. The tenant with most seats gives one up to a tenant with
+    /// fewer, so that none is shut out because another has many workers.
     fn make_room(&mut self, tenant: &Name) -> bool {
         let Some((most, largest)) = self.sizes.last().cloned() else { return true };
         self.drop_disconnected(&largest);
@@ -162,7 +162,7 @@ impl Polls {
         }
     }
 
-    /// Looks at some of a tenant's seats, where it stopped last time, and forgets those whose worker has hung up.
+    /// Checks some of a tenant's seats, from where it stopped last time, and frees those whose worker has hung up.
     fn drop_disconnected(&mut self, tenant: &Name) {
         use std::ops::Bound::{Excluded, Unbounded};
         let Some(known) = self.tenants.get_mut(tenant) else { return };
@@ -181,7 +181,7 @@ impl Polls {
         self.seats.get(&id).is_some_and(|seat| seat.waiting.reply.is_closed())
     }
 
-    /// Says how many workers wait for such a task; who asked may have left.
+    /// Says how many workers wait for such a task; the caller may have left.
     pub(super) fn answer_count(&self, asked: CountPolls) {
         let CountPolls { scope, queue, kind, reply } = asked;
         let takers = self.lines.takers(&scope, &queue, &kind);
@@ -239,7 +239,7 @@ impl Polls {
         self.seats.get(&id).map(|seat| &seat.waiting.poll)
     }
 
-    /// Hands grants to their workers after the commit; returns those nobody took.
+    /// Hands grants to their workers after the commit; returns those that reached no worker.
     pub(super) fn answer(&mut self, round_result: RoundResult) -> Vec<Granted> {
         let RoundResult { grants, resume_point, .. } = round_result;
         self.unrecalled.clear();
@@ -262,8 +262,8 @@ impl Polls {
         unclaimed
     }
 
-    /// Whose time is over gets nothing. While the store cannot be asked that would be a guess, and another
-    /// coordinator may know better, so that the error is returned instead.
+    /// Answers polls whose time is over with no lease. While the store refuses, that would be a guess and another
+    /// coordinator may have work, so the outage is the answer instead.
     pub(super) fn answer_expired(&mut self, now: Instant, outage: Option<Outage>) {
         let nothing =
             outage.map_or(Ok(Vec::new()), |outage| Err(RequestError::Unavailable(outage)));
@@ -285,7 +285,7 @@ impl Polls {
     }
 }
 
-/// The poll's worker may have left; then there is nobody to tell.
+/// The worker of the poll may have left; then the answer is dropped.
 fn answer(poll: WaitingPoll, granted: Result<Vec<Granted>, RequestError>) {
     drop(poll.reply.send(granted));
 }

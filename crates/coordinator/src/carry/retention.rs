@@ -1,15 +1,13 @@
-//! Forgetting what ended long ago, in slices between batches.
+//! Retention: deleting tasks that ended long ago, in slices between batches.
 //!
-//! A walk goes over ended tasks in order of submission, a slice per round, and forgets those that
-//! the rule lets go. It ends where no later task can be old enough, because nothing ends before it
-//! was submitted, and the next one begins when the earliest end that was kept is due. After each
-//! slice comes a pause that depends on how long it took, so that callers always have most of the
-//! writer's time, and a server that has nothing to forget does not wake for it.
+//! A walk goes over ended tasks in order of submission, a slice per round, and deletes those that the rule lets go. It
+//! ends where no later task can be old enough, because no task ends before it was submitted, and the next walk begins
+//! when the earliest end that was kept is due. After each slice comes a pause in proportion to its length, so that
+//! callers always have most of the writer's time, and a server with nothing to delete does not wake for it.
 //!
-//! How many ended tasks there are is known once a first walk has counted them all. What ends meanwhile
-//! is counted by when it was submitted: before the walk's place it is behind it, after it the walk will
-//! see it. Only what was submitted in the very millisecond of the walk's place may be missed: then more
-//! is kept than was asked, never less.
+//! The first walk counts all ended tasks. A task that ends meanwhile is counted by its time of submission: before the
+//! walk's position it is added, after it the walk will see it. A task that was submitted in the very millisecond of the
+//! position may be missed: then more is kept than was asked, never less.
 
 use std::time::Duration;
 
@@ -97,7 +95,7 @@ impl RetentionState {
         self.ended_meanwhile.get_or_insert(at);
     }
 
-    /// Nobody knows what is left: the next walk goes over everything and counts it.
+    /// What is left is not known: the next walk goes over everything and counts it.
     fn count_again(&mut self) {
         *self = Self::new(self.rule);
     }

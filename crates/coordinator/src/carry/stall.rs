@@ -1,20 +1,19 @@
 //! Stalls: times in which the coordinator could not have received a heartbeat.
 //!
-//! Lease time runs only while it could. A process that was stopped, a disk that hung for half a
-//! minute or was full, a restart: all are gaps of ours, and no honest worker may lose its lease for
-//! them. A heartbeat that cannot be recorded was not heard, however promptly it was refused. While
-//! leases are alive the carrier wakes often enough to see a gap that matters, and writes a keep-alive commit
-//! when nothing else was written, so that a later start knows how long the stall was. A crash loop
-//! cannot keep a dead worker's lease for ever: every keep-alive commit is time that counts.
+//! Lease time runs only while a heartbeat could be recorded. A process that was stopped, a disk that hung or was full,
+//! a restart: all are stalls of ours, and no worker loses its lease for them. A heartbeat that cannot be stored counts
+//! as not received, however promptly it was refused. While leases are alive the carrier wakes often enough to see a
+//! stall that matters, and writes a keep-alive commit when nothing else was written, so that a later start knows how
+//! long the stall was. A crash loop cannot keep a dead worker's lease for ever: time up to each keep-alive commit counts.
 //!
-//! Leases are extended by a stall in the first batch after it, in the commit of what that batch decides. A batch that
-//! is itself so slow that it becomes a gap is undone once, and gives it back when it is carried again: so there
-//! is progress however slow every batch is. Where one late round follows another, each still counts as a
-//! period of lease time, or leases of the dead would live for as long as the store is slow.
+//! Leases are extended by a stall in the first batch after it, in the same commit as what that batch decides. A batch
+//! that is itself so slow that it becomes a stall is rolled back once and extends leases when it is carried again, so
+//! that there is progress however slow every batch is. Of several late rounds in a row each still counts as one check
+//! period of lease time; otherwise leases of dead workers would live for as long as the store is slow.
 //!
 //! How long a silence may last depends on the shortest lease that is alive, which another coordinator of the same
-//! database may have given. So whoever comes back from a silence that could matter to the shortest lease there can be
-//! asks the store for it before it judges the silence.
+//! database may have granted. After a silence that could matter to the shortest lease allowed, the carrier reads that
+//! lease from the store before it judges the silence.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -35,49 +34,49 @@ use crate::item::{RequestError, UnavailableReason};
 const PERIOD_MIN: Span = Span::from_millis(250);
 const PERIOD_MAX: Span = Span::from_secs(5);
 
-/// The shortest lease that anybody may ask for.
+/// The shortest lease that a submission may ask for.
 const LEASE_MIN: Span = Span::from_millis(*wire::limits::LEASE_MS.start());
 
 /// Running tasks are loaded in slices of this size; all are saved in one commit.
 const SLICE: usize = 512;
 
-/// What is known about stalls. The carrier that handles leases keeps it; another one of the same coordinator looks at it.
+/// What is known about stalls. The carrier that handles leases writes it; the other one of the same coordinator reads it.
 #[derive(Clone)]
 pub(crate) struct StallDetector(Arc<Mutex<StallState>>);
 
 struct StallState {
-    /// When the carrier last went round and the store took what came of it.
+    /// When the last round of the carrier began whose batch the store took.
     at: Time,
     /// The same before this round, in case the store refuses.
     before: Time,
-    /// Since when the store has refused what workers said. A small write that still fits does not
-    /// end this; only giving the time back does.
+    /// Since when the store has refused calls of workers. A small write that still fits does not end this; only
+    /// extending leases does.
     refused_since: Option<Time>,
     /// When something was last committed.
     written_at: Time,
-    /// Whether the last batch that came through had to give time back.
+    /// Whether the last committed batch had to extend leases.
     was_late: bool,
 }
 
 /// What a batch knows of a stall before it decides.
 #[derive(Clone, Copy)]
 pub(super) enum StallStatus<'a> {
-    /// Workers were heard at this time, with leases not shorter than this as far as is known. A decision that comes
-    /// much later means that the carrier stalled meanwhile.
+    /// Heartbeats could be received at this time, and no known lease is shorter than this. A decision that comes much
+    /// later means that the carrier stalled meanwhile.
     AliveAt(Time, Option<Span>),
-    /// Nobody was heard since then: this very batch gives leases their time back, first.
+    /// No heartbeat could be received since then: this batch extends leases before it decides.
     StalledSince(Time),
-    /// Another carrier handles leases, with leases not shorter than this.
+    /// The other carrier handles leases, and no known lease is shorter than this.
     OtherCarrier(&'a StallDetector, Option<Span>, Lateness),
 }
 
-/// How often the batch of a carrier that does not hear has come too late.
+/// How often a batch of the carrier of new work has come too late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lateness {
-    /// Not yet: it is undone, and carried again once leases have their time back. What it would commit before
-    /// is the newest thing in the store, and a start after it would take it for somebody who heard.
+    /// Not yet: it is rolled back, and carried again once leases are extended. Its own commit would be the newest in the
+    /// store, and a start after a crash would take that for a time at which heartbeats were received.
     First,
-    /// Every batch is late: this one goes on, or none ever would.
+    /// Every batch is late: this one goes on, because otherwise none would.
     Again,
 }
 
@@ -92,13 +91,13 @@ impl StallDetector {
         self.0.lock().expect("nothing panics with it in hand")
     }
 
-    /// Whether nobody was heard for so long that it matters to the shortest lease there can be: then what is known of
-    /// leases must be looked up before it is judged.
+    /// Whether the silence could matter to the shortest lease allowed: then the shortest lease there is must be read
+    /// before the silence is judged.
     fn may_have_stalled(&self, now: Time) -> bool {
         stalled_after(self.state().at, Some(LEASE_MIN)).is_some_and(|until| now > until)
     }
 
-    /// A round that begins in a gap has heard nobody until it has given the gap back.
+    /// Begins a round. One that begins in a stall does not count until leases are extended by it.
     fn begin_round(&self, shortest: Option<Span>, now: Time) {
         let is_stalled = self.stalled_since(shortest, now).is_some();
         let mut state = self.state();
@@ -109,7 +108,7 @@ impl StallDetector {
         }
     }
 
-    /// What leases there are cannot be asked: the round does not count before the silence is judged.
+    /// Begins a round in which the shortest lease cannot be read: it does not count before the silence is judged.
     fn begin_unverified(&self) {
         let mut state = self.state();
         state.before = state.at;
@@ -120,7 +119,7 @@ impl StallDetector {
         self.state().was_late = false;
     }
 
-    /// Leases have their time back up to here.
+    /// Leases are extended up to here.
     fn leases_extended(&self, now: Time) {
         let mut state = self.state();
         (state.at, state.before) = (now, now);
@@ -139,7 +138,7 @@ impl StallDetector {
         state.refused_since.get_or_insert(before);
     }
 
-    /// Whether the store has refused what workers said, and that is not made good yet.
+    /// Whether the store has refused calls of workers, and leases are not extended by that yet.
     pub(super) fn is_refused(&self) -> bool {
         self.state().refused_since.is_some()
     }
@@ -167,8 +166,8 @@ impl StallDetector {
         Self::check_period(shortest).is_some_and(|period| now.since(written_at) >= period)
     }
 
-    /// Since when nobody could be heard, if that was long enough to matter. Of one late round after another
-    /// each counts as a period all the same.
+    /// Since when no heartbeat could be received, if that was long enough to matter. Each of several late rounds in a row
+    /// counts as one check period.
     pub(super) fn stalled_since(&self, shortest: Option<Span>, now: Time) -> Option<Time> {
         let StallState { at, refused_since, was_late, .. } = *self.state();
         if refused_since.is_some() && shortest.is_some() {
@@ -193,8 +192,8 @@ fn stalled_after(last_alive_at: Time, shortest: Option<Span>) -> Option<Time> {
 }
 
 impl<S: Store> Carrier<S> {
-    /// Begins a round. Whoever does not hear asks whether workers are heard: if not, nothing can be decided,
-    /// and the reason is every request's answer.
+    /// Begins a round. The carrier of new work asks whether the other one stalled: if it did and leases could not be
+    /// extended, nothing can be decided, and the reason is the answer to every request.
     pub(super) async fn begin_round(&mut self) -> Result<Option<UnavailableReason>, Fatal> {
         let now = self.store.now();
         if let CarrierRole::NewWork(leased_carrier) = &self.role {
@@ -212,7 +211,7 @@ impl<S: Store> Carrier<S> {
         Ok(None)
     }
 
-    /// Whether the shortest lease of all is known now, also of those that others gave.
+    /// Whether the shortest lease is known now, including leases that other coordinators granted.
     async fn refresh_shortest_lease(&mut self) -> bool {
         if self.store.opened().writers == 1 {
             return true;
@@ -221,7 +220,7 @@ impl<S: Store> Carrier<S> {
         batch.read_shortest_lease().await.is_ok()
     }
 
-    /// Whether leases must get time back although nobody asks for anything.
+    /// Whether leases must be extended although no request came.
     pub(super) fn is_stalled(&self) -> bool {
         let (shortest, now) = (self.writer.shortest_lease(), self.store.now());
         self.role.handles_leases() && self.stall.stalled_since(shortest, now).is_some()
@@ -239,7 +238,7 @@ impl<S: Store> Carrier<S> {
         }
     }
 
-    /// Leases that were alive at the last commit before a start get back the time since then.
+    /// Extends leases that were alive at the last commit before a start by the time since then.
     pub(super) async fn extend_leases_since(&mut self, since: Time) -> Result<(), Failure> {
         let resting = self.set_aside.excluded(tokio::time::Instant::now());
         let mut batch = self.writer.begin().await?;
@@ -257,7 +256,7 @@ impl<S: Store> Carrier<S> {
 }
 
 impl StallStatus<'_> {
-    /// What is known once the batch is committed that listened so.
+    /// Records what the commit of a batch says about stalls.
     pub(super) fn conclude(self, stall: &StallDetector, now: Time) {
         match self {
             StallStatus::AliveAt(..) => stall.completed_in_time(),
@@ -270,8 +269,8 @@ impl StallStatus<'_> {
     }
 }
 
-/// Whether a batch that listens so may decide at this time. What others leased is looked up first, if so much time has
-/// passed that it matters.
+/// Whether a batch may decide at this time. If so much time has passed that it could matter, the shortest lease that
+/// other coordinators granted is read first.
 pub(super) async fn check_batch<B: Batch>(
     batch: &mut B,
     stall_status: StallStatus<'_>,
@@ -305,9 +304,10 @@ pub(super) async fn check_batch<B: Batch>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StallAction {
     Proceed,
-    /// The carrier that handles leases extends all others; leases of this batch get theirs before somebody acts on them.
+    /// The carrier that handles leases extends all other leases; those of this batch are extended here, before anything
+    /// is decided about them.
     ExtendSince(Time),
-    /// It stalled for too long: to be carried again, by a batch that extends leases first.
+    /// The stall was too long: the batch is carried again, and extends leases first.
     Retry,
 }
 
@@ -356,7 +356,7 @@ async fn check_leased_carrier(
         return Ok(None);
     }
     match leased_carrier.intake.ping_leased().await {
-        // So many wait to be heard that nobody can be asked: they are still not heard, and that is all it means.
+        // Its class of the intake is full. The calls in it were not recorded, so the stall goes on.
         Ok(()) | Err(RequestError::Overloaded) => {}
         Err(_) => {
             return Err(Fatal(StopReason::Fatal(
@@ -376,7 +376,7 @@ mod tests {
 
     #[tokio::test]
     async fn too_many_waiting_to_be_heard_is_an_outage_and_no_end() {
-        // S3-60: in an outage calls under a lease pile up; whoever takes new work refuses it and lives on.
+        // S3-60: in an outage calls under a lease pile up; the carrier of new work refuses its own and goes on.
         let (intake, leased, _new_work) = intake::for_two_carriers();
         for _ in 0..intake::LEASED_WAITING_MAX {
             intake.note_ends(Vec::new(), Time::from_millis(0));
@@ -386,11 +386,11 @@ mod tests {
         let leased_carrier = LeasedCarrier { intake, stall: stall.clone(), outage };
         let (lease, late) = (Some(Span::from_secs(2)), Time::from_millis(60_000));
         let asked = check_leased_carrier(&leased_carrier, &stall, lease, late).await;
-        assert_eq!(asked.expect("nobody has ended"), Some(UnavailableReason::Contended));
+        assert_eq!(asked.expect("the other carrier lives"), Some(UnavailableReason::Contended));
         drop(leased);
         assert!(
             check_leased_carrier(&leased_carrier, &stall, lease, late).await.is_err(),
-            "now somebody has"
+            "the other carrier has ended"
         );
     }
 }

@@ -1,8 +1,8 @@
-//! Polls in lines: those that ask for the same wait in one line, in the order in which they came, and lines are
-//! found by the queues they wait at.
+//! Polls in lines: polls that ask for the same wait in one line, in order of arrival, and lines are found by the queues
+//! they wait at.
 //!
-//! However many polls wait, whoever looks for takers of a queue's tasks meets only the lines of that queue, and in
-//! each of them only as many polls as there are tasks for.
+//! However many polls wait, the search for takers of a queue's tasks visits only the lines of that queue, and in each of
+//! them only as many polls as there are tasks for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

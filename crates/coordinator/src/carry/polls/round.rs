@@ -1,4 +1,4 @@
-//! Who is granted what is ready, in one commit: turns go round tenants, then queues, then whoever waits longest.
+//! Which poll is granted which ready task, in one commit: turns go round tenants, then queues, then the longest wait.
 //!
 //! A turn is the right to ask for one task more. Asking is free: what counts against a commit's budget is what is
 //! given, so that after a pass in which some got less than they asked for, the others are asked again. A round that
@@ -16,8 +16,8 @@ use crate::item::Granted;
 /// Tasks granted in one commit, so that no commit takes long.
 pub(super) const GRANTS_MAX: usize = 1_024;
 
-/// How often the store is asked in one commit. After the first time, whoever asked in vain is known; a second one
-/// hands out what they left. More are needed only where thousands ask in vain, whose turn may come in the next commit.
+/// How often the store is asked in one commit. The first pass shows which lines ask in vain; the second hands out what
+/// they left. More are needed only where thousands ask in vain, and their turn may come in the next commit.
 const PASSES_MAX: usize = 8;
 
 /// What one round may still do, and what it did.
@@ -134,7 +134,7 @@ impl Round {
         lines.into_iter().filter_map(want).collect()
     }
 
-    /// One pass: turn by turn, until as much is asked for as may be granted or everybody has asked. Returns the lines
+    /// One pass: turn by turn, until as much is asked for as may be granted or every line has asked. Returns the lines
     /// that had a turn, the first one first.
     fn take_turns(&mut self, polls: &mut Polls) -> Vec<LineId> {
         let (mut left, mut order) = (self.left, Vec::new());
@@ -148,7 +148,7 @@ impl Round {
                 if !self.may_ask(line, polls) {
                     continue;
                 }
-                let demand = self.lines.get_mut(&line).expect("whoever may ask is known");
+                let demand = self.lines.get_mut(&line).expect("a line that may ask has its demand");
                 demand.asked += 1;
                 if demand.asked == 1 {
                     order.push(line);
@@ -164,14 +164,14 @@ impl Round {
             }
             if !queues.is_empty() {
                 ring.push_back((tenant, queues));
-                // Bug 14: whoever had a turn is next again.
+                // Bug 14: the tenant that had a turn is next again.
                 ring.rotate_right(usize::from(faultpoint::mutant(14)));
             }
         }
         order
     }
 
-    /// Everybody whose turn may come, the next one first.
+    /// All tenants, queues and lines whose turn may come, the next one first.
     #[expect(clippy::type_complexity, reason = "tenants of queues of lines, in turn")]
     fn ring(&self, polls: &Polls) -> VecDeque<(usize, VecDeque<(usize, VecDeque<LineId>)>)> {
         let from = |next: usize, count: usize| (next..count).chain(0..next.min(count));
