@@ -334,11 +334,9 @@ impl Options {
 
     /// Whether nothing but coordinators and stores misbehaves, so that no worker that keeps the
     /// rules may lose its lease. Of several coordinators a worker may ask the dead one for too long, unless it
-    /// goes on to the next. Not judged where every round takes longer than a lease, for good: some worlds of that kind
-    /// still cost a lease.
+    /// goes on to the next.
     pub(crate) fn is_fair_to_workers(&self) -> bool {
-        !self.is_slow_for_good
-            && (self.hosts() == 1 || self.behaviour.fails_over)
+        (self.hosts() == 1 || self.behaviour.fails_over)
             && self.network.is_reliable()
             && self.nemesis.partitions == 0
             && self.nemesis.restores == 0

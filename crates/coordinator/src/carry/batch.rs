@@ -18,7 +18,7 @@ use verdict::{Answer, Digest, Moment, Request, TaskId, Time};
 use super::load::key_of;
 use super::polls::{Polls, RoundResult};
 use super::role::CarrierRole;
-use super::stall::{self, StallAction, StallStatus};
+use super::stall::{self, StallAction, StallDetector, StallStatus};
 use super::working_set::WorkingSet;
 use crate::allowances::{self, Allowances, Moved};
 use crate::batch_metrics::BatchMetrics;
@@ -102,6 +102,7 @@ pub(super) struct BatchOptions<'a> {
     pub(super) background: BackgroundWork,
     pub(super) lock_wait: LockWait,
     pub(super) stall_status: StallStatus<'a>,
+    pub(super) stall: &'a StallDetector,
     pub(super) allowances: &'a Allowances,
     /// Whether what happened is exported as spans.
     pub(super) is_tracing: bool,
@@ -188,7 +189,19 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
                 catch_panic(|| work.extend_leases(&stall::extend_request(since, now), at))?;
             }
         }
+        self.extend_late_grants(at)?;
         Ok(at)
+    }
+
+    /// Extends loaded leases that expired before a worker could have had them; see [`StallDetector::late_grants_since`].
+    fn extend_late_grants(&mut self, at: Moment) -> Result<(), Defect> {
+        if !self.options.role.handles_leases() {
+            self.options.stall.granting(at.now);
+            return Ok(());
+        }
+        let Some(since) = self.options.stall.late_grants_since() else { return Ok(()) };
+        let work = &mut self.work;
+        catch_panic(|| work.extend_late_grants(since, at))
     }
 
     fn decide(&mut self, items: &[Item], at: Moment) -> Result<(), Defect> {
@@ -226,11 +239,15 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         let max = background_max.min(SWEEP_MAX);
         let due = self.batch.due(at.now, max).await?;
         self.result.more_due = due.len() == max && !faultpoint::mutant(13);
+        let late = self.options.stall.late_grants_since();
         for task in due {
             self.background_done.push(task.id);
             let work = &mut self.work;
             catch_task_panic(task.id, || {
                 let key = work.adopt(task);
+                if let Some(since) = late {
+                    work.extend_late_grant(&key, since, at);
+                }
                 work.decide(&key, Cow::Owned(Request::Sweep), at)
             })?;
         }

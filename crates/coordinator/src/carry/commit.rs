@@ -137,7 +137,7 @@ impl<S: Store> Carrier<S> {
         let items = &items[part.range.clone()];
         let background = self.background_work(part.background_max);
         let (stall, store) = (self.stall.clone(), self.store.clone());
-        let stall_status = self.stall_status(&stall, retries.lateness);
+        let (stall_status, begun_at) = (self.stall_status(&stall, retries.lateness), store.now());
         let begun = tokio::time::Instant::now();
         let set_aside = self.set_aside.excluded(begun);
         let epoch = || store.epoch();
@@ -147,6 +147,7 @@ impl<S: Store> Carrier<S> {
             background,
             lock_wait: retries.lock_wait,
             stall_status,
+            stall: &stall,
             allowances: &self.allowances,
             is_tracing: self.trace_sender.is_some(),
             role: &self.role,
@@ -154,8 +155,10 @@ impl<S: Store> Carrier<S> {
         };
         let (ids, polls) = (&mut self.ids, &mut self.polls);
         let batch = OpenBatch::new(batch, options, ids, polls, background_done);
-        let mut result = batch.carry(items).await?;
-        stall_status.conclude(&stall, result.now);
+        let carried = batch.carry(items).await;
+        self.note_batch_end();
+        let mut result = carried?;
+        stall_status.conclude(&stall, begun_at, result.now);
         self.note_commit(&mut result, items.len(), begun);
         let mut replies = self.conclude(result, background);
         self.note_carried(items, background_done, &mut replies, begun);

@@ -56,6 +56,18 @@ struct StallState {
     written_at: Time,
     /// Whether the last committed batch had to extend leases.
     was_late: bool,
+    grants: GrantsUnderWay,
+}
+
+/// Grants of the carrier of new work that may be committed late. A lease runs from the clock of the batch that grants
+/// it, and no worker can send a heartbeat before that batch is committed. Meanwhile the other carrier may have gone
+/// round in time, so no stall of its own covers this.
+#[derive(Clone, Copy, Default)]
+struct GrantsUnderWay {
+    /// The clock of the batch that is on its way to its commit.
+    since: Option<Time>,
+    /// Batches that were late and that no round has begun after: the clock of the first, and the end of the last.
+    late: Option<(Time, Time)>,
 }
 
 /// What a batch knows of a stall before it decides.
@@ -83,7 +95,9 @@ pub(super) enum Lateness {
 impl StallDetector {
     pub(crate) fn new(now: Time) -> Self {
         let (at, before, written_at) = (now, now, now);
-        let state = StallState { at, before, refused_since: None, written_at, was_late: false };
+        let grants = GrantsUnderWay::default();
+        let state =
+            StallState { at, before, refused_since: None, written_at, was_late: false, grants };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -141,6 +155,33 @@ impl StallDetector {
     /// Whether the store has refused calls of workers, and leases are not extended by that yet.
     pub(super) fn is_refused(&self) -> bool {
         self.state().refused_since.is_some()
+    }
+
+    /// A batch of the carrier of new work begins to grant.
+    pub(super) fn granting(&self, now: Time) {
+        self.state().grants.since = Some(now);
+    }
+
+    /// That batch has ended, committed or not: after a COMMIT without an answer both are possible.
+    fn granted(&self, now: Time) {
+        let grants = &mut self.state().grants;
+        let Some(since) = grants.since.take() else { return };
+        if stalled_after(since, Some(LEASE_MIN)).is_some_and(|until| now > until) {
+            let first = grants.late.map_or(since, |(first, _)| first.min(since));
+            grants.late = Some((first, now));
+        }
+    }
+
+    /// Leases acquired since then may have been committed late: they are extended instead of swept.
+    pub(super) fn late_grants_since(&self) -> Option<Time> {
+        let GrantsUnderWay { since, late } = self.state().grants;
+        [since, late.map(|(first, _)| first)].into_iter().flatten().min()
+    }
+
+    /// A round that began at this time is committed: it has seen what was committed before.
+    fn seen_grants(&self, begun: Time) {
+        let grants = &mut self.state().grants;
+        grants.late = grants.late.filter(|(_, end)| *end >= begun);
     }
 
     pub(super) fn written(&self, now: Time) {
@@ -238,6 +279,13 @@ impl<S: Store> Carrier<S> {
         }
     }
 
+    /// The batch of this carrier has ended, however.
+    pub(super) fn note_batch_end(&self) {
+        if !self.role.handles_leases() {
+            self.stall.granted(self.store.now());
+        }
+    }
+
     /// Extends leases that were alive at the last commit before a start by the time since then.
     pub(super) async fn extend_leases_since(&mut self, since: Time) -> Result<(), Failure> {
         let resting = self.set_aside.excluded(tokio::time::Instant::now());
@@ -256,8 +304,11 @@ impl<S: Store> Carrier<S> {
 }
 
 impl StallStatus<'_> {
-    /// Records what the commit of a batch says about stalls.
-    pub(super) fn conclude(self, stall: &StallDetector, now: Time) {
+    /// Records what the commit of a batch that began at this time says about stalls.
+    pub(super) fn conclude(self, stall: &StallDetector, begun: Time, now: Time) {
+        if !matches!(self, StallStatus::OtherCarrier(..)) {
+            stall.seen_grants(begun);
+        }
         match self {
             StallStatus::AliveAt(..) => stall.completed_in_time(),
             StallStatus::StalledSince(since) => {

@@ -8,10 +8,11 @@ use std::collections::{HashMap, HashSet};
 
 use store::{Change, Entry, IdempotencyKey, KeyOwner, Refused, Renewals, Spec, TaskKey};
 use verdict::{
-    Answer, ClosedAttempt, Event, KeyHolder, LeaseId, Moment, Name, Next, ReadSet, Request,
+    Answer, ClosedAttempt, Event, KeyHolder, Lease, LeaseId, Moment, Name, Next, ReadSet, Request,
     Subject, Task, TaskId, Time, decide, within_quota,
 };
 
+use super::stall;
 use crate::allowances::Allowances;
 use crate::batch_metrics::BatchMetrics;
 use crate::trace::TraceEvent;
@@ -168,6 +169,22 @@ impl WorkingSet {
         verdict.answer
     }
 
+    /// The same for leases that were acquired since then and have expired.
+    pub(super) fn extend_late_grants(&mut self, since: Time, at: Moment) {
+        let is_late =
+            |slot: &Slot| slot.subject.live().is_some_and(|task| is_late(task, since, at));
+        let late = self.slots.iter().filter(|(_, slot)| is_late(slot));
+        let mut late: Vec<TaskKey> = late.map(|(key, _)| key.clone()).collect();
+        late.sort();
+        late.iter().for_each(|key| self.extend_late_grant(key, since, at));
+    }
+
+    pub(super) fn extend_late_grant(&mut self, key: &TaskKey, since: Time, at: Moment) {
+        if self.task(key).is_some_and(|task| is_late(task, since, at)) {
+            self.decide(key, Cow::Owned(stall::extend_request(since, at.now)), at);
+        }
+    }
+
     /// Decides about every lease in the set, in an order that is the same each time.
     pub(super) fn extend_leases(&mut self, request: &Request, at: Moment) {
         let is_leased =
@@ -228,6 +245,11 @@ impl WorkingSet {
         });
         (changes.collect(), std::mem::take(&mut self.refused))
     }
+}
+
+fn is_late(task: &Task, since: Time, at: Moment) -> bool {
+    let is_late = |lease: &Lease| lease.acquired_at >= since && lease.expires_at.has_come(at.now);
+    task.lease().is_some_and(is_late)
 }
 
 fn note_trace_events(trace_events: &mut Vec<TraceEvent>, task: &Task, event: &Event, now: Time) {
