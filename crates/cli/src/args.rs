@@ -11,24 +11,24 @@ use crate::{
 const TEMPLATE: &str = "{about}\n\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
 const FIRST_STEPS: &str = "\
-The first five minutes, in three terminals:
-  tenure dev                                          start a server and remember its key
-  tenure work --queue demo --exec cat                 any program is a worker
+Get started in three terminals:
+  tenure dev                                          start a server and save its key
+  tenure work --queue demo --exec cat                 any program can be a worker
   tenure submit hi --queue demo --input 1 --wait      submit, wait, read the output
 
-Or lean back: `tenure tour` kills a worker and shows its late report being refused.";
+Or watch a demo: `tenure tour` kills a worker and shows that its late report is refused.";
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0 done               4 conflict, precondition        7 stopped before the work was done
-  1 failed             5 not authenticated, allowed  130 interrupted
+  1 failed             5 no valid key or permission  130 interrupted
   2 usage              6 server unreachable
   3 not found
   When waiting for a run:
   0 succeeded  10 failed  11 halted  12 cancelled  124 timed out
 
-Server and key: --url and --key, else TENURE_URL and TENURE_API_KEY, else what `tenure dev`
-remembered. Server's settings: flags, else TENURE_..., else the config file (`tenure config`). Data goes to stdout,
+Server and key: --url and --key, else TENURE_URL and TENURE_API_KEY, else the profile of
+`tenure dev`. Server settings: flags, else TENURE_..., else the config file (`tenure config`). Data goes to stdout,
 everything else to stderr. NO_COLOR is honoured.";
 
 /// Work that must be done and recorded exactly once, by workers that need not be trusted.
@@ -46,10 +46,10 @@ pub(crate) struct Arguments {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Everywhere")]
 pub(crate) struct GlobalArgs {
-    /// The server's address [default: what `tenure dev` remembered]
+    /// Address of the server [default: from the profile of `tenure dev`]
     #[arg(long, global = true, env = "TENURE_URL", value_name = "URL", hide_env = true)]
     pub(crate) url: Option<String>,
-    /// The API key [default: the one `tenure dev` remembered]
+    /// API key [default: from the profile of `tenure dev`]
     #[arg(
         long,
         global = true,
@@ -59,65 +59,65 @@ pub(crate) struct GlobalArgs {
         hide_env_values = true
     )]
     pub(crate) key: Option<String>,
-    /// Believe a server only if an authority in this PEM file vouches for it [default: the system's]
+    /// PEM file with the certificate authorities to trust [default: those of the system]
     #[arg(long, global = true, env = "TENURE_CA_FILE", value_name = "FILE", hide_env = true)]
     pub(crate) ca_file: Option<std::path::PathBuf>,
-    /// Print data as JSON, with the names of the HTTP interface
+    /// Print data as JSON, with the member names of the HTTP interface
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Watch Tenure keep its promise: a killed worker, retries, cancels, all within a minute
+    /// Run a demo of less than a minute: a killed worker, retries, cancels
     Tour(tour::Arguments),
-    /// Start a server for development and remember its address and key
+    /// Start a development server and save its address and key in the profile
     Dev(dev::Arguments),
     /// Start a server
     Serve(serve::Arguments),
     /// Submit a run
     Submit(Box<submit::Arguments>),
-    /// Look at runs and cancel them
+    /// List, show, watch and cancel runs
     #[command(subcommand)]
     Runs(runs::Verb),
-    /// Say why a run is not running, or not ended
+    /// Explain why a run is not running or has not ended
     Explain(explain::Arguments),
-    /// Show what waits and runs, queue by queue
+    /// Show waiting and running tasks per queue
     Queues,
-    /// Make, list, rotate and revoke API keys
+    /// Create, list, rotate and revoke API keys
     #[command(subcommand)]
     Keys(keys::Verb),
-    /// Limit what tenants may use
+    /// Set request rates and quotas of tenants
     #[command(subcommand)]
     Limits(limits::Verb),
-    /// Show who administered what, and who was refused
+    /// Show administrative changes and refused calls
     Audit(audit::Arguments),
-    /// Work off a queue with any program
+    /// Run a program for each task of a queue
     Work(work::Arguments),
-    /// Check a store: fold its history and compare with its tables
+    /// Check a store: replay its history and compare the result with its tables
     Verify(verify::Arguments),
-    /// Show which coordinators share a PostgreSQL database
+    /// List the coordinators that share a PostgreSQL database
     Coordinators(coordinators::Arguments),
-    /// Copy a store to a file while its server goes on
+    /// Copy a store to a file while its server runs
     Backup(backup::Arguments),
-    /// Make a backup the store; leases and tokens from before are void
+    /// Replace a store with a backup; older leases and tokens become void
     Restore(restore::Arguments),
-    /// Move a store between SQLite and PostgreSQL; leases and tokens from before are void
+    /// Move a store between SQLite and PostgreSQL; older leases and tokens become void
     Migrate(migrate::Arguments),
-    /// Begin a new epoch in a store that other tools restored
+    /// Begin a new epoch in a store that was restored by other tools
     #[command(subcommand)]
     Epoch(epoch::Verb),
-    /// Forget runs that ended long ago, while no server runs
+    /// Remove runs that ended long ago, while no server runs
     Prune(retention::Arguments),
-    /// Check profile, server, key, clock, files and room, with remedies
+    /// Check profile, server, key, clock, files and disk space, with remedies
     Doctor(doctor::Arguments),
-    /// Show the settings that count here, and where each comes from
+    /// Show the effective settings and the origin of each
     Config(config::Arguments),
-    /// Print completions for a shell
+    /// Print shell completions
     Completions(completions::Arguments),
     /// Write manual pages
     Man(completions::ManArguments),
-    /// Measure how fast Tenure is on this machine
+    /// Measure the performance of Tenure on this machine
     Bench(bench::Arguments),
     /// A worker for the tour that says what it was granted and answered
     #[command(hide = true)]

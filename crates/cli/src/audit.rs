@@ -14,10 +14,10 @@ use crate::{open_store, server, verify};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// How many entries to show
+    /// Maximum number of entries to show
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     limit: u32,
-    /// Only entries before this number
+    /// Show only entries before this number
     #[arg(long, value_name = "NUMBER")]
     before: Option<u64>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Verb {
     /// Check that no entry was changed, removed, added or reordered
     Verify {
-        /// Read the store itself instead of asking a server
+        /// Read this store directly instead of asking a server
         #[arg(long, value_name = "sqlite:PATH|postgres://…")]
         store: Option<String>,
     },

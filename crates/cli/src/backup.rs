@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// The store to copy [default: the one `tenure dev` and `tenure serve` use]
     #[arg(long, value_name = "sqlite:PATH")]
     store: Option<String>,
-    /// Replace the file if it is already there
+    /// Replace the file if it exists
     #[arg(long)]
     force: bool,
 }

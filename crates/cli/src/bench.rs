@@ -20,20 +20,20 @@ const BAR_WIDTH: f64 = 24.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How long each single measurement lasts; the whole takes about fifty times as long
+    /// Duration of each measurement; the whole run takes about fifty times as long
     #[arg(long, value_name = "SECONDS", default_value_t = 2.5)]
     seconds: f64,
-    /// The folder for stores that are thrown away: it says which disk is measured; or a PostgreSQL
-    /// server, on which databases are made and dropped, and none is touched [default: the folder for temporary files]
+    /// Folder for temporary stores, which selects the disk to measure; or a PostgreSQL server, on which
+    /// databases are created and dropped and existing ones are not touched [default: the folder for temporary files]
     #[arg(long, value_name = "FOLDER|postgres://…")]
     store: Option<String>,
-    /// How many coordinators share a database, beside what one does alone
+    /// Number of coordinators that share a database, measured in addition to one alone
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     coordinators: usize,
-    /// Also with 100,000 and 1,000,000 tasks queued, and with 1,000,000 done; takes several minutes
+    /// Also measure with 100,000 and 1,000,000 tasks queued, and with 1,000,000 done; takes several minutes
     #[arg(long)]
     long: bool,
-    /// Only: 20,000 queued, and the rate beside a transaction that is left open for so long
+    /// Measure only the rate with 20,000 tasks queued while a transaction stays open for this long
     #[arg(long, value_name = "SECONDS", conflicts_with = "long")]
     old_snapshot: Option<f64>,
 }

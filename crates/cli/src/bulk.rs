@@ -36,16 +36,16 @@ pub(crate) const LIMIT_MAX: i64 = 100_000;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(id = "common", multiple = true)]
 pub(crate) struct RunFilter {
-    /// Every run of this queue
+    /// Only runs of this queue
     #[arg(long, short)]
     queue: Option<String>,
-    /// Every run of this kind
+    /// Only runs of this kind
     #[arg(long)]
     kind: Option<String>,
-    /// Every run in this state: queued, retry or running [default: all three]
+    /// Only runs in this state: queued, retry or running [default: all three]
     #[arg(long, value_name = "STATE")]
     state: Option<State>,
-    /// Every run with this label
+    /// Only runs with this label
     #[arg(long, value_name = "NAME=VALUE")]
     label: Option<String>,
 }
@@ -53,13 +53,13 @@ pub(crate) struct RunFilter {
 /// How to go about it.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct BulkOptions {
-    /// Say what would be cancelled, and do nothing
+    /// Print what would be cancelled, and do nothing
     #[arg(long, requires = "common")]
     dry_run: bool,
-    /// Do it without asking
+    /// Do not ask for confirmation
     #[arg(long, short, requires = "common")]
     yes: bool,
-    /// At most this many, the newest
+    /// Cancel at most this many, the newest first
     #[arg(long, short = 'n', requires = "common", default_value_t = LIMIT_DEFAULT,
           value_parser = clap::value_parser!(u32).range(1..=LIMIT_MAX))]
     limit: u32,

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArguments {
-    /// The folder to write the pages to; made if it is not there
+    /// The folder to write the pages to; created if it does not exist
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
     /// The database that coordinators share
     #[arg(long, value_name = "postgres://…")]
     store: Option<String>,
-    /// Also those that have stopped
+    /// Also list coordinators that have stopped
     #[arg(long)]
     all: bool,
 }

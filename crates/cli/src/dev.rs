@@ -13,16 +13,16 @@ use crate::serve::{self, KeyPolicy, ReadyMessage, Server, ServerOptions};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The port to listen on, on this machine only; 0 takes a free one
+    /// Port to listen on, on loopback only; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 7400)]
     port: u16,
-    /// Where to keep everything [default: tenure.db in the state directory]
+    /// The store [default: tenure.db in the state directory]
     #[arg(long, value_name = "sqlite:PATH|postgres://…")]
     store: Option<String>,
-    /// Go on from the stored time although it is far ahead of this machine's clock
+    /// Accept a stored time that is far ahead of this machine's clock
     #[arg(long)]
     accept_clock: bool,
-    /// The OpenTelemetry collector that gets traces, by OTLP over HTTP [default: nobody]
+    /// OpenTelemetry collector that receives traces, by OTLP over HTTP [default: none]
     #[arg(long, value_name = "URL", env = "TENURE_OTLP_ENDPOINT", hide_env = true)]
     otlp_endpoint: Option<String>,
 }

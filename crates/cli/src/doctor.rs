@@ -16,7 +16,7 @@ use crate::output::{self, BAD, BOLD, Format, GOOD, WARN};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The store to look at [default: the one `tenure dev` and `tenure serve` use]
+    /// The store to check [default: the one `tenure dev` and `tenure serve` use]
     #[arg(long, value_name = "sqlite:PATH|postgres://…")]
     store: Option<String>,
 }

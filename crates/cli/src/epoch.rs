@@ -12,7 +12,7 @@ use crate::{migrate, restore, serve};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Verb {
-    /// After a database was restored by its own tools, before a server is started on it
+    /// Raise the epoch after other tools restored the store, before you start a server on it
     Raise(Arguments),
 }
 

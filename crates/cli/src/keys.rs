@@ -14,24 +14,24 @@ use crate::{duration, server};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Make an API key and print it, this once
+    /// Create an API key and print it; it is shown only once
     Create(Create),
-    /// List the API keys there are, never their secrets
+    /// List API keys without their secrets
     List,
-    /// Give an API key a new secret and print it, this once
+    /// Give an API key a new secret and print it; it is shown only once
     Rotate(Rotate),
-    /// Make an API key useless, at once and for ever
+    /// Revoke an API key permanently, effective at once
     Revoke(Id),
-    /// Sign task tokens with a new key; work in flight goes on
+    /// Sign task tokens with a new key; running work continues
     RotateSigning(RotateSigningKeys),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Create {
-    /// What the key may do: client, worker or admin; repeat it for more than one
+    /// Role of the key: client, worker or admin; may be repeated
     #[arg(long = "role", value_name = "ROLE", required = true)]
     roles: Vec<Role>,
-    /// What people will call the key
+    /// Name of the key, for people
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// The tenant it belongs to [default: the one of the key in use]
@@ -40,10 +40,10 @@ pub(crate) struct Create {
     /// The workspace it belongs to [default: the one of the key in use]
     #[arg(long, value_name = "WORKSPACE")]
     workspace: Option<String>,
-    /// The only queue a worker may lease from; repeat it for more than one [default: every queue]
+    /// Queue that the worker may lease from; may be repeated [default: every queue]
     #[arg(long = "queue", value_name = "QUEUE")]
     queues: Vec<String>,
-    /// After how long the key ends, as in 90d or 12h [default: never]
+    /// Lifetime of the key, such as 90d or 12h [default: unlimited]
     #[arg(long, value_name = "SPAN", value_parser = duration::parse)]
     expires_in: Option<Duration>,
 }
@@ -52,14 +52,14 @@ pub(crate) struct Create {
 pub(crate) struct Rotate {
     #[command(flatten)]
     id: Id,
-    /// How long the old secret still counts; 0s ends it at once
+    /// How long the old secret stays valid; 0s invalidates it at once
     #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = duration::parse)]
     overlap: Duration,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RotateSigningKeys {
-    /// A signing key has leaked: refuse every token signed before, at the price of running attempts
+    /// Drop all older keys because one has leaked; running attempts start again
     #[arg(long)]
     emergency: bool,
 }

@@ -11,11 +11,11 @@ use crate::server;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Show what tenants may use, and what they use
+    /// Show the limits of tenants and their usage
     List,
-    /// Limit a tenant; what is not named is without limit from then on
+    /// Set the limits of a tenant; limits that are not named are removed
     Set(Set),
-    /// Take a tenant's limits away
+    /// Remove all limits of a tenant
     Clear(Tenant),
 }
 
@@ -30,13 +30,13 @@ pub(crate) struct Tenant {
 pub(crate) struct Set {
     #[command(flatten)]
     tenant: Tenant,
-    /// Calls of clients and polls of workers; heartbeats, reports and administration are never limited
+    /// Calls of clients and polls of workers per second; heartbeats, reports and administration are never limited
     #[arg(long, value_name = "COUNT")]
     requests_per_second: Option<u32>,
-    /// How many of them may come at once after a pause [default: one second's worth]
+    /// Requests that may arrive at once after a pause [default: the number per second]
     #[arg(long, value_name = "COUNT", requires = "requests_per_second")]
     burst: Option<u32>,
-    /// How many runs may wait or run; 0 takes no new ones
+    /// Quota of runs that wait or run; 0 accepts no new runs
     #[arg(long, value_name = "COUNT")]
     unfinished_runs: Option<u64>,
 }

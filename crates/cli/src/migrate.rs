@@ -26,13 +26,13 @@ pub(crate) struct Arguments {
     /// The store to copy; no server may have it open
     #[arg(long, value_name = "sqlite:PATH|postgres://…")]
     from: String,
-    /// Where it shall be; nothing may be there
+    /// Destination of the store; it must be empty
     #[arg(long, value_name = "sqlite:PATH|postgres://…")]
     to: String,
-    /// Count what would be copied, check that it could be, and do nothing
+    /// Count what would be copied, check the destination, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Remove what a copy that was cut short left at the destination, and begin again
+    /// Remove the remains of an interrupted copy at the destination, and start again
     #[arg(long)]
     discard: bool,
 }

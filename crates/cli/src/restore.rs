@@ -15,10 +15,10 @@ pub(crate) struct Arguments {
     /// The file that `tenure backup` wrote
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
-    /// Where the store shall be [default: where `tenure dev` and `tenure serve` keep it]
+    /// The store to replace or create [default: the one `tenure dev` and `tenure serve` use]
     #[arg(long, value_name = "sqlite:PATH")]
     store: Option<String>,
-    /// Replace the store if there is one; what it holds is lost
+    /// Replace the store if it exists; its content is lost
     #[arg(long)]
     force: bool,
 }

@@ -13,13 +13,13 @@ use crate::{duration, serve};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Forget what ended longer ago than this; at least 24h
+    /// Remove runs that ended longer ago than this; at least 24h
     #[arg(long, value_name = "SPAN", value_parser = duration::parse)]
     older_than: Duration,
-    /// Keep the latest N ends, however old they are
+    /// Keep the N runs that ended last, however old they are
     #[arg(long, value_name = "N", default_value_t = 0)]
     keep: u64,
-    /// Say how many would go, and do nothing
+    /// Print how many runs would be removed, and do nothing
     #[arg(long)]
     dry_run: bool,
     /// The store [default: the one `tenure dev` and `tenure serve` use]

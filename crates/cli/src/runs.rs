@@ -22,13 +22,13 @@ pub(crate) enum Verb {
     List(list::Arguments),
     /// Show one run with a timeline of its attempts
     Show(Id),
-    /// Follow a run until it ends; the exit code tells how it ended
+    /// Follow a run until it ends; the exit code says how it ended
     Watch(watch::Arguments),
-    /// Ask a run to stop, or many by queue, kind, state or label
+    /// Cancel a run, or many by queue, kind, state or label
     Cancel(cancel::Arguments),
     /// Print every decision about a run, in order
     History(Id),
-    /// Print the record of an ended run: what went in, what came out, every attempt
+    /// Print the record of an ended run: input, output and every attempt
     Record(Id),
 }
 

@@ -27,13 +27,13 @@ use crate::traces::Exporter;
 pub(crate) struct Arguments {
     #[command(flatten)]
     settings: Settings,
-    /// Remember address and key for the other commands, as `tenure dev` does
+    /// Save address and key in the profile for the other commands, as `tenure dev` does
     #[arg(long)]
     write_profile: bool,
-    /// Make and print another key, although the store has one
+    /// Create and print another key even if the store has one
     #[arg(long)]
     new_key: bool,
-    /// Go on from the stored time although it is far ahead of this machine's clock
+    /// Accept a stored time that is far ahead of this machine's clock
     #[arg(long)]
     accept_clock: bool,
 }

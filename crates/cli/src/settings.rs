@@ -37,10 +37,10 @@ const RETAIN_MIN: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Settings {
-    /// The file that says what no flag and no variable does [default: /etc/tenure/tenure.toml if it is there]
+    /// Config file for settings without a flag or variable [default: /etc/tenure/tenure.toml if it exists]
     #[arg(long, value_name = "FILE", env = FILE_VARIABLE, hide_env = true)]
     config: Option<PathBuf>,
-    /// Where to listen; beyond this machine itself only with a certificate
+    /// Address to listen on; beyond loopback it needs a certificate
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -49,25 +49,25 @@ pub(crate) struct Settings {
         default_value = "127.0.0.1:7400"
     )]
     pub(crate) listen: SocketAddr,
-    /// The certificate to show, with its chain, as PEM; read again when it changes and on SIGHUP
+    /// Certificate with its chain, as PEM; read again when it changes and on SIGHUP
     #[arg(long, value_name = "FILE", env = "TENURE_TLS_CERT", hide_env = true)]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// The certificate's private key, as PEM
+    /// Private key of the certificate, as PEM
     #[arg(long, value_name = "FILE", env = "TENURE_TLS_KEY", hide_env = true)]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Listen beyond this machine without a certificate: everybody on the way can read keys and payloads
+    /// Allow plain HTTP beyond loopback: anyone on the network path can read keys and payloads
     #[arg(long, env = "TENURE_INSECURE_PLAINTEXT", hide_env = true)]
     pub(crate) insecure_plaintext: bool,
-    /// Where /metrics alone is served, without a key [default: only at --listen, which beyond loopback asks for an admin key]
+    /// Separate address for /metrics, without a key [default: only at --listen, which beyond loopback needs an admin key]
     #[arg(long, value_name = "ADDRESS", env = "TENURE_METRICS_LISTEN", hide_env = true)]
     pub(crate) metrics_listen: Option<SocketAddr>,
-    /// What workers are told to call, when it is not the address listened on
+    /// Address that workers are told to call, if it differs from --listen
     #[arg(long, value_name = "URL", env = "TENURE_PUBLIC_URL", hide_env = true)]
     pub(crate) public_url: Option<String>,
-    /// Where to keep everything [default: tenure.db in the state directory]
+    /// The store [default: tenure.db in the state directory]
     #[arg(long, value_name = "sqlite:PATH|postgres://…", env = "TENURE_STORE", hide_env = true)]
     pub(crate) store: Option<String>,
-    /// Forget runs that ended longer ago than this; at least 24h [default: keep them]
+    /// Remove runs that ended longer ago than this; at least 24h [default: keep all]
     #[arg(
         long,
         value_name = "SPAN",
@@ -76,10 +76,10 @@ pub(crate) struct Settings {
         value_parser = retain_for
     )]
     pub(crate) retain_for: Option<Duration>,
-    /// Forget ended runs beyond so many, the first submitted first, but none before 24h [default: keep them]
+    /// Keep this many ended runs and remove those submitted before them, but none within 24h of its end [default: keep all]
     #[arg(long, value_name = "N", env = "TENURE_RETAIN_RUNS", hide_env = true)]
     pub(crate) retain_runs: Option<u64>,
-    /// The OpenTelemetry collector that gets traces, by OTLP over HTTP [default: nobody]
+    /// OpenTelemetry collector that receives traces, by OTLP over HTTP [default: none]
     #[arg(long, value_name = "URL", env = "TENURE_OTLP_ENDPOINT", hide_env = true)]
     pub(crate) otlp_endpoint: Option<String>,
 }

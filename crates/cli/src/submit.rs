@@ -16,9 +16,9 @@ use crate::{duration, server};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What a worker must know how to do
+    /// Kind of the run: what a worker must be able to do
     kind: String,
-    /// Where the run waits for a worker
+    /// Queue where the run waits for a worker
     #[arg(long, short)]
     queue: String,
     /// The input, as JSON; `-` reads it from stdin
@@ -27,34 +27,34 @@ pub(crate) struct Arguments {
     /// A file that holds the input, as JSON; `-` is stdin
     #[arg(long, value_name = "FILE")]
     input_file: Option<PathBuf>,
-    /// Higher goes first
+    /// Priority; higher goes first
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     priority: Option<i32>,
-    /// How many attempts may fail before the run does [default: 3]
+    /// Number of failed attempts that ends the run [default: 3]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
-    /// How long a worker may be silent before it loses the run [default: 90000]
+    /// How long a worker may go without a heartbeat before it loses the run [default: 90000]
     #[arg(long, value_name = "MS")]
     lease_ms: Option<u64>,
-    /// How often a worker should say that it lives [default: a third of the lease]
+    /// Interval between heartbeats of a worker [default: a third of the lease]
     #[arg(long, value_name = "MS")]
     heartbeat_ms: Option<u64>,
     /// How long a worker may take to stop after a cancel [default: 30000]
     #[arg(long, value_name = "MS")]
     cancel_grace_ms: Option<u64>,
-    /// Start no sooner than after this time, such as 10m
+    /// Start no earlier than after this time, such as 10m
     #[arg(long, value_name = "SPAN", value_parser = duration::parse, conflicts_with = "run_at")]
     delay: Option<Duration>,
-    /// Start no sooner than at this instant, such as 2026-03-01T12:00:00Z
+    /// Start no earlier than at this time, such as 2026-03-01T12:00:00Z
     #[arg(long, value_name = "INSTANT", value_parser = duration::parse_instant)]
     run_at: Option<Time>,
-    /// Fail the run if it has not ended by this instant, or within this time, such as 10m
+    /// Fail the run if it has not ended by this time, or within this duration, such as 10m
     #[arg(long, value_name = "INSTANT|SPAN", value_parser = duration::parse_instant)]
     deadline: Option<Time>,
     /// A label to find the run by; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// Make the pauses between retries reproducible
+    /// Seed that makes the pauses between retries reproducible
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// The pause before the first retry; doubles from there [default: 5000]
@@ -66,13 +66,13 @@ pub(crate) struct Arguments {
     /// How long one attempt may take
     #[arg(long, value_name = "MS")]
     timeout_ms: Option<u64>,
-    /// Submitting again with the same key finds the run instead of making another
+    /// Key for safe repeats: the same key finds the run instead of creating another
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// Wait for the end; the exit code tells how it ended
+    /// Wait for the end of the run; the exit code says how it ended
     #[arg(long)]
     wait: bool,
-    /// Give up waiting after this time, such as 30s (the run goes on)
+    /// Stop waiting after this time, such as 30s; the run continues
     #[arg(long, value_name = "SPAN", value_parser = duration::parse, requires = "wait")]
     timeout: Option<Duration>,
 }

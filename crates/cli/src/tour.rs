@@ -24,7 +24,7 @@ use worker::{Answer, WorkerMode};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Where to keep the tour's store [default: a new folder for temporary files]
+    /// Folder for the tour's store [default: a new temporary folder]
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }

@@ -41,19 +41,19 @@ How a program takes part:
 Exit codes of a program:
   0                             SUCCEEDED
   65 66                         FAILED, DATA_QUALITY: the input is at fault
-  64 67 72 77 78 126 127        FAILED, CONFIGURATION: a setting, or the program is not there
-  68 69 71 73-76 129-159        FAILED, INFRASTRUCTURE: the surroundings; also death by a signal
+  64 67 72 77 78 126 127        FAILED, CONFIGURATION: a setting, or a missing program
+  68 69 71 73-76 129-159        FAILED, INFRASTRUCTURE: the environment; also death by a signal
   124                           FAILED, TIMEOUT
   all others                    FAILED, USER_CODE
 
 A cancel sends SIGTERM to everything the program started, and SIGKILL shortly before the run's
-grace is over. A lost lease leaves it less than a second. What a program leaves running when it
-exits is killed.";
+grace period ends. After a lost lease it has less than a second. Processes that a program leaves
+running when it exits are killed.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = PROTOCOL)]
 pub(crate) struct Arguments {
-    /// The queue to take work from; may be repeated
+    /// Queue to lease tasks from; may be repeated
     #[arg(long = "queue", short, required = true, value_name = "QUEUE")]
     queues: Vec<String>,
     /// The program to run for each task
@@ -62,13 +62,13 @@ pub(crate) struct Arguments {
     /// Only tasks of this kind; may be repeated [default: every kind]
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
-    /// How many programs run at the same time
+    /// Maximum number of programs that run at the same time
     #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
-    /// What to call this worker [default: the program's name]
+    /// Name of this worker [default: the program's name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// After Ctrl-C or SIGTERM, how long to wait for the work in hand
+    /// How long to wait for running tasks after Ctrl-C or SIGTERM
     #[arg(long, value_name = "SPAN", default_value = "25s", value_parser = duration::parse)]
     drain: Duration,
     /// Arguments for the program

@@ -17,10 +17,10 @@ pub(crate) struct Arguments {
     filter: RunFilter,
     #[command(flatten)]
     bulk_options: BulkOptions,
-    /// Told to the worker
+    /// Reason, which is passed to the worker
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Take the lease back at once instead of asking the worker to stop
+    /// Revoke the lease at once instead of asking the worker to stop
     #[arg(long)]
     force: bool,
 }

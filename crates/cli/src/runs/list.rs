@@ -29,10 +29,10 @@ pub(crate) struct Arguments {
     /// Only runs with this label
     #[arg(long, value_name = "NAME=VALUE")]
     label: Option<String>,
-    /// At most this many
+    /// Maximum number of runs to list
     #[arg(long, short = 'n', default_value_t = LIMIT_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=LIMIT_MAX))]
     limit: u32,
-    /// Also these bodies of each run, for --json: input, output, stackTrace
+    /// Members of each run to include in --json: input, output, stackTrace
     #[arg(long, value_name = "BODIES", value_parser = bodies)]
     include: Option<String>,
 }

@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     /// The run's id
     #[arg(value_name = "RUN")]
     id: String,
-    /// Give up after this time, such as 30s (the run goes on)
+    /// Stop waiting after this time, such as 30s; the run continues
     #[arg(long, value_name = "SPAN", value_parser = duration::parse)]
     timeout: Option<Duration>,
 }

@@ -68,7 +68,7 @@ fn the_exit_codes_in_the_help_are_all_there_are() {
         "2 usage",
         "3 not found",
         "4 conflict",
-        "5 not auth",
+        "5 no valid key",
         "6 server unreachable",
         "130 interrupted",
         "10 failed",
