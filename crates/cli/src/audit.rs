@@ -52,7 +52,7 @@ async fn read(store: &str) -> Result<AuditVerified, CliError> {
     let Some(found) = verify::audit_of(&address).await? else {
         let message = "the key file that the audit is sealed with is not on this machine";
         return Err(CliError::new(Exit::NotFound, "keyring", message)
-            .hint("run this where a coordinator of the store runs"));
+            .hint("run this on a machine where a coordinator of the store runs"));
     };
     Ok(found)
 }
@@ -80,7 +80,7 @@ fn told(found: AuditVerified, format: Format) -> CommandResult {
     ))?;
     if !found.anchored {
         output::note(
-            "there is no anchor beside the key file, so that a cut at the end goes unnoticed",
+            "there is no anchor beside the key file, so a truncated audit cannot be detected",
         );
     }
     Ok(exit)
@@ -110,7 +110,7 @@ async fn show(client: &Client, format: Format, arguments: &Arguments) -> Command
     }
     output::print_table(&table)?;
     if let Some(next) = log.next_before {
-        output::note(format_args!("more with --before {next}"));
+        output::note(format_args!("older entries: --before {next}"));
     }
     Ok(Exit::Done)
 }

@@ -53,7 +53,7 @@ pub(crate) fn existing(force: bool) -> Existing {
 fn missing(store: &Path) -> CliError {
     let message = format!("there is no store at {}", store.display());
     CliError::new(Exit::NotFound, "store_missing", message)
-        .hint("say where it is with --store sqlite:PATH")
+        .hint("give its path with --store sqlite:PATH")
 }
 
 pub(crate) fn members(target: &Path, copied: &Copied) -> serde_json::Value {
@@ -73,14 +73,16 @@ pub(crate) fn at_text(millis: i64) -> String {
 
 fn print(store: &Path, target: &Path, copied: &Copied) -> Result<(), CliError> {
     output::line(format_args!("{BOLD}{}{BOLD:#} holds {}", target.display(), contents(copied)))?;
-    output::line(format_args!("{FAINT}checked{FAINT:#}  every page read, rows belong together"))?;
+    output::line(format_args!(
+        "{FAINT}checked{FAINT:#}  every page is readable, rows are consistent"
+    ))?;
     if let Some(at) = copied.last_commit_at {
         let text = at_text(at.millis());
-        output::line(format_args!("{FAINT}as of{FAINT:#}    {text}, the last commit in it"))?;
+        output::line(format_args!("{FAINT}as of{FAINT:#}    {text}, the time of its last commit"))?;
     }
     let key = store.with_extension("key");
     output::line(format_args!("{FAINT}without{FAINT:#}  the signing key {}", key.display()))?;
-    output::note("keep it like the store itself: it holds inputs, outputs and digests of API keys");
+    output::note("protect it like the store: it holds inputs, outputs and digests of API keys");
     Ok(())
 }
 

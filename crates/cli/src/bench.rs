@@ -78,7 +78,7 @@ fn not_measured(error: BenchError) -> CliError {
     let cause = std::error::Error::source(&error);
     let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
     CliError::new(Exit::Failed, "not_measured", format!("{error}{cause}"))
-        .hint("see that stores can be made where --store says, and try again")
+        .hint("check that stores can be created at --store, and try again")
 }
 
 fn options(global_args: &GlobalArgs, arguments: &Arguments) -> Result<Options, CliError> {
@@ -87,13 +87,13 @@ fn options(global_args: &GlobalArgs, arguments: &Arguments) -> Result<Options, C
         return Err(CliError::usage("bad_seconds", message));
     }
     let program = std::env::current_exe().map_err(|error| {
-        let message = format!("this program does not know where it lies: {error}");
+        let message = format!("cannot determine the path of this program: {error}");
         CliError::new(Exit::Failed, "no_program", message)
     })?;
     let target = match (&global_args.url, &global_args.key) {
         (Some(url), Some(key)) => Target::Running { url: url.clone(), key: key.clone() },
         (Some(_), None) => {
-            let message = "a server that runs already needs its key";
+            let message = "measuring a running server needs its key";
             return Err(CliError::usage("no_key", message).hint("give it with --key"));
         }
         (None, _) => own_target(arguments)?,
@@ -128,7 +128,7 @@ fn extent(arguments: &Arguments, target: &Target) -> Result<Extent, CliError> {
             Err(CliError::usage("bad_seconds", message))
         }
         (Some(_), _) => {
-            let message = "only a database keeps old versions for open transactions";
+            let message = "--old-snapshot needs a PostgreSQL database";
             Err(CliError::usage("postgres_only", message)
                 .hint("give one with --store postgres://…"))
         }
@@ -173,7 +173,7 @@ fn print(rows: &[Measurement]) -> Result<(), CliError> {
     }
     output::print_table(&table)?;
     output::line(format_args!(
-        "{FAINT}CPU and bytes are the server's, for each lifecycle; of a database, bytes are those of its log. Client and server share this machine's cores.{FAINT:#}"
+        "{FAINT}CPU and bytes are the server's, per lifecycle; for a database, bytes are those of its write-ahead log. Client and server share the cores of this machine.{FAINT:#}"
     ))
 }
 

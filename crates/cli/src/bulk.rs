@@ -115,7 +115,7 @@ fn refuse_ended(state: Option<State>) -> Result<(), CliError> {
         Some(state) if !UNFINISHED.contains(&state) => {
             let message = format!("runs that are {state} have ended and cannot be cancelled");
             Err(CliError::usage("state_ended", message)
-                .hint("give --state queued, retry or running, or leave it out"))
+                .hint("give --state queued, retry or running, or omit it"))
         }
         _ => Ok(()),
     }
@@ -168,15 +168,19 @@ fn preview(runs: &[Run], more: bool) -> Result<(), CliError> {
         output::line(format_args!("… and {} others", runs.len() - SHOWN))?;
     }
     if more {
-        output::note(format_args!("more match; --limit takes more than {} at once", runs.len()));
+        output::note(format_args!(
+            "more runs match; raise --limit to cancel more than {} at once",
+            runs.len()
+        ));
     }
     Ok(())
 }
 
 fn confirm(count: usize) -> Result<(), CliError> {
     let unsure = || {
-        let message = format!("{count} runs match and nobody said yes");
-        CliError::usage("not_confirmed", message).hint("look with --dry-run, then say --yes")
+        let message = format!("{count} runs match, but the cancel was not confirmed");
+        CliError::usage("not_confirmed", message)
+            .hint("check with --dry-run, then confirm with --yes")
     };
     if !std::io::stdin().is_terminal() {
         return Err(unsure());
@@ -228,7 +232,7 @@ fn tally(
             let done = outcome.cancelled + outcome.asked;
             let cli_error = server::cli_error(error);
             let message = format!("stopped after {done} runs: {}", cli_error.message);
-            let hint = "run it again: runs that are cancelled already do not match any more";
+            let hint = "run it again: cancelled runs do not match any more";
             return Err(CliError { message, ..cli_error }.hint(hint));
         }
     }

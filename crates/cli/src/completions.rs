@@ -52,5 +52,6 @@ fn definition() -> clap::Command {
 
 fn unwritable(folder: &Path, error: &std::io::Error) -> CliError {
     let message = format!("cannot write to {}: {error}", folder.display());
-    CliError::new(Exit::Failed, "file_unusable", message).hint("name a folder of your own")
+    CliError::new(Exit::Failed, "file_unusable", message)
+        .hint("name a folder that you can write to")
 }

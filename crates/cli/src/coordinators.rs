@@ -82,7 +82,7 @@ impl std::fmt::Display for RulesStatus {
         write!(f, "version {} of the rules is in force", self.in_force)?;
         match &self.pending_rules {
             Some(pending_rules) => {
-                write!(f, "; version {} waits until all have it", pending_rules.version)
+                write!(f, "; version {} waits until all know it", pending_rules.version)
             }
             None => Ok(()),
         }
@@ -130,7 +130,7 @@ fn print(peer: &Peer) -> Result<(), CliError> {
     let state = state(peer);
     let style = if state == "missing" { BAD } else { GOOD };
     output::line(format_args!(
-        "{style}{state:8}{style:#} {:32} version {}, rules {}, {FAINT}heard {} ago{FAINT:#}",
+        "{style}{state:8}{style:#} {:32} version {}, rules {}, {FAINT}seen {} ago{FAINT:#}",
         peer.name.as_str(),
         peer.version.as_str(),
         peer.supported_rules,

@@ -20,7 +20,7 @@ pub(crate) fn connection_limit(wanted: usize) -> usize {
         tracing::warn!(
             connections = connection_limit,
             open_files = limit,
-            "fewer connections than usual, because this process may have few files open; raise `ulimit -n`"
+            "accepting fewer connections because the limit of open files is low; raise `ulimit -n`"
         );
     }
     connection_limit
@@ -38,7 +38,7 @@ fn raise_file_limit() -> Option<u64> {
     match setrlimit(Resource::Nofile, more) {
         Ok(()) => limit.maximum,
         Err(error) => {
-            tracing::debug!(%error, "the limit of open files stays as it is");
+            tracing::debug!(%error, "cannot raise the limit of open files");
             limit.current
         }
     }

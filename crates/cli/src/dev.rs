@@ -70,10 +70,10 @@ fn greet(ready: &ReadyMessage, key: &str, profile: &std::path::Path) -> Result<(
 {FAINT}store{FAINT:#}    {store}
 {FAINT}profile{FAINT:#}  {} (address and key, so that the commands below need no flags)
 
-{BOLD}In a second terminal{BOLD:#} {FAINT}any program is a worker; this one hands its input back{FAINT:#}
+{BOLD}In a second terminal{BOLD:#} {FAINT}any program can be a worker; this one returns its input{FAINT:#}
   {me} work --queue demo --exec cat
 
-{BOLD}In a third one{BOLD:#} {FAINT}submit, wait, read the output{FAINT:#}
+{BOLD}In a third terminal{BOLD:#} {FAINT}submit, wait, read the output{FAINT:#}
   {me} submit hello --queue demo --input '{{\"name\":\"Ada\"}}' --wait
   {me} runs list
 
@@ -81,7 +81,7 @@ fn greet(ready: &ReadyMessage, key: &str, profile: &std::path::Path) -> Result<(
   export TENURE_URL={url}
   export TENURE_API_KEY={key}
 
-Ctrl-C stops the server; the work stays.",
+Ctrl-C stops the server; the store is kept.",
         profile.display()
     ))
 }

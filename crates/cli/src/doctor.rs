@@ -55,7 +55,7 @@ impl Check {
     }
 
     fn from_error(check: &'static str, cli_error: CliError) -> Check {
-        let remedy = cli_error.hint.unwrap_or_else(|| "see the sentence before".to_owned());
+        let remedy = cli_error.hint.unwrap_or_else(|| "see the message above".to_owned());
         Check::fail(check, cli_error.message, remedy)
     }
 }

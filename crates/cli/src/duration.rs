@@ -28,7 +28,7 @@ pub(crate) fn parse_instant(text: &str) -> Result<Time, String> {
         return Ok(from_now(span));
     }
     text.parse::<Time>().map_err(|_| {
-        "write an instant such as 2026-03-01T12:00:00Z, or a length of time such as 10m".to_owned()
+        "write a time such as 2026-03-01T12:00:00Z, or a duration such as 10m".to_owned()
     })
 }
 

@@ -41,7 +41,7 @@ pub(crate) async fn run(format: Format, verb: Verb) -> CommandResult {
     match format {
         Format::Json => output::json(&json!({ "before": before, "epoch": after }))?,
         Format::People => output::line(format_args!(
-            "epoch {after}, after {before}: leases and task tokens from before are answered CANCELLED"
+            "epoch {after}, after {before}: older leases and task tokens are answered CANCELLED"
         ))?,
     }
     Ok(Exit::Done)

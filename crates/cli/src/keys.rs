@@ -106,10 +106,10 @@ fn show_rotated(format: Format, rotated: &SigningRotated) -> Result<(), CliError
     if format == Format::Json {
         return output::json(rotated);
     }
-    output::line(format_args!("task tokens are signed with {} from now on", rotated.kid))?;
+    output::line(format_args!("new task tokens are signed with {}", rotated.kid))?;
     match rotated.previous_until {
-        Some(until) => output::note(format_args!("tokens signed before count until {until}")),
-        None => output::note("tokens signed before are refused; their attempts start again"),
+        Some(until) => output::note(format_args!("older tokens stay valid until {until}")),
+        None => output::note("older tokens are refused; their attempts start again"),
     }
     Ok(())
 }
@@ -139,9 +139,9 @@ fn show_new(format: Format, made: &NewKey) -> Result<(), CliError> {
         key.workspace_id,
         key.queues.as_ref().map_or(String::new(), |it| format!(", queues {}", it.join(", ")))
     ));
-    output::note("It is shown this once: keep it.");
+    output::note("It is shown only once: store it now.");
     if let Some(until) = key.previous_secret_until {
-        output::note(format_args!("{FAINT}The secret before counts until {until}.{FAINT:#}"));
+        output::note(format_args!("{FAINT}The old secret stays valid until {until}.{FAINT:#}"));
     }
     Ok(())
 }

@@ -94,7 +94,11 @@ fn help() -> CommandResult {
 fn execute(command: Command, format: Format, global_args: &GlobalArgs) -> CommandResult {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| {
-            CliError::new(Exit::Failed, "no_runtime", format!("the system gives no threads: {e}"))
+            CliError::new(
+                Exit::Failed,
+                "no_runtime",
+                format!("cannot start the runtime's threads: {e}"),
+            )
         })?;
     let ended = runtime.block_on(run(command, format, global_args));
     // A read of stdin that nobody waits for any more must not keep the program.

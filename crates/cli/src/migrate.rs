@@ -41,8 +41,8 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     let from = open_store::store_address(Some(&arguments.from))?;
     let to = open_store::store_address(Some(&arguments.to))?;
     if from == to {
-        let message = "a store cannot be moved to where it is";
-        return Err(CliError::usage("same_store", message).hint("name two places"));
+        let message = "--from and --to name the same store";
+        return Err(CliError::usage("same_store", message).hint("name two different stores"));
     }
     match &from {
         StoreAddress::Sqlite(path) => {
@@ -70,7 +70,7 @@ fn open_file(path: &Path) -> Result<SqliteStore, CliError> {
     if !path.exists() {
         let message = format!("there is no store at {}", path.display());
         return Err(CliError::new(Exit::NotFound, "store_missing", message)
-            .hint("say where it is with --from sqlite:PATH"));
+            .hint("give its path with --from sqlite:PATH"));
     }
     SqliteStore::open(path, options()).map_err(|failure| serve::store_error(&failure))
 }
@@ -175,7 +175,7 @@ fn progress(stage: Stage) -> String {
     match stage {
         Stage::Copying(tasks) => format!("copied {}", output::count(tasks, "task")),
         Stage::Comparing(tasks) => format!("compared {}", output::count(tasks, "task")),
-        Stage::Verifying => "all of it arrived; folding every history again".to_owned(),
+        Stage::Verifying => "the copy is complete; replaying every history".to_owned(),
     }
 }
 
@@ -220,9 +220,10 @@ fn make_folder_of(path: &Path) -> Result<(), CliError> {
 /// By which a cut at the end of the audit is noticed.
 fn copy_anchor(from: &Path, to: &Path) -> Result<(), CliError> {
     moved_keys::copy_anchor(from, to).map_err(|error| {
-        let message = format!("the store has moved, but not the anchor of its audit: {error}");
+        let message =
+            format!("the store was moved, but the anchor of its audit was not copied: {error}");
         CliError::new(Exit::Failed, "file_unusable", message)
-            .hint("copy the file that ends in .anchor beside the new key file yourself")
+            .hint("copy the file that ends in .anchor beside the new key file")
     })
 }
 
@@ -263,15 +264,15 @@ fn print(
 ) -> Result<(), CliError> {
     output::line(format_args!("{BOLD}{}{BOLD:#} holds {}", name(to), contents(&moved.summary)))?;
     output::line(format_args!(
-        "{FAINT}checked{FAINT:#}  counts and digest {} on both sides, every history folded again",
+        "{FAINT}checked{FAINT:#}  counts and digest {} are equal, every history was replayed",
         moved.summary.digest
     ))?;
     output::line(format_args!(
-        "{FAINT}epoch{FAINT:#}    {}: leases and task tokens from before are answered CANCELLED",
+        "{FAINT}epoch{FAINT:#}    {}: older leases and task tokens are answered CANCELLED",
         moved.epoch
     ))?;
     if let Some(path) = key_file {
-        let went_along = "the signing keys went along";
+        let went_along = "the signing keys were copied";
         output::line(format_args!(
             "{FAINT}keys{FAINT:#}     {}",
             match to {
@@ -282,7 +283,7 @@ fn print(
         ))?;
     }
     output::note(format_args!(
-        "{} is unchanged; never serve from it again, or the same work is done twice",
+        "{} is unchanged; do not serve from it again, or the same work runs twice",
         name(from)
     ));
     Ok(())
@@ -291,14 +292,16 @@ fn print(
 /// Why it was not moved, and what to do.
 pub(crate) fn cli_error(failure: &MoveFailure) -> CliError {
     let hint = match failure {
-        MoveFailure::Occupied { .. } => "a move never writes over anything; name an empty place",
-        MoveFailure::InUse { .. } => "stop it; one that was killed counts as gone after 15 seconds",
+        MoveFailure::Occupied { .. } => "nothing is overwritten; name an empty destination",
+        MoveFailure::InUse { .. } => {
+            "stop it; a killed coordinator counts as stopped after 15 seconds"
+        }
         MoveFailure::Interrupted { .. } => {
-            "run the same command with --discard to remove it and begin again"
+            "run the same command with --discard to remove it and start again"
         }
         MoveFailure::Changed => "stop every server of the old store, and move again with --discard",
         MoveFailure::Differs(_) => {
-            "run `tenure verify` on the old store; the new one was not made, remove it with --discard"
+            "run `tenure verify` on the old store; the new one was not created, remove it with --discard"
         }
         MoveFailure::Source(failure) | MoveFailure::Destination(failure) => {
             return of_failure(failure);

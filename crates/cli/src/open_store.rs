@@ -94,7 +94,7 @@ fn log_durability(found: &postgres::Durability) {
         synchronous_commit = found.synchronous_commit,
         synchronous_standbys = found.synchronous_standbys,
         failover = found.failover(),
-        "the database's durability"
+        "durability settings of the database"
     );
     for warning in found.warnings() {
         tracing::warn!("{warning}");
@@ -193,15 +193,18 @@ async fn reload_server<S: Store>(serving: &coordinator::Server<S>) {
     if let Err(error) = &signing {
         tracing::error!(
             error = error as &dyn std::error::Error,
-            "the signing keys stay as they are"
+            "cannot read the signing keys again; the old ones stay"
         );
     }
     let keys = serving.reload_api_keys().await;
     if let Err(failure) = &keys {
-        tracing::error!(error = failure as &dyn std::error::Error, "the API keys stay as they are");
+        tracing::error!(
+            error = failure as &dyn std::error::Error,
+            "cannot read the API keys again; the old ones stay"
+        );
     }
     let (signing, keys) = (signing.is_ok(), keys.is_ok());
-    tracing::info!(certificate, signing, keys, "read again what may have changed");
+    tracing::info!(certificate, signing, keys, "reloaded certificate and keys");
 }
 
 /// A database's trouble: its sentences and remedies are those of any store, but no file would help.
@@ -215,7 +218,7 @@ pub(crate) fn database_error(failure: &Failure) -> CliError {
         last.map(|cause| format!(": {}", strip_severity(&cause.to_string()))).unwrap_or_default();
     let (message, remedy) = failure.what.split_once("; ").unwrap_or((
         failure.what.as_str(),
-        "see that the database runs and that the address given with --store is right",
+        "check that the database runs and that the address in --store is correct",
     ));
     let code = match failure.kind {
         FailureKind::Unfinished => "copy_interrupted",

@@ -54,7 +54,7 @@ fn choose_from(
 
 fn no_key(url: &str) -> CliError {
     CliError::new(Exit::Denied, "no_key", format!("there is no API key for {url}"))
-        .hint("start `tenure dev` once, which remembers a key, or give --key or TENURE_API_KEY")
+        .hint("start `tenure dev` once, which saves a key, or set --key or TENURE_API_KEY")
 }
 
 fn same(one: &str, other: &str) -> bool {
@@ -118,7 +118,7 @@ fn folder(variable: &str, below_home: &str) -> Result<PathBuf, CliError> {
         None => env::home_dir()
             .filter(|home| !home.as_os_str().is_empty())
             .ok_or_else(|| {
-                CliError::usage("no_home", "the home directory is not known")
+                CliError::usage("no_home", "cannot determine the home directory")
                     .hint(format!("set HOME or {variable}"))
             })?
             .join(below_home),
@@ -129,7 +129,7 @@ fn folder(variable: &str, below_home: &str) -> Result<PathBuf, CliError> {
 fn unusable(path: &Path, verb: &str, error: &std::io::Error) -> CliError {
     let message = format!("cannot {verb} {}: {error}", path.display());
     CliError::new(Exit::Failed, "file_unusable", message)
-        .hint("check that the folder exists, belongs to you and has room")
+        .hint("check that the folder exists, belongs to you and has free space")
 }
 
 #[cfg(test)]

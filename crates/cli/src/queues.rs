@@ -14,7 +14,7 @@ pub(crate) async fn run(client: Client, format: Format) -> CommandResult {
         return Ok(Exit::Done);
     }
     if answer.queues.is_empty() {
-        output::note("nothing waits and nothing runs");
+        output::note("no tasks are waiting or running");
         return Ok(Exit::Done);
     }
     let mut table = output::table(&["QUEUE", "READY", "DELAYED", "RUNNING", "OLDEST"]);

@@ -50,7 +50,7 @@ pub(crate) fn set_anchor_aside(key_file: &Path) -> Result<(), CliError> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             let message = format!("cannot rename {}: {error}", anchor.display());
             Err(CliError::new(Exit::Failed, "file_unusable", message)
-                .hint("rename it yourself; `tenure verify` would say that the audit was cut"))
+                .hint("rename it; else `tenure verify` reports that the audit was truncated"))
         }
         _ => Ok(()),
     }
@@ -61,10 +61,10 @@ fn print(store: &Path, restored: &Restored) -> Result<(), CliError> {
     output::line(format_args!("{BOLD}{}{BOLD:#} holds {}", store.display(), contents(copied)))?;
     if let Some(at) = copied.last_commit_at {
         let text = at_text(at.millis());
-        output::line(format_args!("{FAINT}as of{FAINT:#}    {text}; what came later is lost"))?;
+        output::line(format_args!("{FAINT}as of{FAINT:#}    {text}; later changes are lost"))?;
     }
     output::line(format_args!(
-        "{FAINT}epoch{FAINT:#}    {}: leases and task tokens from before are answered CANCELLED",
+        "{FAINT}epoch{FAINT:#}    {}: older leases and task tokens are answered CANCELLED",
         restored.epoch
     ))?;
     output::line(format_args!(

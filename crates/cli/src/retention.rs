@@ -30,14 +30,14 @@ pub(crate) struct Arguments {
 pub(crate) fn run(format: Format, arguments: &Arguments) -> CommandResult {
     let age_ms = u64::try_from(arguments.older_than.as_millis()).unwrap_or(u64::MAX);
     if age_ms < AGE_MIN.millis() {
-        let message = "what ended less than a day ago may still be asked about";
+        let message = "ended runs are kept for at least 24h";
         return Err(CliError::usage("too_young", message).hint("give --older-than 24h or more"));
     }
     let store = serve::store_path(arguments.store.as_deref())?;
     if !store.exists() {
         let message = format!("there is no store at {}", store.display());
         return Err(CliError::new(Exit::NotFound, "store_missing", message)
-            .hint("say where it is with --store sqlite:PATH"));
+            .hint("give its path with --store sqlite:PATH"));
     }
     let rule = Rule::of_millis(age_ms, arguments.keep);
     let mode = if arguments.dry_run { Mode::Count } else { Mode::Remove };
@@ -64,13 +64,13 @@ fn print(store: &Path, pruned: &Pruned, mode: Mode) -> Result<(), CliError> {
     let before = at_text(pruned.before.millis());
     let left = output::count(pruned.left, "ended run");
     let verb = match mode {
-        Mode::Count => "would forget",
-        Mode::Remove => "forgot",
+        Mode::Count => "would remove",
+        Mode::Remove => "removed",
     };
-    output::line(format_args!("{verb} {many} that ended before {before}; {left} stay"))?;
+    output::line(format_args!("{verb} {many} that ended before {before}; {left} remain"))?;
     if mode == Mode::Remove && pruned.tasks > 0 {
         let shown = store.display();
-        output::note(format_args!("{shown} keeps its size; the room in it is used again"));
+        output::note(format_args!("{shown} keeps its size; the free space in it is reused"));
     }
     Ok(())
 }

@@ -75,15 +75,15 @@ fn tls_files(settings: &Settings) -> Result<Option<TlsFiles>, CliError> {
         (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
         (None, None) => None,
         (Some(_), None) | (None, Some(_)) => {
-            let message = "a certificate and its private key belong together";
+            let message = "only one of certificate and private key is set";
             return Err(CliError::usage("certificate", message)
                 .hint("give both --tls-cert and --tls-key, or neither"));
         }
     };
     if files.is_some() && settings.insecure_plaintext {
-        let message = "a server shows a certificate or speaks plain HTTP, not both";
+        let message = "a certificate and plain HTTP exclude each other";
         return Err(CliError::usage("certificate", message)
-            .hint("leave out --tls-cert and --tls-key, or --insecure-plaintext"));
+            .hint("omit --tls-cert and --tls-key, or --insecure-plaintext"));
     }
     Ok(files)
 }
@@ -116,7 +116,7 @@ fn announce(ready: &ReadyMessage) -> Result<(), CliError> {
     }
     if let Some(key) = &ready.api_key {
         output::line(format_args!("{FAINT}key{FAINT:#}    {key}"))?;
-        output::line("       It may do everything and is shown this once: keep it.")?;
+        output::line("       It has all roles and is shown only once: store it now.")?;
     }
     Ok(())
 }
@@ -256,7 +256,10 @@ impl Server {
         match ended {
             coordinator::StopReason::Drained => Ok(Exit::Done),
             coordinator::StopReason::Fatal(why) => {
-                tracing::error!(why, "the store failed; this process ends to be started again");
+                tracing::error!(
+                    why,
+                    "the store failed; stopping so that a supervisor can restart this process"
+                );
                 let message = format!("the store failed and must be opened again: {why}");
                 Err(CliError::new(Exit::Failed, "store_fatal", message)
                     .hint("start the server again; it recovers from what is on disk"))
@@ -269,22 +272,22 @@ impl Server {
 fn warn_plaintext(listen: SocketAddr) {
     tracing::warn!(
         %listen,
-        "plain HTTP beyond this machine: whoever is on the way can read and use every key"
+        "serving plain HTTP beyond loopback: anyone on the network path can read and use every key"
     );
 }
 
 fn warn_open_metrics(metrics_listen: SocketAddr) {
     tracing::warn!(
         %metrics_listen,
-        "metrics beyond this machine without a key: whoever reaches the address can read them"
+        "serving metrics beyond loopback without a key: anyone who reaches the address can read them"
     );
 }
 
 fn announce_drain() {
     if std::io::stderr().is_terminal() {
-        output::note("draining; once more to stop at once");
+        output::note("draining; press Ctrl-C again to stop at once");
     }
-    tracing::info!("draining: no new work, what is in hand is finished");
+    tracing::info!("draining: accepting no new work, finishing requests in progress");
 }
 
 /// What a signal asks for.
@@ -345,9 +348,9 @@ async fn choose_key<S: Store>(
 
 fn not_loopback(listen: SocketAddr) -> CliError {
     let message =
-        format!("{listen} could be reached from other machines, and keys could be read on the way");
+        format!("{listen} is reachable from other machines, which could read keys on the network");
     CliError::usage("not_loopback", message).hint(
-        "give --tls-cert and --tls-key, or listen on 127.0.0.1; if something in front encrypts, say --insecure-plaintext",
+        "give --tls-cert and --tls-key, or listen on 127.0.0.1; if a proxy in front encrypts, pass --insecure-plaintext",
     )
 }
 
@@ -374,11 +377,11 @@ pub(crate) fn keyring_error(error: KeyringError) -> CliError {
             "all coordinators of a database need the same file; docs/operate/postgres.md says how to copy it",
         ),
         KeyringError::Occupied { .. } => {
-            cli_error("store_not_empty", "a move never writes over anything; name an empty place")
+            cli_error("store_not_empty", "nothing is overwritten; name an empty destination")
         }
         _ => cli_error(
             "keyring",
-            "the file signs the tokens of tasks; a new one makes running attempts start again",
+            "the file signs task tokens; with a new one running attempts start again",
         ),
     }
 }
@@ -386,8 +389,9 @@ pub(crate) fn keyring_error(error: KeyringError) -> CliError {
 fn cannot_listen(address: SocketAddr, source: &std::io::Error, port_flag: &str) -> CliError {
     if source.kind() == std::io::ErrorKind::AddrInUse {
         let message = format!("{address} is already in use");
-        return CliError::new(Exit::Conflict, "port_taken", message)
-            .hint(format!("stop what listens there, or choose another with {port_flag}"));
+        return CliError::new(Exit::Conflict, "port_taken", message).hint(format!(
+            "stop the program that listens there, or choose another with {port_flag}"
+        ));
     }
     CliError::new(Exit::Failed, "cannot_listen", format!("cannot listen on {address}: {source}"))
         .hint(format!("choose another with {port_flag}"))
@@ -441,10 +445,9 @@ pub(crate) fn configured_store(given: Option<&str>) -> Result<Option<String>, Cl
 pub(crate) fn store_path(given: Option<&str>) -> Result<PathBuf, CliError> {
     let Some(given) = configured_store(given)? else { return profile::default_store() };
     if open_store::is_postgres(&given) {
-        let message = "this command works on a SQLite store, and not on a PostgreSQL database";
-        return Err(CliError::usage("sqlite_only", message).hint(
-            "give a file with --store sqlite:PATH; for a database use PostgreSQL's own tools",
-        ));
+        let message = "this command works on a SQLite store, not on a PostgreSQL database";
+        return Err(CliError::usage("sqlite_only", message)
+            .hint("give a file with --store sqlite:PATH; for a database use PostgreSQL's tools"));
     }
     let named = given.strip_prefix("sqlite:");
     let path = named.unwrap_or(&given);
@@ -459,9 +462,12 @@ pub(crate) fn store_path(given: Option<&str>) -> Result<PathBuf, CliError> {
 fn unknown_store(given: &str) -> CliError {
     let message = match given.contains("://") {
         true => {
-            format!("`{}` is not a store this version knows", open_store::redact_password(given))
+            format!(
+                "`{}` is not a store that this version supports",
+                open_store::redact_password(given)
+            )
         }
-        false => "what --store says is not a store this version knows".to_owned(),
+        false => "the value of --store is not a store that this version supports".to_owned(),
     };
     CliError::usage("unknown_store", message)
         .hint("write --store sqlite:PATH or --store postgres://USER:PASSWORD@HOST:PORT/DATABASE")
@@ -490,10 +496,10 @@ pub(crate) fn store_error(failure: &Failure) -> CliError {
         }
         (FailureKind::UnknownRules, _) => rules_unknown(what),
         (FailureKind::Full, _) => {
-            let message = format!("there is no room left where the store lies ({what})");
-            CliError::new(Exit::Failed, "store_full", message).hint("make room and try again")
+            let message = format!("no disk space is left for the store ({what})");
+            CliError::new(Exit::Failed, "store_full", message).hint("free some space and try again")
         }
         _ => CliError::new(Exit::Failed, "store_failed", format!("the store failed: {what}{cause}"))
-            .hint("try again; if it stays, restore a backup or give another file with --store sqlite:PATH"),
+            .hint("try again; if it persists, restore a backup or give another file with --store sqlite:PATH"),
     }
 }

@@ -55,13 +55,13 @@ pub(crate) fn cli_error(error: Error) -> CliError {
         Error::UnknownOutcome(problem) => CliError::new(
             Exit::Failed,
             &problem.error,
-            "the server does not know whether this took effect",
+            "it is unknown whether the call took effect",
         )
-        .hint("look with `tenure runs list`; with --idempotency-key it is safe to repeat"),
+        .hint("check with `tenure runs list`; with --idempotency-key it is safe to repeat"),
         Error::Protocol { url, status, .. } => {
-            let message = format!("{url} answered {status}, but not as Tenure does");
+            let message = format!("{url} answered {status}, but not as a Tenure server does");
             CliError::new(Exit::Failed, "not_tenure", message)
-                .hint("check --url; something else may be listening there")
+                .hint("check --url; another program may be listening there")
         }
         Error::Setup(what) => CliError::usage("unusable_setting", what),
         other => CliError::new(Exit::Failed, "failed", other.to_string()),
@@ -74,14 +74,14 @@ fn unreachable_server(url: &str, source: &dyn std::error::Error) -> CliError {
         cause = deeper;
     }
     if url.starts_with("https:") && cause.to_string().contains("certificate") {
-        let message = format!("the server at {url} is not believed: {cause}");
+        let message = format!("the server at {url} is not trusted: {cause}");
         return CliError::new(Exit::Unreachable, "not_trusted", message).hint(
             "name the authority that signed its certificate with --ca-file or TENURE_CA_FILE",
         );
     }
     let message = format!("no server answers at {url}: {cause}");
     CliError::new(Exit::Unreachable, "unreachable", message)
-        .hint("start one with `tenure dev`, or say where it is with --url")
+        .hint("start one with `tenure dev`, or give its address with --url")
 }
 
 fn refused(problem: &Problem) -> CliError {
@@ -99,23 +99,23 @@ fn refused(problem: &Problem) -> CliError {
 fn remedy(code: Code) -> Option<&'static str> {
     Some(match code {
         Code::Unauthenticated => {
-            "the key is not known there: give --key or TENURE_API_KEY, or start `tenure dev`, which remembers one"
+            "the server does not know the key: set --key or TENURE_API_KEY, or start `tenure dev`, which saves one"
         }
-        Code::Forbidden => "use a key with the role this needs",
-        Code::RunNotFound | Code::TaskNotFound => "`tenure runs list` shows the runs there are",
-        Code::KeyNotFound => "`tenure keys list` shows the keys there are",
+        Code::Forbidden => "use a key with the required role",
+        Code::RunNotFound | Code::TaskNotFound => "`tenure runs list` shows the existing runs",
+        Code::KeyNotFound => "`tenure keys list` shows the existing keys",
         Code::QuotaReached => {
             "`tenure queues` shows what waits; `tenure limits list` shows the limit"
         }
         Code::LastAdminKey => {
-            "make another with `tenure keys create --role admin`, or rotate this one with --overlap 0s"
+            "create another with `tenure keys create --role admin`, or rotate this one with --overlap 0s"
         }
         Code::IdempotencyKeyReused => "use another --idempotency-key, or submit the same run again",
-        Code::RunAlreadyTerminal => "`tenure runs show` tells how it ended",
+        Code::RunAlreadyTerminal => "`tenure runs show` shows how it ended",
         Code::TooManyRequests | Code::Overloaded | Code::Unavailable | Code::ShuttingDown => {
             "try again in a moment"
         }
-        Code::NotFound | Code::MethodNotAllowed => "the server may be of another version",
+        Code::NotFound | Code::MethodNotAllowed => "the server may have another version",
         _ => return None,
     })
 }

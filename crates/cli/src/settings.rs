@@ -87,9 +87,7 @@ pub(crate) struct Settings {
 fn retain_for(text: &str) -> Result<Duration, String> {
     let span = duration::parse(text)?;
     if span < RETAIN_MIN {
-        return Err(
-            "what ended less than a day ago may still be asked about; give 24h or more".to_owned()
-        );
+        return Err("ended runs are kept for at least 24h; give 24h or more".to_owned());
     }
     Ok(span)
 }
@@ -204,7 +202,7 @@ impl ConfigFile {
         };
         let found = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
         if found.len() > FILE_BYTES_MAX {
-            return Err(unreadable("is too large to be a file of settings".to_owned()));
+            return Err(unreadable("is too large for a config file".to_owned()));
         }
         let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
         ConfigFile::parse(path, &text)
@@ -252,13 +250,13 @@ fn check(path: &Path, key: &str, value: &toml::Value) -> Result<Option<String>, 
         (_, true) => return Err(wrong("takes true or false")),
         (toml::Value::String(text), false) => text.clone(),
         (toml::Value::Integer(number), false) => number.to_string(),
-        (_, false) => return Err(wrong("takes a text in quotes or a number")),
+        (_, false) => return Err(wrong("takes a string in quotes or a number")),
     };
     match definition().try_get_matches_from([format!("--{key}={text}")]) {
         Ok(_) => Ok(Some(text)),
         Err(error) => {
             let why = std::error::Error::source(&error).map(ToString::to_string);
-            let why = why.unwrap_or_else(|| "that is no value for it".to_owned());
+            let why = why.unwrap_or_else(|| "it is not a valid value".to_owned());
             Err(wrong(&format!("is `{text}`, but {why}")))
         }
     }
@@ -272,7 +270,7 @@ fn argument(key: &str) -> Option<clap::Arg> {
 fn unknown(path: &Path, key: &str) -> CliError {
     let likeness = |name: &String| (strsim::jaro_winkler(name, key) * 1000.0) as u32;
     let nearest = names().into_iter().max_by_key(likeness).expect("there are settings");
-    let message = format!("{}: there is no setting `{key}`", path.display());
+    let message = format!("{}: unknown setting `{key}`", path.display());
     CliError::usage("unknown_setting", message)
         .hint(format!("did you mean `{nearest}`? `tenure config` lists them all"))
 }

@@ -158,7 +158,7 @@ fn read(file: &Path) -> Result<String, CliError> {
     if text.len() > PAYLOAD_BYTES_MAX {
         let message = format!("the input is larger than {PAYLOAD_BYTES_MAX} bytes");
         return Err(CliError::usage("input_too_large", message)
-            .hint("keep the data where it is and submit a reference to it"));
+            .hint("store the data elsewhere and submit a reference to it"));
     }
     Ok(text)
 }
@@ -169,7 +169,7 @@ fn announce(format: Format, accepted: &RunAccepted) -> CommandResult {
         Format::People => {
             output::line(&accepted.run_id)?;
             if accepted.replayed == Some(true) {
-                output::note("this idempotency key was known: this is the run from then");
+                output::note("this idempotency key was used before; this is the existing run");
             }
             output::note(format_args!("follow it with `tenure runs watch {}`", accepted.run_id));
         }
@@ -193,7 +193,7 @@ fn report(format: Format, run: &Run) -> CommandResult {
 pub(crate) fn ending(run: &Run) -> String {
     let style = output::style_of(run.state);
     if !run.state.is_terminal() {
-        return format!("gave up waiting; {} is still {}", run.run_id, run.state);
+        return format!("stopped waiting; {} is still {}", run.run_id, run.state);
     }
     let took = run.completed_at.map(|at| duration::between(run.created_at, at)).unwrap_or_default();
     let attempts = match run.attempt {

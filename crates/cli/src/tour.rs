@@ -90,7 +90,7 @@ impl Tour {
         self.say.tell(
             "silence",
             format_args!(
-                "nobody else may have it for {}",
+                "no other worker can lease it for {}",
                 duration::format_ms(SHORT_LEASE_MS.cast_signed())
             ),
         )?;
@@ -139,7 +139,7 @@ impl Tour {
     }
 
     async fn a_task_fails(&self) -> Result<(), CliError> {
-        self.say.act("A task fails until it may not any more. Equal seeds, equal pauses.")?;
+        self.say.act("A task fails until its attempts are used up. Equal seeds, equal pauses.")?;
         let first = self.three_failures().await?;
         let second = self.three_failures().await?;
         expect(first == second, "equal seeds make equal pauses")?;
@@ -185,7 +185,7 @@ impl Tour {
     }
 
     async fn a_cancel_is_ignored(&self) -> Result<(), CliError> {
-        self.say.act("A cancel that is ignored, until the grace is over.")?;
+        self.say.act("A cancel that is ignored until the grace period ends.")?;
         let id = self.submit("deaf", LONG_LEASE_MS).await?;
         let mut erin = self.server.worker("erin", WorkerMode::Hold, 1)?;
         self.cancel_held(&id, &mut erin).await?;
@@ -215,9 +215,9 @@ impl Tour {
     }
 
     async fn verify_store(&mut self) -> Result<(), CliError> {
-        self.say.act("The books are checked.")?;
+        self.say.act("The store is verified.")?;
         self.server.stop().await?;
-        self.say.tell("stopped", "the server, so that nobody writes")?;
+        self.say.tell("stopped", "the server, so that the store can be read")?;
         let store = format!("sqlite:{}", self.server.store().display());
         let mut verify = processes::this_program()?;
         let output = verify.args(["verify", "--json", "--store", &store]).output().await?;
@@ -227,7 +227,7 @@ impl Tour {
         expect(output.status.success() && nothing, "verify finds nothing wrong")?;
         let (tasks, entries) = (&found["tasks"], &found["entries"]);
         self.say.tell("verified", format_args!(
-            "{GOOD}no findings{GOOD:#}: {entries} decisions about {tasks} tasks, made again from their history"
+            "{GOOD}no findings{GOOD:#}: {entries} decisions about {tasks} tasks, replayed from their history"
         ))
     }
 
@@ -303,13 +303,13 @@ impl Tour {
             ),
             step(
                 "pkill -KILL -f 'work --queue demo --name alice'".to_owned(),
-                "kill the worker, as hard as can be",
+                "kill the worker with SIGKILL",
             ),
             step(
                 format!("{me} work --queue demo --name bob --exec true"),
                 "terminal 2: another one takes over",
             ),
-            step(format!("{me} runs list"), "who did it; `runs show RUN` draws it"),
+            step(format!("{me} runs list"), "who did it; `runs show RUN` draws the timeline"),
         ];
         self.say.aside(format_args!(
             "\n{BOLD}Now by hand.{BOLD:#} The data of this tour stays in {}\n{}",

@@ -38,11 +38,11 @@ impl Exporter {
     pub(crate) fn open(endpoint: &str) -> Result<Arc<Exporter>, CliError> {
         let unusable = |why: String| {
             CliError::usage("otlp_endpoint", format!("spans cannot be sent to `{endpoint}`: {why}"))
-                .hint("name a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318")
+                .hint("name a collector that accepts OTLP over HTTP, such as http://127.0.0.1:4318")
         };
         let (scheme, _) = endpoint.split_once("://").unwrap_or_default();
         if !matches!(scheme, "http" | "https") {
-            return Err(unusable("an address begins with http:// or https://".to_owned()));
+            return Err(unusable("the address must begin with http:// or https://".to_owned()));
         }
         let client = client(scheme).map_err(unusable)?;
         let mut otlp = Otlp::builder()
@@ -105,7 +105,7 @@ fn client(scheme: &str) -> Result<reqwest::Client, String> {
     if scheme == "https" {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() {
-            return Err("this system trusts no authority".to_owned());
+            return Err("this system has no trusted certificate authority".to_owned());
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -126,7 +126,7 @@ async fn work_until_signal(worker: Worker, cut: &AtomicBool) -> CommandResult {
     let (tell, told) = tokio::sync::oneshot::channel::<()>();
     let twice = async {
         tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
-        output::note("finishing the work in hand; once more to stop at once");
+        output::note("finishing running tasks; press Ctrl-C again to stop at once");
         let _ = tell.send(());
         tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
     };

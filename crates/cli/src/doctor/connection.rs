@@ -52,7 +52,7 @@ fn profile() -> Check {
         Ok(Some(_)) => {
             let mode = fs::metadata(&path).map_or(0, |meta| meta.permissions().mode() & 0o777);
             if mode & 0o077 == 0 {
-                return Check::ok("profile", format!("{shown}, for its owner only"));
+                return Check::ok("profile", format!("{shown}, readable by its owner only"));
             }
             let found = format!("{shown} holds a key and has mode {mode:o}");
             Check::fail("profile", found, format!("chmod 600 {shown}, and rotate the key"))
@@ -86,7 +86,10 @@ async fn tasks(client: &Client) -> Vec<Check> {
             return Vec::new();
         }
         Err(Error::Refused(problem)) if problem.code() == Some(Code::Forbidden) => {
-            return vec![Check::ok("tasks", "this key may not look at those that are set aside")];
+            return vec![Check::ok(
+                "tasks",
+                "this key has no permission to list tasks that are set aside",
+            )];
         }
         Err(error) => return vec![Check::from_error("tasks", server::cli_error(error))],
     };
@@ -108,8 +111,8 @@ async fn tasks(client: &Client) -> Vec<Check> {
 fn set_aside(task: &TaskSetAside) -> Check {
     let TaskSetAside { task_id, why, tries, .. } = task;
     let found = format!("{task_id} is set aside after {tries} tries: {why}");
-    let remedy = "all others go on; tenure verify says what else is wrong with the store; restore a \
-        backup, or report it: it is tried again by itself, and by a newer version";
+    let remedy = "other tasks continue; run `tenure verify` to check the store; restore a backup, or \
+        report a bug; the task is retried automatically, also by a newer version";
     Check::fail("tasks", found, remedy)
 }
 
@@ -119,7 +122,7 @@ async fn limits(client: &Client) -> Vec<Check> {
     let all = match client.limits().await {
         Ok(found) => found.limits,
         Err(Error::Refused(problem)) if problem.code() == Some(Code::Forbidden) => {
-            return vec![Check::ok("limits", "this key may not look at them")];
+            return vec![Check::ok("limits", "this key has no permission to list limits")];
         }
         Err(error) => return vec![Check::from_error("limits", server::cli_error(error))],
     };
@@ -128,7 +131,10 @@ async fn limits(client: &Client) -> Vec<Check> {
         all.iter().flat_map(|tenant| [runs_of(tenant), rate_of(tenant, now)]).flatten().collect();
     if pressing.is_empty() {
         let count = all.len();
-        return vec![Check::ok("limits", format!("none is near; tenants that have some: {count}"))];
+        return vec![Check::ok(
+            "limits",
+            format!("no tenant is near a limit; tenants with limits: {count}"),
+        )];
     }
     pressing
 }
@@ -139,11 +145,11 @@ fn runs_of(tenant: &TenantLimits) -> Option<Check> {
     if left > most / NEAR {
         return None;
     }
-    let then = if left == 0 { "new ones are refused" } else { "soon new ones are refused" };
+    let then = if left == 0 { "new runs are refused" } else { "soon new runs are refused" };
     let name = &tenant.tenant_id;
     let found = format!("{name} has {now} of {most} unfinished runs: {then}");
     let remedy = format!(
-        "let runs end, cancel some, or raise it: tenure limits set {name} --unfinished-runs"
+        "wait, cancel runs, or raise the quota: tenure limits set {name} --unfinished-runs"
     );
     Some(Check::warn("limits", found, remedy))
 }
@@ -154,12 +160,12 @@ fn rate_of(tenant: &TenantLimits, now: wire::Time) -> Option<Check> {
     let refused_at = tenant.limited_at.filter(|at| now.as_ms() - at.as_ms() <= RECENT_MS);
     let name = &tenant.tenant_id;
     let found = match (refused_at, is_spent) {
-        (Some(at), _) => format!("{name} was refused at {at}, at {rate} requests a second"),
-        (None, true) => format!("{name} has {left} requests left, at {rate} a second"),
+        (Some(at), _) => format!("{name} was refused at {at}, at {rate} requests per second"),
+        (None, true) => format!("{name} has {left} requests left, at {rate} per second"),
         (None, false) => return None,
     };
     let remedy = format!(
-        "let its programs ask less often, or raise it: tenure limits set {name} --requests-per-second"
+        "send fewer requests, or raise the limit: tenure limits set {name} --requests-per-second"
     );
     Some(Check::warn("limits", found, remedy))
 }
@@ -174,15 +180,17 @@ async fn ready(client: &Client) -> Vec<Check> {
         ready.checks.into_iter().partition(|check| check.name == "certificate");
     let why: Vec<String> = others.into_iter().filter_map(|check| check.detail).collect();
     let works = if ready.ready {
-        Check::ok("ready", "work goes through")
+        Check::ok("ready", "the server processes work")
     } else {
-        let remedy = "see the server's log; a full disk and a hanging disk look like this";
-        Check::fail("ready", format!("no work goes through: {}", why.join("; ")), remedy)
+        let remedy = "see the server's log; a full or hanging disk is a common cause";
+        Check::fail("ready", format!("the server processes no work: {}", why.join("; ")), remedy)
     };
     let shown = certificate.into_iter().map(|check| match check.detail {
-        None => Check::ok("certificate", "the files are usable and the newest is shown"),
+        None => {
+            Check::ok("certificate", "the files are valid and the newest certificate is served")
+        }
         Some(detail) => {
-            Check::warn("certificate", detail, "mend the files, then SIGHUP the server")
+            Check::warn("certificate", detail, "fix the files, then send SIGHUP to the server")
         }
     });
     std::iter::once(works).chain(shown).collect()
@@ -191,10 +199,10 @@ async fn ready(client: &Client) -> Vec<Check> {
 fn same_version(theirs: &str) -> Check {
     let ours = env!("CARGO_PKG_VERSION");
     if theirs == ours {
-        return Check::ok("version", format!("{ours} here and there"));
+        return Check::ok("version", format!("{ours}, client and server"));
     }
-    let remedy = "use the same version; what one knows the other may refuse";
-    Check::warn("version", format!("{ours} here, {theirs} there"), remedy)
+    let remedy = "use the same version; each may refuse what only the other knows";
+    Check::warn("version", format!("client {ours}, server {theirs}"), remedy)
 }
 
 async fn key_and_clock(client: &Client) -> Vec<Check> {
@@ -205,9 +213,9 @@ async fn key_and_clock(client: &Client) -> Vec<Check> {
     };
     let clock = clock(problem.server_time.as_ms() - duration::now().as_ms());
     let key = match problem.code() {
-        Some(Code::RunNotFound) => Check::ok("key", "accepted, and may look at runs"),
+        Some(Code::RunNotFound) => Check::ok("key", "accepted, and can read runs"),
         // A worker's key is a good key; it only may not do this.
-        Some(Code::Forbidden) => Check::ok("key", "accepted, though not for looking at runs"),
+        Some(Code::Forbidden) => Check::ok("key", "accepted, but has no permission to read runs"),
         _ => Check::from_error("key", server::cli_error(Error::Refused(problem))),
     };
     vec![key, clock]
@@ -219,7 +227,7 @@ fn clock(skew_ms: i64) -> Check {
         0.. => format!("the server's is {spelled} ahead"),
         _ => format!("the server's is {spelled} behind"),
     };
-    let remedy = "let both machines follow a time server";
+    let remedy = "synchronise both machines with a time server";
     match skew_ms.unsigned_abs() {
         ..SKEW_WARN_MS => Check::ok("clock", found),
         SKEW_WARN_MS..SKEW_FAIL_MS => Check::warn("clock", found, remedy),
@@ -258,9 +266,9 @@ mod tests {
         let runs = |unfinished| runs_of(&tenant(unfinished, 20, None)).map(|check| check.found);
         assert_eq!(runs(89), None);
         assert!(
-            runs(90).unwrap().ends_with("90 of 100 unfinished runs: soon new ones are refused")
+            runs(90).unwrap().ends_with("90 of 100 unfinished runs: soon new runs are refused")
         );
-        assert!(runs(100).unwrap().ends_with("100 unfinished runs: new ones are refused"));
+        assert!(runs(100).unwrap().ends_with("100 unfinished runs: new runs are refused"));
         let rate = |left, ago| rate_of(&tenant(0, left, ago), now).map(|check| check.found);
         assert_eq!((rate(3, None), rate(20, Some(RECENT_MS + 1))), (None, None));
         assert!(rate(2, None).unwrap().contains("has 2 requests left"));

@@ -15,7 +15,7 @@ pub(super) async fn checks(url: &str) -> Vec<Check> {
     };
     let found = store.durability();
     let place = open_store::redact_password(url);
-    let reached = format!("PostgreSQL {} at {place}; scopes are kept apart", found.server);
+    let reached = format!("PostgreSQL {} at {place}; scopes are isolated", found.server);
     let settings = format!(
         "fsync {}, full_page_writes {}, synchronous_commit {}, synchronous standbys: {}",
         if found.fsync { "on" } else { "off" },
@@ -50,7 +50,7 @@ fn signing_key(path: &Path) -> Check {
         return machine::owner_only("signing key", path);
     }
     let found = format!("there is none at {}", path.display());
-    let remedy = "nothing, if coordinators run elsewhere; else copy the file of the same name from a machine \
+    let remedy = "ignore this if coordinators run elsewhere; else copy the file of the same name from a machine \
         whose coordinators work";
     Check::warn("signing key", found, remedy)
 }
@@ -64,7 +64,7 @@ fn rules(rules_status: Result<RulesStatus, CliError>) -> Check {
     match rules_status.lacking() {
         None => Check::ok("rules", rules_status.to_string()),
         Some(names) => {
-            let remedy = format!("bring these to the same version, or stop them: {names}");
+            let remedy = format!("upgrade or stop these coordinators: {names}");
             Check::warn("rules", rules_status.to_string(), remedy)
         }
     }

@@ -32,7 +32,7 @@ pub(super) fn checks(store: &Path) -> Vec<Check> {
         checks.push(signing_key(&store.with_extension("key")));
     } else {
         let found = format!("there is none at {}", store.display());
-        let remedy = "nothing, if the server runs elsewhere; else say where with --store";
+        let remedy = "ignore this if the server runs elsewhere; else give the path with --store";
         checks.push(Check::warn("store", found, remedy));
     }
     let folder = store.ancestors().skip(1).find(|folder| folder.is_dir());
@@ -52,7 +52,7 @@ fn signing_key(path: &Path) -> Check {
         return owner_only("signing key", path);
     }
     let found = format!("there is none at {}", path.display());
-    let remedy = "restore it, or the next start makes one and running attempts start again";
+    let remedy = "restore it; else the next start creates one and running attempts start again";
     Check::warn("signing key", found, remedy)
 }
 
@@ -61,14 +61,14 @@ pub(super) fn owner_only(check: &'static str, path: &Path) -> Check {
     match fs::metadata(path).map(|meta| meta.permissions().mode() & 0o777) {
         Err(error) => Check::fail(
             check,
-            format!("{shown} cannot be looked at: {error}"),
-            "be the user that runs the server",
+            format!("{shown} cannot be checked: {error}"),
+            "run this as the server's user",
         ),
         Ok(mode) if mode & GROUP_AND_OTHERS == 0 => {
             Check::ok(check, format!("{shown}, mode {mode:o}"))
         }
         Ok(mode) => {
-            let found = format!("{shown} may be read by others (mode {mode:o})");
+            let found = format!("{shown} can be read by others (mode {mode:o})");
             Check::fail(check, found, format!("chmod 600 {shown}"))
         }
     }
@@ -77,27 +77,29 @@ pub(super) fn owner_only(check: &'static str, path: &Path) -> Check {
 fn writable(folder: &Path) -> Check {
     let shown = folder.display();
     match access(folder, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
-        Ok(()) => Check::ok("folder", format!("{shown} may be written")),
+        Ok(()) => Check::ok("folder", format!("{shown} is writable")),
         Err(error) => Check::fail(
             "folder",
-            format!("{shown} may not be written: {error}"),
-            "be the user that runs the server, or give it the folder",
+            format!("{shown} is not writable: {error}"),
+            "run this as the server's user, or change the owner of the folder",
         ),
     }
 }
 
 fn disk_space(folder: &Path) -> Check {
     match statvfs(folder) {
-        Err(error) => {
-            Check::warn("disk", format!("how full it is cannot be told: {error}"), "look with `df`")
-        }
+        Err(error) => Check::warn(
+            "disk",
+            format!("cannot determine the free space: {error}"),
+            "check with `df`",
+        ),
         Ok(disk) => grade_disk_space(disk.f_bavail.saturating_mul(disk.f_frsize)),
     }
 }
 
 fn grade_disk_space(free: u64) -> Check {
     let found = format!("{} free", duration::format_bytes(free));
-    let remedy = "make room; a full disk refuses new work and every report until there is some";
+    let remedy = "free some space; a full disk refuses new work and every report";
     match free {
         ..FREE_BYTES_FAIL => Check::fail("disk", found, remedy),
         FREE_BYTES_FAIL..FREE_BYTES_WARN => Check::warn("disk", found, remedy),

@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
 
 /// Refused here, before anything is asked.
 fn bodies(list: &str) -> Result<String, &'static str> {
-    let wrong = "give some of input, output, stackTrace, separated by commas";
+    let wrong = "give one or more of input, output, stackTrace, separated by commas";
     Included::read(list).map(|_| list.to_owned()).ok_or(wrong)
 }
 
@@ -50,12 +50,15 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         return Ok(Exit::Done);
     }
     if runs.is_empty() {
-        output::note("no such runs; `tenure submit KIND --queue QUEUE` makes one");
+        output::note("no runs match; `tenure submit KIND --queue QUEUE` creates one");
         return Ok(Exit::Done);
     }
     print(&runs)?;
     if more == More::Yes {
-        output::note(format_args!("… and older ones; --limit shows more than {}", runs.len()));
+        output::note(format_args!(
+            "… and older runs; raise --limit to show more than {}",
+            runs.len()
+        ));
     }
     Ok(Exit::Done)
 }

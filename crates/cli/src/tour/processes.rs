@@ -177,8 +177,8 @@ fn no_process(error: std::io::Error) -> CliError {
 }
 
 pub(crate) fn unexpected(what: impl std::fmt::Display) -> CliError {
-    CliError::new(Exit::Failed, "tour_failed", format!("the tour did not go as it must: {what}"))
-        .hint("this is a defect of Tenure; `tenure verify` on the tour's store may say more")
+    CliError::new(Exit::Failed, "tour_failed", format!("the tour failed: {what}"))
+        .hint("this is a bug in Tenure; `tenure verify` on the tour's store may say more")
 }
 
 /// An expectation of the tour that did not hold ends it.

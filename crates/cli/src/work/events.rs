@@ -56,7 +56,9 @@ fn message(event: &WorkerEvent) -> String {
                 run_of(task_id)
             )
         }
-        WorkerEvent::Unreachable { why } => format!("{WARN}still asking{WARN:#}: {why}"),
+        WorkerEvent::Unreachable { why } => {
+            format!("{WARN}cannot fetch work, retrying{WARN:#}: {why}")
+        }
         other => format!("{other:?}"),
     }
 }

@@ -38,8 +38,8 @@ pub(crate) fn category(status: ExitStatus) -> ErrorCategory {
 pub(crate) fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("the program exited with {code}"),
-        (None, Some(signal)) => format!("the program died by signal {signal}"),
-        (None, None) => "the program ended in a way the system did not tell".to_owned(),
+        (None, Some(signal)) => format!("the program was killed by signal {signal}"),
+        (None, None) => "the program ended, but the system did not report how".to_owned(),
     }
 }
 
@@ -150,6 +150,6 @@ mod tests {
             message(exited(1), "a\nno such table\n\n"),
             "no such table (the program exited with 1)"
         );
-        assert_eq!(message(ExitStatus::from_raw(9), ""), "the program died by signal 9");
+        assert_eq!(message(ExitStatus::from_raw(9), ""), "the program was killed by signal 9");
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn parse(line: &str) -> Result<Line, Ignored> {
             progress(rest).ok_or_else(|| ignored(line, "`progress` takes a number from 0 to 100"))
         }
         "message" => Ok(Line::Message(rest.trim().to_owned())),
-        _ => Err(ignored(line, "known are `progress PERCENT [MESSAGE]` and `message TEXT`")),
+        _ => Err(ignored(line, "expected `progress PERCENT [MESSAGE]` or `message TEXT`")),
     }
 }
 

@@ -11,7 +11,7 @@ fn a_key_is_made_listed_rotated_and_revoked() {
     // stdout is the key and nothing else, so that a script can keep it.
     let secret = made.stdout.trim();
     assert!(secret.starts_with("tnr_") && !secret.contains(char::is_whitespace), "{made:?}");
-    assert!(made.stderr.contains("shown this once"), "{made:?}");
+    assert!(made.stderr.contains("shown only once"), "{made:?}");
     let id = secret.split('_').nth(1).unwrap();
     let listed = home.run(&["keys", "list"]);
     let row = listed.stdout.lines().find(|line| line.starts_with(id)).unwrap();
@@ -20,12 +20,12 @@ fn a_key_is_made_listed_rotated_and_revoked() {
     }
     assert!(!listed.stdout.contains(secret.split('_').nth(2).unwrap()));
     let queues = ["queues", "--key", secret];
-    home.run(&queues).assert_error(5, "forbidden", "role client", "key with the role");
+    home.run(&queues).assert_error(5, "forbidden", "role client", "the required role");
     let rotated = home.json(&["keys", "rotate", "--json", id, "--overlap", "0s"]);
     assert_eq!(rotated["key"]["keyId"], id);
     home.run(&queues).assert_error(5, "unauthenticated", "Bearer", "--key");
     let renewed = ["queues", "--key", rotated["secret"].as_str().unwrap()];
-    home.run(&renewed).assert_error(5, "forbidden", "role client", "key with the role");
+    home.run(&renewed).assert_error(5, "forbidden", "role client", "the required role");
     assert_eq!(home.run(&["keys", "revoke", id]).stdout, format!("{id} is revoked\n"));
     home.run(&renewed).assert_error(5, "unauthenticated", "revoked", "--key");
     home.run(&["keys", "revoke", "none"]).assert_error(
@@ -64,7 +64,7 @@ fn signing_keys_are_rotated_while_the_server_runs() {
     let _server = home.serve();
     let gentle = home.run(&["keys", "rotate-signing"]);
     assert_eq!(gentle.code, 0, "{gentle:?}");
-    assert!(gentle.stderr.contains("count until"), "{gentle:?}");
+    assert!(gentle.stderr.contains("valid until"), "{gentle:?}");
     let hard = home.json(&["keys", "rotate-signing", "--json", "--emergency"]);
     assert!(hard["kid"].is_string() && hard.get("previousUntil").is_none(), "{hard}");
     assert!(!gentle.stdout.contains(hard["kid"].as_str().unwrap()));

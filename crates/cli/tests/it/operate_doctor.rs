@@ -92,7 +92,7 @@ fn a_tenant_at_its_limits_is_told() {
     home.submit(&["k", "--queue", "q"]);
     let (code, checks) = examine(&home);
     assert_eq!((code, grade(&checks, "limits").as_str()), (0, "warn"), "{checks}");
-    assert_eq!(limits(&checks), ["default has 1 of 1 unfinished runs: new ones are refused"]);
+    assert_eq!(limits(&checks), ["default has 1 of 1 unfinished runs: new runs are refused"]);
     // A key that is no administrator's is told that it may not look.
     let key = home.json(&["keys", "create", "--name", "w", "--role", "worker", "--json"]);
     let mut command = home.tenure(&["doctor", "--json"]);

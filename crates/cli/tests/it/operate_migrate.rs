@@ -62,8 +62,8 @@ fn a_move_refuses_what_is_open_what_is_there_and_what_was_cut_short() {
     stop(server);
     std::fs::write(home.path().join("moved.db"), "something").unwrap();
     let there = migrate("sqlite:moved.db", &[]);
-    there.assert_error(4, "store_not_empty", "moved.db", "empty place");
-    migrate(&from, &[]).assert_error(2, "same_store", "where it is", "two places");
+    there.assert_error(4, "store_not_empty", "moved.db", "empty destination");
+    migrate(&from, &[]).assert_error(2, "same_store", "the same store", "two different stores");
     std::fs::write(home.path().join("other.db.arriving"), "").unwrap();
     let half = migrate("sqlite:other.db", &[]);
     half.assert_error(4, "copy_interrupted", "not finished", "--discard");
@@ -186,7 +186,7 @@ fn a_move_leaves_the_keys_of_others_alone() {
     std::fs::remove_file(other).unwrap();
     for more in [&[][..], &["--dry-run"]] {
         let arguments = [&["migrate", "--from", &from, "--to", "sqlite:other.db"], more].concat();
-        home.run(&arguments).assert_error(4, "store_not_empty", "other.key", "empty place");
+        home.run(&arguments).assert_error(4, "store_not_empty", "other.key", "empty destination");
     }
     assert!(!home.path().join("other.db").exists());
 }

@@ -40,7 +40,7 @@ async fn what_ended_long_ago_is_forgotten_and_the_rest_is_sound() {
     let kept = home.json(&[&prune[..], &["--keep", "2"]].concat());
     assert_eq!((kept["forgotten"].as_u64(), kept["left"].as_u64()), (Some(1), Some(2)));
     let ran = home.run(&["prune", "--older-than", "7d"]);
-    assert!(ran.stdout.starts_with("forgot 2 runs that ended before"), "{ran:?}");
+    assert!(ran.stdout.starts_with("removed 2 runs that ended before"), "{ran:?}");
     let verified = home.json(&["verify", "--json"]);
     assert_eq!(verified["findings"], serde_json::json!([]));
     assert_eq!(verified["tasks"], 1, "what waits stays");
@@ -50,7 +50,7 @@ async fn what_ended_long_ago_is_forgotten_and_the_rest_is_sound() {
 fn too_young_and_in_use_are_refused() {
     let home = Home::new();
     let young = home.run(&["prune", "--older-than", "23h"]);
-    young.assert_error(2, "too_young", "less than a day", "24h");
+    young.assert_error(2, "too_young", "at least 24h", "24h");
     home.run(&["prune", "--older-than", "7d"]).assert_error(
         3,
         "store_missing",

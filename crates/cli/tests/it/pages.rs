@@ -383,7 +383,7 @@ fn the_page_about_the_doctor_is_true() {
     let server = serve(&home);
     let mut page = PageRun::of(&home, "doctor");
     // How much this machine has is its own affair.
-    page.apart = &["disk  ", "open files  ", "ulimit", "make room"];
+    page.apart = &["disk  ", "open files  ", "ulimit", "free some space"];
     page.block();
     stop(server);
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);

@@ -82,5 +82,5 @@ fn who_opens_metrics_to_a_network_is_warned() {
     let mut server = Process::start(command);
     server.line();
     let log = std::fs::read_to_string(&log).unwrap();
-    assert!(log.contains("metrics beyond this machine without a key"), "{log}");
+    assert!(log.contains("metrics beyond loopback without a key"), "{log}");
 }

@@ -67,12 +67,12 @@ fn work_is_done_over_tls_by_who_trusts_the_authority() {
     let doctor = home.run(&[&["doctor"][..], &trust[..]].concat());
     assert!(doctor.stdout.contains("ok    certificate"), "{doctor:?}");
     let refused = home.run(&["queues", "--ca-file", text(&other.authority)]);
-    refused.assert_error(6, "not_trusted", "is not believed", "--ca-file");
+    refused.assert_error(6, "not_trusted", "is not trusted", "--ca-file");
     let none = home.run(&["queues", "--ca-file", "no-such-file"]);
     assert_eq!(none.code, 2, "{none:?}");
     let plain = home.profile_url().replace("https:", "http:");
     let ran = home.run(&["queues", "--url", &plain, "--key", "tnr_x"]);
-    assert!(ran.code != 0 && ran.stderr.contains("not as Tenure does"), "{ran:?}");
+    assert!(ran.code != 0 && ran.stderr.contains("not as a Tenure server does"), "{ran:?}");
 }
 
 #[test]

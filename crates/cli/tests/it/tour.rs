@@ -18,7 +18,7 @@ fn the_tour_keeps_every_promise() {
     assert!(act("A task fails").contains("the same schedule"));
     assert!(act("honoured").contains("cancelled"));
     assert!(act("ignored").contains("CANCEL_TIMEOUT"));
-    assert!(act("The books").contains("no findings"));
+    assert!(act("The store is verified").contains("no findings"));
     assert!(act("Now by hand").contains("KILL"));
     assert!(!ran.stdout.contains('\u{1b}'), "no colour but on a terminal");
     assert!(home.path().join("data/tenure.db").exists(), "the data stays");
