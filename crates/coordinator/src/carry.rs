@@ -199,10 +199,7 @@ impl<S: Store> Carrier<S> {
             let arrivals = self.wait().await;
             let close = arrivals.close;
             if let Err(Fatal(ended)) = self.run_round(arrivals).await {
-                tracing::error!(
-                    ?ended,
-                    "nothing can be decided any more; the store must be reopened"
-                );
+                tracing::error!(?ended, "stopped deciding; the store must be reopened");
                 if faultpoint::mutant(28) {
                     return StopReason::Drained;
                 }

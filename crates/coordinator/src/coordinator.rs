@@ -527,5 +527,5 @@ async fn start<S: Store>(
 }
 
 fn carrier_died() -> Failure {
-    Failure::new(store::FailureKind::Fatal, "the carrier ended unexpectedly")
+    Failure::new(store::FailureKind::Fatal, "the commit loop ended unexpectedly")
 }

@@ -226,7 +226,7 @@ impl Intake {
             return;
         }
         if let Err(error) = self.send_detached(items) {
-            tracing::debug!(%error, "undelivered grants are left to expire");
+            tracing::debug!(%error, "cannot hand back undelivered grants; they will expire");
         }
     }
 

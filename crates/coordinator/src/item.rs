@@ -78,21 +78,23 @@ pub struct Answered {
 /// Why a request got no verdict. Never a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    #[error("too many requests are waiting; try again shortly")]
+    #[error("too many requests are waiting; try again later")]
     Overloaded,
     #[error("the coordinator is shutting down; try again in a moment")]
     ShuttingDown,
     /// Definite: nothing happened.
-    #[error("the store could not take the request because {0}; nothing happened")]
+    #[error("the store could not take the request because {0}; nothing was changed")]
     Unavailable(Outage),
     /// The commit's outcome is not known. Asking again with the same key or report is safe.
-    #[error("the outcome is unknown because the store failed while committing")]
+    #[error(
+        "the outcome is unknown because the store failed during the commit; a report, or a submission with an idempotency key, is safe to repeat"
+    )]
     Unknown,
     /// This request alone broke an assertion or could not be stored; nothing of it happened.
-    #[error("the request could not be carried out because of a defect")]
+    #[error("the request failed because of a bug in the coordinator; nothing was changed")]
     Defect,
     /// The task cannot be read, decided or stored, and is tried again after this time; nothing happened.
-    #[error("the task is set aside because it cannot be carried on; its operator knows why")]
+    #[error("the task is set aside because it cannot be processed; the server's log says why")]
     SetAside(Duration),
 }
 
@@ -109,9 +111,9 @@ pub struct Outage {
 pub enum UnavailableReason {
     #[error("its disk is full")]
     DiskFull,
-    #[error("it did not answer as it should")]
+    #[error("it did not answer as expected")]
     NotResponding,
-    #[error("others keep changing the task")]
+    #[error("other requests keep changing the task")]
     Contended,
     #[error("leases from before the start are still being recovered")]
     Recovering,

@@ -229,8 +229,8 @@ impl Metrics {
         registry.register("tenure_tasks_submitted", "Tasks accepted", self.submitted);
         registry.register("tenure_leases_granted", "Leases granted", self.granted);
         registry.register("tenure_leases_renewed", "Leases renewed by a heartbeat", self.renewed);
-        registry.register("tenure_leases_expired", "Leases that ran out", self.expired);
-        let help = "How much later than its interval a heartbeat came";
+        registry.register("tenure_leases_expired", "Leases that expired", self.expired);
+        let help = "How much later than its interval a heartbeat arrived";
         registry.register("tenure_heartbeat_lag_seconds", help, self.heartbeat_lag);
         let help = "How long a task that could be leased waited for a worker";
         registry.register("tenure_wait_seconds", help, self.wait_seconds);
@@ -244,7 +244,11 @@ impl Metrics {
         registry.register("tenure_retries_scheduled", "Retries, by category", self.retries);
         registry.register("tenure_verdicts", "Answers to calls under a lease", self.verdicts);
         registry.register("tenure_cancel_signals", "Cancel signals delivered", self.cancel_signals);
-        registry.register("tenure_cancel_timeouts", "Cancels ignored", self.cancel_timeouts);
+        registry.register(
+            "tenure_cancel_timeouts",
+            "Cancels that a worker ignored until the grace period ended",
+            self.cancel_timeouts,
+        );
         registry.register("tenure_polls_waiting", "Workers waiting for work", self.polls_waiting);
     }
 
@@ -252,33 +256,41 @@ impl Metrics {
         registry.register("tenure_batch_items", "Requests per commit", self.batch_items);
         registry.register("tenure_commit_seconds", "Time of one commit", self.commit_seconds);
         registry.register("tenure_store_failures", "Batches the store refused", self.failures);
-        let help = "Tasks that cannot be read, decided or stored, and are left alone for now";
+        let help = "Tasks that cannot be read, decided or stored, and are skipped for now";
         registry.register("tenure_tasks_set_aside", help, self.set_aside);
-        let help = "1 where the store gives this promise about its commits, 0 where it does not";
+        let help = "1 if the store gives this promise about its commits, 0 if not";
         registry.register("tenure_store_promise", help, self.promises);
-        registry.register("tenure_tasks_forgotten", "Ended tasks forgotten", self.forgotten);
-        let help = "Time of one commit that forgets ended tasks";
+        registry.register(
+            "tenure_tasks_forgotten",
+            "Ended tasks removed by retention",
+            self.forgotten,
+        );
+        let help = "Time of one retention commit";
         registry.register("tenure_forget_seconds", help, self.forget_seconds);
     }
 
     fn register_server(self, registry: &mut Registry) {
         let help = "When this coordinator started, in seconds since 1970; a change is a restart";
         registry.register("tenure_start_time_seconds", help, self.start_time_seconds);
-        let help = "How long the start took to read what was stored and to recover leases";
+        let help = "How long the start took to read the store and to recover leases";
         registry.register("tenure_recovery_seconds", help, self.recovery_seconds);
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("tenure_build", "Which version runs", build);
-        let stale = "Whether the certificate's files are unusable and an older one is shown";
+        registry.register("tenure_build", "The running version", build);
+        let stale = "1 if the certificate files are unusable and an older one is served";
         registry.register("tenure_certificate_stale", stale, self.certificate_stale);
-        registry.register("tenure_limited", "Refused by a tenant's limits, by limit", self.limited);
-        registry.register("tenure_spans_sent", "Spans a collector took", self.spans_sent);
+        registry.register("tenure_limited", "Requests refused by a limit, by limit", self.limited);
+        registry.register(
+            "tenure_spans_sent",
+            "Spans that the collector accepted",
+            self.spans_sent,
+        );
         registry.register(
             "tenure_spans_dropped",
             "Spans that were lost, by reason",
             self.spans_dropped,
         );
-        registry.register("tenure_connections", "Connections that are open", self.connections);
-        let help = "Connections that were not taken or were ended by the server, by reason";
+        registry.register("tenure_connections", "Open connections", self.connections);
+        let help = "Connections that the server did not accept or closed, by reason";
         registry.register("tenure_connections_turned_away", help, self.disconnects);
     }
 

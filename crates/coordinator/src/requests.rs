@@ -135,10 +135,10 @@ pub(crate) fn checked_report(caller: Caller, completed: Completed) -> Result<Rep
 }
 
 fn fault(error: Option<ReportedError>) -> Result<Fault, FieldError> {
-    let missing = || FieldError::new("error", "is missing; a FAILED report says why");
+    let missing = || FieldError::new("error", "is missing; a FAILED report needs a reason");
     let ReportedError { category, message, stack_trace, retryable } = error.ok_or_else(missing)?;
     let category = reported_category(category).ok_or_else(|| {
-        FieldError::new("error.category", "CANCELLED belongs to the outcome CANCELLED alone")
+        FieldError::new("error.category", "CANCELLED is allowed only with the outcome CANCELLED")
     })?;
     Ok(Fault {
         category,

@@ -138,7 +138,7 @@ impl Default for Limits {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(
-        "{0} is not a loopback address and there is no certificate, so keys could be read on the way; \
+        "{0} is not a loopback address and there is no certificate, so keys could be read on the network; \
          give a certificate, listen on 127.0.0.1 or [::1], or allow plain HTTP explicitly"
     )]
     NotLoopback(IpAddr),
@@ -269,24 +269,24 @@ async fn follow_peers<S: Store>(coordinator: Coordinator<S>, keys: ApiKeys, keyr
         if let Err(error) = keyring.follow(store.browse()).await {
             tracing::error!(
                 error = &error as &dyn std::error::Error,
-                "the signing keys are as before"
+                "cannot follow the signing keys in the database; the old ones stay"
             );
         }
     });
     let sharers = poll_periodically(|| async {
         match store.coordinators().await {
             Ok(there) => allowances.share_among(there),
-            Err(failure) => tracing::warn!(error = %failure, "coordinators could not be counted"),
+            Err(failure) => tracing::warn!(error = %failure, "cannot count the coordinators"),
         }
     });
     let keys = poll_periodically(|| async {
         if let Err(failure) = keys.reload(store).await {
-            tracing::warn!(error = %failure, "keys could not be read again");
+            tracing::warn!(error = %failure, "cannot read the API keys again");
         }
     });
     let limits = poll_periodically(|| async {
         if let Err(failure) = allowances.reload(store).await {
-            tracing::warn!(error = %failure, "limits could not be read again");
+            tracing::warn!(error = %failure, "cannot read the limits again");
         }
     });
     tokio::join!(ring, sharers, keys, limits);
@@ -390,7 +390,7 @@ impl<S: Store> Server<S> {
         }
         self.connections.close();
         if tokio::time::timeout(DRAIN_WITHIN, self.connections.wait()).await.is_err() {
-            tracing::warn!("connections are cut because they did not finish in time");
+            tracing::warn!("closing connections that did not finish in time");
             self.aborting.cancel();
             self.connections.wait().await;
         }

@@ -36,7 +36,7 @@ pub trait SpanExport: Send + Sync + 'static {
 
 /// A collector did not take a batch.
 #[derive(Debug, thiserror::Error)]
-#[error("the collector did not take the spans")]
+#[error("the collector did not accept the spans")]
 pub struct ExportFailed {
     #[source]
     pub source: Box<dyn Error + Send + Sync>,

@@ -113,9 +113,9 @@ fn an_audit_that_was_changed_behind_the_server_is_noticed() {
         ("DELETE FROM audit WHERE n = 3", "entries 3 to 3 are missing"),
         (
             "DELETE FROM audit WHERE n = 3; UPDATE audit SET n = n - 1 WHERE n > 3",
-            "entry 3 was changed, or another one stood before it",
+            "entry 3 was changed, or the entry before it was exchanged",
         ),
-        ("DELETE FROM audit WHERE n > 4", "entries 5 to 6 were written and are gone"),
+        ("DELETE FROM audit WHERE n > 4", "entries 5 to 6 were written and are missing"),
         ("UPDATE audit SET seal = NULL", "entries 1 to 6 have no seals"),
         ("UPDATE audit SET seal = NULL WHERE n < 3", "entries 1 to 2 have no seals"),
     ] {

@@ -245,7 +245,7 @@ fn what_was_brought_back_is_not_held_against_a_later_end_of_the_audit() {
     later.line();
     stop(later);
     let cut = home.run(&["verify", "--store", &copy]);
-    assert!(cut.code == 1 && cut.stdout.contains("the log was cut"), "{cut:?}");
+    assert!(cut.code == 1 && cut.stdout.contains("the audit was truncated"), "{cut:?}");
     home.json(&["epoch", "raise", "--json", "--store", &copy]);
     let whole = home.run(&["verify", "--store", &copy]);
     assert_eq!(whole.code, 0, "{whole:?}");

@@ -9,7 +9,7 @@ fn it_names_what_holds_a_run_and_what_would_change_it() {
     let id = home.submit(&["resize", "--queue", "images", "--deadline", "2h"]);
     let ran = home.run(&["explain", &id]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    for words in ["queued", "no_worker", "no worker asks for `resize` on `images`", "changes with"]
+    for words in ["queued", "no_worker", "no worker polls for `resize` on `images`", "changes with"]
     {
         assert!(ran.stdout.contains(words), "{words} in {}", ran.stdout);
     }

@@ -29,18 +29,18 @@ const LIMITS_SET: &str = "limits.set";
 /// Why a key was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum KeyChangeError {
-    #[error("this key may not administer that tenant or workspace")]
+    #[error("this key has no permission to administer that tenant or workspace")]
     OutOfReach,
-    #[error("there is no API key with this id")]
+    #[error("no API key has this id")]
     NotFound,
-    #[error("this API key is revoked or has expired; make a new one")]
+    #[error("this API key is revoked or has expired; create a new one")]
     NotUsable,
-    #[error("this is the last usable admin key of default/default; make another one first")]
+    #[error("this is the last usable admin key of default/default; create another one first")]
     LastAdmin,
     #[error("a tenant has at most {KEYS_PER_TENANT_MAX} keys, revoked ones included")]
     TooMany,
     /// The caller's own key ended while the call waited for its turn.
-    #[error("the API key of this call no longer counts")]
+    #[error("the API key of this call is no longer valid")]
     CallerGone,
     #[error(transparent)]
     Request(#[from] RequestError),

@@ -27,13 +27,13 @@ type ById = HashMap<String, Arc<ApiKey>>;
 /// Why a credential is none. Only the holder of the right secret learns more than that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum KeyError {
-    #[error("send a known API key as `Authorization: Bearer tnr_…`")]
+    #[error("send a valid API key as `Authorization: Bearer tnr_…`")]
     Unknown,
     #[error("this API key has expired")]
     Expired,
     #[error("this API key was revoked")]
     Revoked,
-    #[error("this API key was rotated and its old secret no longer counts")]
+    #[error("this API key was rotated and its old secret is no longer valid")]
     Rotated,
 }
 

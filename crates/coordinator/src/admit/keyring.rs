@@ -150,7 +150,9 @@ impl Keyring {
         ring.read_at = Some(now);
         match key_file::read(path) {
             Ok(contents) => ring.follow(contents),
-            Err(error) => tracing::error!(%error, "the signing keys cannot be read again"),
+            Err(error) => {
+                tracing::error!(%error, "cannot read the signing keys again; the old ones stay")
+            }
         }
     }
 

@@ -120,7 +120,7 @@ impl Sealer {
     fn written(&self, head: Head) {
         *self.head() = head;
         if let Err(error) = write_anchor(&self.anchor, head) {
-            tracing::warn!(%error, "the end of the audit is not noted beside the key file");
+            tracing::warn!(%error, "cannot write the anchor of the audit beside the key file");
         }
     }
 
@@ -317,7 +317,9 @@ impl<'a> Check<'a> {
             let (from, to) = (n + 1, anchor.n);
             self.find(
                 from,
-                format!("the log was cut: entries {from} to {to} were written and are gone"),
+                format!(
+                    "the audit was truncated: entries {from} to {to} were written and are missing"
+                ),
             );
         }
     }
@@ -325,7 +327,7 @@ impl<'a> Check<'a> {
     fn anchored(&mut self, entry: &Audited) {
         let Some(anchor) = self.anchor.filter(|anchor| anchor.n == entry.n) else { return };
         if anchor.seal != entry.audit.seal {
-            self.find(entry.n, format!("entry {} is not the one that was written", entry.n));
+            self.find(entry.n, format!("entry {} differs from the one that was written", entry.n));
         }
     }
 
@@ -359,17 +361,16 @@ impl<'a> Check<'a> {
             Some((first, last)) => (first, format!("entries {first} to {last} have no seals")),
         };
         let (first, what) = what;
-        self.find(first, format!("{what}, but what was written then was sealed"));
+        self.find(first, format!("{what}, although entries of that time were sealed"));
     }
 
     fn sealed(&mut self, before: Option<Seal>, n: u64, entry: &Audit, seal: Seal) {
         let (kid, code) = seal.0.split_at(KID_BYTES);
         let Some(key) = self.keyring.sealing_key_of(kid) else {
-            return self
-                .find(n, format!("entry {n} is sealed with a key that is not kept: {}", hex(kid)));
+            return self.find(n, format!("entry {n} is sealed with an unknown key: {}", hex(kid)));
         };
         if keyed(&key, before, n, entry).verify_slice(code).is_err() {
-            self.find(n, format!("entry {n} was changed, or another one stood before it"));
+            self.find(n, format!("entry {n} was changed, or the entry before it was exchanged"));
         }
     }
 }
@@ -477,7 +478,7 @@ mod tests {
         entries[2].audit.seal = None;
         assert_eq!(first_bad(&entries, Some(head)), Some(3));
         entries[2].audit.seal = Some(Seal([9; Seal::BYTES]));
-        assert!(check(&entries, None)[0].what.contains("not kept"));
+        assert!(check(&entries, None)[0].what.contains("unknown key"));
     }
 
     #[test]
@@ -528,7 +529,7 @@ mod tests {
             let findings = check_since(&without(gone), None, unsealed_time);
             findings.into_iter().map(|finding| finding.what).collect::<Vec<_>>()
         };
-        let but = "but what was written then was sealed";
+        let but = "although entries of that time were sealed";
         let all = [0, 1, 2, 3, 4, 5];
         assert_eq!(told(&all, None), [format!("entries 1 to 6 have no seals, {but}")]);
         assert_eq!(told(&[5], None), [format!("entry 6 has no seal, {but}")]);

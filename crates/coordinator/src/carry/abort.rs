@@ -63,7 +63,7 @@ impl AbortAction {
     fn of(aborted: Aborted, retries: &mut Retries) -> Self {
         match aborted {
             Aborted::Stalled => retries.again_or_give_up(),
-            Aborted::Defect => Self::Isolate(Culprit::unknown("a decision broke an assertion")),
+            Aborted::Defect => Self::Isolate(Culprit::unknown("a decision violated an assertion")),
             Aborted::Failed(failure) | Aborted::Commit(CommitFailure::RolledBack(failure)) => {
                 Self::of_failure(failure, retries)
             }

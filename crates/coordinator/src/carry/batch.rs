@@ -340,8 +340,8 @@ fn catch_panic<T>(decide: impl FnOnce() -> T) -> Result<T, Defect> {
 pub(super) fn catch_task_panic<T>(task: TaskId, decide: impl FnOnce() -> T) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(decide)).map_err(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);
-        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no word");
-        let what = format!("deciding about it broke an assertion: {said}");
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        let what = format!("deciding about it violated an assertion: {said}");
         Failure::new(FailureKind::Invalid, what).about(task)
     })
 }

@@ -134,7 +134,7 @@ impl<S: Store> Carrier<S> {
             None if range.is_empty() => {}
             None => {
                 if isolation.halve(range).is_some() {
-                    tracing::error!(%why, "a request cannot be carried out because of a defect");
+                    tracing::error!(%why, "a request failed because of a bug");
                     self.metrics.failures.inc();
                 }
             }
@@ -151,7 +151,7 @@ impl<S: Store> Carrier<S> {
         match background_done {
             [task] if self.set_aside(*task, why) => isolation.queue_background(BACKGROUND_MAX),
             [] | [_] => {
-                tracing::error!(%why, "sweeps and grants cannot be carried out; trying again later");
+                tracing::error!(%why, "sweeps and grants failed; retrying later");
                 self.metrics.failures.inc();
                 self.more_due = true;
                 self.backoff.failed(tokio::time::Instant::now());
@@ -172,7 +172,7 @@ impl<S: Store> Carrier<S> {
                 %task,
                 %why,
                 tries,
-                "a task cannot be carried on and is set aside; all others go on (`tenure doctor`)"
+                "a task cannot be processed and is set aside; other tasks continue (`tenure doctor`)"
             ),
             SetAsideOutcome::Added(_) => {}
             SetAsideOutcome::ListFull => {

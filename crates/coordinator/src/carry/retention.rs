@@ -204,7 +204,7 @@ impl<S: Store> Carrier<S> {
             }
             Err(CommitFailure::RolledBack(failure)) => {
                 let failed = &failure as &dyn std::error::Error;
-                tracing::warn!(error = failed, "ended tasks could not be forgotten");
+                tracing::warn!(error = failed, "retention could not remove ended tasks");
                 self.enter_outage(UnavailableReason::of(&failure));
                 Ok(())
             }
@@ -213,7 +213,10 @@ impl<S: Store> Carrier<S> {
             }
             Err(CommitFailure::Unknown(failure)) => {
                 let failed = &failure as &dyn std::error::Error;
-                tracing::error!(error = failed, "whether ended tasks were forgotten is unknown");
+                tracing::error!(
+                    error = failed,
+                    "it is unknown whether retention removed ended tasks"
+                );
                 self.retention_state.count_again();
                 self.enter_outage(UnavailableReason::NotResponding);
                 Ok(())

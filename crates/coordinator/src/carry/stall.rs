@@ -312,7 +312,10 @@ impl StallStatus<'_> {
         match self {
             StallStatus::AliveAt(..) => stall.completed_in_time(),
             StallStatus::StalledSince(since) => {
-                tracing::warn!(millis = now.since(since).millis(), "stalled; leases are extended");
+                tracing::warn!(
+                    millis = now.since(since).millis(),
+                    "stalled; extended leases by the stall"
+                );
                 stall.leases_extended(now);
             }
             StallStatus::OtherCarrier(..) => {}
@@ -411,7 +414,7 @@ async fn check_leased_carrier(
         Ok(()) | Err(RequestError::Overloaded) => {}
         Err(_) => {
             return Err(Fatal(StopReason::Fatal(
-                "the carrier that handles leases has ended".to_owned(),
+                "the loop that receives worker calls has ended".to_owned(),
             )));
         }
     }

@@ -151,7 +151,7 @@ impl<S: Store> Carrier<S> {
                 wake.map(|wake| here + duration(wake.since(now)).max(pause))
             }
             Err(failure) => {
-                tracing::warn!(error = %failure, "the store does not say when to wake");
+                tracing::warn!(error = %failure, "cannot read from the store when to wake up");
                 self.enter_outage(UnavailableReason::of(&failure));
                 self.backoff.until()
             }

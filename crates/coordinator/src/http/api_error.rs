@@ -61,7 +61,7 @@ impl ApiError {
 
     /// A run that does not exist, or is another tenant's: the same words for both (X13).
     pub(crate) fn run_not_found() -> Self {
-        Self::new(Code::RunNotFound, "there is no run with this id")
+        Self::new(Code::RunNotFound, "no run has this id")
     }
 
     pub(crate) fn field(field: &str, message: impl Into<String>) -> Self {
@@ -140,7 +140,7 @@ impl From<RequestError> for ApiError {
 impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
         if failure.kind == FailureKind::Overloaded {
-            return Self::new(Code::Overloaded, "too much is read at once; try again");
+            return Self::new(Code::Overloaded, "too many reads are in progress; try again");
         }
         tracing::error!(error = &failure as &dyn std::error::Error, "a read failed");
         Self::new(Code::Unavailable, "the store could not be read")
@@ -160,14 +160,14 @@ fn from_refusal(refusal: Refusal) -> ApiError {
         ..ApiError::new(code, message)
     };
     let with_attempts = |message: String, expected, received| {
-        tracing::warn!(expected, received, "a call for an attempt that does not count");
+        tracing::warn!(expected, received, "refused a call for an attempt that is not current");
         ApiError {
             attempts: Some(Attempts { expected, received }),
             ..ApiError::new(Code::AttemptMismatch, message)
         }
     };
     match refusal {
-        Refusal::TaskNotFound => ApiError::new(Code::TaskNotFound, "there is no task with this id"),
+        Refusal::TaskNotFound => ApiError::new(Code::TaskNotFound, "no task has this id"),
         Refusal::UnknownLease => {
             ApiError::new(Code::UnknownLease, "this lease was never granted for this task")
         }
@@ -176,7 +176,7 @@ fn from_refusal(refusal: Refusal) -> ApiError {
         }
         Refusal::ConflictingReport { state } => with_state(
             Code::ConflictingReport,
-            "another report for this lease is already recorded; this one changes nothing",
+            "a different report for this lease is already recorded; this one changed nothing",
             state,
         ),
         Refusal::AttemptSuperseded { expected, received } => with_attempts(
@@ -192,11 +192,9 @@ fn from_refusal(refusal: Refusal) -> ApiError {
         Refusal::TaskAlreadyTerminal { state } => {
             with_state(Code::TaskAlreadyTerminal, "the task has already ended", state)
         }
-        Refusal::AttemptAlreadyCompleted { state } => with_state(
-            Code::AttemptAlreadyCompleted,
-            "this attempt has already reported its end",
-            state,
-        ),
+        Refusal::AttemptAlreadyCompleted { state } => {
+            with_state(Code::AttemptAlreadyCompleted, "this attempt was already reported", state)
+        }
         Refusal::TaskExpired { state } => with_state(
             Code::TaskExpired,
             "the lease has expired or was revoked; stop working on this task",
@@ -204,19 +202,24 @@ fn from_refusal(refusal: Refusal) -> ApiError {
         ),
         Refusal::KeyReused { holder } => ApiError::new(
             Code::IdempotencyKeyReused,
-            format!("the idempotency key belongs to {}, which says otherwise", holder.run_name()),
+            format!(
+                "the idempotency key belongs to {}, which was submitted with a different body",
+                holder.run_name()
+            ),
         ),
         Refusal::QuotaReached { quota } => ApiError::new(
             Code::QuotaReached,
-            format!("this tenant may have {quota} unfinished runs, and has them"),
+            format!(
+                "the tenant reached its quota of {quota} unfinished runs; wait, or raise it with `tenure limits set`"
+            ),
         ),
         Refusal::HistoryFull { state } => with_state(
             Code::HistoryFull,
-            "the lease was renewed as often as may be; report before it ends",
+            "the task reached its limit of lease renewals; report before the lease expires",
             state,
         ),
         Refusal::RunAlreadyTerminal { state } => {
-            with_state(Code::RunAlreadyTerminal, "the run has already ended otherwise", state)
+            with_state(Code::RunAlreadyTerminal, "the run has already ended in another way", state)
         }
     }
 }

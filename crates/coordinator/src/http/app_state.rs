@@ -185,7 +185,7 @@ impl<S: Store> AppState<S> {
     pub(super) fn check_rate(&self, tenant: &Name, now: Time) -> Result<(), ApiError> {
         self.coordinator.allowances().try_acquire(tenant, now).map_err(|wait| {
             self.coordinator.metrics().count_limited(LimitKind::Requests, 1);
-            let message = "this tenant asks more often than it may; wait as told";
+            let message = "the tenant exceeded its request rate; wait for the time in Retry-After";
             let wait = Some(Duration::from_millis(wait.millis()));
             ApiError { retry_after: wait, ..ApiError::new(Code::TooManyRequests, message) }
         })
@@ -206,7 +206,7 @@ impl<S: Store> AppState<S> {
         self.inner.background.spawn(async move {
             let act = Administration { uses: vec![(id, now)], ..Administration::default() };
             if let Err(error) = coordinator.administer(act).await {
-                tracing::debug!(%error, "that a key is in use was not written down");
+                tracing::debug!(%error, "cannot record the use of a key");
             }
         });
     }
@@ -233,7 +233,10 @@ impl<S: Store> AppState<S> {
     ) -> Result<T, ApiError> {
         let timeout = self.inner.timeouts.answer + wait;
         tokio::time::timeout(timeout, asked).await.map_err(|_| {
-            ApiError::new(Code::UnknownOutcome, "no decision came in time; asking again is safe")
+            ApiError::new(
+                Code::UnknownOutcome,
+                "no decision came in time; the request may still take effect, and is safe to repeat",
+            )
         })
     }
 

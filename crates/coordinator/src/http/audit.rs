@@ -43,13 +43,13 @@ pub(super) async fn verify<S: Store>(
     principal: AdminPrincipal,
 ) -> Result<Json<AuditVerified>, ApiError> {
     if principal.reach() != Reach::Everything {
-        let message = "the log is everybody's: this needs an admin key of default/default";
+        let message = "the audit covers all tenants: this needs an admin key of default/default";
         let error = ApiError::new(Code::Forbidden, message);
         return Err(error.by(principal.key(), principal.scope()));
     }
     let anchor = app.inner.anchor.as_deref().map(seal::read_anchor).transpose();
     let anchor = anchor.map_err(|error| {
-        tracing::error!(%error, "the anchor of the audit cannot be read");
+        tracing::error!(%error, "cannot read the anchor of the audit");
         ApiError::new(Code::Unavailable, "the anchor beside the key file cannot be read")
     })?;
     let checking = seal::verify(app.coordinator.browse(), &app.inner.keyring, anchor.flatten());
@@ -102,7 +102,7 @@ pub(super) fn note_denial<S: Store>(
     app.inner.background.spawn(async move {
         let act = Administration { audit: vec![audit], ..Administration::default() };
         if let Err(error) = coordinator.administer(act).await {
-            tracing::warn!(%error, "a refusal could not be written to the audit");
+            tracing::warn!(%error, "cannot write a refusal to the audit");
         }
     });
 }

@@ -110,7 +110,7 @@ fn admit_scraper<S: Store>(
 }
 
 const METRICS_NEED: &str = "metrics are about all tenants: beyond loopback they need an admin key of \
-                            default/default, or a listener of their own (`tenure serve --metrics-listen`)";
+                            default/default, or a separate listener (`tenure serve --metrics-listen`)";
 
 /// Says what `/metrics` needs to a caller that came without it.
 fn ask_for_metrics(error: ApiError) -> ApiError {
@@ -148,5 +148,5 @@ left_in_the_request!(ClientPrincipal, WorkerPrincipal, AdminPrincipal, TaskPrinc
 
 fn audience_mismatch() -> ApiError {
     tracing::error!("a handler wants another principal than its row in the table of routes");
-    ApiError::new(Code::Internal, "a defect of the coordinator")
+    ApiError::new(Code::Internal, "internal error of the coordinator; report it with the requestId")
 }

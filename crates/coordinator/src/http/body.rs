@@ -110,10 +110,13 @@ async fn read(mut body: Body, max: usize, limits: SlowBodyLimits) -> Result<Byte
     loop {
         let deadline = limits.deadline(started, bytes.len());
         let frame = tokio::time::timeout_at(deadline, body.frame()).await.map_err(|_| {
-            ApiError::new(Code::RequestTimeout, "the body came too slowly; send it at once")
+            ApiError::new(
+                Code::RequestTimeout,
+                "the body arrived too slowly; send it without pauses",
+            )
         })?;
         let Some(frame) = frame else { return Ok(bytes.whole()) };
-        let frame = frame.map_err(|_| ApiError::field("", "broke off before its end"))?;
+        let frame = frame.map_err(|_| ApiError::field("", "ended before it was complete"))?;
         // Trailers are legal and mean nothing here.
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > max {

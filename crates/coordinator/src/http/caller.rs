@@ -22,14 +22,14 @@ pub(super) async fn verify<S: Store>(
     let principal =
         token::authenticate(&app.inner.keyring, text, now).map_err(|_| invalid_token())?;
     if principal.is_expired(now, Span::ZERO) && !token_grace.covers(app, &principal).await? {
-        let message = "the task token has expired; heartbeats bring fresh ones before that";
+        let message = "the task token has expired; adopt the new token of each heartbeat answer";
         return Err(ApiError::new(Code::TokenExpired, message));
     }
     Ok(principal)
 }
 
 pub(super) fn invalid_token() -> ApiError {
-    ApiError::new(Code::InvalidToken, "send the task's own token as `Authorization: Bearer …`")
+    ApiError::new(Code::InvalidToken, "send the token of this task as `Authorization: Bearer …`")
 }
 
 /// The task a call names, exactly as we print it.

@@ -8,7 +8,7 @@ use wire::Code;
 use super::api_error::ApiError;
 
 pub(super) async fn explain(Path(page): Path<String>) -> Result<impl IntoResponse, ApiError> {
-    let missing = || ApiError::new(Code::NotFound, "there is no error code of that name");
+    let missing = || ApiError::new(Code::NotFound, "no error code has this name");
     let code = Code::of_page(&page).ok_or_else(missing)?;
     Ok(([(CONTENT_TYPE, "text/markdown; charset=utf-8")], code.explanation()))
 }

@@ -79,10 +79,10 @@ async fn ready<S: Store>(
         gates.push(gate(
             "no_worker",
             format!(
-                "ready since {since}, but no worker asks for `{kind}` on `{queue}` at this moment; \
+                "ready since {since}, but no worker polls for `{kind}` on `{queue}` at this moment; \
                  tasks running on that queue: {running}"
             ),
-            format!("a worker that polls `{queue}`, or one that finishes and polls again"),
+            format!("a worker that polls `{queue}`, or a busy one that finishes and polls again"),
             None,
         ));
     }
@@ -90,14 +90,15 @@ async fn ready<S: Store>(
         let least = if ahead == AHEAD_MAX { "at least " } else { "" };
         gates.push(gate(
             "ahead",
-            format!("ready since {since}; tasks of `{queue}` before it: {least}{ahead}"),
-            "their leases, for they are more urgent or older; more workers shorten the wait"
+            format!("ready since {since}; tasks of `{queue}` ahead of it: {least}{ahead}"),
+            "their leases, because they are more urgent or older; more workers shorten the wait"
                 .to_owned(),
             None,
         ));
     }
     if gates.is_empty() {
-        let now = format!("ready since {since}; workers waiting for it: {waiting}, none before it");
+        let now =
+            format!("ready since {since}; workers waiting for it: {waiting}, no task ahead of it");
         gates.push(gate("ready", now, "the next commit, which grants it".to_owned(), None));
     }
     Ok(gates)
@@ -108,11 +109,11 @@ fn rate_gate(allowances: &Allowances, tenant: &Name, now: Time) -> Option<Gate> 
     let RateStanding { per_second, burst, left, wait, .. } = allowances.rate(tenant, now)?;
     let then = match Headroom::of(left.into(), burst.into()) {
         Headroom::Ample => return None,
-        Headroom::Low => "a rush of calls would have polls of its workers refused",
+        Headroom::Low => "with a burst of calls, polls of its workers are refused",
         Headroom::Exhausted => "polls of its workers are refused",
     };
     let said = format!(
-        "the tenant `{tenant}` may make {per_second} requests a second, {burst} at once, and has \
+        "the tenant `{tenant}` may make {per_second} requests per second, {burst} at once, and has \
          {left} left: {then}"
     );
     let change = "time, fewer calls, or a higher rate (`tenure limits set`)".to_owned();
@@ -127,11 +128,11 @@ async fn runs_gate<S: Store>(app: &AppState<S>, tenant: &Name) -> Result<Option<
     let unfinished = counted.into_iter().sum::<u64>();
     let then = match Headroom::of(quota.saturating_sub(unfinished), quota) {
         Headroom::Ample => return Ok(None),
-        Headroom::Low => "soon new ones are refused",
-        Headroom::Exhausted => "new ones are refused",
+        Headroom::Low => "soon new runs are refused",
+        Headroom::Exhausted => "new runs are refused",
     };
     let said = format!("the tenant `{tenant}` has {unfinished} of {quota} unfinished runs: {then}");
-    let change = "the end of runs, this one too, or a higher limit (`tenure limits set`)";
+    let change = "the end of runs, including this one, or a higher quota (`tenure limits set`)";
     Ok(Some(gate("tenant_runs", said, change.to_owned(), None)))
 }
 
@@ -147,56 +148,67 @@ fn gate(name: &str, now: String, change: String, at: Option<Time>) -> Gate {
 /// A table, one row for each gate: its name, its value now, what changes it, and when.
 fn spell(rule: Rule) -> Gate {
     let (name, now, change, at) = match rule {
-        Rule::RunAt { due } => {
-            ("run_at", format!("was submitted for {}", time(due)), "its time", Some(due))
-        }
+        Rule::RunAt { due } => (
+            "run_at",
+            format!("was submitted to start at {}", time(due)),
+            "its start time",
+            Some(due),
+        ),
         Rule::Backoff { due, failures, failures_max, lost, undelivered } => {
             let now = format!(
                 "waits before the next attempt; failed: {failures} of at most {failures_max}, \
-                 lost: {lost}, never answered: {undelivered}"
+                 lost: {lost}, undelivered: {undelivered}"
             );
             ("backoff", now, "the end of the wait", Some(due))
         }
         Rule::Ready { since } => {
-            ("ready", format!("ready since {}", time(since)), "a worker that asks for it", None)
+            ("ready", format!("ready since {}", time(since)), "a worker that polls for it", None)
         }
         Rule::Leased { owner, attempt, heard_at, until, progress } => {
             let (heard_at, progress) = (time(heard_at), spell_progress(progress.as_ref()));
             let now =
-                format!("attempt {attempt} is with {owner}, last heard at {heard_at}{progress}");
-            ("leased", now, "its report; without another heartbeat the lease ends", Some(until))
+                format!("attempt {attempt} is held by {owner}, last call at {heard_at}{progress}");
+            ("leased", now, "its report; without another heartbeat the lease expires", Some(until))
         }
         Rule::Unheard { owner, granted_at, until, undelivered, undelivered_max } => {
             let now = format!(
-                "granted to {owner} at {}, who has not made a call yet; grants that were never \
-                 answered before: {undelivered} of at most {undelivered_max}",
+                "granted to {owner} at {}, which has not made a call yet; earlier undelivered grants: \
+                 {undelivered} of at most {undelivered_max}",
                 time(granted_at)
             );
-            let change = "the worker's first call; without one the grant is taken back";
+            let change = "the worker's first call; without one the grant is revoked";
             ("unheard", now, change, Some(until))
         }
         Rule::Restored { owner, until } => {
-            let now = format!("{owner} had it when the store was restored and may not report now");
-            ("restored", now, "the end of that lease; then it is given out again", Some(until))
+            let now =
+                format!("{owner} held it when the store was restored and may not report any more");
+            (
+                "restored",
+                now,
+                "the expiry of that lease; then the task is leased again",
+                Some(until),
+            )
         }
         Rule::CancelUntold { requested_at, until } => {
             let asked = time(requested_at);
-            let now = format!("its end was asked for at {asked}; the worker was not told yet");
-            let change = "the worker's next heartbeat, which tells it; without one the lease ends";
+            let now = format!("its cancel was requested at {asked}; the worker was not told yet");
+            let change =
+                "the worker's next heartbeat, which tells it; without one the lease expires";
             ("cancel_untold", now, change, Some(until))
         }
         Rule::CancelTold { told_at, until } => {
             let now = format!("its worker was told to stop at {}", time(told_at));
-            let change = "the worker's report; else it is taken away when the grace is over";
+            let change =
+                "the worker's report; else the lease is revoked when the grace period ends";
             ("cancel_told", now, change, Some(until))
         }
         Rule::AttemptLimit { at } => {
             let change = "its report; else the attempt fails as ATTEMPT_TIMEOUT";
-            ("attempt_limit", "this attempt has a limit".to_owned(), change, Some(at))
+            ("attempt_limit", "this attempt has a time limit".to_owned(), change, Some(at))
         }
         Rule::Deadline { at } => {
             let now = format!("has a deadline at {}", time(at));
-            let change = "its end; else it fails as DEADLINE_EXCEEDED";
+            let change = "the end of the run; else it fails as DEADLINE_EXCEEDED";
             ("deadline", now, change, Some(at))
         }
         Rule::Ended { state, reason, attempt, at } => return ended(state, reason, attempt, at),

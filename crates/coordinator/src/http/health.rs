@@ -66,7 +66,7 @@ async fn progress<S: Store>(app: AppState<S>) -> Option<String> {
     match tokio::time::timeout(timeout, app.coordinator.is_progressing()).await {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(error.to_string()),
-        Err(_) => Some(format!("no batch went through within {timeout:?}")),
+        Err(_) => Some(format!("no batch was committed within {timeout:?}")),
     }
 }
 
@@ -75,7 +75,7 @@ async fn progress<S: Store>(app: AppState<S>) -> Option<String> {
 fn certificate(certificates: &Certificates) -> ReadyCheck {
     let is_stale = certificates.error().is_some();
     let detail = is_stale.then(|| {
-        "the new certificate cannot be used, so the old one is shown; the log says why".to_owned()
+        "the new certificate cannot be used, so the old one is served; the log says why".to_owned()
     });
     ReadyCheck { name: "certificate".into(), ok: !is_stale, detail }
 }

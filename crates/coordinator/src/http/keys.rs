@@ -28,7 +28,7 @@ pub(super) async fn create<S: Store>(
     let roles: Vec<Role> = wanted.roles.iter().map(|it| role(*it)).collect();
     let now = app.coordinator.now();
     if wanted.expires_at.is_some_and(|at| instant(at).has_come(now)) {
-        return Err(ApiError::field("expiresAt", "is in the past; the key would be useless"));
+        return Err(ApiError::field("expiresAt", "is in the past; give a time in the future"));
     }
     let scope = scope(&wanted, principal.scope());
     let new = app.with_entropy(|entropy| NewKey::generate(entropy, scope, &roles));

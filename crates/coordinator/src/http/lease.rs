@@ -34,7 +34,7 @@ pub(super) async fn lease<S: Store>(
         app.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
         return Err(ApiError::new(
             Code::Unauthenticated,
-            "the API key ended while this call waited",
+            "the API key became invalid while this call waited",
         ));
     }
     let leases = granted.iter().map(|granted| envelope(&app, granted)).collect();

@@ -42,7 +42,8 @@ pub(super) async fn set<S: Store>(
 ) -> Result<Json<View>, ApiError> {
     let SetLimits { tenant_id, requests_per_second, burst, unfinished_runs } = wire::parse(&body)?;
     if principal.reach() != Reach::Everything {
-        let message = "nobody sets its own limits: this needs an admin key of default/default";
+        let message =
+            "a tenant cannot set its own limits: this needs an admin key of default/default";
         let error = ApiError::new(Code::Forbidden, message);
         return Err(error.by(principal.key(), principal.scope()));
     }

@@ -42,7 +42,7 @@ async fn read<S: Store>(app: AppState<S>) -> Option<QueueCounts> {
     let depths = tokio::select! {
         depths = app.coordinator.browse().queues(None) => depths,
         () = tokio::time::sleep(app.inner.timeouts.answer) => {
-            tracing::warn!("tasks could not be counted in time; metrics show the last known figures");
+            tracing::warn!("cannot count tasks in time; metrics show the last known counts");
             return None;
         }
         _ = app.coordinator.stopped() => return None,
@@ -50,7 +50,7 @@ async fn read<S: Store>(app: AppState<S>) -> Option<QueueCounts> {
     match depths {
         Ok(depths) => Some(QueueCounts::of(&depths, app.coordinator.now())),
         Err(failure) => {
-            tracing::warn!(error = %failure, "tasks could not be counted; metrics show the last known figures");
+            tracing::warn!(error = %failure, "cannot count tasks; metrics show the last known counts");
             None
         }
     }
@@ -60,19 +60,14 @@ async fn read<S: Store>(app: AppState<S>) -> Option<QueueCounts> {
 fn gauges<S: Store>(cached: Option<&CachedCounts>, app: &AppState<S>) -> Registry {
     let mut registry = Registry::default();
     let rules = u64::from(app.coordinator.store().rules_in_force());
-    register_gauge(
-        &mut registry,
-        "tenure_rules_version",
-        "Version of the rules that decides",
-        rules,
-    );
+    register_gauge(&mut registry, "tenure_rules_version", "Version of the rules in force", rules);
     let Some(cached) = cached else { return registry };
     let QueueCounts { ready, delayed, running, oldest_ready_seconds } = cached.counts;
     register_gauge(&mut registry, "tenure_tasks_ready", "Tasks that could be leased now", ready);
     register_gauge(
         &mut registry,
         "tenure_tasks_delayed",
-        "Tasks that wait for their time",
+        "Tasks that wait for a start time or a retry",
         delayed,
     );
     register_gauge(&mut registry, "tenure_tasks_running", "Tasks under a lease", running);
@@ -80,7 +75,7 @@ fn gauges<S: Store>(cached: Option<&CachedCounts>, app: &AppState<S>) -> Registr
     register_gauge(&mut registry, "tenure_oldest_ready_seconds", help, oldest_ready_seconds);
     let age: Gauge<f64, AtomicU64> = Gauge::default();
     age.set(cached.age().as_secs_f64());
-    let help = "How old the figures about tasks that wait and run are";
+    let help = "Age of the counts of waiting and running tasks";
     registry.register("tenure_task_counts_age_seconds", help, age);
     registry
 }

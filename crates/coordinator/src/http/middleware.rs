@@ -42,7 +42,11 @@ pub(super) async fn handle<S: Store>(
     let answered = AssertUnwindSafe(answer(&app, &matched, request, next)).catch_unwind().await;
     let response = answered.unwrap_or_else(|_| {
         tracing::error!("a route panicked");
-        ApiError::new(Code::Internal, "a defect of the coordinator").into_response()
+        ApiError::new(
+            Code::Internal,
+            "internal error of the coordinator; report it with the requestId",
+        )
+        .into_response()
     });
     let mut response = attach_problem(&app, response, &matched, &request_id);
     faultpoint::point!("answer.leaving");
@@ -122,7 +126,7 @@ fn check_spelling(uri: &Uri) -> Result<(), ApiError> {
     let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic() && !b"%;\\".contains(&byte));
     let has_dots = path.split('/').any(|segment| matches!(segment, "." | ".."));
     if !is_plain || has_dots || path.contains("//") {
-        let message = "the path must be spelled without escapes, dot segments and empty segments";
+        let message = "the path must not contain escapes, dot segments or empty segments";
         return Err(ApiError::new(Code::InvalidArgument, message));
     }
     Ok(())
@@ -166,11 +170,14 @@ fn whole_seconds(pause: Duration) -> u64 {
 }
 
 pub(super) async fn not_found() -> ApiError {
-    ApiError::new(Code::NotFound, "there is nothing at this path; see /openapi.json")
+    ApiError::new(Code::NotFound, "nothing exists at this path; see /openapi.json")
 }
 
 pub(super) async fn method_not_allowed() -> ApiError {
-    ApiError::new(Code::MethodNotAllowed, "this path does not take that method; see /openapi.json")
+    ApiError::new(
+        Code::MethodNotAllowed,
+        "this path does not support the method; see /openapi.json",
+    )
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub(super) async fn record<S: Store>(
         Some(Subject::Live(_)) => {
             return Err(ApiError::new(
                 Code::NotFound,
-                "the run has not ended; its record comes then",
+                "the run has not ended; the record is written at its end",
             ));
         }
         Some(Subject::Done(done)) => done,
@@ -91,8 +91,8 @@ fn begun(submitted: &Submitted, done: &Done) -> Digest {
 }
 
 fn broken(done: &Done) -> ApiError {
-    tracing::error!(task = %done.id, "the stored record does not agree with its rows");
-    ApiError::new(Code::Internal, "the record does not agree with its rows; run `tenure verify`")
+    tracing::error!(task = %done.id, "a stored record does not match its rows");
+    ApiError::new(Code::Internal, "the record does not match its rows; run `tenure verify`")
 }
 
 fn view(provenance: Provenance, done: &Done) -> Record {

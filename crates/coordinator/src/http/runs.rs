@@ -89,7 +89,7 @@ fn filter(cursors: &Cursors<'_>, query: ListRuns) -> Result<Filter, ApiError> {
         Some(cursor) => Some(cursors.read(&cursor).ok_or_else(|| {
             ApiError::field(
                 "cursor",
-                "is not a cursor of ours; take `nextCursor` of the page before",
+                "is not a valid cursor; use `nextCursor` of the previous page",
             )
         })?),
     };

@@ -18,7 +18,7 @@ pub(super) async fn list<S: Store>(
     principal: AdminPrincipal,
 ) -> Result<Json<SetAside>, ApiError> {
     if principal.reach() != Reach::Everything {
-        let message = "tasks of all tenants are listed: this needs an admin key of default/default";
+        let message = "the list covers all tenants: this needs an admin key of default/default";
         let error = ApiError::new(Code::Forbidden, message);
         return Err(error.by(principal.key(), principal.scope()));
     }

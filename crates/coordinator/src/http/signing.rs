@@ -49,6 +49,6 @@ pub(super) async fn rotate<S: Store>(
 }
 
 fn not_rotated(error: KeyringError) -> ApiError {
-    tracing::error!(error = &error as &dyn std::error::Error, "the signing keys were not rotated");
-    ApiError::new(Code::Unavailable, "the key file could not be written; the keys are as before")
+    tracing::error!(error = &error as &dyn std::error::Error, "cannot rotate the signing keys");
+    ApiError::new(Code::Unavailable, "the key file could not be written; the keys were not rotated")
 }

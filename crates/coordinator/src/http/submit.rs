@@ -44,7 +44,7 @@ fn key_header(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let mut values = headers.get_all(KEY_HEADER).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(ApiError::field("Idempotency-Key", "is there twice"));
+        return Err(ApiError::field("Idempotency-Key", "appears twice"));
     }
     let text = std::str::from_utf8(value.as_bytes()).unwrap_or_default();
     wire::idempotency_key("Idempotency-Key", Some(text))?;
@@ -139,6 +139,6 @@ fn accepted(reply: Reply) -> Result<RunAccepted, ApiError> {
 
 /// The rules answer each request in its own words; anything else is a defect.
 pub(super) fn unexpected(answer: &Answer) -> ApiError {
-    tracing::error!(?answer, "an answer that does not belong to its request");
-    ApiError::new(Code::Internal, "a defect of the coordinator")
+    tracing::error!(?answer, "an answer does not belong to its request");
+    ApiError::new(Code::Internal, "internal error of the coordinator; report it with the requestId")
 }

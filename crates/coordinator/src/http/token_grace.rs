@@ -107,8 +107,7 @@ impl TokenGrace {
 
 fn rate_limited<S: Store>(app: &AppState<S>, wait: Span) -> ApiError {
     app.coordinator.metrics().count_limited(LimitKind::ExpiredTokens, 1);
-    let message =
-        "too many expired task tokens at once; wait as told, or stop working on these tasks";
+    let message = "too many expired task tokens at once; wait for the time in Retry-After, or stop working on these tasks";
     let wait = Some(Duration::from_millis(wait.millis()));
     ApiError { retry_after: wait, ..ApiError::new(Code::TooManyRequests, message) }
 }

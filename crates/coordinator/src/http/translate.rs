@@ -82,7 +82,7 @@ pub(super) fn query<T: DeserializeOwned + Check>(uri: &Uri) -> Result<T, ApiErro
     let Query(query) = Query::<T>::try_from_uri(uri).map_err(|problem| {
         ApiError::new(
             Code::InvalidArgument,
-            format!("the query is not right: {}", problem.body_text()),
+            format!("the query is invalid: {}", problem.body_text()),
         )
     })?;
     query.check()?;

@@ -47,7 +47,7 @@ pub(super) async fn accept(acceptor: Acceptor) {
             Err(error) => {
                 // Once for each shortage: it may last, and the log has its own limits.
                 if !std::mem::replace(&mut is_short, true) {
-                    tracing::warn!(%error, "connections wait because none can be accepted");
+                    tracing::warn!(%error, "cannot accept connections; they wait");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
@@ -91,7 +91,7 @@ async fn begin(socket: TcpStream, acceptor: &Acceptor) {
 /// Answers are small and waited for: they should not wait for more data.
 fn prepare(stream: &TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection keeps Nagle's delay");
+        tracing::debug!(%error, "cannot disable Nagle's algorithm for a connection");
     }
 }
 

@@ -51,7 +51,7 @@ pub enum TlsError {
         source: pem::Error,
     },
     #[error(
-        "the private key {path} may be read by everybody (mode {mode:o}); run `chmod o= {path}`"
+        "the private key {path} can be read by everyone (mode {mode:o}); run `chmod o= {path}`"
     )]
     Exposed { path: PathBuf, mode: u32 },
     #[error("certificate and key cannot be used together: {0}")]
@@ -139,7 +139,7 @@ impl Certificates {
             let _ = certificates.reload();
         });
         if let Err(error) = looked.await {
-            tracing::error!(%error, "the certificate could not be looked at");
+            tracing::error!(%error, "cannot check the certificate files");
         }
     }
 
@@ -156,13 +156,13 @@ impl Certificates {
                 state.error = None;
                 self.stale.set(0);
                 let path = self.files.certificate.display();
-                tracing::info!(certificate = %path, "new connections get the certificate as it is now");
+                tracing::info!(certificate = %path, "loaded the certificate for new connections");
                 Ok(())
             }
             Err(error) => {
                 state.error = Some(error.to_string());
                 self.stale.set(1);
-                tracing::error!(%error, "the new certificate cannot be used; the old one stays");
+                tracing::error!(%error, "cannot use the new certificate; the old one stays");
                 Err(error)
             }
         }

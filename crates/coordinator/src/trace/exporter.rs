@@ -126,19 +126,19 @@ impl<S: Store> SpanExporter<S> {
             Ok(Ok(())) => {
                 self.metrics.spans_sent.inc_by(count);
                 if self.pause > PAUSE_FIRST {
-                    tracing::info!("the collector takes spans again");
+                    tracing::info!("the collector accepts spans again");
                 }
                 self.pause = PAUSE_FIRST;
             }
             Ok(Err(failed)) => self.failed(count, &reason(&failed)).await,
-            Err(_) => self.failed(count, "it took too long").await,
+            Err(_) => self.failed(count, "the request timed out").await,
         }
     }
 
     async fn failed(&mut self, count: u64, why: &str) {
         self.metrics.count_dropped_spans(SpanDropReason::Collector, count);
         if self.pause == PAUSE_FIRST {
-            tracing::warn!(why, "spans are lost because the collector does not take them");
+            tracing::warn!(why, "spans are lost because the collector does not accept them");
         }
         let stopping = self.ended.wait_for(Option::is_some);
         // Who stops does not wait for a collector that has just failed.

@@ -16,29 +16,29 @@ pub enum KeyringError {
         source: io::Error,
     },
     #[error(
-        "the key file {path} has {found} bytes, but a key has {KEY_BYTES}; \
+        "the key file {path} has {found} bytes instead of {KEY_BYTES}; \
          restore it, or remove it to get a new key"
     )]
     Length { path: PathBuf, found: usize },
     #[error("the key file {path} is neither one key nor a list of keys; restore it from a backup")]
     Format { path: PathBuf },
     #[error(
-        "the signing keys in the database cannot be opened with the key file {path}: it is another \
-         installation's, or was made anew; copy the file of a coordinator that runs"
+        "the key file {path} cannot open the signing keys in the database: it is from another \
+         installation, or was created anew; copy the file of a running coordinator"
     )]
     Differs { path: PathBuf },
     #[error(
-        "other coordinators have put their signing keys into the database, and the key file that opens \
-         them is not here; copy theirs to {path}"
+        "the signing keys of the other coordinators are in the database, and the key file that opens \
+         them is missing; copy it from one of them to {path}"
     )]
     NotCopied { path: PathBuf },
     #[error("{path} holds other signing keys")]
     Occupied { path: PathBuf },
     #[error("the signing keys in the store cannot be read or written")]
     Store(#[from] Failure),
-    #[error("the keys are not in a file, so they cannot be rotated")]
+    #[error("the signing keys are not in a file, so they cannot be rotated")]
     NoFile,
-    #[error("the key file {path} may be read by others (mode {mode:o}); run `chmod 600 {path}`")]
+    #[error("the key file {path} can be read by others (mode {mode:o}); run `chmod 600 {path}`")]
     Readable { path: PathBuf, mode: u32 },
     #[error(
         "the key file {path} holds typed text or a sample, not random bytes; remove it to get a new key"

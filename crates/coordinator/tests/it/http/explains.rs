@@ -85,7 +85,7 @@ async fn what_stands_behind_others_counts_them() {
         let found = gates(&api, &third).await;
         // more urgent first, then older; other queues and other tenants do not count.
         assert_eq!(names(&found), ["no_worker", "ahead"]);
-        says(&found[1], &["before it: 2"]);
+        says(&found[1], &["ahead of it: 2"]);
     }
 }
 
@@ -100,7 +100,7 @@ async fn a_grant_is_unheard_until_its_worker_speaks_and_leased_after() {
         api.call(&lease, "heartbeat", progress).await.ok();
         let found = gates(&api, &lease.run).await;
         assert_eq!(names(&found), ["leased"]);
-        says(&found[0], &["attempt 1 is with w1", "40 %", "half way"]);
+        says(&found[0], &["attempt 1 is held by w1", "40 %", "half way"]);
         assert_eq!(found[0]["at"], api.run(&lease.run).await["lease"]["expiresAt"]);
     }
 }
@@ -180,7 +180,7 @@ async fn what_only_the_store_holds_is_ready() {
     };
     let (found, granted) = tokio::join!(looks, api.post("/v1/leases", &api.key, poll));
     assert_eq!(names(&found), ["ready"]);
-    says(&found[0], &["workers waiting for it: 1", "none before it"]);
+    says(&found[0], &["workers waiting for it: 1", "no task ahead of it"]);
     assert_eq!(granted.leases()[0].run, id);
 }
 
@@ -197,7 +197,7 @@ async fn a_tenant_whose_rate_is_spent_says_that_its_workers_cannot_poll() {
         // This call is the eighteenth: a tenth is left.
         let found = gates(&api, &id).await;
         assert_eq!(names(&found), ["tenant_rate", "no_worker"]);
-        says(&found[0], &["`default`", "1 requests a second, 20 at once", "has 2 left"]);
+        says(&found[0], &["`default`", "1 requests per second, 20 at once", "has 2 left"]);
         assert!(found[0].get("at").is_none(), "it does not hold yet: {found:?}");
         api.get("/v1/runs?limit=1").await.ok();
         let found = gates(&api, &id).await;
@@ -228,7 +228,7 @@ async fn a_tenant_with_as_many_runs_as_it_may_have_says_that_new_ones_are_refuse
         api.submit(json!({})).await;
         says(
             &gates(&api, &lease.run).await[1],
-            &["10 of 10 unfinished runs: new ones are refused"],
+            &["10 of 10 unfinished runs: new runs are refused"],
         );
         api.succeed(&lease).await.ok();
         assert_eq!(names(&gates(&api, &lease.run).await), ["ended"], "an end waits for nothing");

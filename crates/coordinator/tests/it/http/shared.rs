@@ -109,7 +109,7 @@ async fn what_several_administer_is_one_sealed_chain() {
     let found = audit(&database, &key_file).await.findings;
     assert_eq!(found.iter().map(|finding| finding.n).collect::<Vec<_>>(), [4, 9]);
     tamper(&database, "DELETE FROM tenure.audit WHERE n > 2").await;
-    assert!(audit(&database, &key_file).await.findings[0].what.contains("was cut"));
+    assert!(audit(&database, &key_file).await.findings[0].what.contains("was truncated"));
 }
 
 #[tokio::test]
