@@ -17,12 +17,12 @@ pub enum BenchError {
     #[error("the database cannot be reached")]
     Unreachable(#[from] store::Failure),
     #[error(
-        "the user of the database may not make databases, and each measurement needs an empty one"
+        "the database's user may not create databases, and each measurement needs an empty one"
     )]
     MayNotCreate,
-    #[error("only a database keeps old versions for open transactions")]
+    #[error("an old snapshot can be measured only on a PostgreSQL database")]
     NoDatabase,
-    #[error("only {waiting} of {count} idle workers could wait at the server")]
+    #[error("the server accepted only {waiting} of {count} idle workers")]
     NotWaiting { waiting: usize, count: usize },
     #[error("the connection to the server broke")]
     Stream(#[from] hyper::Error),

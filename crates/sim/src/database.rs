@@ -134,7 +134,8 @@ impl Database {
             self.log.fault(Fault::CommitNotAsked);
             let millis = self.state().rng.between(0, LOOKUP_TIMEOUT_MS);
             tokio::time::sleep(Duration::from_millis(millis)).await;
-            let what = "the connection was lost while committing, and the database cannot be asked";
+            let what =
+                "the connection was lost during a commit, and the database cannot be reached";
             let failure = Failure::new(FailureKind::Unavailable, what).because(lost);
             return Err(CommitFailure::Unknown(failure));
         }

@@ -187,5 +187,5 @@ pub(crate) fn audit_conflict() -> Failure {
 
 /// One coordinator has such a store alone.
 pub(crate) fn no_shared_ring() -> Failure {
-    Failure::new(FailureKind::Invalid, "the signing keys of this store lie in a file")
+    Failure::new(FailureKind::Invalid, "the signing keys of this store are in a file")
 }

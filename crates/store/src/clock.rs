@@ -106,7 +106,7 @@ impl MonotonicClock {
 fn too_far_ahead(stored: Time, wall: Time) -> String {
     let seconds = stored.since(wall).millis() / 1000;
     format!(
-        "the store's last commit is {seconds} s ahead of this machine's clock; set the clock right, \
-         or start with --accept-clock to go on from the stored time"
+        "the store's last commit is {seconds} s ahead of this machine's clock; correct the clock, \
+         or start with --accept-clock to continue from the stored time"
     )
 }

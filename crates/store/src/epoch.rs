@@ -22,6 +22,6 @@ pub(crate) fn above(known: &[u32], wall: Time) -> Result<u32, Failure> {
     let floor = u32::try_from(slices).unwrap_or(0);
     let known = known.iter().copied().max().unwrap_or(0);
     known.checked_add(1).map(|next| next.max(floor)).ok_or_else(|| {
-        Failure::new(FailureKind::Closed, "the store's epochs are used up; begin a new store")
+        Failure::new(FailureKind::Closed, "the store's epochs are used up; create a new store")
     })
 }

@@ -39,13 +39,13 @@ const DIFFERENCES_MAX: usize = 20;
 pub enum MoveFailure {
     #[error("{place} holds {what}")]
     Occupied { place: String, what: String },
-    #[error("{who} still works on {place}")]
+    #[error("{who} still uses {place}")]
     InUse { place: String, who: String },
     #[error("{place} holds a copy that was not finished")]
     Interrupted { place: String },
     #[error("the store was changed while it was copied")]
     Changed,
-    #[error("what arrived differs from what was sent: {}", .0.join("; "))]
+    #[error("the copy differs from the source: {}", .0.join("; "))]
     Differs(Vec<String>),
     #[error("the store to copy cannot be read")]
     Source(#[source] Failure),

@@ -15,10 +15,10 @@ pub(crate) fn unknown(in_force: u32, known: SupportedRules) -> Failure {
     let remedy = if in_force > known.newest() {
         "start the newer Tenure that the others run"
     } else {
-        "stop the older coordinators first, or go by way of a version that knows both"
+        "stop the older coordinators first, or upgrade through a version that knows both"
     };
     let what = format!(
-        "the store is decided by version {in_force} of the rules and this Tenure knows {known}; {remedy}"
+        "version {in_force} of the rules is in force and this Tenure knows {known}; {remedy}"
     );
     Failure::new(FailureKind::UnknownRules, what)
 }

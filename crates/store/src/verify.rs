@@ -59,7 +59,7 @@ impl fmt::Display for Finding {
 pub async fn verify<B: Browse>(browse: &B) -> Result<Report, Failure> {
     let mut report = Report::default();
     for line in browse.integrity().await? {
-        let what = format!("the database's own check says: {line}");
+        let what = format!("the integrity check of the database says: {line}");
         report.findings.push(Finding { task: None, what });
     }
     let horizon = match browse.latest().await {

@@ -105,5 +105,5 @@ fn a_user_who_may_make_no_databases_cannot_measure() {
     let store = ours.replace("postgres@", "person@").replace("user=postgres", "user=person");
     assert_ne!(store, ours);
     let ran = home.run(&["bench", "--seconds", BRIEF, "--store", &store]);
-    ran.assert_error(5, "not_measured", "may not make databases", "CREATEDB");
+    ran.assert_error(5, "not_measured", "may not create databases", "CREATEDB");
 }

@@ -120,7 +120,7 @@ fn a_file_that_is_no_database_or_a_newer_one_is_refused() {
     std::fs::write(&file, "not a database, but long enough to look at: ".repeat(100)).unwrap();
     let store = format!("sqlite:{}", file.display());
     let ran = home.run(&["serve", "--listen", "127.0.0.1:0", "--store", &store]);
-    ran.assert_error(4, "store_closed", "is not a database", "file of its own");
+    ran.assert_error(4, "store_closed", "is not a database", "a separate file");
 }
 
 #[test]

@@ -42,31 +42,35 @@ fn each_reason_why_a_database_is_closed_is_told_with_its_remedy() {
         let raise = home.run(&["epoch", "raise", "--store", store]);
         raise.assert_error(4, "store_closed", sentence, hint);
     };
-    closed(&at("person:wrong", "postgres"), "this user with this password", "check both");
-    closed(&at("person", "postgres"), "asks for a password", "USER:PASSWORD@HOST");
+    closed(&at("person:wrong", "postgres"), "rejected user and password", "check both");
+    closed(&at("person", "postgres"), "requires a password", "USER:PASSWORD@HOST");
     closed(&at("person:right", "absent"), "no such database", "createdb");
-    closed(&at("person:right", "reading"), "takes writes", "name the primary");
-    closed(&at("crowded:right", "postgres"), "takes no more connections", "max_connections");
-    closed("postgres://person:right@127.0.0.1:1/postgres", "nobody answers", "see that it runs");
-    closed("postgres://person@%2Fnowhere/postgres", "nobody answers", "see that it runs");
+    closed(&at("person:right", "reading"), "accepts writes", "name the primary");
+    closed(&at("crowded:right", "postgres"), "accepts no more connections", "max_connections");
+    closed(
+        "postgres://person:right@127.0.0.1:1/postgres",
+        "no server answers",
+        "check that it runs",
+    );
+    closed("postgres://person@%2Fnowhere/postgres", "no server answers", "check that it runs");
     let serve = |store: &str| home.run(&["serve", "--listen", "127.0.0.1:0", "--store", store]);
     let may_not = serve(&at("person:right", "postgres"));
     says(
         &may_not,
-        "error: the database's user may not prepare it: permission denied to create role [store_closed]\n\
+        "error: the database's user has no permission to prepare it: permission denied to create role [store_closed]\n\
          hint: as an administrator run: CREATE ROLE tenure_rows NOLOGIN; GRANT tenure_rows TO person; \
          GRANT CREATE ON DATABASE postgres TO person; then start again\n",
     );
     let plain = serve(&format!("{}?sslmode=verify-full", at("person:right", "postgres")));
-    plain.assert_error(4, "database_untrusted", "does not speak TLS", "ssl = on");
+    plain.assert_error(4, "database_untrusted", "does not support TLS", "ssl = on");
     says(
         &plain,
-        "error: the database does not speak TLS [database_untrusted]\n\
-         hint: switch it on there (ssl = on), or say sslmode=disable if nobody can listen on the way\n",
+        "error: the database does not support TLS [database_untrusted]\n\
+         hint: enable it there (ssl = on), or set sslmode=disable if you trust the network\n",
     );
     let bench =
         home.run(&["bench", "--seconds", "0.1", "--store", &at("person:wrong", "postgres")]);
-    bench.assert_error(4, "store_closed", "this user with this password", "check both");
+    bench.assert_error(4, "store_closed", "rejected user and password", "check both");
     for ran in [may_not, plain, bench] {
         assert!(!ran.stderr.contains("right") && !ran.stderr.contains("wrong"), "{ran:?}");
     }
@@ -147,10 +151,10 @@ fn an_address_that_leads_to_no_database_says_how_it_is_wrong() {
     let web = format!("127.0.0.1:{}", web());
     for (place, sentence, hint) in [
         (silent.as_str(), "did not answer within five seconds", "check host and port"),
-        (web.as_str(), "does not speak as PostgreSQL does", "check host and port"),
-        ("nowhere.invalid", "host in the address of the database is not known", "%40"),
+        (web.as_str(), "does not speak the PostgreSQL protocol", "check host and port"),
+        ("nowhere.invalid", "host in the address of the database is unknown", "%40"),
         ("", "names no host", "postgres://USER:PASSWORD@HOST:PORT/DATABASE"),
-        ("h:port", "is not one of PostgreSQL's", "postgres://USER:PASSWORD@HOST:PORT/DATABASE"),
+        ("h:port", "is not a PostgreSQL address", "postgres://USER:PASSWORD@HOST:PORT/DATABASE"),
     ] {
         let store = format!("postgres://person:secret@{place}/x");
         let ran = home.run(&["verify", "--store", &store]);
@@ -183,15 +187,15 @@ fn a_database_that_is_used_otherwise_is_left_alone() {
     server.sql("other", "CREATE SCHEMA tenure CREATE TABLE live (a int)").unwrap();
     let migrate = |to: &str| home.run(&["migrate", "--from", "sqlite:a.db", "--to", to]);
     serve_once(&home, "sqlite:a.db");
-    let text = "error: the schema tenure of this database holds something else than a store [store_closed]\n\
-        hint: give Tenure a database of its own, or remove that schema\n";
+    let text = "error: the schema tenure of this database does not hold a store [store_closed]\n\
+        hint: give Tenure a separate database, or remove that schema\n";
     says(&serve(&server.url("other")), text);
     says(&migrate(&server.url("other")), text);
     assert_eq!(server.sql("other", "SELECT count(*) FROM tenure.live").unwrap(), "0");
     says(
         &home.run(&["verify", "--store", &server.url("empty")]),
         "error: this database has no store [store_closed]\n\
-         hint: check the name of the database in the address: `tenure serve` makes a store, and nobody else\n",
+         hint: check the name of the database in the address: only `tenure serve` creates a store\n",
     );
 
     let kept = server.url("kept");
@@ -202,7 +206,7 @@ fn a_database_that_is_used_otherwise_is_left_alone() {
         &home.run(&["coordinators", "--store", &another]),
         "error: the store in this database belongs to another user: permission denied for schema tenure \
          [store_closed]\n\
-         hint: use the address with the user that made it, who owns the schema tenure\n",
+         hint: use the address with the user that created it and owns the schema tenure\n",
     );
     let newer = "INSERT INTO tenure.migrations (version, name) VALUES (99, 'later')";
     server.sql("kept", newer).unwrap();

@@ -91,7 +91,7 @@ async fn one_that_was_counted_as_gone_stops_instead_of_deciding_by_rules_that_ar
     let StopReason::Outdated(why) = old.stopped().await else {
         panic!("{:?}", old.stopped().await)
     };
-    let told = format!("version {NEWEST} of the rules and this Tenure knows 1");
+    let told = format!("version {NEWEST} of the rules is in force and this Tenure knows 1");
     assert!(why.contains(&told), "{why}");
     assert_eq!(decided_by(&new, task).await, [1], "it has decided nothing since");
     new.cancel(key(task), cancel).await.expect("the store works");

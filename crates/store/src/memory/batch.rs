@@ -417,7 +417,7 @@ impl Batch for MemoryBatch<'_> {
             batch.check_bases(shared)?;
             if shared.rules != batch.rules.number() {
                 let kind = FailureKind::Conflict(TaskId::from_u128(0));
-                return Err(Failure::new(kind, "other rules came into force"));
+                return Err(Failure::new(kind, "another version of the rules came into force"));
             }
             let saved = std::mem::take(&mut batch.mine);
             let has_news = batch.keep_alive || !saved.is_empty();

@@ -160,6 +160,8 @@ pub(super) async fn check_key_owners<W: Writer>(
     drop(batch);
     let wrong = held.iter().zip(found).filter(|((_, held), found)| found.as_ref() != Some(held));
     Ok(wrong
-        .map(|((_, held), _)| format!("the idempotency key of {} is not remembered", held.task))
+        .map(|((_, held), _)| {
+            format!("the idempotency key of {} is missing in the copy", held.task)
+        })
         .collect())
 }

@@ -52,10 +52,15 @@ impl StoreSummary {
         let mut differences: Vec<String> = counts
             .iter()
             .filter(|(_, sent, arrived)| sent != arrived)
-            .map(|(what, sent, arrived)| format!("{sent} {what} were sent and {arrived} arrived"))
+            .map(|(what, sent, arrived)| {
+                format!("the source has {sent} {what} and the copy has {arrived}")
+            })
             .collect();
         if differences.is_empty() && self.digest != other.digest {
-            differences.push(format!("digest {} was sent, {} arrived", self.digest, other.digest));
+            differences.push(format!(
+                "the source has digest {}, the copy has {}",
+                self.digest, other.digest
+            ));
         }
         differences
     }

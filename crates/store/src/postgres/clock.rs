@@ -86,8 +86,8 @@ impl StoreClock {
         if injected.is_none() && ahead > AHEAD_MAX && options.ahead == ClockAhead::Refuse {
             let seconds = ahead.millis() / 1000;
             let what = format!(
-                "the store's last commit is {seconds} s ahead of the database's clock; set that clock \
-                 right, or start with --accept-clock to go on from the stored time"
+                "the store's last commit is {seconds} s ahead of the database's clock; correct that \
+                 clock, or start with --accept-clock to continue from the stored time"
             );
             return Err(Failure::new(FailureKind::Closed, what));
         }

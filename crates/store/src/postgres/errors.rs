@@ -36,7 +36,7 @@ impl StepError {
             StepError::Failure(failure) => failure,
             StepError::StandbyWaitCancelled => Failure::new(
                 FailureKind::Unavailable,
-                "a COMMIT was made to stop waiting for its standby, which may not have it",
+                "a COMMIT was cancelled while it waited for its standby, which may not have it",
             )
             .because(format!("while {what}")),
         }
@@ -68,7 +68,7 @@ impl StepError {
 }
 
 const OWNED_BY_ANOTHER_USER: &str = "the store in this database belongs to another user; use the address with the user that \
-    made it, who owns the schema tenure";
+    created it and owns the schema tenure";
 
 /// A statement met something else than it was made for, and failed by dividing by zero, the one thing that every
 /// engine refuses ([`super::batch::writes`]); or its new task is there already.

@@ -33,8 +33,8 @@ const MIGRATION_TRIES: usize = 5;
 /// How long the first commit of an opening may take: far longer than any disk, and an end to waiting for nobody.
 const FIRST_COMMIT_PATIENCE: Duration = Duration::from_secs(60);
 
-const FIRST_COMMIT_MISSED: &str = "the database did not end a commit within a minute; if it waits for a standby \
-    (synchronous_standby_names), see that it is there, else see what keeps the database";
+const FIRST_COMMIT_MISSED: &str = "the database did not complete a commit within a minute; if it waits for a standby \
+    (synchronous_standby_names), check that it is connected, else check what blocks the database";
 
 /// In order; a step that was released is never edited.
 const MIGRATIONS: &[(&str, &str)] = &[
@@ -146,12 +146,12 @@ fn pool_of(servers: &ServerList, purpose: PoolPurpose, size: usize) -> Result<Po
         .recycle_timeout(Some(CONNECT_TIMEOUT))
         .build()
         .map_err(|error| {
-            Failure::new(FailureKind::Closed, "no pool of connections can be made").because(error)
+            Failure::new(FailureKind::Closed, "cannot create a connection pool").because(error)
         })
 }
 
 pub(super) const NO_STORE: &str = "this database has no store; check the name of the database in the address: \
-    `tenure serve` makes a store, and nobody else";
+    only `tenure serve` creates a store";
 
 async fn migrate(client: &mut Client, missing: Missing) -> Result<(), Failure> {
     if missing == Missing::Refuse
@@ -175,12 +175,12 @@ async fn migrate(client: &mut Client, missing: Missing) -> Result<(), Failure> {
                 };
                 return Err(Failure::new(FailureKind::Closed, what).because(error));
             }
-            Err(error) => return Err(error.while_doing("making the tables")),
+            Err(error) => return Err(error.while_doing("creating the tables")),
         }
     }
 }
 
-const NOT_MIGRATED: &str = "the database cannot be brought to this version; nothing in it was changed, so look into \
+const NOT_MIGRATED: &str = "the database cannot be migrated to this version; nothing in it was changed, so read \
     the database's log and start again";
 
 /// What an administrator has to do for this user in this database, and no more.
@@ -197,10 +197,10 @@ async fn missing_privileges(client: &Client) -> String {
     let rights: Option<String> = asked.and_then(|rows| rows.first()?.try_get(0).ok());
     match rights.filter(|rights| !rights.is_empty()) {
         Some(rights) => format!(
-            "the database's user may not prepare it; as an administrator run: {rights}; then start again"
+            "the database's user has no permission to prepare it; as an administrator run: {rights}; then start again"
         ),
-        None => "the database's user may not prepare it; use the user that made the store, who owns the schema \
-            tenure, or give this one the right to create roles"
+        None => "the database's user has no permission to prepare it; use the user that created the store and owns the schema \
+            tenure, or allow this one to create roles"
             .to_owned(),
     }
 }
@@ -209,8 +209,8 @@ async fn missing_privileges(client: &Client) -> String {
 const FOREIGN: &str = "SELECT to_regclass('tenure.migrations') IS NULL AND EXISTS (SELECT 1 FROM pg_class c \
     WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = 'tenure'))";
 
-const OF_SOMETHING_ELSE: &str = "the schema tenure of this database holds something else than a store; give Tenure \
-    a database of its own, or remove that schema";
+const OF_SOMETHING_ELSE: &str = "the schema tenure of this database does not hold a store; give Tenure \
+    a separate database, or remove that schema";
 
 async fn refuse_foreign(client: &Client) -> Result<(), StepError> {
     let is_foreign = client.query_typed(FOREIGN, &[]).await?[0].try_get(0)?;

@@ -158,7 +158,7 @@ pub(super) fn deregister(shared: &Arc<Shared>, committer: [u8; 16]) {
     runtime.spawn(async move {
         let write = move |client: Client| async move { record_stop(&client, committer, now).await };
         if let Err(failure) = shared.in_own_transaction("leaving the coordinators", write).await {
-            tracing::debug!(error = %failure, "the database was not told that this writer left");
+            tracing::debug!(error = %failure, "cannot record that this writer left");
         }
         // Nobody may be waiting for it.
         let _ = end.send(());

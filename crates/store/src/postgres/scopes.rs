@@ -102,7 +102,7 @@ async fn refuse_powers(client: &Client) -> Result<(), StepError> {
         FROM pg_roles r WHERE r.rolname = 'tenure_rows'";
     let rows = client.query_typed(sql, &[]).await?;
     if rows[0].try_get(0)? {
-        let what = "the role tenure_rows may do what row-level security forbids; take superuser, BYPASSRLS \
+        let what = "the role tenure_rows can bypass row-level security; revoke superuser, BYPASSRLS \
             and the ownership of tables in schema tenure from it";
         return Err(Failure::new(FailureKind::Closed, what).into());
     }

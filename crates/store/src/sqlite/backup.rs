@@ -288,7 +288,7 @@ fn refuse_existing(target: &Path, existing: Existing) -> Result<(), Failure> {
 
 fn is_there(target: &Path) -> Failure {
     let what = format!(
-        "{} is already there; choose another path, or replace it with --force",
+        "{} already exists; choose another path, or replace it with --force",
         target.display()
     );
     Failure::new(FailureKind::Closed, what)
@@ -357,7 +357,7 @@ fn not_written(path: &Path, error: io::Error) -> Failure {
         _ => FailureKind::Closed,
     };
     let what = format!(
-        "{} cannot be written; check that its folder exists, is yours and has room",
+        "{} cannot be written; check that its folder exists, belongs to you and has free space",
         path.display()
     );
     Failure::new(kind, what).because(error)

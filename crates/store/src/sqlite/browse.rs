@@ -345,7 +345,7 @@ const STRAYS: [(&str, &str); 8] = [
         "SELECT count(*) FROM attempts a WHERE NOT EXISTS (SELECT 1 FROM inputs WHERE row = a.task)",
     ),
     (
-        "tasks wait in a lane that does not exist",
+        "tasks wait under a queue key that does not exist",
         "SELECT count(*) FROM inputs i WHERE NOT EXISTS (SELECT 1 FROM lanes WHERE lane = i.lane)",
     ),
     (

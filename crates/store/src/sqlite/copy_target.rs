@@ -28,7 +28,7 @@ pub struct SqliteCopyTarget {
 pub fn inspect(target: &Path) -> Result<(), MoveFailure> {
     let place = target.display().to_string();
     if target.exists() {
-        return Err(MoveFailure::Occupied { place, what: "something already".to_owned() });
+        return Err(MoveFailure::Occupied { place, what: "other data".to_owned() });
     }
     if with_suffix(target, UNFINISHED).exists() {
         return Err(MoveFailure::Interrupted { place });
@@ -42,7 +42,7 @@ pub(super) fn refuse_unfinished(path: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let what = format!(
-        "{} is the place of a copy that was not finished; run the same `tenure migrate` again with --discard",
+        "{} is the destination of a copy that was not finished; run the same `tenure migrate` again with --discard",
         path.display()
     );
     Err(Failure::new(FailureKind::Unfinished, what))

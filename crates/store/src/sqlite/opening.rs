@@ -136,7 +136,7 @@ pub(super) fn create_folder(path: &Path) -> Result<(), Failure> {
     };
     let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     created.map_err(|error| {
-        let what = format!("the folder {} cannot be made", folder.display());
+        let what = format!("the folder {} cannot be created", folder.display());
         Failure::new(FailureKind::Closed, what).because(error)
     })
 }
@@ -170,7 +170,7 @@ pub(super) fn refuse_foreign(connection: &Connection, path: &Path) -> Result<(),
     let (id, tables, version) = read().map_err(|error| unreadable(path, error))?;
     if id != APPLICATION_ID && (id != 0 || tables > 0) {
         let what = format!(
-            "{} is a database of another program; give Tenure a file of its own",
+            "{} is a database of another program; give Tenure a separate file",
             path.display()
         );
         return Err(Failure::new(FailureKind::Closed, what));
@@ -209,7 +209,7 @@ fn stored_version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
 /// All missing steps in one transaction, so that a process killed half-way leaves none of them.
 fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
     let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
-        let what = format!("{} cannot be brought to this version", path.display());
+        let what = format!("{} cannot be migrated to this version", path.display());
         Failure::new(FailureKind::Closed, what).because(error)
     };
     connection
@@ -224,12 +224,12 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
 }
 
 pub(super) fn checkpoint(connection: &Connection) -> Result<(), Failure> {
-    let failed = errors::while_doing("folding the log into the database");
+    let failed = errors::while_doing("checkpointing the log of the database");
     let busy: i64 = connection
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
         .map_err(failed)?;
     if busy != 0 {
-        let what = "another program reads the database, so its log cannot be folded in; stop it";
+        let what = "another program reads the database, so its log cannot be checkpointed; stop it";
         return Err(Failure::new(FailureKind::Closed, what));
     }
     Ok(())
@@ -257,7 +257,7 @@ pub(super) fn header(connection: &Connection) -> rusqlite::Result<Header> {
 pub(super) fn unreadable(path: &Path, error: rusqlite::Error) -> Failure {
     let what = match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase) => {
-            format!("{} is not a database; give Tenure a file of its own", path.display())
+            format!("{} is not a database; give Tenure a separate file", path.display())
         }
         _ => format!("{} cannot be opened as a database", path.display()),
     };

@@ -57,8 +57,7 @@ pub struct Pruned {
 /// Forgets what a rule allows, oldest ends first. Nobody else may have the store open.
 pub fn prune(path: &Path, rule: Rule, mode: Mode, options: &Options) -> Result<Pruned, Failure> {
     if rule.older_than < AGE_MIN {
-        let what =
-            "what ended less than a day ago may still be asked about; keep it for 24h at least";
+        let what = "ended runs are kept for at least 24h; give an age of 24h or more";
         return Err(Failure::new(FailureKind::Invalid, what));
     }
     let _lock = Lock::take(&super::absolute(path)?)?;

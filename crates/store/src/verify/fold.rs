@@ -44,7 +44,7 @@ impl Replay {
         let n = self.next;
         self.next += 1;
         if entry.n != n {
-            let broken = format!("history entry {} stands where entry {n} belongs", entry.n);
+            let broken = format!("history entry {} is in the place of entry {n}", entry.n);
             self.broken = Some(broken);
             return;
         }
@@ -67,7 +67,7 @@ impl Replay {
         if let (Subject::Live(task), Some(loaded)) = (&mut self.subject, &entry.loaded)
             && !renew(task, loaded)
         {
-            self.wrong.push(format!("history entry {} forgets what was known before it", entry.n));
+            self.wrong.push(format!("history entry {} lacks what was known before it", entry.n));
         }
         let mut subject = self.subject.clone();
         self.decide_again(entry);
@@ -107,7 +107,7 @@ impl Replay {
             }
         }
         if self.has_other_attempts || !self.closed.is_empty() {
-            wrong.push("its attempts are not those of its history".to_owned());
+            wrong.push("its attempts differ from its history".to_owned());
         }
         wrong
     }

@@ -41,7 +41,7 @@ impl InvariantCheck {
         self.attempts += 1;
         let n = self.attempts;
         if closed.attempt != n && self.misplaced.is_none() {
-            let misplaced = format!("attempt {} stands where attempt {n} belongs", closed.attempt);
+            let misplaced = format!("attempt {} is in the place of attempt {n}", closed.attempt);
             self.misplaced = Some(misplaced);
         }
         self.fence(closed.fence);
@@ -96,7 +96,7 @@ impl InvariantCheck {
             Subject::Absent => return,
         };
         if !matches {
-            wrong.push("its record's digest is not that of its attempts and end".to_owned());
+            wrong.push("its record's digest does not match its attempts and end".to_owned());
         }
     }
 
@@ -106,7 +106,7 @@ impl InvariantCheck {
         if let Some(Event::Submitted(submitted)) = submitted
             && submitted.input != Digest::of(&[found.spec.input.as_str().as_bytes()])
         {
-            wrong.push("its input is not the one that was submitted".to_owned());
+            wrong.push("its input differs from the submitted one".to_owned());
         }
     }
 }
@@ -125,7 +125,10 @@ fn check_times(subject: &Subject, wrong: &mut Vec<String>) {
     if let Subject::Done(done) = subject
         && !done.end.state.is_terminal()
     {
-        wrong.push(format!("it has ended as {}, which is no end", done.end.state.name()));
+        wrong.push(format!(
+            "it has ended as {}, which is not a terminal state",
+            done.end.state.name()
+        ));
     }
 }
 

@@ -310,7 +310,7 @@ async fn resolve_lost_commit(
     marker: Marker,
     lost: StepError,
 ) -> Result<(), CommitFailure> {
-    tracing::warn!(?lost, "the answer to a COMMIT was lost; looking up what became of it");
+    tracing::warn!(?lost, "the answer to a COMMIT was lost; looking up its outcome");
     let mut last = lost.while_doing("committing a batch");
     for _ in 0..LOOKUPS_MAX {
         let look = move |client: Client| async move { is_committed(&client, marker).await };
@@ -331,7 +331,7 @@ async fn resolve_lost_commit(
         tokio::time::sleep(LOOKUP_PAUSE).await;
     }
     shared.memory().candidates.forget_all();
-    let what = "the connection was lost while committing, and the database cannot be asked";
+    let what = "the connection was lost during a commit, and the database cannot be reached";
     Err(CommitFailure::Unknown(Failure::new(FailureKind::Unavailable, what).because(last)))
 }
 

@@ -24,7 +24,7 @@ const NO_MESSAGE: &str = "bytes remaining on stream";
 const BY_TEXT: [(&str, &str); 5] = [
     (
         "password missing",
-        "the database asks for a password and the address has none; write postgres://USER:PASSWORD@HOST/DATABASE",
+        "the database requires a password and the address has none; write postgres://USER:PASSWORD@HOST/DATABASE",
     ),
     (
         "both host and hostaddr are missing",
@@ -34,16 +34,16 @@ const BY_TEXT: [(&str, &str); 5] = [
     ("unexpected message from server", NOT_POSTGRESQL),
     (
         "connection closed",
-        "whoever answers at the address of the database hung up; check host and port in the address, and look into \
+        "the server at the address of the database closed the connection; check host and port in the address, and read \
          the database's log",
     ),
 ];
 
-const NOT_POSTGRESQL: &str = "whoever answers at the address of the database does not speak as PostgreSQL does; \
+const NOT_POSTGRESQL: &str = "the server at the address of the database does not speak the PostgreSQL protocol; \
     check host and port in the address";
 
 const NO_ANSWER: &str = "the database did not answer within five seconds; check host and port in the address, that \
-    nothing on the way holds back what is sent, and that the database is not stuck";
+    no firewall blocks the connection, and that the database is not stuck";
 
 /// For whoever opens a store: it stays closed.
 pub(in crate::postgres) fn connect_failure(error: impl Error + Send + Sync + 'static) -> Failure {
@@ -81,16 +81,16 @@ fn by_state(state: &SqlState) -> Option<&'static str> {
     let states = [
         (
             SqlState::INVALID_PASSWORD,
-            "the database does not know this user with this password; check both in the address",
+            "the database rejected user and password; check both in the address",
         ),
         (
             SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-            "the database does not let this user in from here; check the user in the address, and the \
+            "the database does not allow this user to connect from here; check the user in the address, and the \
              rules in its pg_hba.conf",
         ),
         (
             SqlState::INVALID_CATALOG_NAME,
-            "there is no such database on the server; make it with `createdb`, or check its name in the address",
+            "there is no such database on the server; create it with `createdb`, or check its name in the address",
         ),
         (
             SqlState::INSUFFICIENT_PRIVILEGE,
@@ -99,16 +99,16 @@ fn by_state(state: &SqlState) -> Option<&'static str> {
         ),
         (
             SqlState::TOO_MANY_CONNECTIONS,
-            "the database takes no more connections; raise its max_connections, or put a pooler in between: a \
+            "the database accepts no more connections; raise its max_connections, or put a pooler in between: a \
              coordinator uses up to twelve",
         ),
         (
             SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "the database takes no connections; as an administrator run ALTER DATABASE … ALLOW_CONNECTIONS true",
+            "the database accepts no connections; as an administrator run ALTER DATABASE … ALLOW_CONNECTIONS true",
         ),
         (
             SqlState::CANNOT_CONNECT_NOW,
-            "the database is starting, stopping or recovering; try again when it takes connections",
+            "the database is starting, stopping or recovering; try again when it accepts connections",
         ),
     ];
     states.into_iter().find(|(known, _)| known == state).map(|(_, what)| what)
@@ -117,12 +117,12 @@ fn by_state(state: &SqlState) -> Option<&'static str> {
 fn by_failure(error: &io::Error) -> Option<&'static str> {
     if error.to_string().contains(ONLY_READS) {
         return Some(
-            "no server of the address takes writes, as if all were standbys; name the primary, or promote a standby",
+            "no server of the address accepts writes; name the primary, or promote a standby",
         );
     }
     if error.to_string().contains(UNKNOWN_HOST) {
         return Some(
-            "the host in the address of the database is not known; check how it is written, and write @, : and / of \
+            "the host in the address of the database is unknown; check its spelling, and write @, : and / in \
              a password as %40, %3A and %2F",
         );
     }
@@ -133,6 +133,6 @@ fn by_failure(error: &io::Error) -> Option<&'static str> {
         return Some(NO_ANSWER);
     }
     matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound).then_some(
-        "nobody answers at the address of the database; see that it runs, and check host and port in the address",
+        "no server answers at the address of the database; check that it runs, and host and port in the address",
     )
 }

@@ -112,8 +112,8 @@ impl Connection {
         let cancelling = token.cancel_query(self.connector.clone());
         match tokio::time::timeout(CONNECT_TIMEOUT, cancelling).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "a statement could not be cancelled"),
-            Err(_) => tracing::debug!("a statement could not be cancelled in time"),
+            Ok(Err(error)) => tracing::debug!(%error, "cannot cancel a statement"),
+            Err(_) => tracing::debug!("cannot cancel a statement in time"),
         }
     }
 
@@ -168,7 +168,7 @@ impl Connection {
             Ok(statements) => self.prepared = texts.into_iter().zip(statements).collect(),
             // No store yet, or one of another version: its own statements say what is wrong.
             Err(error) if error.as_db_error().is_some() => {
-                tracing::debug!(%error, "statements are sent as text");
+                tracing::debug!(%error, "cannot prepare statements; sending them as text");
             }
             Err(error) => return Err(error),
         }

@@ -31,7 +31,7 @@ pub(in crate::postgres) async fn drive<S, T>(
                 is_standby_wait_cancelled.store(true, Ordering::SeqCst);
             }
             Ok(AsyncMessage::Notice(notice)) => {
-                tracing::debug!(notice = notice.message(), "the database says");
+                tracing::debug!(notice = notice.message(), "notice of the database");
             }
             Ok(_) => {}
             Err(error) => {

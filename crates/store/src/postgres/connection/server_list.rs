@@ -76,7 +76,7 @@ impl ServerList {
     /// From now on this one is tried first.
     pub(in crate::postgres) fn prefer(&self, host: usize) {
         if self.first.swap(host, Ordering::SeqCst) != host {
-            tracing::warn!(host, "another server of the address is asked first");
+            tracing::warn!(host, "preferring another server of the address");
         }
     }
 }
@@ -185,24 +185,24 @@ impl LinkSecurity {
         }
         match self.mode {
             tls::Mode::Disable | tls::Mode::Prefer => Some(
-                "whoever is on the way to the database may read and change what is sent: add \
+                "anyone on the network path to the database can read and change the traffic: add \
                  sslmode=verify-full and sslrootcert=FILE to the address",
             ),
             tls::Mode::Require => Some(
-                "the database's certificate is not checked, so that anybody on the way may pass for it: \
-                 say sslmode=verify-full in the address",
+                "the database's certificate is not checked, so anyone on the network path can impersonate it: \
+                 set sslmode=verify-full in the address",
             ),
             tls::Mode::VerifyCa => Some(
-                "the database's certificate may be for another name, so that whoever has one of that \
-                 authority may pass for it: say sslmode=verify-full in the address",
+                "the name in the database's certificate is not checked, so the holder of any certificate of that \
+                 authority can impersonate it: set sslmode=verify-full in the address",
             ),
             tls::Mode::VerifyFull => None,
         }
     }
 }
 
-const NO_ADDRESS: &str = "the store's address is not one of PostgreSQL's; write \
-    postgres://USER:PASSWORD@HOST:PORT/DATABASE, with @, : and / of a password as %40, %3A and %2F";
+const NO_ADDRESS: &str = "the store's address is not a PostgreSQL address; write \
+    postgres://USER:PASSWORD@HOST:PORT/DATABASE, with @, : and / in a password as %40, %3A and %2F";
 
 fn configure(url: &str, options: &Options) -> Result<Config, Failure> {
     let mut config: Config = url

@@ -372,7 +372,7 @@ async fn begin(
         Ok(Ok(())) => (Begun::OnPrimary, Ok(())),
         Ok(Err(refused)) => (Begun::OnOtherServer, Err(refused)),
         Err(error) => {
-            tracing::warn!(%error, "a transaction could not be begun");
+            tracing::warn!(%error, "cannot begin a transaction");
             let failure = StepError::from(error).while_doing("beginning a transaction");
             (Begun::Failed, Err(failure))
         }

@@ -33,7 +33,7 @@ use crate::failure::{Failure, FailureKind};
 /// What stands in for a name that is no name, where nobody compares it.
 const PLACEHOLDER_NAME: &str = "database.invalid";
 
-const NO_AUTHORITY: &str = "no certificate of an authority was found that could vouch for the database; name a file \
+const NO_AUTHORITY: &str = "no certificate authority was found that could verify the database; name a file \
     with one in the address: sslrootcert=FILE";
 
 /// How sure the way to the database is.
@@ -134,7 +134,7 @@ impl TlsSettings {
                 let known = Mode::ALL.iter().find(|(name, _)| *name == value);
                 let (_, mode) = known.ok_or_else(|| {
                     let what = format!(
-                        "sslmode={value} is not known; use disable, prefer, require, verify-ca or verify-full"
+                        "sslmode={value} is unknown; use disable, prefer, require, verify-ca or verify-full"
                     );
                     Failure::new(FailureKind::Closed, what)
                 })?;
@@ -154,14 +154,14 @@ impl TlsSettings {
         let verifier = self.verifier(&provider)?;
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
-            .map_err(|error| unusable("TLS 1.3 is not to be had", error))?
+            .map_err(|error| unusable("TLS 1.3 is not available", error))?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
         let config = match (&self.certificate, &self.key) {
             (None, None) => builder.with_no_client_auth(),
             (Some(certificate), Some(key)) => builder
                 .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
-                .map_err(|error| unusable("sslcert and sslkey do not belong together", error))?,
+                .map_err(|error| unusable("sslcert and sslkey do not match", error))?,
             _ => {
                 let what = "a client certificate needs its key; give both sslcert and sslkey";
                 return Err(Failure::new(FailureKind::Closed, what));
@@ -182,7 +182,7 @@ impl TlsSettings {
             let roots = Arc::new(roots);
             let built =
                 WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
-            Some(built.map_err(|error| unusable("no authority to believe was found", error))?)
+            Some(built.map_err(|error| unusable("no trusted authority was found", error))?)
         } else {
             None
         };
@@ -396,8 +396,8 @@ pub(in crate::postgres) fn tls_refusal(
     let mut cause = Some(error);
     while let Some(error) = cause {
         if error.to_string().contains("server does not support TLS") {
-            let what = "the database does not speak TLS; switch it on there (ssl = on), or say \
-                sslmode=disable if nobody can listen on the way";
+            let what = "the database does not support TLS; enable it there (ssl = on), or set \
+                sslmode=disable if you trust the network";
             return Some(TlsRefusal::Known(what));
         }
         if let Some(refused) = error.downcast_ref::<rustls::Error>() {
@@ -412,18 +412,18 @@ pub(in crate::postgres) fn tls_refusal(
 fn refusal(error: &rustls::Error) -> TlsRefusal {
     let rustls::Error::InvalidCertificate(wrong) = error else {
         return TlsRefusal::Unknown(
-            "no encrypted connection to the database is agreed on; check its settings of TLS, and sslcert",
+            "the TLS handshake with the database failed; check its TLS settings, and sslcert",
         );
     };
     TlsRefusal::Known(match wrong {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "the database shows a certificate for another name; use the name it is for in the \
-             address, or give the database one for this name"
+            "the database has a certificate for another name; use that name in the \
+             address, or give the database a certificate for this one"
         }
         // An authority of the same name with another key vouches for nothing either.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            "nobody that is known here vouches for the database's certificate; name the authority that \
-             does with sslrootcert=FILE"
+            "no known authority signed the database's certificate; name the authority that \
+             did with sslrootcert=FILE"
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "the database's certificate has expired; give the database a new one"
@@ -433,12 +433,12 @@ fn refusal(error: &rustls::Error) -> TlsRefusal {
         }
         // The library has no word of its own for it, and it is what `openssl req -x509` makes.
         other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            "the database shows the certificate of an authority as its own; make one for the database that the \
-             authority signs, and that is none itself (basicConstraints CA:FALSE)"
+            "the database uses the certificate of an authority; create one for the database that the \
+             authority signs and that is not an authority (basicConstraints CA:FALSE)"
         }
         _ => {
             return TlsRefusal::Unknown(
-                "the database's certificate is not believed; check it and sslrootcert",
+                "the database's certificate is not trusted; check it and sslrootcert",
             );
         }
     })

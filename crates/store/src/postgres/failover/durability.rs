@@ -75,19 +75,19 @@ impl Durability {
         let mut warnings = Vec::new();
         if !self.fsync {
             warnings.push(
-                "fsync is off, so that a crash of the database's machine can lose acknowledged work and \
+                "fsync is off, so a crash of the database's machine can lose acknowledged work and \
                  damage the database; set fsync = on",
             );
         }
         if !self.full_page_writes {
             warnings.push(
-                "full_page_writes is off, so that a crash of the database's machine can damage the \
+                "full_page_writes is off, so a crash of the database's machine can damage the \
                  database; set full_page_writes = on",
             );
         }
         if !self.waits_for_disk() {
             warnings.push(
-                "synchronous_commit is off, so that a crash of the database can lose what was acknowledged \
+                "synchronous_commit is off, so a crash of the database can lose work that was acknowledged \
                  in the last moments; set synchronous_commit = on",
             );
         }
@@ -103,7 +103,7 @@ impl Durability {
         match self.failover_warning() {
             Some(warning) => warning.split_once("; ").map_or(warning, |(sentence, _)| sentence),
             None => {
-                "every acknowledged commit is on a standby's disk, so that a failover to it loses none"
+                "every acknowledged commit is on a standby's disk, so a failover to it loses none"
             }
         }
     }
@@ -115,21 +115,21 @@ impl Durability {
         let commit = self.synchronous_commit.as_str();
         Some(match (self.synchronous_standbys.is_empty(), self.standbys) {
             (true, Standbys::Visible { following: 0, .. }) => {
-                "no standby follows, so that losing the database's disk loses all since the last backup, \
-                 and no commit would wait for one, so that a failover can lose the last acknowledged work; \
-                 set one up and name it in synchronous_standby_names where that matters"
+                "no standby is connected, so losing the database's disk loses all work since the last backup, \
+                 and no commit waits for one, so a failover can lose the last acknowledged work; \
+                 set up a standby and name it in synchronous_standby_names if that matters"
             }
             (true, _) => {
-                "no commit waits for a standby, so that a failover can lose the last acknowledged work; \
-                 name standbys in synchronous_standby_names where that matters"
+                "no commit waits for a standby, so a failover can lose the last acknowledged work; \
+                 name standbys in synchronous_standby_names if that matters"
             }
             (false, _) if commit == "remote_write" => {
-                "a commit waits until a standby has received it, but not until it is on its disk, so that \
+                "a commit waits until a standby has received it, but not until it is on its disk, so \
                  a failover after both machines lost power can lose acknowledged work; \
                  set synchronous_commit = on"
             }
             (false, _) => {
-                "standbys are named, but commits do not wait for them, so that a failover can lose the last \
+                "standbys are named, but commits do not wait for them, so a failover can lose the last \
                  acknowledged work; set synchronous_commit = on"
             }
         })
@@ -144,9 +144,9 @@ impl Durability {
     }
 }
 
-const STANDBYS_MISSING: &str = "commits wait for more synchronous standbys than are connected, so that nothing is \
-    acknowledged until there are enough; start those that synchronous_standby_names asks for, or take them out of it \
-    and know that a failover can then lose acknowledged work";
+const STANDBYS_MISSING: &str = "commits wait for more synchronous standbys than are connected, so nothing is \
+    acknowledged until enough are; start those that synchronous_standby_names requires, or remove them from it \
+    and accept that a failover can lose acknowledged work";
 
 /// How many standbys a commit waits for: `FIRST 2 (a, b, c)`, `ANY 2 (a, b, c)`, `2 (a, b)`, or a plain list.
 fn standbys_needed(names: &str) -> usize {
@@ -232,7 +232,7 @@ mod tests {
     /// How the sentence about a failover begins: what could be lost by it.
     fn of_a_failover(commit: &str, beside: Beside) -> &'static str {
         match (commit, beside) {
-            (_, Nobody) => "no standby follows",
+            (_, Nobody) => "no standby is connected",
             (_, AStandbyNobodyWaitsFor) => "no commit waits for a standby",
             ("off" | "local", _) => "standbys are named, but commits do not wait",
             ("remote_write", _) => "a commit waits until a standby has received it",

@@ -49,12 +49,12 @@ async fn watch(shared: Weak<Shared>, servers: ServerList, host: usize) {
                     servers.prefer(host);
                 }
             }
-            Ok(Err(error)) => tracing::debug!(host, %error, "a server cannot be looked at"),
-            Err(_) => tracing::debug!(host, "a server could not be looked at in time"),
+            Ok(Err(error)) => tracing::debug!(host, %error, "cannot check a server"),
+            Err(_) => tracing::debug!(host, "cannot check a server in time"),
         }
         // Also where no batch would do it soon.
         if let Err(failure) = primary::settle_failover(&shared).await {
-            tracing::warn!(error = %failure, "it is not settled yet which server counts");
+            tracing::warn!(error = %failure, "cannot determine the current primary yet");
         }
     }
 }

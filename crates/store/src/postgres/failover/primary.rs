@@ -98,9 +98,9 @@ impl KnownServer {
 }
 
 const ELSEWHERE: &str =
-    "another server answers than the one whose commits count; this is settled with the next batch";
+    "another server than the known primary answered; the next batch finds out which one is current";
 
-const BEHIND: &str = "a database server answers that another one has taken over from; stop the old one, and if it was \
+const BEHIND: &str = "the database server that answered is an old primary; stop it, or, if it was \
     restored on purpose, restart the coordinators";
 
 /// In place of a batch's number: the writer was told that it has joined, and nothing since.
@@ -150,7 +150,7 @@ impl Primary {
         if met.is_some_and(|met| lock(known_server).is_settled(met)) {
             return Ok(());
         }
-        tracing::warn!(?met, "another server answers, or the same one after a restore");
+        tracing::warn!(?met, "another server answers, or the same server after a restore");
         self.is_unsettled.store(true, Ordering::SeqCst);
         Err(Failure::new(FailureKind::Unavailable, ELSEWHERE))
     }
@@ -163,7 +163,7 @@ impl Primary {
             return false;
         }
         if seen.timeline > known_server.latest {
-            tracing::warn!(server = seen.written(), "another server has taken over");
+            tracing::warn!(server = seen.written(), "another server has become primary");
             known_server.latest.clone_from(&seen.timeline);
             self.is_unsettled.store(true, Ordering::SeqCst);
         }
@@ -215,7 +215,9 @@ pub(in crate::postgres) async fn settle_failover(shared: &Shared) -> Result<(), 
     let doing = |error: StepError| error.while_doing("finding out which server took over");
     let mut client = shared.pool.get().await.map_err(errors::no_connection)?;
     let found = identity(&client).await.map_err(doing)?;
-    let gone = || Failure::new(FailureKind::Unavailable, "the server knows no timelines any more");
+    let gone = || {
+        Failure::new(FailureKind::Unavailable, "the server does not report its timeline any more")
+    };
     let found = found.ok_or_else(gone)?;
     if lock(known_server).is_behind(&found.identity) {
         drop(Object::take(client));
@@ -228,7 +230,7 @@ pub(in crate::postgres) async fn settle_failover(shared: &Shared) -> Result<(), 
         let epoch = settle_with(&mut client, &found, &acknowledged, now).await.map_err(doing)?;
         let before = primary.epoch.swap(epoch, Ordering::SeqCst);
         let server = found.identity.written();
-        tracing::warn!(server, before, epoch, "another server took over");
+        tracing::warn!(server, before, epoch, "followed a failover to another server");
         // What was believed of the tables may be of commits that are gone.
         shared.memory().candidates.forget_all();
     }

@@ -240,7 +240,7 @@ async fn run(shared: Weak<Shared>, servers: ServerList, mut inbox: mpsc::Receive
     let mut key_expiry = KeyExpiry::default();
     while shared.strong_count() > 0 {
         if let Err(error) = run_session(&shared, &servers, &mut inbox, &mut key_expiry).await {
-            tracing::debug!(%error, "the session for hints ended; connecting again");
+            tracing::debug!(%error, "the session for hints ended; reconnecting");
         }
         tokio::time::sleep(RECONNECT).await;
     }

@@ -49,7 +49,7 @@ impl InForce {
     pub(in crate::postgres) fn observe(&self, number: u32) {
         let before = self.number.swap(number, Ordering::SeqCst);
         if before != number {
-            tracing::info!(before, rules = number, "other rules are in force");
+            tracing::info!(before, rules = number, "another version of the rules is in force");
         }
     }
 }
@@ -62,7 +62,7 @@ pub(in crate::postgres) async fn superseded(shared: &Shared) -> Failure {
         Ok(number) => {
             shared.rules.observe(number);
             let kind = FailureKind::Conflict(TaskId::from_u128(0));
-            Failure::new(kind, "other rules came into force")
+            Failure::new(kind, "another version of the rules came into force")
         }
         Err(failure) => failure,
     }
@@ -116,7 +116,7 @@ pub(in crate::postgres) async fn join(
 pub(in crate::postgres) async fn try_agree(client: &tokio_postgres::Client, shared: &Arc<Shared>) {
     if let Err(error) = agree(client, shared).await {
         let error = error.while_doing("agreeing on a version of the rules");
-        tracing::debug!(%error, "whether newer rules may come into force is looked at again later");
+        tracing::debug!(%error, "cannot check whether newer rules may come into force; retrying later");
     }
 }
 

@@ -143,7 +143,7 @@ async fn run_refill(shared: &Arc<Shared>, buffers: Vec<(BufferKey, RefillFrom)>)
         }
         Err(failure) => {
             memory.candidates.abort_refill(buffers, here);
-            tracing::debug!(error = &failure as &dyn std::error::Error, "a look at queues failed");
+            tracing::debug!(error = &failure as &dyn std::error::Error, "reading queues failed");
         }
     }
 }

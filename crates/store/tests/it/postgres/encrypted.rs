@@ -195,7 +195,7 @@ async fn a_database_that_cannot_encrypt_is_refused_where_that_is_required() {
     let database = Database::create();
     let refused = open(&format!("{} sslmode=require", database.url())).await.err().unwrap();
     assert_eq!(refused.kind, FailureKind::Untrusted, "{refused:?}");
-    assert!(refused.what.contains("does not speak TLS"), "{refused:?}");
+    assert!(refused.what.contains("does not support TLS"), "{refused:?}");
     open(&format!("{} sslmode=prefer", database.url())).await.unwrap();
 }
 

@@ -103,9 +103,12 @@ const TAMPERINGS: [(&str, &str); 32] = [
     ("UPDATE attempts SET outcome = 'SUCCEEDED' WHERE task = 3", "attempts"),
     ("UPDATE attempts SET claims = '{}' WHERE task = 1", "attempts"),
     ("UPDATE attempts SET owner = 'mallory' WHERE task = 2 AND attempt = 1", "record"),
-    ("DELETE FROM attempts WHERE task = 2 AND attempt = 1", "attempt 2 stands where attempt 1"),
-    ("DELETE FROM history WHERE task = 2 AND n = 4", "entry 5 stands where entry 4"),
-    ("UPDATE inputs SET tale = NULL WHERE row = 1", "entry 2 stands where entry 1"),
+    (
+        "DELETE FROM attempts WHERE task = 2 AND attempt = 1",
+        "attempt 2 is in the place of attempt 1",
+    ),
+    ("DELETE FROM history WHERE task = 2 AND n = 4", "entry 5 is in the place of entry 4"),
+    ("UPDATE inputs SET tale = NULL WHERE row = 1", "entry 2 is in the place of entry 1"),
     ("UPDATE done SET tale = NULL WHERE row = 1", "history says queued"),
     ("UPDATE live SET tale = x'0102' WHERE row = 5", "cannot be read"),
     ("UPDATE history SET at = at - 5000 WHERE task = 2 AND n = 3", "older"),
@@ -137,9 +140,9 @@ async fn every_tampering_is_found() {
 const LONG_TAMPERINGS: [(&str, &str); 7] = [
     ("UPDATE attempts SET owner = 'mallory' WHERE attempt = 150", "record"),
     ("UPDATE attempts SET reason = 'HEARTBEAT_TIMEOUT' WHERE attempt = 150", "attempts"),
-    ("DELETE FROM attempts WHERE attempt = 150", "attempt 151 stands where attempt 150"),
+    ("DELETE FROM attempts WHERE attempt = 150", "attempt 151 is in the place of attempt 150"),
     ("DELETE FROM attempts WHERE attempt = 200", "attempts"),
-    ("DELETE FROM history WHERE n = 300", "entry 301 stands where entry 300"),
+    ("DELETE FROM history WHERE n = 300", "entry 301 is in the place of entry 300"),
     ("UPDATE history SET at = at - 5000000 WHERE n = 300", "older"),
     (
         "INSERT INTO history SELECT task, n + 1, at, epoch, rules, request, loaded, events
@@ -190,7 +193,7 @@ const RETOLD: [Retold; 8] = [
     ("inputs", 1, |told| told[0].at = Time::from_millis(0), "created_at"),
     ("inputs", 6, |told| submission(told).priority = 7, "decide"),
     ("inputs", 6, |told| submission(told).input = Digest::of(&[b"other"]), "decide"),
-    ("done", 1, |told| drop(told.remove(1)), "entry 4 stands where entry 3"),
+    ("done", 1, |told| drop(told.remove(1)), "entry 4 is in the place of entry 3"),
     ("done", 1, |told| drop(told.pop()), "history says running"),
     ("done", 1, |told| told[2].epoch = 0, "older"),
     ("live", 5, |told| told[0].events = vec![Event::Started], "fit"),
