@@ -72,7 +72,7 @@ pub struct Issued {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenRefused {
-    #[error("the task token is not one that this coordinator issued")]
+    #[error("this coordinator did not issue the task token")]
     Invalid,
     /// Authentic, but its time is over.
     #[error("the task token has expired")]

@@ -93,7 +93,10 @@ impl Client {
     /// The same with the authorities of a file.
     pub fn with_root_certificates_file(self, path: &Path) -> Result<Client, Error> {
         let pem = std::fs::read(path).map_err(|source| {
-            Error::Setup(format!("the authorities in {} cannot be read: {source}", path.display()))
+            Error::Setup(format!(
+                "the certificate authorities in {} cannot be read: {source}",
+                path.display()
+            ))
         })?;
         self.with_root_certificates(&pem)
     }

@@ -74,7 +74,7 @@ fn base(url: &str) -> Result<Url, Error> {
     base.filter(|base| matches!(base.scheme(), "http" | "https") && base.has_host()).ok_or_else(
         || {
             Error::Setup(format!(
-                "`{url}` is not an address such as {DEFAULT_URL}; only http and https are spoken"
+                "`{url}` is not an address such as {DEFAULT_URL}; only http and https are supported"
             ))
         },
     )

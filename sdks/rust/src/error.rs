@@ -26,7 +26,9 @@ pub enum Error {
     UnknownOutcome(Box<Problem>),
 
     /// An answer arrived, but not one that a coordinator of this version gives.
-    #[error("{url} answered what Tenure does not ({why}); check that the address is a coordinator")]
+    #[error(
+        "{url} did not answer like a Tenure server ({why}); check that the address is a coordinator"
+    )]
     Protocol { url: String, status: u16, why: String },
 
     /// The call could not be made at all: an address, key or body that cannot be sent.
@@ -91,11 +93,11 @@ fn no_response(url: &str, source: &reqwest::Error) -> String {
     if source.is_connect() {
         format!(
             "no server answers at {url} ({cause}); start one with `tenure dev`, or set TENURE_URL to \
-             where one runs"
+             its address"
         )
     } else {
         format!(
-            "the server at {url} gave no answer ({cause}); the call may have taken effect, and may be \
+            "the server at {url} gave no answer ({cause}); the call may have taken effect, and can be \
              repeated with the same idempotency key"
         )
     }

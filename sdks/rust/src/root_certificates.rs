@@ -33,7 +33,7 @@ impl RootCertificates {
             roots.add(certificate).map_err(|why| invalid_certificates(&why))?;
         }
         if roots.is_empty() {
-            return Err(invalid_certificates(&"there is no certificate among them"));
+            return Err(invalid_certificates(&"they contain no certificate"));
         }
         Ok(RootCertificates::Custom(Arc::new(roots)))
     }
@@ -59,7 +59,7 @@ fn system_roots() -> Result<RootCertStore, Error> {
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
-        let sentence = "this system trusts no authority, so no https server can be believed; \
+        let sentence = "this system has no trusted certificate authority, so no https server can be verified; \
                         name the authorities with TENURE_CA_FILE";
         return Err(Error::Setup(sentence.to_owned()));
     }
@@ -67,5 +67,5 @@ fn system_roots() -> Result<RootCertStore, Error> {
 }
 
 fn invalid_certificates(why: &dyn std::fmt::Display) -> Error {
-    Error::Setup(format!("the authorities are not PEM certificates that can be used: {why}"))
+    Error::Setup(format!("the authorities are not usable PEM certificates: {why}"))
 }

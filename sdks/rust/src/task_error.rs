@@ -84,7 +84,7 @@ impl TaskError {
 
     /// The task stopped because its context asked it to.
     pub fn cancelled() -> TaskError {
-        TaskError::new(ErrorCategory::Cancelled, "stopped as asked")
+        TaskError::new(ErrorCategory::Cancelled, "stopped as requested")
     }
 
     /// Asks for no further attempt, whatever the category says.

@@ -147,7 +147,7 @@ impl Transport {
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
             .user_agent(concat!("tenure-rust/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|source| Error::Setup(format!("no HTTP client could be made: {source}")))?;
+            .map_err(|source| Error::Setup(format!("cannot create an HTTP client: {source}")))?;
         Ok(Transport { http, retries, root_certificates, endpoints })
     }
 

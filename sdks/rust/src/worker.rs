@@ -243,7 +243,7 @@ impl Worker {
         let missing = if self.queues.is_empty() {
             "a worker needs a queue to fetch work from; call `.queue(…)`"
         } else if self.tasks.is_empty() {
-            "a worker needs something to do; call `.task(…)`"
+            "a worker needs a task to run; call `.task(…)`"
         } else {
             return Ok(());
         };

@@ -203,7 +203,7 @@ impl Attempt {
     /// Code that overran its own time has failed; code that outlived the worker has no end to report.
     fn forced_end(&self) -> Option<TaskResult<Json>> {
         let is_timeout = self.lease_state.stop_reason() == Some(StopReason::TimedOut);
-        is_timeout.then(|| Err(TaskError::timeout("dropped after its time was over")))
+        is_timeout.then(|| Err(TaskError::timeout("dropped after its time limit")))
     }
 
     fn report(&self, end: TaskResult<Json>) -> Report {
@@ -242,7 +242,7 @@ impl Attempt {
             Some(Delivery::Answered(answer)) => self.handle_answer(outcome, answer),
             Some(Delivery::Refused { code, message }) => self.emit_rejected(code, message),
             Some(Delivery::Unanswered(why)) => self.emit_unanswered(why),
-            None => self.emit_unanswered("the worker ended first".to_owned()),
+            None => self.emit_unanswered("the worker stopped before that".to_owned()),
         }
     }
 
@@ -279,7 +279,7 @@ impl Attempt {
     fn loss_reason(&self) -> String {
         match self.lease_state.stop_reason() {
             Some(StopReason::LeaseLost { why }) => why,
-            _ => "the lease is over".to_owned(),
+            _ => "the lease has expired".to_owned(),
         }
     }
 }
@@ -297,7 +297,7 @@ fn attribute_error(error: TaskError, stopped: Option<StopReason>) -> TaskError {
         Some(StopReason::ShuttingDown) => {
             TaskError::infra(format!("the worker shut down: {error}")).retryable()
         }
-        Some(StopReason::TimedOut) => TaskError::timeout(format!("its time was over: {error}")),
+        Some(StopReason::TimedOut) => TaskError::timeout(format!("its time limit passed: {error}")),
         _ => error,
     }
 }

@@ -43,17 +43,17 @@ impl Events {
                 tracing::error!(task_id, code, message, "rejected by the coordinator");
             }
             WorkerEvent::Unanswered { task_id, attempt, why } => {
-                tracing::warn!(task_id, attempt, why, "no answer, given up");
+                tracing::warn!(task_id, attempt, why, "no answer, gave up");
             }
             WorkerEvent::Abandoned { task_id, attempt } => {
                 tracing::warn!(
                     task_id,
                     attempt,
-                    "still running at the end of the drain, abandoned"
+                    "still running at the end of the drain; abandoned"
                 );
             }
             WorkerEvent::Unreachable { why } => {
-                tracing::warn!(why, "no work can be fetched; still asking");
+                tracing::warn!(why, "cannot fetch work; retrying");
             }
         }
         (self.0)(&event);

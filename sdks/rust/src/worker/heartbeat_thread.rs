@@ -25,8 +25,7 @@ impl HeartbeatThread {
         lease_table: Arc<LeaseTable>,
         reports: mpsc::Receiver<PendingReport>,
     ) -> Result<HeartbeatThread, Error> {
-        let failed =
-            |why| Error::Setup(format!("no thread for heartbeats could be started: {why}"));
+        let failed = |why| Error::Setup(format!("cannot start the heartbeat thread: {why}"));
         let client = client.with_new_connections()?;
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -60,7 +59,7 @@ impl HeartbeatThread {
         self.stop.cancel();
         let joined = tokio::task::spawn_blocking(move || self.thread.join()).await;
         if !matches!(joined, Ok(Ok(()))) {
-            tracing::error!("the thread for heartbeats and reports did not end well");
+            tracing::error!("the thread for heartbeats and reports did not end cleanly");
         }
     }
 }

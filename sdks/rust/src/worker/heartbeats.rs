@@ -153,7 +153,7 @@ impl LeaseTable {
         let mut held = locked(&self.leases);
         held.retain(|_, held| {
             if held.lease_state.valid_until().is_none() && held.ends_at().has_come(now) {
-                held.lease_state.lose("no heartbeat was answered before the lease could be proven");
+                held.lease_state.lose("no heartbeat was answered before the lease could be confirmed");
             }
             !held.lease_state.is_lost()
         });
@@ -247,8 +247,10 @@ fn apply_answers(answered: BatchAnswer, events: &Events) {
             }
         }
         other => {
-            let why = other.err().map_or("not one answer each".to_owned(), |e| e.to_string());
-            tracing::warn!(why, "heartbeats were not answered; repeating");
+            let why = other
+                .err()
+                .map_or("the answers do not match the heartbeats".to_owned(), |e| e.to_string());
+            tracing::warn!(why, "heartbeats were not answered; retrying");
             for held in batch {
                 held.unanswered();
             }

@@ -102,7 +102,7 @@ impl LeaseState {
     /// may run a task's code before the thread that watches the clock.
     pub(crate) fn is_lost(&self) -> bool {
         if self.valid_until().is_some_and(|until| until.has_come(self.clock.now())) {
-            self.lose("its worker's own deadline passed without a renewal");
+            self.lose("the worker's local deadline passed without a renewal");
         }
         self.lost.is_cancelled()
     }

@@ -44,7 +44,7 @@ fn install_panic_hook() {
 fn failure(panic: &(dyn Any + Send), location: Option<String>) -> TaskError {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    let message = text.unwrap_or_else(|| "a value that is no text".to_owned());
+    let message = text.unwrap_or_else(|| "a value that is not text".to_owned());
     let error = TaskError::user_code(format!("panicked: {message}"));
     match location {
         Some(location) => error.with_stack_trace(location),

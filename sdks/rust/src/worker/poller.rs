@@ -87,12 +87,12 @@ impl Poller {
         polled: Moment,
     ) {
         if leases.leases.len() > permits.len() {
-            tracing::warn!("more leases than were asked for; the rest is left to run out");
+            tracing::warn!("got more leases than requested; the rest will expire");
         }
         for (envelope, permit) in leases.leases.into_iter().zip(permits) {
             match GrantedAttempt::new(&self.shared, envelope, polled, permit) {
                 Some(granted) => drop(running.spawn(run_attempt(granted))),
-                None => tracing::warn!("a lease was handed out twice; it is being carried already"),
+                None => tracing::warn!("got a lease twice; it is already in progress"),
             }
         }
     }

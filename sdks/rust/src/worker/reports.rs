@@ -88,7 +88,7 @@ async fn deliver_batch(client: &Client, retries: Retries, mut batch: Vec<Pending
             Reports { reports: batch.iter().map(|pending| pending.report.clone()).collect() };
         match client.reports(&reports).await {
             Ok(answers) if fits(&batch, &answers) => batch = hand_out(batch, answers),
-            Ok(_) => return fail(batch, || unanswered("not one answer each")),
+            Ok(_) => return fail(batch, || unanswered("the answers do not match the reports")),
             Err(error) => return fail(batch, || failed(&error)),
         }
         if batch.is_empty() {
@@ -96,7 +96,7 @@ async fn deliver_batch(client: &Client, retries: Retries, mut batch: Vec<Pending
         }
         backoff.wait().await;
     }
-    fail(batch, || unanswered("the coordinator had no time for it"));
+    fail(batch, || unanswered("the coordinator was too busy"));
 }
 
 fn fits(batch: &[PendingReport], answers: &ReportAnswers) -> bool {

@@ -66,8 +66,9 @@ where
 }
 
 pub(crate) fn read<I: DeserializeOwned>(input: &Json) -> TaskResult<I> {
-    serde_json::from_str(input.text())
-        .map_err(|why| TaskError::data(format!("the input is not what this task reads: {why}")))
+    serde_json::from_str(input.text()).map_err(|why| {
+        TaskError::data(format!("the input does not have the type of this task: {why}"))
+    })
 }
 
 pub(crate) fn write<O: Serialize>(output: &O) -> TaskResult<Json> {
