@@ -47,7 +47,10 @@ impl Check for CreateKey {
         optional_name("workspaceId", self.workspace_id.as_deref())?;
         let Some(queues) = &self.queues else { return Ok(()) };
         if !self.roles.contains(&Role::Worker) {
-            return refuse("queues", "limits what a worker leases; this key has no role worker");
+            return refuse(
+                "queues",
+                "applies only to the role worker, which this key does not have",
+            );
         }
         names("queues", queues, QUEUES_PER_KEY_MAX)
     }
@@ -58,7 +61,7 @@ fn roles(roles: &[Role]) -> Result<(), FieldError> {
     if roles.is_empty() || is_repeated {
         return refuse(
             "roles",
-            "names each of client, worker and admin at most once, and at least one",
+            "must name at least one of client, worker and admin, and each at most once",
         );
     }
     Ok(())
@@ -250,7 +253,7 @@ impl Check for SetLimits {
         within("requestsPerSecond", rate, REQUESTS_PER_SECOND)?;
         within("burst", self.burst.map(u64::from), REQUESTS_PER_SECOND)?;
         if self.burst.is_some() && self.requests_per_second.is_none() {
-            return refuse("burst", "belongs to requestsPerSecond, which is absent");
+            return refuse("burst", "needs requestsPerSecond, which is absent");
         }
         within("unfinishedRuns", self.unfinished_runs, 0..=INTEGER_MAX)
     }

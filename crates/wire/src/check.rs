@@ -170,12 +170,12 @@ impl Check for ListRuns {
         if self.include.as_deref().is_some_and(|list| Included::read(list).is_none()) {
             return refuse(
                 "include",
-                "must be some of `input`, `output`, `stackTrace`, with commas",
+                "must be one or more of `input`, `output`, `stackTrace`, separated by commas",
             );
         }
         match &self.cursor {
             Some(cursor) if cursor.len() > CURSOR_BYTES_MAX => {
-                refuse("cursor", "is not a cursor of ours; take `nextCursor` of the page before")
+                refuse("cursor", "is not a valid cursor; use `nextCursor` of the previous page")
             }
             _ => Ok(()),
         }
@@ -234,7 +234,7 @@ pub(crate) fn name(field: &str, value: &str) -> Checked {
     if is_name(value) {
         return Ok(());
     }
-    let problem = if value.is_empty() { "is empty" } else { "is not a name" };
+    let problem = if value.is_empty() { "is empty" } else { "is not a valid name" };
     refuse(
         field,
         format!("{problem}; a name is 1 to {NAME_BYTES_MAX} characters of A-Z a-z 0-9 . _ : / -"),
@@ -373,15 +373,15 @@ fn outcome(outcome: Outcome, output: Option<&Json>, error: Option<&ReportedError
     payload("output", output)?;
     match (outcome, error) {
         (Outcome::Failed, None) => {
-            refuse("error", "is missing; a FAILED report says its category and message")
+            refuse("error", "is missing; a FAILED report needs a category and a message")
         }
-        (Outcome::Succeeded, Some(_)) => refuse("error", "does not belong to a SUCCEEDED report"),
+        (Outcome::Succeeded, Some(_)) => refuse("error", "is not allowed in a SUCCEEDED report"),
         (Outcome::Failed, Some(error)) if error.category == ErrorCategory::Cancelled => {
             refuse("error.category", "may be CANCELLED only when the outcome is CANCELLED")
         }
         (Outcome::Failed | Outcome::Cancelled, _) if output.is_some() => refuse(
             "output",
-            "belongs to a SUCCEEDED report only; send what was done as partialProgress",
+            "is allowed only in a SUCCEEDED report; send partial results as partialProgress",
         ),
         _ => Ok(()),
     }

@@ -112,7 +112,7 @@ pub fn parse_submit(bytes: &[u8]) -> Result<Submit, FieldError> {
     if run.idempotency_key.is_some() {
         return Err(FieldError::new(
             "idempotencyKey",
-            "belongs to the items of a batch; a single run is sent with an Idempotency-Key header",
+            "is allowed only in the items of a batch; send a single run with an Idempotency-Key header",
         ));
     }
     Ok(Submit::One(Box::new(run)))
@@ -145,7 +145,7 @@ fn locate(bytes: &[u8], error: &serde_json::Error) -> FieldError {
         let message = format!("is not a member of this request: {known} {place}");
         return FieldError::new(joined(path, member), message);
     }
-    FieldError::new(path, format!("is not right: {what} {place}"))
+    FieldError::new(path, format!("is invalid: {what} {place}"))
 }
 
 fn quoted_after<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {

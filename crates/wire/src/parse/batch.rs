@@ -17,7 +17,7 @@ pub(super) fn split<'a>(bytes: &'a [u8], member: &str) -> Result<Vec<&'a [u8]>, 
             return Err(FieldError::new(name, message));
         }
         if items.is_some() {
-            return Err(FieldError::new(member, "is there twice"));
+            return Err(FieldError::new(member, "appears twice"));
         }
         items = Some(cursor.items(member)?);
         Ok(())

@@ -90,7 +90,7 @@ impl<'a> Scan<'a> {
         self.skip_space();
         match self.peek() {
             None => Ok(()),
-            Some(_) => Err(self.broken("has something after its end")),
+            Some(_) => Err(self.broken("has data after its end")),
         }
     }
 
@@ -106,7 +106,7 @@ impl<'a> Scan<'a> {
             Some(b'f') => self.literal("false")?,
             Some(b'n') => self.literal("null")?,
             Some(b'N' | b'I') => {
-                return Err(self.fault("is not JSON: NaN and Infinity cannot be sent"));
+                return Err(self.fault("is not JSON: NaN and Infinity are not allowed"));
             }
             Some(_) => return Err(self.broken("is not valid JSON: a value is expected")),
             None => return Err(self.broken("ends too early: a value is expected")),
@@ -137,7 +137,7 @@ impl<'a> Scan<'a> {
             let name = self.member_name()?;
             self.path.push(Step::Member(name.clone()));
             if !names.insert(name) {
-                return Err(self.fault("is there twice in the same object; send it once"));
+                return Err(self.fault("appears twice in the same object; send it once"));
             }
             self.value()?;
             self.path.pop();
@@ -336,7 +336,7 @@ impl<'a> Scan<'a> {
         match magnitude {
             Ok(0..=INTEGER_MAX) => Ok(()),
             _ => Err(self.fault(&format!(
-                "is an integer beyond ±{INTEGER_MAX}, which many readers would round; \
+                "is an integer beyond ±{INTEGER_MAX}, which many JSON parsers round; \
                  send it as a string"
             ))),
         }
@@ -345,7 +345,7 @@ impl<'a> Scan<'a> {
     fn float(&self, text: &str) -> Scanned {
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(()),
-            _ => Err(self.fault("is a number too large for any reader; send it as a string")),
+            _ => Err(self.fault("is too large for a JSON number; send it as a string")),
         }
     }
 
