@@ -15,7 +15,7 @@ use crate::{Role, Time};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateKey {
-    /// What people call it.
+    /// The name of the key, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[schema(min_items = 1, max_items = 3)]
@@ -28,11 +28,11 @@ pub struct CreateKey {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub workspace_id: Option<String>,
-    /// The only queues to lease from, for a key with the role worker; every queue when absent.
+    /// The queues that a key with the role worker may lease from; every queue when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_items = 1, max_items = 256)]
     pub queues: Option<Vec<String>>,
-    /// Useless from this instant on; never when absent.
+    /// When the key expires; never when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
 }
@@ -71,7 +71,7 @@ fn roles(roles: &[Role]) -> Result<(), FieldError> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotateKey {
-    /// How long the old secret still counts; a day when absent, 0 to end it at once.
+    /// How long the old secret stays valid; a day when absent, 0 to invalidate it at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 2592000000u64)]
     pub overlap_ms: Option<u64>,
@@ -89,7 +89,7 @@ impl Check for RotateKey {
     }
 }
 
-/// A key, without its secret: nobody but its holder has that.
+/// A key, without its secret, which only its holder has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Key {
@@ -107,7 +107,7 @@ pub struct Key {
     pub expires_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Time>,
-    /// Until when the secret before the last rotation still counts.
+    /// Until when the secret before the last rotation stays valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_secret_until: Option<Time>,
     /// When it was last used, to the hour; absent when it never was.
@@ -115,7 +115,7 @@ pub struct Key {
     pub last_used_at: Option<Time>,
 }
 
-/// A key that was just made or rotated: the only time its secret is known.
+/// A key that was just created or rotated: the only time its secret is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewKey {
@@ -162,13 +162,13 @@ pub struct AuditLog {
     pub next_before: Option<u64>,
 }
 
-/// Something that was administered, or refused to somebody.
+/// An administrative change, or a refused call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntry {
     pub n: u64,
     pub at: Time,
-    /// Whose affair it is: the scope of the key that was changed, or of the one that was refused.
+    /// The scope of the key that was changed, or of the one that was refused.
     pub tenant_id: String,
     pub workspace_id: String,
     /// The id of the key that asked; `server` for the first key of a store, `anonymous` without one.
@@ -182,10 +182,10 @@ pub struct AuditEntry {
     pub error: Option<String>,
     /// How many refusals this entry stands for; 1 otherwise.
     pub times: u32,
-    /// Over the key as it was.
+    /// Digest of the key before the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_digest: Option<String>,
-    /// Over the key as it became.
+    /// Digest of the key after the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,7 +196,7 @@ pub struct AuditEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotateSigning {
-    /// A key has leaked: every task token signed before is refused at once. Running attempts are lost.
+    /// A key has leaked: every older task token is refused at once. Running attempts are lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emergency: Option<bool>,
 }
@@ -219,26 +219,26 @@ impl Check for RotateSigning {
 pub struct SigningRotated {
     /// The public name of the new key.
     pub kid: String,
-    /// Until when tokens signed before still count; absent after an emergency.
+    /// Until when older tokens stay valid; absent after an emergency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_until: Option<Time>,
 }
 
-/// `POST /v1/limits`: what a tenant may use from now on. What is absent is without limit.
+/// `POST /v1/limits`: sets the limits of a tenant. An absent limit is removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SetLimits {
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub tenant_id: String,
-    /// Calls of clients and polls of workers; heartbeats, reports and administration are never limited.
+    /// Calls of clients and polls of workers per second; heartbeats, reports and administration are never limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000000)]
     pub requests_per_second: Option<u32>,
-    /// How many of them may come at once after a pause; one second's worth when absent.
+    /// How many requests may arrive at once after a pause; the number per second when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000000)]
     pub burst: Option<u32>,
-    /// How many runs may wait or run; 0 takes no new ones.
+    /// The quota of runs that wait or run; 0 accepts no new runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 9007199254740991u64)]
     pub unfinished_runs: Option<u64>,
@@ -259,7 +259,7 @@ impl Check for SetLimits {
     }
 }
 
-/// What a tenant may use at most, and what it uses; an absent limit is none.
+/// The limits of a tenant and its usage; a limit that is absent is not set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TenantLimits {
@@ -288,7 +288,7 @@ pub struct Limits {
     pub limits: Vec<TenantLimits>,
 }
 
-/// A task that cannot be read, decided or stored, and is left alone for now.
+/// A task that cannot be read, decided or stored, and is skipped for now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskSetAside {
@@ -299,12 +299,12 @@ pub struct TaskSetAside {
     pub since: Time,
     /// How often it was tried.
     pub tries: u32,
-    /// When it is tried again; absent where its time has come.
+    /// When it is tried again; absent when it is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
 
-/// The tasks that the server which answers cannot carry on.
+/// The tasks that this server has set aside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SetAside {
@@ -318,7 +318,7 @@ pub struct AuditVerified {
     pub entries: u64,
     /// Entries from before there were seals have none.
     pub sealed: u64,
-    /// Whether the end was compared with what is noted outside of the store; if not, a cut goes unnoticed.
+    /// Whether the end was compared with the anchor outside of the store; if not, truncation is not detected.
     pub anchored: bool,
     /// The first entry that is wrong comes first.
     pub findings: Vec<AuditFinding>,

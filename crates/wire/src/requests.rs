@@ -25,13 +25,13 @@ use crate::{ErrorCategory, Json, Outcome, State, Time};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubmitRun {
-    /// What a worker must know how to do.
+    /// What a worker must be able to do.
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub kind: String,
     /// Where the run waits for a worker.
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub queue: String,
-    /// Handed to the worker as it is; null when absent.
+    /// Passed to the worker unchanged; null when absent.
     #[serde(default)]
     pub input: Json,
     /// What the run is for, in words.
@@ -58,11 +58,11 @@ pub struct SubmitRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100)]
     pub lost_max: Option<u32>,
-    /// How long a worker may be silent; 90000 when absent.
+    /// How long a worker may go without a heartbeat; 90000 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 2000, maximum = 86400000)]
     pub lease_ms: Option<u64>,
-    /// How often a worker should say that it lives; a third of `leaseMs` when absent.
+    /// The interval between heartbeats of a worker; a third of `leaseMs` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 500, maximum = 600000)]
     pub heartbeat_interval_ms: Option<u64>,
@@ -94,7 +94,7 @@ pub struct SubmitRun {
     pub idempotency_key: Option<String>,
 }
 
-/// What an attempt needs; told to the worker, enforced by nobody here.
+/// What an attempt needs; passed to the worker, not enforced by the coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Resources {
@@ -143,10 +143,10 @@ pub struct SubmitMany {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelRun {
-    /// Told to the worker as `cancelReason`.
+    /// Passed to the worker as `cancelReason`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Take the lease back at once instead of asking the worker to stop.
+    /// Revoke the lease at once instead of asking the worker to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<bool>,
 }
@@ -184,7 +184,7 @@ pub struct Started {
     pub attempt: u32,
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub worker_id: String,
-    /// The worker's own clock: recorded, decides nothing.
+    /// By the worker's clock: recorded, but not used for decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
 }
@@ -197,7 +197,7 @@ pub struct Heartbeat {
     pub attempt: u32,
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub worker_id: String,
-    /// The worker's own clock: recorded, decides nothing.
+    /// By the worker's clock: recorded, but not used for decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -207,7 +207,7 @@ pub struct Heartbeat {
     pub message: Option<String>,
 }
 
-/// `POST /v1/tasks/{taskId}/completed`: the end of an attempt, in its worker's words.
+/// `POST /v1/tasks/{taskId}/completed`: the end of an attempt, as reported by its worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Completed {
@@ -216,7 +216,7 @@ pub struct Completed {
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:/-]{1,128}$")]
     pub worker_id: String,
     pub outcome: Outcome,
-    /// The worker's own clock: recorded, decides nothing.
+    /// By the worker's clock: recorded, but not used for decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Time>,
     /// Only with outcome SUCCEEDED.

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::{State, Time};
 
-/// Why a run is not running, or not ended.
+/// Why a run is not running or has not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -24,12 +24,12 @@ pub struct Gate {
     /// A stable name: `run_at`, `backoff`, `no_worker`, `ahead`, `ready`, `leased`, `unheard`, `restored`,
     /// `cancel_untold`, `cancel_told`, `attempt_limit`, `deadline`, `ended`.
     pub gate: String,
-    /// Its present value, as a sentence.
+    /// Its current value, as a sentence.
     pub now: String,
     /// What would change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    /// When time alone changes it.
+    /// When it changes without any action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
 }

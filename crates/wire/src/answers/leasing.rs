@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::requests::Resources;
 use crate::{Json, State, Time, Verdict};
 
-/// What a poll was granted, in the order of grant; empty when the wait was over first.
+/// The leases that a poll was granted, in the order of grant; empty when the wait ended first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Leases {
@@ -33,7 +33,7 @@ pub struct Envelope {
     pub queue: String,
     pub attempt: u32,
     pub lease_id: String,
-    /// Larger than every fence granted for this task before: hand it to whatever the code writes to.
+    /// Larger than every earlier fence of this task: pass it to the systems that the code writes to.
     pub fence: u64,
     #[serde(default)]
     pub input: Json,
@@ -45,7 +45,7 @@ pub struct Envelope {
     pub task_token: String,
     pub token_expires_at: Time,
     pub heartbeat_interval_ms: u64,
-    /// The length of the lease: silence of this length loses it.
+    /// The length of the lease: it expires after this time without a heartbeat.
     pub heartbeat_timeout_ms: u64,
     pub cancel_grace_period_ms: u64,
     #[serde(default)]
@@ -74,7 +74,7 @@ pub struct HeartbeatAck {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_reason: Option<String>,
     pub lease_expires_at: Time,
-    /// A fresh token, when less than half of the old one's life was left.
+    /// A new token, when less than half of the old one's lifetime is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_token: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::{Time, Verdict};
 
-/// Every error answer: `application/problem+json` with the worker contract's own members beside.
+/// Every error answer: `application/problem+json` with the additional members of the worker contract.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
@@ -25,7 +25,7 @@ pub struct Problem {
     /// On every answer to started, heartbeat and completed, except 429 and 503.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// The condition that stood in the way, upper case as the worker contract quotes it.
+    /// The state that prevented the call, in upper case as in the worker contract.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

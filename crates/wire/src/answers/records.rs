@@ -31,7 +31,7 @@ pub struct HistoryEntry {
     pub detail: Json,
 }
 
-/// The provenance of an ended run: what went in, what came out, every attempt.
+/// The record of an ended run: input, output and every attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
@@ -54,7 +54,7 @@ pub struct Record {
     pub completed_at: Time,
     /// From `createdAt` to `completedAt`.
     pub duration_ms: u64,
-    /// Over everything above, and every attempt.
+    /// Digest over everything above and every attempt.
     pub digest: String,
 }
 
@@ -85,7 +85,7 @@ pub struct AttemptView {
     pub clock_skew_ms: Option<i64>,
 }
 
-/// What the worker said by its own clock and its own measure; nothing was decided by it.
+/// What the worker measured, by its own clock; not used for decisions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptClaims {

@@ -15,7 +15,7 @@ pub struct CompletedAck {
     pub final_state: Outcome,
     /// The task's condition at the time of answering.
     pub state: State,
-    /// The very same report had been answered before; this is that answer.
+    /// The same report was answered before; this is that answer.
     pub replayed: bool,
     pub server_time: Time,
 }

@@ -56,7 +56,7 @@ pub struct Run {
     pub cancel_requested_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_reason: Option<String>,
-    /// Who holds the run now; only in state `running`.
+    /// The current lease; only in state `running`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ pub struct Run {
     pub server_time: Time,
 }
 
-/// A call under a lease that did not count. One is kept per lease, call and code.
+/// A refused call under a lease. One is kept per lease, call and code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RefusedCall {
@@ -128,7 +128,7 @@ pub struct RunList {
     pub next_cursor: Option<String>,
 }
 
-/// A cancel was recorded: 202. `state` is `cancelled` at once when nobody held the run.
+/// A cancel was recorded: 202. `state` is `cancelled` at once when no worker held the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CancelAccepted {

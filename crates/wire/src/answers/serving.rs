@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::Time;
 
-/// What waits and runs, per queue.
+/// Waiting and running tasks per queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Queues {
@@ -16,9 +16,9 @@ pub struct Queues {
 #[serde(rename_all = "camelCase")]
 pub struct QueueView {
     pub queue: String,
-    /// Could be leased now.
+    /// Tasks that could be leased now.
     pub ready: u64,
-    /// Waits for its time: a delayed start or the next attempt.
+    /// Tasks that wait for a delayed start or a retry.
     pub delayed: u64,
     pub running: u64,
     /// When the oldest ready task was enqueued.
