@@ -153,7 +153,8 @@ impl LeaseTable {
         let mut held = locked(&self.leases);
         held.retain(|_, held| {
             if held.lease_state.valid_until().is_none() && held.ends_at().has_come(now) {
-                held.lease_state.lose("no heartbeat was answered before the lease could be confirmed");
+                held.lease_state
+                    .lose("no heartbeat was answered before the lease could be confirmed");
             }
             !held.lease_state.is_lost()
         });
