@@ -43,7 +43,7 @@ async fn check_file(path: &PathBuf) -> Result<(Report, SealReport), CliError> {
     if !path.exists() {
         let message = format!("there is no store at {}", path.display());
         return Err(CliError::new(Exit::NotFound, "store_missing", message)
-            .hint("say where it is with --store sqlite:PATH"));
+            .hint("give its path with --store sqlite:PATH"));
     }
     check(path).await
 }
