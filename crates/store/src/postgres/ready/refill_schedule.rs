@@ -195,3 +195,98 @@ impl RefillSchedule {
         *self = Self::default();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use verdict::Scope;
+
+    use super::*;
+
+    /// Adds buffers of one tenant that are due now, for the queues with these numbers.
+    fn add(
+        schedule: &mut RefillSchedule,
+        tenant: &str,
+        numbers: std::ops::Range<usize>,
+        usage: QueueUsage,
+    ) {
+        let slot = RefillSlot { at: Instant::now(), speed: ReadSpeed::Quick, usage };
+        for number in numbers {
+            let (scope, queue) = (Scope::new(tenant, "main"), format!("queue {number}").into());
+            schedule.add(&BufferKey { scope, queue, kinds: None }, slot);
+        }
+    }
+
+    /// Of how many queues of each tenant the next refill reads.
+    fn taken(schedule: &mut RefillSchedule) -> HashMap<String, usize> {
+        let mut counts = HashMap::new();
+        for key in schedule.take(ReadSpeed::Quick, Instant::now()) {
+            *counts.entry(key.scope.tenant.as_str().to_owned()).or_default() += 1;
+        }
+        counts
+    }
+
+    fn counts<const N: usize>(of: [(&str, usize); N]) -> HashMap<String, usize> {
+        of.into_iter().map(|(tenant, count)| (tenant.to_owned(), count)).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tenants_take_turns_within_one_refill() {
+        // S2-52, G2: a tenant with thousands of queues, used or not, leaves the others their places.
+        for usage in [QueueUsage::Used, QueueUsage::NeverUsed] {
+            let mut schedule = RefillSchedule::default();
+            add(&mut schedule, "mallory", 0..2_000, usage);
+            add(&mut schedule, "acme", 0..3, usage);
+            let expected = counts([("mallory", BUFFERS_PER_READ - 3), ("acme", 3)]);
+            assert_eq!(taken(&mut schedule), expected, "{usage:?}");
+            let expected = counts([("mallory", BUFFERS_PER_READ)]);
+            assert_eq!(taken(&mut schedule), expected, "{usage:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_of_the_places_of_a_tenant_are_for_queues_that_were_used() {
+        let mut schedule = RefillSchedule::default();
+        add(&mut schedule, "acme", 10_000..12_000, QueueUsage::NeverUsed);
+        add(&mut schedule, "acme", 50_000..52_000, QueueUsage::Used);
+        let taken = schedule.take(ReadSpeed::Quick, Instant::now());
+        let is_used = |key: &&BufferKey| key.queue.as_str().starts_with("queue 5");
+        let used = taken.iter().filter(is_used).count();
+        assert_eq!((used, taken.len()), (BUFFERS_PER_READ / 2, BUFFERS_PER_READ));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reads_of_queues_that_were_never_used_get_a_small_share_of_the_time() {
+        // G2: names that a tenant invents cost the database a bounded share, and only that tenant waits.
+        let mut schedule = RefillSchedule::default();
+        add(&mut schedule, "mallory", 0..10, QueueUsage::NeverUsed);
+        let cost = Duration::from_millis(100);
+        schedule.charge_unused(&"mallory".into(), cost, Instant::now());
+        add(&mut schedule, "mallory", 50..51, QueueUsage::Used);
+        add(&mut schedule, "acme", 0..1, QueueUsage::NeverUsed);
+        assert_eq!(taken(&mut schedule), counts([("mallory", 1), ("acme", 1)]));
+        assert!(schedule.is_throttled(&"mallory".into(), Instant::now()));
+        let pause = schedule.next(ReadSpeed::Quick).unwrap() - Instant::now();
+        assert!(pause >= 10 * cost, "{pause:?}");
+        assert_eq!(taken(&mut schedule), counts([]));
+        tokio::time::advance(pause).await;
+        assert_eq!(taken(&mut schedule), counts([("mallory", 10)]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_buffers_are_refilled_one_by_one_and_apart() {
+        let mut schedule = RefillSchedule::default();
+        add(&mut schedule, "acme", 0..2, QueueUsage::Used);
+        let slow = RefillSlot {
+            at: Instant::now(),
+            speed: ReadSpeed::of(SLOW + Duration::from_millis(1)),
+            usage: QueueUsage::Used,
+        };
+        for queue in ["slow 1", "slow 2"] {
+            let (scope, queue) = (Scope::new("acme", "main"), queue.into());
+            schedule.add(&BufferKey { scope, queue, kinds: None }, slow);
+        }
+        assert_eq!(taken(&mut schedule), counts([("acme", 2)]));
+        assert_eq!(schedule.take(ReadSpeed::Slow, Instant::now()).len(), 1);
+        assert_eq!(schedule.take(ReadSpeed::Slow, Instant::now()).len(), 1);
+    }
+}

@@ -277,3 +277,17 @@ async fn delayed_tasks_whose_time_had_come_before_the_look_are_candidates_after_
     assert!(!candidates.promote_due(now), "nothing more must be read");
     assert_eq!(candidates.first_candidates(&buffer(None), 9, |_| true), [position(1)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_keeps_buffers_for_a_bounded_number_of_kinds() {
+    // G4: a poll names any kinds it likes, and each new set of them is a buffer behind a long queue.
+    let mut candidates = with_images(0..PAGE as u128);
+    for kind in 0..3 * KINDS_MAX {
+        let key = buffer(Some(&format!("kind {kind}")));
+        candidates.request_refill(&key, RefillFrom::Head, tokio::time::Instant::now());
+        assert!(refill_due(&mut candidates, nothing).contains(&key));
+        let queue = &candidates.queues[&key.queue_key()];
+        assert!(queue.buffers.len() <= 1 + KINDS_MAX, "{} buffers", queue.buffers.len());
+        assert!(queue.all_kinds().is_some(), "the buffer of the whole queue stays");
+    }
+}
