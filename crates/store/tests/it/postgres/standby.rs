@@ -4,7 +4,8 @@ use pgserver::{Server, Stop};
 use store::conformance::{Call, Submission, carry::carry};
 use store::postgres::{Missing, Options, PostgresWriter, Standbys};
 use store::{
-    Administration, ApiKey, Batch, Browse, CommitFailure, FailureKind, PostgresStore, Store, Writer,
+    Administration, ApiKey, Batch, Browse, CommitFailure, FailureKind, PostgresStore, Store,
+    TaskKey, Writer,
 };
 use tokio_postgres::Client;
 use verdict::{Digest, Scope, TaskId, Time};
@@ -142,6 +143,51 @@ async fn nothing_is_read_from_a_primary_that_another_has_taken_over_from() {
     assert_eq!((task(&server, 100), task(&standby, 100)), ("0".to_owned(), "1".to_owned()));
 }
 
+/// Whether a task is there, as far as this coordinator can read.
+async fn is_there(store: &PostgresStore, id: u128) -> Option<bool> {
+    let key = TaskKey { scope: Scope::default(), id: TaskId::from_u128(id) };
+    store.browse().find(&key).await.ok().map(|found| found.is_some())
+}
+
+async fn until_waiting_for_a_lock(admin: &Client) {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    while admin.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_in_use_during_a_failover_is_not_read_from_afterwards() {
+    // C7, F46: a failover closes idle connections to the old primary. One that is in use returns to its pool later,
+    // and the timeline that each read checks keeps it from answering.
+    let server = Server::builder().start().unwrap();
+    drop(PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap());
+    let standby = server.standby("s1").unwrap();
+    let store = PostgresStore::open(&either(&server, &standby), options(None)).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    submit(&mut writer, 1).await.unwrap();
+    server.until_caught_up().unwrap();
+    let admin = client(&server).await;
+    let lock = "BEGIN; LOCK TABLE tenure.inputs IN ACCESS EXCLUSIVE MODE";
+    admin.batch_execute(lock).await.unwrap();
+    let reader = store.clone();
+    let reading = tokio::spawn(async move { is_there(&reader, 1).await });
+    until_waiting_for_a_lock(&admin).await;
+    standby.promote().unwrap();
+    // The lock keeps every write from the old primary, so that this one is on the new one.
+    let id = follow(&mut writer).await;
+    assert!(!reading.is_finished(), "it keeps its connection all the while");
+    admin.batch_execute("ROLLBACK").await.unwrap();
+    reading.await.unwrap();
+    let mut found = 0;
+    for _ in 0..50 {
+        let is_there = is_there(&store, id).await;
+        assert_ne!(is_there, Some(false), "the old primary was read");
+        found += usize::from(is_there == Some(true));
+    }
+    assert!(found > 0, "the new primary is read");
+}
+
 /// The address of both: whichever takes writes is used.
 fn either(server: &Server, standby: &Server) -> String {
     format!(
@@ -153,16 +199,17 @@ fn either(server: &Server, standby: &Server) -> String {
     )
 }
 
-/// Commits something on the new server. Connections to the dead one fail first.
-async fn follow(writer: &mut PostgresWriter) {
+/// Commits a task on the new server and returns its number. Connections to the dead one fail first.
+async fn follow(writer: &mut PostgresWriter) -> u128 {
     let followed = async {
         let mut id = 100;
         while submit_now(writer, id).await.is_none() {
             id += 1;
             tokio::task::yield_now().await;
         }
+        id
     };
-    tokio::time::timeout(PATIENCE, followed).await.expect("the new server is found");
+    tokio::time::timeout(PATIENCE, followed).await.expect("the new server is found")
 }
 
 /// Submits a task, if the database can be reached now.
