@@ -148,7 +148,7 @@ fn a_store_of_another_kind_is_refused() {
 
 #[test]
 fn an_address_that_is_not_quite_one_becomes_no_file_and_shows_no_password() {
-    // a typing error must neither begin an empty store nor tell a secret.
+    // A typing error neither creates an empty store nor prints a secret.
     for said in [
         "mysql://root:secret@db/tenure",
         "POSTGRES://root:secret@db/tenure",

@@ -106,7 +106,7 @@ async fn encrypted(server: &Server) -> (i64, i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_database_that_was_meant_is_believed() {
-    // the right name of a known authority passes; another name and an unknown authority do not.
+    // X43: the right name of a known authority passes; another name and an unknown authority do not.
     let (certificates, others) = (TestCertificates::new(), TestCertificates::new());
     let server = server(&certificates);
     let at = |host: &str, mode: &str, authority: &str| {
@@ -134,7 +134,7 @@ async fn only_the_database_that_was_meant_is_believed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_cannot_be_believed_says_why() {
-    // what `openssl req -x509` makes, which is an authority's, and one whose time is over.
+    // X43: what `openssl req -x509` makes, which is an authority's, and one whose time is over.
     let certificates = TestCertificates::new();
     let refused = async |certificates: &TestCertificates| {
         let server = showing(certificates);
@@ -155,7 +155,7 @@ async fn a_certificate_that_cannot_be_believed_says_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_mode_does_what_its_name_says() {
-    // `disable` speaks plainly, `prefer` and `require` are encrypted by whoever answers.
+    // `disable` speaks plainly, `prefer` and `require` are encrypted by whoever answers.
     let certificates = TestCertificates::new();
     let server = server(&certificates);
     let plain = open(&format!("{} sslmode=disable", tcp_url(&server, "127.0.0.1"))).await.unwrap();
@@ -191,7 +191,7 @@ async fn each_mode_does_what_its_name_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_cannot_encrypt_is_refused_where_that_is_required() {
-    // no silent fall back to plain text.
+    // X43: no silent fall back to plain text.
     let database = Database::create();
     let refused = open(&format!("{} sslmode=require", database.url())).await.err().unwrap();
     assert_eq!(refused.kind, FailureKind::Untrusted, "{refused:?}");
@@ -201,7 +201,7 @@ async fn a_database_that_cannot_encrypt_is_refused_where_that_is_required() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_is_given_up_over_an_encrypted_way_too() {
-    // F44, R-40: the request to cancel goes the way that the address wishes.
+    // F44: the request to cancel goes the way that the address wishes.
     let certificates = TestCertificates::new();
     let server = server(&certificates);
     let address = tcp_url(&server, "localhost");
