@@ -202,7 +202,9 @@ mod tests {
             let cached = store.scrape().await;
             waited = waited.max(began.elapsed());
             assert_eq!(cached.is_some(), scrape > 9, "counts come with the first reading");
-            oldest = oldest.max(cached.map_or(Duration::ZERO, |cached| cached.age()));
+            let age = cached.map_or(Duration::ZERO, |cached| cached.age());
+            assert!(cached.is_none() || age >= store.takes, "its age counts from its beginning");
+            oldest = oldest.max(age);
             tokio::time::sleep_until(began + SECOND).await;
         }
         assert_eq!(waited, SECOND, "no longer than it is allowed");

@@ -2,6 +2,7 @@
 //! and a fleet that comes back at once.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use coordinator::http::{SlowBodyLimits, Timeouts};
@@ -271,14 +272,15 @@ async fn a_fleet_that_comes_back_at_once_is_told_to_come_back_at_different_times
 }
 
 #[tokio::test]
-async fn whoever_finds_the_store_closed_is_told_to_come_back_at_different_times() {
-    // F59: by any refusal that passes, not only by a rate.
+async fn callers_of_a_coordinator_that_stops_are_told_to_come_back_at_different_times() {
+    // F59: by any refusal that passes, not only by a rate. The pause itself is the same for all of them here.
     let (api, faults) = super::test_server::faulty(Limits::default()).await;
-    faults.fail_every_write(store::FailureKind::Full);
+    faults.commit_unknown.store(true, Ordering::SeqCst);
+    api.post("/v1/runs", &api.key, run(json!({}))).await.problem(503, "unknown_outcome");
     let mut told = BTreeSet::new();
     for _ in 0..32 {
         let got = api.post("/v1/runs", &api.key, run(json!({}))).await;
-        got.problem(503, "unavailable");
+        got.problem(503, "shutting_down");
         told.insert(got.body["retryAfterMs"].as_u64().unwrap());
     }
     assert!(told.len() >= 8, "{told:?}");
