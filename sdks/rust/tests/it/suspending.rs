@@ -143,6 +143,7 @@ async fn one_heartbeat_is_sent_for_each_interval() {
     for sent in 1..=INTERVALS {
         suspended.resume_after(199);
         suspended.until_seen().await;
+        assert_eq!(coordinator.to("/heartbeats").len(), sent - 1, "a second before it is due");
         suspended.resume_after(1);
         coordinator.until("/heartbeats", sent).await;
     }

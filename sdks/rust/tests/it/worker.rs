@@ -70,7 +70,7 @@ pub(crate) fn echo(worker: Worker) -> Worker {
 
 #[tokio::test]
 async fn after_committed_nothing_of_an_attempt_is_left() {
-    // Proves: S3-17: its place is free, and its code is gone with its context and all that it captured.
+    // Proves: S3-17: its place is free, its code is gone with all that it captured, and its lease is forgotten.
     const TASKS: u32 = 5;
     let coordinator = Coordinator::start().await;
     let resource = Arc::new(());
@@ -92,11 +92,15 @@ async fn after_committed_nothing_of_an_attempt_is_left() {
         // The test's own, and the one that the function keeps for the next attempt.
         assert_eq!(Arc::strong_count(&resource), 2, "after task {n}");
     }
+    // A worker that still knew the first lease would take this for a second answer to the same poll.
+    coordinator.offer([envelope(1)]);
+    running.until_committed(TASKS as usize + 1).await;
     running.end().await.unwrap();
     assert_eq!(Arc::strong_count(&resource), 1, "the worker itself is gone");
     let asked: Vec<Value> =
         coordinator.to("/leases").iter().map(|call| call.json()["max"].clone()).collect();
-    assert_eq!(asked, vec![json!(1); TASKS as usize + 1], "every place is free again");
+    assert!(asked.len() > TASKS as usize + 1, "{asked:?}");
+    assert!(asked.iter().all(|max| *max == json!(1)), "every place is free again: {asked:?}");
 }
 
 #[tokio::test]
