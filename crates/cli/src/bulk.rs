@@ -87,7 +87,7 @@ pub(crate) async fn cancel(
     filter: RunFilter,
     bulk_options: BulkOptions,
     reason: Option<String>,
-    force: CancelMode,
+    mode: CancelMode,
 ) -> CommandResult {
     refuse_ended(filter.state)?;
     let (runs, more) = matching(&client, &filter, bulk_options.limit).await?;
@@ -101,7 +101,7 @@ pub(crate) async fn cancel(
         if !bulk_options.yes {
             confirm(runs.len())?;
         }
-        cancel_all(&client, &mut outcome, reason, force).await?;
+        cancel_all(&client, &mut outcome, reason, mode).await?;
     }
     match format {
         Format::Json => output::json(&outcome)?,
@@ -139,7 +139,7 @@ async fn matching(
             ..ListRuns::default()
         };
         loop {
-            let page = client.list(&query).await.map_err(server::cli_error)?;
+            let page = client.list_with(query.clone()).await.map_err(server::cli_error)?;
             runs.extend(page.runs);
             query.cursor = page.next_cursor;
             if query.cursor.is_none() || runs.len() > limit as usize {
@@ -200,7 +200,7 @@ async fn cancel_all(
     client: &Client,
     outcome: &mut BulkOutcome,
     reason: Option<String>,
-    force: CancelMode,
+    mode: CancelMode,
 ) -> Result<(), CliError> {
     let mut under_way = JoinSet::new();
     for id in outcome.matched.clone() {
@@ -209,8 +209,12 @@ async fn cancel_all(
         {
             tally(outcome, answer.expect("cancels do not panic"))?;
         }
-        let (client, reason) = (client.clone(), reason.clone());
-        under_way.spawn(async move { client.cancel(&id, reason.as_deref(), force).await });
+        let cancel = client.run(id).cancel().mode(mode);
+        let cancel = match &reason {
+            Some(reason) => cancel.reason(reason),
+            None => cancel,
+        };
+        under_way.spawn(cancel.into_future());
     }
     while let Some(answer) = under_way.join_next().await {
         tally(outcome, answer.expect("cancels do not panic"))?;

@@ -20,7 +20,7 @@ fn run_id(id: &str) -> String {
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
-    let answer = client.explain(&run_id(&arguments.id)).await.map_err(server::cli_error)?;
+    let answer = client.run(run_id(&arguments.id)).explain().await.map_err(server::cli_error)?;
     match format {
         Format::Json => output::json(&answer)?,
         Format::People => print(&answer)?,

@@ -8,9 +8,8 @@ mod timeline;
 mod watch;
 
 use clap::Subcommand;
-use tenure::Client;
+use tenure::{Client, HistoryRequest};
 use wire::answers::{HistoryEntry, RunError};
-use wire::requests::HistoryQuery;
 
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
@@ -55,8 +54,8 @@ async fn history(client: Client, format: Format, id: &str) -> CommandResult {
         output::json(&whole_history(&client, id).await?)?;
         return Ok(Exit::Done);
     }
-    let mut query = HistoryQuery { limit: Some(PAGE), ..HistoryQuery::default() };
-    while let Some(entries) = next_page(&client, id, &mut query).await? {
+    let mut request = client.run(id).history().limit(PAGE);
+    while let Some(entries) = next_page(&mut request).await? {
         for entry in &entries {
             output::line(entry::line(entry))?;
         }
@@ -67,21 +66,17 @@ async fn history(client: Client, format: Format, id: &str) -> CommandResult {
 /// Every entry there is now.
 async fn whole_history(client: &Client, id: &str) -> Result<Vec<HistoryEntry>, CliError> {
     let mut entries = Vec::new();
-    let mut query = HistoryQuery { limit: Some(PAGE), ..HistoryQuery::default() };
-    while let Some(page) = next_page(client, id, &mut query).await? {
+    let mut request = client.run(id).history().limit(PAGE);
+    while let Some(page) = next_page(&mut request).await? {
         entries.extend(page);
     }
     Ok(entries)
 }
 
 /// The next entries; `None` behind the last.
-async fn next_page(
-    client: &Client,
-    id: &str,
-    query: &mut HistoryQuery,
-) -> Result<Option<Vec<HistoryEntry>>, CliError> {
-    let page = client.history(id, query).await.map_err(server::cli_error)?;
-    query.after = Some(page.next_after);
+async fn next_page(request: &mut HistoryRequest) -> Result<Option<Vec<HistoryEntry>>, CliError> {
+    let page = request.clone().await.map_err(server::cli_error)?;
+    *request = request.clone().after(page.next_after);
     Ok((!page.entries.is_empty()).then_some(page.entries))
 }
 
@@ -95,7 +90,7 @@ pub(crate) async fn retry_pauses(client: &Client, id: &str) -> Result<Vec<i64>, 
 const PAGE: u32 = *wire::limits::PAGE_ITEMS.end() as u32;
 
 async fn record(client: Client, format: Format, id: &str) -> CommandResult {
-    let record = client.record(id).await.map_err(server::cli_error)?;
+    let record = client.run(id).record().await.map_err(server::cli_error)?;
     match format {
         Format::Json => output::json(&record)?,
         // A record is for keeping and checking: people, too, want all of it.

@@ -1,6 +1,7 @@
 //! The way to a server: a client for the chosen connection, and its troubles in words for people.
 
 use std::path::Path;
+use std::time::Duration;
 
 use tenure::{Client, Error, Retries};
 use wire::Code;
@@ -11,18 +12,11 @@ use crate::exit::{CliError, Exit};
 use crate::profile::Connection;
 
 /// A person waits at the keyboard: ride out a hiccup and not more.
-const RETRIES: Retries = Retries {
-    times: 2,
-    initial_backoff: std::time::Duration::from_millis(100),
-    max_backoff: std::time::Duration::from_secs(1),
-};
+const RETRIES: Retries =
+    Retries::new(2).backoff(Duration::from_millis(100), Duration::from_secs(1));
 
 /// Who waits for a run also waits for a server that is being restarted.
-const LONG_RETRIES: Retries = Retries {
-    times: 10,
-    initial_backoff: std::time::Duration::from_millis(100),
-    max_backoff: std::time::Duration::from_secs(5),
-};
+const LONG_RETRIES: Retries = Retries::new(10);
 
 /// The same client, for commands that wait anyway.
 pub(crate) fn with_long_retries(client: Client) -> Client {
@@ -51,7 +45,7 @@ pub(crate) fn client(
 pub(crate) fn cli_error(error: Error) -> CliError {
     match error {
         Error::Refused(problem) => refused(&problem),
-        Error::Unreachable { url, source } => unreachable_server(&url, &source),
+        Error::Unreachable { url, source, .. } => unreachable_server(&url, &source),
         Error::UnknownOutcome(problem) => CliError::new(
             Exit::Failed,
             &problem.error,

@@ -83,20 +83,20 @@ pub(crate) async fn run(
     arguments: Arguments,
 ) -> CommandResult {
     let (wait, timeout) = (arguments.wait, arguments.timeout);
-    let key = arguments.idempotency_key.clone();
-    let accepted = client
-        .submit(arguments.into_request()?, key.as_deref())
-        .await
-        .map_err(server::cli_error)?;
+    let request = arguments.into_request()?;
+    let accepted = client.submit_run(request).accept().await.map_err(server::cli_error)?;
     if !wait {
         return announce(format, &accepted);
     }
     if format == Format::People {
         output::note(format_args!("waiting for {}", accepted.run_id));
     }
-    let client = server::with_long_retries(client);
-    let ended = client.wait(&accepted.run_id, timeout).await.map_err(server::cli_error)?;
-    report(format, &ended)
+    let run = server::with_long_retries(client).run(accepted.run_id);
+    let ended = match timeout {
+        Some(timeout) => run.wait_timeout(timeout).await,
+        None => run.wait().await,
+    };
+    report(format, &ended.map_err(server::cli_error)?)
 }
 
 impl Arguments {
@@ -117,6 +117,7 @@ impl Arguments {
             seed: self.seed,
             labels: self.labels.into_iter().collect::<BTreeMap<_, _>>(),
             retry: (retry != Retry::default()).then_some(retry),
+            idempotency_key: self.idempotency_key,
             resources: (resources != Resources::default()).then_some(resources),
             ..SubmitRun::default()
         })

@@ -10,9 +10,7 @@ pub(crate) mod worker;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tenure::CancelMode;
 use wire::answers::{AttemptView, Run};
-use wire::requests::{Retry, SubmitRun};
 use wire::{AttemptOutcome, Outcome, State, Verdict};
 
 use crate::exit::{CliError, CommandResult, Exit};
@@ -35,7 +33,9 @@ const SHORT_LEASE_MS: u64 = *wire::limits::LEASE_MS.start();
 const LONG_LEASE_MS: u64 = 20_000;
 const HEARTBEAT_MS: u64 = *wire::limits::HEARTBEAT_INTERVAL_MS.start();
 const GRACE_MS: u64 = 1_000;
-const RETRY_BASE_MS: u64 = 200;
+const RETRY_INITIAL: Duration = Duration::from_millis(200);
+/// What a coordinator takes unless told: no run here fails often enough to reach it.
+const RETRY_MAX: Duration = Duration::from_millis(wire::limits::RETRY_CAP_MS_DEFAULT);
 const SEED: u64 = 7;
 /// Longer than anything here takes, so that only a defect reaches it.
 const END_WITHIN: Duration = Duration::from_secs(15);
@@ -121,7 +121,7 @@ impl Tour {
     }
 
     async fn lost(&self, id: &str, number: u32) -> Result<(), CliError> {
-        let record = self.server.client.record(id).await.map_err(server::cli_error)?;
+        let record = self.server.client.run(id).record().await.map_err(server::cli_error)?;
         let is_it = |attempt: &&AttemptView| attempt.attempt == number;
         let lost = record.attempts.iter().find(is_it);
         let lost = lost.ok_or_else(|| unexpected(format!("attempt {number} is not on record")))?;
@@ -207,8 +207,7 @@ impl Tour {
         let lease = worker.granted().await?;
         self.leased(worker, lease.attempt, lease.fence)?;
         let why = "changed my mind";
-        let cancel = self.server.client.cancel(id, Some(why), CancelMode::Graceful);
-        cancel.await.map_err(server::cli_error)?;
+        self.server.client.run(id).cancel().reason(why).await.map_err(server::cli_error)?;
         let reason = worker.asked_to_stop().await?.unwrap_or_default();
         expect(reason == why, "the worker is told why")?;
         self.say.tell("cancelled", format_args!("a heartbeat told {}: {reason}", worker.name))
@@ -233,23 +232,24 @@ impl Tour {
 
     async fn submit(&self, what: &str, lease_ms: u64) -> Result<String, CliError> {
         let kind = what.split(',').next().unwrap_or(what);
-        let request = SubmitRun {
-            kind: kind.to_owned(),
-            queue: processes::QUEUE.to_owned(),
-            lease_ms: Some(lease_ms),
-            heartbeat_interval_ms: Some(HEARTBEAT_MS),
-            cancel_grace_ms: Some(GRACE_MS),
-            seed: Some(SEED),
-            retry: Some(Retry { base_ms: Some(RETRY_BASE_MS), cap_ms: None }),
-            ..SubmitRun::default()
-        };
-        let accepted = self.server.client.submit(request, None).await.map_err(server::cli_error)?;
-        self.say.tell("submitted", format_args!("{} {what}", accepted.run_id))?;
-        Ok(accepted.run_id)
+        let submission = self
+            .server
+            .client
+            .submit(kind, &())
+            .queue(processes::QUEUE)
+            .lease(Duration::from_millis(lease_ms))
+            .heartbeat_interval(Duration::from_millis(HEARTBEAT_MS))
+            .cancel_grace(Duration::from_millis(GRACE_MS))
+            .seed(SEED)
+            .retry_backoff(RETRY_INITIAL, RETRY_MAX);
+        let run = submission.await.map_err(server::cli_error)?;
+        self.say.tell("submitted", format_args!("{} {what}", run.id()))?;
+        Ok(run.id().to_owned())
     }
 
     async fn ended(&self, id: &str) -> Result<Run, CliError> {
-        let run = self.server.client.wait(id, Some(END_WITHIN)).await.map_err(server::cli_error)?;
+        let run = self.server.client.run(id);
+        let run = run.wait_timeout(END_WITHIN).await.map_err(server::cli_error)?;
         expect(run.state.is_terminal(), format_args!("{id} ends"))?;
         Ok(run)
     }

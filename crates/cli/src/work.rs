@@ -86,7 +86,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     let mut worker = Worker::new(client)
         .name(&name)
         .concurrency(usize::from(arguments.concurrency))
-        .drain_timeout(arguments.drain)
+        .shutdown_timeout(arguments.drain)
         .on_event(events::observer(format, Arc::clone(&cut)));
     for queue in &arguments.queues {
         worker = worker.queue(queue);
@@ -111,9 +111,9 @@ fn attach(worker: Worker, kinds: &[String], program: &Arc<Program>) -> Worker {
         }
     };
     if kinds.is_empty() {
-        return worker.fallback_task(task(program));
+        return worker.handle_any(task(program));
     }
-    kinds.iter().fold(worker, |worker, kind| worker.task(kind, task(program)))
+    kinds.iter().fold(worker, |worker, kind| worker.handle(kind, task(program)))
 }
 
 /// The first signal drains, the second stops at once: dropping the worker kills its programs.

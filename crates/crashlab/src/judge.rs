@@ -12,7 +12,7 @@ use historyck::{Event, Recorder};
 use serde_json::Value;
 use tenure::Client;
 use wire::answers::{HistoryEntry, Run};
-use wire::requests::{HistoryQuery, ListRuns};
+use wire::requests::ListRuns;
 
 use crate::load::{QUEUE, RETRY_DELAY};
 use crate::recording_client::{RecordingClient, state, ulid_of};
@@ -57,7 +57,7 @@ pub(crate) async fn all_runs(client: &Client) -> Result<Vec<Run>> {
     let mut filters = ListRuns { limit: Some(PAGE), ..ListRuns::default() };
     let mut runs = Vec::new();
     loop {
-        let page = persist(|| client.list(&filters)).await?;
+        let page = persist(|| client.list_with(filters.clone()).into_future()).await?;
         runs.extend(page.runs);
         filters.cursor = page.next_cursor;
         if filters.cursor.is_none() {
@@ -82,10 +82,11 @@ where
 
 async fn write_run(reader: &RecordingClient, run: &Run) -> Result<()> {
     let task = ulid_of(&run.run_id);
+    let handle = reader.client().run(&run.run_id);
     persist(|| reader.get(&run.run_id)).await?;
     let mut reported: BTreeMap<u32, bool> = BTreeMap::new();
     if state(run.state).is_terminal() {
-        let record = persist(|| reader.client().record(&run.run_id)).await?;
+        let record = persist(|| handle.record()).await?;
         reported = record.attempts.iter().map(|a| (a.attempt, a.report_digest.is_some())).collect();
         reader.note(EventKind::Record(Record {
             task: task.clone(),
@@ -96,10 +97,10 @@ async fn write_run(reader: &RecordingClient, run: &Run) -> Result<()> {
             completed: Some(record.completed_at.as_ms()),
         }));
     }
-    let mut query = HistoryQuery { limit: Some(PAGE), ..HistoryQuery::default() };
+    let mut request = handle.history().limit(PAGE);
     let mut before = None;
     loop {
-        let history = persist(|| reader.client().history(&run.run_id, &query)).await?;
+        let history = persist(|| request.clone().into_future()).await?;
         for entry in &history.entries {
             let decision = decision(&task, entry, before, &reported)?;
             before = Some(decision.after);
@@ -111,7 +112,7 @@ async fn write_run(reader: &RecordingClient, run: &Run) -> Result<()> {
         if history.entries.is_empty() {
             return Ok(());
         }
-        query.after = Some(history.next_after);
+        request = request.after(history.next_after);
     }
 }
 

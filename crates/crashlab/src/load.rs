@@ -175,10 +175,9 @@ impl Load {
                 continue;
             };
             if rng.one_in(16) {
-                let force =
-                    if rng.one_in(2) { CancelMode::Immediate } else { CancelMode::Graceful };
+                let mode = if rng.one_in(2) { CancelMode::Immediate } else { CancelMode::Graceful };
                 // It may have ended already, which is an answer too.
-                let _ = self.retry_until_decided(|| me.cancel(&accepted.run_id, force)).await;
+                let _ = self.retry_until_decided(|| me.cancel(&accepted.run_id, mode)).await;
                 self.room.add_permits(1);
             }
             if rng.one_in(4) {

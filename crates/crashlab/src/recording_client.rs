@@ -107,7 +107,8 @@ impl RecordingClient {
     pub(crate) async fn submit(&self, run: SubmitRun, key: &str) -> Result<RunAccepted, Error> {
         let digest = Some(run.input.text().to_owned());
         let invoke = Invoke { key: Some(key.to_owned()), digest, ..Invoke::of(Operation::Submit) };
-        self.call(invoke, self.client().submit(run, Some(key)), |accepted| Return {
+        let call = self.client().submit_run(run).key(key).accept();
+        self.call(invoke, call, |accepted| Return {
             task: Some(ulid_of(&accepted.run_id)),
             state: Some(state(accepted.state)),
             replayed: accepted.replayed == Some(true),
@@ -197,12 +198,13 @@ impl RecordingClient {
     pub(crate) async fn cancel(
         &self,
         run: &str,
-        force: CancelMode,
+        mode: CancelMode,
     ) -> Result<CancelAccepted, Error> {
-        let is_forced = force == CancelMode::Immediate;
+        let is_forced = mode == CancelMode::Immediate;
         let invoke =
             Invoke { task: Some(ulid_of(run)), force: is_forced, ..Invoke::of(Operation::Cancel) };
-        self.call(invoke, self.client().cancel(run, None, force), |accepted| Return {
+        let call = self.client().run(run).cancel().mode(mode).into_future();
+        self.call(invoke, call, |accepted| Return {
             state: Some(state(accepted.state)),
             ..Return::of(Answer::Ok)
         })
@@ -211,7 +213,8 @@ impl RecordingClient {
 
     pub(crate) async fn get(&self, run: &str) -> Result<Run, Error> {
         let invoke = Invoke { task: Some(ulid_of(run)), ..Invoke::of(Operation::Get) };
-        self.call(invoke, self.client().run(run), |run| Return {
+        let handle = self.client().run(run);
+        self.call(invoke, handle.status(), |run| Return {
             state: Some(state(run.state)),
             attempt: Some(run.attempt),
             digest: run.output.as_ref().map(|output| output.text().to_owned()),

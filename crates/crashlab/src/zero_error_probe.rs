@@ -5,12 +5,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
-use tenure::{Client, Ctx, Worker, WorkerEvent};
+use serde_json::{Value, json};
+use tenure::{Client, NewRun, Worker, WorkerEvent};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use wire::requests::SubmitRun;
-use wire::{Json, State};
+use wire::State;
 
 const QUEUE: &str = "unworried";
 
@@ -35,7 +34,7 @@ impl ZeroErrorProbe {
             .on_event(move |event| {
                 telling.lock().expect("nothing panics with the list in hand").push(event.clone());
             })
-            .task("echo", |_: Ctx, input: Value| async move { Ok(input) });
+            .handle("echo", |_, input: Value| async move { Ok(input) });
         let told = over.clone();
         let worker = tokio::spawn(async move { worker.run_until(told.cancelled_owned()).await });
         let submitting = tokio::spawn(submit_until_told(client.clone(), over.clone()));
@@ -44,8 +43,7 @@ impl ZeroErrorProbe {
 
     /// Waits until a run that is submitted now has succeeded.
     pub(crate) async fn works(&self, patience: Duration) -> Result<()> {
-        let accepted = self.client.submit(run(), None).await?;
-        let ended = self.client.wait(&accepted.run_id, Some(patience)).await?;
+        let ended = self.client.submit_run(run()).await?.wait_timeout(patience).await?;
         ensure!(ended.state == State::Succeeded, "a run is {} after all this time", ended.state);
         Ok(())
     }
@@ -65,13 +63,8 @@ impl ZeroErrorProbe {
     }
 }
 
-fn run() -> SubmitRun {
-    SubmitRun {
-        kind: "echo".to_owned(),
-        queue: QUEUE.to_owned(),
-        input: Json::from_text("{}".to_owned()).expect("a literal that is JSON"),
-        ..SubmitRun::default()
-    }
+fn run() -> NewRun {
+    NewRun::new("echo", &json!({})).queue(QUEUE)
 }
 
 async fn submit_until_told(
@@ -80,8 +73,7 @@ async fn submit_until_told(
 ) -> Result<usize, tenure::Error> {
     let mut submitted = 0;
     while !over.is_cancelled() {
-        let accepted = client.submit(run(), None).await?;
-        client.wait(&accepted.run_id, Some(Duration::from_secs(60))).await?;
+        client.submit_run(run()).await?.wait_timeout(Duration::from_secs(60)).await?;
         submitted += 1;
     }
     Ok(submitted)

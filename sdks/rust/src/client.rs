@@ -1,54 +1,40 @@
-//! Every call of the HTTP interface as a typed method.
+//! The connection to a coordinator, and the calls that are about no single run.
 //!
 //! Submissions always carry an idempotency key, made up here when the caller gives none: that is what
-//! makes repeating them after a lost answer safe.
+//! makes repeating them after a lost answer safe. Calls about one run are methods of
+//! [`RunHandle`]; those of workers and administrators have files of their own.
 
 mod admin;
+mod list;
+mod worker_protocol;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 use serde::Serialize;
-use tokio::time::Instant;
-use wire::answers::{
-    CancelAccepted, CompletedAck, Explanation, HeartbeatAck, HeartbeatAnswers, History, Leases,
-    Queues, Ready, Record, ReportAnswers, Run, RunAccepted, RunList, StartedAck, SubmitResults,
-    Version,
-};
-use wire::requests::{
-    CancelRun, Completed, Heartbeat, Heartbeats, HistoryQuery, LeaseRequest, ListRuns, RecordQuery,
-    Reports, Started, SubmitMany, SubmitRun, WaitMs,
-};
+use serde::de::DeserializeOwned;
+use wire::answers::{Queues, Ready, RunAccepted, SubmitResult, SubmitResults, Version};
+use wire::requests::{SubmitMany, SubmitRun};
 
-use crate::Error;
+pub use self::list::ListRequest;
 use crate::endpoints::Endpoints;
 use crate::root_certificates::RootCertificates;
 use crate::transport::{Call, Retries, Transport};
+use crate::{Error, NewRun, RunHandle};
 
 /// Where a coordinator listens unless told otherwise.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:7400";
-/// The longest the coordinator holds a call open.
-const WAIT_MS_MAX: u64 = *wire::limits::WAIT_MS.end();
 
 /// A connection to a coordinator. Cloning is cheap and shares the connections.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), tenure::Error> {
-/// use tenure::wire::{Json, requests::SubmitRun};
-///
 /// let client = tenure::Client::from_env()?;
-/// let run = SubmitRun {
-///     kind: "resize".into(),
-///     queue: "images".into(),
-///     input: Json::from_text(r#"{"width": 80}"#.into()).expect("a literal that is JSON"),
-///     ..SubmitRun::default()
-/// };
-/// let accepted = client.submit(run, Some("avatar-42")).await?;
-/// let ended = client.wait(&accepted.run_id, None).await?;
-/// println!("{}", ended.state);
+/// let run = client.submit("hello", "Ada").queue("default").key("greet-ada").await?;
+/// let greeting: String = run.output().await?;
+/// println!("{greeting}");
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
@@ -132,15 +118,25 @@ impl Client {
         })
     }
 
-    /// Submits one run. Without a key one is made up, so that a repetition cannot submit it twice.
-    pub async fn submit(
+    /// Work of a kind, to be submitted with an input: choose a queue and whatever else
+    /// [`NewRun`] offers, and await it. The input is anything with a JSON form.
+    pub fn submit(
         &self,
-        mut run: SubmitRun,
-        idempotency_key: Option<&str>,
-    ) -> Result<RunAccepted, Error> {
-        // A single run names its key in the header; the member is for batches.
-        let member = run.idempotency_key.take();
-        let key = match idempotency_key.map(str::to_owned).or(member) {
+        kind: impl Into<String>,
+        input: &(impl Serialize + ?Sized),
+    ) -> NewRun<Client> {
+        NewRun::new(kind, input).bind(self.clone())
+    }
+
+    /// [`Client::submit`] for a run that was described before.
+    pub fn submit_run(&self, run: impl Into<NewRun>) -> NewRun<Client> {
+        run.into().bind(self.clone())
+    }
+
+    /// A single run names its key in the header; the member is for batches. Without a key one is made
+    /// up, so that a repetition cannot submit the run twice.
+    pub(crate) async fn send_submission(&self, mut run: SubmitRun) -> Result<RunAccepted, Error> {
+        let key = match run.idempotency_key.take() {
             Some(key) => key,
             None => generate_key()?,
         };
@@ -148,141 +144,48 @@ impl Client {
         self.transport.call(&call).await
     }
 
-    /// Submits many runs at once; each is accepted or refused on its own, in the order given.
-    pub async fn submit_many(&self, mut runs: Vec<SubmitRun>) -> Result<SubmitResults, Error> {
-        for run in runs.iter_mut().filter(|run| run.idempotency_key.is_none()) {
-            run.idempotency_key = Some(generate_key()?);
-        }
-        self.transport.call(&self.post(&["v1", "runs"], &SubmitMany { runs })?).await
-    }
-
-    /// A run as it is now.
-    pub async fn run(&self, run_id: &str) -> Result<Run, Error> {
-        self.transport.call(&self.get(&["v1", "runs", run_id], &())?).await
-    }
-
-    /// A run once it has ended, or as it is when `timeout` is over; without one, waits for ever.
-    pub async fn wait(&self, run_id: &str, timeout: Option<Duration>) -> Result<Run, Error> {
-        let until = timeout.map(|timeout| Instant::now() + timeout);
-        loop {
-            let left = until.map_or(Duration::MAX, |until| until - Instant::now());
-            let wait_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(WAIT_MS_MAX);
-            let query = WaitMs { wait_ms: Some(wait_ms) };
-            let call = self.get(&["v1", "runs", run_id], &query)?.with_wait(query.wait_ms);
-            let run: Run = self.transport.call(&call).await?;
-            let is_over = until.is_some_and(|until| Instant::now() >= until);
-            if run.state.is_terminal() || is_over {
-                return Ok(run);
-            }
-        }
-    }
-
-    /// One page of runs, newest first; `nextCursor` goes into [`ListRuns::cursor`] for the next. Only a page
-    /// without one is the last: a page may be short, or empty, before that. Runs come without their bodies,
-    /// unless [`ListRuns::include`] names them.
-    pub async fn list(&self, filters: &ListRuns) -> Result<RunList, Error> {
-        self.transport.call(&self.get(&["v1", "runs"], filters)?).await
-    }
-
-    /// Asks a run to stop, or with [`CancelMode::Immediate`] takes its lease back at once.
-    pub async fn cancel(
+    /// Submits up to 1000 runs in one call. Each is accepted or refused on its own, in the order given;
+    /// a refusal is [`Error::RunRefused`]. An input that has no JSON form fails the call before
+    /// anything is sent.
+    ///
+    /// ```no_run
+    /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
+    /// use tenure::NewRun;
+    ///
+    /// let runs = (1..=3).map(|page| NewRun::new("render", &page).queue("pages"));
+    /// for submitted in client.submit_many(runs).await? {
+    ///     println!("{}", submitted?.id());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn submit_many(
         &self,
-        run_id: &str,
-        reason: Option<&str>,
-        force: CancelMode,
-    ) -> Result<CancelAccepted, Error> {
-        let body = CancelRun {
-            reason: reason.map(str::to_owned),
-            force: (force == CancelMode::Immediate).then_some(true),
-        };
-        self.transport.call(&self.post(&["v1", "runs", run_id, "cancel"], &body)?).await
+        runs: impl IntoIterator<Item = NewRun>,
+    ) -> Result<Vec<Result<RunHandle, Error>>, Error> {
+        let runs = runs.into_iter().map(with_key).collect::<Result<Vec<SubmitRun>, Error>>()?;
+        let answer: SubmitResults = self.post_json(&["v1", "runs"], &SubmitMany { runs }).await?;
+        Ok(answer.results.into_iter().map(|result| self.submitted(result)).collect())
     }
 
-    /// What was decided about a run, after an entry, waiting for the next one if asked.
-    pub async fn history(&self, run_id: &str, query: &HistoryQuery) -> Result<History, Error> {
-        let call = self.get(&["v1", "runs", run_id, "history"], query)?.with_wait(query.wait_ms);
-        self.transport.call(&call).await
-    }
-
-    /// The provenance of an ended run, with all its attempts.
-    pub async fn record(&self, run_id: &str) -> Result<Record, Error> {
-        let mut record = self.record_page(run_id, None).await?;
-        while let Some(after) = record.next_after.take() {
-            let page = self.record_page(run_id, Some(after)).await?;
-            record.attempts.extend(page.attempts);
-            record.next_after = page.next_after;
+    fn submitted(&self, result: SubmitResult) -> Result<RunHandle, Error> {
+        match result.run_id {
+            Some(id) => Ok(self.run(id)),
+            None => Err(Error::RunRefused {
+                error: result.error.unwrap_or_default(),
+                message: result.message.unwrap_or_default(),
+                field: result.field,
+            }),
         }
-        Ok(record)
     }
 
-    async fn record_page(&self, run_id: &str, after: Option<u32>) -> Result<Record, Error> {
-        let query = RecordQuery { after, limit: None };
-        self.transport.call(&self.get(&["v1", "runs", run_id, "record"], &query)?).await
-    }
-
-    /// Why a run is not running, or not ended.
-    pub async fn explain(&self, run_id: &str) -> Result<Explanation, Error> {
-        self.transport.call(&self.get(&["v1", "runs", run_id, "explain"], &())?).await
+    /// The run with this id. Asks nothing: that there is such a run shows in the first call about it.
+    pub fn run(&self, run_id: impl Into<String>) -> RunHandle {
+        RunHandle::new(self.clone(), run_id.into())
     }
 
     /// What waits and runs, per queue.
     pub async fn queues(&self) -> Result<Queues, Error> {
         self.transport.call(&self.get(&["v1", "queues"], &())?).await
-    }
-
-    /// Asks for work. With a `pollId` a repetition returns what the first try was granted.
-    pub async fn lease(&self, request: &LeaseRequest) -> Result<Leases, Error> {
-        let call = self.post(&["v1", "leases"], request)?.with_wait(request.wait_ms);
-        self.transport.call(&call).await
-    }
-
-    /// Says that execution begins.
-    pub async fn started(
-        &self,
-        task_id: &str,
-        task_token: &str,
-        body: &Started,
-    ) -> Result<StartedAck, Error> {
-        self.task_call(task_id, "started", task_token, body).await
-    }
-
-    /// Says that the worker lives.
-    pub async fn heartbeat(
-        &self,
-        task_id: &str,
-        task_token: &str,
-        body: &Heartbeat,
-    ) -> Result<HeartbeatAck, Error> {
-        self.task_call(task_id, "heartbeat", task_token, body).await
-    }
-
-    /// Says what became of the attempt.
-    pub async fn completed(
-        &self,
-        task_id: &str,
-        task_token: &str,
-        body: &Completed,
-    ) -> Result<CompletedAck, Error> {
-        self.task_call(task_id, "completed", task_token, body).await
-    }
-
-    /// Many reports at once, one verdict each.
-    pub async fn reports(&self, batch: &Reports) -> Result<ReportAnswers, Error> {
-        self.transport.call(&self.post(&["v1", "reports"], batch)?).await
-    }
-
-    /// Many heartbeats at once, one answer each.
-    pub async fn heartbeats(&self, batch: &Heartbeats) -> Result<HeartbeatAnswers, Error> {
-        self.transport.call(&self.post(&["v1", "heartbeats"], batch)?).await
-    }
-
-    /// [`Client::heartbeats`] whose answer is of no use later than `timeout`.
-    pub(crate) async fn heartbeats_with_timeout(
-        &self,
-        batch: &Heartbeats,
-        timeout: Duration,
-    ) -> Result<HeartbeatAnswers, Error> {
-        self.transport.call(&self.post(&["v1", "heartbeats"], batch)?.with_timeout(timeout)).await
     }
 
     /// Whether the coordinator makes progress; an unready one is an answer and not an error.
@@ -294,15 +197,30 @@ impl Client {
         self.transport.call(&self.get(&["version"], &())?).await
     }
 
-    async fn task_call<T: serde::de::DeserializeOwned>(
+    pub(crate) async fn post_json<T: DeserializeOwned>(
         &self,
-        task_id: &str,
-        what: &str,
-        task_token: &str,
+        path: &[&str],
         body: &impl Serialize,
     ) -> Result<T, Error> {
-        let url = self.url(&["v1", "tasks", task_id, what])?;
-        self.transport.call(&Call::post(url, bearer(task_token)?, body)?).await
+        self.transport.call(&self.post(path, body)?).await
+    }
+
+    pub(crate) async fn get_json<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &impl Serialize,
+    ) -> Result<T, Error> {
+        self.transport.call(&self.get(path, query)?).await
+    }
+
+    /// A read that the server holds open for up to `wait_ms`.
+    pub(crate) async fn long_poll<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &impl Serialize,
+        wait_ms: Option<u64>,
+    ) -> Result<T, Error> {
+        self.transport.call(&self.get(path, query)?.with_wait(wait_ms)).await
     }
 
     fn post(&self, path: &[&str], body: &impl Serialize) -> Result<Call, Error> {
@@ -334,22 +252,21 @@ impl Client {
     }
 }
 
-/// What a cancel does to a run that a worker holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CancelMode {
-    /// Ask the worker, and give it the grace period.
-    #[default]
-    Graceful,
-    /// Take the lease back at once.
-    Immediate,
-}
-
 fn bearer(secret: &str) -> Result<HeaderValue, Error> {
     let mut value = HeaderValue::from_str(&format!("Bearer {secret}")).map_err(|_| {
         Error::Setup("an API key or token holds printable ASCII characters only".to_owned())
     })?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+/// In a batch the key is a member of its run.
+fn with_key(run: NewRun) -> Result<SubmitRun, Error> {
+    let mut request = run.into_request()?;
+    if request.idempotency_key.is_none() {
+        request.idempotency_key = Some(generate_key()?);
+    }
+    Ok(request)
 }
 
 fn generate_key() -> Result<String, Error> {

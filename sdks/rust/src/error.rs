@@ -2,8 +2,12 @@
 //!
 //! A refusal of the coordinator ([`Error::Refused`]) is an answer; everything else is the lack of one.
 
+use std::time::Duration;
+
 use wire::answers::Problem;
 use wire::{Code, Verdict};
+
+use crate::run_failure::RunFailure;
 
 /// Why a call has no answer to give.
 #[derive(Debug, thiserror::Error)]
@@ -13,8 +17,23 @@ pub enum Error {
     #[error("{}", refusal(.0))]
     Refused(Box<Problem>),
 
-    /// Nobody answered, in all the tries that [`crate::Retries`] allows.
+    /// The coordinator accepted a batch of runs and decided against this one of them.
+    #[error("{error}: {message}{}", in_member(field.as_deref()))]
+    #[non_exhaustive]
+    RunRefused { error: String, message: String, field: Option<String> },
+
+    /// The run whose output was asked for did not succeed.
+    #[error("{0}")]
+    RunFailed(Box<RunFailure>),
+
+    /// The run succeeded, and its output is not of the type that was asked for.
+    #[error("the output of {run_id} is not of the type it was read as")]
+    #[non_exhaustive]
+    Output { run_id: String, source: serde_json::Error },
+
+    /// No server answered, in all the tries that [`crate::Retries`] allows.
     #[error("{}", no_response(url, source))]
+    #[non_exhaustive]
     Unreachable { url: String, source: reqwest::Error },
 
     /// The coordinator itself does not know whether the call took effect.
@@ -29,6 +48,7 @@ pub enum Error {
     #[error(
         "{url} did not answer like a Tenure server ({why}); check that the address is a coordinator"
     )]
+    #[non_exhaustive]
     Protocol { url: String, status: u16, why: String },
 
     /// The call could not be made at all: an address, key or body that cannot be sent.
@@ -39,7 +59,33 @@ pub enum Error {
 impl Error {
     /// The stable code of a refusal; absent without one, or when a newer server made it up.
     pub fn code(&self) -> Option<Code> {
-        self.problem().and_then(Problem::code)
+        match self {
+            Error::RunRefused { error, .. } => error.parse().ok(),
+            _ => self.problem().and_then(Problem::code),
+        }
+    }
+
+    /// What happened, without a hint: the coordinator's words where it gave an answer.
+    pub fn message(&self) -> String {
+        match self {
+            Error::Refused(problem) | Error::UnknownOutcome(problem) => problem.message.clone(),
+            Error::RunRefused { message, .. } => message.clone(),
+            Error::RunFailed(failure) => failure.message.clone(),
+            other => other.to_string(),
+        }
+    }
+
+    /// When the coordinator wants to be asked again, where it said so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.problem()?.retry_after_ms.map(Duration::from_millis)
+    }
+
+    /// How the run ended that did not succeed.
+    pub fn run_failure(&self) -> Option<&RunFailure> {
+        match self {
+            Error::RunFailed(failure) => Some(failure),
+            _ => None,
+        }
     }
 
     /// The HTTP status, where an answer arrived.
@@ -47,7 +93,11 @@ impl Error {
         match self {
             Error::Refused(problem) | Error::UnknownOutcome(problem) => Some(problem.status),
             Error::Protocol { status, .. } => Some(*status),
-            Error::Unreachable { .. } | Error::Setup(_) => None,
+            Error::RunRefused { .. } => self.code().map(Code::status),
+            Error::RunFailed(_)
+            | Error::Output { .. }
+            | Error::Unreachable { .. }
+            | Error::Setup(_) => None,
         }
     }
 
@@ -69,8 +119,8 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Unreachable { .. } | Error::UnknownOutcome(_) => true,
-            Error::Setup(_) => false,
-            Error::Refused(_) | Error::Protocol { .. } => {
+            Error::Setup(_) | Error::RunFailed(_) | Error::Output { .. } => false,
+            Error::Refused(_) | Error::RunRefused { .. } | Error::Protocol { .. } => {
                 matches!(self.status(), Some(429 | 503))
             }
         }
@@ -78,14 +128,18 @@ impl Error {
 }
 
 fn refusal(problem: &Problem) -> String {
-    let field = problem.field.as_deref().map(|field| format!(" (member `{field}`)"));
+    let field = in_member(problem.field.as_deref());
     let hint = match problem.code() {
         Some(Code::Unauthenticated) => "; set TENURE_API_KEY to a key of this server",
         Some(Code::Forbidden) => "; use a key that has the role for this call",
         Some(Code::TooManyRequests | Code::Overloaded) => "; try again later",
         _ => "",
     };
-    format!("{}: {}{}{hint}", problem.error, problem.message, field.unwrap_or_default())
+    format!("{}: {}{field}{hint}", problem.error, problem.message)
+}
+
+fn in_member(field: Option<&str>) -> String {
+    field.map(|field| format!(" (member `{field}`)")).unwrap_or_default()
 }
 
 fn no_response(url: &str, source: &reqwest::Error) -> String {

@@ -1,18 +1,22 @@
 //! Rust client and worker for Tenure.
 //!
-//! [`Client`] asks a coordinator over HTTP and answers with the typed shapes of [`wire`]. It repeats a
-//! call only when nothing was decided: no answer at all, 429 or 503. A verdict is never a reason to
-//! repeat. [`Worker`] fetches work and runs tasks under their leases; [`testing`] runs a task without
-//! either.
+//! [`Client`] submits runs and returns handles for them. It repeats a call only when nothing was decided:
+//! no answer at all, 429 or 503. A verdict is never a reason to repeat. [`Worker`] fetches work and runs
+//! handlers under their leases; [`testing`] runs a handler without either.
 //!
 //! ```no_run
-//! use tenure::{Ctx, Worker};
+//! # async fn example() -> Result<(), tenure::Error> {
+//! let client = tenure::Client::from_env()?;
+//! let greeting: String = client.submit("hello", "Ada").queue("default").await?.output().await?;
+//! # Ok(()) }
+//! ```
 //!
+//! ```no_run
 //! #[tokio::main]
 //! async fn main() -> Result<(), tenure::Error> {
-//!     Worker::from_env()?
+//!     tenure::Worker::from_env()?
 //!         .queue("default")
-//!         .task("hello", |_: Ctx, name: String| async move { Ok(format!("Hello, {name}!")) })
+//!         .handle("hello", |_, name: String| async move { Ok(format!("Hello, {name}!")) })
 //!         .run()
 //!         .await
 //! }
@@ -33,16 +37,27 @@
 mod client;
 mod endpoints;
 mod error;
+mod new_run;
 mod payload;
 mod root_certificates;
+mod run_failure;
+mod run_handle;
 mod task_error;
 pub mod testing;
 mod transport;
 mod worker;
 
-pub use client::{CancelMode, Client, DEFAULT_URL};
+pub use client::{Client, DEFAULT_URL, ListRequest};
 pub use error::Error;
+pub use new_run::NewRun;
+pub use run_failure::RunFailure;
+pub use run_handle::{CancelMode, CancelRequest, HistoryRequest, RunHandle};
 pub use task_error::{TaskError, TaskResult};
 pub use transport::Retries;
 pub use wire;
+pub use wire::answers::{
+    CancelAccepted, Explanation, History, HistoryEntry, Queues, Record, Run, RunAccepted, RunError,
+    RunList,
+};
+pub use wire::{Code, ErrorCategory, Json, Outcome, State, Time, TraceContext, Verdict};
 pub use worker::{Ctx, StopReason, Worker, WorkerEvent};

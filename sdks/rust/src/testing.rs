@@ -17,6 +17,10 @@ use crate::worker::clock::Clock;
 use crate::worker::lease_state::LeaseState;
 use crate::worker::task::{read, typed, write};
 use crate::worker::{Ctx, StopReason, catch_panic};
+use crate::{Client, Retries};
+
+/// No server can listen on port 0: every call fails at once.
+const NO_COORDINATOR: &str = "http://127.0.0.1:0";
 
 /// Runs a task's function as a worker would, with attempt 1 and fence 1.
 ///
@@ -47,7 +51,14 @@ where
 pub fn context<In: Serialize + ?Sized>(input: &In) -> TaskResult<Ctx> {
     let envelope = Arc::new(envelope(write(&input)?));
     let lease_state = LeaseState::new(String::new(), Clock::system());
-    Ok(Ctx::new(envelope, Arc::new(lease_state), "inline"))
+    let client = Client::new(NO_COORDINATOR, "inline")?.with_retries(Retries::NONE);
+    Ok(Ctx::new(envelope, Arc::new(lease_state), "inline", client))
+}
+
+/// The same context with a client that [`Ctx::client`] returns. Without one its calls fail, because there
+/// is no coordinator.
+pub fn with_client(ctx: Ctx, client: Client) -> Ctx {
+    ctx.with_client(client)
 }
 
 /// Asks the task of a context to stop, as a cancelled run would.

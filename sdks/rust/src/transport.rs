@@ -30,26 +30,44 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 /// Enough of a foreign answer to recognise who gave it.
 const ECHO_CHARS_MAX: usize = 120;
 
+/// Some 2 s of tries: a restart behind a load balancer, and no more than a caller waits for.
+const REPETITIONS: usize = 4;
+/// Longer than a short stall of the server, shorter than a person notices.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
+/// A server that was away for longer is found soon after it returned.
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
+
 /// How often a call is repeated that got no decision: bounded, with growing pauses.
 ///
 /// ```
-/// let patient = tenure::Retries { times: 8, ..tenure::Retries::default() };
-/// assert!(patient.times > tenure::Retries::NONE.times);
+/// use std::time::Duration;
+///
+/// let patient = tenure::Retries::new(8)
+///     .backoff(Duration::from_millis(100), Duration::from_secs(10));
+/// # let _ = patient;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// Repetitions after the first try.
-    pub times: usize,
-    /// Before the first repetition; doubles, with jitter.
-    pub initial_backoff: Duration,
-    pub max_backoff: Duration,
+    pub(crate) times: usize,
+    pub(crate) initial_backoff: Duration,
+    pub(crate) max_backoff: Duration,
 }
 
 impl Retries {
-    pub const NONE: Retries =
-        Retries { times: 0, initial_backoff: Duration::ZERO, max_backoff: Duration::ZERO };
+    /// Every call is made once.
+    pub const NONE: Retries = Retries::new(0).backoff(Duration::ZERO, Duration::ZERO);
 
-    fn backoff(self) -> ExponentialBuilder {
+    /// So many repetitions after the first try, with pauses that grow from 100 ms to 5 s.
+    pub const fn new(times: usize) -> Retries {
+        Retries { times, initial_backoff: INITIAL_BACKOFF, max_backoff: MAX_BACKOFF }
+    }
+
+    /// The pause before the first repetition, which doubles, with jitter, up to `max`.
+    pub const fn backoff(self, initial: Duration, max: Duration) -> Retries {
+        Retries { initial_backoff: initial, max_backoff: max, ..self }
+    }
+
+    fn schedule(self) -> ExponentialBuilder {
         ExponentialBuilder::default()
             .with_min_delay(self.initial_backoff)
             .with_max_delay(self.max_backoff)
@@ -60,11 +78,7 @@ impl Retries {
 
 impl Default for Retries {
     fn default() -> Retries {
-        Retries {
-            times: 4,
-            initial_backoff: Duration::from_millis(100),
-            max_backoff: Duration::from_secs(5),
-        }
+        Retries::new(REPETITIONS)
     }
 }
 
@@ -172,7 +186,7 @@ impl Transport {
     /// The answer of the first try that got a decision.
     pub(crate) async fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
         let answer = (|| self.try_once(call))
-            .retry(self.retries.backoff())
+            .retry(self.retries.schedule())
             .when(|failure| failure.error.is_retryable())
             .adjust(|failure, backoff| match (backoff, failure.retry_after) {
                 // One coordinator's wish says nothing about the next one, which is asked now.

@@ -48,49 +48,51 @@ use crate::{Client, Error, Retries};
 const CONCURRENCY_MAX: usize = BATCH_ITEMS_MAX;
 const CONCURRENCY_DEFAULT: usize = 8;
 /// What supervisors commonly wait between asking a process to end and ending it, with a reserve.
-const DRAIN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(25);
+const SHUTDOWN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(25);
 /// Less than what is left of any lease of 2.5 s or more when its worker's own deadline passes.
 const CLEANUP_TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 /// Some 40 s of tries: long enough for a coordinator to restart, and no more than half a usual lease.
-const RETRIES_DEFAULT: Retries = Retries {
-    times: 10,
-    initial_backoff: Duration::from_millis(100),
-    max_backoff: Duration::from_secs(5),
-};
+const RETRIES_DEFAULT: Retries = Retries::new(10);
 /// Enough of a random number to tell two starts of one worker apart.
 const INSTANCE_CHARS: usize = 12;
 
 /// A worker to be configured and run.
 ///
+/// A handler takes its attempt's context and an input of any type that can be read from JSON, and
+/// returns an output of any type that can be written as JSON. Errors of any type become a
+/// [`TaskError`](crate::TaskError) through `?`; its constructors say whether another attempt may help.
+///
 /// ```no_run
-/// use tenure::{Ctx, TaskError, Worker};
+/// use tenure::{TaskError, Worker};
 ///
 /// #[derive(serde::Deserialize)]
-/// struct Resize { url: String, width: u32 }
+/// struct Resize { path: String, width: u32 }
 ///
 /// #[tokio::main]
 /// async fn main() -> Result<(), tenure::Error> {
 ///     Worker::from_env()?
 ///         .queue("images")
 ///         .concurrency(4)
-///         .task("resize", |ctx: Ctx, job: Resize| async move {
+///         .handle("resize", |ctx, job: Resize| async move {
 ///             if job.width == 0 {
-///                 return Err(TaskError::data("the width must not be zero"));
+///                 return Err(TaskError::permanent("the width must not be zero"));
 ///             }
-///             ctx.progress(10.0, format!("fetching {}", job.url));
+///             let origin = std::env::var("IMAGES_AT")?;
+///             ctx.progress(10.0, format!("fetching {origin}/{}", job.path));
 ///             Ok(format!("resized/{}", ctx.fence()))
 ///         })
 ///         .run()
 ///         .await
 /// }
 /// ```
+#[must_use = "a worker does nothing until it is run"]
 pub struct Worker {
     client: Client,
     name: String,
     queues: Vec<String>,
     tasks: Tasks,
     concurrency: usize,
-    drain_timeout: Duration,
+    shutdown_timeout: Duration,
     cleanup_timeout: Duration,
     retries: Retries,
     events: Events,
@@ -105,7 +107,7 @@ impl Worker {
             queues: Vec::new(),
             tasks: Tasks::default(),
             concurrency: CONCURRENCY_DEFAULT,
-            drain_timeout: DRAIN_TIMEOUT_DEFAULT,
+            shutdown_timeout: SHUTDOWN_TIMEOUT_DEFAULT,
             cleanup_timeout: CLEANUP_TIMEOUT_DEFAULT,
             retries: RETRIES_DEFAULT,
             events: Events::new(|_| {}),
@@ -138,8 +140,8 @@ impl Worker {
     }
 
     /// How long a shutdown waits for running tasks before it asks them to stop; 25 s unless told.
-    pub fn drain_timeout(mut self, drain_timeout: Duration) -> Worker {
-        self.drain_timeout = drain_timeout;
+    pub fn shutdown_timeout(mut self, shutdown_timeout: Duration) -> Worker {
+        self.shutdown_timeout = shutdown_timeout;
         self
     }
 
@@ -170,8 +172,8 @@ impl Worker {
         self
     }
 
-    /// Adds what to do for a kind. A panic inside is a failure of the task, not of the worker.
-    pub fn task<F, I, O, Fut>(mut self, kind: impl Into<String>, work: F) -> Worker
+    /// Adds the handler of a kind. A panic inside is a failure of the task, not of the worker.
+    pub fn handle<F, I, O, Fut>(mut self, kind: impl Into<String>, work: F) -> Worker
     where
         F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
         I: DeserializeOwned + Send + 'static,
@@ -182,8 +184,8 @@ impl Worker {
         self
     }
 
-    /// Adds what to do for every kind that has no task of its own; [`Ctx::kind`] tells which it is.
-    pub fn fallback_task<F, I, O, Fut>(mut self, work: F) -> Worker
+    /// Adds the handler of every kind that has no handler of its own; [`Ctx::kind`] tells which it is.
+    pub fn handle_any<F, I, O, Fut>(mut self, work: F) -> Worker
     where
         F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
         I: DeserializeOwned + Send + 'static,
@@ -210,7 +212,8 @@ impl Worker {
             HeartbeatThread::start(&self.client, self.retries, Arc::clone(&lease_table), pending)?;
         let drain_expired = CancellationToken::new();
         let shared = Arc::new(SharedState {
-            client: self.client.with_retries(self.retries),
+            client: self.client.clone().with_retries(self.retries),
+            task_client: self.client,
             worker_id: instance_id(&self.name)?,
             tasks: self.tasks,
             lease_table,
@@ -229,7 +232,7 @@ impl Worker {
             () = shutdown => Ok(()),
             refusal = poller.run(&mut running) => Err(refusal),
         };
-        if timeout(self.drain_timeout, join_all(&mut running)).await.is_err() {
+        if timeout(self.shutdown_timeout, join_all(&mut running)).await.is_err() {
             drain_expired.cancel();
             // Also told from here: code that blocks its thread lets its attempt hear nothing.
             poller.shared.lease_table.stop_all(&StopReason::ShuttingDown);
@@ -243,7 +246,7 @@ impl Worker {
         let missing = if self.queues.is_empty() {
             "a worker needs a queue to fetch work from; call `.queue(…)`"
         } else if self.tasks.is_empty() {
-            "a worker needs a task to run; call `.task(…)`"
+            "a worker needs a task to run; call `.handle(…)`"
         } else {
             return Ok(());
         };

@@ -206,7 +206,7 @@ fn same_version(theirs: &str) -> Check {
 }
 
 async fn key_and_clock(client: &Client) -> Vec<Check> {
-    let problem = match client.run(NO_RUN).await {
+    let problem = match client.run(NO_RUN).status().await {
         Err(Error::Refused(problem)) => problem,
         Err(error) => return vec![Check::from_error("key", server::cli_error(error))],
         Ok(_) => return vec![Check::ok("key", "accepted")],

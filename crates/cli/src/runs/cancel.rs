@@ -26,11 +26,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
-    let force = if arguments.force { CancelMode::Immediate } else { CancelMode::Graceful };
+    let mode = if arguments.force { CancelMode::Immediate } else { CancelMode::Graceful };
     let Arguments { id, filter, bulk_options, reason, .. } = arguments;
     match id {
-        Some(id) => one(client, format, &id, reason.as_deref(), force).await,
-        None => bulk::cancel(client, format, filter, bulk_options, reason, force).await,
+        Some(id) => one(client, format, &id, reason.as_deref(), mode).await,
+        None => bulk::cancel(client, format, filter, bulk_options, reason, mode).await,
     }
 }
 
@@ -39,9 +39,14 @@ async fn one(
     format: Format,
     id: &str,
     reason: Option<&str>,
-    force: CancelMode,
+    mode: CancelMode,
 ) -> CommandResult {
-    let accepted = client.cancel(id, reason, force).await.map_err(server::cli_error)?;
+    let cancel = client.run(id).cancel().mode(mode);
+    let cancel = match reason {
+        Some(reason) => cancel.reason(reason),
+        None => cancel,
+    };
+    let accepted = cancel.await.map_err(server::cli_error)?;
     match (format, accepted.state) {
         (Format::Json, _) => output::json(&accepted)?,
         (Format::People, State::Running) => {

@@ -82,7 +82,7 @@ async fn pages(client: &Client, wanted: Arguments) -> Result<(Vec<Run>, More), C
     loop {
         let missing = wanted.limit - u32::try_from(runs.len()).unwrap_or(wanted.limit);
         query.limit = Some(missing.min(super::PAGE));
-        let page = client.list(&query).await.map_err(server::cli_error)?;
+        let page = client.list_with(query.clone()).await.map_err(server::cli_error)?;
         runs.extend(page.runs);
         let full = runs.len() >= wanted.limit as usize;
         match page.next_cursor {

@@ -9,7 +9,7 @@ use crate::output::{self, BOLD, FAINT, Format};
 use crate::{duration, server};
 
 pub(crate) async fn run(client: Client, format: Format, id: &str) -> CommandResult {
-    let run = client.run(id).await.map_err(server::cli_error)?;
+    let run = client.run(id).status().await.map_err(server::cli_error)?;
     if format == Format::Json {
         output::json(&run)?;
         return Ok(Exit::Done);

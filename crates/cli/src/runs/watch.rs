@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use tenure::Client;
+use tenure::{Client, HistoryRequest};
 use tokio::time::Instant;
-use wire::requests::HistoryQuery;
 
 use super::entry;
 use crate::exit::{CliError, CommandResult, Exit};
@@ -23,19 +22,19 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
     // The first look fails fast: a wrong address or run is not worth waiting for.
-    client.run(&arguments.id).await.map_err(server::cli_error)?;
-    let client = server::with_long_retries(client);
+    client.run(&arguments.id).status().await.map_err(server::cli_error)?;
+    let watched = server::with_long_retries(client).run(arguments.id);
     let until = arguments.timeout.map(|timeout| Instant::now() + timeout);
-    let mut query = HistoryQuery { limit: Some(super::PAGE), ..HistoryQuery::default() };
+    let mut request = watched.history().limit(super::PAGE);
     loop {
         let left = until.map_or(Duration::MAX, |until| until - Instant::now());
-        query.wait_ms = Some(wait_ms(left));
-        print_page(&client, format, &arguments.id, &mut query).await?;
-        let run = client.run(&arguments.id).await.map_err(server::cli_error)?;
+        request = request.wait(left);
+        print_page(format, &mut request).await?;
+        let run = watched.status().await.map_err(server::cli_error)?;
         if run.state.is_terminal() {
             // What was decided between the page and the look at the run.
-            query.wait_ms = None;
-            while print_page(&client, format, &arguments.id, &mut query).await? > 0 {}
+            request = request.wait(Duration::ZERO);
+            while print_page(format, &mut request).await? > 0 {}
         }
         if run.state.is_terminal() || left.is_zero() {
             return ended(format, &run);
@@ -43,26 +42,17 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     }
 }
 
-/// Prints what follows `query.after` and moves it on; answers how many entries there were.
-async fn print_page(
-    client: &Client,
-    format: Format,
-    id: &str,
-    query: &mut HistoryQuery,
-) -> Result<usize, CliError> {
-    let page = client.history(id, query).await.map_err(server::cli_error)?;
+/// Prints the page that is asked for and asks for the next one; answers how many entries there were.
+async fn print_page(format: Format, request: &mut HistoryRequest) -> Result<usize, CliError> {
+    let page = request.clone().await.map_err(server::cli_error)?;
     for entry in &page.entries {
         match format {
             Format::Json => output::json_line(entry)?,
             Format::People => output::line(entry::line(entry))?,
         }
     }
-    query.after = Some(page.next_after);
+    *request = request.clone().after(page.next_after);
     Ok(page.entries.len())
-}
-
-fn wait_ms(left: Duration) -> u64 {
-    u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(*wire::limits::WAIT_MS.end())
 }
 
 fn ended(format: Format, run: &wire::answers::Run) -> CommandResult {

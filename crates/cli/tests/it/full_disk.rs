@@ -5,13 +5,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crashlab::small_disk::{DISK_BYTES, SmallDisk};
 use serde_json::Value;
-use tenure::{Client, Error, Retries};
+use tenure::{Client, Error, NewRun, Retries};
 use wire::answers::{Envelope, HeartbeatAck};
-use wire::requests::{Completed, Heartbeat, LeaseRequest, SubmitRun};
-use wire::{Code, Json, Outcome, State, Verdict};
+use wire::requests::{Completed, Heartbeat, LeaseRequest};
+use wire::{Code, Outcome, State, Verdict};
 
 use crate::home::{CommandOutput, Home, Process};
 
@@ -59,13 +60,8 @@ fn log(home: &Home) -> PathBuf {
     home.path().join("log")
 }
 
-fn big_run() -> SubmitRun {
-    SubmitRun {
-        kind: "heavy".to_owned(),
-        queue: "disk".to_owned(),
-        input: Json::from_text(format!("\"{}\"", "x".repeat(INPUT_BYTES))).unwrap(),
-        ..SubmitRun::default()
-    }
+fn big_run() -> NewRun {
+    NewRun::new("heavy", &"x".repeat(INPUT_BYTES)).queue("disk")
 }
 
 /// Submits until the disk takes no more; the keys and runs that were acknowledged, and the key that was not.
@@ -73,8 +69,8 @@ async fn fill(client: &Client) -> (Vec<(String, String)>, String) {
     let mut acknowledged = Vec::new();
     for n in 0..SUBMISSIONS_MAX {
         let key = format!("fill-{n}");
-        match client.submit(big_run(), Some(&key)).await {
-            Ok(accepted) => acknowledged.push((key, accepted.run_id)),
+        match client.submit_run(big_run()).key(&key).await {
+            Ok(run) => acknowledged.push((key, run.id().to_owned())),
             Err(error) => {
                 // A definite refusal, not a broken connection and not a guess: the call may be repeated.
                 assert_eq!(error.code(), Some(Code::Unavailable), "{error}");
@@ -89,7 +85,7 @@ async fn fill(client: &Client) -> (Vec<(String, String)>, String) {
 
 async fn all_are_there(client: &Client, acknowledged: &[(String, String)]) {
     for (key, id) in acknowledged {
-        let run = client.run(id).await.unwrap_or_else(|error| panic!("{key}: {error}"));
+        let run = client.run(id).status().await.unwrap_or_else(|error| panic!("{key}: {error}"));
         assert_eq!(run.input.unwrap().text().len(), INPUT_BYTES + 2);
     }
 }
@@ -104,7 +100,8 @@ async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_ro
     let (mut acknowledged, refused) = fill(&client).await;
     assert!(!acknowledged.is_empty());
     // S2-104: a refusal is a refusal. Reads go on, and find what was acknowledged and nothing else.
-    assert!(client.submit(big_run(), Some(&refused)).await.is_err(), "there is still no room");
+    let again = || client.submit_run(big_run()).key(&refused);
+    assert!(again().await.is_err(), "there is still no room");
     all_are_there(&client, &acknowledged).await;
     // Whoever can make room is told what is wrong.
     assert!(fs::read_to_string(log(&home)).unwrap().contains("disk is full"));
@@ -113,7 +110,7 @@ async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_ro
 
     disk.drop_ballast().unwrap();
     // The same server takes the very call it refused.
-    let accepted = client.submit(big_run(), Some(&refused)).await.expect("there is room again");
+    let accepted = again().accept().await.expect("there is room again");
     assert_eq!(accepted.replayed, None, "nothing of the refused call was kept");
     acknowledged.push((refused, accepted.run_id));
     assert!(server.child.try_wait().unwrap().is_none(), "the server never went away");
@@ -171,8 +168,8 @@ async fn a_disk_that_is_full_for_longer_than_a_lease_costs_no_honest_worker_its_
     let disk = small_disk(&home);
     let (_server, client) = serve(&home, &disk);
     disk.lay_ballast().unwrap();
-    let run = SubmitRun { queue: "short".to_owned(), lease_ms: Some(6_000), ..big_run() };
-    client.submit(run, None).await.unwrap();
+    let run = big_run().queue("short").lease(Duration::from_secs(6));
+    client.submit_run(run).await.unwrap();
     let lease = client.lease(&poll("holder", 0)).await.unwrap().leases.pop().unwrap();
     fill(&client).await;
 

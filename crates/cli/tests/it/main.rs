@@ -23,6 +23,7 @@ mod operate_prune;
 mod operate_rules;
 mod pages;
 mod runs;
+mod rust_client;
 mod scraping;
 mod secure;
 mod serving;

@@ -6,8 +6,7 @@ use coordinator::admit::{NewKey, Role};
 use coordinator::{OsEntropy, ServeOptions};
 use store::ManualClock;
 use store::sqlite::{Options, SqliteStore};
-use tenure::{CancelMode, Client};
-use wire::requests::SubmitRun;
+use tenure::Client;
 
 use crate::home::Home;
 
@@ -21,12 +20,10 @@ async fn years_ago(home: &Home) {
     options.new_keys = vec![key.clone()];
     let server = coordinator::serve(store, options).await.unwrap();
     let client = Client::new(&format!("http://{}", server.local_addr()), key.text()).unwrap();
-    let run = SubmitRun { kind: "k".into(), queue: "q".into(), ..SubmitRun::default() };
     for _ in 0..3 {
-        let accepted = client.submit(run.clone(), None).await.unwrap();
-        client.cancel(&accepted.run_id, None, CancelMode::Graceful).await.unwrap();
+        client.submit("k", &()).queue("q").await.unwrap().cancel().await.unwrap();
     }
-    client.submit(run.clone(), None).await.unwrap();
+    client.submit("k", &()).queue("q").await.unwrap();
     server.shutdown().await;
 }
 

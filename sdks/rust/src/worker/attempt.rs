@@ -29,7 +29,10 @@ use crate::{Client, Error};
 
 /// What all attempts of one worker share.
 pub(crate) struct SharedState {
+    /// For calls about attempts.
     pub(crate) client: Client,
+    /// For the tasks' own calls.
+    pub(crate) task_client: Client,
     pub(crate) worker_id: String,
     pub(crate) tasks: Tasks,
     pub(crate) lease_table: Arc<LeaseTable>,
@@ -166,17 +169,24 @@ impl Attempt {
         if self.lease_state.is_lost() {
             return None;
         }
-        let (envelope, lease_state) = (Arc::clone(&self.envelope), Arc::clone(&self.lease_state));
-        let ctx = Ctx::new(envelope, lease_state, &self.shared.worker_id).tracing(self.trace);
+        let ctx = self.ctx();
         let Some(task) = self.shared.tasks.of(&self.envelope.kind) else {
             let kind = &self.envelope.kind;
-            return Some(Err(TaskError::config(format!("this worker has no task `{kind}`"))));
+            return Some(Err(TaskError::config(format!(
+                "this worker has no handler for `{kind}`"
+            ))));
         };
         tokio::select! {
             biased;
             end = catch_panic(task(ctx)) => Some(end),
             () = self.stop_deadline() => self.forced_end(),
         }
+    }
+
+    fn ctx(&self) -> Ctx {
+        let (envelope, lease_state) = (Arc::clone(&self.envelope), Arc::clone(&self.lease_state));
+        let client = self.shared.task_client.clone();
+        Ctx::new(envelope, lease_state, &self.shared.worker_id, client).with_trace(self.trace)
     }
 
     /// Returns when the code was told to stop and has not, within the cleanup timeout. A requested

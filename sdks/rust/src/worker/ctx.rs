@@ -10,6 +10,7 @@ use wire::limits::MESSAGE_BYTES_MAX;
 use wire::{Json, Time, TraceContext};
 
 use super::lease_state::{LeaseState, Progress, StopReason};
+use crate::Client;
 use crate::task_error::{TaskError, TaskResult, truncated};
 
 /// One attempt, as its code sees it. Cheap to clone.
@@ -18,6 +19,7 @@ pub struct Ctx {
     envelope: Arc<Envelope>,
     lease_state: Arc<LeaseState>,
     worker_id: Arc<str>,
+    client: Client,
     trace: Option<TraceContext>,
 }
 
@@ -26,11 +28,16 @@ impl Ctx {
         envelope: Arc<Envelope>,
         lease_state: Arc<LeaseState>,
         worker_id: &str,
+        client: Client,
     ) -> Ctx {
-        Ctx { envelope, lease_state, worker_id: worker_id.into(), trace: None }
+        Ctx { envelope, lease_state, worker_id: worker_id.into(), client, trace: None }
     }
 
-    pub(crate) fn tracing(self, trace: Option<TraceContext>) -> Ctx {
+    pub(crate) fn with_client(self, client: Client) -> Ctx {
+        Ctx { client, ..self }
+    }
+
+    pub(crate) fn with_trace(self, trace: Option<TraceContext>) -> Ctx {
         Ctx { trace, ..self }
     }
 
@@ -100,6 +107,23 @@ impl Ctx {
     /// ```
     pub fn trace(&self) -> Option<TraceContext> {
         self.trace
+    }
+
+    /// The worker's client, to submit further work with. Its API key needs the role for that.
+    ///
+    /// An attempt that fails later, or whose lease is lost, is followed by another one, which submits
+    /// again. A key made from the run's id lets it find the run of the attempt before:
+    ///
+    /// ```
+    /// # use tenure::{Ctx, TaskResult};
+    /// async fn publish(ctx: Ctx, page: u32) -> TaskResult<String> {
+    ///     let key = format!("{}-notify", ctx.run_id());
+    ///     let next = ctx.client().submit("notify", &page).queue("mail").key(key).await?;
+    ///     Ok(next.id().to_owned())
+    /// }
+    /// ```
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Until when this process may act for the attempt, as far as is proven now. Renewals move it.

@@ -111,7 +111,7 @@ async fn no_verdict_makes_a_worker_say_it_again() {
             }
             let beats = if call == "/heartbeats" { 20 } else { 200_000 };
             let waits = call == "/heartbeats" && status != 200;
-            let running = Running::start(worker(&coordinator).concurrency(1).task(
+            let running = Running::start(worker(&coordinator).concurrency(1).handle(
                 "work",
                 move |ctx: Ctx, n: u32| async move {
                     if waits && n == 1 {
@@ -186,7 +186,7 @@ async fn a_start_that_is_refused_executes_nothing() {
         coordinator.once("/started", Reply::Json(status, refusal));
         let executed = Arc::new(Log::new());
         let ran = Arc::clone(&executed);
-        let running = Running::start(worker(&coordinator).concurrency(1).task(
+        let running = Running::start(worker(&coordinator).concurrency(1).handle(
             "work",
             move |_: Ctx, n: u32| {
                 ran.push(n);
@@ -242,7 +242,7 @@ async fn a_heartbeat_that_finds_the_lease_gone_stops_the_task_and_discards_its_r
         coordinator.once("/heartbeats", Reply::Each(item_refusal(status, error)));
         let seen = Arc::new(Log::new());
         let task = stubborn(Arc::clone(&seen));
-        let running = Running::start(worker(&coordinator).task("work", task));
+        let running = Running::start(worker(&coordinator).handle("work", task));
         coordinator.offer([envelope(1)]);
         let lost = |event: &WorkerEvent| matches!(event, WorkerEvent::Cancelled { .. });
         running.until("authority lost", lost).await;
@@ -260,7 +260,7 @@ async fn a_heartbeat_that_is_rejected_stops_the_task_and_is_surfaced() {
         let coordinator = Coordinator::start().await;
         coordinator.once("/heartbeats", reply);
         let task = stubborn(Arc::new(Log::new()));
-        let running = Running::start(worker(&coordinator).task("work", task));
+        let running = Running::start(worker(&coordinator).handle("work", task));
         coordinator.offer([envelope(1)]);
         running.until("rejected", |event| matches!(event, WorkerEvent::Rejected { .. })).await;
         let lost = |event: &WorkerEvent| matches!(event, WorkerEvent::Cancelled { .. });
@@ -286,7 +286,7 @@ async fn a_task_that_ignores_the_loss_of_its_lease_is_dropped() {
     coordinator.once("/heartbeats", Reply::Each(item_refusal(410, "task_expired")));
     let dropped = CancellationToken::new();
     let guard = dropped.clone();
-    let running = Running::start(worker(&coordinator).task("work", move |_: Ctx, _: Value| {
+    let running = Running::start(worker(&coordinator).handle("work", move |_: Ctx, _: Value| {
         let guard = Dropped(guard.clone());
         async move {
             std::future::pending::<()>().await;
@@ -309,7 +309,7 @@ async fn without_any_answer_a_task_stops_at_its_own_deadline() {
     coordinator.always("/heartbeats", Reply::Silence);
     let seen = Arc::new(Log::new());
     let task = stubborn(Arc::clone(&seen));
-    let running = Running::start(worker(&coordinator).task("work", task));
+    let running = Running::start(worker(&coordinator).handle("work", task));
     coordinator.offer([envelope_with(1, json!({ "heartbeatTimeoutMs": 1_500 }))]);
     let lost = |event: &WorkerEvent| matches!(event, WorkerEvent::Cancelled { .. });
     running.until("authority lost", lost).await;
@@ -328,7 +328,7 @@ fn blocking_code_sees_the_loss_on_a_runtime_it_blocks() {
         let coordinator = Coordinator::start().await;
         coordinator.once("/heartbeats", Reply::Each(item_refusal(410, "task_expired")));
         let running =
-            Running::start(worker(&coordinator).task("work", |ctx: Ctx, _: Value| async move {
+            Running::start(worker(&coordinator).handle("work", |ctx: Ctx, _: Value| async move {
                 let polls = std::iter::repeat_with(|| {
                     std::thread::park_timeout(Duration::from_millis(1));
                     ctx.is_cancelled()

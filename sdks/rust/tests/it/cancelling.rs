@@ -25,7 +25,7 @@ async fn a_task_that_is_asked_to_stop_cleans_up_and_is_reported_cancelled() {
     let polls_while_stopping = Arc::new(Log::new());
     let (log, polls, watched) =
         (Arc::clone(&seen), Arc::clone(&polls_while_stopping), Arc::clone(&coordinator));
-    let running = Running::start(worker(&coordinator).concurrency(1).task(
+    let running = Running::start(worker(&coordinator).concurrency(1).handle(
         "work",
         move |ctx: Ctx, _: Value| {
             let (log, polls, watched) =
@@ -80,7 +80,7 @@ async fn the_slot_of_a_task_that_was_asked_to_stop_takes_no_new_work_until_it_ha
             Ok(n)
         }
     };
-    let running = Running::start(worker(&coordinator).concurrency(2).task("work", task));
+    let running = Running::start(worker(&coordinator).concurrency(2).handle("work", task));
     coordinator.offer([envelope(1)]);
     stopping.until("the signal", |seen| !seen.is_empty()).await;
     coordinator.offer([envelope(2)]);
@@ -105,7 +105,7 @@ async fn any_error_of_a_task_that_was_asked_to_stop_is_the_cancel() {
     let coordinator = Coordinator::start().await;
     coordinator.always("/heartbeats", should_cancel());
     let running =
-        Running::start(worker(&coordinator).task("work", |ctx: Ctx, _: Value| async move {
+        Running::start(worker(&coordinator).handle("work", |ctx: Ctx, _: Value| async move {
             ctx.or_cancelled(std::future::pending::<()>()).await?;
             Ok(())
         }));
@@ -121,7 +121,7 @@ async fn success_in_spite_of_a_cancel_is_reported_truthfully() {
     let coordinator = Coordinator::start().await;
     coordinator.always("/heartbeats", should_cancel());
     let running =
-        Running::start(worker(&coordinator).task("work", |ctx: Ctx, n: u32| async move {
+        Running::start(worker(&coordinator).handle("work", |ctx: Ctx, n: u32| async move {
             ctx.cancelled().await;
             Ok(n)
         }));
@@ -139,7 +139,7 @@ async fn a_task_that_ignores_its_cancel_is_stopped_when_the_coordinator_gives_up
     coordinator.once("/heartbeats", should_cancel());
     coordinator.once("/heartbeats", Reply::Each(item_refusal(410, "task_expired")));
     let running =
-        Running::start(worker(&coordinator).task("work", |_: Ctx, _: Value| async move {
+        Running::start(worker(&coordinator).handle("work", |_: Ctx, _: Value| async move {
             std::future::pending::<()>().await;
             Ok(())
         }));

@@ -3,20 +3,19 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::wire::requests::{Completed, Heartbeat, HistoryQuery, ListRuns, Started, SubmitRun};
-use tenure::wire::{Code, Json, Outcome, State, Verdict};
-use tenure::{CancelMode, Client, Error, Retries};
+use tenure::wire::requests::{Completed, Heartbeat, Started};
+use tenure::{CancelMode, Client, Code, Error, Json, NewRun, Outcome, Retries, State, Verdict};
 
 use crate::coordinator::{API_KEY, Coordinator, Reply, SERVER_TIME, problem, quick};
 
-fn accepted(n: u32) -> Value {
+pub(crate) fn accepted(n: u32) -> Value {
     json!({
         "runId": format!("run_{n}"), "taskId": format!("task_{n}"), "state": "queued",
         "createdAt": SERVER_TIME, "memberOfTheFuture": true,
     })
 }
 
-fn run(state: &str) -> Value {
+pub(crate) fn run(state: &str) -> Value {
     json!({
         "runId": "run_1", "taskId": "task_1", "tenantId": "default", "workspaceId": "default",
         "kind": "k", "queue": "q", "state": state, "attempt": 0, "failures": 0, "lost": 0,
@@ -25,13 +24,9 @@ fn run(state: &str) -> Value {
     })
 }
 
-fn submission() -> SubmitRun {
-    SubmitRun {
-        kind: "k".to_owned(),
-        queue: "q".to_owned(),
-        input: Json::from_text(r#"{"b":1.0,"a":[]}"#.to_owned()).unwrap(),
-        ..SubmitRun::default()
-    }
+fn submission() -> NewRun {
+    let input = Json::from_text(r#"{"b":1.0,"a":[]}"#.to_owned()).unwrap();
+    NewRun::new("k", &input).queue("q")
 }
 
 fn completed() -> Completed {
@@ -58,9 +53,9 @@ async fn a_submission_without_answer_is_repeated_with_the_same_bytes_and_key() {
     coordinator.once("/runs", problem(429, "too_many_requests"));
     coordinator.always("/runs", Reply::Json(201, accepted(1)));
     let client = coordinator.client();
-    let answer = client.submit(submission(), None).await.unwrap();
+    let answer = client.submit_run(submission()).accept().await.unwrap();
     assert_eq!((answer.run_id.as_str(), answer.state), ("run_1", State::Queued));
-    client.submit(submission(), None).await.unwrap();
+    client.submit_run(submission()).await.unwrap();
 
     let calls = coordinator.to("/v1/runs");
     assert_eq!(calls.len(), 5);
@@ -78,25 +73,25 @@ async fn a_given_key_is_the_key_and_never_a_member_of_a_single_run() {
     let coordinator = Coordinator::start().await;
     coordinator.always("/runs", Reply::Json(200, accepted(1)));
     let client = coordinator.client();
-    client.submit(submission(), Some("avatar-42")).await.unwrap();
-    let named = SubmitRun { idempotency_key: Some("avatar-43".to_owned()), ..submission() };
-    client.submit(named, None).await.unwrap();
+    client.submit_run(submission()).key("avatar-42").await.unwrap();
     let calls = coordinator.to("/v1/runs");
     assert_eq!(calls[0].idempotency_key.as_deref(), Some("avatar-42"));
-    assert_eq!(calls[1].idempotency_key.as_deref(), Some("avatar-43"));
-    assert_eq!(calls[1].json().get("idempotencyKey"), None);
+    assert_eq!(calls[0].json().get("idempotencyKey"), None);
 }
 
 #[tokio::test]
 async fn every_run_of_a_batch_gets_a_key() {
     let coordinator = Coordinator::start().await;
-    let results =
-        json!({ "results": [accepted(1), { "error": "invalid_argument", "message": "m" }] });
+    let results = json!({ "results": [accepted(1), { "error": "invalid_argument", "message": "m", "field": "kind" }] });
     coordinator.once("/runs", Reply::Json(200, results));
-    let named = SubmitRun { idempotency_key: Some("mine".to_owned()), ..submission() };
-    let answer = coordinator.client().submit_many(vec![named, submission()]).await.unwrap();
-    assert_eq!(answer.results[0].run_id.as_deref(), Some("run_1"));
-    assert_eq!(answer.results[1].error.as_deref(), Some("invalid_argument"));
+    let batch = [submission().key("mine"), submission()];
+    let answers = coordinator.client().submit_many(batch).await.unwrap();
+    let [Ok(run), Err(refusal)] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!(run.id(), "run_1");
+    assert!(matches!(refusal, Error::RunRefused { .. }), "{refusal:?}");
+    assert_eq!((refusal.code(), refusal.message().as_str()), (Some(Code::InvalidArgument), "m"));
+    assert_eq!((refusal.status(), refusal.is_retryable()), (Some(400), false));
+    assert_eq!(refusal.to_string(), "invalid_argument: m (member `kind`)");
     let runs = coordinator.to("/v1/runs")[0].items();
     assert_eq!(runs[0]["idempotencyKey"], "mine");
     assert!(runs[1]["idempotencyKey"].as_str().unwrap().starts_with("auto-"));
@@ -108,7 +103,7 @@ async fn repetitions_are_bounded() {
     let coordinator = Coordinator::start().await;
     coordinator.always("/runs", Reply::Broken);
     let client = coordinator.client().with_retries(quick(2));
-    let error = client.submit(submission(), None).await.unwrap_err();
+    let error = client.submit_run(submission()).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
     assert!(error.to_string().contains("may have taken effect"), "{error}");
     assert_eq!(coordinator.to("/v1/runs").len(), 3);
@@ -144,7 +139,7 @@ async fn an_unknown_outcome_is_an_error_of_its_own() {
     let coordinator = Coordinator::start().await;
     coordinator.always("/runs", problem(503, "unknown_outcome"));
     let client = coordinator.client().with_retries(quick(1));
-    let error = client.submit(submission(), None).await.unwrap_err();
+    let error = client.submit_run(submission()).await.unwrap_err();
     assert!(matches!(error, Error::UnknownOutcome(_)), "{error:?}");
     assert_eq!((error.code(), error.verdict()), (Some(Code::UnknownOutcome), None));
     assert!(error.to_string().contains("same idempotency key"), "{error}");
@@ -185,7 +180,7 @@ async fn addresses_keys_and_ids_that_cannot_be_sent_are_refused_here() {
     assert!(matches!(Client::new("http://x", "a\nb"), Err(Error::Setup(_))));
     let client = Client::new("http://127.0.0.1:1", "key").unwrap();
     for id in ["", ".", ".."] {
-        assert!(matches!(client.run(id).await, Err(Error::Setup(_))), "{id}");
+        assert!(matches!(client.run(id).status().await, Err(Error::Setup(_))), "{id}");
     }
 }
 
@@ -195,7 +190,7 @@ async fn waiting_repeats_long_polls_until_the_run_has_ended() {
     coordinator.once("/run_1", Reply::Json(200, run("queued")));
     coordinator.once("/run_1", Reply::Json(200, run("running")));
     coordinator.always("/run_1", Reply::Json(200, run("succeeded")));
-    let ended = coordinator.client().wait("run_1", None).await.unwrap();
+    let ended = coordinator.client().run("run_1").wait().await.unwrap();
     assert_eq!(ended.state, State::Succeeded);
     let calls = coordinator.to("/v1/runs/run_1");
     assert_eq!(calls.len(), 3);
@@ -206,7 +201,7 @@ async fn waiting_repeats_long_polls_until_the_run_has_ended() {
 async fn waiting_ends_with_its_time_and_tells_the_state() {
     let coordinator = Coordinator::start().await;
     coordinator.always("/run_1", Reply::Json(200, run("running")));
-    let waited = coordinator.client().wait("run_1", Some(Duration::ZERO)).await.unwrap();
+    let waited = coordinator.client().run("run_1").wait_timeout(Duration::ZERO).await.unwrap();
     assert_eq!(waited.state, State::Running);
     assert_eq!(coordinator.to("/v1/runs/run_1")[0].query, "waitMs=0");
 }
@@ -230,7 +225,7 @@ async fn a_record_comes_with_all_its_attempts() {
     };
     coordinator.once("/record", Reply::Json(200, page([1, 2], Some(2))));
     coordinator.once("/record", Reply::Json(200, page([3, 4], None)));
-    let record = coordinator.client().record("run_1").await.unwrap();
+    let record = coordinator.client().run("run_1").record().await.unwrap();
     let attempts: Vec<u32> = record.attempts.iter().map(|attempt| attempt.attempt).collect();
     assert_eq!((attempts, record.next_after), (vec![1, 2, 3, 4], None));
     let asked: Vec<String> = coordinator.to("/record").into_iter().map(|call| call.query).collect();
@@ -251,24 +246,20 @@ async fn every_call_goes_to_its_path_with_its_query_and_body() {
     coordinator.always("/readyz", Reply::Json(503, json!({ "ready": false, "checks": [] })));
     let client = coordinator.client();
 
-    let filters = ListRuns {
-        state: Some(State::Retry),
-        label: Some("a=b c".to_owned()),
-        limit: Some(5),
-        ..ListRuns::default()
-    };
-    assert_eq!(client.list(&filters).await.unwrap().runs.len(), 1);
+    let list = client.list().state(State::Retry).label("a", "b c").limit(5);
+    assert_eq!(list.include_input().include_output().await.unwrap().runs.len(), 1);
     assert!(!client.ready().await.unwrap().ready);
-    let after = HistoryQuery { after: Some(3), limit: None, wait_ms: Some(10) };
     let beat = Heartbeat { attempt: 1, worker_id: "w".to_owned(), ..Heartbeat::default() };
     let started = Started { attempt: 1, worker_id: "w".to_owned(), started_at: None };
     client.started("task_1", "token", &started).await.unwrap();
     client.heartbeat("task_1", "token", &beat).await.unwrap_err();
     client.completed("task_1", "token", &completed()).await.unwrap_err();
-    client.cancel("run_1", Some("why"), CancelMode::Immediate).await.unwrap_err();
-    client.cancel("run_1", None, CancelMode::Graceful).await.unwrap_err();
-    client.history("run_1", &after).await.unwrap_err();
-    client.record("run/1").await.unwrap_err();
+    let run = client.run("run_1");
+    run.cancel_now().reason("why").await.unwrap_err();
+    run.cancel().await.unwrap_err();
+    run.cancel().mode(CancelMode::Immediate).await.unwrap_err();
+    run.history().after(3).wait(Duration::from_millis(10)).await.unwrap_err();
+    client.run("run/1").record().await.unwrap_err();
     client.queues().await.unwrap_err();
     client.version().await.unwrap_err();
 
@@ -279,13 +270,14 @@ async fn every_call_goes_to_its_path_with_its_query_and_body() {
         .map(|call| (call.path, call.query, String::from_utf8_lossy(&call.bytes).into_owned()))
         .collect();
     let expected = [
-        ("/v1/runs", "label=a%3Db+c&limit=5&state=retry", ""),
+        ("/v1/runs", "include=input%2Coutput&label=a%3Db+c&limit=5&state=retry", ""),
         ("/readyz", "", ""),
         ("/v1/tasks/task_1/started", "", r#"{"attempt":1,"workerId":"w"}"#),
         ("/v1/tasks/task_1/heartbeat", "", r#"{"attempt":1,"workerId":"w"}"#),
         ("/v1/tasks/task_1/completed", "", r#"{"attempt":1,"workerId":"w","outcome":"SUCCEEDED"}"#),
         ("/v1/runs/run_1/cancel", "", r#"{"reason":"why","force":true}"#),
         ("/v1/runs/run_1/cancel", "", "{}"),
+        ("/v1/runs/run_1/cancel", "", r#"{"force":true}"#),
         ("/v1/runs/run_1/history", "after=3&waitMs=10", ""),
         ("/v1/runs/run%2F1/record", "", ""),
         ("/v1/queues", "", ""),
@@ -305,16 +297,16 @@ async fn of_several_coordinators_the_next_is_asked_where_one_decides_nothing() {
     let list = format!("http://127.0.0.1:1, {},{}", going.url(), last.url());
     for _ in 0..6 {
         let client = Client::new(&list, API_KEY).unwrap().with_retries(quick(2));
-        let answer = client.submit(submission(), None).await.unwrap();
-        assert_eq!(answer.run_id, "run_1");
+        let answer = client.submit_run(submission()).await.unwrap();
+        assert_eq!(answer.id(), "run_1");
         let asked = going.to("/runs").len();
-        client.submit(submission(), None).await.unwrap();
+        client.submit_run(submission()).await.unwrap();
         assert_eq!(going.to("/runs").len(), asked, "who answered is asked again");
     }
     // A refusal is an answer: nobody else is asked for another one.
     last.always("/runs", problem(400, "invalid_argument"));
     let client = Client::new(&format!("{},{}", last.url(), last.url()), API_KEY).unwrap();
     let before = last.to("/runs").len();
-    client.submit(submission(), None).await.unwrap_err();
+    client.submit_run(submission()).await.unwrap_err();
     assert_eq!(last.to("/runs").len(), before + 1);
 }

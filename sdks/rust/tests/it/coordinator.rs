@@ -207,7 +207,7 @@ impl Coordinator {
 
 pub(crate) fn quick(times: usize) -> Retries {
     let pause = std::time::Duration::from_millis(5);
-    Retries { times, initial_backoff: pause, max_backoff: pause }
+    Retries::new(times).backoff(pause, pause)
 }
 
 async fn receive(State(coordinator): State<Arc<Coordinator>>, request: Request) -> Response {

@@ -17,7 +17,7 @@ async fn a_shutdown_waits_for_running_tasks_and_keeps_their_leases() {
     // S2-51, S4-40: heartbeats do not stop while draining, and what ends in time is reported.
     let coordinator = Coordinator::start().await;
     let (worker, finish) = until_told(&coordinator);
-    let running = Running::start(worker.concurrency(2).drain_timeout(Duration::from_secs(600)));
+    let running = Running::start(worker.concurrency(2).shutdown_timeout(Duration::from_secs(600)));
     coordinator.offer([envelope(1)]);
     coordinator.until("/started", 1).await;
     coordinator.until("/leases", 2).await;
@@ -36,7 +36,7 @@ async fn a_task_that_stops_when_the_drain_is_over_is_handed_back() {
     let coordinator = Coordinator::start().await;
     let seen = Arc::new(Log::new());
     let log = Arc::clone(&seen);
-    let running = Running::start(worker(&coordinator).drain_timeout(Duration::ZERO).task(
+    let running = Running::start(worker(&coordinator).shutdown_timeout(Duration::ZERO).handle(
         "work",
         move |ctx: Ctx, _: Value| {
             let log = Arc::clone(&log);
@@ -60,7 +60,7 @@ async fn a_task_that_stops_when_the_drain_is_over_is_handed_back() {
 #[tokio::test]
 async fn a_task_that_does_not_stop_is_abandoned_without_a_report() {
     let coordinator = Coordinator::start().await;
-    let running = Running::start(worker(&coordinator).drain_timeout(Duration::ZERO).task(
+    let running = Running::start(worker(&coordinator).shutdown_timeout(Duration::ZERO).handle(
         "work",
         |_: Ctx, _: Value| async move {
             std::future::pending::<()>().await;
@@ -81,7 +81,7 @@ async fn code_that_blocks_cannot_keep_a_worker_from_ending() {
     let coordinator = Coordinator::start().await;
     let (release, released) = sync_channel::<()>(0);
     let released = Arc::new(std::sync::Mutex::new(released));
-    let running = Running::start(worker(&coordinator).drain_timeout(Duration::ZERO).task(
+    let running = Running::start(worker(&coordinator).shutdown_timeout(Duration::ZERO).handle(
         "work",
         move |ctx: Ctx, _: Value| {
             let released = Arc::clone(&released);

@@ -41,7 +41,7 @@ async fn every_failure_is_reported_once_with_its_category() {
         let executed = Arc::new(Log::new());
         let ran = Arc::clone(&executed);
         let running =
-            Running::start(worker(&coordinator).task("work", move |_: Ctx, how: String| {
+            Running::start(worker(&coordinator).handle("work", move |_: Ctx, how: String| {
                 ran.push(how.clone());
                 async move { fail(&how) }
             }));
@@ -62,7 +62,7 @@ async fn every_failure_is_reported_once_with_its_category() {
 async fn a_panic_is_a_failure_with_its_place_and_the_worker_goes_on() {
     // S3-56, S4-58: a panic is a local execution failure like any other.
     let coordinator = Coordinator::start().await;
-    let running = Running::start(worker(&coordinator).concurrency(1).task(
+    let running = Running::start(worker(&coordinator).concurrency(1).handle(
         "work",
         |_: Ctx, n: u32| async move {
             assert_ne!(n, 1, "number one is unlucky");
@@ -85,7 +85,7 @@ async fn an_input_the_task_cannot_read_is_a_matter_of_data() {
     // S4-58, S4-60.
     let coordinator = Coordinator::start().await;
     let running =
-        Running::start(worker(&coordinator).task("work", |_: Ctx, n: u32| async move { Ok(n) }));
+        Running::start(worker(&coordinator).handle("work", |_: Ctx, n: u32| async move { Ok(n) }));
     coordinator.offer([envelope_with(1, json!({ "input": { "not": "a number" } }))]);
     running.until_committed(1).await;
     running.end().await.unwrap();
@@ -97,7 +97,7 @@ async fn a_task_that_overruns_its_own_time_is_stopped_and_reported() {
     // S3-56, S4-63: a timeout is a local execution failure.
     let coordinator = Coordinator::start().await;
     let running =
-        Running::start(worker(&coordinator).task("work", |_: Ctx, _: Value| async move {
+        Running::start(worker(&coordinator).handle("work", |_: Ctx, _: Value| async move {
             std::future::pending::<()>().await;
             Ok(())
         }));
@@ -118,7 +118,7 @@ async fn a_result_of_any_shape_arrives_as_it_was_returned() {
     let output =
         json!({ "materializationId": "m", "rowCount": 3, "byteSize": 9, "outputPath": "p" });
     let returned = output.clone();
-    let running = Running::start(worker(&coordinator).task("work", move |_: Ctx, _: u32| {
+    let running = Running::start(worker(&coordinator).handle("work", move |_: Ctx, _: u32| {
         let returned = returned.clone();
         async move { Ok(returned) }
     }));

@@ -15,7 +15,7 @@ use crate::worker::{Running, worker};
 pub(crate) fn until_told(coordinator: &Coordinator) -> (tenure::Worker, CancellationToken) {
     let finish = CancellationToken::new();
     let until = finish.clone();
-    let worker = worker(coordinator).task("work", move |_: Ctx, input: Value| {
+    let worker = worker(coordinator).handle("work", move |_: Ctx, input: Value| {
         let until = until.clone();
         async move {
             until.cancelled().await;
@@ -31,7 +31,7 @@ async fn heartbeats_are_sent_every_interval_while_executing_and_at_no_other_time
     let coordinator = Coordinator::start().await;
     let finish = Arc::new(Notify::new());
     let until = Arc::clone(&finish);
-    let running = Running::start(worker(&coordinator).concurrency(1).task(
+    let running = Running::start(worker(&coordinator).concurrency(1).handle(
         "work",
         move |_: Ctx, input: Value| {
             let until = Arc::clone(&until);
@@ -69,7 +69,7 @@ async fn a_heartbeat_names_its_attempt_and_tells_the_latest_progress() {
     let coordinator = Coordinator::start().await;
     let finish = CancellationToken::new();
     let until = finish.clone();
-    let running = Running::start(worker(&coordinator).task("work", move |ctx: Ctx, _: Value| {
+    let running = Running::start(worker(&coordinator).handle("work", move |ctx: Ctx, _: Value| {
         let until = until.clone();
         async move {
             ctx.progress(10.0, "first");
@@ -126,7 +126,7 @@ fn code_that_blocks_its_runtime_cannot_stop_heartbeats() {
             beaten.send(()).unwrap();
         });
         let enough = Arc::new(std::sync::Mutex::new(enough));
-        let running = Running::start(worker(&coordinator).task("work", move |_: Ctx, n: u32| {
+        let running = Running::start(worker(&coordinator).handle("work", move |_: Ctx, n: u32| {
             let enough = Arc::clone(&enough);
             async move {
                 enough.lock().unwrap().recv().unwrap();

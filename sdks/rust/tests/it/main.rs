@@ -12,6 +12,7 @@ mod draining;
 mod failing;
 mod heartbeats;
 mod log;
+mod runs;
 mod suspending;
 mod tracing;
 mod transport;

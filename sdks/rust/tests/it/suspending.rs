@@ -69,7 +69,7 @@ async fn a_task_whose_lease_ended_in_suspend_is_told_on_resume_and_its_result_di
             Ok(json!("a result without authority"))
         }
     };
-    let running = Running::start(suspended.machine_of(worker(&coordinator)).task("work", task));
+    let running = Running::start(suspended.machine_of(worker(&coordinator)).handle("work", task));
     coordinator.offer([quiet_lease()]);
     seen.until("executing", |seen| !seen.is_empty()).await;
     suspended.resume_after(3_600);
@@ -97,7 +97,7 @@ async fn code_that_asks_learns_at_once_that_its_lease_ended_in_suspend() {
             Ok(())
         }
     };
-    let running = Running::start(suspended.machine_of(worker(&coordinator)).task("work", task));
+    let running = Running::start(suspended.machine_of(worker(&coordinator)).handle("work", task));
     coordinator.offer([quiet_lease()]);
     running.until("authority lost", is_loss).await;
     running.end().await.unwrap();
@@ -137,7 +137,7 @@ async fn one_heartbeat_is_sent_for_each_interval() {
         }
     };
     let suspended = Suspended::never();
-    let running = Running::start(suspended.machine_of(worker(&coordinator)).task("work", task));
+    let running = Running::start(suspended.machine_of(worker(&coordinator)).handle("work", task));
     coordinator.offer([quiet_lease()]);
     executing.until("execution", |seen| !seen.is_empty()).await;
     for sent in 1..=INTERVALS {
@@ -166,7 +166,7 @@ async fn a_lease_whose_grant_was_on_its_way_during_a_suspend_must_be_proven_firs
         log.push(n);
         async move { Ok(n) }
     };
-    let running = Running::start(suspended.machine_of(worker(&coordinator)).task("work", task));
+    let running = Running::start(suspended.machine_of(worker(&coordinator)).handle("work", task));
     coordinator.until("/leases", 1).await;
     suspended.resume_after(3_600);
     coordinator.offer([quiet_lease()]);

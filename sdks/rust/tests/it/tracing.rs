@@ -14,7 +14,7 @@ async fn the_work_has_a_span_of_its_own_and_the_report_names_it() {
     // The trace header goes to the worker with the envelope.
     let coordinator = Coordinator::start().await;
     let tell = |ctx: Ctx, _: Value| async move { Ok(ctx.trace().map(|trace| trace.to_string())) };
-    let running = Running::start(worker(&coordinator).task("work", tell));
+    let running = Running::start(worker(&coordinator).handle("work", tell));
     coordinator.offer([
         envelope_with(1, json!({"traceparent": HANDED})),
         envelope_with(2, json!({"traceparent": HANDED})),

@@ -65,7 +65,7 @@ pub(crate) fn worker(coordinator: &Coordinator) -> Worker {
 }
 
 pub(crate) fn echo(worker: Worker) -> Worker {
-    worker.task("work", |_: Ctx, input: Value| async move { Ok(input) })
+    worker.handle("work", |_: Ctx, input: Value| async move { Ok(input) })
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn after_committed_nothing_of_an_attempt_is_left() {
     let coordinator = Coordinator::start().await;
     let resource = Arc::new(());
     let captured = Arc::clone(&resource);
-    let running = Running::start(worker(&coordinator).concurrency(1).task(
+    let running = Running::start(worker(&coordinator).concurrency(1).handle(
         "work",
         move |ctx: Ctx, n: u32| {
             let held = (Arc::clone(&captured), ctx);
@@ -110,15 +110,17 @@ async fn a_lease_that_is_answered_twice_is_executed_once() {
     let executed = Arc::new(Log::new());
     let finish = CancellationToken::new();
     let (log, until) = (Arc::clone(&executed), finish.clone());
-    let running =
-        Running::start(worker(&coordinator).concurrency(3).task("work", move |_: Ctx, n: u32| {
+    let running = Running::start(worker(&coordinator).concurrency(3).handle(
+        "work",
+        move |_: Ctx, n: u32| {
             log.push(n);
             let until = until.clone();
             async move {
                 until.cancelled().await;
                 Ok(n)
             }
-        }));
+        },
+    ));
     coordinator.offer([envelope(1)]);
     executed.until("execution", |seen| !seen.is_empty()).await;
     coordinator.offer([envelope(1), envelope(1)]);
@@ -209,7 +211,7 @@ async fn a_task_sees_its_attempt() {
         let ids = [ctx.run_id(), ctx.task_id(), ctx.lease_id(), ctx.kind(), &owner];
         Ok(json!([ids, ctx.attempt(), ctx.fence(), deadline]))
     };
-    let running = Running::start(worker(&coordinator).fallback_task(work));
+    let running = Running::start(worker(&coordinator).handle_any(work));
     let deadline = "2026-03-01T12:05:00.000Z";
     coordinator.offer([envelope_with(1, json!({ "kind": "other", "deadline": deadline }))]);
     running.until_committed(1).await;
@@ -229,7 +231,7 @@ async fn a_late_answer_to_started_delays_the_execution() {
     coordinator.once("/started", Reply::Gate(Arc::clone(&gate)));
     let executed = Arc::new(Log::new());
     let ran = Arc::clone(&executed);
-    let running = Running::start(worker(&coordinator).task("work", move |_: Ctx, n: u32| {
+    let running = Running::start(worker(&coordinator).handle("work", move |_: Ctx, n: u32| {
         ran.push(n);
         async move { Ok(n) }
     }));
@@ -250,7 +252,7 @@ async fn a_lease_that_is_handed_out_twice_is_carried_once() {
     let coordinator = Coordinator::start().await;
     let finish = CancellationToken::new();
     let until = finish.clone();
-    let running = Running::start(worker(&coordinator).task("work", move |_: Ctx, n: u32| {
+    let running = Running::start(worker(&coordinator).handle("work", move |_: Ctx, n: u32| {
         let until = until.clone();
         async move {
             until.cancelled().await;
@@ -286,7 +288,7 @@ async fn a_worker_without_queue_or_task_is_told_so() {
     let no_queue = echo(Worker::new(client())).run_until(async {}).await.unwrap_err();
     assert!(no_queue.to_string().contains(".queue("), "{no_queue}");
     let no_task = Worker::new(client()).queue("q").run_until(async {}).await.unwrap_err();
-    assert!(no_task.to_string().contains(".task("), "{no_task}");
+    assert!(no_task.to_string().contains(".handle("), "{no_task}");
 }
 
 #[tokio::test]

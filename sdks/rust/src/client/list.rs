@@ -1,0 +1,106 @@
+//! Runs found by what they have in common.
+
+use futures_util::future::BoxFuture;
+use wire::State;
+use wire::answers::RunList;
+use wire::requests::ListRuns;
+
+use super::Client;
+use crate::Error;
+
+/// A page of runs, newest first, read by awaiting it.
+///
+/// ```no_run
+/// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
+/// let mut page = client.list().state(tenure::State::Failed).queue("images").await?;
+/// while let Some(cursor) = page.next_cursor {
+///     page = client.list().state(tenure::State::Failed).queue("images").cursor(cursor).await?;
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is read until this is awaited"]
+pub struct ListRequest {
+    client: Client,
+    filters: ListRuns,
+}
+
+impl Client {
+    /// One page of runs. Only a page without a `next_cursor` is the last: a page may be short, or empty,
+    /// before that.
+    pub fn list(&self) -> ListRequest {
+        self.list_with(ListRuns::default())
+    }
+
+    /// [`Client::list`] with all its filters at once, for programs that have the wire's own shape.
+    pub fn list_with(&self, filters: ListRuns) -> ListRequest {
+        ListRequest { client: self.clone(), filters }
+    }
+}
+
+impl ListRequest {
+    pub fn state(mut self, state: State) -> ListRequest {
+        self.filters.state = Some(state);
+        self
+    }
+
+    pub fn queue(mut self, queue: impl Into<String>) -> ListRequest {
+        self.filters.queue = Some(queue.into());
+        self
+    }
+
+    pub fn kind(mut self, kind: impl Into<String>) -> ListRequest {
+        self.filters.kind = Some(kind.into());
+        self
+    }
+
+    /// Only runs whose label has this value.
+    pub fn label(mut self, name: &str, value: &str) -> ListRequest {
+        self.filters.label = Some(format!("{name}={value}"));
+        self
+    }
+
+    /// At most this many runs in a page.
+    pub fn limit(mut self, runs: u32) -> ListRequest {
+        self.filters.limit = Some(runs);
+        self
+    }
+
+    /// Goes on where a page ended: its `next_cursor`.
+    pub fn cursor(mut self, cursor: impl Into<String>) -> ListRequest {
+        self.filters.cursor = Some(cursor.into());
+        self
+    }
+
+    /// Brings each run's input along, which a list leaves out.
+    pub fn include_input(self) -> ListRequest {
+        self.include("input")
+    }
+
+    /// Brings each run's output along, which a list leaves out.
+    pub fn include_output(self) -> ListRequest {
+        self.include("output")
+    }
+
+    /// Brings the stack trace of each run's error along, which a list leaves out.
+    pub fn include_stack_trace(self) -> ListRequest {
+        self.include("stackTrace")
+    }
+
+    fn include(mut self, body: &str) -> ListRequest {
+        self.filters.include = match self.filters.include.take() {
+            Some(bodies) => Some(format!("{bodies},{body}")),
+            None => Some(body.to_owned()),
+        };
+        self
+    }
+}
+
+impl IntoFuture for ListRequest {
+    type Output = Result<RunList, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.client.get_json(&["v1", "runs"], &self.filters).await })
+    }
+}

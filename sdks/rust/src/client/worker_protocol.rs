@@ -1,0 +1,84 @@
+//! The calls of a worker, one by one, for programs that bring their own worker loop.
+//!
+//! Nothing here keeps the rules of leases: when to send a heartbeat, when to stop. [`crate::Worker`] does.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::answers::{
+    CompletedAck, HeartbeatAck, HeartbeatAnswers, Leases, ReportAnswers, StartedAck,
+};
+use wire::requests::{Completed, Heartbeat, Heartbeats, LeaseRequest, Reports, Started};
+
+use super::{Client, bearer};
+use crate::Error;
+use crate::transport::Call;
+
+impl Client {
+    /// Asks for work. With a `pollId` a repetition returns what the first try was granted.
+    pub async fn lease(&self, request: &LeaseRequest) -> Result<Leases, Error> {
+        let call = self.post(&["v1", "leases"], request)?.with_wait(request.wait_ms);
+        self.transport.call(&call).await
+    }
+
+    /// Says that execution begins.
+    pub async fn started(
+        &self,
+        task_id: &str,
+        task_token: &str,
+        body: &Started,
+    ) -> Result<StartedAck, Error> {
+        self.task_call(task_id, "started", task_token, body).await
+    }
+
+    /// Says that the worker lives.
+    pub async fn heartbeat(
+        &self,
+        task_id: &str,
+        task_token: &str,
+        body: &Heartbeat,
+    ) -> Result<HeartbeatAck, Error> {
+        self.task_call(task_id, "heartbeat", task_token, body).await
+    }
+
+    /// Says what became of the attempt.
+    pub async fn completed(
+        &self,
+        task_id: &str,
+        task_token: &str,
+        body: &Completed,
+    ) -> Result<CompletedAck, Error> {
+        self.task_call(task_id, "completed", task_token, body).await
+    }
+
+    /// Many reports at once, one verdict each.
+    pub async fn reports(&self, batch: &Reports) -> Result<ReportAnswers, Error> {
+        self.transport.call(&self.post(&["v1", "reports"], batch)?).await
+    }
+
+    /// Many heartbeats at once, one answer each.
+    pub async fn heartbeats(&self, batch: &Heartbeats) -> Result<HeartbeatAnswers, Error> {
+        self.transport.call(&self.post(&["v1", "heartbeats"], batch)?).await
+    }
+
+    /// [`Client::heartbeats`] whose answer is of no use later than `timeout`.
+    pub(crate) async fn heartbeats_with_timeout(
+        &self,
+        batch: &Heartbeats,
+        timeout: Duration,
+    ) -> Result<HeartbeatAnswers, Error> {
+        self.transport.call(&self.post(&["v1", "heartbeats"], batch)?.with_timeout(timeout)).await
+    }
+
+    async fn task_call<T: DeserializeOwned>(
+        &self,
+        task_id: &str,
+        what: &str,
+        task_token: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Error> {
+        let url = self.url(&["v1", "tasks", task_id, what])?;
+        self.transport.call(&Call::post(url, bearer(task_token)?, body)?).await
+    }
+}

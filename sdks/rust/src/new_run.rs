@@ -1,0 +1,344 @@
+//! A run to be submitted: what to do, with which input, under which policy.
+//!
+//! Every member of the wire's submission has a method here. Values are sent as they are: the coordinator
+//! knows their bounds and refuses what lies outside, so that a bound is written down in one place only.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use wire::answers::RunAccepted;
+use wire::requests::{Resources, Retry, SubmitRun};
+use wire::{Json, Time};
+
+use crate::{Client, Error, RunHandle};
+
+/// A run to be submitted, made by [`Client::submit`], which is sent by awaiting it, or by
+/// [`NewRun::new`] for [`Client::submit_many`].
+///
+/// ```no_run
+/// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
+/// use std::time::Duration;
+///
+/// let run = client
+///     .submit("resize", &serde_json::json!({ "width": 80 }))
+///     .queue("images")
+///     .key("avatar-42")
+///     .priority(5)
+///     .delay(Duration::from_secs(60))
+///     .label("customer", "acme")
+///     .await?;
+/// println!("{}", run.id());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is submitted until this is awaited, or given to a client"]
+pub struct NewRun<C = ()> {
+    client: C,
+    request: SubmitRun,
+    /// Why the input cannot be sent; told when the run is submitted, so that the methods can be chained.
+    input_error: Option<String>,
+}
+
+impl NewRun {
+    /// Work of a kind, with an input that has a JSON form.
+    pub fn new(kind: impl Into<String>, input: &(impl Serialize + ?Sized)) -> NewRun {
+        let (input, input_error) = match Json::from_value(input) {
+            Ok(json) => (json, None),
+            Err(why) => (Json::null(), Some(why.to_string())),
+        };
+        let request = SubmitRun { kind: kind.into(), input, ..SubmitRun::default() };
+        NewRun { client: (), request, input_error }
+    }
+
+    pub(crate) fn bind(self, client: Client) -> NewRun<Client> {
+        NewRun { client, request: self.request, input_error: self.input_error }
+    }
+}
+
+/// For programs that have the wire's own shape at hand.
+impl From<SubmitRun> for NewRun {
+    fn from(request: SubmitRun) -> NewRun {
+        NewRun { client: (), request, input_error: None }
+    }
+}
+
+impl<C> NewRun<C> {
+    /// Where the run waits for a worker. The coordinator refuses a run without one.
+    pub fn queue(mut self, queue: impl Into<String>) -> NewRun<C> {
+        self.request.queue = queue.into();
+        self
+    }
+
+    /// The idempotency key: submitting again with the same key finds the run instead of making another.
+    /// Without one a random key is used, which makes only the client's own retries safe.
+    pub fn key(mut self, key: impl Into<String>) -> NewRun<C> {
+        self.request.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// What the run is for, in words.
+    pub fn goal(mut self, goal: impl Into<String>) -> NewRun<C> {
+        self.request.goal = Some(goal.into());
+        self
+    }
+
+    /// Adds a label to find the run by.
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> NewRun<C> {
+        self.request.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// Adds many labels.
+    pub fn labels<N, V>(mut self, labels: impl IntoIterator<Item = (N, V)>) -> NewRun<C>
+    where
+        N: Into<String>,
+        V: Into<String>,
+    {
+        let labels = labels.into_iter().map(|(name, value)| (name.into(), value.into()));
+        self.request.labels.extend(labels.collect::<BTreeMap<String, String>>());
+        self
+    }
+
+    /// Higher goes first, from -1000 to 1000; 0 unless told.
+    pub fn priority(mut self, priority: i32) -> NewRun<C> {
+        self.request.priority = Some(priority);
+        self
+    }
+
+    /// Starts no sooner than after this time, by this machine's clock.
+    pub fn delay(self, delay: Duration) -> NewRun<C> {
+        // A delay beyond what the clock can hold becomes the last instant of the wire.
+        match SystemTime::now().checked_add(delay) {
+            Some(at) => self.run_at(at),
+            None => self.run_at_time(Time::MAX),
+        }
+    }
+
+    /// Starts no sooner than this.
+    pub fn run_at(self, at: impl Into<SystemTime>) -> NewRun<C> {
+        self.run_at_time(wire_time(at.into()))
+    }
+
+    fn run_at_time(mut self, at: Time) -> NewRun<C> {
+        self.request.run_at = Some(at);
+        self
+    }
+
+    /// Fails the run with category TIMEOUT when it has not ended by then.
+    pub fn deadline(mut self, at: impl Into<SystemTime>) -> NewRun<C> {
+        self.request.deadline = Some(wire_time(at.into()));
+        self
+    }
+
+    /// How many attempts may report a failure before the run fails; 3 unless told.
+    pub fn max_attempts(mut self, attempts: u32) -> NewRun<C> {
+        self.request.max_attempts = Some(attempts);
+        self
+    }
+
+    /// How many attempts may be lost with their worker before the run fails; 3 unless told.
+    pub fn max_lost_attempts(mut self, attempts: u32) -> NewRun<C> {
+        self.request.lost_max = Some(attempts);
+        self
+    }
+
+    /// The pause before the first retry, which doubles with every further one up to `max`; 5 s and
+    /// 5 min unless told.
+    pub fn retry_backoff(mut self, initial: Duration, max: Duration) -> NewRun<C> {
+        let retry = Retry { base_ms: Some(millis(initial)), cap_ms: Some(millis(max)) };
+        self.request.retry = Some(retry);
+        self
+    }
+
+    /// Makes the jitter of the pauses between retries reproducible.
+    pub fn seed(mut self, seed: u64) -> NewRun<C> {
+        self.request.seed = Some(seed);
+        self
+    }
+
+    /// How long a worker may be silent before it loses the run; 90 s unless told.
+    pub fn lease(mut self, lease: Duration) -> NewRun<C> {
+        self.request.lease_ms = Some(millis(lease));
+        self
+    }
+
+    /// How often a worker should send a heartbeat; a third of the lease unless told.
+    pub fn heartbeat_interval(mut self, interval: Duration) -> NewRun<C> {
+        self.request.heartbeat_interval_ms = Some(millis(interval));
+        self
+    }
+
+    /// How long a worker may take to stop after a graceful cancel; 30 s unless told.
+    pub fn cancel_grace(mut self, grace: Duration) -> NewRun<C> {
+        self.request.cancel_grace_ms = Some(millis(grace));
+        self
+    }
+
+    /// How long one attempt may take. The worker stops its task then, and the attempt fails with
+    /// category TIMEOUT.
+    pub fn attempt_timeout(mut self, timeout: Duration) -> NewRun<C> {
+        self.resources().timeout_ms = Some(millis(timeout));
+        self
+    }
+
+    /// How much memory an attempt needs: told to the worker, not enforced.
+    pub fn memory_bytes(mut self, bytes: u64) -> NewRun<C> {
+        self.resources().memory_bytes = Some(bytes);
+        self
+    }
+
+    /// How much of a processor an attempt needs: told to the worker, not enforced.
+    pub fn cpu_millicores(mut self, millicores: u64) -> NewRun<C> {
+        self.resources().cpu_millicores = Some(millicores);
+        self
+    }
+
+    /// The name of the task in its plan or asset; the kind unless told.
+    pub fn task_key(mut self, task_key: impl Into<String>) -> NewRun<C> {
+        self.request.task_key = Some(task_key.into());
+        self
+    }
+
+    /// The asset that the run makes or changes.
+    pub fn asset(mut self, asset_id: impl Into<String>) -> NewRun<C> {
+        self.request.asset_id = Some(asset_id.into());
+        self
+    }
+
+    /// The W3C trace context that the run continues: the text of a `traceparent` header, or what
+    /// [`crate::Ctx::trace`] returns.
+    pub fn traceparent(mut self, parent: impl fmt::Display) -> NewRun<C> {
+        self.request.traceparent = Some(parent.to_string());
+        self
+    }
+
+    fn resources(&mut self) -> &mut Resources {
+        self.request.resources.get_or_insert_default()
+    }
+
+    /// The wire's shape, or why there is none.
+    pub(crate) fn into_request(self) -> Result<SubmitRun, Error> {
+        if let Some(why) = self.input_error {
+            return Err(Error::Setup(format!("the input has no JSON form: {why}")));
+        }
+        Ok(self.request)
+    }
+}
+
+impl NewRun<Client> {
+    /// Submits the run and returns the coordinator's whole answer, which tells a new run from one that
+    /// the key found. Awaiting the run itself returns a handle instead.
+    pub async fn accept(self) -> Result<RunAccepted, Error> {
+        let client = self.client.clone();
+        client.send_submission(self.into_request()?).await
+    }
+}
+
+impl IntoFuture for NewRun<Client> {
+    type Output = Result<RunHandle, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let client = self.client.clone();
+            let accepted = self.accept().await?;
+            Ok(client.run(accepted.run_id))
+        })
+    }
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The instant, or the nearest one that the wire can spell.
+fn wire_time(at: SystemTime) -> Time {
+    let Ok(since) = at.duration_since(SystemTime::UNIX_EPOCH) else { return Time::MIN };
+    i64::try_from(since.as_millis()).map_or(Time::MAX, Time::from_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_member_of_a_submission_has_a_method() {
+        let ms = Duration::from_millis;
+        let run = NewRun::new("k", &json!({ "b": 1 }))
+            .queue("q")
+            .key("key")
+            .goal("goal")
+            .label("one", "1")
+            .labels([("two", "2"), ("three", "3")])
+            .priority(-1)
+            .run_at(SystemTime::UNIX_EPOCH + ms(1))
+            .deadline(SystemTime::UNIX_EPOCH + ms(2))
+            .max_attempts(3)
+            .max_lost_attempts(4)
+            .retry_backoff(ms(5), ms(6))
+            .seed(7)
+            .lease(ms(8))
+            .heartbeat_interval(ms(9))
+            .cancel_grace(ms(10))
+            .attempt_timeout(ms(11))
+            .memory_bytes(12)
+            .cpu_millicores(13)
+            .task_key("task")
+            .asset("asset")
+            .traceparent("trace");
+        // Taken apart without `..`: a new member needs a method before this compiles again.
+        let SubmitRun {
+            kind,
+            queue,
+            input,
+            goal,
+            task_key,
+            asset_id,
+            resources,
+            priority,
+            max_attempts,
+            lost_max,
+            lease_ms,
+            heartbeat_interval_ms,
+            cancel_grace_ms,
+            run_at,
+            deadline,
+            seed,
+            labels,
+            retry,
+            traceparent,
+            idempotency_key,
+        } = run.into_request().unwrap();
+        assert_eq!((kind.as_str(), queue.as_str(), input.text()), ("k", "q", r#"{"b":1}"#));
+        let texts = [goal, task_key, asset_id, traceparent, idempotency_key].map(Option::unwrap);
+        assert_eq!(texts, ["goal", "task", "asset", "trace", "key"]);
+        let needs =
+            Resources { memory_bytes: Some(12), cpu_millicores: Some(13), timeout_ms: Some(11) };
+        assert_eq!(resources, Some(needs));
+        assert_eq!((priority, max_attempts, lost_max), (Some(-1), Some(3), Some(4)));
+        let spans = (lease_ms, heartbeat_interval_ms, cancel_grace_ms);
+        assert_eq!(spans, (Some(8), Some(9), Some(10)));
+        assert_eq!((run_at, deadline), (Some(Time::from_ms(1)), Some(Time::from_ms(2))));
+        assert_eq!(retry, Some(Retry { base_ms: Some(5), cap_ms: Some(6) }));
+        assert_eq!((seed, labels.len()), (Some(7), 3));
+    }
+
+    #[test]
+    fn an_input_without_json_form_is_told_when_it_is_submitted() {
+        let keyed = BTreeMap::from([((1, 2), 3)]);
+        let no_json = NewRun::new("k", &keyed).queue("q").into_request().unwrap_err();
+        assert!(no_json.to_string().contains("no JSON form"), "{no_json}");
+    }
+
+    #[test]
+    fn instants_that_the_wire_cannot_spell_become_the_nearest_one() {
+        assert_eq!(wire_time(SystemTime::UNIX_EPOCH - Duration::from_secs(1)), Time::MIN);
+        let run = NewRun::new("k", &1).queue("q").delay(Duration::MAX);
+        assert_eq!(run.into_request().unwrap().run_at, Some(Time::MAX));
+    }
+}

@@ -1,0 +1,218 @@
+//! A run that was submitted: its condition, its end, its output, and the way to stop it.
+//!
+//! A handle is an id and a client. It holds nothing of the run itself, so that it never goes stale and
+//! dropping it changes nothing.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+use wire::answers::{CancelAccepted, Explanation, History, Record, Run};
+use wire::requests::{CancelRun, HistoryQuery, RecordQuery, WaitMs};
+use wire::{Json, State};
+
+use crate::new_run::millis;
+use crate::run_failure::RunFailure;
+use crate::{Client, Error};
+
+/// The longest the coordinator holds a call open.
+const WAIT_MS_MAX: u64 = *wire::limits::WAIT_MS.end();
+
+/// A run, by its id. Cheap to clone; dropping it does not stop the run.
+///
+/// ```no_run
+/// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
+/// #[derive(serde::Deserialize)]
+/// struct Thumbnail { url: String }
+///
+/// let run = client.submit("resize", "cat.png").queue("images").await?;
+/// match run.output::<Thumbnail>().await {
+///     Ok(thumbnail) => println!("{}", thumbnail.url),
+///     Err(tenure::Error::RunFailed(failure)) => println!("{}: {}", failure.reason, failure.message),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct RunHandle {
+    client: Client,
+    id: String,
+}
+
+impl RunHandle {
+    pub(crate) fn new(client: Client, id: String) -> RunHandle {
+        RunHandle { client, id }
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The run as it is now.
+    pub async fn status(&self) -> Result<Run, Error> {
+        self.client.get_json(&["v1", "runs", &self.id], &()).await
+    }
+
+    /// Waits until the run has ended, for as long as that takes. A run that failed or was cancelled is
+    /// an answer here, not an error; [`Run::state`] tells.
+    pub async fn wait(&self) -> Result<Run, Error> {
+        loop {
+            let run = self.long_poll(WAIT_MS_MAX).await?;
+            if run.state.is_terminal() {
+                return Ok(run);
+            }
+        }
+    }
+
+    /// Waits until the run has ended, or for `timeout`: the run as it is then.
+    pub async fn wait_timeout(&self, timeout: Duration) -> Result<Run, Error> {
+        let Some(until) = Instant::now().checked_add(timeout) else { return self.wait().await };
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let run = self.long_poll(millis(left).min(WAIT_MS_MAX)).await?;
+            if run.state.is_terminal() || Instant::now() >= until {
+                return Ok(run);
+            }
+        }
+    }
+
+    async fn long_poll(&self, wait_ms: u64) -> Result<Run, Error> {
+        let query = WaitMs { wait_ms: Some(wait_ms) };
+        self.client.long_poll(&["v1", "runs", &self.id], &query, query.wait_ms).await
+    }
+
+    /// Waits for the run and reads its output. [`Error::RunFailed`] when it ended in any other way than
+    /// success, [`Error::Output`] when the output is not a `T`.
+    pub async fn output<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let run = self.wait().await?;
+        if run.state != State::Succeeded {
+            return Err(Error::RunFailed(Box::new(RunFailure::of(run))));
+        }
+        let output = run.output.unwrap_or_else(Json::null);
+        serde_json::from_str(output.text())
+            .map_err(|source| Error::Output { run_id: run.run_id, source })
+    }
+
+    /// Asks the run to stop: its worker gets the grace period to clean up.
+    pub fn cancel(&self) -> CancelRequest {
+        CancelRequest { run: self.clone(), mode: CancelMode::Graceful, reason: None }
+    }
+
+    /// Takes the run from its worker at once.
+    pub fn cancel_now(&self) -> CancelRequest {
+        self.cancel().mode(CancelMode::Immediate)
+    }
+
+    /// What was decided about the run, entry by entry.
+    pub fn history(&self) -> HistoryRequest {
+        HistoryRequest { run: self.clone(), query: HistoryQuery::default() }
+    }
+
+    /// The provenance of an ended run, with all its attempts.
+    pub async fn record(&self) -> Result<Record, Error> {
+        let mut record = self.record_page(None).await?;
+        while let Some(after) = record.next_after.take() {
+            let page = self.record_page(Some(after)).await?;
+            record.attempts.extend(page.attempts);
+            record.next_after = page.next_after;
+        }
+        Ok(record)
+    }
+
+    async fn record_page(&self, after: Option<u32>) -> Result<Record, Error> {
+        let query = RecordQuery { after, limit: None };
+        self.client.get_json(&["v1", "runs", &self.id, "record"], &query).await
+    }
+
+    /// Why the run is not running, or not ended.
+    pub async fn explain(&self) -> Result<Explanation, Error> {
+        self.client.get_json(&["v1", "runs", &self.id, "explain"], &()).await
+    }
+}
+
+/// What a cancel does to a run that a worker holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CancelMode {
+    /// Ask the worker, and give it the grace period.
+    #[default]
+    Graceful,
+    /// Take the lease back at once.
+    Immediate,
+}
+
+/// A cancel, sent by awaiting it.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is cancelled until this is awaited"]
+pub struct CancelRequest {
+    run: RunHandle,
+    mode: CancelMode,
+    reason: Option<String>,
+}
+
+impl CancelRequest {
+    /// Told to the worker, and kept with the run.
+    pub fn reason(mut self, reason: impl Into<String>) -> CancelRequest {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    pub fn mode(mut self, mode: CancelMode) -> CancelRequest {
+        self.mode = mode;
+        self
+    }
+}
+
+impl IntoFuture for CancelRequest {
+    type Output = Result<CancelAccepted, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let force = (self.mode == CancelMode::Immediate).then_some(true);
+            let body = CancelRun { reason: self.reason, force };
+            self.run.client.post_json(&["v1", "runs", &self.run.id, "cancel"], &body).await
+        })
+    }
+}
+
+/// A page of a run's history, read by awaiting it.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is read until this is awaited"]
+pub struct HistoryRequest {
+    run: RunHandle,
+    query: HistoryQuery,
+}
+
+impl HistoryRequest {
+    /// Only entries after this one: the `next_after` of the page before.
+    pub fn after(mut self, entry: u64) -> HistoryRequest {
+        self.query.after = Some(entry);
+        self
+    }
+
+    /// At most this many entries.
+    pub fn limit(mut self, entries: u32) -> HistoryRequest {
+        self.query.limit = Some(entries);
+        self
+    }
+
+    /// How long to wait while there is no new entry.
+    pub fn wait(mut self, wait: Duration) -> HistoryRequest {
+        self.query.wait_ms = Some(millis(wait).min(WAIT_MS_MAX));
+        self
+    }
+}
+
+impl IntoFuture for HistoryRequest {
+    type Output = Result<History, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let path = ["v1", "runs", &self.run.id, "history"];
+            self.run.client.long_poll(&path, &self.query, self.query.wait_ms).await
+        })
+    }
+}
