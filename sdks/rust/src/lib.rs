@@ -61,3 +61,13 @@ pub use wire::answers::{
 };
 pub use wire::{Code, ErrorCategory, Json, Outcome, State, Time, TraceContext, Verdict};
 pub use worker::{Ctx, StopReason, Worker, WorkerEvent};
+
+/// The examples of the documents that show this crate, compiled with its own.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../../docs/guide/rust.md")]
+    struct Guide;
+}
