@@ -63,7 +63,7 @@ pub(crate) async fn open(
 ) -> Result<OpenStore, CliError> {
     match address {
         StoreAddress::Sqlite(path) => {
-            let options = Options { ahead, ..Options::new(Arc::new(SystemClock::start())) };
+            let options = Options::new(Arc::new(SystemClock::start())).with_ahead(ahead);
             let store = SqliteStore::open(path, options).map_err(|f| serve::store_error(&f))?;
             Ok(OpenStore::Sqlite(store))
         }

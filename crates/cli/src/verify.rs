@@ -51,8 +51,7 @@ async fn check_file(path: &PathBuf) -> Result<(Report, SealReport), CliError> {
 /// The audit's findings are among the others.
 async fn check(path: &PathBuf) -> Result<(Report, SealReport), CliError> {
     // Nothing is decided here, so a clock that was once wrong is no reason not to look.
-    let options =
-        Options { ahead: ClockAhead::Accept, ..Options::new(Arc::new(SystemClock::start())) };
+    let options = Options::new(Arc::new(SystemClock::start())).with_ahead(ClockAhead::Accept);
     let store = SqliteStore::open(path, options).map_err(|failure| serve::store_error(&failure))?;
     let trouble = |failure: store::Failure| serve::store_error(&failure);
     let mut report = store::verify::verify(store.browse()).await.map_err(trouble)?;

@@ -10,8 +10,9 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use store::memory::{CommitOutcome, MemoryStore};
 use store::{CommitFailure, Failure, FailureKind, TaskWithSpec};
+use storetest::MemoryStore;
+use storetest::memory::CommitOutcome;
 use tokio::sync::Notify;
 use verdict::TaskId;
 

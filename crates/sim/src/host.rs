@@ -16,7 +16,7 @@ use coordinator::http::{AppState, Timeouts, router};
 use coordinator::{Coordinator, Options, SeededEntropy, StopReason};
 use http_body_util::BodyExt;
 use store::Failure;
-use store::memory::MemoryStore;
+use storetest::MemoryStore;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;

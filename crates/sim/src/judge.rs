@@ -2,8 +2,9 @@
 
 use historyck::event::{Audit, EventKind, Settled, Usage};
 use sha2::{Digest as _, Sha256};
-use store::memory::{MemoryBrowse, MemoryStore};
 use store::{AuditFilter, Audited, Browse, Entry, Store, StoredTask, TaskKey};
+use storetest::MemoryStore;
+use storetest::memory::MemoryBrowse;
 use verdict::policy::UNDELIVERED_MAX;
 use verdict::{AttemptOutcome, ClosedAttempt, Event, Reason, Request, Subject};
 

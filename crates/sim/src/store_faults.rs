@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use store::memory::{Disk, MemoryBrowse, MemoryStore, Synced};
 use store::{
     Administration, Backlog, Batch, Change, CommitFailure, EndedPosition, EndedTask, Failure,
     FailureKind, IdempotencyKey, KeyOwner, Loaded, Opened, PollRef, PolledQueues, Refused, Store,
     TaskKey, TaskWithSpec, Want, Writer,
 };
+use storetest::MemoryStore;
+use storetest::memory::{Disk, MemoryBrowse, Synced};
 use verdict::{ClosedAttempt, LeaseId, Rules, Span, Subject, Task, TaskId, Time};
 
 use crate::committer_faults::{CommitterFaults, CommitterId};

@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use coordinator::admit::NewKey;
 use coordinator::{Entropy, SeededEntropy};
-use store::memory::{CommitOutcome, MemoryStore};
-use store::{Administration, Browse, Store, Writer, Writers};
+use store::{Administration, Browse, Store, Writer};
+use storetest::MemoryStore;
+use storetest::Writers;
+use storetest::memory::CommitOutcome;
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 use verdict::{Retention, Rules, Subject, SupportedRules, Time};

@@ -180,7 +180,7 @@ pub struct AuditFilter {
 }
 
 /// Somebody else has written to the log since the last look at its end.
-pub(crate) fn audit_conflict() -> Failure {
+pub fn audit_conflict() -> Failure {
     let kind = FailureKind::Conflict(TaskId::from_u128(0));
     Failure::new(kind, "another coordinator wrote to the audit first")
 }

@@ -1,8 +1,8 @@
 //! Remembers what was decided, atomically, and decides nothing.
 //!
-//! [`seam`] says what a store can do; [`sqlite`], `postgres` and [`memory`] do it; [`conformance`]
-//! is the suite that all must pass. Rules live in `verdict`; this crate only keeps their results,
-//! selects by two numbers they give (`claimable_at`, `wakes_at`) and guards revisions.
+//! [`seam`] says what a store can do; [`sqlite`] and `postgres` do it; [`engine`] is what engines share. Rules live in
+//! `verdict`; this crate only keeps their results, selects by two numbers they give (`claimable_at`, `wakes_at`) and
+//! guards revisions. The suite that every engine must pass, and the reference engine, are the crate `storetest`.
 
 pub mod administration;
 pub mod browse;
@@ -10,15 +10,14 @@ mod cells;
 pub mod clock;
 pub mod codec;
 mod columns;
-pub mod conformance;
+pub mod engine;
 mod epoch;
 pub mod failure;
-pub mod memory;
 pub mod moving;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod row;
-mod row_size;
+pub mod row_size;
 mod rules;
 pub mod seam;
 pub mod sqlite;
@@ -31,7 +30,6 @@ pub use administration::{
 pub use browse::Browse;
 pub use clock::{Clock, ClockAhead, MonotonicClock, SystemClock};
 pub use failure::{CommitFailure, Failure, FailureKind};
-pub use memory::{ManualClock, MemoryStore, Writers};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use row::{

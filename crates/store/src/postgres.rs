@@ -45,10 +45,10 @@ use self::peers::hints::{self, Hints};
 use self::peers::rules::{self, InForce};
 pub use self::peers::{PEER_TIMEOUT, Peer, PendingRules, pending_rules};
 use self::reads::Client;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
 pub use self::reads::HotStatements;
 pub use self::reads::browse::PostgresBrowse;
-#[doc(hidden)]
-pub use self::reads::listing::list_statement;
 use self::ready::candidates::Candidates;
 use self::ready::read_throttle::ReadThrottle;
 use self::ready::refill::{self, RefillSignals};
@@ -60,9 +60,17 @@ use crate::seam::{Opened, Store};
 const WRITERS_MAX: usize = 2;
 
 /// What is sent to the database for every lifecycle. For tests: what a statement visits is a promise too.
+#[cfg(feature = "testing")]
 #[doc(hidden)]
 pub fn hot_statements() -> HotStatements {
     reads::hot_statements()
+}
+
+/// What lists tasks. For tests, like [`hot_statements`].
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub fn list_statement(filter: &crate::row::Filter) -> String {
+    reads::listing::list_statement(filter)
 }
 
 /// How long who stops waits for the database to know it: as long as a coordinator lets be heard of itself.

@@ -60,14 +60,6 @@ pub struct EndedTask {
     pub completed_at: Time,
 }
 
-impl EndedTask {
-    /// For engines whose order is that of the ids.
-    pub(crate) fn of(done: &Done) -> Self {
-        let position = EndedPosition(done.id.as_u128());
-        Self { position, created_at: done.created_at, completed_at: done.completed_at }
-    }
-}
-
 /// An idempotency key in its scope.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdempotencyKey {
@@ -98,7 +90,7 @@ pub struct Change {
 
 impl Change {
     /// Refuses a change with a number that not every store can hold, so that all of them refuse the same ones.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<(), Failure> {
         let (id, counts, fence) = match &self.after {
             Subject::Live(task) => {
                 let Task { attempt, failures, lost, undelivered, .. } = task;

@@ -16,22 +16,22 @@ pub(crate) const ROW_BYTES: usize = 1_024;
 const PART_BYTES: usize = 512;
 
 /// What one reading may still take.
-pub(crate) struct ByteBudget {
+pub struct ByteBudget {
     left: usize,
     is_untouched: bool,
 }
 
 impl ByteBudget {
-    pub(crate) fn new(bytes: usize) -> Self {
+    pub fn new(bytes: usize) -> Self {
         Self { left: bytes, is_untouched: true }
     }
 
-    pub(crate) fn page() -> Self {
+    pub fn page() -> Self {
         Self::new(PAGE_BYTES_MAX)
     }
 
     /// Whether there is room for this. The first always has.
-    pub(crate) fn takes(&mut self, bytes: usize) -> bool {
+    pub fn takes(&mut self, bytes: usize) -> bool {
         let fits = self.is_untouched || bytes <= self.left;
         self.is_untouched = false;
         self.left = self.left.saturating_sub(bytes);
@@ -40,7 +40,7 @@ impl ByteBudget {
 }
 
 /// As many from the front as there is room for.
-pub(crate) fn take_fitting<T>(
+pub fn take_fitting<T>(
     rows: Vec<T>,
     mut budget: ByteBudget,
     size_of: impl Fn(&T) -> usize,
@@ -48,7 +48,7 @@ pub(crate) fn take_fitting<T>(
     rows.into_iter().take_while(|row| budget.takes(size_of(row))).collect()
 }
 
-pub(crate) fn task(found: &StoredTask) -> usize {
+pub fn task(found: &StoredTask) -> usize {
     let Spec { input, goal, asset_id, labels, .. } = &found.spec;
     let texts: usize = [goal, asset_id].into_iter().map(|it| text(it.as_ref())).sum();
     let labels: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -59,7 +59,7 @@ pub(crate) fn task(found: &StoredTask) -> usize {
     ROW_BYTES + input.as_str().len() + texts + labels + ended
 }
 
-pub(crate) fn entry(entry: &Entry) -> usize {
+pub fn entry(entry: &Entry) -> usize {
     let said = match &entry.request {
         Request::Report(asked) => report(asked),
         _ => 0,
@@ -68,7 +68,7 @@ pub(crate) fn entry(entry: &Entry) -> usize {
     PART_BYTES + said + decided
 }
 
-pub(crate) fn closed(closed: &ClosedAttempt) -> usize {
+pub fn closed(closed: &ClosedAttempt) -> usize {
     PART_BYTES + json(closed.claims.as_ref()) + fault(closed.fault.as_ref())
 }
 

@@ -6,12 +6,12 @@ use verdict::{Rules, SupportedRules};
 use crate::failure::{Failure, FailureKind};
 
 /// The version with this number, or why nothing can be decided.
-pub(crate) fn known(in_force: u32, known: SupportedRules) -> Result<Rules, Failure> {
+pub fn known(in_force: u32, known: SupportedRules) -> Result<Rules, Failure> {
     known.rules(in_force).ok_or_else(|| unknown(in_force, known))
 }
 
 /// A sentence, and after a semicolon the remedy.
-pub(crate) fn unknown(in_force: u32, known: SupportedRules) -> Failure {
+pub fn unknown(in_force: u32, known: SupportedRules) -> Failure {
     let remedy = if in_force > known.newest() {
         "start the newer Tenure that the others run"
     } else {

@@ -50,13 +50,13 @@ use crate::seam::{Opened, Store};
 /// How a store is opened.
 #[derive(Clone)]
 pub struct Options {
-    pub clock: Arc<dyn Clock>,
-    pub ahead: ClockAhead,
-    pub durability: Durability,
+    clock: Arc<dyn Clock>,
+    ahead: ClockAhead,
+    durability: Durability,
     /// The virtual file system to go through; `None` for the machine's own.
-    pub vfs: Option<String>,
-    /// The versions of the rules to decide by; fewer than all for whoever tests an upgrade.
-    pub rules: SupportedRules,
+    vfs: Option<String>,
+    /// The versions of the rules to decide by; fewer than all in tests of an upgrade.
+    rules: SupportedRules,
 }
 
 impl Options {
@@ -70,14 +70,45 @@ impl Options {
             rules: SupportedRules::OURS,
         }
     }
+
+    /// What to do when the stored time is far ahead of this machine's.
+    #[must_use]
+    pub fn with_ahead(self, ahead: ClockAhead) -> Self {
+        Self { ahead, ..self }
+    }
+}
+
+/// For tests. These change how the engine opens its file, which no crate outside of this one could do.
+#[cfg(feature = "testing")]
+impl Options {
+    /// Commits survive the end of the process, but not a loss of power.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn without_sync(self) -> Self {
+        Self { durability: Durability::Relaxed, ..self }
+    }
+
+    /// Files are reached through this virtual file system.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_vfs(self, name: impl Into<String>) -> Self {
+        Self { vfs: Some(name.into()), ..self }
+    }
+
+    /// The store is decided by one of these versions of the rules.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_rules(self, rules: SupportedRules) -> Self {
+        Self { rules, ..self }
+    }
 }
 
 /// What a commit has survived by the time it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
+enum Durability {
     /// Loss of power.
     Full,
-    /// The end of the process, but not loss of power. Here for the test that shows the difference.
+    /// The end of the process, but not loss of power: enough for a copy that is synced when it is whole.
     Relaxed,
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use coordinator::admit::{NewKey, Role};
 use coordinator::{OsEntropy, ServeOptions};
-use store::ManualClock;
 use store::sqlite::{Options, SqliteStore};
+use storetest::ManualClock;
 use tenure::Client;
 
 use crate::home::Home;

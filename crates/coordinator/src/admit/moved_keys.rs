@@ -102,8 +102,8 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use store::memory::{ManualClock, MemoryStore, Writers};
     use store::{Administration, Audit, Store};
+    use storetest::{ManualClock, MemoryStore, Writers};
     use verdict::{Name, Scope, Span, Text, Time};
 
     use crate::admit::Rotation;

@@ -377,8 +377,8 @@ impl<'a> Check<'a> {
 
 #[cfg(test)]
 mod tests {
-    use store::memory::{ManualClock, MemoryStore};
     use store::{Administration, Store, Writer};
+    use storetest::{ManualClock, MemoryStore};
     use verdict::{Digest, Scope, Time};
 
     use super::*;

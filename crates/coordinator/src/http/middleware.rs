@@ -185,7 +185,7 @@ mod tests {
     use axum::body::{Body, to_bytes};
     use axum::handler::Handler;
     use axum::http::header::AUTHORIZATION;
-    use store::memory::{ManualClock, MemoryStore};
+    use storetest::{ManualClock, MemoryStore};
     use tower::ServiceExt;
     use verdict::{Scope, Time};
 

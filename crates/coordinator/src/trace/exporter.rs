@@ -162,7 +162,7 @@ mod tests {
     use futures_util::FutureExt;
     use futures_util::future::BoxFuture;
     use store::Spec;
-    use store::memory::{ManualClock, MemoryStore};
+    use storetest::{ManualClock, MemoryStore};
     use verdict::{LeaseId, Policy, Scope, Subject, Task, Time};
 
     use super::*;

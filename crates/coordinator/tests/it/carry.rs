@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::{RequestError, StopReason};
-use store::memory::{ManualClock, MemoryStore};
-use store::{Batch, Browse, Store, Writer, Writers};
+use store::{Batch, Browse, Store, Writer};
+use storetest::Writers;
+use storetest::{ManualClock, MemoryStore};
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, AttemptOutcome, Reason, Refusal, Span, State};
 

@@ -6,10 +6,10 @@ use std::pin::Pin;
 use coordinator::{Coordinator, Granted, Host, Options, Poll, RequestError, Submission};
 use store::postgres::{self, Notify};
 use store::{PostgresStore, Store};
+use storetest::Database;
 use verdict::{Name, Policy, Scope};
 
 use crate::harness::{accepted, patient, submission};
-use crate::peers::server::Database;
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Vec<Granted>, RequestError>> + Send>>;
 

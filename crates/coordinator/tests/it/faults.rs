@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use coordinator::{Reply, RequestError, StopReason, UnavailableReason};
-use store::memory::{ManualClock, MemoryStore};
 use store::{Browse, FailureKind, Filter};
+use storetest::{ManualClock, MemoryStore};
 use verdict::request::Heartbeat;
 use verdict::{Answer, Scope, Span, State, Subject};
 

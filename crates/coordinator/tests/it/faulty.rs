@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use store::memory::{ManualClock, MemoryBrowse, MemoryStore};
 use store::{
     Administration, Backlog, Batch, Change, CommitFailure, EndedPosition, EndedTask, Failure,
     FailureKind, IdempotencyKey, KeyOwner, Loaded, Opened, PollRef, PolledQueues, Refused, Store,
     TaskKey, TaskWithSpec, Want, Writer,
 };
+use storetest::memory::MemoryBrowse;
+use storetest::{ManualClock, MemoryStore};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use verdict::{ClosedAttempt, LeaseId, Rules, Span, Subject, Task, TaskId, Time};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::{Coordinator, Granted, Host, Options, Poll, Reply, SeededEntropy, Submission};
-use store::memory::{ManualClock, MemoryStore};
 use store::{Spec, Store, TaskKey};
+use storetest::{ManualClock, MemoryStore};
 use verdict::request::{Caller, Heartbeat, Outcome, Report, Started};
 use verdict::{Answer, Digest, Json, Name, Policy, Scope, Span, TaskId};
 

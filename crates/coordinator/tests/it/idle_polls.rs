@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use coordinator::{Granted, Poll, RequestError, Submission};
 use store::Store;
-use store::memory::{ManualClock, MemoryStore};
+use storetest::{ManualClock, MemoryStore};
 use verdict::{Name, Scope, Span};
 
 use crate::faulty::FaultyStore;

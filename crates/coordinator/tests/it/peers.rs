@@ -1,18 +1,12 @@
 //! Several coordinators over one database: whoever is asked, the answer is the same.
 
-#[path = "../../../store/tests/it/postgres/server.rs"]
-#[expect(dead_code, reason = "the store's own tests need more of it")]
-pub(crate) mod server;
-#[path = "../../../store/tests/it/postgres/stage.rs"]
-pub(crate) mod stage;
-
 use coordinator::{Coordinator, Host, Options};
 use store::postgres::{self, Notify};
 use store::{Browse, PostgresStore, Store};
+use storetest::Database;
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, AttemptOutcome, Policy, State};
 
-use self::server::Database;
 use crate::harness::{
     PATIENCE, accepted, key, keyed, patient, poll, report_of, submission, succeeded,
 };

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use coordinator::{Coordinator, Host, Options, SeededEntropy};
-use store::memory::{ManualClock, MemoryStore};
 use store::{Browse, FailureKind, Filter};
+use storetest::{ManualClock, MemoryStore};
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Retention, Scope, Span, TaskId};
 

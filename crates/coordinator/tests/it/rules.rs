@@ -3,26 +3,24 @@
 use coordinator::{Coordinator, Host, Options, RequestError, StopReason};
 use store::postgres::Notify;
 use store::{Browse, Failure, FailureKind, PostgresStore, Store};
+use storetest::{MixedRules, OLDER};
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Policy, Rules, SupportedRules, TaskId};
 
 use crate::harness::{accepted, key, patient, report_of, submission, succeeded};
-use crate::peers::stage::{OLDER, Stage};
 
 const NEWEST: u32 = Rules::NEWEST.number();
 
-impl Stage {
-    async fn start(
-        &self,
-        name: &str,
-        rules: SupportedRules,
-        notify: Notify,
-    ) -> Result<Coordinator<PostgresStore>, Failure> {
-        let options = self.options(name, rules, notify);
-        let store = PostgresStore::open(self.database.url(), options).await;
-        let options = Options { host: Host::Task, ..Options::default() };
-        Coordinator::start(store.expect("the database opens"), options).await
-    }
+async fn start(
+    stage: &MixedRules,
+    name: &str,
+    rules: SupportedRules,
+    notify: Notify,
+) -> Result<Coordinator<PostgresStore>, Failure> {
+    let options = stage.options(name, rules, notify);
+    let store = PostgresStore::open(stage.database.url(), options).await;
+    let options = Options { host: Host::Task, ..Options::default() };
+    Coordinator::start(store.expect("the database opens"), options).await
 }
 
 /// Submits a task whose lease ends by nothing but a report.
@@ -49,10 +47,10 @@ async fn findings(coordinator: &Coordinator<PostgresStore>) -> Vec<store::verify
 #[tokio::test]
 async fn a_rolling_upgrade_activates_the_newer_rules_when_the_last_older_one_is_gone() {
     // S2-52: whoever is asked, the answer is the same, also by which rules.
-    let stage = Stage::new();
-    let old = stage.start("old", OLDER, Notify::On).await.expect("it starts");
-    let one = stage.start("one", SupportedRules::OURS, Notify::On).await.expect("it starts");
-    let two = stage.start("two", SupportedRules::OURS, Notify::On).await.expect("it starts");
+    let stage = MixedRules::new();
+    let old = start(&stage, "old", OLDER, Notify::On).await.expect("it starts");
+    let one = start(&stage, "one", SupportedRules::OURS, Notify::On).await.expect("it starts");
+    let two = start(&stage, "two", SupportedRules::OURS, Notify::On).await.expect("it starts");
     let task = submit(&one).await;
     let granted = old.lease(patient("w")).await.expect("the store works").remove(0);
     assert_eq!(decided_by(&two, task).await, [1, 1]);
@@ -64,16 +62,16 @@ async fn a_rolling_upgrade_activates_the_newer_rules_when_the_last_older_one_is_
     let report = report_of(&granted, succeeded("1"));
     two.report(granted.key(), report).await.expect("the store works");
     assert_eq!(decided_by(&one, task).await, [1, 1, NEWEST]);
-    let late = stage.start("old", OLDER, Notify::On).await.map(drop);
+    let late = start(&stage, "old", OLDER, Notify::On).await.map(drop);
     assert_eq!(late.expect_err("it is refused").kind, FailureKind::UnknownRules);
     assert_eq!(findings(&one).await, []);
 }
 
 #[tokio::test]
 async fn one_that_was_counted_as_gone_stops_instead_of_deciding_by_rules_that_are_over() {
-    let stage = Stage::new();
-    let old = stage.start("old", OLDER, Notify::Off).await.expect("it starts");
-    let new = stage.start("new", SupportedRules::OURS, Notify::Off).await.expect("it starts");
+    let stage = MixedRules::new();
+    let old = start(&stage, "old", OLDER, Notify::Off).await.expect("it starts");
+    let new = start(&stage, "new", SupportedRules::OURS, Notify::Off).await.expect("it starts");
     let task = submit(&old).await;
     // As if it had been stopped for longer than anybody is waited for.
     let (client, connection) =

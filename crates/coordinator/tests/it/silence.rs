@@ -8,11 +8,11 @@ use std::sync::mpsc;
 use coordinator::{Coordinator, Granted, Host, Options, Submission};
 use store::PostgresStore;
 use store::postgres::Notify;
+use storetest::MixedRules;
 use verdict::request::Heartbeat;
 use verdict::{Answer, Name, Policy, Span, SupportedRules};
 
 use crate::harness::{accepted, caller, poll, submission};
-use crate::peers::stage::Stage;
 
 /// Longer than the shortest lease, and no stall for the one that this coordinator gave itself.
 const HUNG: Span = Span::from_secs(3);
@@ -31,7 +31,7 @@ impl StillTime {
     }
 }
 
-async fn start(stage: &Stage, name: &str) -> Coordinator<PostgresStore> {
+async fn start(stage: &MixedRules, name: &str) -> Coordinator<PostgresStore> {
     let options = stage.options(name, SupportedRules::OURS, Notify::Off);
     let store = PostgresStore::open(stage.database.url(), options).await.expect("it opens");
     let options = Options { host: Host::Task, ..Options::default() };
@@ -63,7 +63,7 @@ async fn a_database_that_hung_costs_nobody_a_lease_that_another_coordinator_gave
     // coordinators has two committers and the second has one.
     let _still = StillTime::begin();
     for (busy, other) in [(0, 1), (1, 0)] {
-        let stage = Stage::new();
+        let stage = MixedRules::new();
         let both = [start(&stage, "one").await, start(&stage, "two").await];
         let long = leased(&both[busy], "long", Policy::default()).await;
         let short = leased(&both[other], "short", submission("k").policy).await;
@@ -78,7 +78,7 @@ async fn a_database_that_hung_costs_nobody_a_lease_that_another_coordinator_gave
 #[tokio::test]
 async fn a_heartbeat_is_judged_by_the_lease_it_renews_whoever_gave_that() {
     // A8, F24: the worker's first call after the silence may go to the coordinator that never saw its lease.
-    let (_still, stage) = (StillTime::begin(), Stage::new());
+    let (_still, stage) = (StillTime::begin(), MixedRules::new());
     let both = [start(&stage, "one").await, start(&stage, "two").await];
     leased(&both[0], "long", Policy::default()).await;
     let short = leased(&both[1], "short", submission("k").policy).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::memory::{ManualClock, MemoryStore, Writers};
+use storetest::{ManualClock, MemoryStore, Writers};
 use verdict::request::{Cancel, CancelMode};
 use verdict::{Answer, Span};
 

@@ -8,7 +8,7 @@ use coordinator::{Coordinator, Host, Options, SeededEntropy};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use store::Store;
-use store::memory::{ManualClock, MemoryStore};
+use storetest::{ManualClock, MemoryStore};
 use verdict::request::{self, Cancel, Outcome, Report};
 use verdict::{Answer, Category, Fault, Json, Text};
 use wire::TraceContext;

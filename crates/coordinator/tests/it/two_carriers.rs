@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use coordinator::{RequestError, StopReason};
 use store::Browse;
-use store::memory::{ManualClock, MemoryStore, Writers};
+use storetest::{ManualClock, MemoryStore, Writers};
 use verdict::request::Heartbeat;
 use verdict::{Answer, Span};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use store::Clock;
-use store::memory::MemoryStore;
+use storetest::MemoryStore;
 use tokio::time::Instant;
 use verdict::{Span, Time};
 

@@ -380,6 +380,7 @@ pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
 }
 
 /// The statements of every lifecycle, for tests of what they visit.
+#[cfg(feature = "testing")]
 pub(super) fn hot_statements() -> HotStatements {
     HotStatements {
         begin: super::connection::session::BEGIN,
@@ -389,7 +390,8 @@ pub(super) fn hot_statements() -> HotStatements {
     }
 }
 
-/// See [`super::hot`].
+/// See [`super::hot_statements`].
+#[cfg(feature = "testing")]
 #[derive(Clone, Copy, Debug)]
 pub struct HotStatements {
     pub begin: &'static str,

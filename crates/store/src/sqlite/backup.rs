@@ -368,11 +368,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::ManualClock;
+    use crate::clock::SystemClock;
     use crate::sqlite::SqliteStore;
 
     fn options() -> Options {
-        Options::new(Arc::new(ManualClock::default()))
+        Options::new(Arc::new(SystemClock::start()))
     }
 
     /// A store that was killed: its last commit, which says `word`, is in its log and not in its file.

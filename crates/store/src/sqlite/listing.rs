@@ -266,7 +266,7 @@ mod tests {
 
     use super::super::{Options, SqliteStore};
     use super::*;
-    use crate::memory::ManualClock;
+    use crate::clock::SystemClock;
 
     /// Tenants beside the one that asks.
     const OTHERS: i64 = 50;
@@ -276,7 +276,7 @@ mod tests {
     /// A store in which fifty tenants have ended so many tasks each, and one a few.
     fn crowded(folder: &tempfile::TempDir, each: i64) -> Connection {
         let path = folder.path().join("tenure.db");
-        let options = Options::new(Arc::new(ManualClock::default()));
+        let options = Options::new(Arc::new(SystemClock::start()));
         drop(SqliteStore::open(&path, options).unwrap());
         let connection = Connection::open(&path).unwrap();
         let count = format!(

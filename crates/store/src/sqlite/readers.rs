@@ -186,7 +186,7 @@ mod tests {
 
     use super::super::{Options, SqliteStore};
     use super::*;
-    use crate::memory::ManualClock;
+    use crate::clock::SystemClock;
 
     /// Counts for minutes. Whoever waits for its end waits in vain.
     const ENDLESS: &str =
@@ -197,7 +197,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn readers(folder: &tempfile::TempDir) -> (SqliteStore, Arc<Readers>) {
-        let options = Options::new(Arc::new(ManualClock::default()));
+        let options = Options::new(Arc::new(SystemClock::start()));
         let store = SqliteStore::open(folder.path().join("tenure.db"), options).unwrap();
         let readers = store.browse.readers.clone();
         (store, readers)

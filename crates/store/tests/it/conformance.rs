@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use store::ManualClock;
-use store::conformance::Fixture;
 use store::sqlite::{Options, SqliteStore};
+use storetest::ManualClock;
+use storetest::conformance::Fixture;
 use tempfile::TempDir;
 
 pub(crate) struct Sqlite {
@@ -33,5 +33,5 @@ impl Fixture for Sqlite {
 mod sqlite {
     use super::Sqlite;
 
-    store::conformance_checks! { Sqlite::new() }
+    storetest::conformance_checks! { Sqlite::new() }
 }

@@ -11,10 +11,11 @@ pub(crate) mod coverage;
 pub(crate) mod dice;
 mod snapshot;
 
-use store::conformance::carry::carry;
-use store::conformance::{Between, Call, CallResult, Driver, Fixture};
-use store::sqlite::{Durability, Options, SqliteStore};
-use store::{Batch, ManualClock, Store, Writer, Writers};
+use store::sqlite::SqliteStore;
+use store::{Batch, Store, Writer};
+use storetest::conformance::carry::carry;
+use storetest::conformance::{Between, Call, CallResult, Driver, Fixture};
+use storetest::{ManualClock, Writers};
 
 use self::asks::Generator;
 use self::coverage::Coverage;
@@ -203,7 +204,6 @@ impl Fixture for Relaxed {
     type Store = SqliteStore;
 
     async fn open(&mut self, clock: std::sync::Arc<ManualClock>) -> SqliteStore {
-        let options = Options { durability: Durability::Relaxed, ..Options::new(clock) };
-        SqliteStore::open(self.0.path(), options).expect("the database opens")
+        SqliteStore::open(self.0.path(), storetest::unsynced(clock)).expect("the database opens")
     }
 }

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use store::conformance::carry::{carry, change};
-use store::conformance::{Call, Fixture, Poll, Submission};
-use store::{
-    Batch, CommitFailure, FailureKind, Loaded, ManualClock, MemoryStore, Store, Want, Writer,
-    Writers,
-};
+use store::{Batch, CommitFailure, FailureKind, Loaded, Store, Want, Writer};
+use storetest::conformance::carry::{carry, change};
+use storetest::conformance::{Call, Fixture, Poll, Submission};
+use storetest::{ManualClock, MemoryStore, Writers};
 use verdict::request::Extend;
 use verdict::{Moment, ReadSet, Request, Rules, Scope, Span, SupportedRules, TaskId, Time};
 
@@ -38,13 +36,13 @@ impl Fixture for Memory {
 mod one_writer {
     use super::{Memory, Writers};
 
-    store::conformance_checks! { Memory::new(Writers::One) }
+    storetest::conformance_checks! { Memory::new(Writers::One) }
 }
 
 mod two_writers {
     use super::{Memory, Writers};
 
-    store::conformance_checks! { Memory::new(Writers::Two) }
+    storetest::conformance_checks! { Memory::new(Writers::Two) }
 }
 
 #[test]
@@ -140,8 +138,10 @@ async fn verifying_decides_each_entry_by_the_version_it_names() {
 mod disk {
     use std::sync::Arc;
 
-    use store::memory::{CommitOutcome, Disk, MemoryStore, Synced};
-    use store::{Batch, CommitFailure, Failure, FailureKind, ManualClock, Store, Writer, Writers};
+    use store::{Batch, CommitFailure, Failure, FailureKind, Store, Writer};
+    use storetest::MemoryStore;
+    use storetest::memory::{CommitOutcome, Disk, Synced};
+    use storetest::{ManualClock, Writers};
 
     /// Never says whether anything became durable.
     struct Mute;

@@ -3,10 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use store::conformance::carry::carry;
-use store::conformance::driver::{caller, key_of};
-use store::conformance::reports::{report, succeeded};
-use store::conformance::{Between, Call, CallResult, Driver, Fixture, Submission};
 use store::moving::{
     CopySource, CopyTarget, MoveFailure, Moved, Stage, StoreSummary, move_store, summarize,
 };
@@ -16,9 +12,14 @@ use store::sqlite::copy_target::{self as files, SqliteCopyTarget};
 use store::sqlite::{Options, SqliteStore};
 use store::{
     Administration, ApiKey, Audit, AuditFilter, Browse, ClockAhead, Entry, FailureKind,
-    ManualClock, PostgresStore, PreviousSecret, Seal, Store, SystemClock, TaskBundle, TaskKey,
-    TaskWithSpec, TenantLimits, Writer,
+    PostgresStore, PreviousSecret, Seal, Store, SystemClock, TaskBundle, TaskKey, TaskWithSpec,
+    TenantLimits, Writer,
 };
+use storetest::ManualClock;
+use storetest::conformance::carry::carry;
+use storetest::conformance::driver::{caller, key_of};
+use storetest::conformance::reports::{report, succeeded};
+use storetest::conformance::{Between, Call, CallResult, Driver, Fixture, Submission};
 use tempfile::TempDir;
 use verdict::{Answer, ClosedAttempt, Digest, Refusal, Scope, Span, TaskId};
 

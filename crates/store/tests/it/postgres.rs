@@ -23,17 +23,16 @@ mod refills;
 mod refusals;
 mod retold;
 mod rules;
-mod server;
-mod stage;
 mod standby;
 
 use std::sync::Arc;
 
-use store::conformance::Fixture;
+use store::PostgresStore;
 use store::postgres::{Notify, Options};
-use store::{ManualClock, PostgresStore};
+use storetest::ManualClock;
+use storetest::conformance::Fixture;
 
-use self::server::Database;
+use storetest::Database;
 
 pub(crate) struct Postgres {
     database: Database,
@@ -70,5 +69,5 @@ impl Fixture for Postgres {
 mod conformance {
     use super::Postgres;
 
-    store::conformance_checks! { Postgres::new() }
+    storetest::conformance_checks! { Postgres::new() }
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use store::conformance::{Call, Fixture, Submission, carry::carry};
 use store::{
-    ApiKey, AuditFilter, Audited, Batch, Browse, Entry, Failure, Filter, Listing, ManualClock,
-    QueueDepth, Refused, Store, StoredTask, TaskBundle, TaskKey, TenantLimits, Writer, verify,
+    ApiKey, AuditFilter, Audited, Batch, Browse, Entry, Failure, Filter, Listing, QueueDepth,
+    Refused, Store, StoredTask, TaskBundle, TaskKey, TenantLimits, Writer, verify,
 };
+use storetest::ManualClock;
+use storetest::conformance::{Call, Fixture, Submission, carry::carry};
 use tokio::sync::Mutex;
 use verdict::{ClosedAttempt, Scope, TaskId};
 

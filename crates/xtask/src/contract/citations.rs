@@ -238,9 +238,11 @@ mod tests {
 
     #[test]
     fn suites_properties_and_sdk_tests_have_names_too() {
-        let suite =
-            ("crates/store/src/conformance/leases.rs", "pub fn grants_once(s: &S) { /* W-1 */ }");
-        assert_eq!(names(&[suite], "W-1"), ["store::conformance::leases::grants_once"]);
+        let suite = (
+            "crates/storetest/src/conformance/leases.rs",
+            "pub fn grants_once(s: &S) { /* W-1 */ }",
+        );
+        assert_eq!(names(&[suite], "W-1"), ["storetest::conformance::leases::grants_once"]);
         let property = (
             "crates/verdict/tests/it/props.rs",
             "proptest! {\n    #[test]\n    fn fence_grows(x in 0..9u8) { /* R-1 */ }\n}",

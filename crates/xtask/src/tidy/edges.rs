@@ -48,14 +48,20 @@ const MEMBERS: &[Member] = &[
         folder: "crates/store",
         dependency: "store",
         // Its tests start databases; nothing of that is in the library.
-        may_know: &["faultpoint", "verdict", "pgserver"],
+        may_know: &["faultpoint", "verdict", "pgserver", "storetest"],
         outside: None,
+    },
+    Member {
+        folder: "crates/storetest",
+        dependency: "storetest",
+        may_know: &["pgserver", "store", "verdict"],
+        outside: Some(&["tokio", "tokio-postgres"]),
     },
     Member {
         folder: "crates/coordinator",
         dependency: "coordinator",
         // Its tests start databases, like those of the store.
-        may_know: &["faultpoint", "verdict", "edge", "store", "wire", "pgserver"],
+        may_know: &["faultpoint", "verdict", "edge", "store", "wire", "pgserver", "storetest"],
         outside: None,
     },
     Member {
@@ -87,7 +93,7 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/sim",
         dependency: "sim",
-        may_know: &["verdict", "wire", "store", "coordinator", "historyck"],
+        may_know: &["verdict", "wire", "store", "storetest", "coordinator", "historyck"],
         outside: None,
     },
     Member {
@@ -119,7 +125,16 @@ const MEMBERS: &[Member] = &[
         folder: "crates/cli",
         dependency: "cli",
         // The lab breaks its binary in tests; nothing of the lab is in the binary.
-        may_know: &["wire", "tenure", "coordinator", "store", "bench", "crashlab", "pgserver"],
+        may_know: &[
+            "wire",
+            "tenure",
+            "coordinator",
+            "store",
+            "bench",
+            "crashlab",
+            "pgserver",
+            "storetest",
+        ],
         outside: None,
     },
     Member {
@@ -133,6 +148,10 @@ const MEMBERS: &[Member] = &[
 /// A library names its failures; only programs may fall back to an error that is any error.
 const ANY_ERROR: &str = "anyhow";
 const MAY_USE_ANY_ERROR: &[&str] = &["crates/cli", "crates/crashlab", "crates/xtask"];
+
+/// Test tools for stores: a dev-dependency, except of crates that are tests.
+const TEST_TOOLS: &str = "storetest";
+const MAY_BE_MADE_OF_TEST_TOOLS: &[&str] = &["crates/sim"];
 
 const WHY: &str = "arrows between crates point inward only";
 
@@ -181,6 +200,10 @@ fn objection(member: &Member, found: &Dependency) -> Option<(String, String)> {
     if !ours && !for_tests && outside.is_some_and(|allowed| !allowed.contains(&name)) {
         let remedy = format!("{folder} may use {outside:?}; do this work in a crate further out");
         return Some((format!("{folder} depends on the outside crate `{name}`"), remedy));
+    }
+    if name == TEST_TOOLS && !for_tests && !MAY_BE_MADE_OF_TEST_TOOLS.contains(folder) {
+        let remedy = "name it under [dev-dependencies]".to_owned();
+        return Some((format!("{folder} is built with `{name}`"), remedy));
     }
     if name == ANY_ERROR && !for_tests && !MAY_USE_ANY_ERROR.contains(folder) {
         let remedy = "define an error type with thiserror".to_owned();
@@ -297,6 +320,18 @@ mod tests {
         );
         assert_eq!(found.len(), 1);
         assert!(found[0].contains("outside crate `serde`"));
+    }
+
+    #[test]
+    fn nothing_that_runs_in_production_is_built_with_test_tools() {
+        let manifest = |section| format!("[{section}]\nstoretest.workspace = true\n");
+        let found = findings("crates/coordinator/Cargo.toml", &manifest("dependencies"));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("is built with `storetest`"));
+        assert!(
+            findings("crates/coordinator/Cargo.toml", &manifest("dev-dependencies")).is_empty()
+        );
+        assert!(findings("crates/sim/Cargo.toml", &manifest("dependencies")).is_empty());
     }
 
     #[test]

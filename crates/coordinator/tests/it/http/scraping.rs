@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coordinator::admit::{NewKey, Role};
 use coordinator::{Plaintext, SeededEntropy, ServeOptions, Server, StopReason, serve};
 use serde_json::Value;
-use store::memory::{ManualClock, MemoryStore};
+use storetest::{ManualClock, MemoryStore};
 use verdict::Scope;
 
 use super::test_server::browser;

@@ -10,7 +10,7 @@ use coordinator::server::Limits;
 use coordinator::{SeededEntropy, ServeError, ServeOptions, Server, StopReason, TlsFiles, serve};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
-use store::memory::{ManualClock, MemoryStore};
+use storetest::{ManualClock, MemoryStore};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;

@@ -6,8 +6,8 @@ use coordinator::admit::{NewKey, Role};
 use coordinator::{Plaintext, SeededEntropy, ServeError, ServeOptions, StopReason, serve};
 use serde_json::{Value, json};
 use store::SystemClock;
-use store::memory::{ManualClock, MemoryStore};
 use store::sqlite::SqliteStore;
+use storetest::{ManualClock, MemoryStore};
 use verdict::Scope;
 
 use super::test_server::browser;

@@ -8,11 +8,11 @@ use coordinator::{Host, Options, SeededEntropy, ServeError, ServeOptions, Server
 use serde_json::{Value, json};
 use store::postgres::{self, Notify};
 use store::{PostgresStore, Store};
+use storetest::Database;
 use tokio_postgres::NoTls;
 use verdict::Scope;
 
 use super::test_server::browser;
-use crate::peers::server::Database;
 
 type Serving = Server<PostgresStore>;
 

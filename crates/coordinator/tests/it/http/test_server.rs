@@ -10,8 +10,9 @@ use coordinator::server::Limits;
 use coordinator::{Host, Options, SeededEntropy, ServeOptions, serve};
 use serde_json::{Value, json};
 use store::Store;
-use store::memory::{ManualClock, MemoryBrowse, MemoryStore};
-use store::sqlite::{Durability, SqliteStore};
+use store::sqlite::SqliteStore;
+use storetest::memory::MemoryBrowse;
+use storetest::{ManualClock, MemoryStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::{self, RootCertStore};
@@ -75,10 +76,7 @@ async fn sqlite(limits: Limits) -> TestServer {
     let clock = Arc::new(ManualClock::default());
     let folder = tempfile::tempdir().unwrap();
     // What survives a loss of power is proved elsewhere.
-    let options = store::sqlite::Options {
-        durability: Durability::Relaxed,
-        ..store::sqlite::Options::new(clock.clone())
-    };
+    let options = storetest::unsynced(clock.clone());
     let store = SqliteStore::open(folder.path().join("tenure.db"), options).unwrap();
     TestServer::start("sqlite", store, clock, limits, folder).await
 }

@@ -22,7 +22,7 @@ fn scope_of(lease: &Lease) -> TokenScope {
 
 /// A token that the coordinator itself would have signed.
 fn signed(api: &TestServer, scope: &TokenScope) -> String {
-    let now = store::memory::MemoryStore::new(api.clock.clone()).now();
+    let now = storetest::MemoryStore::new(api.clock.clone()).now();
     assert_eq!(now, api.clock.wall());
     token::issue(&api.keyring, scope, token::LIFETIME_DEFAULT, now).token
 }

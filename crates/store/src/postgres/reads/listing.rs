@@ -137,9 +137,8 @@ const OF_SCOPE: &str = "tenure.inputs WHERE (tenant, workspace, id) < ($2, $3, $
     AND (tenant, workspace, id) >= ($2, $3, ''::bytea) \
     ORDER BY tenant DESC, workspace DESC, id DESC";
 
-/// Newest first. A filter by state looks only into the table that state is in. Public for tests: what a
-/// statement visits is a promise too.
-pub fn list_statement(filter: &Filter) -> String {
+/// Newest first. A filter by state looks only into the table that state is in.
+pub(in crate::postgres) fn list_statement(filter: &Filter) -> String {
     let state = match filter.state {
         None => "CROSS JOIN (SELECT $8::text) s".to_owned(),
         Some(state) => {

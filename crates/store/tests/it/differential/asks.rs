@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use store::TaskKey;
-use store::conformance::driver::{caller, key_of};
-use store::conformance::{Call, CallResult, Poll, Submission};
+use storetest::conformance::driver::{caller, key_of};
+use storetest::conformance::{Call, CallResult, Poll, Submission};
 use verdict::request::{
     Caller, Cancel, CancelMode, Extend, Heartbeat, Outcome, Report, Started, Undelivered,
 };

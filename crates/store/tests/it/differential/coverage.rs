@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use store::conformance::{Call, CallResult};
+use storetest::conformance::{Call, CallResult};
 use verdict::request::Outcome;
 use verdict::{Answer, Request};
 

@@ -1,9 +1,9 @@
 //! Everything a store shows, in a form that two stores can be compared by.
 
-use store::conformance::{Driver, Fixture};
 use store::{
     Batch, Browse, Entry, Loaded, QueueDepth, Refused, Store, StoredTask, TaskKey, Want, Writer,
 };
+use storetest::conformance::{Driver, Fixture};
 use verdict::{ClosedAttempt, Scope, Span, TaskId, Time};
 
 use super::asks::id;

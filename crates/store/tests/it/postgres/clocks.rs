@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use store::postgres::{Notify, Options};
 use store::{Batch, FailureKind, PostgresStore, Store, Writer};
+use storetest::Database;
 use tokio_postgres::{Client, NoTls};
 use verdict::{Span, Time};
 
 use super::options;
-use super::server::Database;
 
 /// Far longer than any of this takes on the slowest machine, and far shorter than the clock is set back.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
-use store::conformance::driver::caller;
-use store::conformance::reports::{report, succeeded};
-use store::conformance::{
-    Between, Call, CallResult, Driver, Fixture, Poll, Submission, carry::carry,
-};
 use store::postgres::{Notify, Options, PostgresStore, PostgresWriter};
-use store::{
-    Batch, Browse, CommitFailure, Failure, FailureKind, ManualClock, Store, TaskKey, Want, Writer,
+use store::{Batch, Browse, CommitFailure, Failure, FailureKind, Store, TaskKey, Want, Writer};
+use storetest::Database;
+use storetest::ManualClock;
+use storetest::conformance::driver::caller;
+use storetest::conformance::reports::{report, succeeded};
+use storetest::conformance::{
+    Between, Call, CallResult, Driver, Fixture, Poll, Submission, carry::carry,
 };
 use tokio_postgres::NoTls;
 use verdict::{Scope, State, TaskId};
 
 use super::cutting::{Cut, Proxy};
-use super::server::Database;
 use super::{Postgres, options};
 
 /// A store that is reached through a proxy.

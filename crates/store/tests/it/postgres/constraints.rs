@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use store::conformance::driver::caller;
-use store::conformance::reports::{report, succeeded};
-use store::conformance::{Between, Driver};
+use storetest::conformance::driver::caller;
+use storetest::conformance::reports::{report, succeeded};
+use storetest::conformance::{Between, Driver};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls};
 use verdict::Scope;

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use store::conformance::{Call, Submission, carry::carry};
 use store::{AuditFilter, Batch, Browse, PostgresStore, Store, Writer};
+use storetest::Database;
+use storetest::conformance::{Call, Submission, carry::carry};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
 use verdict::{Scope, TaskId};
 
 use super::options;
-use super::server::Database;
 
 /// As many of a caller's questions as the engine asks at once.
 pub(super) const READERS: i64 = 4;

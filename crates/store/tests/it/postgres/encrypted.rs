@@ -8,11 +8,11 @@ use rcgen::{
 };
 use store::postgres::tls::Mode;
 use store::{Failure, FailureKind, PostgresStore, Store};
+use storetest::Database;
 
 use super::crowded::questions_that_are_given_up_end;
 use super::options;
 use super::private::{client, tcp_url};
-use super::server::Database;
 
 /// An authority, and what it vouched for, as files.
 struct TestCertificates {

@@ -1,8 +1,8 @@
 //! Old idempotency keys leave the table, and no other.
 
-use store::conformance::driver::caller;
-use store::conformance::reports::{report, succeeded};
-use store::conformance::{Between, Driver};
+use storetest::conformance::driver::caller;
+use storetest::conformance::reports::{report, succeeded};
+use storetest::conformance::{Between, Driver};
 use tokio_postgres::NoTls;
 use verdict::{Answer, Scope, Span};
 

@@ -1,14 +1,14 @@
 //! Batches whose statements reach the server long after everybody has given them up.
 
-use store::conformance::{Call, Submission, carry::carry};
 use store::postgres::{Notify, Options, PostgresWriter};
 use store::{Batch, Browse, CommitFailure, PostgresStore, Store, TaskKey, Writer};
+use storetest::Database;
+use storetest::conformance::{Call, Submission, carry::carry};
 use tokio_postgres::{Client, NoTls};
 use verdict::{Scope, TaskId};
 
 use super::cutting::{Cut, Proxy};
 use super::options;
-use super::server::Database;
 
 /// More batches than markers are kept of.
 const LATER: u128 = 150;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pgserver::{Server, Stop};
-use store::conformance::{Call, CallResult, Poll, Submission, carry::carry};
 use store::postgres::{Options, PostgresStore};
 use store::{Batch, Browse, Store, TaskKey, Want, Writer};
+use storetest::Database;
+use storetest::conformance::{Call, CallResult, Poll, Submission, carry::carry};
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 use verdict::{Scope, TaskId};
 
 use super::options;
-use super::server::Database;
 
 fn want(max: usize) -> Want {
     Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max }

@@ -6,13 +6,13 @@
 
 use std::sync::mpsc;
 
-use store::conformance::{Call, CallResult, Poll, Submission, carry::carry};
 use store::postgres::{Notify, Options, PostgresStore, PostgresWriter};
 use store::{Batch, Store, Want, Writer};
+use storetest::Database;
+use storetest::conformance::{Call, CallResult, Poll, Submission, carry::carry};
 use verdict::{Scope, TaskId};
 
 use super::options;
-use super::server::Database;
 
 /// As `docs/operate/postgres.md` says it: so many for each coordinator, and those of a batch under way.
 const OVERTAKE_MAX: usize = 1_024;

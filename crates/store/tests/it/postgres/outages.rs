@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use pgserver::{Server, SmallVolume, Stop};
-use store::conformance::Submission;
-use store::conformance::carry::{Call, CallResult, carry};
 use store::{Batch, CommitFailure, Failure, FailureKind, PostgresStore, Store, Writer, verify};
+use storetest::conformance::Submission;
+use storetest::conformance::carry::{Call, CallResult, carry};
 use tokio_postgres::Client;
 use verdict::{Digest, Scope, TaskId};
 

@@ -1,10 +1,10 @@
 //! What the statements of a lifecycle visit, however much lies beside it.
 
-use store::conformance::driver::caller;
-use store::conformance::reports::{report, succeeded};
-use store::conformance::{Between, Driver};
 use store::postgres::{hot_statements, list_statement};
 use store::{Filter, TaskKey, TaskWithSpec};
+use storetest::conformance::driver::caller;
+use storetest::conformance::reports::{report, succeeded};
+use storetest::conformance::{Between, Driver};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, NoTls};
 use verdict::Scope;

@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use pgserver::Pooler;
-use store::conformance::driver::{caller, key_of};
-use store::conformance::reports::{report, succeeded};
-use store::conformance::{Between, Driver, Fixture};
 use store::postgres::{Notify, Options};
-use store::{ManualClock, PostgresStore, Store, Writers};
+use store::{PostgresStore, Store};
+use storetest::Database;
+use storetest::conformance::driver::{caller, key_of};
+use storetest::conformance::reports::{report, succeeded};
+use storetest::conformance::{Between, Driver, Fixture};
+use storetest::{ManualClock, Writers};
 use verdict::Scope;
 
-use super::server::Database;
 use crate::differential::compare;
 use crate::differential::coverage::Coverage;
 use crate::memory::Memory;

@@ -2,10 +2,10 @@
 
 use store::postgres::{Notify, PostgresWriter};
 use store::{Batch, Want, Writer};
+use storetest::Database;
 use verdict::Scope;
 
 use super::order::{StillTime, open, submit};
-use super::server::Database;
 
 fn want(max: usize) -> Want {
     Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max }

@@ -3,9 +3,9 @@
 //! The server writes down every statement it is sent, so that they can be counted.
 
 use pgserver::Server;
-use store::conformance::{Call, Submission, carry::carry};
 use store::postgres::{PostgresWriter, hot_statements};
 use store::{Batch, PolledQueues, PostgresStore, Store, Want, Writer};
+use storetest::conformance::{Call, Submission, carry::carry};
 use tokio_postgres::types::{ToSql, Type};
 use verdict::{Name, Scope, TaskId};
 

@@ -1,9 +1,9 @@
 //! Refused calls under leases that several coordinators hear at once.
 
-use store::conformance::driver::caller;
-use store::conformance::reports::{report, succeeded};
-use store::conformance::{Between, Call, Driver};
 use store::{TaskKey, TaskWithSpec};
+use storetest::conformance::driver::caller;
+use storetest::conformance::reports::{report, succeeded};
+use storetest::conformance::{Between, Call, Driver};
 use tokio_postgres::NoTls;
 use verdict::{Scope, Span};
 

@@ -1,9 +1,9 @@
 //! Answers that only repeat what an earlier batch wrote: they are given when that is durable, and no sooner.
 
 use pgserver::Server;
-use store::conformance::{Call, CallResult, Poll, Submission, carry::carry};
 use store::postgres::PostgresWriter;
 use store::{Batch, PostgresStore, Store, Want, Writer};
+use storetest::conformance::{Call, CallResult, Poll, Submission, carry::carry};
 use verdict::{Scope, TaskId};
 
 use super::durability::set;

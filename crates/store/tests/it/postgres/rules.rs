@@ -1,29 +1,23 @@
 //! Coordinators that know different versions of the rules decide by one that all of them know.
 
-use store::conformance::carry::carry;
-use store::conformance::{Call, Poll, Submission};
 use store::moving::MoveFailure;
 use store::postgres::copy_source::PostgresCopySource;
 use store::postgres::{Notify, PEER_TIMEOUT, PostgresStore, PostgresWriter};
 use store::{Batch, Browse, CommitFailure, Failure, FailureKind, Store, TaskKey, Want, Writer};
+use storetest::conformance::carry::carry;
+use storetest::conformance::{Call, Poll, Submission};
 use tokio_postgres::{Client, NoTls};
 use verdict::{Request, Rules, Scope, Span, SupportedRules, TaskId};
 
-use super::server::Database;
-use super::stage::{OLDER, Stage};
+use storetest::Database;
+use storetest::{MixedRules, OLDER};
 
 const NEWEST: u32 = Rules::NEWEST.number();
 
-impl Stage {
-    /// One coordinator's view, under a name; without a word of its own between commits.
-    async fn open(&self, name: &str, rules: SupportedRules) -> PostgresStore {
-        let options = self.options(name, rules, Notify::Off);
-        PostgresStore::open(self.database.url(), options).await.expect("the database opens")
-    }
-
-    async fn look(&self) -> Client {
-        look(&self.database).await
-    }
+/// One coordinator's view, under a name; it writes nothing between commits.
+async fn open(stage: &MixedRules, name: &str, rules: SupportedRules) -> PostgresStore {
+    let options = stage.options(name, rules, Notify::Off);
+    PostgresStore::open(stage.database.url(), options).await.expect("the database opens")
 }
 
 async fn look(database: &Database) -> Client {
@@ -80,10 +74,10 @@ fn rolled_back(failure: CommitFailure) -> Failure {
 
 #[tokio::test]
 async fn all_decide_by_what_all_know_until_the_older_one_has_left() {
-    let stage = Stage::new();
-    let old = stage.open("old", OLDER).await;
+    let stage = MixedRules::new();
+    let old = open(&stage, "old", OLDER).await;
     let mut older = old.writer().await.unwrap();
-    let new = stage.open("new", SupportedRules::OURS).await;
+    let new = open(&stage, "new", SupportedRules::OURS).await;
     let mut newer = new.writer().await.unwrap();
     submit(&mut older, 1).await;
     lease(&mut newer, 1 << 32).await;
@@ -109,10 +103,10 @@ async fn all_decide_by_what_all_know_until_the_older_one_has_left() {
 
 #[tokio::test]
 async fn one_that_was_killed_is_waited_for_until_it_is_missed() {
-    let stage = Stage::new();
-    let old = stage.open("old", OLDER).await;
+    let stage = MixedRules::new();
+    let old = open(&stage, "old", OLDER).await;
     let mut older = old.writer().await.unwrap();
-    let new = stage.open("new", SupportedRules::OURS).await;
+    let new = open(&stage, "new", SupportedRules::OURS).await;
     let _newer = new.writer().await.unwrap();
     stage.clock.advance(Span::from_millis(PEER_TIMEOUT.millis() - 1));
     assert_eq!(new.agree_on_rules().await.unwrap(), 1, "it may only be slow");
@@ -122,7 +116,7 @@ async fn one_that_was_killed_is_waited_for_until_it_is_missed() {
     assert_eq!(new.agree_on_rules().await.unwrap(), 1, "it works");
     stage.clock.advance(Span::from_millis(1));
     assert_eq!(new.agree_on_rules().await.unwrap(), 1, "whoever activates is itself not heard of");
-    let client = stage.look().await;
+    let client = look(&stage.database).await;
     let present = "UPDATE tenure.committers SET seen_at = $1 WHERE name = 'new'";
     client.execute(present, &[&new.now().millis()]).await.unwrap();
     assert_eq!(new.agree_on_rules().await.unwrap(), NEWEST);
@@ -130,11 +124,11 @@ async fn one_that_was_killed_is_waited_for_until_it_is_missed() {
 
 #[tokio::test]
 async fn an_older_one_that_comes_late_is_refused() {
-    let stage = Stage::new();
-    let new = stage.open("new", SupportedRules::OURS).await;
+    let stage = MixedRules::new();
+    let new = open(&stage, "new", SupportedRules::OURS).await;
     let newer = new.writer().await.unwrap();
     assert_eq!(new.rules_in_force(), NEWEST, "alone it begins with its newest");
-    let old = stage.open("old", OLDER).await;
+    let old = open(&stage, "old", OLDER).await;
     let refused = old.writer().await.map(drop).unwrap_err();
     assert_eq!(refused.kind, FailureKind::UnknownRules);
     let said = refused.to_string();
@@ -151,10 +145,10 @@ async fn an_older_one_that_comes_late_is_refused() {
 
 #[tokio::test]
 async fn a_silent_one_that_comes_back_decides_nothing_by_rules_that_are_over() {
-    let stage = Stage::new();
-    let old = stage.open("old", OLDER).await;
+    let stage = MixedRules::new();
+    let old = open(&stage, "old", OLDER).await;
     let mut older = old.writer().await.unwrap();
-    let new = stage.open("new", SupportedRules::OURS).await;
+    let new = open(&stage, "new", SupportedRules::OURS).await;
     let mut newer = new.writer().await.unwrap();
     let mut begun_by_old = older.begin().await.unwrap();
     carry(&mut begun_by_old, 1, submission(1)).await.unwrap();
@@ -182,12 +176,12 @@ async fn a_silent_one_that_comes_back_decides_nothing_by_rules_that_are_over() {
 
 #[tokio::test]
 async fn on_no_task_an_older_version_decides_after_a_newer_one() {
-    let stage = Stage::new();
-    let old = stage.open("old", OLDER).await;
+    let stage = MixedRules::new();
+    let old = open(&stage, "old", OLDER).await;
     let older = old.writer().await.unwrap();
     let (one, two) = (
-        stage.open("one", SupportedRules::OURS).await,
-        stage.open("two", SupportedRules::OURS).await,
+        open(&stage, "one", SupportedRules::OURS).await,
+        open(&stage, "two", SupportedRules::OURS).await,
     );
     let (mut first, mut second) = (one.writer().await.unwrap(), two.writer().await.unwrap());
     submit(&mut first, 1).await;
@@ -210,9 +204,9 @@ async fn on_no_task_an_older_version_decides_after_a_newer_one() {
 
 #[tokio::test]
 async fn whoever_joins_sees_what_is_being_activated() {
-    let stage = Stage::new();
-    let old = stage.open("old", OLDER).await;
-    let mut client = stage.look().await;
+    let stage = MixedRules::new();
+    let old = open(&stage, "old", OLDER).await;
+    let mut client = look(&stage.database).await;
     let activation = client.transaction().await.unwrap();
     activation.batch_execute("UPDATE tenure.meta SET rules = 2").await.unwrap();
     let joining = tokio::spawn({
@@ -221,7 +215,7 @@ async fn whoever_joins_sees_what_is_being_activated() {
     });
     let waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() \
         AND wait_event_type = 'Lock'";
-    let others = stage.look().await;
+    let others = look(&stage.database).await;
     while others.query(waits, &[]).await.unwrap().is_empty() {
         assert!(!joining.is_finished(), "it waits for the activation");
         tokio::task::yield_now().await;
@@ -238,19 +232,19 @@ async fn whoever_joins_sees_what_is_being_activated() {
 #[tokio::test]
 async fn the_rules_in_force_never_go_back() {
     // S2-108: not even for the owner of the table.
-    let stage = Stage::new();
-    let new = stage.open("new", SupportedRules::OURS).await;
+    let stage = MixedRules::new();
+    let new = open(&stage, "new", SupportedRules::OURS).await;
     let _newer = new.writer().await.unwrap();
-    let client = stage.look().await;
+    let client = look(&stage.database).await;
     let refused = client.batch_execute("UPDATE tenure.meta SET rules = 1").await.unwrap_err();
     assert!(refused.as_db_error().unwrap().message().contains("never go back"), "{refused:?}");
 }
 
 #[tokio::test]
 async fn a_store_of_newer_rules_is_not_copied_to_where_older_ones_would_decide() {
-    let stage = Stage::new();
-    drop(stage.open("new", SupportedRules::OURS).await);
-    stage.look().await.batch_execute("UPDATE tenure.meta SET rules = 99").await.unwrap();
+    let stage = MixedRules::new();
+    drop(open(&stage, "new", SupportedRules::OURS).await);
+    look(&stage.database).await.batch_execute("UPDATE tenure.meta SET rules = 99").await.unwrap();
     let refused = PostgresCopySource::begin(stage.database.url(), "here").await.map(drop);
     let Err(MoveFailure::Source(failure)) = refused else { panic!("{refused:?}") };
     assert_eq!(failure.kind, FailureKind::UnknownRules);
@@ -265,7 +259,7 @@ const FORMAT_2: [&str; 2] = [
 /// A database as it was before there were rules in force, with coordinators that decided by these.
 async fn of_format_2(database: &Database, rules: &[i32]) {
     // Makes the role that all databases of a server share.
-    drop(Stage::new().open("first", SupportedRules::OURS).await);
+    drop(open(&MixedRules::new(), "first", SupportedRules::OURS).await);
     let client = look(database).await;
     client
         .batch_execute(
@@ -290,9 +284,9 @@ async fn of_format_2(database: &Database, rules: &[i32]) {
 #[tokio::test]
 async fn a_store_of_an_older_format_goes_on_with_the_rules_it_had() {
     for (rules, in_force) in [(vec![], 1), (vec![1], 1), (vec![1, 2, 1], 2)] {
-        let stage = Stage::new();
+        let stage = MixedRules::new();
         of_format_2(&stage.database, &rules).await;
-        let store = stage.open("new", SupportedRules::OURS).await;
+        let store = open(&stage, "new", SupportedRules::OURS).await;
         assert_eq!(store.rules_in_force(), in_force, "{rules:?}");
         let known: Vec<u32> = rules.iter().map(|rules| *rules as u32).collect();
         let mut stated: Vec<u32> = Vec::new();

@@ -1,12 +1,12 @@
 //! Commits that wait for a standby: one that is not there is told, and what it has not got is acknowledged to nobody.
 
 use pgserver::{Server, Stop};
-use store::conformance::{Call, Submission, carry::carry};
 use store::postgres::{Missing, Options, PostgresWriter, Standbys};
 use store::{
     Administration, ApiKey, Batch, Browse, CommitFailure, FailureKind, PostgresStore, Store,
     TaskKey, Writer,
 };
+use storetest::conformance::{Call, Submission, carry::carry};
 use tokio_postgres::Client;
 use verdict::{Digest, Scope, TaskId, Time};
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use store::sqlite::retention::{Mode, Rule, prune};
-use store::{Batch, ManualClock, Store, Want, Writer};
+use store::{Batch, Store, Want, Writer};
+use storetest::ManualClock;
 use verdict::request::{CancelMode, Submit};
 use verdict::{Name, Policy, Request, Scope, Span};
 

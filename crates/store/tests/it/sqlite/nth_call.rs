@@ -6,13 +6,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use store::sqlite::{Durability, SqliteStore};
+use store::sqlite::SqliteStore;
 use store::verify::verify;
-use store::{Browse, ManualClock, Store};
+use store::{Browse, Store};
+use storetest::ManualClock;
 use verdict::State;
 
 use super::disk::{Call, Disk};
-use super::power::{disk, on_disk};
+use super::power::{Durability, disk, on_disk};
 use super::test_coordinator::{Step, TestCoordinator, key};
 
 /// What a run was told: how far each task had come.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use store::sqlite::SqliteStore;
-use store::{Browse, Clock, ClockAhead, Failure, FailureKind, ManualClock, Store};
+use store::{Browse, Clock, ClockAhead, Failure, FailureKind, Store};
+use storetest::ManualClock;
 use verdict::{Rules, Span, SupportedRules};
 
 use super::test_coordinator::{TestCoordinator, key, options};
@@ -125,7 +126,7 @@ async fn a_clock_far_behind_the_store_is_refused_unless_accepted() {
 
     assert!(refusal(&path).contains("--accept-clock"));
     let clock = Arc::new(ManualClock::default());
-    let accepting = store::sqlite::Options { ahead: ClockAhead::Accept, ..options(&clock) };
+    let accepting = options(&clock).with_ahead(ClockAhead::Accept);
     let store = SqliteStore::open(&path, accepting).unwrap();
     assert!(clock.wall() < written && store.now() >= written, "time never runs backwards");
     assert!(store.browse().find(&key(1)).await.unwrap().is_some());
@@ -201,7 +202,7 @@ async fn a_file_is_decided_by_the_newest_rules_of_whoever_opens_it_and_never_by_
     let path = folder.path().join("tenure.db");
     let clock = Arc::new(ManualClock::default());
     let first = SupportedRules::only(Rules::V1, Rules::V1);
-    let older = || store::sqlite::Options { rules: first, ..options(&clock) };
+    let older = || options(&clock).with_rules(first);
     let mut coordinator = TestCoordinator::open_with(&path, older(), clock.clone()).await.unwrap();
     coordinator.submit(1).await.unwrap();
     assert_eq!(coordinator.store.rules_in_force(), 1);

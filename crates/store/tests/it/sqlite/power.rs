@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use store::sqlite::{Durability, Options, SqliteStore};
+use store::sqlite::{Options, SqliteStore};
 use store::verify::verify;
-use store::{Browse, CommitFailure, FailureKind, ManualClock, Store, TaskWithSpec, Writer};
+use store::{Browse, CommitFailure, FailureKind, Store, TaskWithSpec, Writer};
+use storetest::ManualClock;
 use verdict::State;
 
 use super::disk::Disk;
@@ -20,9 +21,19 @@ pub(crate) fn disk(name: &str, seed: u64) -> &'static Disk {
     disk
 }
 
+/// Whether the store is opened to survive a loss of power.
+#[derive(Clone, Copy)]
+pub(crate) enum Durability {
+    Full,
+    Relaxed,
+}
+
 pub(crate) fn on_disk(name: &str, clock: &Arc<ManualClock>, durability: Durability) -> Options {
-    let vfs = Some(name.to_owned());
-    Options { durability, vfs, ..Options::new(clock.clone()) }
+    let options = Options::new(clock.clone()).with_vfs(name);
+    match durability {
+        Durability::Full => options,
+        Durability::Relaxed => options.without_sync(),
+    }
 }
 
 /// Every step that was acknowledged: the task and the least it must have come to.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use store::sqlite::retention::{AGE_MIN, Mode, Pruned, Rule, prune};
-use store::{Browse, FailureKind, ManualClock, Store};
+use store::{Browse, FailureKind, Store};
+use storetest::ManualClock;
 use verdict::request::CancelMode;
 use verdict::{Policy, Span};
 

@@ -7,7 +7,8 @@ use rusqlite::Connection;
 use store::codec::inline_history::InlineHistory;
 use store::sqlite::SqliteStore;
 use store::verify::{Report, verify};
-use store::{Entry, ManualClock, Store};
+use store::{Entry, Store};
+use storetest::ManualClock;
 use verdict::request::{CancelMode, Outcome, Submit};
 use verdict::{Category, Digest, Event, Fault, Policy, Request, Span, TaskId, Time};
 
@@ -59,10 +60,8 @@ async fn populate(path: &Path) {
 }
 
 async fn verified(path: &Path) -> Report {
-    let accepting = store::sqlite::Options {
-        ahead: store::ClockAhead::Accept,
-        ..options(&Arc::new(ManualClock::default()))
-    };
+    let clock = Arc::new(ManualClock::default());
+    let accepting = options(&clock).with_ahead(store::ClockAhead::Accept);
     let store = SqliteStore::open(path, accepting).unwrap();
     verify(store.browse()).await.unwrap()
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use store::sqlite::{Options, SqliteStore, SqliteWriter};
 use store::{
-    Batch, Change, CommitFailure, Entry, Failure, Loaded, ManualClock, Renewals, Spec, Store,
-    TaskKey, TaskWithSpec, Want, Writer,
+    Batch, Change, CommitFailure, Entry, Failure, Loaded, Renewals, Spec, Store, TaskKey,
+    TaskWithSpec, Want, Writer,
 };
+use storetest::ManualClock;
 use verdict::request::{
     Caller, Cancel, CancelMode, Grant, Heartbeat, Outcome, Report, Started, Submit,
 };

@@ -1,0 +1,116 @@
+//! Which of the polled queues may hold something: never one too few.
+
+use std::collections::BTreeSet;
+
+use store::row::{Backlog, Want};
+use store::seam::{Batch, PolledQueues, Store, Writer};
+use verdict::{Name, Scope, Span};
+
+use super::carry::{Call, Poll, carry};
+use super::driver::{Driver, granted};
+use super::fixture::Fixture;
+
+/// Queues that somebody waits at.
+struct Waiting(BTreeSet<(Scope, Name)>);
+
+impl Waiting {
+    fn at(queues: &[(&Scope, &str)]) -> Self {
+        let queues = queues.iter().map(|(scope, queue)| ((*scope).clone(), Name::from(*queue)));
+        Self(queues.collect())
+    }
+}
+
+impl PolledQueues for Waiting {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn contains(&self, scope: &Scope, queue: &Name) -> bool {
+        self.0.contains(&(scope.clone(), queue.clone()))
+    }
+
+    fn each(&self, see: &mut dyn FnMut(&Scope, &Name)) {
+        self.0.iter().for_each(|(scope, queue)| see(scope, queue));
+    }
+}
+
+async fn backlogs<F: Fixture>(driver: &mut Driver<F>, polled: &Waiting) -> Vec<Backlog> {
+    driver.pause().await;
+    let mut batch = driver.writer().begin().await.expect("a batch can be begun");
+    let now = batch.now().await.expect("the clock can be read");
+    batch.backlogs(polled, now).await.expect("the store says where to look")
+}
+
+/// At most how many tasks a queue holds.
+fn at_most(backlogs: &[Backlog], scope: &Scope, queue: &str) -> usize {
+    let of = backlogs.iter().filter(|it| it.scope == *scope && it.queue.as_str() == queue);
+    of.map(|backlog| backlog.tasks).sum()
+}
+
+pub async fn names_every_polled_queue_that_holds_something<F: Fixture>(driver: &mut Driver<F>) {
+    let (ours, theirs) = (Scope::new("acme", "main"), Scope::new("acme", "side"));
+    let polled = [(&ours, "images"), (&ours, "mails"), (&theirs, "images"), (&ours, "later")];
+    let polled = Waiting::at(&polled);
+    backlogs(driver, &polled).await;
+    for _ in 0..3 {
+        driver.add(&ours, "images").await;
+    }
+    driver.add(&theirs, "images").await;
+    let mut later = driver.submission(&ours, "later");
+    later.submit.run_at = Some(driver.now().plus(Span::from_secs(10)));
+    driver.submit(later).await;
+    // G1: what is ready is found, also right behind a look that found nothing.
+    let found = backlogs(driver, &polled).await;
+    assert!(at_most(&found, &ours, "images") >= 3, "{found:?}");
+    assert!(at_most(&found, &theirs, "images") >= 1, "{found:?}");
+    driver.wait(Span::from_secs(10));
+    let found = backlogs(driver, &polled).await;
+    assert!(at_most(&found, &ours, "later") >= 1, "its time has come: {found:?}");
+    driver.lease(&ours, "images", 2).await;
+    let found = backlogs(driver, &polled).await;
+    assert!(at_most(&found, &ours, "images") >= 1, "one is left: {found:?}");
+}
+
+pub async fn names_no_queue_that_nobody_polls<F: Fixture>(driver: &mut Driver<F>) {
+    let (ours, theirs) = (Scope::new("acme", "main"), Scope::new("evil", "main"));
+    for queue in ["images", "mails", "songs"] {
+        driver.add(&ours, queue).await;
+        driver.add(&theirs, queue).await;
+    }
+    assert_eq!(backlogs(driver, &Waiting::at(&[])).await, []);
+    // whoever polls elsewhere learns nothing of these.
+    let found = backlogs(driver, &Waiting::at(&[(&ours, "mails")])).await;
+    assert_eq!(found.len(), 1, "once, not twice: {found:?}");
+    assert!(at_most(&found, &ours, "mails") >= 1, "{found:?}");
+    let polled = ["a", "b", "c", "d", "e", "f", "g", "mails"].map(|queue| (&ours, queue));
+    let found = backlogs(driver, &Waiting::at(&polled)).await;
+    assert!(at_most(&found, &ours, "mails") >= 1, "{found:?}");
+    assert_eq!(at_most(&found, &theirs, "mails") + at_most(&found, &ours, "songs"), 0);
+}
+
+/// Asked again in one batch, the store gives what is left, and nothing twice.
+pub async fn follows_what_the_same_batch_grants<F: Fixture>(driver: &mut Driver<F>) {
+    let scope = Scope::default();
+    let made = [driver.add(&scope, "images").await.id, driver.add(&scope, "images").await.id];
+    driver.pause().await;
+    let submission = driver.submission(&scope, "images");
+    let third = submission.submit.id;
+    let firsts = [driver.number() << 32, driver.number() << 32];
+    let epoch = driver.store().opened().epoch;
+    let polled = Waiting::at(&[(&scope, "images")]);
+    let mut batch = driver.writer().begin().await.expect("a batch can be begun");
+    carry(&mut batch, epoch, Call::Submit(submission)).await.expect("it is saved");
+    let now = batch.now().await.expect("the clock can be read");
+    let found = batch.backlogs(&polled, now).await.expect("the store says where to look");
+    // What the batch itself made ready counts.
+    assert!(at_most(&found, &scope, "images") >= 3, "{found:?}");
+    let mut given = Vec::new();
+    for (first_lease, max) in firsts.into_iter().zip([2, 9]) {
+        let want = Want { scope: scope.clone(), queues: vec!["images".into()], kinds: None, max };
+        let poll = Poll { want, worker: "ann".into(), name: None, first_lease };
+        let said = carry(&mut batch, epoch, Call::Poll(poll)).await.expect("it is saved");
+        given.push(granted(said).iter().map(|ready| ready.task.id).collect::<Vec<_>>());
+    }
+    // W-1, S2-52: two questions of one batch, and no task in both answers.
+    assert_eq!(given, [made.to_vec(), vec![third]]);
+}

@@ -1,0 +1,386 @@
+//! Reading beside the writers.
+
+use store::browse::Browse;
+use store::row::{
+    Bodies, Entry, Filter, Listed, Listing, PAGE_BYTES_MAX, QueueDepth, StoredTask, TaskKey,
+};
+use verdict::request::{Caller, Outcome};
+use verdict::{Fault, Name, Scope, Span, State, Subject, TaskId};
+
+use super::driver::{Driver, caller, key_of};
+use super::fixture::Fixture;
+use super::reports::{report, succeeded};
+
+fn ids(found: &[StoredTask]) -> Vec<TaskId> {
+    found.iter().map(|found| found.key().id).collect()
+}
+
+fn listed_ids(listing: &Listing) -> Vec<TaskId> {
+    listing.tasks.iter().map(|listed| listed.task.key().id).collect()
+}
+
+async fn page<F: Fixture>(driver: &mut Driver<F>, filter: &Filter) -> Listing {
+    driver.browse().list(&Scope::default(), filter).await.expect("browsing works")
+}
+
+async fn list<F: Fixture>(driver: &mut Driver<F>, filter: Filter) -> Vec<TaskId> {
+    let limit = if filter.limit == 0 { 99 } else { filter.limit };
+    let listing = page(driver, &Filter { limit, ..filter }).await;
+    assert_eq!(listing.next, None, "all of it is on one page");
+    listed_ids(&listing)
+}
+
+/// Every page of a list, as far as it goes.
+async fn pages<F: Fixture>(driver: &mut Driver<F>, mut filter: Filter) -> Vec<Vec<TaskId>> {
+    let mut pages = Vec::new();
+    loop {
+        let listing = page(driver, &filter).await;
+        pages.push(listed_ids(&listing));
+        match listing.next {
+            Some(next) => filter.before = Some(next),
+            None => return pages,
+        }
+    }
+}
+
+/// Adds tasks and ends every second one, so that listings must merge live and done.
+async fn populate<F: Fixture>(driver: &mut Driver<F>, count: usize) -> Vec<TaskId> {
+    let scope = Scope::default();
+    let mut made = Vec::new();
+    for n in 0..count {
+        let key = driver.add(&scope, "images").await;
+        made.push(key.id);
+        if n % 2 == 0 {
+            let leased = driver.lease(&scope, "images", 1).await;
+            driver.about(&key_of(&leased[0]), report(&caller(&leased[0]), succeeded())).await;
+        }
+    }
+    made
+}
+
+pub async fn lists_newest_first_page_by_page<F: Fixture>(driver: &mut Driver<F>) {
+    let mut made = populate(driver, 7).await;
+    made.reverse();
+    driver.pause().await;
+    assert_eq!(list(driver, Filter::default()).await, made);
+    let pages = pages(driver, Filter { limit: 3, ..Filter::default() }).await;
+    let lengths: Vec<usize> = pages.iter().map(Vec::len).collect();
+    assert_eq!((pages.concat(), lengths), (made, vec![3, 3, 1]));
+}
+
+/// Submits a task with an input, and has it fail once, at length, if it shall.
+async fn with_bodies<F: Fixture>(driver: &mut Driver<F>, outcome: Option<Outcome>) -> TaskId {
+    let scope = Scope::default();
+    let mut submission = driver.submission(&scope, "bodies");
+    submission.spec.input = "{\"width\":640}".into();
+    submission.submit.policy.failures_max = 1;
+    let key = submission.task_key();
+    driver.submit(submission).await;
+    if let Some(outcome) = outcome {
+        let leased = driver.lease(&scope, "bodies", 1).await;
+        driver.about(&key, report(&caller(&leased[0]), outcome)).await;
+    }
+    key.id
+}
+
+fn failed(trace: &str) -> Outcome {
+    Outcome::Failed(Fault {
+        category: verdict::Category::UserCode,
+        message: "it broke".into(),
+        stack_trace: Some(trace.into()),
+        retryable: None,
+    })
+}
+
+fn end(listed: &Listed) -> &verdict::End {
+    match &listed.task.subject {
+        Subject::Done(done) => &done.end,
+        subject => panic!("it has not ended: {subject:?}"),
+    }
+}
+
+pub async fn leaves_bodies_out_of_lists<F: Fixture>(driver: &mut Driver<F>) {
+    let output = Outcome::Succeeded { output: Some("[1]".into()) };
+    let waiting = with_bodies(driver, None).await;
+    let leased = driver.lease(&Scope::default(), "bodies", 1).await;
+    let succeeded = with_bodies(driver, Some(output)).await;
+    let broken = with_bodies(driver, Some(failed("at line 1"))).await;
+    assert_eq!(leased[0].task.id, waiting);
+    driver.pause().await;
+    let filter = |bodies| Filter { limit: 9, bodies, ..Filter::default() };
+    let none = page(driver, &filter(Bodies::default())).await;
+    assert_eq!(listed_ids(&none), [broken, succeeded, waiting]);
+    for listed in &none.tasks {
+        assert_eq!(listed.task.spec.input.as_str(), "null");
+        // What the task was submitted with comes with it: nobody need read its history.
+        let submitted = listed.submitted.as_ref().expect("it was submitted");
+        assert_eq!(submitted.policy.failures_max, 1);
+    }
+    let fault = end(&none.tasks[0]).fault.as_ref().expect("it failed");
+    assert_eq!((fault.message.as_str(), &fault.stack_trace), ("it broke", &None));
+    assert_eq!(end(&none.tasks[1]).output, None);
+    let bodies = Bodies { input: true, output: true, stack_trace: true };
+    let all = page(driver, &filter(bodies)).await;
+    for listed in &all.tasks {
+        let found = driver.browse().find(&listed.task.key()).await.expect("browsing works");
+        assert_eq!(found.as_ref(), Some(&listed.task), "asked for, it is all there");
+    }
+    let trace = end(&all.tasks[0]).fault.as_ref().and_then(|fault| fault.stack_trace.clone());
+    assert_eq!(trace, Some("at line 1".into()));
+}
+
+pub async fn ends_a_page_that_is_heavy_enough<F: Fixture>(driver: &mut Driver<F>) {
+    const INPUT: usize = 10_000;
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        let mut submission = driver.submission(&Scope::default(), "images");
+        submission.spec.input = format!("\"{}\"", "x".repeat(INPUT)).into();
+        made.insert(0, submission.submit.id);
+        driver.submit(submission).await;
+    }
+    driver.pause().await;
+    let bodies = Bodies { input: true, ..Bodies::default() };
+    let filter = |bytes| Filter { limit: 99, bytes, bodies, ..Filter::default() };
+    let two_each = pages(driver, filter(3 * INPUT)).await;
+    assert_eq!(two_each, [&made[..2], &made[2..4], &made[4..]]);
+    // One task is larger than a page may be: it comes alone.
+    let one_each = pages(driver, filter(INPUT / 2)).await;
+    assert_eq!(one_each.concat(), made);
+    assert!(one_each.iter().all(|page| page.len() == 1));
+    // Without its body, it is light.
+    let light = Filter { bodies: Bodies::default(), ..filter(3 * INPUT) };
+    assert_eq!(pages(driver, light).await, [made]);
+}
+
+pub async fn looks_at_so_many_tasks_for_a_page<F: Fixture>(driver: &mut Driver<F>) {
+    let (ours, theirs) = (Scope::default(), Scope::new("acme", "main"));
+    let mut red = driver.submission(&ours, "images");
+    red.spec.labels = [("team".to_owned(), "red".to_owned())].into();
+    let red_id = red.submit.id;
+    driver.submit(red).await;
+    for n in 0..6 {
+        driver.add(&ours, if n == 4 { "letters" } else { "images" }).await;
+        // Tasks of another scope are not looked at.
+        driver.add(&theirs, "images").await;
+        driver.add(&theirs, "images").await;
+    }
+    driver.pause().await;
+    let filter = Filter {
+        label: Some(("team".to_owned(), "red".to_owned())),
+        limit: 9,
+        scan_max: 3,
+        ..Filter::default()
+    };
+    let empty = Vec::new();
+    assert_eq!(pages(driver, filter.clone()).await, [empty.clone(), empty, vec![red_id]]);
+    let whole = Filter { scan_max: 7, ..filter.clone() };
+    assert_eq!(pages(driver, whole).await, [[red_id]]);
+    // Nobody is told that there may be more where everything was looked at.
+    let state = Filter { label: None, state: Some(State::Succeeded), ..filter };
+    assert_eq!(pages(driver, Filter { scan_max: 7, ..state.clone() }).await, [[]]);
+    assert_eq!(pages(driver, state).await.len(), 3);
+}
+
+/// A task that failed so often, each time at great length.
+async fn long_story<F: Fixture>(driver: &mut Driver<F>, attempts: u32, trace: usize) -> TaskKey {
+    let scope = Scope::default();
+    let mut submission = driver.submission(&scope, "stories");
+    submission.submit.policy.failures_max = attempts + 1;
+    submission.submit.policy.retry_base = Span::ZERO;
+    submission.submit.policy.retry_cap = Span::ZERO;
+    let key = submission.task_key();
+    driver.submit(submission).await;
+    for attempt in 0..attempts {
+        let leased = driver.lease(&scope, "stories", 1).await;
+        let trace = format!("{attempt} {}", "x".repeat(trace));
+        driver.about(&key, report(&caller(&leased[0]), failed(&trace))).await;
+    }
+    key
+}
+
+pub async fn reads_a_long_history_in_pages<F: Fixture>(driver: &mut Driver<F>) {
+    const TRACE: usize = 700_000;
+    const ATTEMPTS: u32 = 7;
+    let key = long_story(driver, ATTEMPTS, TRACE).await;
+    driver.pause().await;
+    let mut history: Vec<Entry> = Vec::new();
+    let mut pages = 0;
+    loop {
+        let after = history.last().map_or(0, |entry| entry.n);
+        let page = driver.browse().history(&key, after, 99).await.expect("browsing works");
+        if page.is_empty() {
+            break;
+        }
+        let traces = page.iter().filter(|entry| closed_trace(entry).is_some()).count();
+        assert!(traces * TRACE <= PAGE_BYTES_MAX, "{traces} traces in one page");
+        history.extend(page);
+        pages += 1;
+    }
+    assert!(pages > 1, "it does not fit into one page");
+    // Nothing is left out, and every trace is the one that was reported.
+    let numbers: Vec<u32> = history.iter().map(|entry| entry.n).collect();
+    assert_eq!(numbers, (1..=1 + 2 * ATTEMPTS).collect::<Vec<u32>>());
+    let traces: Vec<usize> = history.iter().filter_map(closed_trace).collect();
+    assert_eq!(traces, vec![TRACE + 2; ATTEMPTS as usize]);
+    let mut attempts: Vec<u32> = Vec::new();
+    loop {
+        let after = attempts.last().copied().unwrap_or(0);
+        let page = driver.browse().attempts(&key, after, 99).await.expect("browsing works");
+        if page.is_empty() {
+            break;
+        }
+        assert!(page.len() * TRACE <= PAGE_BYTES_MAX, "{} attempts in one page", page.len());
+        attempts.extend(page.iter().map(|closed| closed.attempt));
+    }
+    assert_eq!(attempts, (1..=ATTEMPTS).collect::<Vec<u32>>());
+    let two = driver.browse().attempts(&key, 3, 2).await.expect("browsing works");
+    assert_eq!(two.iter().map(|closed| closed.attempt).collect::<Vec<u32>>(), [4, 5]);
+}
+
+/// How long the stack trace is that an entry says an attempt ended with.
+fn closed_trace(entry: &Entry) -> Option<usize> {
+    entry.events.iter().find_map(|event| match event {
+        verdict::Event::AttemptClosed { closed, .. } => {
+            Some(closed.fault.as_ref()?.stack_trace.as_ref()?.as_str().len())
+        }
+        _ => None,
+    })
+}
+
+pub async fn reads_refusals_in_pages<F: Fixture>(driver: &mut Driver<F>) {
+    let key = long_story(driver, 3, 9).await;
+    let leased = driver.lease(&Scope::default(), "stories", 1).await;
+    let now = caller(&leased[0]);
+    // Late reports, each under a lease that is over.
+    for attempt in 1..=3 {
+        let attempts =
+            driver.browse().attempts(&key, attempt - 1, 1).await.expect("browsing works");
+        let late = Caller { attempt, lease: attempts[0].lease, ..now.clone() };
+        driver.about(&key, report(&late, failed("late"))).await;
+    }
+    driver.pause().await;
+    let all = driver.browse().refused(&key, None, 99).await.expect("browsing works");
+    assert_eq!(all.iter().map(|refused| refused.attempt).collect::<Vec<u32>>(), [1, 2, 3]);
+    let mut seen = Vec::new();
+    loop {
+        let page = driver.browse().refused(&key, seen.last(), 2).await.expect("browsing works");
+        if page.is_empty() {
+            break;
+        }
+        assert!(page.len() <= 2);
+        seen.extend(page);
+    }
+    assert_eq!(seen, all);
+}
+
+pub async fn filters_what_it_lists<F: Fixture>(driver: &mut Driver<F>) {
+    let made = populate(driver, 4).await;
+    let scope = Scope::default();
+    let mut special = driver.submission(&scope, "letters");
+    special.submit.kind = "send".into();
+    special.spec.labels = [("team".to_owned(), "red".to_owned())].into();
+    let id = special.submit.id;
+    driver.submit(special).await;
+    driver.pause().await;
+    let state = |state| Filter { state: Some(state), ..Filter::default() };
+    let label = |value: &str| Filter {
+        label: Some(("team".to_owned(), value.to_owned())),
+        ..Filter::default()
+    };
+    assert_eq!(
+        list(driver, Filter { queue: Some("letters".into()), ..Filter::default() }).await,
+        [id]
+    );
+    assert_eq!(list(driver, Filter { kind: Some("send".into()), ..Filter::default() }).await, [id]);
+    assert_eq!(list(driver, label("red")).await, [id]);
+    assert_eq!(list(driver, label("blue")).await, []);
+    assert_eq!(list(driver, state(State::Running)).await, []);
+    let succeeded = list(driver, state(State::Succeeded)).await;
+    let queued = list(driver, state(State::Queued)).await;
+    assert_eq!((succeeded.len(), queued.len()), (2, 3));
+    assert!(made.iter().all(|id| succeeded.contains(id) != queued.contains(id)));
+    let both = Filter { queue: Some("letters".into()), ..state(State::Succeeded) };
+    assert_eq!(list(driver, both).await, []);
+}
+
+pub async fn finds_history_and_attempts<F: Fixture>(driver: &mut Driver<F>) {
+    let scope = Scope::default();
+    let key = driver.add(&scope, "images").await;
+    let leased = driver.lease(&scope, "images", 1).await;
+    let caller = caller(&leased[0]);
+    let beat = verdict::request::Heartbeat { caller: caller.clone(), progress: None };
+    driver.wait(Span::from_secs(2));
+    driver.about(&key, verdict::Request::Heartbeat(beat)).await;
+    driver.about(&key, report(&caller, succeeded())).await;
+    driver.pause().await;
+    let history = driver.browse().history(&key, 0, 99).await.expect("browsing works");
+    // one entry per decision, none for the heartbeat; what it changed is in the next one.
+    let names: Vec<_> = history.iter().map(|entry| (entry.n, entry.events[0].name())).collect();
+    assert_eq!(names, [(1, "submitted"), (2, "granted"), (3, "attempt_closed")]);
+    let renewed = history[2].loaded.and_then(|loaded| loaded.heartbeat_at);
+    assert_eq!(renewed, Some(driver.now()));
+    // folding the entries gives the task as the tables have it.
+    let folded = history.iter().fold(verdict::Subject::Absent, |subject, entry| {
+        let subject = match (subject, entry.loaded) {
+            (verdict::Subject::Live(mut task), Some(loaded)) => {
+                task.claim_version = loaded.claim_version;
+                task.revision = loaded.revision;
+                verdict::Subject::Live(task)
+            }
+            (subject, _) => subject,
+        };
+        subject.settle(&entry.events, entry.at)
+    });
+    assert_eq!(driver.load(&key).await, folded);
+    let page = driver.browse().history(&key, 1, 1).await.expect("browsing works");
+    assert_eq!(page, history[1..2]);
+    let attempts = driver.browse().attempts(&key, 0, 99).await.expect("browsing works");
+    assert_eq!((attempts.len(), attempts[0].lease), (1, caller.lease));
+}
+
+pub async fn counts_queues<F: Fixture>(driver: &mut Driver<F>) {
+    let scope = Scope::default();
+    for _ in 0..3 {
+        driver.add(&scope, "images").await;
+    }
+    let oldest = driver.now();
+    let mut later = driver.submission(&scope, "images");
+    later.submit.run_at = Some(oldest.plus(Span::from_secs(9)));
+    driver.submit(later).await;
+    driver.lease(&scope, "images", 1).await;
+    driver.add(&scope, "letters").await;
+    driver.pause().await;
+    let depth = |queue: &str, ready, delayed, running| QueueDepth {
+        scope: scope.clone(),
+        queue: queue.into(),
+        ready,
+        delayed,
+        running,
+        oldest_ready_at: Some(oldest),
+    };
+    let depths = driver.browse().queues(Some(&scope)).await.expect("browsing works");
+    assert_eq!(depths, [depth("images", 2, 1, 1), depth("letters", 1, 0, 0)]);
+    driver.wait(Span::from_secs(9));
+    let all = driver.browse().queues(None).await.expect("browsing works");
+    assert_eq!(all, [depth("images", 3, 0, 1), depth("letters", 1, 0, 0)]);
+    driver.add(&Scope::new("acme", "main"), "images").await;
+    let tenants = ["default", "acme", "nobody"].map(Name::from);
+    driver.pause().await;
+    let unfinished = driver.browse().unfinished(&tenants).await.expect("browsing works");
+    assert_eq!(unfinished, [5, 1, 0]);
+}
+
+pub async fn walks_everything_for_verification<F: Fixture>(driver: &mut Driver<F>) {
+    let mut made = populate(driver, 5).await;
+    made.push(driver.add(&Scope::new("acme", "main"), "images").await.id);
+    driver.pause().await;
+    let (mut after, mut seen) = (None, Vec::new());
+    loop {
+        let page = driver.browse().all_tasks(after, 4).await.expect("browsing works");
+        let Some(last) = ids(&page).pop() else { break };
+        after = Some(last);
+        seen.extend(ids(&page));
+    }
+    assert_eq!(seen, made);
+    assert!(driver.browse().integrity().await.expect("browsing works").is_empty());
+}

@@ -1,0 +1,299 @@
+//! One thing asked of a store, carried from loading to saving as a coordinator would.
+
+use std::collections::BTreeMap;
+
+use store::failure::Failure;
+use store::row::{
+    Change, Entry, IdempotencyKey, PollRef, Refused, Renewals, Spec, TaskKey, TaskWithSpec, Want,
+};
+use store::seam::{Batch, Loaded};
+use verdict::request::{Grant, Submit};
+use verdict::{
+    Answer, ClosedAttempt, Digest, Event, KeyHolder, LeaseId, Moment, Name, ReadSet, Request,
+    Scope, Subject, TaskId, decide,
+};
+
+use super::driver::key_of;
+
+/// One thing asked of the system.
+#[derive(Clone, Debug)]
+pub enum Call {
+    Submit(Submission),
+    About {
+        key: TaskKey,
+        request: Request,
+    },
+    Poll(Poll),
+    /// Sweeps what is due, up to the limit.
+    Sweep {
+        limit: usize,
+    },
+    /// Asks the same of every running task, one page at a time.
+    OfRunning {
+        request: Request,
+        page: usize,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct Submission {
+    pub submit: Submit,
+    pub spec: Spec,
+}
+
+#[derive(Clone, Debug)]
+pub struct Poll {
+    pub want: Want,
+    pub worker: Name,
+    pub name: Option<Name>,
+    /// The number of the first lease given; the others follow.
+    pub first_lease: u128,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallResult {
+    Answer(Answer),
+    /// The tasks as they were leased.
+    Granted(Vec<TaskWithSpec>),
+    /// Which tasks were swept or asked, in order, and what they answered.
+    Each(Vec<(TaskId, Answer)>),
+    /// Another writer has the task.
+    Locked,
+}
+
+impl Submission {
+    pub fn new(id: TaskId, scope: &Scope, queue: &str) -> Self {
+        let fingerprint = Digest::of(&[queue.as_bytes()]);
+        let submit = Submit {
+            id,
+            scope: scope.clone(),
+            kind: "resize".into(),
+            queue: queue.into(),
+            priority: 0,
+            policy: verdict::Policy::default(),
+            run_at: None,
+            input: Digest::of(&[b"{}"]),
+            fingerprint,
+        };
+        let spec = Spec {
+            input: "{}".into(),
+            goal: None,
+            task_key: None,
+            asset_id: None,
+            resources: None,
+            labels: BTreeMap::new(),
+            traceparent: None,
+            key: None,
+            fingerprint,
+        };
+        Self { submit, spec }
+    }
+
+    #[must_use]
+    pub fn with_key(mut self, key: &str) -> Self {
+        self.spec.key = Some(key.into());
+        self
+    }
+
+    pub fn task_key(&self) -> TaskKey {
+        TaskKey { scope: self.submit.scope.clone(), id: self.submit.id }
+    }
+}
+
+/// Loads, decides and saves one thing in an open batch.
+pub async fn carry<B: Batch>(batch: &mut B, epoch: u32, ask: Call) -> Result<CallResult, Failure> {
+    match ask {
+        Call::Submit(submission) => submit(batch, epoch, submission).await,
+        Call::About { key, request } => about(batch, epoch, &key, &request).await,
+        Call::Poll(poll) => lease(batch, epoch, poll).await,
+        Call::Sweep { limit } => {
+            let now = batch.now().await?;
+            let due = batch.due(now, limit).await?;
+            let subjects = due.into_iter().map(Subject::Live).collect();
+            each(batch, epoch, subjects, &Request::Sweep).await.map(CallResult::Each)
+        }
+        Call::OfRunning { request, page } => of_running(batch, epoch, &request, page).await,
+    }
+}
+
+async fn submit<B: Batch>(
+    batch: &mut B,
+    epoch: u32,
+    ask: Submission,
+) -> Result<CallResult, Failure> {
+    let scope = ask.submit.scope.clone();
+    let key = ask.spec.key.clone().map(|text| IdempotencyKey { scope: scope.clone(), text });
+    let held = match &key {
+        Some(key) => batch.key_owners(std::slice::from_ref(key)).await?.pop().flatten(),
+        None => None,
+    };
+    let mut holder = Subject::Absent;
+    if let Some(held) = &held {
+        match load_one(batch, &TaskKey { scope, id: held.task }).await? {
+            Loaded::Locked => return Ok(CallResult::Locked),
+            Loaded::Subject(subject) => holder = subject,
+        }
+    }
+    let holder = held.map(|held| KeyHolder { subject: &holder, fingerprint: held.fingerprint });
+    let read_set = ReadSet { holder, ..ReadSet::of(&Subject::Absent) };
+    let at = Moment { now: batch.now().await?, epoch, rules: batch.rules() };
+    let request = Request::Submit(ask.submit);
+    let verdict = decide(read_set, &request, at);
+    if !verdict.events.is_empty() {
+        let change = change(Subject::Absent, &request, verdict.events, at);
+        batch.save(vec![Change { spec: Some(ask.spec), ..change }], Vec::new()).await?;
+    }
+    Ok(CallResult::Answer(verdict.answer))
+}
+
+async fn about<B: Batch>(
+    batch: &mut B,
+    epoch: u32,
+    key: &TaskKey,
+    request: &Request,
+) -> Result<CallResult, Failure> {
+    let subject = match load_one(batch, key).await? {
+        Loaded::Locked => return Ok(CallResult::Locked),
+        Loaded::Subject(subject) => subject,
+    };
+    let closed = match request.caller() {
+        Some(caller) => batch.closed_attempts(&[(key.id, caller.lease)]).await?.pop().flatten(),
+        None => None,
+    };
+    let now = batch.now().await?;
+    let moment = Moment { now, epoch, rules: batch.rules() };
+    settle(batch, key, subject, closed, request, moment).await.map(CallResult::Answer)
+}
+
+async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<CallResult, Failure> {
+    if let Some(name) = &poll.name {
+        let named = PollRef {
+            scope: poll.want.scope.clone(),
+            owner: poll.worker.clone(),
+            poll: name.clone(),
+        };
+        let recalled = batch.leased_to_polls(&[named]).await?.pop().unwrap_or_default();
+        if !recalled.is_empty() {
+            return Ok(CallResult::Granted(recalled));
+        }
+    }
+    let now = batch.now().await?;
+    let ready = batch.ready(std::slice::from_ref(&poll.want), now).await?;
+    let mut leased = Vec::new();
+    for (ready, number) in ready.into_iter().flatten().zip(poll.first_lease..) {
+        let key = key_of(&ready);
+        let (owner, lease) = (poll.worker.clone(), LeaseId::from_u128(number));
+        let request = Request::Grant(Grant { lease, owner, poll: poll.name.clone() });
+        let (subject, at) =
+            (Subject::Live(ready.task), Moment { now, epoch, rules: batch.rules() });
+        if settle(batch, &key, subject, None, &request, at).await? == Answer::Granted {
+            leased.push((key, ready.spec));
+        }
+    }
+    let keys: Vec<TaskKey> = leased.iter().map(|(key, _)| key.clone()).collect();
+    let tasks = batch.load(&keys).await?.into_iter().map(|loaded| match loaded {
+        Loaded::Subject(Subject::Live(task)) => task,
+        loaded => panic!("a task that was just leased is {loaded:?}"),
+    });
+    let specs = leased.into_iter().map(|(_, spec)| spec);
+    Ok(CallResult::Granted(
+        tasks.zip(specs).map(|(task, spec)| TaskWithSpec { task, spec }).collect(),
+    ))
+}
+
+async fn load_one<B: Batch>(batch: &mut B, key: &TaskKey) -> Result<Loaded, Failure> {
+    let loaded = batch.load(std::slice::from_ref(key)).await?;
+    Ok(loaded.into_iter().next().expect("one key, one answer"))
+}
+
+async fn of_running<B: Batch>(
+    batch: &mut B,
+    epoch: u32,
+    request: &Request,
+    page: usize,
+) -> Result<CallResult, Failure> {
+    let (mut after, mut answers) = (None, Vec::new());
+    loop {
+        let running = batch.running(after, page).await?;
+        let Some(last) = running.last() else { return Ok(CallResult::Each(answers)) };
+        after = Some(last.id);
+        let subjects = running.into_iter().map(Subject::Live).collect();
+        answers.extend(each(batch, epoch, subjects, request).await?);
+    }
+}
+
+async fn each<B: Batch>(
+    batch: &mut B,
+    epoch: u32,
+    subjects: Vec<Subject>,
+    request: &Request,
+) -> Result<Vec<(TaskId, Answer)>, Failure> {
+    let now = batch.now().await?;
+    let mut answers = Vec::new();
+    for subject in subjects {
+        let task = subject.live().expect("only live tasks are selected");
+        let key = TaskKey { scope: task.scope.clone(), id: task.id };
+        let at = Moment { now, epoch, rules: batch.rules() };
+        let answer = settle(batch, &key, subject, None, request, at).await?;
+        answers.push((key.id, answer));
+    }
+    Ok(answers)
+}
+
+/// Decides about a loaded task and saves what changed.
+async fn settle<B: Batch>(
+    batch: &mut B,
+    key: &TaskKey,
+    subject: Subject,
+    closed: Option<ClosedAttempt>,
+    request: &Request,
+    at: Moment,
+) -> Result<Answer, Failure> {
+    let at = subject.dated(at);
+    let read_set = ReadSet { closed: closed.as_ref(), ..ReadSet::of(&subject) };
+    let verdict = decide(read_set, request, at);
+    let refused = match &verdict.answer {
+        Answer::Refused(refusal) => Refused::of(key, request, refusal, at.now),
+        _ => None,
+    };
+    let events = verdict.events;
+    let changes =
+        if events.is_empty() { vec![] } else { vec![change(subject, request, events, at)] };
+    if !changes.is_empty() || refused.is_some() {
+        batch.save(changes, refused.into_iter().collect()).await?;
+    }
+    Ok(verdict.answer)
+}
+
+/// What one decision changes, as a store takes it.
+pub fn change(subject: Subject, request: &Request, events: Vec<Event>, at: Moment) -> Change {
+    let before = subject.live().map(|task| task.revision);
+    let loaded = subject.live().map(Renewals::of);
+    let after = subject.settle(&events, at.now);
+    let closed = events.iter().filter_map(|event| match event {
+        Event::AttemptClosed { closed, .. } => Some((**closed).clone()),
+        _ => None,
+    });
+    let closed = closed.collect();
+    let is_history = events.iter().any(Event::is_history);
+    let entry = Entry {
+        n: entries(&after),
+        at: at.now,
+        epoch: at.epoch,
+        rules: at.rules.number(),
+        request: request.clone(),
+        loaded,
+        events,
+    };
+    let entries = if is_history { vec![entry] } else { Vec::new() };
+    Change { before, after, spec: None, closed, entries }
+}
+
+fn entries(subject: &Subject) -> u32 {
+    match subject {
+        Subject::Live(task) => task.entries,
+        Subject::Done(done) => done.entries,
+        Subject::Absent => unreachable!("no task disappears"),
+    }
+}

@@ -1,0 +1,21 @@
+//! By which version of the rules a store is decided.
+
+use store::browse::Browse;
+use store::seam::{Batch, Store, Writer};
+use verdict::{Rules, Scope};
+
+use super::driver::Driver;
+use super::fixture::Fixture;
+
+/// Whoever has a store alone decides by the newest version it knows, and every decision says so.
+pub async fn are_the_newest_for_whoever_is_alone<F: Fixture>(driver: &mut Driver<F>) {
+    let key = driver.add(&Scope::default(), "images").await;
+    driver.pause().await;
+    assert_eq!(driver.store().rules_in_force(), Rules::NEWEST.number());
+    let batch = driver.writer().begin().await.expect("a batch can be begun");
+    assert_eq!(batch.rules(), Rules::NEWEST);
+    drop(batch);
+    let history = driver.browse().history(&key, 0, 10).await.expect("it can be read");
+    let rules: Vec<u32> = history.iter().map(|entry| entry.rules).collect();
+    assert_eq!(rules, [Rules::NEWEST.number()]);
+}

@@ -1,0 +1,243 @@
+//! The reference engine: everything in memory, simple enough to be right at a glance.
+//!
+//! It exists to be compared with. Simulations run on it, and the other engines must answer as it
+//! does. So it is naive on purpose: ordered maps, scans instead of indexes, and no code shared with
+//! another engine. It is not for production: nothing here outlives the process.
+//!
+//! With more than one of [`Writers`] it behaves like a database with several writers: rows that another batch
+//! has locked are `Locked`, changes are guarded by revisions, and a lost race is a conflict.
+//!
+//! A commit counts once its [`Disk`] has synced it, so that a simulator can crash in between.
+//!
+//! Invariants: a batch is invisible until it commits; what it locked is free once it ends, however
+//! it ends; ended tasks, closed attempts and history are only ever added to.
+
+mod batch;
+mod browse;
+mod disk;
+mod tables;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use store::administration::Administration;
+use store::clock::{Clock, ClockAhead, MonotonicClock};
+use store::engine;
+use store::failure::{CommitFailure, Failure, FailureKind};
+use store::seam::{Opened, Store, Writer};
+use verdict::{Span, SupportedRules, Time};
+
+pub use self::batch::MemoryBatch;
+pub use self::browse::MemoryBrowse;
+pub use self::disk::{CommitOutcome, Disk, Immediate, Synced};
+use self::tables::Shared;
+
+/// How many writers may work at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writers {
+    One,
+    Two,
+    /// So many, as a database has them.
+    Several(usize),
+}
+
+impl Writers {
+    const fn count(self) -> usize {
+        match self {
+            Writers::One => 1,
+            Writers::Two => 2,
+            Writers::Several(count) => count,
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    browse: MemoryBrowse,
+    opened: Opened,
+    disk: Arc<dyn Disk>,
+    known: SupportedRules,
+    /// Which opening this is. Writers of an earlier one have lost the store.
+    opening: u64,
+}
+
+impl MemoryStore {
+    /// An empty store with one writer.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::with_writers(clock, Writers::One)
+    }
+
+    pub fn with_writers(clock: Arc<dyn Clock>, writers: Writers) -> Self {
+        let shared = Arc::new(Mutex::new(Shared::new()));
+        let opened = Opened { epoch: 1, last_commit_at: None, writers: writers.count() };
+        Self::open(clock, shared, opened)
+    }
+
+    /// The same store on another disk: from now on its commits are durable when that says so.
+    #[must_use]
+    pub fn on_disk(self, disk: Arc<dyn Disk>) -> Self {
+        Self { disk, ..self }
+    }
+
+    /// The same store for whoever knows only these versions of the rules.
+    #[must_use]
+    pub fn with_rules(self, known: SupportedRules) -> Self {
+        Self { known, ..self }
+    }
+
+    /// Another session with the same data, as a second coordinator has it: the writers, locks and
+    /// commits of others stay. `clock` is its view of the store's one clock.
+    #[must_use]
+    pub fn attach(&self, clock: Arc<dyn Clock>) -> Self {
+        let shared = self.browse.shared.clone();
+        let last_commit_at = lock(&shared).tables.last_commit_at;
+        let reading = self.browse.reading.with_clock(clock.clone());
+        let opened = Opened { last_commit_at, ..self.opened };
+        Self { clock, browse: MemoryBrowse { shared, reading }, opened, ..self.clone() }
+    }
+
+    /// Commits that were written and whose writer is gone: on the disk or not, nobody knows.
+    pub fn orphans(&self) -> Vec<u64> {
+        lock(&self.browse.shared).orphans()
+    }
+
+    /// Says what became of an orphaned commit; until then its rows stay locked.
+    pub fn settle(&self, orphan: u64, outcome: CommitOutcome) {
+        lock(&self.browse.shared).settle(orphan, outcome);
+    }
+
+    /// What became of a batch, once that is settled: what a database says about a batch's marker.
+    pub fn commit_outcome(&self, batch: u64) -> Option<CommitOutcome> {
+        lock(&self.browse.shared).commit_outcome(batch)
+    }
+
+    /// The same data after a crash: what was not committed is gone, and so is every writer.
+    #[must_use]
+    pub fn reopen(&self) -> Self {
+        self.reopen_in(self.opened.epoch)
+    }
+
+    /// The same data as after a restore from a backup: a new epoch, so no lease counts any more.
+    #[must_use]
+    pub fn restore(&self) -> Self {
+        self.reopen_in(self.opened.epoch + 1)
+    }
+
+    fn reopen_in(&self, epoch: u32) -> Self {
+        let last_commit_at = lock(&self.browse.shared).tables.last_commit_at;
+        let opened = Opened { epoch, last_commit_at, writers: self.opened.writers };
+        Self::open(self.clock.clone(), self.browse.shared.clone(), opened)
+            .on_disk(self.disk.clone())
+            .with_rules(self.known)
+    }
+
+    fn open(clock: Arc<dyn Clock>, shared: Arc<Mutex<Shared>>, opened: Opened) -> Self {
+        let reading =
+            MonotonicClock::open(clock.clone(), opened.last_commit_at, ClockAhead::Accept)
+                .expect("a clock that is accepted opens");
+        let opening = lock(&shared).start_opening();
+        let disk = Arc::new(Immediate);
+        let known = SupportedRules::OURS;
+        Self { clock, browse: MemoryBrowse { shared, reading }, opened, disk, known, opening }
+    }
+}
+
+impl Store for MemoryStore {
+    type Writer = MemoryWriter;
+    type Browse = MemoryBrowse;
+
+    async fn writer(&self) -> Result<MemoryWriter, Failure> {
+        let mut shared = lock(&self.browse.shared);
+        shared.check_opening(self.opening)?;
+        if shared.writers == self.opened.writers {
+            return Err(Failure::new(FailureKind::Closed, "every writer of the store is taken"));
+        }
+        Ok(MemoryWriter {
+            number: shared.add_writer(self.known)?,
+            known: self.known,
+            shared: self.browse.shared.clone(),
+            reading: self.browse.reading.clone(),
+            disk: self.disk.clone(),
+            opening: self.opening,
+            looked_at: None,
+        })
+    }
+
+    fn browse(&self) -> &MemoryBrowse {
+        &self.browse
+    }
+
+    fn now(&self) -> Time {
+        self.browse.reading.now()
+    }
+
+    fn opened(&self) -> Opened {
+        self.opened
+    }
+
+    fn rules_in_force(&self) -> u32 {
+        lock(&self.browse.shared).rules
+    }
+}
+
+pub struct MemoryWriter {
+    number: u64,
+    known: SupportedRules,
+    shared: Arc<Mutex<Shared>>,
+    reading: MonotonicClock,
+    disk: Arc<dyn Disk>,
+    opening: u64,
+    /// When a batch last read the clock: what was ready by then has been seen.
+    looked_at: Option<Time>,
+}
+
+impl Writer for MemoryWriter {
+    type Batch<'w> = MemoryBatch<'w>;
+
+    async fn begin(&mut self) -> Result<MemoryBatch<'_>, Failure> {
+        let (number, rules) = {
+            let mut shared = lock(&self.shared);
+            shared.check_opening(self.opening)?;
+            (shared.number_batch(), engine::known_rules(shared.rules, self.known)?)
+        };
+        Ok(MemoryBatch::new(self, number, rules))
+    }
+
+    /// What became ready after a batch last looked still counts, although its time may have come:
+    /// its wake-up would be lost between two readings of the clock.
+    async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
+        let shared = lock(&self.shared);
+        shared.check_opening(self.opening)?;
+        let unseen = |at: &Time| self.looked_at.is_none_or(|looked_at| *at > looked_at);
+        let wakes = shared.tables.live.values().flat_map(|task| {
+            [task.wakes_at(), task.claimable_at().filter(unseen)].into_iter().flatten()
+        });
+        Ok(wakes.min())
+    }
+
+    fn shortest_lease(&self) -> Option<Span> {
+        let shared = lock(&self.shared);
+        let running = shared.tables.live.values().filter(|task| task.lease().is_some());
+        running.map(|task| task.policy.lease).min()
+    }
+
+    async fn administer(&mut self, act: &Administration) -> Result<(), CommitFailure> {
+        let mut shared = lock(&self.shared);
+        let written =
+            shared.check_opening(self.opening).and_then(|()| shared.tables.administer(act));
+        written.map_err(CommitFailure::RolledBack)
+    }
+}
+
+impl Drop for MemoryWriter {
+    fn drop(&mut self) {
+        let mut shared = lock(&self.shared);
+        if shared.check_opening(self.opening).is_ok() {
+            shared.remove_writer(self.number);
+        }
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().expect("no code panics while it holds the tables")
+}

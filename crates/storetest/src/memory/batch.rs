@@ -1,0 +1,465 @@
+//! One transaction: what it saved lies over what is committed, and becomes it at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use store::failure::{CommitFailure, Failure, FailureKind};
+use store::row::{
+    Backlog, Change, EndedPosition, EndedTask, IdempotencyKey, KeyOwner, PollRef, Refused, Spec,
+    TaskKey, TaskWithSpec, Want,
+};
+use store::seam::{Batch, Loaded, PolledQueues};
+use verdict::{
+    ClosedAttempt, Done, LeaseId, Name, Retention, Rules, Scope, Subject, Task, TaskId, Time,
+};
+
+use super::tables::{Shared, Tables};
+use super::{CommitOutcome, MemoryWriter, lock};
+
+pub struct MemoryBatch<'w> {
+    writer: &'w mut MemoryWriter,
+    number: u64,
+    rules: Rules,
+    /// What this batch saved, and nobody else sees yet.
+    mine: Tables,
+    /// The committed revision each saved task had; `None` for a new one.
+    bases: BTreeMap<TaskId, Option<u32>>,
+    /// Whom each key belonged to when this batch first looked.
+    key_bases: BTreeMap<IdempotencyKey, Option<TaskId>>,
+    now: Option<Time>,
+    keep_alive: bool,
+    /// Left out of what is selected.
+    excluded: BTreeSet<TaskId>,
+}
+
+impl<'w> MemoryBatch<'w> {
+    pub(super) fn new(writer: &'w mut MemoryWriter, number: u64, rules: Rules) -> Self {
+        Self {
+            writer,
+            number,
+            rules,
+            mine: Tables::default(),
+            bases: BTreeMap::new(),
+            key_bases: BTreeMap::new(),
+            now: None,
+            keep_alive: false,
+            excluded: BTreeSet::new(),
+        }
+    }
+
+    /// Under which number its commit is settled.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Works on the shared tables, if they are still this writer's.
+    fn with<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self, &mut Shared) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let shared = self.writer.shared.clone();
+        let mut shared = lock(&shared);
+        shared.check_opening(self.writer.opening)?;
+        work(self, &mut shared)
+    }
+
+    fn read_clock(&mut self) -> Time {
+        *self.now.get_or_insert_with(|| self.writer.reading.now())
+    }
+
+    fn subject(&self, shared: &Shared, id: TaskId) -> Option<Subject> {
+        self.mine.subject(id).or_else(|| shared.tables.subject(id))
+    }
+
+    fn spec(&self, shared: &Shared, id: TaskId) -> Spec {
+        let spec = self.mine.specs.get(&id).or_else(|| shared.tables.specs.get(&id));
+        spec.expect("a task is submitted with its spec").clone()
+    }
+
+    /// Every live task as this batch sees it.
+    fn live<'a>(&'a self, shared: &'a Shared) -> impl Iterator<Item = &'a Task> {
+        let mine = &self.mine;
+        let untouched = move |task: &&Task| {
+            !mine.live.contains_key(&task.id) && !mine.done.contains_key(&task.id)
+        };
+        shared.tables.live.values().filter(untouched).chain(mine.live.values())
+    }
+
+    /// Every live task that no other batch has locked.
+    fn free<'a>(&'a self, shared: &'a Shared) -> impl Iterator<Item = &'a Task> {
+        let is_free = |task: &&Task| {
+            !shared.is_locked_by_another(task.id, self.number) && !self.excluded.contains(&task.id)
+        };
+        self.live(shared).filter(is_free)
+    }
+
+    fn load_one(&self, shared: &mut Shared, key: &TaskKey) -> Loaded {
+        let subject = self.subject(shared, key.id);
+        match subject.filter(|subject| subject.scope() == Some(&key.scope)) {
+            None => Loaded::Subject(Subject::Absent),
+            Some(Subject::Live(task)) if shared.is_locked_by_another(task.id, self.number) => {
+                Loaded::Locked
+            }
+            Some(subject) => {
+                if subject.live().is_some() {
+                    shared.locks.insert(key.id, self.number);
+                }
+                Loaded::Subject(subject)
+            }
+        }
+    }
+
+    fn key_owner(&mut self, shared: &Shared, key: &IdempotencyKey) -> Option<KeyOwner> {
+        if let Some(held) = self.mine.keys.get(key) {
+            return Some(held.clone());
+        }
+        let held = shared.tables.keys.get(key).cloned();
+        self.key_bases.insert(key.clone(), held.as_ref().map(|held| held.task));
+        held
+    }
+
+    fn ready_one(
+        &self,
+        shared: &Shared,
+        want: &Want,
+        now: Time,
+        taken: &BTreeSet<TaskId>,
+    ) -> Vec<TaskWithSpec> {
+        let mut tasks: Vec<&Task> = self
+            .free(shared)
+            .filter(|task| is_wanted(task, want) && !taken.contains(&task.id))
+            .filter(|task| task.claimable_at().is_some_and(|at| at.has_come(now)))
+            .collect();
+        tasks.sort_by_key(|task| (std::cmp::Reverse(task.priority), task.id));
+        tasks.truncate(want.max);
+        tasks.into_iter().map(|task| self.ready_row(shared, task)).collect()
+    }
+
+    fn ready_row(&self, shared: &Shared, task: &Task) -> TaskWithSpec {
+        TaskWithSpec { task: task.clone(), spec: self.spec(shared, task.id) }
+    }
+
+    fn polled_one(&self, shared: &Shared, poll: &PollRef) -> Vec<TaskWithSpec> {
+        let asked_by = |task: &&Task| {
+            task.scope == poll.scope
+                && task.lease().is_some_and(|lease| {
+                    lease.owner == poll.owner && lease.poll.as_ref() == Some(&poll.poll)
+                })
+        };
+        let mut tasks: Vec<&Task> = self.live(shared).filter(asked_by).collect();
+        tasks.retain(|task| !self.excluded.contains(&task.id));
+        tasks.sort_by_key(|task| task.id);
+        tasks.into_iter().map(|task| self.ready_row(shared, task)).collect()
+    }
+
+    fn save_one(&mut self, shared: &mut Shared, change: Change) -> Result<(), Failure> {
+        let id = match &change.after {
+            Subject::Live(task) => task.id,
+            Subject::Done(done) => done.id,
+            Subject::Absent => return Err(invalid("a change that leaves no task")),
+        };
+        change.check()?;
+        self.guard(shared, id, change.before)?;
+        self.check_rows(shared, id, &change)?;
+        shared.locks.insert(id, self.number);
+        self.bases.entry(id).or_insert(change.before);
+        if let Some(spec) = change.spec {
+            self.save_spec(shared, id, &change.after, spec);
+        }
+        self.mine.attempts.extend(change.closed.into_iter().map(|row| ((id, row.attempt), row)));
+        self.mine.history.extend(change.entries.into_iter().map(|entry| ((id, entry.n), entry)));
+        match change.after {
+            Subject::Live(task) => drop(self.mine.live.insert(id, task)),
+            Subject::Done(done) => {
+                self.mine.live.remove(&id);
+                self.mine.done.insert(id, done);
+            }
+            Subject::Absent => unreachable!("refused above"),
+        }
+        Ok(())
+    }
+
+    /// The revision guard: what is changed must be what was loaded.
+    fn guard(&self, shared: &Shared, id: TaskId, before: Option<u32>) -> Result<(), Failure> {
+        let current = match self.subject(shared, id) {
+            None => None,
+            Some(Subject::Live(task)) => Some(task.revision),
+            Some(Subject::Done(_) | Subject::Absent) => return Err(conflict(id)),
+        };
+        if current != before || shared.is_locked_by_another(id, self.number) {
+            return Err(conflict(id));
+        }
+        Ok(())
+    }
+
+    /// Rows that are written once: the spec with a new task, attempts once, history without gaps.
+    fn check_rows(&self, shared: &Shared, id: TaskId, change: &Change) -> Result<(), Failure> {
+        if change.spec.is_some() != change.before.is_none() {
+            return Err(invalid("a spec comes with a new task and only then"));
+        }
+        let known = |attempt| {
+            let row = (id, attempt);
+            self.mine.attempts.contains_key(&row) || shared.tables.attempts.contains_key(&row)
+        };
+        if change.closed.iter().any(|closed| closed.task != id || known(closed.attempt)) {
+            return Err(invalid("an attempt that was closed before"));
+        }
+        let all = (id, 0)..=(id, u32::MAX);
+        let mine = self.mine.history.range(all.clone()).next_back();
+        let last = mine.or_else(|| shared.tables.history.range(all).next_back());
+        let next = last.map_or(1, |((_, n), _)| n + 1);
+        let expected = next..;
+        if change.entries.iter().zip(expected).any(|(entry, n)| entry.n != n) {
+            return Err(invalid("a history entry out of order"));
+        }
+        Ok(())
+    }
+
+    fn save_spec(&mut self, shared: &Shared, id: TaskId, after: &Subject, spec: Spec) {
+        let scope = after.scope().expect("a saved task has a scope").clone();
+        if let Some(text) = spec.key.clone() {
+            let key = IdempotencyKey { scope, text };
+            let base = shared.tables.keys.get(&key).map(|held| held.task);
+            self.key_bases.entry(key.clone()).or_insert(base);
+            self.mine.keys.insert(key, KeyOwner { task: id, fingerprint: spec.fingerprint });
+        }
+        self.mine.specs.insert(id, spec);
+    }
+
+    /// Nobody may have come in between, lock or no lock.
+    fn check_bases(&self, shared: &Shared) -> Result<(), Failure> {
+        for (id, base) in &self.bases {
+            let committed = shared.tables.live.get(id).map(|task| task.revision);
+            if committed != *base || shared.tables.done.contains_key(id) {
+                return Err(conflict(*id));
+            }
+        }
+        for (key, held) in &self.mine.keys {
+            let committed = shared.tables.keys.get(key).map(|held| held.task);
+            if self.key_bases.get(key) != Some(&committed) || shared.is_in_flight(key) {
+                return Err(conflict(held.task));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Batch for MemoryBatch<'_> {
+    fn exclude(&mut self, tasks: &BTreeSet<TaskId>) {
+        self.excluded.clone_from(tasks);
+    }
+
+    async fn load(&mut self, keys: &[TaskKey]) -> Result<Vec<Loaded>, Failure> {
+        self.with(|batch, shared| Ok(keys.iter().map(|key| batch.load_one(shared, key)).collect()))
+    }
+
+    async fn closed_attempts(
+        &mut self,
+        leases: &[(TaskId, LeaseId)],
+    ) -> Result<Vec<Option<ClosedAttempt>>, Failure> {
+        self.with(|batch, shared| {
+            let find = |(task, lease): &(TaskId, LeaseId)| {
+                let all = (*task, 0)..=(*task, u32::MAX);
+                let committed = shared.tables.attempts.range(all.clone());
+                let mut rows = committed.chain(batch.mine.attempts.range(all));
+                rows.find(|(_, closed)| closed.lease == *lease).map(|(_, closed)| closed.clone())
+            };
+            Ok(leases.iter().map(find).collect())
+        })
+    }
+
+    async fn ended(
+        &mut self,
+        after: Option<EndedPosition>,
+        limit: usize,
+    ) -> Result<Vec<EndedTask>, Failure> {
+        self.with(|batch, shared| {
+            let known = shared.tables.done.values().chain(batch.mine.done.values());
+            let mut ended: Vec<EndedTask> = known
+                .filter(|done| !batch.mine.forgotten.contains(&done.id))
+                .map(ended_task)
+                .filter(|ended| after.is_none_or(|after| ended.position > after))
+                .collect();
+            ended.sort_by_key(|ended| ended.position);
+            ended.truncate(limit);
+            Ok(ended)
+        })
+    }
+
+    async fn forget(&mut self, positions: &[EndedPosition]) -> Result<(), Failure> {
+        let now = self.read_clock();
+        self.with(|batch, shared| {
+            for position in positions {
+                let id = TaskId::from_u128(position.0);
+                let done = shared.tables.done.get(&id);
+                let old = |done: &Done| done.completed_at.plus(Retention::AGE_MIN).has_come(now);
+                if !done.is_some_and(old) {
+                    return Err(invalid("only what ended a day ago may leave"));
+                }
+                batch.mine.forgotten.insert(id);
+            }
+            Ok(())
+        })
+    }
+
+    async fn key_owners(
+        &mut self,
+        keys: &[IdempotencyKey],
+    ) -> Result<Vec<Option<KeyOwner>>, Failure> {
+        self.with(|batch, shared| Ok(keys.iter().map(|key| batch.key_owner(shared, key)).collect()))
+    }
+
+    async fn leased_to_polls(
+        &mut self,
+        polls: &[PollRef],
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
+        self.with(|batch, shared| {
+            Ok(polls.iter().map(|poll| batch.polled_one(shared, poll)).collect())
+        })
+    }
+
+    async fn now(&mut self) -> Result<Time, Failure> {
+        let now = self.read_clock();
+        self.writer.looked_at = Some(now);
+        Ok(now)
+    }
+
+    async fn save(&mut self, changes: Vec<Change>, refused: Vec<Refused>) -> Result<(), Failure> {
+        self.with(|batch, shared| {
+            changes.into_iter().try_for_each(|change| batch.save_one(shared, change))?;
+            for refused in refused {
+                if !shared.tables.has_refused(&refused) {
+                    batch.mine.add_refused(refused);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    async fn backlogs(
+        &mut self,
+        polled: &dyn PolledQueues,
+        now: Time,
+    ) -> Result<Vec<Backlog>, Failure> {
+        self.with(|batch, shared| {
+            let mut counts: BTreeMap<(&Scope, &Name), usize> = BTreeMap::new();
+            let is_ready = |task: &&Task| task.claimable_at().is_some_and(|at| at.has_come(now));
+            for task in batch.free(shared).filter(is_ready) {
+                *counts.entry((&task.scope, &task.queue)).or_default() += 1;
+            }
+            let polled =
+                counts.into_iter().filter(|((scope, queue), _)| polled.contains(scope, queue));
+            let backlog = |((scope, queue), tasks): ((&Scope, &Name), usize)| Backlog {
+                scope: scope.clone(),
+                queue: queue.clone(),
+                tasks,
+            };
+            Ok(polled.map(backlog).collect())
+        })
+    }
+
+    async fn ready(
+        &mut self,
+        wants: &[Want],
+        now: Time,
+    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
+        self.with(|batch, shared| {
+            let mut taken = BTreeSet::new();
+            let mut answers = Vec::new();
+            for want in wants {
+                let ready = batch.ready_one(shared, want, now, &taken);
+                taken.extend(ready.iter().map(|ready| ready.task.id));
+                answers.push(ready);
+            }
+            shared.locks.extend(taken.into_iter().map(|id| (id, batch.number)));
+            Ok(answers)
+        })
+    }
+
+    async fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
+        self.with(|batch, shared| {
+            let wakes = |task: &&Task| task.wakes_at().is_some_and(|at| at.has_come(now));
+            let mut tasks: Vec<Task> = batch.free(shared).filter(wakes).cloned().collect();
+            tasks.sort_by_key(|task| (task.wakes_at(), task.id));
+            tasks.truncate(limit);
+            shared.locks.extend(tasks.iter().map(|task| (task.id, batch.number)));
+            Ok(tasks)
+        })
+    }
+
+    async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
+        self.with(|batch, shared| {
+            let wanted =
+                |task: &&Task| task.lease().is_some() && after.is_none_or(|after| task.id > after);
+            let mut tasks: Vec<Task> = batch.live(shared).filter(wanted).cloned().collect();
+            tasks.retain(|task| !batch.excluded.contains(&task.id));
+            tasks.sort_by_key(|task| task.id);
+            tasks.truncate(limit);
+            let is_held = |task: &&Task| shared.is_locked_by_another(task.id, batch.number);
+            if let Some(held) = tasks.iter().find(is_held) {
+                return Err(conflict(held.id));
+            }
+            shared.locks.extend(tasks.iter().map(|task| (task.id, batch.number)));
+            Ok(tasks)
+        })
+    }
+
+    fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    fn keep_alive(&mut self) {
+        self.keep_alive = true;
+    }
+
+    async fn commit(mut self) -> Result<(), CommitFailure> {
+        let at = self.read_clock();
+        let written = self.with(|batch, shared| {
+            batch.check_bases(shared)?;
+            if shared.rules != batch.rules.number() {
+                let kind = FailureKind::Conflict(TaskId::from_u128(0));
+                return Err(Failure::new(kind, "another version of the rules came into force"));
+            }
+            let saved = std::mem::take(&mut batch.mine);
+            let has_news = batch.keep_alive || !saved.is_empty();
+            if has_news {
+                shared.write(batch.number, saved, at);
+            }
+            Ok(has_news)
+        });
+        if !written.map_err(CommitFailure::RolledBack)? {
+            return Ok(());
+        }
+        self.writer.disk.sync().await.map_err(CommitFailure::Unknown)?;
+        let durable = self.with(|batch, shared| {
+            shared.settle(batch.number, CommitOutcome::Kept);
+            Ok(())
+        });
+        durable.map_err(CommitFailure::Unknown)
+    }
+}
+
+impl Drop for MemoryBatch<'_> {
+    fn drop(&mut self) {
+        lock(&self.writer.shared).end_batch(self.number);
+    }
+}
+
+fn is_wanted(task: &Task, want: &Want) -> bool {
+    task.scope == want.scope
+        && want.queues.contains(&task.queue)
+        && want.kinds.as_ref().is_none_or(|kinds| kinds.contains(&task.kind))
+}
+
+fn conflict(id: TaskId) -> Failure {
+    Failure::new(FailureKind::Conflict(id), "another writer changed the task first")
+}
+
+fn invalid(what: &str) -> Failure {
+    Failure::new(FailureKind::Invalid, what)
+}
+
+/// Ids grow with submissions, so that their order is that of positions.
+fn ended_task(done: &Done) -> EndedTask {
+    let position = EndedPosition(done.id.as_u128());
+    EndedTask { position, created_at: done.created_at, completed_at: done.completed_at }
+}

@@ -1,0 +1,255 @@
+//! Reading committed state. Each call holds the tables for its whole length: one snapshot.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex};
+
+use store::administration::{ApiKey, AuditFilter, Audited, SealedRing, TenantLimits};
+use store::browse::Browse;
+use store::clock::MonotonicClock;
+use store::failure::Failure;
+use store::row::{
+    Bodies, Entry, Filter, Listed, Listing, QueueDepth, Refused, StoredTask, TaskKey,
+};
+use store::row_size::{self, ByteBudget};
+use verdict::event::{Event, Submitted};
+use verdict::{ClosedAttempt, Json, Name, Scope, Subject, Task, TaskId, Time};
+
+use super::lock;
+use super::tables::{Shared, Tables};
+
+#[derive(Clone)]
+pub struct MemoryBrowse {
+    pub(super) shared: Arc<Mutex<Shared>>,
+    pub(super) reading: MonotonicClock,
+}
+
+impl MemoryBrowse {
+    fn read<T>(&self, read: impl FnOnce(&Tables) -> T) -> T {
+        read(&lock(&self.shared).tables)
+    }
+
+    /// The rows of a task, if it is of the scope that asks.
+    fn rows<T>(&self, key: &TaskKey, read: impl FnOnce(&Tables) -> Vec<T>) -> Vec<T> {
+        let mut shared = lock(&self.shared);
+        let tables = &shared.tables;
+        let rows = tables.find(key).map_or_else(Vec::new, |_| read(tables));
+        shared.rows_read += rows.len() as u64;
+        rows
+    }
+
+    /// How many entries, attempts and refusals were handed out so far: what reading costs, for tests.
+    pub fn rows_read(&self) -> u64 {
+        lock(&self.shared).rows_read
+    }
+}
+
+impl Browse for MemoryBrowse {
+    async fn find(&self, key: &TaskKey) -> Result<Option<StoredTask>, Failure> {
+        Ok(self.read(|tables| tables.find(key).map(|_| tables.found(key.id))))
+    }
+
+    async fn list(&self, scope: &Scope, filter: &Filter) -> Result<Listing, Failure> {
+        Ok(self.read(|tables| list(tables, scope, filter)))
+    }
+
+    async fn history(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<Entry>, Failure> {
+        let range = (Bound::Excluded((key.id, after)), Bound::Included((key.id, u32::MAX)));
+        Ok(self.rows(key, |tables| {
+            if after == u32::MAX {
+                return Vec::new();
+            }
+            let entries = tables.history.range(range).take(limit).map(|(_, entry)| entry.clone());
+            row_size::take_fitting(entries.collect(), ByteBudget::page(), row_size::entry)
+        }))
+    }
+
+    async fn attempts(
+        &self,
+        key: &TaskKey,
+        after: u32,
+        limit: usize,
+    ) -> Result<Vec<ClosedAttempt>, Failure> {
+        let range = (key.id, after.saturating_add(1))..=(key.id, u32::MAX);
+        Ok(self.rows(key, |tables| {
+            let attempts = tables.attempts.range(range).take(limit).map(|row| row.1.clone());
+            row_size::take_fitting(attempts.collect(), ByteBudget::page(), row_size::closed)
+        }))
+    }
+
+    async fn refused(
+        &self,
+        key: &TaskKey,
+        after: Option<&Refused>,
+        limit: usize,
+    ) -> Result<Vec<Refused>, Failure> {
+        Ok(self.rows(key, |tables| {
+            let all: Vec<&Refused> =
+                tables.refused.iter().filter(|refused| refused.task == *key).collect();
+            let place = |after| all.iter().position(|refused| *refused == after);
+            let seen = after.map_or(0, |after| place(after).map_or(all.len(), |place| place + 1));
+            all.into_iter().skip(seen).take(limit).cloned().collect()
+        }))
+    }
+
+    async fn queues(&self, scope: Option<&Scope>) -> Result<Vec<QueueDepth>, Failure> {
+        let now = self.reading.now();
+        Ok(self.read(|tables| {
+            let mut depths = BTreeMap::new();
+            let wanted = |task: &&Task| scope.is_none_or(|scope| task.scope == *scope);
+            for task in tables.live.values().filter(wanted) {
+                count(&mut depths, task, now);
+            }
+            depths.into_values().collect()
+        }))
+    }
+
+    async fn count_ahead(&self, key: &TaskKey, limit: usize) -> Result<usize, Failure> {
+        let now = self.reading.now();
+        Ok(self.read(|tables| {
+            let Some(Subject::Live(mine)) = tables.find(key).map(|_| tables.found(key.id).subject)
+            else {
+                return 0;
+            };
+            let place = |task: &Task| (Reverse(task.priority), task.id);
+            let is_ahead = |task: &&Task| {
+                (&task.scope, &task.queue) == (&mine.scope, &mine.queue)
+                    && task.claimable_at().is_some_and(|due| due.has_come(now))
+                    && place(task) < place(&mine)
+            };
+            tables.live.values().filter(is_ahead).take(limit).count()
+        }))
+    }
+
+    async fn api_keys(&self) -> Result<Vec<ApiKey>, Failure> {
+        Ok(self.read(|tables| tables.api_keys.values().cloned().collect()))
+    }
+
+    async fn ring(&self) -> Result<Option<SealedRing>, Failure> {
+        Ok(self.read(|tables| tables.ring.clone()))
+    }
+
+    async fn tenant_limits(&self) -> Result<Vec<TenantLimits>, Failure> {
+        Ok(self.read(|tables| tables.tenant_limits.values().cloned().collect()))
+    }
+
+    async fn audit(&self, filter: &AuditFilter) -> Result<Vec<Audited>, Failure> {
+        Ok(self.read(|tables| {
+            let numbered =
+                tables.audit.iter().enumerate().rev().map(|(i, audit)| (i as u64 + 1, audit));
+            let wanted = numbered.filter(|(n, audit)| {
+                filter.before.is_none_or(|before| *n < before)
+                    && filter.tenant.as_ref().is_none_or(|tenant| *tenant == audit.scope.tenant)
+                    && filter.workspace.as_ref().is_none_or(|it| *it == audit.scope.workspace)
+            });
+            let page = wanted.take(filter.limit);
+            page.map(|(n, audit)| Audited { n, audit: audit.clone() }).collect()
+        }))
+    }
+
+    async fn latest(&self) -> Result<Option<TaskId>, Failure> {
+        Ok(self.read(|tables| tables.ids().last().copied()))
+    }
+
+    async fn all_tasks(
+        &self,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<StoredTask>, Failure> {
+        Ok(self.read(|tables| {
+            let ids = tables.ids().into_iter().filter(|id| after.is_none_or(|after| *id > after));
+            ids.take(limit).map(|id| tables.found(id)).collect()
+        }))
+    }
+
+    async fn integrity(&self) -> Result<Vec<String>, Failure> {
+        Ok(Vec::new())
+    }
+}
+
+fn list(tables: &Tables, scope: &Scope, filter: &Filter) -> Listing {
+    let newest_first = tables.ids().into_iter().rev().map(|id| tables.found(id));
+    let ours = newest_first.filter(|found| found.subject.scope() == Some(scope));
+    let older = ours.filter(|found| filter.before.is_none_or(|before| found.key().id < before));
+    let mut budget = ByteBudget::new(filter.bytes);
+    let (mut tasks, mut last) = (Vec::new(), None);
+    for (scanned, found) in older.enumerate() {
+        if tasks.len() == filter.limit || scanned == filter.scan_max {
+            return Listing { tasks, next: last };
+        }
+        let id = found.key().id;
+        if matches(&found, filter) {
+            let found = without_bodies(found, filter.bodies);
+            if !budget.takes(row_size::task(&found)) {
+                return Listing { tasks, next: last };
+            }
+            tasks.push(Listed { task: found, submitted: submitted(tables, id) });
+        }
+        last = Some(id);
+    }
+    Listing { tasks, next: None }
+}
+
+/// What the first entry of a task's history says was submitted.
+fn submitted(tables: &Tables, id: TaskId) -> Option<Submitted> {
+    let first = tables.history.get(&(id, 1))?;
+    first.events.iter().find_map(|event| match event {
+        Event::Submitted(submitted) => Some(Submitted::clone(submitted)),
+        _ => None,
+    })
+}
+
+fn without_bodies(mut found: StoredTask, bodies: Bodies) -> StoredTask {
+    if !bodies.input {
+        found.spec.input = Json::from("null");
+    }
+    if let Subject::Done(done) = &mut found.subject {
+        if !bodies.output {
+            done.end.output = None;
+        }
+        if let (false, Some(fault)) = (bodies.stack_trace, &mut done.end.fault) {
+            fault.stack_trace = None;
+        }
+    }
+    found
+}
+
+fn matches(found: &StoredTask, filter: &Filter) -> bool {
+    let (queue, kind) = match &found.subject {
+        Subject::Live(task) => (&task.queue, &task.kind),
+        Subject::Done(done) => (&done.queue, &done.kind),
+        Subject::Absent => unreachable!("what was found is there"),
+    };
+    filter.state.is_none_or(|state| found.subject.state() == Some(state))
+        && filter.queue.as_ref().is_none_or(|wanted| queue == wanted)
+        && filter.kind.as_ref().is_none_or(|wanted| kind == wanted)
+        && filter.label.as_ref().is_none_or(|(name, value)| {
+            found.spec.labels.get(name).is_some_and(|labelled| labelled == value)
+        })
+}
+
+fn count(depths: &mut BTreeMap<(Scope, Name), QueueDepth>, task: &Task, now: Time) {
+    let place = (task.scope.clone(), task.queue.clone());
+    let depth = depths.entry(place).or_insert_with(|| QueueDepth {
+        scope: task.scope.clone(),
+        queue: task.queue.clone(),
+        ready: 0,
+        delayed: 0,
+        running: 0,
+        oldest_ready_at: None,
+    });
+    match task.claimable_at() {
+        None => depth.running += 1,
+        Some(at) if at.has_come(now) => {
+            depth.ready += 1;
+            depth.oldest_ready_at = Some(depth.oldest_ready_at.map_or(at, |oldest| oldest.min(at)));
+        }
+        Some(_) => depth.delayed += 1,
+    }
+}

@@ -1,0 +1,284 @@
+//! The tables, and who holds which row of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use store::administration::{Administration, ApiKey, Audit, RingChange, SealedRing, TenantLimits};
+use store::engine;
+use store::failure::{Failure, FailureKind};
+use store::row::{Entry, IdempotencyKey, KeyOwner, Refused, Spec, StoredTask, TaskKey};
+use verdict::rules::{to_activate, to_join};
+use verdict::{ClosedAttempt, Done, Name, Rules, Subject, SupportedRules, Task, TaskId, Time};
+
+use crate::memory::CommitOutcome;
+
+/// Everything the store remembers. A batch keeps what it saved in a second, small set of tables.
+#[derive(Default)]
+pub(super) struct Tables {
+    pub(super) live: BTreeMap<TaskId, Task>,
+    pub(super) done: BTreeMap<TaskId, Done>,
+    pub(super) specs: BTreeMap<TaskId, Spec>,
+    pub(super) attempts: BTreeMap<(TaskId, u32), ClosedAttempt>,
+    pub(super) history: BTreeMap<(TaskId, u32), Entry>,
+    /// The last use of each idempotency key, for ever: the rules know how long it counts.
+    pub(super) keys: BTreeMap<IdempotencyKey, KeyOwner>,
+    pub(super) refused: Vec<Refused>,
+    pub(super) api_keys: BTreeMap<Name, ApiKey>,
+    pub(super) tenant_limits: BTreeMap<Name, TenantLimits>,
+    pub(super) audit: Vec<Audit>,
+    pub(super) ring: Option<SealedRing>,
+    pub(super) last_commit_at: Option<Time>,
+    /// Ended tasks that a batch forgets; nothing of them is kept.
+    pub(super) forgotten: BTreeSet<TaskId>,
+}
+
+impl Tables {
+    pub(super) fn subject(&self, id: TaskId) -> Option<Subject> {
+        let done = self.done.get(&id).cloned().map(Subject::Done);
+        done.or_else(|| self.live.get(&id).cloned().map(Subject::Live))
+    }
+
+    /// The task, if it is of this scope.
+    pub(super) fn find(&self, key: &TaskKey) -> Option<Subject> {
+        self.subject(key.id).filter(|subject| subject.scope() == Some(&key.scope))
+    }
+
+    /// All of it or nothing: keys keep their scope, and what is revoked stays so.
+    pub(super) fn administer(&mut self, act: &Administration) -> Result<(), Failure> {
+        if act.follows.is_some_and(|follows| follows != self.audit.len() as u64) {
+            return Err(engine::audit_conflict());
+        }
+        if let Some(change) = &act.ring {
+            let version = self.ring.as_ref().map(|ring| ring.version);
+            if version != change.before {
+                return Err(engine::audit_conflict());
+            }
+        }
+        for key in &act.keys {
+            let Some(known) = self.api_keys.get(&key.id) else { continue };
+            let revived = known.revoked_at.is_some() && known.revoked_at != key.revoked_at;
+            if known.scope != key.scope || revived {
+                let what = "a key that changes its scope or comes back from revocation";
+                return Err(Failure::new(FailureKind::Invalid, what));
+            }
+        }
+        for key in &act.keys {
+            // A change of a key is no use of it.
+            let last_used_at = self.api_keys.get(&key.id).and_then(|known| known.last_used_at);
+            self.api_keys.insert(key.id.clone(), ApiKey { last_used_at, ..key.clone() });
+        }
+        for (id, at) in &act.uses {
+            if let Some(key) = self.api_keys.get_mut(id) {
+                key.last_used_at = Some(*at);
+            }
+        }
+        let limits = act.limits.iter().map(|limits| (limits.tenant.clone(), limits.clone()));
+        self.tenant_limits.extend(limits);
+        self.audit.extend(act.audit.iter().cloned());
+        if let Some(RingChange { before, sealed }) = act.ring.clone() {
+            self.ring = Some(SealedRing { version: before.unwrap_or(0) + 1, sealed });
+        }
+        Ok(())
+    }
+
+    /// The first refusal of its kind under a lease; later ones say nothing new, however many come.
+    pub(super) fn add_refused(&mut self, refused: Refused) {
+        if !self.has_refused(&refused) {
+            self.refused.push(refused);
+        }
+    }
+
+    pub(super) fn has_refused(&self, refused: &Refused) -> bool {
+        self.refused.iter().any(|row| {
+            (&row.task, row.lease, &row.call, &row.code)
+                == (&refused.task, refused.lease, &refused.call, &refused.code)
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.live.is_empty()
+            && self.done.is_empty()
+            && self.refused.is_empty()
+            && self.forgotten.is_empty()
+    }
+
+    pub(super) fn found(&self, id: TaskId) -> StoredTask {
+        let subject = self.subject(id).expect("only known tasks are asked for");
+        let spec = self.specs.get(&id).expect("a task is submitted with its spec").clone();
+        StoredTask { subject, spec }
+    }
+
+    /// Every task there is, live or done, in order of id.
+    pub(super) fn ids(&self) -> Vec<TaskId> {
+        let mut ids: Vec<TaskId> = self.live.keys().chain(self.done.keys()).copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Adds what a batch saved. A task is live or done, never both.
+    pub(super) fn absorb(&mut self, saved: Tables, at: Time) {
+        for id in saved.done.keys() {
+            self.live.remove(id);
+        }
+        self.live.extend(saved.live);
+        self.specs.extend(saved.specs);
+        self.keys.extend(saved.keys);
+        for refused in saved.refused {
+            self.add_refused(refused);
+        }
+        insert_only(&mut self.done, saved.done);
+        insert_only(&mut self.attempts, saved.attempts);
+        insert_only(&mut self.history, saved.history);
+        self.last_commit_at = self.last_commit_at.max(Some(at));
+        if !saved.forgotten.is_empty() {
+            self.forget(&saved.forgotten);
+        }
+    }
+
+    fn forget(&mut self, gone: &BTreeSet<TaskId>) {
+        self.done.retain(|id, _| !gone.contains(id));
+        self.specs.retain(|id, _| !gone.contains(id));
+        self.attempts.retain(|(id, _), _| !gone.contains(id));
+        self.history.retain(|(id, _), _| !gone.contains(id));
+        self.refused.retain(|refused| !gone.contains(&refused.task.id));
+        self.keys.retain(|_, held| !gone.contains(&held.task));
+    }
+}
+
+/// A commit that was written and is not yet known to be durable.
+struct InFlight {
+    batch: u64,
+    saved: Tables,
+    at: Time,
+    is_orphan: bool,
+}
+
+fn insert_only<K: Ord, V>(table: &mut BTreeMap<K, V>, rows: BTreeMap<K, V>) {
+    for (key, row) in rows {
+        assert!(table.insert(key, row).is_none(), "a row that was written once is written again");
+    }
+}
+
+/// What all writers share.
+pub(super) struct Shared {
+    pub(super) tables: Tables,
+    /// See [`super::MemoryBrowse::rows_read`].
+    pub(super) rows_read: u64,
+    /// Which batch has a task locked.
+    pub(super) locks: BTreeMap<TaskId, u64>,
+    pub(super) writers: usize,
+    /// Which version of the rules decides.
+    pub(super) rules: u32,
+    /// What each writer knows of the rules, by its number.
+    writer_rules: BTreeMap<u64, SupportedRules>,
+    joined: u64,
+    in_flight: Vec<InFlight>,
+    /// What became of every batch that was written.
+    outcomes: BTreeMap<u64, CommitOutcome>,
+    opening: u64,
+    batches: u64,
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        Self {
+            tables: Tables::default(),
+            rows_read: 0,
+            locks: BTreeMap::new(),
+            writers: 0,
+            rules: Rules::OLDEST.number(),
+            writer_rules: BTreeMap::new(),
+            joined: 0,
+            in_flight: Vec::new(),
+            outcomes: BTreeMap::new(),
+            opening: 0,
+            batches: 0,
+        }
+    }
+
+    /// A new opening: whoever worked in the one before has lost its locks and its place, and what
+    /// was not synced is gone.
+    pub(super) fn start_opening(&mut self) -> u64 {
+        self.locks.clear();
+        self.in_flight.clear();
+        self.writers = 0;
+        self.writer_rules.clear();
+        self.opening += 1;
+        self.opening
+    }
+
+    pub(super) fn check_opening(&self, opening: u64) -> Result<(), Failure> {
+        if self.opening == opening {
+            Ok(())
+        } else {
+            Err(Failure::new(FailureKind::Closed, "the store was opened again since"))
+        }
+    }
+
+    /// A writer joins, unless it could not decide by the rules in force. Returns its number.
+    pub(super) fn add_writer(&mut self, newcomer: SupportedRules) -> Result<u64, Failure> {
+        let living: Vec<SupportedRules> = self.writer_rules.values().copied().collect();
+        let number = to_join(self.rules, newcomer, &living);
+        self.rules = number.ok_or_else(|| engine::unknown_rules(self.rules, newcomer))?;
+        self.writers += 1;
+        self.joined += 1;
+        self.writer_rules.insert(self.joined, newcomer);
+        Ok(self.joined)
+    }
+
+    /// A writer is gone: whom a newer version has waited for may be that one.
+    pub(super) fn remove_writer(&mut self, writer: u64) {
+        self.writers -= 1;
+        self.writer_rules.remove(&writer);
+        let living: Vec<SupportedRules> = self.writer_rules.values().copied().collect();
+        self.rules = to_activate(self.rules, &living);
+    }
+
+    pub(super) fn number_batch(&mut self) -> u64 {
+        self.batches += 1;
+        self.batches
+    }
+
+    pub(super) fn is_locked_by_another(&self, id: TaskId, batch: u64) -> bool {
+        self.locks.get(&id).is_some_and(|holder| *holder != batch)
+    }
+
+    /// A batch is gone. What it wrote and did not see synced keeps its locks.
+    pub(super) fn end_batch(&mut self, batch: u64) {
+        match self.in_flight.iter_mut().find(|commit| commit.batch == batch) {
+            Some(commit) => commit.is_orphan = true,
+            None => self.unlock(batch),
+        }
+    }
+
+    fn unlock(&mut self, batch: u64) {
+        self.locks.retain(|_, holder| *holder != batch);
+    }
+
+    pub(super) fn write(&mut self, batch: u64, saved: Tables, at: Time) {
+        self.in_flight.push(InFlight { batch, saved, at, is_orphan: false });
+    }
+
+    /// Whether a commit on its way to the disk uses this key: its outcome must be known first.
+    pub(super) fn is_in_flight(&self, key: &IdempotencyKey) -> bool {
+        self.in_flight.iter().any(|commit| commit.saved.keys.contains_key(key))
+    }
+
+    pub(super) fn orphans(&self) -> Vec<u64> {
+        let orphans = self.in_flight.iter().filter(|commit| commit.is_orphan);
+        orphans.map(|commit| commit.batch).collect()
+    }
+
+    pub(super) fn settle(&mut self, batch: u64, outcome: CommitOutcome) {
+        let place = self.in_flight.iter().position(|commit| commit.batch == batch);
+        let commit = self.in_flight.remove(place.expect("a commit is settled once"));
+        if outcome == CommitOutcome::Kept {
+            self.tables.absorb(commit.saved, commit.at);
+        }
+        self.outcomes.insert(batch, outcome);
+        self.unlock(batch);
+    }
+
+    pub(super) fn commit_outcome(&self, batch: u64) -> Option<CommitOutcome> {
+        self.outcomes.get(&batch).copied()
+    }
+}
