@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Coordinator, Granted, Host, Poll, Reply, Submission};
+use coordinator::{Coordinator, Granted, Poll, Reply, Submission};
 use store::postgres::{self, PostgresStore};
 use store::sqlite::{self, SqliteStore};
 use store::{Spec, Store, SystemClock};
@@ -33,8 +33,8 @@ pub(crate) async fn open_database(url: &str) -> Result<PostgresStore, BenchError
 }
 
 impl<S: Store> Embedded<S> {
-    pub(crate) async fn start(store: S, host: Host) -> Result<Self, BenchError> {
-        let options = coordinator::Options { host, ..coordinator::Options::default() };
+    pub(crate) async fn start(store: S) -> Result<Self, BenchError> {
+        let options = coordinator::Options::default();
         let coordinator = Coordinator::start(store, options).await;
         Ok(Self { coordinator: coordinator.map_err(|failure| refused(&failure))? })
     }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use coordinator::Host;
 use store::Store;
 
 use crate::embedded::{self, Embedded};
@@ -278,10 +277,8 @@ async fn engine_alone(
     let monitored = Monitored { servers: Vec::new(), database };
     let load = EngineLoad { mode, concurrency, span: options.span, monitored };
     match stores.create_store().await? {
-        StoreLocation::File(path) => load.observe(embedded::open_file(&path)?, Host::Thread).await,
-        StoreLocation::Database(url) => {
-            load.observe(embedded::open_database(&url).await?, Host::Task).await
-        }
+        StoreLocation::File(path) => load.observe(embedded::open_file(&path)?).await,
+        StoreLocation::Database(url) => load.observe(embedded::open_database(&url).await?).await,
     }
 }
 
@@ -294,8 +291,8 @@ struct EngineLoad {
 }
 
 impl EngineLoad {
-    async fn observe<S: Store>(&self, store: S, host: Host) -> Result<Observed, BenchError> {
-        let engine = Embedded::start(store, host).await?;
+    async fn observe<S: Store>(&self, store: S) -> Result<Observed, BenchError> {
+        let engine = Embedded::start(store).await?;
         let Self { mode, concurrency, span, monitored } = self;
         let seen = load::observe(&engine, *mode, *concurrency, *span, monitored).await?;
         engine.stop().await;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use coordinator::admit::{KeyringError, NewKey, Role};
 use coordinator::server::Limits;
-use coordinator::{Host, OsEntropy, Plaintext, Retention, ServeError, ServeOptions, TlsFiles};
+use coordinator::{OsEntropy, Plaintext, Retention, ServeError, ServeOptions, TlsFiles};
 use serde::Serialize;
 use store::{Browse, ClockAhead, Failure, FailureKind, Store};
 use tokio::signal::unix::{SignalKind, signal};
@@ -209,7 +209,6 @@ impl Server {
                 coordinator::serve(store, options).await.map(RunningServer::Sqlite)
             }
             OpenStore::Postgres(store) => {
-                options.coordinator.host = Host::Task;
                 coordinator::serve(store, options).await.map(RunningServer::Postgres)
             }
         };

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use store::{Administration, Browse, Failure, Store, TaskKey};
+use store::{Administration, Browse, Failure, RunsOn, Store, TaskKey};
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
@@ -34,17 +34,7 @@ const RECOVERY_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How often somebody who waits for a task looks whether another coordinator has changed it.
 const WATCH_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Where the carrier runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Host {
-    /// On a thread of its own: for stores that work synchronously.
-    Thread,
-    /// On the caller's runtime: for stores that wait, and for simulated time.
-    Task,
-}
-
 pub struct Options {
-    pub host: Host,
     pub entropy: Box<dyn Entropy>,
     /// Who is told what happened to tasks, as spans; `None` for nobody.
     pub spans: Option<Arc<dyn SpanExport>>,
@@ -55,7 +45,6 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            host: Host::Thread,
             entropy: Box::<BufferedEntropy>::default(),
             spans: None,
             retention: Retention::FOR_EVER,
@@ -153,14 +142,14 @@ impl<S: Store> Coordinator<S> {
         options: Options,
         end: StopSender,
     ) -> Result<(), Failure> {
-        let Options { host, entropy, spans, retention } = options;
+        let Options { entropy, spans, retention } = options;
         let mut ids = Ids::boxed(entropy);
         let trace_sender = spans.map(|exporter| self.start_exporter(exporter));
         let end = Arc::new(StopLatch { carrying: AtomicUsize::new(channels.count()), end });
         let Some(new_work) = channels.new_work else {
             let role = CarrierRole::Everything;
             let options = self.carrier_options(role, retention, &trace_sender);
-            return start(host, self.carrier(channels.first, ids, options).await?, end).await;
+            return start(self.carrier(channels.first, ids, options).await?, end).await;
         };
         let options = self.carrier_options(CarrierRole::Leased, retention, &trace_sender);
         // The carrier that handles leases makes no ids: new tasks and leases are the other's.
@@ -170,10 +159,10 @@ impl<S: Store> Coordinator<S> {
             stall: first.stall_detector(),
             outage: self.outages[0].clone(),
         };
-        start(host, first, end.clone()).await?;
+        start(first, end.clone()).await?;
         let role = CarrierRole::NewWork(leased_carrier);
         let options = self.carrier_options(role, Retention::FOR_EVER, &trace_sender);
-        start(host, self.carrier(new_work, ids, options).await?, end).await
+        start(self.carrier(new_work, ids, options).await?, end).await
     }
 
     fn carrier_options(
@@ -497,22 +486,18 @@ impl StopLatch {
     }
 }
 
-/// Starts a carrier and waits until it has recovered.
-async fn start<S: Store>(
-    host: Host,
-    carrier: Carrier<S>,
-    end: Arc<StopLatch>,
-) -> Result<(), Failure> {
+/// Starts a carrier where its store wants to run, and waits until it has recovered.
+async fn start<S: Store>(carrier: Carrier<S>, end: Arc<StopLatch>) -> Result<(), Failure> {
     let (recovered, recovery) = oneshot::channel();
     let work = async move {
         let ended = carrier.run(recovered).await;
         end.carrier_stopped(ended);
     };
-    match host {
-        Host::Task => {
+    match S::RUNS_ON {
+        RunsOn::Runtime => {
             tokio::spawn(work);
         }
-        Host::Thread => {
+        RunsOn::OwnThread => {
             let spawned = thread::Builder::new().name("tenure-carry".into()).spawn(move || {
                 tokio::runtime::Builder::new_current_thread()
                     .enable_time()

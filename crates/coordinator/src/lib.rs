@@ -34,7 +34,7 @@ mod set_aside;
 mod task_watch;
 pub mod trace;
 
-pub use coordinator::{Coordinator, Host, Options, StopReason};
+pub use coordinator::{Coordinator, Options, StopReason};
 pub use ids::{Entropy, OsEntropy, SeededEntropy};
 pub use item::{
     Answered, Granted, Outage, Poll, Reply, RequestError, Submission, UnavailableReason,

@@ -262,8 +262,7 @@ async fn run_process(store: SimStore, boot: Boot, state: Arc<Mutex<ProcessState>
 async fn start(store: SimStore, boot: Boot) -> Result<Serving, Failure> {
     let keys = ApiKeys::load(&store).await?;
     let entropy = Box::new(SeededEntropy::new(boot.entropy));
-    let host = coordinator::Host::Task;
-    let options = Options { host, entropy, retention: boot.retention, ..Options::default() };
+    let options = Options { entropy, retention: boot.retention, ..Options::default() };
     let coordinator = Coordinator::start(store, options).await?;
     let app = AppState::new(
         coordinator.clone(),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use store::{
     Administration, Backlog, Batch, Change, CommitFailure, EndedPosition, EndedTask, Failure,
-    FailureKind, IdempotencyKey, KeyOwner, Loaded, Opened, PollRef, PolledQueues, Refused, Store,
-    TaskKey, TaskWithSpec, Want, Writer,
+    FailureKind, IdempotencyKey, KeyOwner, Loaded, Opened, PollRef, PolledQueues, Refused, RunsOn,
+    Store, TaskKey, TaskWithSpec, Want, Writer,
 };
 use storetest::MemoryStore;
 use storetest::memory::{Disk, MemoryBrowse, Synced};
@@ -237,6 +237,8 @@ impl SimBatch<'_> {
 impl Store for SimStore {
     type Writer = SimWriter;
     type Browse = MemoryBrowse;
+
+    const RUNS_ON: RunsOn = MemoryStore::RUNS_ON;
 
     fn committers(&self) -> usize {
         self.committers

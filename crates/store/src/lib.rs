@@ -37,5 +37,5 @@ pub use row::{
     Listed, Listing, PollRef, QueueDepth, Refused, Renewals, Resources, Spec, StoredTask,
     TaskBundle, TaskKey, TaskRows, TaskWithSpec, Want,
 };
-pub use seam::{Batch, Loaded, Opened, PolledQueues, Store, Writer};
+pub use seam::{Batch, Loaded, Opened, PolledQueues, RunsOn, Store, Writer};
 pub use sqlite::SqliteStore;

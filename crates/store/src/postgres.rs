@@ -54,7 +54,7 @@ use self::ready::read_throttle::ReadThrottle;
 use self::ready::refill::{self, RefillSignals};
 use crate::clock::{Clock, ClockAhead};
 use crate::failure::{CommitFailure, Failure, FailureKind};
-use crate::seam::{Opened, Store};
+use crate::seam::{Opened, RunsOn, Store};
 
 /// Writers of one opening: one for calls under a lease, one for new work.
 const WRITERS_MAX: usize = 2;
@@ -451,6 +451,7 @@ impl Store for PostgresStore {
     type Writer = PostgresWriter;
     type Browse = PostgresBrowse;
 
+    const RUNS_ON: RunsOn = RunsOn::Runtime;
     const IDLE_DELAY: Duration = IDLE_DELAY;
     const PEER_POLL_INTERVAL: Duration = PEER_POLL_INTERVAL;
 

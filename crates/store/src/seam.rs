@@ -8,8 +8,8 @@
 //! Nothing here names a rule. The order of what is ready, due and expiring is derived from two
 //! numbers the rules give with every task (`claimable_at`, `wakes_at`).
 //!
-//! Futures are `Send`; an engine that works synchronously returns ready futures and is driven from
-//! a thread of its own.
+//! Futures are `Send`; an engine that works synchronously returns ready futures and asks for a thread
+//! ([`Store::RUNS_ON`]).
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -28,6 +28,9 @@ use crate::row::{
 pub trait Store: Clone + Send + Sync + 'static {
     type Writer: Writer;
     type Browse: Browse;
+
+    /// Where writers of this store want to be driven.
+    const RUNS_ON: RunsOn;
 
     /// How long nothing must have arrived before it is worth asking [`Writer::next_wake`]: where that is
     /// a question to a database, whoever comes meanwhile would wait for its answer.
@@ -91,6 +94,15 @@ pub trait Store: Clone + Send + Sync + 'static {
     fn changed_elsewhere(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
+}
+
+/// The thread that a store's writers are driven from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunsOn {
+    /// A thread for each writer: its calls block until the disk has answered.
+    OwnThread,
+    /// The async runtime: its calls wait without blocking, or never wait.
+    Runtime,
 }
 
 /// What opening a store found.

@@ -45,7 +45,7 @@ use self::lock::Lock;
 pub use self::writer::SqliteWriter;
 use crate::clock::{Clock, ClockAhead, MonotonicClock};
 use crate::failure::{Failure, FailureKind};
-use crate::seam::{Opened, Store};
+use crate::seam::{Opened, RunsOn, Store};
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -195,6 +195,8 @@ impl Shared {
 impl Store for SqliteStore {
     type Writer = SqliteWriter;
     type Browse = SqliteBrowse;
+
+    const RUNS_ON: RunsOn = RunsOn::OwnThread;
 
     async fn writer(&self) -> Result<SqliteWriter, Failure> {
         self.shared.check_health()?;

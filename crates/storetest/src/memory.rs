@@ -23,7 +23,7 @@ use store::administration::Administration;
 use store::clock::{Clock, ClockAhead, MonotonicClock};
 use store::engine;
 use store::failure::{CommitFailure, Failure, FailureKind};
-use store::seam::{Opened, Store, Writer};
+use store::seam::{Opened, RunsOn, Store, Writer};
 use verdict::{Span, SupportedRules, Time};
 
 pub use self::batch::MemoryBatch;
@@ -145,6 +145,8 @@ impl MemoryStore {
 impl Store for MemoryStore {
     type Writer = MemoryWriter;
     type Browse = MemoryBrowse;
+
+    const RUNS_ON: RunsOn = RunsOn::Runtime;
 
     async fn writer(&self) -> Result<MemoryWriter, Failure> {
         let mut shared = lock(&self.browse.shared);

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::admit::AdminPrincipal;
     use crate::admit::{ApiKeys, Keyring, NewKey, Role};
-    use crate::coordinator::{Coordinator, Host, Options};
+    use crate::coordinator::{Coordinator, Options};
     use crate::http::Timeouts;
     use crate::http::routes::{RateClass, ServedRoute, get, serve};
     use crate::ids::SeededEntropy;
@@ -217,11 +217,7 @@ mod tests {
     /// What a coordinator with one key answers to that key.
     async fn ask(table: Vec<ServedRoute<MemoryStore>>, path: &str) -> Response {
         let store = MemoryStore::new(Arc::new(ManualClock::default()));
-        let options = Options {
-            host: Host::Task,
-            entropy: Box::new(SeededEntropy::new(1)),
-            ..Options::default()
-        };
+        let options = Options { entropy: Box::new(SeededEntropy::new(1)), ..Options::default() };
         let coordinator = Coordinator::start(store, options).await.unwrap();
         let keyring = Keyring::from_bytes([1; 32]);
         let key = NewKey::generate(&mut SeededEntropy::new(3), Scope::default(), &Role::ALL);

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use coordinator::{Coordinator, Granted, Host, Options, Poll, RequestError, Submission};
+use coordinator::{Coordinator, Granted, Options, Poll, RequestError, Submission};
 use store::postgres::{self, Notify};
 use store::{PostgresStore, Store};
 use storetest::Database;
@@ -19,7 +19,7 @@ const TOGETHER: usize = 500;
 async fn start(database: &Database) -> Coordinator<PostgresStore> {
     let options = postgres::Options { notify: Notify::Off, ..postgres::Options::new("test") };
     let store = PostgresStore::open(database.url(), options).await.expect("the database opens");
-    let options = Options { host: Host::Task, ..Options::default() };
+    let options = Options::default();
     Coordinator::start(store, options).await.expect("it starts")
 }
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use store::{
     Administration, Backlog, Batch, Change, CommitFailure, EndedPosition, EndedTask, Failure,
-    FailureKind, IdempotencyKey, KeyOwner, Loaded, Opened, PollRef, PolledQueues, Refused, Store,
-    TaskKey, TaskWithSpec, Want, Writer,
+    FailureKind, IdempotencyKey, KeyOwner, Loaded, Opened, PollRef, PolledQueues, Refused, RunsOn,
+    Store, TaskKey, TaskWithSpec, Want, Writer,
 };
 use storetest::memory::MemoryBrowse;
 use storetest::{ManualClock, MemoryStore};
@@ -162,6 +162,8 @@ pub(crate) struct FaultyBatch<'w> {
 impl Store for FaultyStore {
     type Writer = FaultyWriter;
     type Browse = MemoryBrowse;
+
+    const RUNS_ON: RunsOn = MemoryStore::RUNS_ON;
 
     fn committers(&self) -> usize {
         self.committers

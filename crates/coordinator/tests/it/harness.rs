@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Coordinator, Granted, Host, Options, Poll, Reply, SeededEntropy, Submission};
+use coordinator::{Coordinator, Granted, Options, Poll, Reply, SeededEntropy, Submission};
 use store::{Spec, Store, TaskKey};
 use storetest::{ManualClock, MemoryStore};
 use verdict::request::{Caller, Heartbeat, Outcome, Report, Started};
@@ -25,11 +25,7 @@ pub(crate) async fn world() -> World<MemoryStore> {
 }
 
 pub(crate) async fn start<S: Store>(store: S) -> Coordinator<S> {
-    let options = Options {
-        host: Host::Task,
-        entropy: Box::new(SeededEntropy::new(7)),
-        ..Options::default()
-    };
+    let options = Options { entropy: Box::new(SeededEntropy::new(7)), ..Options::default() };
     Coordinator::start(store, options).await.expect("a fresh store starts")
 }
 

@@ -1,6 +1,6 @@
 //! Several coordinators over one database: whoever is asked, the answer is the same.
 
-use coordinator::{Coordinator, Host, Options};
+use coordinator::{Coordinator, Options};
 use store::postgres::{self, Notify};
 use store::{Browse, PostgresStore, Store};
 use storetest::Database;
@@ -14,7 +14,7 @@ use crate::harness::{
 async fn start(database: &Database, notify: Notify) -> Coordinator<PostgresStore> {
     let options = postgres::Options { notify, ..postgres::Options::new("test") };
     let store = PostgresStore::open(database.url(), options).await.expect("the database opens");
-    let options = Options { host: Host::Task, ..Options::default() };
+    let options = Options::default();
     Coordinator::start(store, options).await.expect("it starts")
 }
 
@@ -73,7 +73,7 @@ async fn a_coordinator_is_one_however_many_of_its_writers_commit() {
     };
     let alone = open("one").await;
     assert_eq!(alone.committers(), 2, "one for new work, one for calls under a lease");
-    let options = Options { host: Host::Task, ..Options::default() };
+    let options = Options::default();
     let one = Coordinator::start(alone.clone(), options).await.expect("it starts");
     let (task, _) = accepted(&one.submit(vec![unhurried("k")]).await[0]);
     let granted = one.lease(patient("w")).await.expect("the store works").remove(0);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use coordinator::{Coordinator, Host, Options, SeededEntropy};
+use coordinator::{Coordinator, Options, SeededEntropy};
 use store::{Browse, FailureKind, Filter};
 use storetest::{ManualClock, MemoryStore};
 use verdict::request::{Cancel, CancelMode};
@@ -31,7 +31,7 @@ async fn world(retention: Retention) -> (World<FaultyStore>, FaultyStore) {
 
 async fn start(store: FaultyStore, retention: Retention) -> Coordinator<FaultyStore> {
     let entropy = Box::new(SeededEntropy::new(7));
-    let options = Options { host: Host::Task, entropy, retention, ..Options::default() };
+    let options = Options { entropy, retention, ..Options::default() };
     Coordinator::start(store, options).await.unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! Coordinators of different versions of the rules over one database, while they are replaced one by one.
 
-use coordinator::{Coordinator, Host, Options, RequestError, StopReason};
+use coordinator::{Coordinator, Options, RequestError, StopReason};
 use store::postgres::Notify;
 use store::{Browse, Failure, FailureKind, PostgresStore, Store};
 use storetest::{MixedRules, OLDER};
@@ -19,8 +19,7 @@ async fn start(
 ) -> Result<Coordinator<PostgresStore>, Failure> {
     let options = stage.options(name, rules, notify);
     let store = PostgresStore::open(stage.database.url(), options).await;
-    let options = Options { host: Host::Task, ..Options::default() };
-    Coordinator::start(store.expect("the database opens"), options).await
+    Coordinator::start(store.expect("the database opens"), Options::default()).await
 }
 
 /// Submits a task whose lease ends by nothing but a report.

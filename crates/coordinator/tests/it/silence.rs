@@ -5,7 +5,7 @@
 
 use std::sync::mpsc;
 
-use coordinator::{Coordinator, Granted, Host, Options, Submission};
+use coordinator::{Coordinator, Granted, Options, Submission};
 use store::PostgresStore;
 use store::postgres::Notify;
 use storetest::MixedRules;
@@ -34,7 +34,7 @@ impl StillTime {
 async fn start(stage: &MixedRules, name: &str) -> Coordinator<PostgresStore> {
     let options = stage.options(name, SupportedRules::OURS, Notify::Off);
     let store = PostgresStore::open(stage.database.url(), options).await.expect("it opens");
-    let options = Options { host: Host::Task, ..Options::default() };
+    let options = Options::default();
     Coordinator::start(store, options).await.expect("it starts")
 }
 

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use coordinator::trace::{Attribute, ExportFailed, Span, SpanExport};
-use coordinator::{Coordinator, Host, Options, SeededEntropy};
+use coordinator::{Coordinator, Options, SeededEntropy};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use store::Store;
@@ -58,7 +58,6 @@ impl SpanExport for Collector {
 
 async fn start(store: MemoryStore, collector: &Arc<Collector>) -> Coordinator<MemoryStore> {
     let options = Options {
-        host: Host::Task,
         entropy: Box::new(SeededEntropy::new(7)),
         spans: Some(collector.clone()),
         ..Options::default()

@@ -47,7 +47,7 @@ impl Fixture for AtPath {
 }
 
 fn today() -> Options {
-    Options { ahead: ClockAhead::Accept, ..Options::new(Arc::new(SystemClock::start())) }
+    Options::new(Arc::new(SystemClock::start())).with_ahead(ClockAhead::Accept)
 }
 
 fn open(path: &Path) -> SqliteStore {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use coordinator::admit::{NewKey, Role};
 use coordinator::http::Timeouts;
 use coordinator::server::Limits;
-use coordinator::{Host, Options, SeededEntropy, ServeOptions, serve};
+use coordinator::{Options, SeededEntropy, ServeOptions, serve};
 use pgserver::{Server, SmallVolume, Stop};
 use serde_json::{Value, json};
 use store::postgres::{self, Notify};
@@ -185,7 +185,7 @@ async fn serve_from(
     let store = PostgresStore::open(address, options).await.unwrap();
     let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), key_file);
     options.new_keys = new_keys;
-    options.coordinator = Options { host: Host::Task, ..Options::default() };
+    options.coordinator = Options::default();
     let timeouts = Timeouts { answer, progress: answer, ..Timeouts::default() };
     options.limits = Limits { timeouts, ..Limits::default() };
     serve(store, options).await.unwrap()

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::Request;
 use coordinator::admit::{ApiKeys, Keyring, NewKey, Role};
 use coordinator::http::{AppState, Timeouts, router};
-use coordinator::{Coordinator, Host, Options, SeededEntropy};
+use coordinator::{Coordinator, Options, SeededEntropy};
 use serde_json::{Value, json};
 use store::sqlite::SqliteStore;
 use store::{Administration, Store, Writer};
@@ -123,11 +123,7 @@ async fn hang_up_before_delivery<S: Store>(store: S) {
     writer.administer(&act).await.unwrap();
     drop(writer);
     let keys = ApiKeys::load(&store).await.unwrap();
-    let options = Options {
-        host: Host::Task,
-        entropy: Box::new(SeededEntropy::new(2)),
-        ..Options::default()
-    };
+    let options = Options { entropy: Box::new(SeededEntropy::new(2)), ..Options::default() };
     let coordinator = Coordinator::start(store, options).await.unwrap();
     let keyring = Keyring::from_bytes([3; 32]);
     let (url, timeouts) = ("http://x".into(), Timeouts::default());

@@ -4,9 +4,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use coordinator::admit::{NewKey, Role};
-use coordinator::{Coordinator, Host, Options, Poll, SeededEntropy, ServeOptions, requests, serve};
+use coordinator::{Coordinator, Options, Poll, SeededEntropy, ServeOptions, requests, serve};
 use serde_json::{Value, json};
-use store::memory::{ManualClock, MemoryStore};
+use storetest::{ManualClock, MemoryStore};
 use verdict::{Answer, Scope};
 
 use super::test_server::{PATIENCE, browser};
@@ -32,11 +32,8 @@ impl Embedded {
         let mut options =
             ServeOptions::new("127.0.0.1:0".parse().unwrap(), folder.path().join("signing.key"));
         options.new_keys = vec![key.clone()];
-        options.coordinator = Options {
-            host: Host::Task,
-            entropy: Box::new(SeededEntropy::new(7)),
-            ..Options::default()
-        };
+        options.coordinator =
+            Options { entropy: Box::new(SeededEntropy::new(7)), ..Options::default() };
         let server = serve(store, options).await.unwrap();
         Self {
             coordinator: server.coordinator().clone(),

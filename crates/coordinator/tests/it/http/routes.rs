@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use coordinator::http::{Audience, PriorityClass, RateClass, Route, routes};
 use serde_json::{Value, json};
-use store::memory::MemoryStore;
+use storetest::MemoryStore;
 
 use super::matrix::{ROWS, Wants};
 use super::test_server::{Lease, Response, TestServer, both};

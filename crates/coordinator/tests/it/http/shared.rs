@@ -4,7 +4,7 @@ use std::path::Path;
 
 use coordinator::admit::seal::{self, SealReport};
 use coordinator::admit::{Keyring, KeyringError, NewKey, Role};
-use coordinator::{Host, Options, SeededEntropy, ServeError, ServeOptions, Server, serve};
+use coordinator::{Options, SeededEntropy, ServeError, ServeOptions, Server, serve};
 use serde_json::{Value, json};
 use store::postgres::{self, Notify};
 use store::{PostgresStore, Store};
@@ -25,7 +25,7 @@ async fn try_to_serve(
     let store = PostgresStore::open(database.url(), options).await.expect("the database opens");
     let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), key_file);
     options.new_keys = new_keys;
-    options.coordinator = Options { host: Host::Task, ..Options::default() };
+    options.coordinator = Options::default();
     serve(store, options).await
 }
 

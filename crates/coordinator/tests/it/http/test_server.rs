@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use coordinator::admit::{Keyring, NewKey, Role};
 use coordinator::server::Limits;
-use coordinator::{Host, Options, SeededEntropy, ServeOptions, serve};
+use coordinator::{Options, SeededEntropy, ServeOptions, serve};
 use serde_json::{Value, json};
 use store::Store;
 use store::sqlite::SqliteStore;
@@ -169,11 +169,8 @@ impl TestServer {
         let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), &keyring_path);
         options.new_keys = keys.to_vec();
         options.limits = limits;
-        options.coordinator = Options {
-            host: Host::Task,
-            entropy: Box::new(SeededEntropy::new(7)),
-            ..Options::default()
-        };
+        options.coordinator =
+            Options { entropy: Box::new(SeededEntropy::new(7)), ..Options::default() };
         let server = serve(store, options).await.expect("a fresh store is served");
         let [key, client_key, worker_key, admin_key, foreign_key] = texts;
         Self {

@@ -132,7 +132,7 @@ async fn an_older_one_that_comes_late_is_refused() {
     let refused = old.writer().await.map(drop).unwrap_err();
     assert_eq!(refused.kind, FailureKind::UnknownRules);
     let said = refused.to_string();
-    let told = format!("version {NEWEST} of the rules is in force and this Tenure knows 1; start");
+    let told = format!("version {NEWEST} of the rules and this Tenure knows 1; start");
     assert!(said.contains(&told), "{said}");
     // Also when nobody is there any more: what was decided since then stays decided.
     drop(newer);
@@ -155,8 +155,7 @@ async fn a_silent_one_that_comes_back_decides_nothing_by_rules_that_are_over() {
     let mut begun_by_new = newer.begin().await.unwrap();
     carry(&mut begun_by_new, 1, submission(2)).await.unwrap();
     // As if it had been stopped for longer than anybody is waited for.
-    stage
-        .look()
+    look(&stage.database)
         .await
         .batch_execute("UPDATE tenure.committers SET seen_at = seen_at - 60000 WHERE name = 'old'")
         .await

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use store::sqlite::retention::{AGE_MIN, Mode, Pruned, Rule, prune};
-use store::{Browse, FailureKind, Store};
+use store::{Browse, Clock, FailureKind, Store};
 use storetest::ManualClock;
 use verdict::request::CancelMode;
 use verdict::{Policy, Span};
@@ -119,7 +119,7 @@ async fn only_what_ended_a_day_ago_can_be_named_as_leaving_by_anybody() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let clock = three_days(&path).await;
-    let now = options(&clock).clock.wall().millis();
+    let now = clock.wall().millis();
     let raw = Connection::open(&path).unwrap();
     let leave = |row: i64| raw.execute("INSERT INTO leaving VALUES (?1, ?2)", [row, now]);
     // The first submission lives until the last day; the fifth waits; the ninth never was.
