@@ -2,6 +2,7 @@
 //!
 //! A rule belongs here when a reviewer would otherwise have to say it twice. What clippy or rustc can hold belongs to them.
 
+mod architecture;
 mod calls;
 mod dialect;
 mod edges;
@@ -32,6 +33,7 @@ const CHECKS: &[Check] = &[
     error_pages::check,
     generated::check,
     contract::check,
+    architecture::check,
     links::check,
     machine_paths::check,
 ];

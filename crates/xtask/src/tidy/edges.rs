@@ -167,6 +167,13 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
+/// The crates of the workspace that a manifest's product code depends on.
+pub(super) fn known_by(manifest: &str) -> Vec<String> {
+    let product = dependencies(manifest).into_iter().filter(|found| found.kind == Kind::Product);
+    let ours = |name: &String| MEMBERS.iter().any(|member| member.dependency == name);
+    product.map(|found| found.name).filter(ours).collect()
+}
+
 fn unlisted(path: &str) -> Finding {
     Finding {
         file: path.to_owned(),
