@@ -10,8 +10,8 @@ use verdict::request::{
 };
 use verdict::transition::TABLE;
 use verdict::{
-    Answer, Category, ClosedAttempt, Digest, Event, Fault, LeaseId, Moment, Name, Policy, ReadSet,
-    Request, Scope, Span, Subject, TaskId, Time, decide,
+    Answer, Applied, Category, ClosedAttempt, Context, Digest, Event, Fault, LeaseId, Moment, Name,
+    Policy, ReadSet, Request, Scope, Span, Subject, TaskId, Time, apply, decide,
 };
 
 /// Enough to use up every limit; longer inputs only make the fuzzer slow.
@@ -130,24 +130,21 @@ impl TaskRun {
         let closed = request
             .caller()
             .and_then(|caller| self.closed.iter().find(|closed| closed.lease == caller.lease));
-        let read_set = ReadSet { closed, ..ReadSet::of(&self.subject) };
+        let context = Context { closed, ..Context::default() };
         let moment = Moment { now, epoch: self.epoch, rules: verdict::Rules::NEWEST };
-        let verdict = decide(read_set, request, moment);
-        assert_eq!(
-            verdict,
-            decide(read_set, request, moment),
-            "the same question, the same verdict"
-        );
-        let at = self.subject.dated(moment).now;
-        let before = self.subject.clone();
-        if let Subject::Done(_) = before {
+        let verdict = decide(ReadSet { subject: &self.subject, context }, request, moment);
+        let mut after = self.subject.clone();
+        if let Subject::Done(_) = after {
             assert!(verdict.events.is_empty(), "what ended changed: {:?}", verdict.events);
         }
-        for event in &verdict.events {
+        let applied = apply(&mut after, context, request, moment);
+        let again = (&applied.answer, applied.events());
+        assert_eq!(again, (&verdict.answer, &verdict.events[..]), "the same question again");
+        check(&self.subject, &after, &applied);
+        for event in applied.events() {
             self.note(event, request, moment);
         }
-        self.subject = before.clone().settle(&verdict.events, at);
-        check(&before, &self.subject, &verdict.answer);
+        self.subject = after;
     }
 
     fn note(&mut self, event: &Event, request: &Request, moment: Moment) {
@@ -165,7 +162,12 @@ impl TaskRun {
     }
 }
 
-fn check(before: &Subject, after: &Subject, answer: &Answer) {
+fn check(before: &Subject, after: &Subject, applied: &Applied) {
+    let Applied { answer, settled, .. } = applied;
+    let entry = settled.as_ref().and_then(|settled| settled.entry);
+    let recorded = before.entries() + u32::from(entry.is_some());
+    assert_eq!(after.entries(), recorded, "entries have no gaps");
+    assert!(entry.is_none_or(|entry| entry == recorded), "an entry has its own number");
     let (from, to) = (before.state(), after.state());
     if from != to {
         let listed = TABLE.iter().any(|row| row.from == from && Some(row.to) == to);

@@ -2,7 +2,10 @@
 
 use verdict::bounds::{DECISIONS_MAX, ENTRIES_MAX};
 use verdict::request::{Extend, Request};
-use verdict::{Event, Fence, Moment, Policy, ReadSet, Span, Subject, Time};
+use verdict::{
+    Context, Event, Fence, Moment, Policy, ReadSet, Span, Subject, Time, apply_verdict,
+    closed_attempts,
+};
 
 use crate::action::{Action, GrantDelivery, Submission, TaskAt, Worker};
 use crate::ledger::{Decision, Ledger};
@@ -134,9 +137,8 @@ impl Space {
         let (after, ledger) = settle(row, &decision, &self.bounds.policy_at(world.now));
         world.broken = ledger.compare(&decision, &after);
         self.coverage.changed(&decision, &after);
-        let closed = newly_closed(&verdict.events);
         let row = &mut world.tasks[task];
-        row.closed.extend(closed);
+        row.closed.extend(closed_attempts(&verdict.events).cloned());
         (row.subject, row.ledger) = (after, ledger);
         if let Some(fence) = new_fence(&verdict.events) {
             world.fences[task] = fence.as_u64();
@@ -177,22 +179,16 @@ fn read_set<'a>(row: &'a Row, request: &Request) -> ReadSet<'a> {
         }
         _ => None,
     };
-    ReadSet { subject: &row.subject, closed, holder }
+    ReadSet { subject: &row.subject, context: Context { closed, holder, quota: None } }
 }
 
 fn settle(row: &Row, decision: &Decision<'_>, submitted: &Policy) -> (Subject, Ledger) {
     let mut ledger = row.ledger.clone();
     let policy = row.subject.live().map_or(submitted, |task| &task.policy);
     ledger.note(decision, policy);
-    let after = row.subject.clone().settle(&decision.verdict.events, decision.at.now);
+    let mut after = row.subject.clone();
+    apply_verdict(&mut after, decision.verdict.clone(), decision.at);
     (after, ledger)
-}
-
-fn newly_closed(events: &[Event]) -> impl Iterator<Item = verdict::ClosedAttempt> {
-    events.iter().filter_map(|event| match event {
-        Event::AttemptClosed { closed, .. } => Some((**closed).clone()),
-        _ => None,
-    })
 }
 
 fn new_fence(events: &[Event]) -> Option<Fence> {

@@ -1,12 +1,14 @@
 //! What goes into a store and comes out of it, beside the rules' own types.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
+pub use verdict::Renewals;
 use verdict::event::Submitted;
 use verdict::{
-    ClosedAttempt, Digest, Done, Event, Fence, Json, LeaseId, Name, Refusal, Request, Scope,
-    Subject, Task, TaskId, Text, Time, WorkerVerdict,
+    ClosedAttempt, Digest, Done, Event, Fence, Json, LeaseId, Moment, Name, Refusal, Request,
+    Scope, Settled, Subject, Task, TaskId, Text, Time, WorkerVerdict,
 };
 
 use crate::failure::{Failure, FailureKind};
@@ -133,27 +135,19 @@ pub struct Entry {
     pub events: Vec<Event>,
 }
 
-/// What renewals do to a task, kept with the next entry because they have none of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Renewals {
-    pub claim_version: u32,
-    pub revision: u32,
-    pub decided_at: Time,
-    pub heartbeat_at: Option<Time>,
-    pub expires_at: Option<Time>,
-    pub heard: bool,
-}
-
-impl Renewals {
-    pub fn of(task: &Task) -> Self {
-        Self {
-            claim_version: task.claim_version,
-            revision: task.revision,
-            decided_at: task.decided_at,
-            heartbeat_at: task.lease().map(|lease| lease.heartbeat_at),
-            expires_at: task.lease().map(|lease| lease.expires_at),
-            heard: task.lease().is_some_and(|lease| lease.heard),
-        }
+impl Entry {
+    /// The entry of a decision, if it has one.
+    pub fn of(settled: Settled, at: Moment, request: Cow<'_, Request>) -> Option<Self> {
+        let Settled { events, loaded, entry } = settled;
+        Some(Self {
+            n: entry?,
+            at: at.now,
+            epoch: at.epoch,
+            rules: at.rules.number(),
+            request: request.into_owned(),
+            loaded,
+            events,
+        })
     }
 }
 

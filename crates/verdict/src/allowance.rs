@@ -4,7 +4,6 @@
 //! asked for would have been fair. Nothing here remembers that instant or counts runs; both come in.
 
 use crate::time::{Span, Time};
-use crate::verdict::{Answer, Refusal, Verdict};
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANOS_PER_MILLI: i64 = 1_000_000;
@@ -75,14 +74,15 @@ impl Headroom {
     }
 }
 
-/// The verdict on a submission by a tenant that may have so many unfinished runs and has so many. A run
-/// that exists already is found again however many there are.
-pub fn within_quota(verdict: Verdict, unfinished: u64, quota: Option<u64>) -> Verdict {
-    let is_new = matches!(verdict.answer, Answer::Accepted { replayed: false, .. });
-    match quota {
-        Some(quota) if is_new && unfinished >= quota => {
-            Verdict::refuse(Refusal::QuotaReached { quota })
-        }
-        Some(_) | None => verdict,
+/// How many unfinished runs a tenant may have, and how many it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    pub max: u64,
+    pub unfinished: u64,
+}
+
+impl Quota {
+    pub const fn is_reached(self) -> bool {
+        self.unfinished >= self.max
     }
 }

@@ -77,7 +77,7 @@ pub enum Next {
 impl Event {
     /// Whether the event is a decision to keep for ever, or a renewal that only the row remembers.
     pub fn is_history(&self) -> bool {
-        !matches!(self, Event::Renewed { .. }) || faultpoint::mutant(26)
+        !matches!(self, Event::Renewed { .. })
     }
 
     pub fn name(&self) -> &'static str {
@@ -116,6 +116,15 @@ impl Subject {
             Subject::Absent => None,
             Subject::Live(task) => Some(&task.scope),
             Subject::Done(done) => Some(&done.scope),
+        }
+    }
+
+    /// How many entries the task's history has.
+    pub fn entries(&self) -> u32 {
+        match self {
+            Subject::Absent => 0,
+            Subject::Live(task) => task.entries,
+            Subject::Done(done) => done.entries,
         }
     }
 
@@ -270,7 +279,6 @@ fn count(task: &mut Task, closed: &ClosedAttempt) {
         (AttemptOutcome::Failed, _) | (_, Some(Reason::AttemptTimeout)) => {
             task.failures = next(task.failures);
         }
-        (AttemptOutcome::Lost, _) if faultpoint::mutant(9) => {}
         (AttemptOutcome::Lost, _) => task.lost = next(task.lost),
         (AttemptOutcome::Succeeded | AttemptOutcome::Cancelled | AttemptOutcome::Revoked, _) => {}
     }

@@ -2,6 +2,7 @@
 //!
 //! [`decide`] takes what is known of one task, what somebody asks, and the moment, and says what
 //! is true from now on: an answer for the caller and the events to remember. It is total and pure.
+//! [`apply`] lets that come true for a task, and says what to record of it.
 //! There is no clock, no randomness, no I/O and no storage format here; ids and times come in with
 //! the request. The server, the simulator and the checks all run this very code.
 //!
@@ -13,6 +14,7 @@
 //! - every state change has exactly one owner ([`transition`]).
 
 pub mod allowance;
+pub mod apply;
 pub mod attempt;
 pub mod bounds;
 pub mod decide;
@@ -20,26 +22,31 @@ pub mod done;
 pub mod event;
 pub mod explain;
 pub mod id;
+mod planted;
 pub mod policy;
 pub mod record;
+pub mod renewals;
 pub mod request;
 pub mod retention;
 pub mod rules;
 pub mod task;
 pub mod time;
+pub mod token_grace;
 pub mod transition;
 pub mod verdict;
 
-pub use allowance::{Headroom, Rate, RateUsage, within_quota};
+pub use allowance::{Headroom, Quota, Rate, RateUsage};
+pub use apply::{Applied, Settled, apply, apply_verdict, closed_attempts};
 pub use attempt::{AttemptOutcome, ClosedAttempt};
-pub use decide::decide;
 pub use done::{Category, Done, End, Fault, Reason};
 pub use event::{Event, Next, Subject};
 pub use id::{Digest, Fence, Json, LeaseId, Name, Scope, TaskId, Text};
+pub use planted::decide;
 pub use policy::Policy;
+pub use renewals::Renewals;
 pub use request::Request;
 pub use retention::Retention;
 pub use rules::{Rules, SupportedRules};
 pub use task::{CancelRequest, Lease, Phase, Progress, State, Task};
 pub use time::{Moment, Span, Time};
-pub use verdict::{Answer, KeyHolder, ReadSet, Refusal, Verdict, WorkerVerdict};
+pub use verdict::{Answer, Context, KeyHolder, ReadSet, Refusal, Verdict, WorkerVerdict};

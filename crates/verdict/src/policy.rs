@@ -85,10 +85,6 @@ impl Policy {
             Some(seed) => seed.to_be_bytes().to_vec(),
             None => task.as_u128().to_be_bytes().to_vec(),
         };
-        if faultpoint::mutant(15) {
-            return 0;
-        }
-        let attempt = if faultpoint::mutant(27) { faultpoint::draw() } else { attempt };
         let digest = Digest::of(&[&source, &attempt.to_be_bytes(), &[BACKOFF_VERSION]]);
         let mut head = [0; 8];
         head.copy_from_slice(&digest.bytes()[..8]);

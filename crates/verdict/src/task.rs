@@ -148,7 +148,6 @@ impl Task {
     pub fn wakes_at(&self) -> Option<Time> {
         match &self.phase {
             Phase::Queued { .. } | Phase::Retry { .. } => self.policy.deadline,
-            Phase::Running(_) if faultpoint::mutant(4) => None,
             Phase::Running(lease) => {
                 Some(self.grace_ends_at().map_or(lease.expires_at, |end| end.min(lease.expires_at)))
             }
@@ -169,8 +168,7 @@ impl Task {
 
     /// Cuts a lease's end to what the attempt's limit and the deadline allow.
     pub fn bound_lease(&self, acquired_at: Time, wanted: Time) -> Time {
-        let limit = self.policy.attempt_limit.filter(|_| !faultpoint::mutant(8));
-        let limit = limit.map(|limit| acquired_at.plus(limit));
+        let limit = self.policy.attempt_limit.map(|limit| acquired_at.plus(limit));
         [limit, self.policy.deadline].into_iter().flatten().fold(wanted, Time::min)
     }
 }

@@ -1,5 +1,6 @@
 //! What the rules say: an answer for the caller and the events to remember.
 
+use crate::allowance::Quota;
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::event::{Event, Subject};
 use crate::id::{Digest, TaskId, Text};
@@ -10,15 +11,23 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug)]
 pub struct ReadSet<'a> {
     pub subject: &'a Subject,
+    pub context: Context<'a>,
+}
+
+/// What a request touches beside its own task.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context<'a> {
     /// The closed attempt that had the quoted lease, if that lease was ever this task's.
     pub closed: Option<&'a ClosedAttempt>,
     /// The task that already holds the submitted idempotency key.
     pub holder: Option<KeyHolder<'a>>,
+    /// What the tenant of a submission may have and has; `None` without a limit.
+    pub quota: Option<Quota>,
 }
 
 impl<'a> ReadSet<'a> {
     pub fn of(subject: &'a Subject) -> Self {
-        Self { subject, closed: None, holder: None }
+        Self { subject, context: Context::default() }
     }
 }
 

@@ -6,10 +6,10 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use store::{Change, Entry, IdempotencyKey, KeyOwner, Refused, Renewals, Spec, TaskKey};
+use store::{Change, Entry, IdempotencyKey, KeyOwner, Refused, Spec, TaskKey};
 use verdict::{
-    Answer, ClosedAttempt, Event, KeyHolder, Lease, LeaseId, Moment, Name, Next, ReadSet, Request,
-    Subject, Task, TaskId, Time, decide, within_quota,
+    Answer, ClosedAttempt, Context, Event, KeyHolder, Lease, LeaseId, Moment, Name, Next, Quota,
+    ReadSet, Request, Subject, Task, TaskId, Time, Verdict, apply_verdict, closed_attempts, decide,
 };
 
 use super::stall;
@@ -113,14 +113,10 @@ impl WorkingSet {
         let Request::Submit(submit) = &request else { unreachable!("only submissions come here") };
         let key = spec.key.clone().map(|text| IdempotencyKey { scope: submit.scope.clone(), text });
         let holder = key.as_ref().and_then(|key| self.holder(key));
-        let read_set = ReadSet { holder, ..ReadSet::of(&Subject::Absent) };
-        let verdict = decide(read_set, &request, at);
         let tenant = &submit.scope.tenant;
-        let quota = allowances.quota(tenant);
-        let here = self.accepted.get(tenant).copied().unwrap_or(0);
-        let counted = self.unfinished.get(tenant).copied();
-        let unfinished = counted.unwrap_or_else(|| allowances.unfinished(tenant));
-        let verdict = within_quota(verdict, unfinished + here, quota);
+        let quota = self.quota(tenant, allowances);
+        let context = Context { holder, quota, ..Context::default() };
+        let verdict = decide(ReadSet { subject: &Subject::Absent, context }, &request, at);
         self.batch_metrics.note_answer(&verdict.answer);
         if verdict.events.is_empty() {
             return verdict.answer;
@@ -132,8 +128,16 @@ impl WorkingSet {
         let task = TaskKey { scope: submit.scope.clone(), id };
         let slot = Slot { spec: Some(spec.clone()), ..Slot::loaded(Subject::Absent) };
         self.slots.insert(task.clone(), slot);
-        self.settle(&task, Cow::Owned(request), verdict.events, at);
-        verdict.answer
+        self.settle(&task, Cow::Owned(request), verdict, at)
+    }
+
+    /// What the tenant may have, and has: what the store counts, and what this batch accepted.
+    fn quota(&self, tenant: &Name, allowances: &Allowances) -> Option<Quota> {
+        let max = allowances.quota(tenant)?;
+        let counted = self.unfinished.get(tenant).copied();
+        let stored = counted.unwrap_or_else(|| allowances.unfinished(tenant));
+        let accepted = self.accepted.get(tenant).copied().unwrap_or(0);
+        Some(Quota { max, unfinished: stored + accepted })
     }
 
     fn holder(&self, key: &IdempotencyKey) -> Option<KeyHolder<'_>> {
@@ -157,16 +161,14 @@ impl WorkingSet {
             let here = slot.closed.iter().find(|closed| closed.lease == caller.lease);
             here.or_else(|| self.closed.get(&(key.id, caller.lease)))
         });
-        let read_set = ReadSet { subject: &slot.subject, closed, holder: None };
+        let context = Context { closed, ..Context::default() };
+        let read_set = ReadSet { subject: &slot.subject, context };
         let verdict = decide(read_set, &request, at);
         if let Answer::Refused(refusal) = &verdict.answer {
             self.refused.extend(Refused::of(key, &request, refusal, at.now));
         }
         self.batch_metrics.note_answer(&verdict.answer);
-        if !verdict.events.is_empty() {
-            self.settle(key, request, verdict.events, at);
-        }
-        verdict.answer
+        self.settle(key, request, verdict, at)
     }
 
     /// The same for leases that were acquired since then and have expired.
@@ -197,34 +199,30 @@ impl WorkingSet {
         }
     }
 
-    fn settle(&mut self, key: &TaskKey, request: Cow<'_, Request>, events: Vec<Event>, at: Moment) {
+    /// Lets a verdict come true, and keeps what the store and the metrics need of it.
+    fn settle(
+        &mut self,
+        key: &TaskKey,
+        request: Cow<'_, Request>,
+        verdict: Verdict,
+        at: Moment,
+    ) -> Answer {
         let slot = self.slots.get_mut(key).expect("a settled task is in the set");
-        let loaded = slot.subject.live().map(Renewals::of);
-        if let (Some(trace_events), Some(task)) = (&mut self.trace_events, slot.subject.live()) {
-            events.iter().for_each(|event| note_trace_events(trace_events, task, event, at.now));
-        }
-        for event in &events {
-            self.batch_metrics.note_event(slot.subject.live(), event, at.now);
-            if let Event::AttemptClosed { closed, .. } = event {
-                slot.closed.push((**closed).clone());
+        let before = slot.subject.live();
+        for event in &verdict.events {
+            self.batch_metrics.note_event(before, event, at.now);
+            if let (Some(trace_events), Some(task)) = (&mut self.trace_events, before) {
+                note_trace_events(trace_events, task, event, at.now);
             }
         }
-        let subject = std::mem::replace(&mut slot.subject, Subject::Absent);
-        slot.subject = subject.settle(&events, at.now);
-        if events.iter().any(Event::is_history) {
-            slot.entries.push(Entry {
-                n: entries(&slot.subject),
-                at: at.now,
-                epoch: at.epoch,
-                rules: at.rules.number(),
-                request: request.into_owned(),
-                loaded,
-                events,
-            });
-        }
+        let applied = apply_verdict(&mut slot.subject, verdict, at);
+        let Some(settled) = applied.settled else { return applied.answer };
+        slot.closed.extend(closed_attempts(&settled.events).cloned());
+        slot.entries.extend(Entry::of(settled, applied.at, request));
         if !std::mem::replace(&mut slot.is_changed, true) {
             self.changed.push(key.clone());
         }
+        applied.answer
     }
 
     /// What is to be saved since the last call.
@@ -258,13 +256,5 @@ fn note_trace_events(trace_events: &mut Vec<TraceEvent>, task: &Task, event: &Ev
     }
     if let Event::AttemptClosed { next: Next::End(end), .. } | Event::Ended(end) = event {
         trace_events.push(TraceEvent::ended(task, end, now));
-    }
-}
-
-fn entries(subject: &Subject) -> u32 {
-    match subject {
-        Subject::Live(task) => task.entries,
-        Subject::Done(done) => done.entries,
-        Subject::Absent => unreachable!("a settled task exists"),
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! Heartbeats bring fresh tokens long before the old one ends. After an outage of ours that is longer than
 //! what the token had left, an honest worker has only the old one, and a lease that was given the outage
-//! back. So the token is given back the same time: that of the recorded extensions since it was issued, and
-//! no more. What the token is good for is not decided here: its lease may be over by now, and the rules say so.
+//! back. How much the token is given back is a rule ([`verdict::token_grace`]): this reads the rows it needs.
 //!
 //! Whether there was such an outage stands in the task's history, and calls under a lease have no rate. So these
 //! looks have one, for each tenant, and few of them are under way at once.
@@ -12,9 +11,10 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use store::{Browse, Entry, Store, TaskKey};
+use store::{Browse, Store, TaskKey};
 use tokio::sync::Semaphore;
-use verdict::{Name, Rate, RateUsage, Request, Span, Task, Time};
+use verdict::token_grace::{StalledTime, may_be_extended};
+use verdict::{Name, Rate, RateUsage, Span, Time};
 use wire::Code;
 
 use super::api_error::ApiError;
@@ -121,90 +121,37 @@ async fn token_status<S: Store>(
     let reading = async {
         let _turn = app.inner.grace_lookups.readers.acquire().await;
         let browse = app.coordinator.browse();
-        let stalled_time = stalled_time(browse, &key, principal.issued_at()).await?;
-        if !principal.is_expired(app.coordinator.now(), stalled_time) {
+        let stalled = stalled_time(browse, &key, principal.issued_at()).await?;
+        if !principal.is_expired(app.coordinator.now(), stalled.total()) {
             return Ok(TokenStatus::Extended);
         }
         let found = browse.find(&key).await?;
-        let task = found.as_ref().and_then(|found| found.subject.live());
-        let lease = task.and_then(Task::lease);
-        let is_current = lease.is_some_and(|lease| lease.id == token.lease);
-        Ok(if is_current { TokenStatus::Expired } else { TokenStatus::LeaseOver })
+        let can_grow = found.is_some_and(|found| may_be_extended(&found.subject, token.lease));
+        Ok(if can_grow { TokenStatus::Expired } else { TokenStatus::LeaseOver })
     };
     app.read(Duration::ZERO, reading).await
 }
 
-/// The time since `issued_at` in which nobody could have been heard, as the task's history has it.
+/// The stalls since `issued_at`, as the task's history has them.
 async fn stalled_time(
     browse: &impl Browse,
     key: &TaskKey,
     issued_at: Time,
-) -> Result<Span, store::Failure> {
-    let mut stalls = StallTotal { counted_to: issued_at, total: Span::ZERO };
-    let mut after = 0;
+) -> Result<StalledTime, store::Failure> {
+    let (mut stalled, mut after) = (StalledTime::since(issued_at), 0);
     loop {
         let page = browse.history(key, after, PAGE).await?;
-        page.iter().for_each(|entry| stalls.count(entry));
+        page.iter().for_each(|entry| stalled.count(&entry.request));
         match page.last() {
             Some(last) => after = last.n,
-            None => return Ok(stalls.total),
+            None => return Ok(stalled),
         }
-    }
-}
-
-/// Several coordinators may record one outage: no instant counts twice.
-struct StallTotal {
-    counted_to: Time,
-    total: Span,
-}
-
-impl StallTotal {
-    fn count(&mut self, entry: &Entry) {
-        let Request::Extend(extend) = &entry.request else { return };
-        let (from, to) =
-            (extend.stalled_since.max(self.counted_to), extend.stalled_since.plus(extend.gap));
-        let total = self.total.millis().saturating_add(to.since(from).millis());
-        self.total = Span::from_millis(total);
-        self.counted_to = self.counted_to.max(to);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use verdict::request::Extend;
-
     use super::*;
-
-    fn outage(from: i64, to: i64) -> Entry {
-        let (stalled_since, end) = (Time::from_millis(from), Time::from_millis(to));
-        let extend = Extend { stalled_since, gap: end.since(stalled_since) };
-        Entry {
-            n: 1,
-            at: end,
-            epoch: 1,
-            rules: verdict::Rules::NEWEST.number(),
-            request: Request::Extend(extend),
-            loaded: None,
-            events: Vec::new(),
-        }
-    }
-
-    fn total(issued_at: i64, stalls: &[(i64, i64)]) -> u64 {
-        let mut counted =
-            StallTotal { counted_to: Time::from_millis(issued_at), total: Span::ZERO };
-        stalls.iter().for_each(|(from, to)| counted.count(&outage(*from, *to)));
-        counted.total.millis()
-    }
-
-    #[test]
-    fn every_instant_of_an_outage_counts_once_and_none_before_the_token() {
-        assert_eq!(total(0, &[]), 0);
-        assert_eq!(total(0, &[(10, 30), (50, 60)]), 30);
-        // Two coordinators that come back from one outage record it twice.
-        assert_eq!(total(0, &[(10, 30), (12, 35), (15, 20)]), 25);
-        assert_eq!(total(25, &[(10, 30), (50, 60)]), 15);
-        assert_eq!(total(100, &[(10, 30), (50, 60)]), 0);
-    }
 
     #[test]
     fn looks_have_a_rate_for_each_tenant_and_few_tenants_are_remembered() {

@@ -84,7 +84,7 @@ fn a_fence_that_a_restore_sets_back() {
 fn two_different_reports_of_one_attempt_are_both_committed() {
     fn bug(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
         let verdict = decide(read_set, request, at);
-        match (&verdict.answer, read_set.closed) {
+        match (&verdict.answer, read_set.context.closed) {
             (Answer::Refused(Refusal::ConflictingReport { state }), Some(closed)) => {
                 let (outcome, state) = (closed.outcome, *state);
                 Verdict::new(Answer::Committed { outcome, state, replayed: true }, Vec::new())

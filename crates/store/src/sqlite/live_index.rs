@@ -34,7 +34,9 @@ impl IndexedTask {
             kind_queue,
             priority: task.priority,
             claimable_at: task.claimable_at(),
-            wakes_at: task.wakes_at(),
+            wakes_at: task
+                .wakes_at()
+                .filter(|_| !(faultpoint::mutant(4) && task.lease().is_some())),
             lease: task.lease().map(|_| task.policy.lease),
             poll: task.lease().and_then(|lease| {
                 let poll = lease.poll.clone()?;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use verdict::request::Outcome;
 use verdict::{
     ClosedAttempt, Done, End, Event, Moment, Next, Phase, ReadSet, Request, Rules, Subject, Task,
-    Time,
+    Time, Verdict, apply_verdict, closed_attempts, decide,
 };
 
 use crate::row::{Entry, Renewals};
@@ -64,25 +64,24 @@ impl Replay {
     }
 
     fn step(&mut self, entry: &Entry) -> Result<(), String> {
-        if let (Subject::Live(task), Some(loaded)) = (&mut self.subject, &entry.loaded)
-            && !renew(task, loaded)
-        {
-            self.wrong.push(format!("history entry {} lacks what was known before it", entry.n));
-        }
-        let mut subject = self.subject.clone();
-        self.decide_again(entry);
-        for event in &entry.events {
-            if !fits(&subject, event) {
-                return Err(format!("history entry {} does not fit the state before it", entry.n));
+        if let (Subject::Live(task), Some(loaded)) = (&mut self.subject, &entry.loaded) {
+            if loaded.are_behind(task) {
+                let forgets = format!("history entry {} lacks what was known before it", entry.n);
+                self.wrong.push(forgets);
             }
-            subject = subject.settle(std::slice::from_ref(event), entry.at);
+            loaded.restore(task);
         }
-        self.subject =
-            std::mem::replace(&mut self.subject, Subject::Absent).settle(&entry.events, entry.at);
-        self.closed.extend(entry.events.iter().filter_map(|event| match event {
-            Event::AttemptClosed { closed, .. } => Some((**closed).clone()),
-            _ => None,
-        }));
+        self.check_fit(entry)?;
+        match self.decide_again(entry) {
+            Some((verdict, at)) => {
+                apply_verdict(&mut self.subject, verdict, at);
+            }
+            None => {
+                let before = std::mem::replace(&mut self.subject, Subject::Absent);
+                self.subject = before.settle(&entry.events, entry.at);
+            }
+        }
+        self.closed.extend(closed_attempts(&entry.events).cloned());
         Ok(())
     }
 
@@ -112,15 +111,31 @@ impl Replay {
         wrong
     }
 
-    fn decide_again(&mut self, entry: &Entry) {
-        // Whoever does not know the version can only fold what it decided.
-        let Some(rules) = Rules::of(entry.rules) else { return };
-        let request = with_payloads(entry);
+    /// The fold takes for granted that events fit; what stands in a store need not.
+    fn check_fit(&self, entry: &Entry) -> Result<(), String> {
+        let mut subject = self.subject.clone();
+        for event in &entry.events {
+            if !fits(&subject, event) {
+                return Err(format!("history entry {} does not fit the state before it", entry.n));
+            }
+            subject = subject.settle(std::slice::from_ref(event), entry.at);
+        }
+        Ok(())
+    }
+
+    /// What the rules say of the entry, where that is what it says itself.
+    fn decide_again(&mut self, entry: &Entry) -> Option<(Verdict, Moment)> {
+        // A version that this build does not know can only be folded.
+        let rules = Rules::of(entry.rules)?;
         let at = Moment { now: entry.at, epoch: entry.epoch, rules };
-        let verdict = verdict::decide(ReadSet::of(&self.subject), &request, at);
-        if verdict.events != entry.events {
+        // Only accepted submissions have an entry, and it does not hold how many runs the tenant had. So a submission
+        // is decided again without a quota: everything else about it is proved.
+        let verdict = decide(ReadSet::of(&self.subject), &with_payloads(entry), at);
+        let is_same = verdict.events == entry.events;
+        if !is_same {
             self.wrong.push(format!("the rules decide history entry {} differently", entry.n));
         }
+        (is_same && self.subject.dated(at) == at).then_some((verdict, at))
     }
 }
 
@@ -138,22 +153,6 @@ fn with_payloads(entry: &Entry) -> Request {
         }
     }
     request
-}
-
-/// Puts what renewals changed into the task; `false` when that would be a step back.
-fn renew(task: &mut Task, loaded: &Renewals) -> bool {
-    let forward = loaded.claim_version >= task.claim_version
-        && loaded.revision >= task.revision
-        && loaded.decided_at >= task.decided_at;
-    task.claim_version = loaded.claim_version;
-    task.revision = loaded.revision;
-    task.decided_at = loaded.decided_at;
-    if let Phase::Running(lease) = &mut task.phase {
-        lease.heartbeat_at = loaded.heartbeat_at.unwrap_or(lease.heartbeat_at);
-        lease.expires_at = loaded.expires_at.unwrap_or(lease.expires_at);
-        lease.heard = loaded.heard;
-    }
-    forward
 }
 
 /// Whether an event can happen to a task as it is. The fold itself takes that for granted.
@@ -192,13 +191,15 @@ macro_rules! differing {
 
 fn compare_live(stored: &Task, folded: &Task) -> Option<String> {
     let mut folded = folded.clone();
-    let forward = renew(&mut folded, &Renewals::of(stored));
+    let renewals = Renewals::of(stored);
+    let is_behind = renewals.are_behind(&folded);
+    renewals.restore(&mut folded);
     if let (Phase::Running(folded), Phase::Running(stored)) = (&mut folded.phase, &stored.phase) {
         folded.progress.clone_from(&stored.progress);
     }
     let mut names = differing!(stored, &folded; scope kind queue priority policy created_at
         started_at attempt failures lost undelivered cancel phase entries chain);
-    if !forward {
+    if is_behind {
         names.push("revision");
     }
     differs(&names)

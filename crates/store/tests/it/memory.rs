@@ -7,7 +7,7 @@ use storetest::conformance::carry::{carry, change};
 use storetest::conformance::{Call, Fixture, Poll, Submission};
 use storetest::{ManualClock, MemoryStore, Writers};
 use verdict::request::Extend;
-use verdict::{Moment, ReadSet, Request, Rules, Scope, Span, SupportedRules, TaskId, Time};
+use verdict::{Context, Moment, Request, Rules, Scope, Span, SupportedRules, TaskId, Time};
 
 pub(crate) struct Memory {
     writers: Writers,
@@ -112,10 +112,8 @@ async fn given_back_twice(known: SupportedRules, told: Rules) -> Vec<String> {
         else {
             panic!("there is one writer")
         };
-        let events = verdict::decide(ReadSet::of(&subject), &request, at).events;
-        if !events.is_empty() {
-            let rules = Rules::of(rules).expect("memory does as it is asked");
-            let change = change(subject, &request, events, Moment { rules, ..at });
+        if let (_, Some(mut change)) = change(subject, Context::default(), &request, at) {
+            change.entries.iter_mut().for_each(|entry| entry.rules = rules);
             batch.save(vec![change], Vec::new()).await.expect("memory does as it is asked");
         }
         batch.commit().await.expect("memory does as it is asked");

@@ -323,8 +323,7 @@ pub async fn finds_history_and_attempts<F: Fixture>(driver: &mut Driver<F>) {
     let folded = history.iter().fold(verdict::Subject::Absent, |subject, entry| {
         let subject = match (subject, entry.loaded) {
             (verdict::Subject::Live(mut task), Some(loaded)) => {
-                task.claim_version = loaded.claim_version;
-                task.revision = loaded.revision;
+                loaded.restore(&mut task);
                 verdict::Subject::Live(task)
             }
             (subject, _) => subject,

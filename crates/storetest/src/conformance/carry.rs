@@ -1,16 +1,17 @@
 //! One thing asked of a store, carried from loading to saving as a coordinator would.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use store::failure::Failure;
 use store::row::{
-    Change, Entry, IdempotencyKey, PollRef, Refused, Renewals, Spec, TaskKey, TaskWithSpec, Want,
+    Change, Entry, IdempotencyKey, PollRef, Refused, Spec, TaskKey, TaskWithSpec, Want,
 };
 use store::seam::{Batch, Loaded};
 use verdict::request::{Grant, Submit};
 use verdict::{
-    Answer, ClosedAttempt, Digest, Event, KeyHolder, LeaseId, Moment, Name, ReadSet, Request,
-    Scope, Subject, TaskId, decide,
+    Answer, Applied, Context, Digest, KeyHolder, LeaseId, Moment, Name, Request, Scope, Subject,
+    TaskId, apply, closed_attempts,
 };
 
 use super::driver::key_of;
@@ -136,15 +137,14 @@ async fn submit<B: Batch>(
         }
     }
     let holder = held.map(|held| KeyHolder { subject: &holder, fingerprint: held.fingerprint });
-    let read_set = ReadSet { holder, ..ReadSet::of(&Subject::Absent) };
+    let context = Context { holder, ..Context::default() };
     let at = Moment { now: batch.now().await?, epoch, rules: batch.rules() };
     let request = Request::Submit(ask.submit);
-    let verdict = decide(read_set, &request, at);
-    if !verdict.events.is_empty() {
-        let change = change(Subject::Absent, &request, verdict.events, at);
+    let (applied, change) = change(Subject::Absent, context, &request, at);
+    if let Some(change) = change {
         batch.save(vec![Change { spec: Some(ask.spec), ..change }], Vec::new()).await?;
     }
-    Ok(CallResult::Answer(verdict.answer))
+    Ok(CallResult::Answer(applied.answer))
 }
 
 async fn about<B: Batch>(
@@ -161,9 +161,10 @@ async fn about<B: Batch>(
         Some(caller) => batch.closed_attempts(&[(key.id, caller.lease)]).await?.pop().flatten(),
         None => None,
     };
+    let context = Context { closed: closed.as_ref(), ..Context::default() };
     let now = batch.now().await?;
     let moment = Moment { now, epoch, rules: batch.rules() };
-    settle(batch, key, subject, closed, request, moment).await.map(CallResult::Answer)
+    settle(batch, key, subject, context, request, moment).await.map(CallResult::Answer)
 }
 
 async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<CallResult, Failure> {
@@ -187,7 +188,8 @@ async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<CallRe
         let request = Request::Grant(Grant { lease, owner, poll: poll.name.clone() });
         let (subject, at) =
             (Subject::Live(ready.task), Moment { now, epoch, rules: batch.rules() });
-        if settle(batch, &key, subject, None, &request, at).await? == Answer::Granted {
+        if settle(batch, &key, subject, Context::default(), &request, at).await? == Answer::Granted
+        {
             leased.push((key, ready.spec));
         }
     }
@@ -235,7 +237,7 @@ async fn each<B: Batch>(
         let task = subject.live().expect("only live tasks are selected");
         let key = TaskKey { scope: task.scope.clone(), id: task.id };
         let at = Moment { now, epoch, rules: batch.rules() };
-        let answer = settle(batch, &key, subject, None, request, at).await?;
+        let answer = settle(batch, &key, subject, Context::default(), request, at).await?;
         answers.push((key.id, answer));
     }
     Ok(answers)
@@ -246,54 +248,36 @@ async fn settle<B: Batch>(
     batch: &mut B,
     key: &TaskKey,
     subject: Subject,
-    closed: Option<ClosedAttempt>,
+    context: Context<'_>,
     request: &Request,
     at: Moment,
 ) -> Result<Answer, Failure> {
-    let at = subject.dated(at);
-    let read_set = ReadSet { closed: closed.as_ref(), ..ReadSet::of(&subject) };
-    let verdict = decide(read_set, request, at);
-    let refused = match &verdict.answer {
-        Answer::Refused(refusal) => Refused::of(key, request, refusal, at.now),
+    let (applied, change) = change(subject, context, request, at);
+    let refused = match &applied.answer {
+        Answer::Refused(refusal) => Refused::of(key, request, refusal, applied.at.now),
         _ => None,
     };
-    let events = verdict.events;
-    let changes =
-        if events.is_empty() { vec![] } else { vec![change(subject, request, events, at)] };
-    if !changes.is_empty() || refused.is_some() {
-        batch.save(changes, refused.into_iter().collect()).await?;
+    if change.is_some() || refused.is_some() {
+        batch.save(Vec::from_iter(change), Vec::from_iter(refused)).await?;
     }
-    Ok(verdict.answer)
+    Ok(applied.answer)
 }
 
-/// What one decision changes, as a store takes it.
-pub fn change(subject: Subject, request: &Request, events: Vec<Event>, at: Moment) -> Change {
+/// One decision, and what it changes as a store takes it.
+pub fn change(
+    mut subject: Subject,
+    context: Context<'_>,
+    request: &Request,
+    at: Moment,
+) -> (Applied, Option<Change>) {
     let before = subject.live().map(|task| task.revision);
-    let loaded = subject.live().map(Renewals::of);
-    let after = subject.settle(&events, at.now);
-    let closed = events.iter().filter_map(|event| match event {
-        Event::AttemptClosed { closed, .. } => Some((**closed).clone()),
-        _ => None,
+    let applied = apply(&mut subject, context, request, at);
+    let change = applied.settled.clone().map(|settled| Change {
+        before,
+        after: subject,
+        spec: None,
+        closed: closed_attempts(&settled.events).cloned().collect(),
+        entries: Vec::from_iter(Entry::of(settled, applied.at, Cow::Borrowed(request))),
     });
-    let closed = closed.collect();
-    let is_history = events.iter().any(Event::is_history);
-    let entry = Entry {
-        n: entries(&after),
-        at: at.now,
-        epoch: at.epoch,
-        rules: at.rules.number(),
-        request: request.clone(),
-        loaded,
-        events,
-    };
-    let entries = if is_history { vec![entry] } else { Vec::new() };
-    Change { before, after, spec: None, closed, entries }
-}
-
-fn entries(subject: &Subject) -> u32 {
-    match subject {
-        Subject::Live(task) => task.entries,
-        Subject::Done(done) => done.entries,
-        Subject::Absent => unreachable!("no task disappears"),
-    }
+    (applied, change)
 }

@@ -3,7 +3,7 @@
 use store::failure::{CommitFailure, Failure, FailureKind};
 use store::row::{Change, TaskKey, Want};
 use store::seam::{Batch, Loaded, Store, Writer};
-use verdict::{Moment, ReadSet, Request, Scope, Span};
+use verdict::{Context, Moment, Request, Scope, Span};
 
 use super::carry::{Call, CallResult, carry, change};
 use super::driver::Driver;
@@ -102,8 +102,8 @@ async fn prepared<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> Change {
         epoch: 1,
         rules: verdict::Rules::NEWEST,
     };
-    let verdict = verdict::decide(ReadSet::of(&subject), &Request::Sweep, at);
-    change(subject, &Request::Sweep, verdict.events, at)
+    let (_, change) = change(subject, Context::default(), &Request::Sweep, at);
+    change.expect("the deadline has come")
 }
 
 pub async fn refuses_a_stale_revision<F: Fixture>(driver: &mut Driver<F>) {

@@ -22,7 +22,7 @@ pub(super) fn recognise(read_set: ReadSet<'_>, caller: &Caller, at: Moment) -> R
     let Some(state) = read_set.subject.state() else { return Err(Refusal::TaskNotFound) };
     let open =
         read_set.subject.live().and_then(Task::lease).filter(|lease| lease.id == caller.lease);
-    let closed = read_set.closed.filter(|closed| closed.lease == caller.lease);
+    let closed = read_set.context.closed.filter(|closed| closed.lease == caller.lease);
     let owner = match (open, closed) {
         (Some(lease), _) => &lease.owner,
         (None, Some(closed)) => &closed.owner,
@@ -40,11 +40,6 @@ pub(super) fn authorise<'a>(
     call: Call,
     at: Moment,
 ) -> Result<(&'a Task, &'a Lease), Refusal> {
-    if let (true, Some(task)) = (faultpoint::mutant(5), read_set.subject.live())
-        && let Some(lease) = task.lease().filter(|lease| lease.owner == caller.worker)
-    {
-        return Ok((task, lease));
-    }
     check_attempt(read_set.subject, caller)?;
     let task = match read_set.subject {
         Subject::Absent => return Err(Refusal::TaskNotFound),
@@ -52,7 +47,9 @@ pub(super) fn authorise<'a>(
         Subject::Done(done) => return Err(on_terminal(done.end.state, call)),
     };
     let state = task.state();
-    if call == Call::Started && read_set.closed.is_some_and(|closed| closed.report.is_some()) {
+    if call == Call::Started
+        && read_set.context.closed.is_some_and(|closed| closed.report.is_some())
+    {
         return Err(Refusal::AttemptAlreadyCompleted { state });
     }
     match task.lease() {

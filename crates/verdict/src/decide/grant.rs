@@ -32,7 +32,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, grant: &Grant, at: Moment) -> Verdic
 /// Due, not leased, not past its deadline. A task whose cancel was requested is never here: a
 /// waiting one ended at once, and a running one does not come back.
 fn is_grantable(task: &Task, now: Time) -> bool {
-    let due = task.claimable_at().is_some_and(|due| due.has_come(now) || faultpoint::mutant(10));
+    let due = task.claimable_at().is_some_and(|due| due.has_come(now));
     let over = task.policy.deadline.is_some_and(|deadline| deadline.has_come(now));
     due && !over && task.cancel.is_none()
 }

@@ -30,7 +30,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, report: &Report, at: Moment) -> Verd
 /// The same report again gets its answer again; another one for the same lease is refused.
 fn stored_answer(read_set: ReadSet<'_>, report: &Report) -> Option<Verdict> {
     let closed: &ClosedAttempt =
-        read_set.closed.filter(|closed| closed.lease == report.caller.lease)?;
+        read_set.context.closed.filter(|closed| closed.lease == report.caller.lease)?;
     let reported = closed.report?;
     let state = read_set.subject.state().expect("a recognised caller has a task");
     if reported != report.digest {

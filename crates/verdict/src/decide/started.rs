@@ -9,10 +9,6 @@ use crate::time::Moment;
 use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
 
 pub(super) fn decide(read_set: ReadSet<'_>, started: &Started, at: Moment) -> Verdict {
-    let at = match started.claimed_at {
-        Some(now) if faultpoint::mutant(36) => Moment { now, ..at },
-        _ => at,
-    };
     let checked = caller::recognise(read_set, &started.caller, at)
         .and_then(|()| caller::authorise(read_set, &started.caller, Call::Started, at));
     match checked {

@@ -1,5 +1,6 @@
 //! A new task, or the one that already has its idempotency key.
 
+use crate::allowance::Quota;
 use crate::event::Subject;
 use crate::request::Submit;
 use crate::task::State;
@@ -15,9 +16,9 @@ pub const KEY_WINDOW: Span = Span::from_secs(24 * 60 * 60);
 pub struct Submitter(());
 
 pub(super) fn decide(read_set: ReadSet<'_>, submit: &Submit, at: Moment) -> Verdict {
-    match read_set.holder {
+    match read_set.context.holder {
         Some(holder) if holds_key(holder.subject, at.now) => recall(holder, submit),
-        Some(_) | None => create(submit, at.now),
+        Some(_) | None => admit(read_set.context.quota, submit, at.now),
     }
 }
 
@@ -40,6 +41,16 @@ fn recall(holder: KeyHolder<'_>, submit: &Submit) -> Verdict {
         return Verdict::refuse(Refusal::KeyReused { holder: task });
     }
     Verdict::new(Answer::Accepted { task, state, created_at, replayed: true }, Vec::new())
+}
+
+/// A run that exists is found again however many there are; a new one needs room in the quota.
+fn admit(quota: Option<Quota>, submit: &Submit, now: Time) -> Verdict {
+    match quota {
+        Some(quota) if quota.is_reached() => {
+            Verdict::refuse(Refusal::QuotaReached { quota: quota.max })
+        }
+        Some(_) | None => create(submit, now),
+    }
 }
 
 fn create(submit: &Submit, now: Time) -> Verdict {

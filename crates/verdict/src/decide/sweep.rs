@@ -39,9 +39,7 @@ fn sweep_running(task: &Task, lease: &Lease, at: Moment) -> Option<Event> {
     if task.grace_ends_at().is_some_and(|end| end.has_come(now)) {
         return Some(cancel::grace_over(task, AttemptOutcome::Revoked, now));
     }
-    let by_age = lease.acquired_at.plus(task.policy.lease).has_come(now);
-    let is_over = lease.expires_at.has_come(now) || (faultpoint::mutant(2) && by_age);
-    is_over.then(|| expire(task, lease, at))
+    lease.expires_at.has_come(now).then(|| expire(task, lease, at))
 }
 
 /// The lease has run out. Why decides what follows: the deadline ends the task, the attempt's own

@@ -1,9 +1,7 @@
-//! Rates and quotas.
+//! Rates, and how much of a limit is left.
 
 use proptest::prelude::*;
-use verdict::{
-    Answer, Headroom, Rate, RateUsage, Refusal, Span, State, TaskId, Time, Verdict, within_quota,
-};
+use verdict::{Headroom, Rate, RateUsage, Span, Time};
 
 fn at(millis: u64) -> Time {
     Time::default().plus(Span::from_millis(millis))
@@ -77,22 +75,4 @@ proptest! {
         prop_assert!(passed(rate, &instants) as u64 <= fair);
         prop_assert!(passed(rate, &instants) >= (burst as usize).min(instants.len()));
     }
-}
-
-fn accepted(replayed: bool) -> Verdict {
-    let task = TaskId::from_u128(1);
-    let answer = Answer::Accepted { task, state: State::Queued, created_at: at(0), replayed };
-    Verdict::new(answer, Vec::new())
-}
-
-#[test]
-fn a_quota_refuses_what_is_new_and_finds_what_is_there() {
-    let quota_of = |quota| Verdict::refuse(Refusal::QuotaReached { quota });
-    assert_eq!(within_quota(accepted(false), 2, Some(3)), accepted(false));
-    assert_eq!(within_quota(accepted(false), 3, Some(3)), quota_of(3));
-    assert_eq!(within_quota(accepted(false), 0, Some(0)), quota_of(0));
-    assert_eq!(within_quota(accepted(false), 1_000_000, None), accepted(false));
-    assert_eq!(within_quota(accepted(true), 9, Some(3)), accepted(true));
-    let reused = Verdict::refuse(Refusal::KeyReused { holder: TaskId::from_u128(1) });
-    assert_eq!(within_quota(reused.clone(), 9, Some(3)), reused);
 }

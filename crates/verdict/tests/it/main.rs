@@ -18,5 +18,6 @@ mod rules;
 mod started;
 mod submit;
 mod sweep;
+mod token_grace;
 mod transitions;
 mod world;

@@ -155,7 +155,7 @@ fn describe(answer: &Answer) -> &'static str {
             Refusal::KeyReused { .. } => "key reused",
             Refusal::RunAlreadyTerminal { .. } => "ended",
             Refusal::HistoryFull { .. } => "full",
-            Refusal::QuotaReached { .. } => unreachable!("a quota is looked at beside the rules"),
+            Refusal::QuotaReached { .. } => "quota",
         },
     }
 }

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use verdict::request::{Caller, CancelMode, Undelivered};
 use verdict::transition::TABLE;
 use verdict::{
-    Answer, AttemptOutcome, Category, Event, Fence, Moment, Policy, ReadSet, Request, Rules, Span,
-    State, Subject, Time, decide,
+    Answer, AttemptOutcome, Category, Context, Event, Fence, Moment, Policy, ReadSet, Request,
+    Rules, Span, State, Subject, Time, decide,
 };
 
 use crate::world::{START, World, beat, cancel, failed, report, secs, start, succeeded};
@@ -142,7 +142,8 @@ fn check_versions(world: &World, request: &Request) {
     let closed = request
         .caller()
         .and_then(|caller| world.closed.iter().find(|closed| closed.lease == caller.lease));
-    let read_set = ReadSet { closed, ..ReadSet::of(&world.subject) };
+    let read_set =
+        ReadSet { subject: &world.subject, context: Context { closed, ..Context::default() } };
     let verdicts = Rules::ALL.map(|rules| {
         let at = Moment { rules, ..world.moment() };
         let verdict = decide(read_set, request, at);

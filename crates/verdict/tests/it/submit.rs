@@ -3,11 +3,11 @@
 use verdict::decide::submit::KEY_WINDOW;
 use verdict::request::Submit;
 use verdict::{
-    Answer, Digest, KeyHolder, Moment, Policy, ReadSet, Refusal, Request, Span, State, Subject,
-    TaskId, Time, Verdict, decide,
+    Answer, Context, Digest, KeyHolder, Moment, Policy, Quota, ReadSet, Refusal, Request, Span,
+    State, Subject, TaskId, Time, Verdict, apply, decide,
 };
 
-use crate::world::{START, World, cancelled, secs, submission};
+use crate::world::{START, World, cancelled, refusal, secs, submission};
 
 #[test]
 fn a_submission_waits_with_nothing_allocated() {
@@ -80,10 +80,45 @@ fn a_key_outlives_its_task_by_a_day_and_no_longer() {
     assert_eq!(after.events.len(), 1);
 }
 
+#[test]
+fn a_quota_refuses_what_is_new_and_finds_what_is_there() {
+    let submit = submission(Policy::default());
+    let is_new = |quota| {
+        matches!(submit_with_quota(None, &submit, quota), Answer::Accepted { replayed: false, .. })
+    };
+    let refused = |quota| refusal(submit_with_quota(None, &submit, quota));
+    assert!(is_new(None));
+    assert!(is_new(Some(Quota { max: 3, unfinished: 2 })));
+    let reached = [(3, 3), (3, 9), (0, 0)];
+    for (max, unfinished) in reached {
+        let quota = Some(Quota { max, unfinished });
+        assert_eq!(refused(quota), Refusal::QuotaReached { quota: max });
+    }
+    // a key that is held is answered by its holder, room or not.
+    let (held, quota) = (World::queued().subject, Some(Quota { max: 3, unfinished: 9 }));
+    let found = submit_with_quota(Some(&held), &submit, quota);
+    assert!(matches!(found, Answer::Accepted { replayed: true, .. }));
+    let other = Submit { fingerprint: Digest::of(&[b"other"]), ..submit.clone() };
+    let reused = refusal(submit_with_quota(Some(&held), &other, quota));
+    assert_eq!(reused, Refusal::KeyReused { holder: submit.id });
+}
+
+fn submit_with_quota(holder: Option<&Subject>, submit: &Submit, quota: Option<Quota>) -> Answer {
+    let fingerprint = submission(Policy::default()).fingerprint;
+    let holder = holder.map(|subject| KeyHolder { subject, fingerprint });
+    let context = Context { holder, quota, ..Context::default() };
+    let at = Moment { now: START, epoch: 1, rules: verdict::Rules::NEWEST };
+    let mut subject = Subject::Absent;
+    let applied = apply(&mut subject, context, &Request::Submit(submit.clone()), at);
+    assert_eq!(applied.settled.is_some(), subject.live().is_some());
+    applied.answer
+}
+
 fn submit_with_holder(holder: &Subject, submit: &Submit, now: Time) -> Verdict {
     let fingerprint = submission(Policy::default()).fingerprint;
     let holder = Some(KeyHolder { subject: holder, fingerprint });
-    let read_set = ReadSet { holder, ..ReadSet::of(&Subject::Absent) };
+    let context = Context { holder, ..Context::default() };
+    let read_set = ReadSet { subject: &Subject::Absent, context };
     decide(
         read_set,
         &Request::Submit(submit.clone()),

@@ -5,9 +5,9 @@ use verdict::request::{
     Undelivered,
 };
 use verdict::{
-    Answer, AttemptOutcome, Category, ClosedAttempt, Digest, Done, Event, Fault, Json, Lease,
-    LeaseId, Moment, Name, Policy, ReadSet, Reason, Refusal, Request, Rules, Scope, Span, State,
-    Subject, Task, TaskId, Time, decide,
+    Answer, AttemptOutcome, Category, ClosedAttempt, Context, Digest, Done, Event, Fault, Json,
+    Lease, LeaseId, Moment, Name, Policy, Reason, Refusal, Request, Rules, Scope, Span, State,
+    Subject, Task, TaskId, Time, apply, closed_attempts,
 };
 
 /// When every world begins.
@@ -82,18 +82,11 @@ impl World {
     pub(crate) fn ask(&mut self, request: Request) -> Answer {
         let closed = lease_of(&request)
             .and_then(|lease| self.closed.iter().find(|closed| closed.lease == lease));
-        let read_set = ReadSet { closed, ..ReadSet::of(&self.subject) };
-        let at = self.subject.dated(self.moment());
-        let verdict = decide(read_set, &request, at);
-        for event in &verdict.events {
-            if let Event::AttemptClosed { closed, .. } = event {
-                self.closed.push((**closed).clone());
-            }
-        }
-        let before = std::mem::replace(&mut self.subject, Subject::Absent);
-        self.subject = before.settle(&verdict.events, at.now);
-        self.events = verdict.events;
-        verdict.answer
+        let (context, at) = (Context { closed, ..Context::default() }, self.moment());
+        let applied = apply(&mut self.subject, context, &request, at);
+        self.events = applied.events().to_vec();
+        self.closed.extend(closed_attempts(&self.events).cloned());
+        applied.answer
     }
 
     /// Asks, and insists that nothing changed.

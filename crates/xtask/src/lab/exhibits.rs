@@ -2,7 +2,8 @@
 //! stand those that two committers of one coordinator could have.
 //!
 //! Adding one is a row here, a number in `crates/faultpoint/src/tables.rs`, and one line
-//! `faultpoint::mutant(NN)` where the bug would be.
+//! `faultpoint::mutant(NN)` where the bug would be. A bug of the rules is a function in
+//! `crates/verdict/src/planted.rs` instead, so that the rules hold none.
 
 /// A bug of somebody else's.
 #[derive(Clone, Copy, Debug)]

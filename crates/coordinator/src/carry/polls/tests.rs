@@ -7,8 +7,8 @@ use store::{PolledQueues, Spec, Want};
 use tokio::sync::oneshot;
 use verdict::request::Submit;
 use verdict::{
-    Digest, Json, Moment, Policy, ReadSet, Request, Rules, Scope, Subject, Task, TaskId, Time,
-    decide,
+    Context, Digest, Json, Moment, Policy, Request, Rules, Scope, Subject, Task, TaskId, Time,
+    apply,
 };
 
 use super::round::GRANTS_MAX;
@@ -102,8 +102,9 @@ fn task(scope: &Scope, queue: &Name) -> Task {
         input: Digest::of(&[]),
         fingerprint: Digest::of(&[]),
     });
-    let events = decide(ReadSet::of(&Subject::Absent), &submit, at).events;
-    Subject::Absent.settle(&events, at.now).live().expect("it was accepted").clone()
+    let mut subject = Subject::Absent;
+    apply(&mut subject, Context::default(), &submit, at);
+    subject.live().expect("it was accepted").clone()
 }
 
 fn spec() -> Spec {

@@ -3,14 +3,14 @@
 //! After each page the task is what those decisions made of it, and the last page makes it what it is. Nobody
 //! sees what lies between: until everything has arrived, there is no store.
 
-use verdict::{Phase, Subject};
+use verdict::Subject;
 
 use super::super::MoveFailure;
 use super::super::summary::TaskSummary;
 use super::{commit, load};
 use crate::browse::{self, Browse};
 use crate::failure::{Failure, FailureKind};
-use crate::row::{Change, Entry, Renewals, StoredTask, TaskRows};
+use crate::row::{Change, Entry, StoredTask, TaskRows};
 use crate::seam::{Batch, Writer};
 
 /// Copies a task and counts what belongs to it.
@@ -65,7 +65,9 @@ impl Copied<'_> {
                 return Err(Failure::new(FailureKind::Invalid, what));
             }
             let mut subject = std::mem::replace(&mut self.subject, Subject::Absent);
-            renew(&mut subject, entry.loaded.as_ref());
+            if let (Subject::Live(task), Some(loaded)) = (&mut subject, &entry.loaded) {
+                loaded.restore(task);
+            }
             self.subject = subject.settle(&entry.events, entry.at);
         }
         if self.entries == self.found.row_counts().0 {
@@ -83,18 +85,5 @@ fn follows(subject: &Subject, entry: &Entry) -> bool {
         }
         Subject::Live(_) => true,
         Subject::Done(_) => false,
-    }
-}
-
-/// What renewals had changed since the entry before.
-fn renew(subject: &mut Subject, loaded: Option<&Renewals>) {
-    let (Subject::Live(task), Some(loaded)) = (subject, loaded) else { return };
-    task.claim_version = loaded.claim_version;
-    task.revision = loaded.revision;
-    task.decided_at = loaded.decided_at;
-    if let Phase::Running(lease) = &mut task.phase {
-        lease.heartbeat_at = loaded.heartbeat_at.unwrap_or(lease.heartbeat_at);
-        lease.expires_at = loaded.expires_at.unwrap_or(lease.expires_at);
-        lease.heard = loaded.heard;
     }
 }

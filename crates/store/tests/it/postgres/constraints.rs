@@ -7,7 +7,8 @@ use storetest::conformance::reports::{report, succeeded};
 use storetest::conformance::{Between, Driver};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls};
-use verdict::Scope;
+use verdict::transition::TABLE;
+use verdict::{Scope, State};
 
 use super::Postgres;
 
@@ -165,4 +166,68 @@ async fn without_a_scope_nothing_is_seen_or_written() {
         'k', 0, 0, NULL, decode(repeat('00', 32), 'hex'), NULL, NULL, NULL, NULL, NULL, NULL, NULL, '{}'";
     let refused = client.batch_execute(write).await.expect_err("written without a scope");
     assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
+}
+
+/// The states a row of `live` can have.
+const LIVE: [State; 3] = [State::Queued, State::Running, State::Retry];
+
+fn name(state: State) -> String {
+    state.name().to_owned()
+}
+
+/// The changes that the transition table lists between live states.
+fn listed() -> Vec<(String, String)> {
+    let is_live = |state: &State| LIVE.contains(state);
+    let rows = TABLE.iter().filter_map(|row| Some((row.from.filter(is_live)?, row.to)));
+    let mut listed: Vec<(String, String)> =
+        rows.filter(|(_, to)| is_live(to)).map(|(from, to)| (name(from), name(to))).collect();
+    listed.sort();
+    listed.dedup();
+    listed
+}
+
+/// The statement that makes the trigger refuse what the table does not list.
+fn trigger_sql(listed: &[(String, String)]) -> String {
+    let pairs = listed.iter().map(|(from, to)| format!("('{from}', '{to}')"));
+    let pairs = pairs.collect::<Vec<_>>().join(", ");
+    format!(
+        "CREATE OR REPLACE TRIGGER live_changes_by_the_rules BEFORE UPDATE ON tenure.live FOR EACH ROW
+    WHEN (NEW.state <> OLD.state AND (OLD.state, NEW.state) NOT IN ({pairs}))
+    EXECUTE FUNCTION tenure.refuse('this change of state is not allowed');"
+    )
+}
+
+/// The changes of state that the trigger in force lets pass: its own condition, asked about every pair.
+async fn allowed(client: &Client) -> Vec<(String, String)> {
+    let definition = "SELECT pg_get_triggerdef(oid) FROM pg_trigger
+        WHERE tgrelid = 'tenure.live'::regclass AND tgname = 'live_changes_by_the_rules'";
+    let definition: String = client.query_one(definition, &[]).await.unwrap().get(0);
+    let (_, condition) = definition.split_once(" WHEN ").expect("the trigger has a condition");
+    let (condition, _) = condition.split_once(" EXECUTE ").expect("the trigger has a function");
+    let states = LIVE.map(|state| format!("('{}')", name(state))).join(", ");
+    let sql = format!(
+        "SELECT old.state, new.state FROM (VALUES {states}) AS old (state), (VALUES {states}) AS new (state)
+        WHERE old.state <> new.state AND NOT {condition} ORDER BY old.state, new.state"
+    );
+    let rows = client.query(&sql, &[]).await.unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+#[tokio::test]
+async fn the_trigger_allows_the_changes_of_the_transition_table_and_no_others() {
+    let (_driver, client) = furnished().await;
+    let listed = listed();
+    let sql = trigger_sql(&listed);
+    assert_eq!(
+        allowed(&client).await,
+        listed,
+        "the transition table of the rules changed; add a migration to \
+         crates/store/src/postgres/migrations with:\n{sql}"
+    );
+    // S2-108: what the message tells to write does what it says.
+    client.batch_execute(&sql).await.unwrap();
+    assert_eq!(allowed(&client).await, listed);
+    let fewer = trigger_sql(&listed[1..]);
+    client.batch_execute(&fewer).await.unwrap();
+    assert_eq!(allowed(&client).await, &listed[1..], "the comparison sees a difference");
 }

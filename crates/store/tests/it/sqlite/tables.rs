@@ -151,7 +151,7 @@ async fn a_failed_save_takes_the_whole_batch_back() {
         Moment { now, epoch: 1, rules: verdict::Rules::NEWEST },
     );
     let (_, granted) =
-        super::test_coordinator::decide(&before, None, &Request::Grant(grant), at, None);
+        super::test_coordinator::decide(before.clone(), None, &Request::Grant(grant), at, None);
     let stale = Change {
         before: Some(ready.task.revision + 7),
         after: before,

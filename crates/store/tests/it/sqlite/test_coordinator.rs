@@ -6,16 +6,15 @@ use std::sync::Arc;
 
 use store::sqlite::{Options, SqliteStore, SqliteWriter};
 use store::{
-    Batch, Change, CommitFailure, Entry, Failure, Loaded, Renewals, Spec, Store, TaskKey,
-    TaskWithSpec, Want, Writer,
+    Batch, Change, CommitFailure, Failure, Loaded, Spec, Store, TaskKey, TaskWithSpec, Want, Writer,
 };
 use storetest::ManualClock;
 use verdict::request::{
     Caller, Cancel, CancelMode, Grant, Heartbeat, Outcome, Report, Started, Submit,
 };
 use verdict::{
-    Answer, Digest, Event, Fault, Json, LeaseId, Moment, Name, Policy, ReadSet, Request, Scope,
-    Span, Subject, TaskId, Verdict,
+    Answer, Applied, Context, Digest, Fault, Json, LeaseId, Moment, Name, Policy, Request, Scope,
+    Span, Subject, TaskId,
 };
 
 /// Why a step did not happen.
@@ -73,7 +72,7 @@ impl TestCoordinator {
         Ok(Self { store, writer, clock, leases: 0 })
     }
 
-    pub(crate) async fn submit(&mut self, id: u128) -> Step<Verdict> {
+    pub(crate) async fn submit(&mut self, id: u128) -> Step<Applied> {
         self.submit_with(id, Policy::default(), spec(None)).await
     }
 
@@ -82,7 +81,7 @@ impl TestCoordinator {
         id: u128,
         policy: Policy,
         spec: Spec,
-    ) -> Step<Verdict> {
+    ) -> Step<Applied> {
         let submit = submission(id, policy, &spec);
         self.carry(id, Request::Submit(submit), Some(spec)).await
     }
@@ -97,7 +96,7 @@ impl TestCoordinator {
         let mut batch = self.writer.begin().await?;
         let at = Moment { now: batch.now().await?, epoch: 1, rules: batch.rules() };
         let request = Request::Submit(submit);
-        let (_, change) = decide(&Subject::Absent, None, &request, at, Some(spec));
+        let (_, change) = decide(Subject::Absent, None, &request, at, Some(spec));
         batch.save(change.into_iter().collect(), vec![]).await?;
         batch.commit().await?;
         Ok(())
@@ -118,7 +117,7 @@ impl TestCoordinator {
         let request = Request::Grant(grant);
         let before = Subject::Live(ready.task.clone());
         let (_, change) =
-            decide(&before, None, &request, Moment { now, epoch, rules: batch.rules() }, None);
+            decide(before, None, &request, Moment { now, epoch, rules: batch.rules() }, None);
         let change = change.expect("a ready task is granted");
         ready.task = change.after.live().expect("a granted task lives").clone();
         batch.save(vec![change], vec![]).await?;
@@ -126,44 +125,44 @@ impl TestCoordinator {
         Ok(Some(ready))
     }
 
-    pub(crate) async fn started(&mut self, ready: &TaskWithSpec) -> Step<Verdict> {
+    pub(crate) async fn started(&mut self, ready: &TaskWithSpec) -> Step<Applied> {
         let id = ready.task.id.as_u128();
         self.carry(id, Request::Started(Started { caller: caller(ready), claimed_at: None }), None)
             .await
     }
 
-    pub(crate) async fn heartbeat(&mut self, ready: &TaskWithSpec) -> Step<Verdict> {
+    pub(crate) async fn heartbeat(&mut self, ready: &TaskWithSpec) -> Step<Applied> {
         let heartbeat = Heartbeat { caller: caller(ready), progress: None };
         self.carry(ready.task.id.as_u128(), Request::Heartbeat(heartbeat), None).await
     }
 
-    pub(crate) async fn cancel(&mut self, id: u128, mode: CancelMode) -> Step<Verdict> {
+    pub(crate) async fn cancel(&mut self, id: u128, mode: CancelMode) -> Step<Applied> {
         let cancel = Cancel { reason: Some("enough".into()), mode };
         self.carry(id, Request::Cancel(cancel), None).await
     }
 
-    pub(crate) async fn sweep(&mut self, id: u128) -> Step<Verdict> {
+    pub(crate) async fn sweep(&mut self, id: u128) -> Step<Applied> {
         self.carry(id, Request::Sweep, None).await
     }
 
-    pub(crate) async fn succeed(&mut self, ready: &TaskWithSpec, output: &str) -> Step<Verdict> {
+    pub(crate) async fn succeed(&mut self, ready: &TaskWithSpec, output: &str) -> Step<Applied> {
         let output = Some(Json::from(output));
         self.report(ready, Outcome::Succeeded { output }).await
     }
 
-    pub(crate) async fn fail(&mut self, ready: &TaskWithSpec, fault: Fault) -> Step<Verdict> {
+    pub(crate) async fn fail(&mut self, ready: &TaskWithSpec, fault: Fault) -> Step<Applied> {
         self.report(ready, Outcome::Failed(fault)).await
     }
 
     /// A failure with more to say than fits into the task's own row.
-    pub(crate) async fn fail_at_length(&mut self, ready: &TaskWithSpec) -> Step<Verdict> {
+    pub(crate) async fn fail_at_length(&mut self, ready: &TaskWithSpec) -> Step<Applied> {
         let message = "no ".repeat(1_000).into();
         let category = verdict::Category::Infrastructure;
         let fault = Fault { category, message, stack_trace: None, retryable: None };
         self.fail(ready, fault).await
     }
 
-    pub(crate) async fn report(&mut self, ready: &TaskWithSpec, outcome: Outcome) -> Step<Verdict> {
+    pub(crate) async fn report(&mut self, ready: &TaskWithSpec, outcome: Outcome) -> Step<Applied> {
         let digest = Digest::of(&[format!("{outcome:?}").as_bytes()]);
         let claims = Some(Json::from(format!("{{\"metrics\":\"{}\"}}", "m".repeat(100))));
         let report = Report { caller: caller(ready), outcome, digest, claims };
@@ -176,7 +175,7 @@ impl TestCoordinator {
         id: u128,
         request: Request,
         spec: Option<Spec>,
-    ) -> Step<Verdict> {
+    ) -> Step<Applied> {
         let epoch = self.store.opened().epoch;
         let mut batch = self.writer.begin().await?;
         let Loaded::Subject(before) = batch.load(&[key(id)]).await?.remove(0) else {
@@ -189,56 +188,26 @@ impl TestCoordinator {
         };
         let now = batch.now().await?;
         let at = Moment { now, epoch, rules: batch.rules() };
-        let (verdict, change) = decide(&before, closed.as_ref(), &request, at, spec);
+        let (applied, change) = decide(before, closed.as_ref(), &request, at, spec);
         if let Some(change) = change {
             batch.save(vec![change], vec![]).await?;
         }
         batch.commit().await?;
-        Ok(verdict)
+        Ok(applied)
     }
 }
 
 /// What the rules say, and the change that saves it.
 pub(crate) fn decide(
-    before: &Subject,
+    before: Subject,
     closed: Option<&verdict::ClosedAttempt>,
     request: &Request,
     at: Moment,
     spec: Option<Spec>,
-) -> (Verdict, Option<Change>) {
-    let seen = ReadSet { subject: before, closed, holder: None };
-    let verdict = verdict::decide(seen, request, at);
-    if verdict.events.is_empty() {
-        return (verdict, None);
-    }
-    let after = before.clone().settle(&verdict.events, at.now);
-    let n = match &after {
-        Subject::Live(task) => task.entries,
-        Subject::Done(done) => done.entries,
-        Subject::Absent => unreachable!("events leave a task"),
-    };
-    let entry = Entry {
-        n,
-        at: at.now,
-        epoch: at.epoch,
-        rules: at.rules.number(),
-        request: request.clone(),
-        loaded: before.live().map(Renewals::of),
-        events: verdict.events.clone(),
-    };
-    let closed = verdict.events.iter().filter_map(|event| match event {
-        Event::AttemptClosed { closed, .. } => Some((**closed).clone()),
-        _ => None,
-    });
-    let is_history = verdict.events.iter().any(Event::is_history);
-    let change = Change {
-        before: before.live().map(|task| task.revision),
-        after,
-        spec,
-        closed: closed.collect(),
-        entries: is_history.then_some(entry).into_iter().collect(),
-    };
-    (verdict, Some(change))
+) -> (Applied, Option<Change>) {
+    let context = Context { closed, ..Context::default() };
+    let (applied, change) = storetest::conformance::carry::change(before, context, request, at);
+    (applied, change.map(|change| Change { spec, ..change }))
 }
 
 pub(crate) fn submission(id: u128, policy: Policy, spec: &Spec) -> Submit {
@@ -278,8 +247,8 @@ pub(crate) fn spec(key: Option<&str>) -> Spec {
     }
 }
 
-pub(crate) fn committed(verdict: &Verdict) -> bool {
-    matches!(verdict.answer, Answer::Committed { .. })
+pub(crate) fn committed(applied: &Applied) -> bool {
+    matches!(applied.answer, Answer::Committed { .. })
 }
 
 fn caller(ready: &TaskWithSpec) -> Caller {

@@ -1,0 +1,174 @@
+//! Bugs of other systems, built into the rules of a test build and nowhere else.
+//!
+//! The museum plays each of them and names the test that must notice. A bug is a wrapper around the rules: it shows
+//! them another task, another caller or another time, or changes what they said. So the rules themselves hold no trace
+//! of any. Without the feature `lab` no bug can be chosen, and [`decide`] is the rules.
+
+use crate::decide::decide as by_the_rules;
+use crate::event::{Event, Next, Subject};
+use crate::request::{Caller, Request};
+use crate::task::{Lease, Phase, Task};
+use crate::time::{Moment, Span, Time};
+use crate::verdict::{Answer, ReadSet, Verdict};
+
+type Bug = fn(ReadSet<'_>, &Request, Moment) -> Verdict;
+
+/// By their numbers in the museum.
+const BUGS: [(u8, Bug); 10] = [
+    (2, rescue_by_age),
+    (5, trust_the_name),
+    (8, ignore_the_attempt_limit),
+    (9, forget_lost_workers),
+    (10, grant_before_due),
+    (11, revive_what_ran_out),
+    (15, retry_without_jitter),
+    (26, record_every_heartbeat),
+    (27, draw_the_jitter),
+    (36, believe_the_worker_clock),
+];
+
+/// What is true after `request`, given the `read_set`, at this moment.
+#[inline]
+pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    match BUGS.iter().find(|(number, _)| faultpoint::mutant(*number)) {
+        None => by_the_rules(read_set, request, at),
+        Some((_, bug)) => bug(read_set, request, at),
+    }
+}
+
+/// What the rules say of a task that is not quite as it is.
+fn misread(
+    read_set: ReadSet<'_>,
+    change: impl FnOnce(&mut Task),
+    request: &Request,
+    at: Moment,
+) -> Verdict {
+    let mut subject = read_set.subject.clone();
+    if let Subject::Live(task) = &mut subject {
+        change(task);
+    }
+    by_the_rules(ReadSet { subject: &subject, ..read_set }, request, at)
+}
+
+fn lease_of(task: &mut Task) -> Option<&mut Lease> {
+    match &mut task.phase {
+        Phase::Running(lease) => Some(lease),
+        Phase::Queued { .. } | Phase::Retry { .. } => None,
+    }
+}
+
+/// A lease ends when it is old, renewed or not.
+fn rescue_by_age(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    let age = |task: &mut Task| {
+        let length = task.policy.lease;
+        if let (Request::Sweep, Some(lease)) = (request, lease_of(task)) {
+            lease.expires_at = lease.expires_at.min(lease.acquired_at.plus(length));
+        }
+    };
+    misread(read_set, age, request, at)
+}
+
+/// The owner's name is enough, whatever lease it quotes and however late it is.
+fn trust_the_name(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    let task = read_set.subject.live();
+    let (Some(task), Some(lease)) = (task, task.and_then(Task::lease)) else {
+        return by_the_rules(read_set, request, at);
+    };
+    let mut request = request.clone();
+    match caller_of(&mut request) {
+        Some(caller) if caller.worker == lease.owner => {
+            let epoch = lease.fence.epoch();
+            *caller = Caller { attempt: task.attempt, lease: lease.id, epoch, ..caller.clone() };
+            let in_time = Time::from_millis(lease.expires_at.millis().saturating_sub(1));
+            by_the_rules(read_set, &request, Moment { now: at.now.min(in_time), ..at })
+        }
+        Some(_) | None => by_the_rules(read_set, &request, at),
+    }
+}
+
+fn caller_of(request: &mut Request) -> Option<&mut Caller> {
+    match request {
+        Request::Started(started) => Some(&mut started.caller),
+        Request::Heartbeat(heartbeat) => Some(&mut heartbeat.caller),
+        Request::Report(report) => Some(&mut report.caller),
+        _ => None,
+    }
+}
+
+/// The limit of an attempt bounds no lease.
+fn ignore_the_attempt_limit(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    let unlimited = |task: &mut Task| {
+        if !matches!(request, Request::Sweep) {
+            task.policy.attempt_limit = None;
+        }
+    };
+    misread(read_set, unlimited, request, at)
+}
+
+/// A lost worker does not count.
+fn forget_lost_workers(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    misread(read_set, |task| task.lost = 0, request, at)
+}
+
+/// What is not due is granted.
+fn grant_before_due(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    let due_now = |task: &mut Task| {
+        if let (Request::Grant(_), Phase::Queued { due } | Phase::Retry { due }) =
+            (request, &mut task.phase)
+        {
+            *due = at.now.min(*due);
+        }
+    };
+    misread(read_set, due_now, request, at)
+}
+
+/// A lease that had run out before a stall is given the stall back.
+fn revive_what_ran_out(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    let alive = |task: &mut Task| {
+        let decided_at = task.decided_at;
+        if let (Request::Extend(extend), Some(lease)) = (request, lease_of(task)) {
+            let then = extend.stalled_since.max(decided_at).plus(Span::from_millis(1));
+            lease.expires_at = lease.expires_at.max(then);
+        }
+    };
+    misread(read_set, alive, request, at)
+}
+
+/// Retries have no jitter: a pause is a whole number of its base.
+fn retry_without_jitter(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    let mut verdict = by_the_rules(read_set, request, at);
+    let base = read_set.subject.live().map_or(0, |task| task.policy.retry_base.millis()).max(1);
+    for event in &mut verdict.events {
+        if let Event::AttemptClosed { closed, next: Next::Retry { due } } = event {
+            let pause = due.since(closed.closed_at).millis();
+            *due = closed.closed_at.plus(Span::from_millis(pause - pause % base));
+        }
+    }
+    verdict
+}
+
+/// Every heartbeat is kept for ever.
+fn record_every_heartbeat(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    let mut verdict = by_the_rules(read_set, request, at);
+    if let Answer::Alive { expires_at, .. } = verdict.answer {
+        let cancel = read_set.subject.live().and_then(|task| task.cancel.as_ref());
+        let signalled_at = cancel.map(|cancel| cancel.signalled_at.unwrap_or(at.now));
+        verdict.events.push(Event::Extended { expires_at, signalled_at });
+    }
+    verdict
+}
+
+/// The jitter is drawn from one stream.
+fn draw_the_jitter(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    let drawn = |task: &mut Task| task.policy.seed = Some(faultpoint::draw().into());
+    misread(read_set, drawn, request, at)
+}
+
+/// A start is judged by the time its worker claims.
+fn believe_the_worker_clock(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
+    let now = match request {
+        Request::Started(started) => started.claimed_at.unwrap_or(at.now),
+        _ => at.now,
+    };
+    by_the_rules(read_set, request, Moment { now, ..at })
+}
