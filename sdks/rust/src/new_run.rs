@@ -13,6 +13,7 @@ use wire::answers::RunAccepted;
 use wire::requests::{Resources, Retry, SubmitRun};
 use wire::{Json, Time};
 
+use crate::worker::clock::wall_clock;
 use crate::{Client, Error, RunHandle};
 
 /// A run to be submitted, made by [`Client::submit`], which is sent by awaiting it, or by
@@ -110,11 +111,8 @@ impl<C> NewRun<C> {
 
     /// Starts no sooner than after this time, by this machine's clock.
     pub fn delay(self, delay: Duration) -> NewRun<C> {
-        // A delay beyond what the clock can hold becomes the last instant of the wire.
-        match SystemTime::now().checked_add(delay) {
-            Some(at) => self.run_at(at),
-            None => self.run_at_time(Time::MAX),
-        }
+        let delay_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+        self.run_at_time(Time::from_ms(wall_clock().as_ms().saturating_add(delay_ms)))
     }
 
     /// Starts no sooner than this.
@@ -333,6 +331,14 @@ mod tests {
         let keyed = BTreeMap::from([((1, 2), 3)]);
         let no_json = NewRun::new("k", &keyed).queue("q").into_request().unwrap_err();
         assert!(no_json.to_string().contains("no JSON form"), "{no_json}");
+    }
+
+    #[test]
+    fn a_delay_counts_from_now() {
+        let before = wall_clock().as_ms();
+        let run = NewRun::new("k", &1).delay(Duration::from_secs(3600)).into_request().unwrap();
+        let waits_ms = run.run_at.unwrap().as_ms() - before;
+        assert!((3_600_000..3_700_000).contains(&waits_ms), "{waits_ms}");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure::{CancelMode, Client, Ctx, Error, ErrorCategory, State, TaskError, TaskResult, Worker};
+use tenure::{
+    CancelMode, Client, Code, Ctx, Error, ErrorCategory, State, TaskError, TaskResult, Worker,
+};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -119,7 +121,8 @@ async fn a_key_that_is_repeated_finds_the_same_run() {
     assert_eq!(submit(image(80)).await.unwrap().id(), first.id());
     assert_eq!(submit(image(80)).accept().await.unwrap().replayed, Some(true));
     let other = submit(image(81)).await.unwrap_err();
-    assert_eq!((other.status(), other.is_retryable()), (Some(409), false));
+    assert_eq!(other.code(), Some(Code::IdempotencyKeyReused), "{other}");
+    assert!(!other.is_retryable(), "{other}");
 
     let mixed = [submission("cat"), submission("dog"), submission("dog")];
     let runs = service.client.submit_many(mixed).await.unwrap();
