@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use store::{Batch, TaskWithSpec, Want};
+use store::{Batch, Failure, TaskWithSpec, Want};
 use verdict::request::Grant;
 use verdict::{Answer, Moment, Request, Time};
 
@@ -81,7 +81,7 @@ impl<B: Batch> OpenBatch<'_, B> {
         line: LineId,
         tasks: Vec<TaskWithSpec>,
         at: Moment,
-    ) -> Result<(), Aborted> {
+    ) -> Result<(), Failure> {
         self.background_done.extend(tasks.iter().map(|ready| ready.task.id));
         round.found(line, tasks.len());
         for ready in tasks {
@@ -106,7 +106,7 @@ fn grant_task(
     ready: TaskWithSpec,
     request: Request,
     at: Moment,
-) -> Result<Option<Granted>, Aborted> {
+) -> Result<Option<Granted>, Failure> {
     let TaskWithSpec { task, spec } = ready;
     let key = work.adopt(task);
     let waiting = work.task(&key).filter(|_| work.trace_events.is_some()).cloned();
