@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{parallel, steps};
 
 /// Long enough to meet the shallow ones; what every change gets.
-pub(crate) const SECONDS: u32 = 10;
+pub(crate) const SECONDS: u32 = 30;
 
 /// Counters at every edge, a table of where they are, and what is compared with what.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
