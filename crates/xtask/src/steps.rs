@@ -19,7 +19,9 @@ const EMBEDDED: &[&str] = &["check", "--package", "tenure-coordinator", "--no-de
 /// The test runner leaves out the examples in the client's documentation. The whole workspace is named because other
 /// packages select other features of what they share, and cargo would build all of it again.
 const DOC_TESTS: &[&str] = &["test", "--quiet", "--workspace", "--doc", "--features", lab::FEATURE];
-const TESTS: &[&str] = &["nextest", "run", "--workspace", "--features", lab::FEATURE];
+/// All of them, also after one has failed: a run is long, and one report of everything is worth more than an early end.
+const TESTS: &[&str] =
+    &["nextest", "run", "--workspace", "--no-fail-fast", "--features", lab::FEATURE];
 /// The server, for commands that need nothing else.
 const BUILD_SERVER: &[&str] = &["build", "--package", "tenure"];
 
