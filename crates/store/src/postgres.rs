@@ -1,11 +1,11 @@
 //! The engine for several coordinators: one PostgreSQL database, any number of writers.
 //!
-//! The database is the point of agreement. Safety is row locks and the revision guard; liveness is
-//! looking again. Nothing in this process's memory is relied on: it holds candidates to try and
-//! times to look, and is corrected whenever it was wrong. No session state is used, so that a pooler in
-//! transaction mode may stand in between.
+//! The database is the point of agreement. Row locks and the revision guard make it safe; polling makes it live.
+//! Correctness never depends on this process's memory: it holds candidates to try and times at which to read again,
+//! and every read corrects it. The engine uses no session state, so a pooler in transaction mode may sit between it
+//! and the server.
 //!
-//! It decides nothing: states, times and places come with the tasks that are saved.
+//! It decides nothing: states, times and queue positions come with the tasks that are saved.
 
 mod administration;
 mod batch;
@@ -56,61 +56,64 @@ use crate::clock::{Clock, ClockAhead};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 use crate::seam::{Opened, RunsOn, Store};
 
-/// Writers of one opening: one for calls under a lease, one for new work.
+/// Maximum number of writers per open store: one for calls under a lease, one for new work.
 const WRITERS_MAX: usize = 2;
 
-/// What is sent to the database for every lifecycle. For tests: what a statement visits is a promise too.
+/// Statements that every task lifecycle sends to the database. For tests, which check the rows that a statement
+/// visits.
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub fn hot_statements() -> HotStatements {
     reads::hot_statements()
 }
 
-/// What lists tasks. For tests, like [`hot_statements`].
+/// Statements that list tasks. For tests, like [`hot_statements`].
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub fn list_statement(filter: &crate::row::Filter) -> String {
     reads::listing::list_statement(filter)
 }
 
-/// How long who stops waits for the database to know it: as long as a coordinator lets be heard of itself.
+/// How long a stopping coordinator waits for its writers to be deregistered: as long as the interval at which it
+/// records its presence.
 const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to rest between two looks at what peers did, when no hint comes.
+/// Pause between two polls for peers' changes when no hint arrives.
 const PEER_POLL_INTERVAL: Duration = Duration::from_millis(400);
 
-/// Longer than a busy caller takes for its next call, and short beside any lease.
+/// Minimum idle time before the next wake-up is queried. Longer than a busy caller takes between two calls, and short
+/// compared with any lease.
 const IDLE_DELAY: Duration = Duration::from_millis(20);
 
-/// How long after everything due was found the alarms are not looked at again, unless this process set one.
+/// After a sweep has found everything due, how long alarms are not read again, unless this process sets one.
 const SWEEP_REST: Span = Span::from_millis(250);
 
-/// How far behind the last sweep the next one begins: as long as a peer may take to commit, or may keep
-/// a task locked.
+/// How far before the end of the last sweep the next one begins: as long as a peer may take to commit, or may keep a
+/// task locked.
 const SWEEP_OVERLAP: Span = Span::from_secs(10);
 
-/// How often all alarms are looked at, for whatever was later than that.
+/// How often all alarms are read, to find those that a peer committed later than `SWEEP_OVERLAP` allows for.
 const SWEEP_ALL: Duration = Duration::from_secs(5);
 
-/// How a store is opened.
+/// Options for opening a store.
 #[derive(Clone)]
 pub struct Options {
-    /// The clock that counts; `None` for the database's own, which everybody should use.
+    /// The clock to decide by; `None` for the database's clock, which production always uses.
     pub clock: Option<Arc<dyn Clock>>,
     pub ahead: ClockAhead,
-    /// What peers call this coordinator.
+    /// The name of this coordinator, as peers see it.
     pub name: String,
     pub notify: Notify,
     pub missing: Missing,
-    /// The versions of the rules to decide by; fewer than all for whoever tests an upgrade.
+    /// The versions of the rules that this process can decide by; tests of an upgrade pass fewer than all.
     pub rules: SupportedRules,
 }
 
-/// What to do about a database that has no store yet.
+/// What to do if the database has no store yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     Create,
-    /// For whoever only looks.
+    /// For commands that only read.
     Refuse,
 }
 
@@ -127,8 +130,8 @@ impl Options {
     }
 }
 
-/// Whether peers tell each other what they committed. Without it they find out by looking, and count as there
-/// only while they commit.
+/// Whether peers notify each other of their commits. Without notifications they poll, and count as alive only while
+/// they commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
     On,
@@ -142,22 +145,22 @@ pub struct PostgresStore {
     opened: Opened,
     durability: Durability,
     link: LinkSecurity,
-    /// Whether nobody else worked on the store when it was opened.
+    /// Whether no other coordinator was working on the store when it was opened.
     is_alone: bool,
     id: Arc<str>,
 }
 
-/// What the store, its writers and its readers have in common.
+/// State that the store, its writers and its readers share.
 pub(crate) struct Shared {
     runtime: tokio::runtime::Handle,
-    /// For batches, and for what their writers ask between them.
+    /// For batches, and for the reads of a writer between batches.
     pool: Pool,
-    /// For keys, limits and other coordinators, which never wait for a caller's question.
+    /// For keys, limits and the list of coordinators. These reads never wait for a caller's read.
     upkeep: Pool,
-    /// For what callers ask.
+    /// For reads on behalf of callers.
     readers: Pool,
     background_tasks: Arc<BackgroundTasks>,
-    /// Writers that have gone and are being crossed off.
+    /// Writers that have stopped and are being deregistered.
     deregistrations: BackgroundTasks,
     clock: StoreClock,
     primary: Arc<Primary>,
@@ -165,38 +168,39 @@ pub(crate) struct Shared {
     rules: InForce,
     memory: Mutex<Memory>,
     hints: Hints,
-    /// Whoever reads queues beside the batches.
+    /// Wakes the tasks that refill candidate buffers beside the batches.
     refill_signals: Arc<RefillSignals>,
-    /// Ids of this opening's writers, which say now and then that they are there.
+    /// Ids of the writers of this open store. Their presence is recorded every few seconds.
     committers: Mutex<Vec<[u8; 16]>>,
     writers: AtomicUsize,
     batches: AtomicU64,
 }
 
-/// What this process believes without asking.
+/// What this process assumes without a read. It may be out of date.
 #[derive(Default)]
 struct Memory {
     candidates: Candidates,
-    /// Until when no alarm rings, as far as this process knows.
+    /// No alarm fires before this time, as far as this process knows.
     no_alarm_until: Option<Time>,
-    /// Up to here every alarm was found and dealt with, as far as this process knows.
+    /// Every alarm up to this time was found and handled, as far as this process knows.
     swept_to: Option<Time>,
-    /// Of the look at all alarms.
+    /// Throttle for the read of all alarms.
     sweeping: Option<ReadThrottle>,
-    /// Of running tasks, as of the last look and of what this process has committed since.
+    /// Shortest lease of all running tasks, as of the last read and of this process's commits since.
     shortest_lease: Option<Span>,
-    /// How many batches of this process have left leases.
+    /// Number of batches of this process that left leases.
     grants: u64,
 }
 
 impl Memory {
-    /// A batch left leases, the shortest of which is this long.
+    /// Records that a batch left leases, and the length of the shortest one.
     fn leased(&mut self, shortest: Option<Span>) {
         self.grants += u64::from(shortest.is_some());
         self.shortest_lease = [self.shortest_lease, shortest].into_iter().flatten().min();
     }
 
-    /// The shortest lease of all, as read when this process had left leases so many times: it may lack later ones.
+    /// Records the shortest lease that was read. `grants` is the counter's value before the read: if it has grown
+    /// since, the result may lack later leases.
     fn note_shortest_lease(&mut self, shortest: Option<Span>, grants: u64) {
         if self.grants == grants {
             self.shortest_lease = None;
@@ -208,14 +212,15 @@ impl Memory {
         self.no_alarm_until.is_some_and(|until| now < until)
     }
 
-    /// From which alarm on to look: those before were dealt with, and an old snapshot may keep any number
-    /// of them in the way. Now and then all are looked at, since a peer may have been late.
+    /// The time from which alarms are read. Earlier ones were handled, and an old snapshot may keep any number of
+    /// their dead index entries in the way. Every `SWEEP_ALL` all alarms are read, because a peer may have committed
+    /// one late.
     fn sweep_from(&self) -> Option<Time> {
         let is_allowed = self.sweeping.is_none_or(|throttle| throttle.is_allowed(SWEEP_ALL));
         self.swept_to.filter(|_| !is_allowed)
     }
 
-    /// A batch has found out until when it is quiet, or has set an alarm of its own.
+    /// Records until when a batch found no alarm, and the earliest alarm that the batch set.
     fn swept(&mut self, until: Option<Time>, alarm: Option<Time>) {
         self.no_alarm_until = until.or(self.no_alarm_until);
         if let Some(until) = until {
@@ -253,7 +258,7 @@ impl Shared {
         self.batches.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// One piece of work in a transaction that is committed at once.
+    /// Runs `work` in its own transaction and commits it.
     async fn in_own_transaction<T, F, W>(
         &self,
         what: &'static str,
@@ -293,7 +298,7 @@ impl Shared {
         )
     }
 
-    /// Reads for a caller, in one snapshot of the scopes that `setting` names.
+    /// Reads on behalf of a caller, in one snapshot of the scopes that `setting` names.
     async fn read<T, F, W>(
         &self,
         what: &'static str,
@@ -308,8 +313,8 @@ impl Shared {
         self.read_through(&self.readers, what, setting, work).await
     }
 
-    /// The same for a writer between its batches, in all scopes. Its next batch waits for the answer, and with it all
-    /// who renew or report: so it never waits for a caller's question.
+    /// Reads for a writer between its batches, in all scopes. The next batch waits for the answer, and with it every
+    /// renewal and report, so this read never queues behind a caller's read.
     async fn read_for_writer<T, F, W>(&self, what: &'static str, work: W) -> Result<T, Failure>
     where
         T: Send + 'static,
@@ -319,7 +324,7 @@ impl Shared {
         self.read_through(&self.pool, what, scopes::ALL.to_owned(), work).await
     }
 
-    /// The same for what a coordinator must know to serve: keys, limits, who else is there.
+    /// Reads what a coordinator needs in order to serve: keys, limits, and the other coordinators.
     async fn read_upkeep<T, F, W>(&self, what: &'static str, work: W) -> Result<T, Failure>
     where
         T: Send + 'static,
@@ -353,7 +358,7 @@ impl Shared {
         transaction.run(what, scoped).await
     }
 
-    /// Whatever is used next is connected anew.
+    /// Drops all idle connections, so the next use of each pool connects again.
     fn drop_idle_connections(&self) {
         for pool in [&self.pool, &self.upkeep, &self.readers] {
             pool.retain(|_, _| false);
@@ -362,7 +367,7 @@ impl Shared {
 }
 
 impl PostgresStore {
-    /// Connects, brings the schema to this version and checks that scopes are kept apart.
+    /// Connects, migrates the schema to this version and checks that scopes are isolated.
     pub async fn open(url: &str, options: Options) -> Result<Self, Failure> {
         let parts = opening::open(url, &options).await?;
         let opened = Opened {
@@ -394,7 +399,7 @@ impl PostgresStore {
         if options.notify == Notify::On {
             hints::start(&shared, parts.servers.clone());
         }
-        // Who only looks is gone before a server takes over.
+        // Commands that only read end before a failover matters.
         if options.missing == Missing::Create {
             failover_watch::start(&shared, &parts.servers);
         }
@@ -404,44 +409,44 @@ impl PostgresStore {
         Ok(Self { shared, browse, opened, durability, link, is_alone, id })
     }
 
-    /// The name that the store was given when it was made: of this one and of its copies.
+    /// The id that the store got when it was created. Copies of the store have the same id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What the database promises about a commit that it acknowledged.
+    /// What the database guarantees for a commit that it acknowledged.
     pub fn durability(&self) -> &Durability {
         &self.durability
     }
 
-    /// Who could listen on the way to the database.
+    /// Whether traffic to the database could be intercepted.
     pub fn link(&self) -> &LinkSecurity {
         &self.link
     }
 
-    /// Whether batches reach the server itself and call their statements by name, or go through a pooler, which
-    /// costs more.
+    /// Whether batches reach the server directly and use prepared statements. Through a pooler they send text, which
+    /// costs the database more.
     pub async fn is_direct(&self) -> Result<bool, Failure> {
         let connection = self.shared.pool.get().await.map_err(errors::no_connection)?;
         Ok(connection.is_direct())
     }
 
-    /// Lets idempotency keys go that count no more. Coordinators do it by themselves, a page at a time.
+    /// Removes expired idempotency keys. Coordinators also do this on their own schedule, a page at a time.
     pub async fn forget_old_keys(&self) -> Result<(), Failure> {
         let client = self.shared.pool.get().await.map_err(errors::no_connection)?;
         let walked = key_expiry::KeyExpiry::default().run(&client, self.now()).await;
         walked.map_err(|error| StepError::from(error).while_doing("forgetting old keys"))
     }
 
-    /// Activates a newer version of the rules if everybody has it, and says which one is in force. Coordinators do it
-    /// by themselves, every few seconds.
+    /// Activates a newer version of the rules if every live coordinator supports it, and returns the version in
+    /// force. Coordinators also do this every few seconds.
     pub async fn agree_on_rules(&self) -> Result<u32, Failure> {
         let client = self.shared.pool.get().await.map_err(errors::no_connection)?;
         let agreed = rules::agree(&client, &self.shared).await;
         agreed.map_err(|error| error.while_doing("agreeing on a version of the rules"))
     }
 
-    /// Who works on this store, and who did lately.
+    /// Coordinators that work on this store, and those that recently did.
     pub async fn peers(&self) -> Result<Vec<Peer>, Failure> {
         peers::list(&self.shared).await
     }
@@ -455,8 +460,8 @@ impl Store for PostgresStore {
     const IDLE_DELAY: Duration = IDLE_DELAY;
     const PEER_POLL_INTERVAL: Duration = PEER_POLL_INTERVAL;
 
-    /// Two keep the database busy. Whoever finds peers at work needs no second one for that, and smaller batches
-    /// cost the database more.
+    /// Two committers keep the database busy. With live peers that takes no second one, and smaller batches cost the
+    /// database more.
     fn committers(&self) -> usize {
         if self.is_alone { WRITERS_MAX } else { 1 }
     }
@@ -472,7 +477,7 @@ impl Store for PostgresStore {
     }
 
     async fn wait_for_dropped_writers(&self) {
-        // Whoever is not crossed off by then is missed later.
+        // A writer that is not deregistered by then times out later.
         let _ = tokio::time::timeout(DEREGISTER_TIMEOUT, self.shared.deregistrations.wait()).await;
     }
 

@@ -1,4 +1,4 @@
-//! Keys and the audit: written together, apart from batches.
+//! Keys and the audit: written together, outside batches.
 //!
 //! In this folder: the removal of expired idempotency keys, and of tasks that ended long ago.
 
@@ -20,7 +20,7 @@ use crate::failure::{Failure, FailureKind};
 
 type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// One act. Acts wait for each other, so that records are numbered without gaps.
+/// Writes one act. Acts are serialised, so that records are numbered without gaps.
 pub(super) async fn write(client: &Client, act: &Administration) -> Read<()> {
     set_scopes(client, Some(scopes::ALL.to_owned())).await?;
     client.query_typed("SELECT epoch FROM tenure.meta FOR UPDATE", &[]).await?;
@@ -171,7 +171,7 @@ const WRITE_AUDIT: &str = "INSERT INTO tenure.audit (n, at, tenant, workspace, a
         $10, $11, $12";
 
 async fn write_audit(client: &Client, audit: &Audit) -> Read<()> {
-    // Larger is as good as the largest: nobody counts so far.
+    // The count saturates at the column's maximum.
     let (at, times) = (audit.at.millis(), i32::try_from(audit.times).unwrap_or(i32::MAX));
     let (tenant, workspace) = (audit.scope.tenant.as_str(), audit.scope.workspace.as_str());
     let (actor, action) = (audit.actor.as_str(), audit.action.as_str());

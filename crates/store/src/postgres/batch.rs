@@ -1,8 +1,8 @@
 //! One transaction of a writer.
 //!
-//! Reads and locks go to the database as they are asked for; what is saved waits in memory
-//! ([`self::pending_writes`]) and is written in one go before COMMIT. So a batch needs few round trips, holds its
-//! locks briefly, and a task that is submitted and granted in the same batch is written once.
+//! Reads and locks go to the database as they are requested. Changes wait in memory ([`self::pending_writes`]) and
+//! are written together before COMMIT. So a batch needs few round trips and holds its locks briefly, and a task that
+//! is submitted and granted in the same batch is written once.
 //!
 //! In this folder: the writer that begins batches, the rows that a batch has pending, the statements that write them,
 //! the commit with its marker, and the quota that a batch locks.
@@ -37,30 +37,30 @@ use crate::seam::{Batch, Loaded, PolledQueues};
 pub struct PostgresBatch<'w> {
     pub(super) writer: &'w mut PostgresWriter,
     pub(super) number: u64,
-    /// What its decisions are made by.
+    /// The version of the rules that decides this batch.
     pub(super) rules: Rules,
     pub(super) transaction: Option<Transaction>,
     pub(super) pending: PendingWrites,
     pub(super) scopes: Scopes,
-    /// What the table has of the tasks that were locked.
+    /// The stored rows of the locked tasks.
     pub(super) locked: HashMap<TaskId, LockedRow>,
     pub(super) now: Option<Time>,
-    /// The database's clock as read behind the last locks.
+    /// The database's clock, as read after the last locks.
     read: Option<Time>,
-    /// What is locked with the next question, because it is likely to be granted.
+    /// Tasks to lock together with the next read, because they are likely to be granted.
     pub(super) prefetched: Prefetched,
-    /// Whether anybody was told something that must not be taken back by a failover.
+    /// Whether a caller gets an answer that a failover must not undo.
     pub(super) has_answers: bool,
     pub(super) keep_alive: bool,
-    /// Whether alarms were put off: not worth an answer, but worth keeping.
+    /// Whether alarms were postponed: no caller relies on that, but it should be kept.
     pub(super) has_postponed_alarms: bool,
-    /// Ended tasks that leave with the commit.
+    /// Ended tasks that the commit deletes.
     pub(super) forgotten: HashSet<TaskId>,
-    /// Until when no alarm rings, since everything due was found.
+    /// No alarm fires before this time, since everything due was found.
     pub(super) no_alarm_until: Option<Time>,
-    /// Whether it is of a writer that grants.
+    /// Whether its writer grants tasks.
     pub(super) has_looked_for_ready: bool,
-    /// Left out of what is selected.
+    /// Tasks that reads of this batch leave out.
     pub(super) excluded: Arc<BTreeSet<TaskId>>,
 }
 
@@ -109,7 +109,7 @@ impl<'w> PostgresBatch<'w> {
         Ok(now)
     }
 
-    /// Reads the clock, behind the locks of what is taken ahead.
+    /// Reads the clock, after locking the prefetched tasks.
     async fn look_at_clock(&mut self) -> Result<Time, Failure> {
         let prefetched = self.prefetched.ids();
         let setting = self.scopes.add(self.prefetched.scopes());
@@ -142,7 +142,7 @@ impl<'w> PostgresBatch<'w> {
             let clock = async {
                 if is_clock_ours { reads::clock(&client).await.map(Some) } else { Ok(None) }
             };
-            // Sent together, answered in this order: the clock is read behind the locks.
+            // Sent together and answered in this order: the clock is read after the locks.
             let (set, locked, taken, clock) = futures_util::join!(
                 reads::set_scopes(&client, setting),
                 reads::lock(&client, &asked, on_locked),
@@ -165,7 +165,7 @@ impl<'w> PostgresBatch<'w> {
         Ok(found)
     }
 
-    /// What became of tasks that could not be locked: another writer has them, or they have ended.
+    /// Why tasks could not be locked: another writer has locked them, or they have ended.
     async fn missing(
         &mut self,
         wanted: Vec<TaskKey>,
@@ -180,7 +180,7 @@ impl<'w> PostgresBatch<'w> {
         let present: HashSet<TaskId> = present.into_iter().collect();
         let held = wanted.into_iter().filter(|key| present.contains(&key.id));
         let mut found: HashMap<TaskKey, Loaded> = held.map(|key| (key, Loaded::Locked)).collect();
-        // A task that ended between two of the statements is done, whatever the others saw.
+        // A task that ended between two of these statements counts as done, whatever the others saw.
         for done in ended {
             let key = TaskKey { scope: done.scope.clone(), id: done.id };
             found.insert(key, Loaded::Subject(Subject::Done(done)));
@@ -213,7 +213,7 @@ impl<'w> PostgresBatch<'w> {
         Ok(keys.iter().map(answer).collect())
     }
 
-    /// What tasks were submitted with: from this batch, or from the table.
+    /// The specs of tasks, from this batch or from the table.
     pub(super) async fn specs(&mut self, tasks: &[Task]) -> Result<HashMap<TaskId, Spec>, Failure> {
         let pending =
             |task: &Task| self.pending.get(task.id).and_then(|pending| pending.spec.clone());
@@ -252,7 +252,7 @@ impl<'w> PostgresBatch<'w> {
         self.transaction().run("looking up polls", work).await
     }
 
-    /// Tasks that concern every scope, without those this batch has changed.
+    /// Tasks of all scopes, without those that this batch has changed.
     async fn of_all_scopes(
         &mut self,
         what: &'static str,
@@ -279,7 +279,7 @@ impl<'w> PostgresBatch<'w> {
         Ok(rows.into_iter().map(|row| row.task).collect())
     }
 
-    /// Alarms that rang before their task wakes are put off, so that they are not found again.
+    /// Postpones alarms that fired before their task wakes, so that they are not found again.
     async fn postpone_alarms(&mut self, tasks: &[TaskId]) -> Result<(), Failure> {
         self.has_postponed_alarms = true;
         self.locked.retain(|id, _| !tasks.contains(id));
@@ -292,7 +292,7 @@ impl<'w> PostgresBatch<'w> {
         self.transaction().run("putting off alarms", work).await
     }
 
-    /// When the next alarm rings, or when to look again.
+    /// When the next alarm fires, or when to read alarms again.
     async fn next_alarm(&mut self, now: Time) -> Result<Time, Failure> {
         let until = now.plus(SWEEP_REST);
         let work = move |client| async move { reads::next_alarm(&client, now, until).await };
@@ -300,8 +300,8 @@ impl<'w> PostgresBatch<'w> {
         Ok(alarm.unwrap_or(until))
     }
 
-    /// Alarms that ring before their task wakes are put right first, so that the order of alarms is the
-    /// order in which tasks wake.
+    /// Reads due tasks. Alarms that fire before their task wakes are postponed first, so that alarms are in the order
+    /// in which tasks wake.
     async fn due_in_table(&mut self, now: Time, limit: usize) -> Result<Vec<Task>, Failure> {
         let limit = limit.saturating_add(self.pending.subjects().count());
         let from = self.writer.shared.memory().sweep_from();
@@ -365,7 +365,7 @@ impl Batch for PostgresBatch<'_> {
         &mut self,
         leases: &[(TaskId, LeaseId)],
     ) -> Result<Vec<Option<ClosedAttempt>>, Failure> {
-        // The lease that a task has now is not closed: nearly every report quotes that one.
+        // A task's current lease is not closed, and nearly every report refers to that one.
         let is_current = |(task, lease): &&(TaskId, LeaseId)| {
             self.locked.get(task).is_some_and(|locked| locked.lease == Some(*lease))
         };
@@ -417,7 +417,8 @@ impl Batch for PostgresBatch<'_> {
             return Ok(Vec::new());
         }
         let mut found = self.polled_in_table(polls).await?;
-        // Leases that another batch gave are told again: nobody may hear of them before they are durable.
+        // Leases from another batch are returned again. Marking this batch ensures that they are durable before a
+        // caller gets them.
         self.has_answers |= !found.is_empty();
         found.retain(|ready| !self.pending.contains(ready.task.id));
         let pending: Vec<Task> = self
@@ -494,7 +495,7 @@ impl Batch for PostgresBatch<'_> {
         );
         due.sort_by_key(|task| (task.wakes_at(), task.id));
         if due.len() > limit {
-            // Some are left for the next batch.
+            // Some due tasks are left for the next batch.
             self.no_alarm_until = None;
         }
         due.truncate(limit);
@@ -502,7 +503,7 @@ impl Batch for PostgresBatch<'_> {
     }
 
     async fn running(&mut self, after: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Failure> {
-        // What this batch has changed is taken from memory; the table must give enough without it.
+        // Tasks that this batch has changed come from memory, so the table must supply enough without them.
         let enough = limit.saturating_add(self.pending.subjects().count());
         let select = Select::Running { after, limit: enough };
         let mut running = self.of_all_scopes("listing running tasks", select).await?;

@@ -1,19 +1,20 @@
 //! The store's clock: the database's, so that every coordinator reads the same one.
 //!
-//! A batch reads it behind its locks. Between batches this process goes on from the last reading by
-//! its own monotonic clock, which is good enough for questions that decide nothing.
+//! A batch reads it after taking its locks. Between batches this process extrapolates from the last reading with its
+//! own monotonic clock, which is accurate enough for reads that decide nothing.
 //!
-//! The database's clock may be set back, and that of a standby which takes over may be behind. What was decided is not
-//! taken back, and leases and delays must still come to their end. So while a reading is behind what was decided by,
-//! time goes on by this process's monotonic clock, a little slower than it should, until the database has caught up.
+//! The database's clock may be set back, and the clock of a standby that takes over may be behind. Decisions are not
+//! undone, and leases and delays must still end. So while a reading is earlier than the latest decision, time
+//! advances with this process's monotonic clock, slightly slower than real time, until the database has caught up.
 //!
-//! Coordinators then go by clocks of their own. Each began at a reading of the one that was everybody's, each reads
-//! again every five seconds, and takes over the latest time that any of them wrote down (`hints`). So they
-//! differ by what one of them is slowed down in five seconds, before it reads again: less than a second among those that
-//! ran when the clock was set back. One that starts meanwhile begins five seconds after the latest time that was written
-//! down, if the clock was set back by more than that. So it is not behind the others, and where it is ahead that counts
-//! as a silence of its own, which is given back to the leases. Whoever is wrong here is early or late by that much; who
-//! may have a task is decided by its row and its fence, in which no clock has a say.
+//! Coordinators then use separate clocks. Each started from a reading of the shared clock, each reads it again every
+//! five seconds, and each adopts the latest time that any of them recorded (`hints`). So their clocks differ by what
+//! one of them is slowed down in five seconds, before it reads again: less than a second among those that ran when
+//! the clock was set back. A coordinator that starts in the meantime begins five seconds after the latest recorded
+//! time, if the clock was set back by more than that. So it is not behind the others. Where it is ahead, the
+//! difference counts as a stall of the newcomer, and leases are extended by it. Such an error makes a decision early or
+//! late by that much. It cannot give a task to two workers: that is decided by the row and its fence, and neither
+//! depends on a clock.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -25,27 +26,27 @@ use super::opening::Header;
 use crate::clock::{AHEAD_MAX, Clock, ClockAhead, MonotonicClock, SystemClock};
 use crate::failure::{Failure, FailureKind};
 
-/// Of the time that passes while the database is behind, one part in so many is left out. A lease lasts a seventh
-/// longer then, which is far less than one lease more, and a clock that was an hour ahead is right after eight hours.
+/// While the database is behind, one part in this many of the elapsed time is left out. A lease then lasts a seventh
+/// longer, which is far less than a second lease, and a clock that was an hour ahead is correct after eight hours.
 const SLOWDOWN: u64 = 8;
 
-/// How old the latest time may be that a living coordinator wrote down: each does it every five seconds.
+/// Maximum age of the latest time recorded by a live coordinator: each records it every five seconds.
 const PRESENCE_INTERVAL: Span = Span::from_secs(5);
 
 pub(super) struct StoreClock {
-    /// A clock that was handed in, for simulations and tests.
+    /// A clock from the options, for simulations and tests.
     injected: Option<MonotonicClock>,
     state: Mutex<ClockState>,
 }
 
-/// How time goes on from the last reading.
+/// How time advances from the last reading.
 #[derive(Clone, Copy, Debug)]
 struct ClockState {
     from: Time,
     since: Instant,
-    /// The latest time that anything was decided by.
+    /// The latest time that was used for a decision.
     latest: Time,
-    /// Whether the database is behind that.
+    /// Whether that time is ahead of the database's clock.
     is_ahead: bool,
 }
 
@@ -60,7 +61,7 @@ impl ClockState {
         self.from.plus(Span::from_millis(passed - slowdown))
     }
 
-    /// The database says this: believed, unless it is earlier than what was decided by.
+    /// Applies a reading of the database's clock, unless it is earlier than the latest decision.
     fn observe(&mut self, read: Time) -> Time {
         if read >= self.latest {
             *self = Self::begin(read, false);
@@ -94,12 +95,12 @@ impl StoreClock {
         Ok(Self { injected, state: Mutex::new(initial_state(database, stored)) })
     }
 
-    /// This process's monotonic time, for what decides nothing.
+    /// This process's monotonic time, for uses that decide nothing.
     pub(super) fn instant(&self) -> Instant {
         Instant::now()
     }
 
-    /// The time of a clock that was handed in.
+    /// The time of a clock from the options.
     pub(super) fn injected(&self) -> Option<Time> {
         self.injected.as_ref().map(MonotonicClock::now)
     }
@@ -108,14 +109,14 @@ impl StoreClock {
         self.state.lock().expect("nothing panics with the course in hand")
     }
 
-    /// Takes in a reading of the database's clock. Time never runs backwards for this process, and never stands still.
+    /// Applies a reading of the database's clock. For this process time never runs backwards and never stands still.
     pub(super) fn observe(&self, read: Time) -> Time {
         let read = if faultpoint::mutant(29) { wall() } else { read };
         self.state().observe(read)
     }
 
-    /// The same, with the latest time by which any coordinator said that it is there. One that is later than both
-    /// was said by somebody who is ahead of the database, and of this process.
+    /// Applies a reading together with the latest presence time that any coordinator recorded. If that time is later
+    /// than both, its coordinator is ahead of the database and of this process.
     pub(super) fn observe_with_peers(&self, read: Time, said: Option<Time>) {
         self.observe(read);
         let mut state = self.state();
@@ -135,7 +136,7 @@ impl StoreClock {
     }
 }
 
-/// Where a coordinator begins that has read this clock and found that time stored.
+/// The initial state of a coordinator, from the database's clock and the latest stored time.
 fn initial_state(database: Time, stored: Option<Time>) -> ClockState {
     match stored {
         Some(stored) if stored.since(database) > PRESENCE_INTERVAL => {
@@ -145,7 +146,7 @@ fn initial_state(database: Time, stored: Option<Time>) -> ClockState {
     }
 }
 
-/// Bug 29 of the museum: this machine's clock, instead of the one that all share.
+/// Bug 29 of the museum: this machine's clock, instead of the shared one.
 fn wall() -> Time {
     SystemClock::start().wall()
 }
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     const HOUR: u64 = 3_600_000;
-    /// Where the database's clock stands before it is set.
+    /// The database's clock before it is set back.
     const NOON: u64 = 100 * HOUR;
 
     fn at(millis: u64) -> Time {
@@ -174,11 +175,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_clock_that_is_set_back_does_not_stop_time() {
-        // F61, B4, B8: leases end and delays become due, and no time is ever before another that was decided by.
+        // F61, B4, B8: leases expire and delays become due, and time never runs backwards between two decisions.
         let clock = clock(NOON, None);
         assert_eq!(clock.observe(at(NOON + 10)), at(NOON + 10));
         let (mut before, mut decided) = (at(NOON + 10), at(NOON));
-        // Read often, and never a whole millisecond after the last time.
+        // Readings are frequent, and less than a millisecond apart.
         for n in 1..=160_000 {
             tokio::time::advance(Duration::from_micros(500)).await;
             decided = clock.observe(at(NOON - HOUR + n / 2));
@@ -194,7 +195,7 @@ mod tests {
         let clock = clock(NOON, None);
         pass(1_000).await;
         assert_eq!(clock.observe(at(NOON - 1_000)), at(NOON + 875));
-        // The difference becomes smaller by an eighth of the time that passes: it is gone after fifteen seconds.
+        // The difference shrinks by an eighth of the elapsed time: it is gone after fifteen seconds.
         pass(15_000).await;
         assert_eq!(clock.observe(at(NOON + 14_000)), at(NOON + 14_000));
         pass(800).await;
@@ -204,7 +205,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_late_answer_is_no_reason_to_be_ahead_of_the_database() {
-        // Two writers: the reading that was taken first may come last.
+        // Two writers: the earlier reading may arrive last.
         let clock = clock(NOON, None);
         assert_eq!(clock.observe(at(NOON + 20)), at(NOON + 20));
         assert_eq!(clock.observe(at(NOON + 19)), at(NOON + 20));
@@ -214,7 +215,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn coordinators_keep_together_while_the_database_is_behind() {
-        // F61 with several: they read at different times, and say what time it is every five seconds.
+        // F61 with several coordinators: they read at different times, and record their time every five seconds.
         let (busy, idle) = (clock(NOON, None), clock(NOON, None));
         let mut said = NOON;
         for round in 0..100 {
@@ -228,7 +229,7 @@ mod tests {
                 assert!(apart < Span::from_secs(1), "{apart:?} apart in round {round}");
             }
         }
-        // One that starts now has only what they said, which may be five seconds old.
+        // A coordinator that starts now has only the recorded time, which may be five seconds old.
         let newcomer = clock(NOON - HOUR, Some(said));
         assert!(newcomer.now() >= busy.now() && newcomer.now() >= idle.now());
         assert!(newcomer.now().since(idle.now()) <= PRESENCE_INTERVAL);
@@ -243,7 +244,7 @@ mod tests {
             again.observe(at(NOON - HOUR + 8_000)),
             at(NOON + 7_000).plus(PRESENCE_INTERVAL)
         );
-        // A difference that two machines may have any day is none.
+        // A difference that is normal between two machines is ignored.
         assert_eq!(clock(NOON, Some(NOON + 40)).now(), at(NOON + 40));
     }
 }

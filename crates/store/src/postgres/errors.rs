@@ -8,12 +8,12 @@ use super::connection::connect_errors;
 use super::connection::connections::PoolError;
 use crate::failure::{Failure, FailureKind};
 
-/// A step's failure before it is known what the step was.
+/// The failure of a step, before the name of the step is added.
 #[derive(Debug)]
 pub(super) enum StepError {
     Sql(Error),
     Failure(Failure),
-    /// COMMIT was answered, and did not wait for its standby: what is asked for may still be lost with this server.
+    /// COMMIT was answered, but did not wait for its standby: the commit may still be lost with this server.
     StandbyWaitCancelled,
 }
 
@@ -42,7 +42,8 @@ impl StepError {
         }
     }
 
-    /// The same for whoever opens a store: one that this user may not see was made by another.
+    /// The failure of a step while a store is opened. A store that this user may not read was created by another
+    /// user.
     pub(super) fn while_opening(self, what: &'static str) -> Failure {
         match self {
             StepError::Sql(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
@@ -52,12 +53,13 @@ impl StepError {
         }
     }
 
-    /// Whether a statement met something else than it was made for.
+    /// Whether a statement's guard failed.
     pub(super) fn is_guard_failure(&self) -> bool {
         matches!(self, StepError::Sql(error) if is_guard_failure(error))
     }
 
-    /// Whether a COMMIT's answer is known: not if the connection itself may be gone, or the standby was not waited for.
+    /// Whether a COMMIT's outcome is known: not if the connection may be gone, or the wait for the standby was
+    /// cancelled.
     pub(super) fn is_definite(&self) -> bool {
         match self {
             StepError::Sql(error) => error.as_db_error().is_some_and(|_| !is_shutting_down(error)),
@@ -70,8 +72,8 @@ impl StepError {
 const OWNED_BY_ANOTHER_USER: &str = "the store in this database belongs to another user; use the address with the user that \
     created it and owns the schema tenure";
 
-/// A statement met something else than it was made for, and failed by dividing by zero, the one thing that every
-/// engine refuses ([`super::batch::writes`]); or its new task is there already.
+/// Whether a guard failed: the row was not what was loaded, and the statement divided by zero, the one error that
+/// every engine raises ([`super::batch::writes`]); or the new task already exists.
 fn is_guard_failure(error: &Error) -> bool {
     let is_taken = || error.as_db_error().and_then(DbError::constraint) == Some("inputs_pkey");
     match error.code() {
@@ -80,7 +82,7 @@ fn is_guard_failure(error: &Error) -> bool {
     }
 }
 
-/// The server says that it ends the session: whatever was asked last may have been done.
+/// The server reports that it ends the session: the last statement may have been executed.
 fn is_shutting_down(error: &Error) -> bool {
     error.code().is_some_and(|code| {
         [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW]
@@ -88,12 +90,12 @@ fn is_shutting_down(error: &Error) -> bool {
     })
 }
 
-/// Stands for "whichever task it was": the database does not say whose lock was lost.
+/// Stands for an unknown task: the database does not say which lock was lost.
 const SOME_TASK: TaskId = TaskId::from_u128(0);
 
 pub(super) fn kind_of(error: &Error) -> FailureKind {
     let Some(code) = error.code() else {
-        // No word from the server: a broken connection, or a value that is not what we write.
+        // The error is not from the server: a broken connection, or a value of an unexpected type.
         let is_ours = error.to_string().starts_with("error deserializing")
             || error.to_string().starts_with("error serializing");
         return if is_ours { FailureKind::Fatal } else { FailureKind::Unavailable };
@@ -109,7 +111,7 @@ pub(super) fn kind_of(error: &Error) -> FailureKind {
     match &code.code()[..2] {
         "53" if *code == SqlState::DISK_FULL => FailureKind::Full,
         "22" | "23" | "54" => FailureKind::Invalid,
-        // A schema that is not what we made, data that is damaged, an internal error.
+        // The schema is not the expected one, data is damaged, or the server reports an internal error.
         "42" | "3F" | "XX" => FailureKind::Fatal,
         _ => FailureKind::Unavailable,
     }

@@ -1,4 +1,4 @@
-//! Which server is the primary: noticing that another one took over, and what an acknowledged commit survives.
+//! Which server is the primary: detects that another one took over, and reports what an acknowledged commit survives.
 
 pub(super) mod durability;
 pub(super) mod failover_watch;

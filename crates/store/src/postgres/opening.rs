@@ -1,5 +1,5 @@
-//! Opening a store: connect, bring the schema to this version, check that scopes are kept apart, and
-//! find out what a commit will be worth.
+//! Opening a store: connect, migrate the schema to this version, check that scopes are isolated, and find out what an
+//! acknowledged commit survives.
 
 use std::time::Duration;
 
@@ -19,31 +19,32 @@ use super::rows::Columns;
 use super::{Missing, Options, peers, scopes};
 use crate::failure::{Failure, FailureKind};
 
-/// Connections for batches: one each for two writers, one to look up a lost commit, one to spare. A writer asks
-/// between its batches when to wake, on the connection that it does not need then.
+/// Connections for batches: one each for two writers, one to look up a lost commit, one to spare. Between batches a
+/// writer queries its next wake-up on the connection that its batch does not need then.
 const WRITE_CONNECTIONS_MAX: usize = 4;
-/// Connections for keys, limits and other coordinators: one to read them again and again, one for whoever asks for
-/// that out of turn. No caller's question ever has them, so that a revocation is not kept waiting.
+/// Connections for keys, limits and other coordinators: one for the periodic reads, one for a read out of turn. Reads
+/// on behalf of callers never use them, so a revocation does not wait.
 const UPKEEP_CONNECTIONS_MAX: usize = 2;
-/// Connections for reading: more would only take the writers' share of the database. All of them may be slow.
+/// Connections for reads: more would only take database capacity from the writers. All of them may be slow.
 const READ_CONNECTIONS_MAX: usize = 4;
-/// How often a migration is tried again because a peer started at the same moment.
+/// How often a migration is retried because a peer started at the same moment.
 const MIGRATION_TRIES: usize = 5;
 
-/// How long the first commit of an opening may take: far longer than any disk, and an end to waiting for nobody.
+/// How long the first commit after opening may take: far longer than any disk needs, and a bound on waiting for a
+/// missing standby.
 const FIRST_COMMIT_PATIENCE: Duration = Duration::from_secs(60);
 
 const FIRST_COMMIT_MISSED: &str = "the database did not complete a commit within a minute; if it waits for a standby \
     (synchronous_standby_names), check that it is connected, else check what blocks the database";
 
-/// In order; a step that was released is never edited.
+/// In order; a released step is never edited.
 const MIGRATIONS: &[(&str, &str)] = &[
     ("tasks", include_str!("migrations/V1__tasks.sql")),
     ("coordinators", include_str!("migrations/V2__coordinators.sql")),
     ("rules", include_str!("migrations/V3__rules.sql")),
 ];
 
-/// Sixteen random bytes, drawn by the database: nothing in this process is random.
+/// Sixteen random bytes from the database: this process generates no random values.
 pub(super) const RANDOM_ID: &str = "decode(replace(gen_random_uuid()::text, '-', ''), 'hex')";
 
 pub(super) struct OpenedParts {
@@ -54,7 +55,7 @@ pub(super) struct OpenedParts {
     pub(super) header: Header,
     pub(super) primary: Primary,
     pub(super) durability: Durability,
-    /// Whether nobody else works on the store.
+    /// Whether no other coordinator works on the store.
     pub(super) is_alone: bool,
 }
 
@@ -62,13 +63,13 @@ pub(super) struct Header {
     pub(super) last_commit_at: Option<Time>,
     /// The database's clock.
     pub(super) clock: Time,
-    /// The latest time by which a coordinator said that it is there.
+    /// The latest time at which a coordinator recorded its presence.
     pub(super) said_at: Option<Time>,
-    /// A name for this opening that no other has.
+    /// A unique name for this open store.
     pub(super) instance: String,
-    /// Which version of the rules decides.
+    /// The version of the rules in force.
     pub(super) rules: u32,
-    /// Which store this is, wherever it lies.
+    /// The store's id, which does not depend on the database it is in.
     pub(super) store_id: String,
 }
 
@@ -77,7 +78,7 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<OpenedParts, Fa
     let pool = pool_of(&servers, PoolPurpose::Batches, WRITE_CONNECTIONS_MAX)?;
     let upkeep = pool_of(&servers, PoolPurpose::Upkeep, UPKEEP_CONNECTIONS_MAX)?;
     let readers = pool_of(&servers, PoolPurpose::Reading, READ_CONNECTIONS_MAX)?;
-    // Not one for batches: there may be no store yet whose statements could be named.
+    // Not from the pool for batches: there may be no store yet, and so no statements to prepare.
     let mut client = readers.get().await.map_err(connect_errors::connect_failure)?;
     let client: &mut Client = &mut client;
     refuse_unfinished(client).await?;
@@ -91,7 +92,7 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<OpenedParts, Fa
     scopes::check(client).await.map_err(|error| error.while_opening("checking the scopes"))?;
     let header = header(client).await.map_err(|error| error.while_opening("reading the header"))?;
     let primary = Primary::open(client, options.missing, header.clock);
-    // Whoever may not look at standbys finds out here that no commit ends.
+    // If the user may not read the state of standbys, a missing standby shows up here: the commit does not end.
     let met = tokio::time::timeout(FIRST_COMMIT_PATIENCE, primary).await;
     let met = met.map_err(|_| Failure::new(FailureKind::Closed, FIRST_COMMIT_MISSED))?;
     let primary = met.map_err(|error| error.while_opening("finding out which server this is"))?;
@@ -101,30 +102,30 @@ pub(super) async fn open(url: &str, options: &Options) -> Result<OpenedParts, Fa
     Ok(OpenedParts { servers, pool, upkeep, readers, header, primary, durability, is_alone })
 }
 
-/// One connection beside the pools, for what happens once.
+/// One connection outside the pools, for single use.
 pub(super) async fn session(url: &str, options: &Options) -> Result<Object, Failure> {
     let pool = pool_of(&ServerList::of(url, options)?, PoolPurpose::Reading, 1)?;
     pool.get().await.map_err(connect_errors::connect_failure)
 }
 
-/// A session with the trust of any store's, for whoever looks after a database or measures it.
+/// A session with the TLS settings of a store, for maintenance and measurements.
 pub async fn connect(url: &str, name: &str) -> Result<Client, Failure> {
     let connected = ServerList::of(url, &Options::new(name))?.connect().await;
     let (client, connection) = connected.map_err(connect_errors::connect_failure)?;
     tokio::spawn(async move {
-        // Whoever uses the client learns of its end there.
+        // The client reports the end of the connection.
         let _ = connection.await;
     });
     Ok(client)
 }
 
-/// Whether a copy is being made in this database, or was cut short.
+/// Whether a copy into this database is running or was interrupted.
 pub(super) async fn is_copy_unfinished(client: &Client) -> Result<bool, StepError> {
     let rows = client.query_typed("SELECT to_regclass('tenure.arriving')::text", &[]).await?;
     Ok(rows[0].try_get::<_, Option<&str>>(0)?.is_some())
 }
 
-/// What a copy has not finished is no store.
+/// Refuses an unfinished copy, which is not a store.
 async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
     let is_copy_unfinished = is_copy_unfinished(client)
         .await
@@ -183,7 +184,7 @@ async fn migrate(client: &mut Client, missing: Missing) -> Result<(), Failure> {
 const NOT_MIGRATED: &str = "the database cannot be migrated to this version; nothing in it was changed, so read \
     the database's log and start again";
 
-/// What an administrator has to do for this user in this database, and no more.
+/// The statements that an administrator must run for this user in this database, and no more.
 const RIGHTS: &str = "SELECT concat_ws('; ', \
     CASE WHEN r.oid IS NULL THEN 'CREATE ROLE tenure_rows NOLOGIN' END, \
     CASE WHEN r.oid IS NULL OR NOT pg_has_role(current_user, r.oid, 'MEMBER') \
@@ -205,7 +206,7 @@ async fn missing_privileges(client: &Client) -> String {
     }
 }
 
-/// Whether the schema is somebody else's: it has something in it, and never had a store.
+/// Whether another program owns the schema: it is not empty, and never had a store.
 const FOREIGN: &str = "SELECT to_regclass('tenure.migrations') IS NULL AND EXISTS (SELECT 1 FROM pg_class c \
     WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = 'tenure'))";
 
@@ -220,7 +221,7 @@ async fn refuse_foreign(client: &Client) -> Result<(), StepError> {
     Ok(())
 }
 
-/// Two that start at once meet in the catalogue, which has no IF NOT EXISTS that waits.
+/// Two coordinators that start together conflict in the catalogue, whose IF NOT EXISTS does not wait.
 fn is_race(error: &tokio_postgres::Error) -> bool {
     let raced = [
         SqlState::UNIQUE_VIOLATION,
@@ -234,7 +235,7 @@ fn is_race(error: &tokio_postgres::Error) -> bool {
         || error.to_string().contains("tuple concurrently updated")
 }
 
-/// The role that does not own the tables, so that the policies hold for it.
+/// The role that does not own the tables, so that row-level security policies apply to it.
 const ROLE: &str = "DO $$ BEGIN \
     IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'tenure_rows') THEN \
         CREATE ROLE tenure_rows NOLOGIN; \
@@ -244,7 +245,7 @@ const ROLE: &str = "DO $$ BEGIN \
     END IF; \
     END $$";
 
-/// All missing steps in one transaction, under a lock, so that they are taken once and whole.
+/// Runs all missing steps in one transaction under a lock, so that each runs once and completely.
 async fn migrate_once(client: &mut Client) -> Result<(), StepError> {
     if stored_version(client).await? == Some(MIGRATIONS.len() as i64) {
         return Ok(());
@@ -296,7 +297,7 @@ pub(super) async fn stored_version(client: &Client) -> Result<Option<i64>, StepE
     Ok(rows[0].try_get(0)?)
 }
 
-/// The last commit of any committer, the clock, and the rules.
+/// Reads the last commit of any committer, the clock and the rules in force.
 async fn header(client: &Client) -> Result<Header, StepError> {
     let sql = "SELECT (SELECT max(last.at) FROM tenure.committers c CROSS JOIN LATERAL \
             (SELECT b.at FROM tenure.batches b WHERE b.committer = c.committer AND b.at >= 0 \
@@ -320,7 +321,7 @@ async fn header(client: &Client) -> Result<Header, StepError> {
 mod tests {
     use super::*;
 
-    /// For hints, and to look for another primary.
+    /// For hints, and for the failover watch.
     const OTHERS: usize = 2;
 
     #[test]

@@ -1,5 +1,5 @@
-//! Who works on the store: one row per coordinator, for operators, and by which coordinators share the rates of
-//! tenants and agree on a version of the rules. Nothing else is decided by it.
+//! The coordinators of the store: one row each. Operators read these rows, and coordinators use them to share the
+//! rates of tenants and to agree on a version of the rules. They decide nothing else.
 //!
 //! In this folder: the hints that peers send each other, and the version of the rules that they agree on.
 
@@ -18,20 +18,20 @@ use super::rows::Columns;
 use super::{Shared, scopes};
 use crate::failure::{CommitFailure, Failure, FailureKind};
 
-/// How many of the last coordinators are shown.
+/// Maximum number of coordinators in the list, most recent first.
 const SHOWN_MAX: i64 = 200;
 
-/// A coordinator's writer, as others see it.
+/// A coordinator's writer, as its peers see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub name: Text,
     pub version: Text,
-    /// The versions of the rules it can decide by.
+    /// The versions of the rules that it can decide by.
     pub supported_rules: SupportedRules,
     pub started_at: Time,
-    /// When it last said that it is there.
+    /// When it last recorded its presence.
     pub seen_at: Time,
-    /// When it said that it is leaving.
+    /// When it recorded that it was stopping.
     pub stopped_at: Option<Time>,
     pub last_commit_at: Option<Time>,
     /// The database's time at which this was read.
@@ -39,21 +39,22 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Whether it counts as there: it has said so lately, or committed something, and not that it leaves.
+    /// Whether it counts as alive: it recorded its presence or committed a batch within [`PEER_TIMEOUT`], and has not
+    /// recorded a stop.
     pub fn is_alive(&self) -> bool {
         let heard_at = self.last_commit_at.map_or(self.seen_at, |at| at.max(self.seen_at));
         self.stopped_at.is_none() && self.read_at.since(heard_at) < PEER_TIMEOUT
     }
 }
 
-/// A newer version of the rules that is not in force yet, and who lacks it.
+/// A newer version of the rules that is not in force yet, and the peers that lack it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingRules {
     pub version: u32,
     pub lacking: Vec<Text>,
 }
 
-/// What the rules say of these peers, while this version is in force.
+/// The version that waits for these peers, while `in_force` is in force.
 pub fn pending_rules(in_force: u32, peers: &[Peer]) -> Option<PendingRules> {
     let living: Vec<&Peer> = peers.iter().filter(|peer| peer.is_alive()).collect();
     let known: Vec<SupportedRules> = living.iter().map(|peer| peer.supported_rules).collect();
@@ -65,8 +66,8 @@ pub fn pending_rules(in_force: u32, peers: &[Peer]) -> Option<PendingRules> {
     Some(PendingRules { version: waiting.version, lacking })
 }
 
-/// Registers a writer, and gives it the id that its batches are marked with. Refused if it could not decide by
-/// the rules that are in force.
+/// Registers a writer and returns the id that marks its batches. Fails if the writer does not support the rules in
+/// force.
 pub(super) async fn register(shared: &Arc<Shared>) -> Result<[u8; 16], Failure> {
     let (name, now, supported_rules) =
         (shared.name.clone(), shared.clock.now(), shared.rules.known());
@@ -98,7 +99,7 @@ pub(super) async fn register(shared: &Arc<Shared>) -> Result<[u8; 16], Failure> 
     Ok(committer)
 }
 
-/// An id for the batches of a writer beside the one that has joined.
+/// An id for the batches of a further writer of a registered coordinator.
 pub(super) async fn new_committer_id(shared: &Arc<Shared>) -> Result<[u8; 16], Failure> {
     let draw = move |client: Client| async move {
         let rows = client.query_typed(&format!("SELECT {RANDOM_ID}"), &[]).await?;
@@ -107,7 +108,7 @@ pub(super) async fn new_committer_id(shared: &Arc<Shared>) -> Result<[u8; 16], F
     shared.read_for_writer("naming a second writer", draw).await
 }
 
-/// The database's clock, and the latest time by which any coordinator said that it is there.
+/// The database's clock, and the latest time at which any coordinator recorded its presence.
 pub(super) async fn times(
     client: &tokio_postgres::Client,
 ) -> Result<(Time, Option<Time>), tokio_postgres::Error> {
@@ -118,11 +119,11 @@ pub(super) async fn times(
     Ok((Time::from_millis(rows[0].try_get(0)?), said.map(Time::from_millis)))
 }
 
-/// How many markers of a writer stay. The last one must: it is what a failover is judged by, and what keeps earlier
-/// batches of the writer from being committed late. The others are for whoever looks.
+/// How many markers of a writer are kept. The last one must be: a failover is judged by it, and it prevents late
+/// commits of the writer's earlier batches. The others are for diagnosis.
 const MARKERS_KEPT: i64 = 100;
 
-/// Says that these writers are there, and clears away their old markers.
+/// Records the presence of these writers, and deletes their old markers.
 pub(super) async fn record_presence(
     client: &tokio_postgres::Client,
     committers: &[[u8; 16]],
@@ -142,7 +143,7 @@ pub(super) async fn record_presence(
     Ok(())
 }
 
-/// Says that a writer leaves. Best effort: its silence says the same, later.
+/// Records that a writer stops. Best effort: otherwise peers notice after [`PEER_TIMEOUT`].
 async fn record_stop(client: &Client, committer: [u8; 16], now: Time) -> Read<()> {
     let (committer, now) = (&committer[..], now.millis());
     let sql = "UPDATE tenure.committers SET seen_at = $2, stopped_at = $2 WHERE committer = $1";
@@ -160,15 +161,15 @@ pub(super) fn deregister(shared: &Arc<Shared>, committer: [u8; 16]) {
         if let Err(failure) = shared.in_own_transaction("leaving the coordinators", write).await {
             tracing::debug!(error = %failure, "cannot record that this writer left");
         }
-        // Nobody may be waiting for it.
+        // The receiver may be gone.
         let _ = end.send(());
     });
 }
 
-/// A coordinator says every five seconds that it is there; after three times that it is missed.
+/// A coordinator records its presence every five seconds; after three missed intervals it no longer counts as alive.
 pub const PEER_TIMEOUT: Span = Span::from_secs(15);
 
-/// How many are there, this one included.
+/// Number of live coordinators, this one included.
 pub(super) async fn count(shared: &Arc<Shared>) -> Result<u32, Failure> {
     let since = shared.clock.now().millis().saturating_sub(PEER_TIMEOUT.millis() as i64);
     let work = move |client: Client| async move {
@@ -208,7 +209,7 @@ pub(super) async fn list(shared: &Arc<Shared>) -> Result<Vec<Peer>, Failure> {
         .await
 }
 
-/// What a row states of the rules.
+/// The versions of the rules in a row.
 pub(super) fn supported_rules(columns: &mut Columns<'_>) -> Result<SupportedRules, Failure> {
     let (oldest, newest) = (columns.count()?, columns.count()?);
     let senseless = || {
@@ -217,7 +218,7 @@ pub(super) fn supported_rules(columns: &mut Columns<'_>) -> Result<SupportedRule
     SupportedRules::from_numbers(oldest, newest).ok_or_else(senseless)
 }
 
-/// Who was heard of lately and has not said that it leaves, but for those of one name.
+/// Names of live coordinators, except `but`.
 pub(super) async fn live_names(client: &tokio_postgres::Client, but: &str) -> Read<Vec<String>> {
     let sql = "SELECT c.name FROM tenure.committers c WHERE c.stopped_at IS NULL AND c.name <> $1 \
         AND greatest(c.seen_at, (SELECT max(b.at) FROM tenure.batches b \

@@ -1,6 +1,6 @@
 //! Reading tasks, inside a batch and beside it. Statements only.
 //!
-//! In this folder: what callers ask beside the batches, lists, and whole tasks with their histories.
+//! In this folder: reads on behalf of callers, lists, and whole tasks with their histories.
 
 pub(super) mod browse;
 pub(super) mod listing;
@@ -24,7 +24,7 @@ use crate::row::{IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec}
 pub(super) type Client = Arc<Object>;
 pub(super) type Read<T> = Result<T, StepError>;
 
-/// Sets the scopes if they changed. Sent in one go with the statements that need them.
+/// Sets the scopes if they changed. Sent together with the statements that need them.
 pub(super) async fn set_scopes(client: &Client, setting: Option<String>) -> Read<()> {
     if let Some(setting) = setting {
         client.query_typed(scopes::SET, &[(&setting, Type::TEXT)]).await?;
@@ -66,9 +66,9 @@ pub(super) enum OnLocked {
     Wait,
 }
 
-/// Rows that belong to the keys `u`, each looked up by its own key whatever the planner believes of the
-/// table: a subquery with an offset is not merged into the join. Beliefs are often wrong here, since
-/// tables swing between empty and full faster than their statistics.
+/// Rows of the keys `u`, each looked up by its own key whatever the planner estimates for the table: a subquery with
+/// an offset is not merged into the join. Estimates are often wrong here, since tables swing between empty and full
+/// faster than their statistics.
 fn by_key(columns: &str, lookups: &str) -> String {
     format!(
         "SELECT {columns} FROM unnest($1::text[], $2::text[], $3::bytea[]) \
@@ -79,7 +79,7 @@ fn by_key(columns: &str, lookups: &str) -> String {
 const THE_INPUT: &str =
     "CROSS JOIN LATERAL (SELECT * FROM tenure.inputs WHERE id = u.id OFFSET 0) i";
 
-/// Keys come sorted, and are locked in that order.
+/// Keys are sorted, and rows are locked in that order.
 fn locking(manner: &str) -> String {
     let live = format!(
         "CROSS JOIN LATERAL (SELECT * FROM tenure.live WHERE id = u.id AND tenant = u.tenant \
@@ -105,7 +105,7 @@ static ENDED: LazyLock<String> = LazyLock::new(|| {
     by_key(&done_columns(), &done)
 });
 
-/// Locks live tasks; without patience those of others are passed over.
+/// Locks live tasks; without waiting, it skips rows that another transaction has locked.
 pub(super) async fn lock(client: &Client, keys: &Keys, on_locked: OnLocked) -> Read<Vec<LiveRow>> {
     let sql = match on_locked {
         OnLocked::Skip => &*LOCK_SKIPPING,
@@ -115,7 +115,7 @@ pub(super) async fn lock(client: &Client, keys: &Keys, on_locked: OnLocked) -> R
     live_rows(&rows)
 }
 
-/// Which of these tasks are live, whoever has them locked.
+/// Which of these tasks are live, locked or not.
 pub(super) async fn present(client: &Client, keys: &Keys) -> Read<Vec<TaskId>> {
     let rows = client.query_typed(&PRESENT, &keys.parameters()).await?;
     rows.iter().map(|row| Ok(Columns::of(row).task_id()?)).collect()
@@ -134,7 +134,7 @@ fn live_rows(rows: &[Row]) -> Read<Vec<LiveRow>> {
     rows.iter().map(|row| Ok(rows::live_row(&mut Columns::of(row))?)).collect()
 }
 
-/// The same without some, which are not even looked at.
+/// Live rows without the excluded tasks, whose rows are not even decoded.
 fn live_rows_except(rows: &[Row], excluded: &BTreeSet<TaskId>) -> Read<Vec<LiveRow>> {
     let mut live = Vec::with_capacity(rows.len());
     for row in rows {
@@ -145,7 +145,7 @@ fn live_rows_except(rows: &[Row], excluded: &BTreeSet<TaskId>) -> Read<Vec<LiveR
     Ok(live)
 }
 
-/// Locks live tasks by their ids alone, in order, and waits for whoever has them.
+/// Locks live tasks by id alone, in order, and waits for rows that are locked.
 pub(super) async fn lock_ids(client: &Client, ids: &[TaskId]) -> Read<Vec<LiveRow>> {
     let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
     let sql = format!(
@@ -159,7 +159,7 @@ pub(super) async fn lock_ids(client: &Client, ids: &[TaskId]) -> Read<Vec<LiveRo
 
 const CLOCK: &str = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8";
 
-/// The database's clock. Asked for behind the locks.
+/// The database's clock. Must be read after the locks.
 pub(super) async fn clock(client: &Client) -> Read<Time> {
     let rows = client.query_typed(CLOCK, &[]).await?;
     Ok(Columns::of(&rows[0]).time()?)
@@ -268,7 +268,7 @@ static LOCK_WAITING: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Locks candidates that still wait, by their key, each with what the table has of it.
+/// Locks candidates that still wait, by key, and returns their rows.
 pub(super) async fn lock_waiting(
     client: &Client,
     ids: &[TaskId],
@@ -304,7 +304,7 @@ static DUE: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Tasks whose alarm has rung since `from`, locked. Some may wake later than that.
+/// Locks and returns tasks whose alarm fired since `from`. Some of them may wake later.
 pub(super) async fn fired_alarms(
     client: &Client,
     from: Option<Time>,
@@ -323,8 +323,8 @@ pub(super) async fn fired_alarms(
 const NEXT_ALARM: &str =
     "SELECT min(alarm_at) FROM tenure.live WHERE alarm_at > $1 AND alarm_at <= $2";
 
-/// The first alarm behind `after` and up to `until`. A short stretch, so that what lies dead behind it
-/// is not walked over.
+/// The first alarm after `after` and up to `until`. The range is short, so that the scan does not walk over the dead
+/// entries beyond it.
 pub(super) async fn next_alarm(client: &Client, after: Time, until: Time) -> Read<Option<Time>> {
     let (after, until) = (after.millis(), until.millis());
     let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&after, Type::INT8), (&until, Type::INT8)];
@@ -332,7 +332,7 @@ pub(super) async fn next_alarm(client: &Client, after: Time, until: Time) -> Rea
     Ok(Columns::of(&rows[0]).optional_time()?)
 }
 
-/// Moves alarms that rang too early to when their task wakes.
+/// Postpones alarms that fired too early to when their task wakes.
 pub(super) async fn postpone_alarms(client: &Client, ids: &[TaskId]) -> Read<()> {
     let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
     let sql = "UPDATE tenure.live SET alarm_at = wakes_at WHERE id = ANY ($1)";
@@ -340,8 +340,9 @@ pub(super) async fn postpone_alarms(client: &Client, ids: &[TaskId]) -> Read<()>
     Ok(())
 }
 
-/// Waits for what another transaction has, such as one whose coordinator is dead: nobody's lease may be left out.
-/// Whoever waits here waits in order of id, and nobody else waits for a row while it has others.
+/// Waits for rows that another transaction has locked, such as one whose coordinator is dead: no lease may be left
+/// out. This statement waits in order of id, and no other statement waits for a row while its transaction holds locks
+/// on others.
 static RUNNING: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {} FROM tenure.live l \
@@ -363,7 +364,7 @@ pub(super) async fn running(
     live_rows_except(&rows, excluded)
 }
 
-/// What batches read again and again, worth a name where names are safe.
+/// Statements that batches repeat, to be prepared on direct connections.
 pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
     let built: [&'static LazyLock<String>; 6] =
         [&LOCK_SKIPPING, &ENDED, &PRESENT, &ATTEMPTS_BY_LEASE, &POLLED, &LOCK_WAITING];
@@ -379,7 +380,7 @@ pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
     ])
 }
 
-/// The statements of every lifecycle, for tests of what they visit.
+/// The statements of every lifecycle, for tests of the rows that they visit.
 #[cfg(feature = "testing")]
 pub(super) fn hot_statements() -> HotStatements {
     HotStatements {
@@ -395,10 +396,11 @@ pub(super) fn hot_statements() -> HotStatements {
 #[derive(Clone, Copy, Debug)]
 pub struct HotStatements {
     pub begin: &'static str,
-    /// By tenants, workspaces and ids.
+    /// Parameters: tenants, workspaces and ids.
     pub lock: &'static str,
     pub ended: &'static str,
-    /// By tenants, workspaces, queues, kinds, the places behind which to read, whether from the head, and how many.
+    /// Parameters: tenants, workspaces, queues, kinds, the positions after which to read, whether from the head, and
+    /// how many.
     pub refill: &'static str,
 }
 
@@ -406,14 +408,14 @@ pub(super) fn as_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// Which lease lengths are running, what wakes, and what becomes ready, for the next sleep.
+/// The shortest running lease, the next wake-up and the next due time, to compute how long to sleep.
 pub(super) struct WakeTimes {
     pub(super) wakes_at: Option<Time>,
     pub(super) due: Option<Time>,
     pub(super) shortest_lease_ms: Option<i64>,
 }
 
-/// How many alarms are looked at in one read while seeking the earliest wake-up.
+/// Number of alarms per read in the search for the earliest wake-up.
 const ALARMS_PAGE: i64 = 256;
 
 const WAKE_TIMES: &str = "SELECT (SELECT min(due) FROM tenure.live WHERE delayed AND due > $1), \
@@ -432,7 +434,7 @@ pub(super) async fn wake_times(client: &Client, after: Time) -> Read<WakeTimes> 
 
 const SHORTEST_LEASE: &str = "SELECT min(lease_ms) FROM tenure.live WHERE lease IS NOT NULL";
 
-/// Of all running tasks, whichever coordinator gave them out.
+/// The shortest lease of all running tasks, whichever coordinator granted them.
 pub(super) async fn shortest_lease(client: &Client) -> Read<Option<Span>> {
     let rows = client.query_typed(SHORTEST_LEASE, &[]).await?;
     let millis: Option<i64> = Columns::of(&rows[0]).take()?;
@@ -442,12 +444,13 @@ pub(super) async fn shortest_lease(client: &Client) -> Read<Option<Span>> {
 const ALARMS: &str = "SELECT l.alarm_at, l.wakes_at FROM tenure.live l WHERE l.alarm_at IS NOT NULL \
     AND l.alarm_at >= $1 ORDER BY l.alarm_at, l.id LIMIT $2 OFFSET $3";
 
-/// What a coordinator reads before it sleeps, worth a name where names are safe.
+/// Statements that a coordinator runs before it sleeps, to be prepared on direct connections.
 pub(super) fn idle_statements() -> impl Iterator<Item = &'static str> {
     [WAKE_TIMES, ALARMS].into_iter()
 }
 
-/// Alarms ring no later than their task wakes, so the search ends where alarms pass what was found.
+/// An alarm fires no later than its task wakes, so the search ends at the first alarm after the earliest wake-up
+/// found.
 async fn earliest_wake(client: &Client) -> Read<Option<Time>> {
     let (mut earliest, mut from, mut offset) = (None::<Time>, i64::MIN, 0_i64);
     loop {

@@ -1,6 +1,6 @@
-//! Taking ready tasks: candidates from memory, locked by their key, looked at again. Those that are likely to be given
-//! are locked ahead, on the way that reads the clock. Nothing here reads a queue: what is lacking is looked at beside the
-//! batch ([`self::refill`]).
+//! Taking ready tasks: candidates from memory are locked by key and checked again. Those that are likely to be
+//! granted are prefetched: they are locked in the round trip that reads the clock. Nothing here reads a queue:
+//! missing candidates are read beside the batch ([`self::refill`]).
 //!
 //! In this folder: the candidates in memory, one buffer for each polled queue, and the reads that refill them.
 
@@ -25,29 +25,29 @@ use crate::failure::Failure;
 use crate::row::{Backlog, TaskWithSpec, Want};
 use crate::seam::PolledQueues;
 
-/// How often candidates that turned out to be gone are replaced by others in one call. More would only
-/// hold the batch's locks longer; what is left waits for the next batch.
+/// How often one call replaces candidates that turned out to be gone. More rounds would only hold the batch's locks
+/// longer; the rest waits for the next batch.
 const ROUNDS_MAX: usize = 8;
 
-/// One want with the buffers it may be served from.
+/// One want with the buffers that may serve it.
 struct Search<'a> {
     want: &'a Want,
     buffers: Vec<BufferKey>,
 }
 
-/// What the search has found out so far.
+/// The state of a search.
 #[derive(Default)]
 struct SearchState {
     /// Locked, waiting and due.
     locked: HashMap<TaskId, TaskWithSpec>,
-    /// Those of them that this very batch made ready, by queue.
+    /// Those of them that this batch made ready, by queue.
     pending: HashMap<(Scope, Name), Vec<(QueuePosition, Name)>>,
-    /// Not to be had in this call.
+    /// Not available in this call.
     gone: HashSet<TaskId>,
 }
 
 impl SearchState {
-    /// What this batch made ready for a buffer.
+    /// The tasks that this batch made ready for a buffer.
     fn pending_of(&self, buffer: &BufferKey) -> impl Iterator<Item = QueuePosition> {
         let queue = (buffer.scope.clone(), buffer.queue.clone());
         let pending = self.pending.get(&queue).into_iter().flatten();
@@ -55,16 +55,16 @@ impl SearchState {
     }
 }
 
-/// Candidates to lock in one go with whatever is asked next, and what came of it.
+/// Candidates to lock together with the next read, and the rows that were locked.
 #[derive(Default)]
 pub(super) struct Prefetched {
     chosen: Vec<(BufferKey, QueuePosition)>,
-    /// Once they were asked for.
+    /// Set once they were requested.
     taken: Option<Vec<(LockedRow, TaskWithSpec)>>,
 }
 
 impl Prefetched {
-    /// What to ask for, if anything.
+    /// The tasks to lock, if any.
     pub(super) fn ids(&self) -> Vec<TaskId> {
         self.chosen.iter().map(|(_, position)| position.id()).collect()
     }
@@ -79,8 +79,8 @@ impl Prefetched {
 }
 
 impl PostgresBatch<'_> {
-    /// Which polled queues hold something, as far as is known. Those that are polled for the first time are looked at
-    /// from now on, beside this batch.
+    /// The polled queues that hold tasks, as far as is known. A queue that is polled for the first time is read from
+    /// now on, beside this batch.
     pub(super) fn known_backlogs(&self, polled: &dyn PolledQueues) -> Vec<Backlog> {
         let shared = &self.writer.shared;
         let (mut memory, now) = (shared.memory(), shared.clock.now());
@@ -91,8 +91,9 @@ impl PostgresBatch<'_> {
         memory.candidates.backlogs(polled)
     }
 
-    /// The same, with what this batch made ready and with the queues that were polled for the first time. What a peer has
-    /// made ready since the last refill is not among them, until a hint or the next refill tells of it.
+    /// The polled queues that hold tasks, including tasks that this batch made ready and queues that were polled for
+    /// the first time. Tasks that a peer made ready since the last refill are missing until a hint arrives or the
+    /// next refill reads them.
     pub(super) async fn find_backlogs(
         &mut self,
         polled: &dyn PolledQueues,
@@ -133,7 +134,8 @@ impl PostgresBatch<'_> {
         backlogs.extend(polled.map(|((scope, queue), tasks)| Backlog { scope, queue, tasks }));
     }
 
-    /// Chooses what these wants would be given by what is known now. Buffers that must be read first give nothing.
+    /// Chooses the tasks that these wants would get from the current candidates. A buffer that must be read first
+    /// supplies none.
     pub(super) fn choose_prefetch(&mut self, wants: &[Want]) {
         let now = self.writer.shared.clock.now();
         let mut searches: Vec<Search<'_>> =
@@ -166,7 +168,7 @@ impl PostgresBatch<'_> {
             let mut lacking = self.lacking(&searches, now, &known);
             lacking.retain(|need| asked.insert(need.clone()));
             self.writer.shared.refill_and_wait(lacking.into_iter().collect(), until).await;
-            // A page has delayed tasks apart, those whose time has come among them.
+            // A page lists delayed tasks separately, even those that are already due.
             self.writer.shared.memory().candidates.promote_due(now);
             let picked = self.pick(&searches, &known);
             let unknown: Vec<(BufferKey, QueuePosition)> = picked
@@ -188,7 +190,7 @@ impl PostgresBatch<'_> {
         Ok(picked.into_iter().map(take).collect())
     }
 
-    /// What this very batch made ready, and what it took away.
+    /// The tasks that this batch made ready, and those that it took.
     async fn pending_ready(
         &mut self,
         searches: &[Search<'_>],
@@ -217,7 +219,7 @@ impl PostgresBatch<'_> {
         !self.pending.contains(id) && !known.gone.contains(&id) && !self.excluded.contains(&id)
     }
 
-    /// What must be read before the wants can be served, each once.
+    /// The reads that the wants need, without duplicates.
     fn lacking(
         &self,
         searches: &[Search<'_>],
@@ -244,7 +246,7 @@ impl PostgresBatch<'_> {
         memory.candidates.missing_refill(buffer, now, search.want.max, is_free)
     }
 
-    /// Serves the wants in order from what is known: each place once, by priority and age.
+    /// Serves the wants in order from the current candidates: each position once, by priority and age.
     fn pick(
         &self,
         searches: &[Search<'_>],
@@ -302,7 +304,7 @@ impl PostgresBatch<'_> {
         Ok(())
     }
 
-    /// Takes in which of the candidates are locked now; the others are not worth trying again.
+    /// Records which of the candidates are locked now; the others are not worth another try.
     fn note_locked(
         &mut self,
         candidates: Vec<(BufferKey, QueuePosition)>,

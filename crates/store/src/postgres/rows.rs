@@ -1,4 +1,4 @@
-//! Rows to values: what of it is this engine's own. The rest is in [`crate::columns`].
+//! Decoding of rows that is specific to this engine. The rest is in [`crate::columns`].
 
 use tokio_postgres::types::FromSql;
 use verdict::{Task, TaskId, Time};
@@ -65,13 +65,13 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Columns of a task that lives; tables `live l`, `inputs i`.
+/// Columns of a live task; tables `live l`, `inputs i`.
 pub(super) fn task_columns() -> String {
     let head = "l.alarm_at, l.tenant, l.workspace, l.kind, l.queue, l.id, l.priority, i.terms";
     format!("{head}, {}", columns::TASK)
 }
 
-/// A live task, and when the table's alarm for it rings: never later than it wakes.
+/// A live task, and when its alarm in the table fires: never later than the task wakes.
 #[derive(Clone)]
 pub(super) struct LiveRow {
     pub(super) alarm_at: Option<Time>,
@@ -79,15 +79,15 @@ pub(super) struct LiveRow {
     pub(super) inline_history: InlineHistory,
 }
 
-/// Where [`task_columns`] has the id.
+/// The index of the id in [`task_columns`].
 const ID: usize = 5;
 
-/// Which task a row of [`task_columns`] is of.
+/// The task of a row of [`task_columns`].
 pub(super) fn id_of(row: &tokio_postgres::Row) -> Read<TaskId> {
     Columns { row, next: ID }.task_id()
 }
 
-/// What cannot be read of a row is that task's trouble.
+/// Decodes a row. An error names the task, so that only this task is affected.
 pub(super) fn live_row(columns: &mut Columns<'_>) -> Read<LiveRow> {
     let id = id_of(columns.row)?;
     read_live(columns).map_err(|failure| failure.confined_to(id))

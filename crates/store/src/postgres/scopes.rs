@@ -1,5 +1,5 @@
-//! The scopes a transaction works in, which the database's policies compare every row with, and the check at
-//! every start that they do.
+//! The scopes of a transaction, which row-level security policies compare with every row, and the check at every
+//! start that the policies are in force.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use verdict::Scope;
 use super::errors::StepError;
 use crate::failure::{Failure, FailureKind};
 
-/// Between tenant and workspace, and between scopes. Names hold no control characters.
+/// Separators between tenant and workspace, and between scopes. Names hold no control characters.
 const HALVES: char = '\u{1f}';
 const SCOPES: char = '\u{1e}';
 
-/// What concerns every scope: sweeps, verification, administration.
+/// All scopes, for sweeps, verification and administration.
 pub(super) const ALL: &str = "*";
 
 pub(super) const SET: &str = "SELECT set_config('tenure.scopes', $1, true)";
@@ -27,7 +27,7 @@ pub(super) struct Scopes {
 }
 
 impl Scopes {
-    /// Adds scopes. Says what must be set before the next statement, if anything.
+    /// Adds scopes. Returns the setting that the next statement needs, if it changed.
     pub(super) fn add<'s>(&mut self, scopes: impl Iterator<Item = &'s Scope>) -> Option<String> {
         let before = self.named.len();
         for scope in scopes {
@@ -50,17 +50,17 @@ impl Scopes {
     }
 }
 
-/// One scope as the policies spell it.
+/// One scope in the syntax of the policies.
 pub(super) fn setting(scope: &Scope) -> String {
     format!("{}{HALVES}{}", scope.tenant.as_str(), scope.workspace.as_str())
 }
 
-/// Every table with rows of tasks or keys in it.
+/// Every table with rows of tasks or keys.
 const SCOPED: [&str; 9] =
     ["inputs", "live", "done", "attempts", "history", "refused", "keys", "api_keys", "audit"];
 
-/// Insists that scopes are kept apart: by what the catalogue says of each table and of the role, and by
-/// trying. Leaves nothing behind.
+/// Checks that scopes are isolated: by the catalogue's entries for each table and for the role, and by a trial that
+/// is rolled back.
 pub(super) async fn check(client: &mut Client) -> Result<(), StepError> {
     let transaction = client.transaction().await?;
     transaction.batch_execute("SET LOCAL ROLE tenure_rows").await?;
@@ -71,7 +71,7 @@ pub(super) async fn check(client: &mut Client) -> Result<(), StepError> {
     Ok(())
 }
 
-/// A table whose policies are not in force, or that has none, or one that is always true.
+/// Refuses a table whose policies are not in force, or that has none, or one that is always true.
 async fn refuse_open_tables(client: &Client) -> Result<(), StepError> {
     let tables: Vec<&str> = SCOPED.to_vec();
     let sql = "SELECT t.name FROM unnest($1::text[]) AS t(name) \
@@ -94,7 +94,7 @@ async fn refuse_open_tables(client: &Client) -> Result<(), StepError> {
     }
 }
 
-/// A role that policies do not hold for.
+/// Refuses a role that bypasses the policies.
 async fn refuse_powers(client: &Client) -> Result<(), StepError> {
     let sql = "SELECT r.rolsuper OR r.rolbypassrls OR EXISTS (SELECT 1 FROM pg_class c \
             WHERE c.relowner = r.oid AND c.relnamespace = \
@@ -109,7 +109,7 @@ async fn refuse_powers(client: &Client) -> Result<(), StepError> {
     Ok(())
 }
 
-/// Writes a row, and insists that whoever names no scope does not see it.
+/// Writes a row, and checks that a query without a scope does not see it.
 async fn try_scopes(client: &Client) -> Result<(), StepError> {
     let probe = setting(&Scope::new("tenure.probe", "tenure.probe"));
     let set =

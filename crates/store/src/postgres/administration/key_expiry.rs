@@ -1,8 +1,8 @@
-//! Idempotency keys of tasks that ended long ago leave the table, a page at a time.
+//! Removes idempotency keys of tasks that ended long ago, a page at a time.
 //!
-//! The rules know how long a key counts; one that counts no more is only clutter, and removing it changes no
-//! answer. Every coordinator walks through the table in the order of its keys and begins again at the end. A page
-//! that was mostly old is followed by the next at once, so that the table holds about twice what counts at most.
+//! The rules define how long a key counts. An expired key has no effect, so removing it changes no answer. Every
+//! coordinator scans the table in key order and starts again at the end. A page that was mostly expired is followed
+//! by the next at once, so the table holds at most about twice the keys that count.
 
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
@@ -11,19 +11,19 @@ use verdict::{Retention, Time};
 use crate::postgres::connection::session;
 use crate::postgres::scopes;
 
-/// Keys looked at in one statement.
+/// Keys per statement.
 const PAGE: i64 = 2_000;
-/// Pages in one go: far more than are written in the time between two of them.
+/// Pages per run: far more keys than are written between two runs.
 const PAGES_MAX: usize = 50;
 
-/// Where the walk stands.
+/// The position of the scan.
 #[derive(Default)]
 pub(in crate::postgres) struct KeyExpiry {
     after: (String, String, String),
 }
 
 impl KeyExpiry {
-    /// Goes on for a page, or for more where much is old.
+    /// Scans a page, or more if many keys are expired.
     pub(in crate::postgres) async fn run(
         &mut self,
         client: &Client,
@@ -37,7 +37,7 @@ impl KeyExpiry {
         Ok(())
     }
 
-    /// Returns how many left.
+    /// Returns how many keys were removed.
     async fn page(&mut self, client: &Client, now: Time) -> Result<u64, tokio_postgres::Error> {
         client.batch_execute(session::BEGIN).await?;
         client.query_typed(scopes::SET, &[(&scopes::ALL, Type::TEXT)]).await?;
@@ -74,7 +74,7 @@ impl KeyExpiry {
         if tasks.is_empty() {
             return Ok(0);
         }
-        // Only while it is still the same task's: a key may have been used again meanwhile.
+        // Deletes a key only if it still belongs to the same task: it may have been used again in the meantime.
         let delete = "DELETE FROM tenure.keys k \
             USING unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) AS u(tenant, workspace, key, task) \
             WHERE k.tenant = u.tenant AND k.workspace = u.workspace AND k.key = u.key AND k.task = u.task";

@@ -1,4 +1,4 @@
-//! Forgetting what ended long ago: the only way in which rows that are written once leave.
+//! Deletes tasks that ended long ago. Write-once rows leave the database in no other way.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ impl PostgresBatch<'_> {
         limit: usize,
     ) -> Result<Vec<EndedTask>, Failure> {
         let setting = self.scopes.all();
-        // What this batch forgets is still in the table.
+        // Tasks that this batch deletes are still in the table.
         let enough = limit.saturating_add(self.forgotten.len());
         let work = move |client: Client| async move {
             let (set, ended) = futures_util::join!(
@@ -35,7 +35,7 @@ impl PostgresBatch<'_> {
         Ok(ended)
     }
 
-    /// Checks now, forgets with the commit.
+    /// Checks now, deletes with the commit.
     pub(in crate::postgres) async fn forget_ended(
         &mut self,
         positions: &[EndedPosition],

@@ -1,8 +1,7 @@
-//! Rows on their way into one statement: a column of values for each column of a table, unnested by
-//! the database.
+//! Rows for one statement: an array for each column of a table, unnested by the database.
 //!
 //! One statement writes any number of rows, and its text is the same for all of them. A single row, as an idle system
-//! writes it, goes as plain values instead: taking forty arrays apart costs the database more than the row does.
+//! writes it, is sent as plain values instead: unnesting forty arrays costs the database more than the row does.
 
 use tokio_postgres::types::{ToSql, Type};
 
@@ -51,7 +50,7 @@ impl Column {
         }
     }
 
-    /// The first value alone.
+    /// The first value, as a scalar.
     fn value(&self) -> (&(dyn ToSql + Sync), Type) {
         match self {
             Column::Text(values) => (&values[0], Type::TEXT),
@@ -77,7 +76,7 @@ pub(in crate::postgres) struct ColumnBatch {
     columns: Vec<Column>,
     rows: usize,
     next: usize,
-    /// Whether every number fits into its column. What does not is never sent.
+    /// Whether every number fits into its column. A batch with one that does not is never sent.
     fits_columns: bool,
 }
 
@@ -91,7 +90,7 @@ impl ColumnBatch {
         self.rows == 0
     }
 
-    /// Begins a row; its values follow in the order of the heading.
+    /// Begins a row; its values follow in the order of the column definitions.
     pub(in crate::postgres) fn row(&mut self) -> &mut Self {
         assert!(self.next == 0 || self.next == self.columns.len(), "the row before is whole");
         self.rows += 1;
@@ -108,7 +107,7 @@ impl ColumnBatch {
         self.fits_columns
     }
 
-    /// A number that may be missing. The database's integer has a sign and half the range.
+    /// Adds an optional number. The database's integer is signed and has half the range.
     pub(in crate::postgres) fn optional_count(&mut self, value: Option<u32>) -> &mut Self {
         let fitting = value.map(i32::try_from).transpose();
         self.fits_columns &= fitting.is_ok();
@@ -178,7 +177,7 @@ pub(in crate::postgres) struct Statement {
 }
 
 impl Statement {
-    /// Made of whatever stands for the rows.
+    /// Builds both forms of a statement.
     pub(in crate::postgres) fn over(
         column_defs: ColumnDefs,
         text: impl Fn(&Rows) -> String,
@@ -209,7 +208,7 @@ pub(in crate::postgres) struct Rows {
 }
 
 impl Rows {
-    /// As a table of this name, in which `ord` numbers the rows.
+    /// The rows as a table of this name, in which `ord` numbers the rows.
     pub(in crate::postgres) fn table(&self, name: &str) -> String {
         let suffix = if self.form == RowForm::One { "" } else { "[]" };
         let parameter = |(i, (_, kind)): (usize, &(&str, ColumnType))| {
@@ -226,7 +225,7 @@ impl Rows {
     }
 }
 
-/// The heading's column names, each with a prefix.
+/// The names of the columns, each with a prefix.
 pub(in crate::postgres) fn names(column_defs: ColumnDefs, prefix: &str) -> Vec<String> {
     column_defs.iter().map(|(name, _)| format!("{prefix}{name}")).collect()
 }

@@ -1,15 +1,17 @@
-//! The end of a batch: everything is written, marked and committed, and a lost answer is looked up.
+//! The end of a batch: all rows and a marker are written and committed, and the outcome of a lost COMMIT is looked
+//! up.
 //!
-//! Each batch that somebody relies on inserts a marker, (committer, number). If the connection is lost after COMMIT
-//! was sent, a void marker of the same number is inserted on a new one: if a real one is there, the batch
-//! is committed; else it never was and never will be. Only if that fails too is the outcome unknown.
+//! Each batch that a caller relies on inserts a marker, (committer, number). If the connection is lost after COMMIT
+//! was sent, a void marker of the same number is inserted on a new connection. If the real marker is present, the
+//! batch is committed; otherwise it was not committed and never will be. The outcome is unknown only if this fails
+//! too.
 //!
-//! Old markers are cleared away, but never the last one of a committer, and a marker is refused behind a later one. So a
-//! batch that was given up stays given up, however late its statements reach the server: it meets its void marker, or a
-//! later one.
+//! Old markers are deleted, but never the last one of a committer, and a marker is refused after a later one. So an
+//! abandoned batch stays abandoned, however late its statements reach the server: it conflicts with its void marker,
+//! or with a later marker.
 //!
-//! What is written and COMMIT go in one round trip: whether everything went well is judged by the database, which
-//! fails the transaction if not.
+//! All writes and COMMIT go in one round trip. The database checks the guards, and fails the transaction if one does
+//! not hold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,12 +34,12 @@ use crate::postgres::peers::rules;
 use crate::postgres::reads::{self, Client, Read, set_scopes};
 use crate::postgres::rows::Columns;
 
-/// How often, and with which pause, a new connection is tried to look up a lost COMMIT. Together about
-/// as long as a standby needs to take over.
+/// How often a new connection is tried to look up a lost COMMIT, and the pause between two tries. Together about as
+/// long as a standby needs to take over.
 const LOOKUPS_MAX: u32 = 40;
 const LOOKUP_PAUSE: Duration = Duration::from_millis(250);
 
-/// Which batch of which committer.
+/// Identifies a batch: its committer, and its number.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::postgres) struct Marker {
     pub(in crate::postgres) committer: [u8; 16],
@@ -47,9 +49,9 @@ pub(in crate::postgres) struct Marker {
 const MARK: &str = "INSERT INTO tenure.batches (committer, n, at) VALUES ($1, $2, $3) \
     ON CONFLICT (committer, n) DO NOTHING";
 
-/// The same, if the rules that the batch was decided by are in force, and no later batch of the committer is there; else
-/// it fails. A committer sends one batch after the other, so that a later marker means that this one was given up: its
-/// void marker may have been cleared away by then, and yet it must never be committed.
+/// Inserts a marker. Fails unless the rules that decided the batch are in force and the committer has no later batch.
+/// A committer sends one batch after the other, so a later marker means that this batch was abandoned. Its void
+/// marker may have been deleted by then, and yet the batch must never be committed.
 pub(in crate::postgres) const MARK_BY: &str = "INSERT INTO tenure.batches (committer, n, at) \
     SELECT $1, $2, $3::int8 / CASE WHEN rules = $4 AND NOT EXISTS (SELECT 1 FROM tenure.batches b \
         WHERE b.committer = $1 AND b.n > $2) THEN 1 ELSE 0 END FROM tenure.meta";
@@ -63,7 +65,7 @@ pub(in crate::postgres) async fn commit(
         || batch.has_postponed_alarms
         || !batch.pending.is_empty();
     if !is_marked {
-        // Nothing that anybody could rely on: looked at, found nothing. Locks end with the batch.
+        // No caller relies on this batch: it only read, and found nothing. Its locks end with the batch.
         finish(batch);
         return Ok(());
     }
@@ -89,7 +91,7 @@ pub(in crate::postgres) async fn commit(
     Ok(())
 }
 
-/// Memory follows what is committed.
+/// Updates this process's memory after a commit.
 fn finish(batch: &mut PostgresBatch<'_>) {
     let now = batch.now.unwrap_or_else(|| batch.writer.shared.clock.now());
     let mut memory = batch.writer.shared.memory();
@@ -104,13 +106,13 @@ fn finish(batch: &mut PostgresBatch<'_>) {
     drop(memory);
     let hint = Hint::of(batch.pending.subjects(), now);
     if !batch.has_looked_for_ready && hint.has_work() {
-        // Whoever grants in this very process hears no hint of ours.
+        // The other writer of this process grants, and it receives no hint from its own process.
         batch.writer.shared.hints.notify_local();
     }
     batch.writer.shared.hints.send(hint);
 }
 
-/// What must be done before the last round trip.
+/// Runs the steps that must precede the last round trip.
 async fn prepare(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
     lock_unlocked(batch).await?;
     let forgotten: Vec<TaskId> = batch.forgotten.iter().copied().collect();
@@ -123,7 +125,7 @@ async fn prepare(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
     batch.transaction().run("forgetting ended tasks", work).await
 }
 
-/// Everything and COMMIT in one go.
+/// Sends all writes and COMMIT in one round trip.
 async fn write_and_commit(
     batch: &mut PostgresBatch<'_>,
     marker: Marker,
@@ -157,15 +159,15 @@ async fn write_and_commit(
     transaction.commit_with(work).await
 }
 
-/// Whether all statements of a batch are on their way. One that is not, because a value cannot be sent or the
-/// connection is closed, would else be missing in what is committed.
+/// Whether all statements of a batch could be sent. If one could not, because a value cannot be encoded or the
+/// connection is closed, COMMIT would commit the batch without it.
 #[derive(Default)]
 struct Sending {
     is_broken: AtomicBool,
 }
 
 impl Sending {
-    /// A statement; all of them are polled before COMMIT is.
+    /// Polls a statement; all statements are polled before COMMIT is.
     async fn send<T>(&self, statement: impl Future<Output = Read<T>>) -> Read<()> {
         let sent = statement.await;
         if sent.as_ref().is_err_and(|error| !error.is_definite()) {
@@ -174,7 +176,7 @@ impl Sending {
         sent.map(drop)
     }
 
-    /// COMMIT, unless a statement could not be sent.
+    /// Sends COMMIT, unless a statement could not be sent.
     async fn then(&self, commit: impl Future<Output = Read<()>>) -> Option<Read<()>> {
         if self.is_broken.load(Ordering::SeqCst) { None } else { Some(commit.await) }
     }
@@ -183,9 +185,9 @@ impl Sending {
 /// Bug 19 of the museum: a notification inside the batch makes commits wait for each other.
 const NOTIFY_AND_COMMIT: &str = "NOTIFY tenure; COMMIT";
 
-/// Why a batch that was sent did not happen, as far as is known.
+/// Why a batch that was sent failed, as far as is known.
 enum BatchError {
-    /// Other rules came into force.
+    /// Another version of the rules came into force.
     RulesChanged,
     Step(StepError),
 }
@@ -196,8 +198,8 @@ impl From<StepError> for BatchError {
     }
 }
 
-/// What is changed was locked before, as a rule. Whatever was not is locked now, together with the inline part of its history;
-/// if it is gone another writer was faster.
+/// Locks changed tasks that are not locked yet, together with the inline part of their history. Most were locked when
+/// they were loaded. If a row is gone, another writer changed it first, and the batch conflicts.
 async fn lock_unlocked(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
     let ids = batch.pending.unlocked(&batch.locked);
     if ids.is_empty() {
@@ -218,9 +220,10 @@ async fn lock_unlocked(batch: &mut PostgresBatch<'_>) -> Result<(), Failure> {
     gone.map_or(Ok(()), |id| Err(conflict(id)))
 }
 
-/// All statements in one go. The keys come last: only they may wait for another transaction. A statement that meets
-/// what another writer did fails, and what follows in the same transaction with it, COMMIT too. The marker stands
-/// behind the locks of all tasks: it fails if the rules that decided are no longer in force.
+/// Sends all statements in one round trip. The keys come last: only they may wait for another transaction. A
+/// statement that finds a change by another writer fails, and every later statement of the transaction fails with it,
+/// COMMIT too. The marker comes after the locks of all tasks: it fails if the rules that decided are no longer in
+/// force.
 async fn write_all(
     client: &Client,
     sending: &Sending,
@@ -243,7 +246,7 @@ async fn write_all(
         sending.send(mark_by(client, marker, rules, now)),
         write(&writes::KEYS_WRITE, &column_batches.keys),
     );
-    // The first that failed says why.
+    // The first failed statement is the cause; the later ones fail because of it.
     for written in [set, inputs, new_live, changed, ended, done, attempts, history, refused] {
         written?;
     }
@@ -262,7 +265,7 @@ async fn write(client: &Client, statement: &Statement, column_batch: &ColumnBatc
     Ok(())
 }
 
-/// Marks the batch as decided by the rules that are in force.
+/// Inserts the marker of a batch that was decided by these rules. Fails if they are not in force.
 async fn mark_by(client: &Client, marker: Marker, rules: Rules, at: Time) -> Read<()> {
     let (committer, at, rules) = (&marker.committer[..], at.millis(), rules.number().cast_signed());
     let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
@@ -275,7 +278,7 @@ async fn mark_by(client: &Client, marker: Marker, rules: Rules, at: Time) -> Rea
     Ok(())
 }
 
-/// Whether the marker is new. Waits while another transaction is about to write the same one.
+/// Returns whether the marker is new. Waits while another transaction is inserting the same one.
 async fn mark(client: &Client, marker: Marker, at: Time) -> Read<bool> {
     let (committer, at) = (&marker.committer[..], at.millis());
     let parameters: [(&(dyn ToSql + Sync), Type); 3] =
@@ -283,10 +286,10 @@ async fn mark(client: &Client, marker: Marker, at: Time) -> Read<bool> {
     Ok(client.execute_typed(MARK, &parameters).await? == 1)
 }
 
-/// The time of a marker that stands for a batch which never was.
+/// The time in a void marker, which stands for a batch that was never committed.
 const VOID: i64 = -1;
 
-/// Whether the batch with this marker is committed. If not, it never will be: its marker is taken now.
+/// Whether the batch with this marker is committed. If not, it never will be: this call inserts its void marker.
 async fn is_committed(client: &Client, marker: Marker) -> Read<bool> {
     mark(client, marker, Time::from_millis(VOID)).await?;
     let committer = &marker.committer[..];
@@ -297,14 +300,14 @@ async fn is_committed(client: &Client, marker: Marker) -> Read<bool> {
     let at: Option<i64> = rows.first().map(|row| Columns::of(row).take()).transpose()?;
     let is_committed = at.is_some_and(|at| at != VOID);
     if is_committed {
-        // What is there may still wait for a standby; nobody is told of it sooner. A transaction that only reads
-        // waits for nobody, so that this one writes, too: to the one row that is always there.
+        // The commit may still be waiting for a standby, and must not be reported before that wait ends. A read-only
+        // transaction does not wait for standbys, so this one also writes, to the one row that always exists.
         client.execute_typed("UPDATE tenure.meta SET waits = waits", &[]).await?;
     }
     Ok(is_committed)
 }
 
-/// Finds out what became of a COMMIT whose answer was lost.
+/// Looks up the outcome of a COMMIT whose answer was lost.
 async fn resolve_lost_commit(
     shared: Arc<Shared>,
     marker: Marker,
@@ -341,7 +344,8 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_statement_that_could_not_be_sent_nothing_is_committed() {
-        // S2-104: all of a batch or nothing of it. An answer is awaited; whatever cannot be sent fails at once.
+        // S2-104: all of a batch or nothing of it. For a sent batch the answer is awaited; a statement that cannot be
+        // sent fails at once.
         let unsent = || StepError::StandbyWaitCancelled;
         for (statement, is_committed) in [(None, true), (Some(unsent()), false)] {
             let (sending, has_committed) = (Sending::default(), AtomicBool::new(false));

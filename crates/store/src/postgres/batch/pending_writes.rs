@@ -1,4 +1,4 @@
-//! What a batch saved: it lies over what is committed until the commit writes all of it at once.
+//! The changes of a batch. Its reads see them on top of the committed rows until the commit writes them all at once.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,9 +14,9 @@ use crate::row::{Change, Entry, IdempotencyKey, KeyOwner, Refused, Spec};
 /// One task that this batch created or changed.
 pub(in crate::postgres) struct PendingTask {
     pub(in crate::postgres) subject: Subject,
-    /// With a task that this batch created.
+    /// The spec of a task that this batch created.
     pub(in crate::postgres) spec: Option<Spec>,
-    /// What the table must still say; `None` for a new task.
+    /// What the stored row must still be; `None` for a new task.
     guard: Option<Guard>,
     closed: Vec<ClosedAttempt>,
     entries: Vec<Entry>,
@@ -28,7 +28,7 @@ pub(in crate::postgres) struct PendingWrites {
     /// In the order in which they were first saved, which is the order of arrival.
     order: Vec<TaskId>,
     pub(in crate::postgres) keys: BTreeMap<IdempotencyKey, KeyOwner>,
-    /// Whom each key belonged to when this batch first looked.
+    /// The owner of each key when this batch first read it.
     pub(in crate::postgres) seen_keys: HashMap<IdempotencyKey, Option<TaskId>>,
     refused: Vec<Refused>,
 }
@@ -99,14 +99,14 @@ impl PendingWrites {
         self.refused.extend(refused);
     }
 
-    /// Tasks that were there before this batch and that it did not lock.
+    /// Tasks that existed before this batch and that it did not lock.
     pub(in crate::postgres) fn unlocked(&self, locked: &HashMap<TaskId, LockedRow>) -> Vec<TaskId> {
         let is_unlocked =
             |id: &&TaskId| self.tasks[*id].guard.is_some() && !locked.contains_key(*id);
         self.order.iter().filter(is_unlocked).copied().collect()
     }
 
-    /// Everything as rows. `locked` says what the table has of the tasks that were there before.
+    /// Everything as rows. `locked` has the stored rows of tasks that existed before.
     pub(in crate::postgres) fn column_batches(
         &self,
         now: Time,
@@ -191,8 +191,8 @@ impl PendingTask {
         }
     }
 
-    /// Writes down the history: the submission with the input, the next entries into the inline history of the
-    /// task's own row, and what finds no room there into its table.
+    /// Writes the history: the submission goes with the input, the next entries go into the inline history of the
+    /// task's row, and entries that do not fit there go into the history table.
     fn append_history(
         &self,
         column_batches: &mut ColumnBatches,
@@ -219,7 +219,7 @@ impl PendingTask {
     }
 }
 
-/// What the table has of a task that this batch locked.
+/// The stored row of a task that this batch locked.
 #[derive(Clone)]
 pub(in crate::postgres) struct LockedRow {
     pub(in crate::postgres) alarm_at: Option<Time>,
@@ -234,10 +234,10 @@ impl LockedRow {
     }
 }
 
-/// The number of the entry that stands with the input.
+/// The number of the entry that is stored with the input.
 const SUBMISSION: u32 = 1;
 
-/// An alarm that rings before the task wakes may stay: then the row keeps its place in every index.
+/// Keeps an alarm that fires before the task wakes: then the row keeps its position in every index.
 fn alarm_for(task: &Task, alarm: Option<Time>) -> Option<Time> {
     let wakes_at = task.wakes_at()?;
     Some(alarm.filter(|alarm| *alarm <= wakes_at).unwrap_or(wakes_at))

@@ -1,8 +1,8 @@
-//! How many runs of a tenant wait or run, counted so that no other coordinator counts the same at once.
+//! Counts the unfinished runs of a tenant under a lock, so that no other coordinator counts at the same time.
 //!
-//! The row of the tenant's limits is the lock, taken before any task's. Whoever has it sees every submission that
-//! was accepted under it before. What ends meanwhile only makes the number smaller. Tenants without a quota are
-//! never asked about, so that they wait for nobody.
+//! The row of the tenant's limits is the lock, taken before any task's row lock. Its holder sees every submission
+//! that was accepted under it before. Tasks that end in the meantime only reduce the count. Tenants without a quota
+//! are not counted, so they never wait for this lock.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::postgres::rows::Columns;
 const LOCK: &str = "SELECT l.tenant FROM tenure.tenant_limits l WHERE l.tenant = ANY ($1) \
     ORDER BY l.tenant COLLATE \"C\" FOR UPDATE";
 
-/// Each part by the index that holds nothing else.
+/// Counts each part with the index that holds nothing else.
 const COUNT: &str = "SELECT u.tenant, \
     (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.due IS NOT NULL AND NOT l.delayed) \
     + (SELECT count(*) FROM tenure.live l WHERE l.tenant = u.tenant AND l.delayed) \
@@ -34,7 +34,7 @@ impl PostgresBatch<'_> {
         let work = move |client: Client| async move {
             set_scopes(&client, setting).await?;
             client.query_typed(LOCK, &[(&asked, Type::TEXT_ARRAY)]).await?;
-            // Not in one go with the lock: this must see what was committed while waiting for it.
+            // Not sent together with the lock: the count must see commits that happened while the lock was awaited.
             counted(&client, &asked).await
         };
         let counted = self.transaction().run("counting unfinished runs", work).await?;

@@ -1,4 +1,4 @@
-//! One writer: a committer with a name of its own in the database.
+//! One writer: a committer with its own id in the database.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ pub struct PostgresWriter {
     pub(in crate::postgres) shared: Arc<Shared>,
     pub(in crate::postgres) committer: [u8; 16],
     marked: i64,
-    /// When a batch last read the clock: what was ready by then has been seen.
+    /// When a batch last read the clock: tasks that were ready by then have been seen.
     pub(in crate::postgres) clock_read_at: Option<Time>,
 }
 
@@ -28,7 +28,7 @@ impl PostgresWriter {
         let is_first = shared.committers().is_empty();
         let named = match is_first {
             true => peers::register(&shared).await,
-            // The coordinator is known already; only the batches need an id of their own.
+            // The coordinator is registered already; a further writer only needs an id for its batches.
             false => peers::new_committer_id(&shared).await,
         };
         let committer = match named {

@@ -1,4 +1,4 @@
-//! Writing rows. Statements only; which rows, and in which order, is the batch's business.
+//! Writing rows. Statements only; the batch decides which rows are written, and in which order.
 
 use std::sync::LazyLock;
 
@@ -35,7 +35,7 @@ pub(in crate::postgres) const INPUTS: ColumnDefs = &[
     ("tale", Bytes),
 ];
 
-/// What changes in the life of a task, behind what names it.
+/// The columns that change during the life of a task, after those that name it.
 const LIVE: ColumnDefs = &[
     ("id", Bytes),
     ("tenant", Text),
@@ -67,7 +67,7 @@ const LIVE: ColumnDefs = &[
     ("tale", Bytes),
     ("delayed", Bool),
     ("alarm_at", Long),
-    // Where a new task stands; the guard of one that is changed.
+    // The queue position of a new task, then the guard of a changed one.
     ("queue", Text),
     ("kind", Text),
     ("place", Bytes),
@@ -80,7 +80,7 @@ const LIVE: ColumnDefs = &[
 /// How many of [`LIVE`]'s columns name the task, and how many an update sets after those.
 const NAMING: usize = 3;
 const CHANGING: usize = 27;
-/// How many a new row has: all but the two of the guard.
+/// How many columns a new row has: all but the two of the guard.
 const INSERTED: usize = LIVE.len() - 2;
 
 const ENDED: ColumnDefs = &[
@@ -165,7 +165,7 @@ const KEYS: ColumnDefs = &[
     ("seen", Bytes),
 ];
 
-/// Everything one batch writes, one column batch per statement, in the order in which they are sent.
+/// Everything that one batch writes: one column batch per statement, in the order in which they are sent.
 pub(in crate::postgres) struct ColumnBatches {
     pub(in crate::postgres) inputs: ColumnBatch,
     pub(in crate::postgres) new_live: ColumnBatch,
@@ -179,7 +179,7 @@ pub(in crate::postgres) struct ColumnBatches {
 }
 
 impl ColumnBatches {
-    /// Whether everything in them can be sent as it is.
+    /// Whether every value fits its column.
     pub(in crate::postgres) fn all_fit(&self) -> bool {
         let Self { inputs, new_live, changed, ended, done, attempts, history, refused, keys } =
             self;
@@ -203,7 +203,7 @@ impl ColumnBatches {
     }
 }
 
-/// What guards a change: the revision and the length of the history that were loaded.
+/// The guard of a change: the revision and the number of history entries that were loaded.
 #[derive(Clone, Copy)]
 pub(in crate::postgres) struct Guard {
     pub(in crate::postgres) before: u32,
@@ -230,7 +230,7 @@ pub(in crate::postgres) fn input(
     cells::input(column_batch, task, policy, spec, inline_history);
 }
 
-/// A live task, new or changed.
+/// Adds a live task, new or changed.
 pub(in crate::postgres) fn live(
     column_batch: &mut ColumnBatch,
     task: &Task,
@@ -291,7 +291,7 @@ pub(in crate::postgres) fn refused(column_batch: &mut ColumnBatch, refused: &Ref
     cells::refused(begin_row(column_batch, refused.task.id, &refused.task.scope), refused);
 }
 
-/// A key with the task it belongs to from now on, and the one it was seen to belong to.
+/// Adds a key with the task that owns it from now on, and the task that owned it when it was read.
 pub(in crate::postgres) fn key(
     column_batch: &mut ColumnBatch,
     key: &IdempotencyKey,
@@ -317,14 +317,14 @@ fn insert(table: &str, column_defs: ColumnDefs, rows: &Rows, tail: &str) -> Stri
     )
 }
 
-/// Nothing, unless the row is no longer what was loaded: then the statement fails by dividing by zero, and COMMIT, which
-/// is sent without waiting for any answer, rolls back. What is changed was locked before, so that it is there.
+/// Guards an update. If the row is no longer what was loaded, the statement fails by dividing by zero, and COMMIT,
+/// which is sent without waiting for any answer, rolls back. Changed tasks were locked before, so their rows exist.
 const UNCHANGED: &str = "1 / CASE WHEN l.revision = u.before \
     AND (u.entries_before IS NULL OR l.entries = u.entries_before) THEN 1 ELSE 0 END";
 
 const NAMED: &str = "l.id = u.id AND l.tenant = u.tenant AND l.workspace = u.workspace";
 
-/// What batches write again and again, worth a name where names are safe.
+/// Statements that batches repeat, to be prepared on direct connections.
 pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
     let built: [&'static LazyLock<Statement>; 7] = [
         &INPUTS_INSERT,
@@ -376,9 +376,9 @@ fn inserting(table: &str, column_defs: ColumnDefs) -> Statement {
     Statement::over(column_defs, |rows| insert(table, column_defs, rows, ""))
 }
 
-/// The first refusal of its kind under a lease; later ones say nothing new. Calls about no task of ours
-/// leave nothing. In the order of their keys, so that two batches with the same refusals never wait for each other in a
-/// circle; `ord` is the order in which the calls came.
+/// Inserts the first refusal of its kind under a lease; later ones add no information. Calls about unknown tasks
+/// leave no row. Rows are inserted in key order, so that two batches with the same refusals cannot deadlock; `ord` is
+/// the order in which the calls arrived.
 pub(in crate::postgres) static REFUSED_INSERT: LazyLock<Statement> = LazyLock::new(|| {
     Statement::over(REFUSED, |rows| {
         format!(
@@ -393,8 +393,8 @@ pub(in crate::postgres) static REFUSED_INSERT: LazyLock<Statement> = LazyLock::n
     })
 });
 
-/// Takes a key that belongs to nobody, or still to the one it was seen to belong to; else it fails, as above. In order,
-/// so that two batches never wait for each other in a circle.
+/// Takes a key that has no owner, or whose owner is still the one that was read; otherwise it fails, as above. In key
+/// order, so that two batches cannot deadlock.
 pub(in crate::postgres) static KEYS_WRITE: LazyLock<Statement> = LazyLock::new(|| {
     Statement::over(KEYS, |rows| {
         format!(

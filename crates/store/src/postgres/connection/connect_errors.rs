@@ -1,6 +1,6 @@
-//! Why no session of a database is to be had, and what to do about it, in words for an operator.
+//! Why a connection to the database failed and what to do about it, in words for an operator.
 //!
-//! A sentence, and behind a semicolon the remedy. What is not known here is told by the last cause alone.
+//! Each message is a sentence, a semicolon and the remedy. An unknown error is described by its last cause alone.
 
 use std::error::Error;
 use std::io;
@@ -11,16 +11,16 @@ use super::connections::PoolError;
 use super::tls;
 use crate::failure::{Failure, FailureKind};
 
-/// What the driver says when every server that was named only reads.
+/// The driver's text if every server of the address is read-only.
 const ONLY_READS: &str = "database does not allow writes";
 
-/// What it says where no address was found for a name.
+/// The driver's text if a host name does not resolve.
 const UNKNOWN_HOST: &str = "failed to lookup address";
 
-/// What it says of an answer that is no whole message.
+/// The driver's text for an answer that is not a complete message.
 const NO_MESSAGE: &str = "bytes remaining on stream";
 
-/// Of what the driver found out by itself it tells no more than these beginnings of a cause.
+/// Errors that the driver detects have no code; only the start of their text identifies them.
 const BY_TEXT: [(&str, &str); 5] = [
     (
         "password missing",
@@ -45,7 +45,7 @@ const NOT_POSTGRESQL: &str = "the server at the address of the database does not
 const NO_ANSWER: &str = "the database did not answer within five seconds; check host and port in the address, that \
     no firewall blocks the connection, and that the database is not stuck";
 
-/// For whoever opens a store: it stays closed.
+/// The failure of opening a store: it stays closed.
 pub(in crate::postgres) fn connect_failure(error: impl Error + Send + Sync + 'static) -> Failure {
     if let Some(what) = tls::tls_refusal(&error) {
         return what.failure(error);
@@ -55,7 +55,7 @@ pub(in crate::postgres) fn connect_failure(error: impl Error + Send + Sync + 'st
     Failure::new(FailureKind::Closed, what).because(error)
 }
 
-/// The sentence with its remedy, for what is known.
+/// The sentence with its remedy, for a known error.
 pub(in crate::postgres) fn explain(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let mut cause = Some(error);
     while let Some(error) = cause {

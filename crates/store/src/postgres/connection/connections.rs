@@ -1,13 +1,13 @@
-//! The connections of a pool, and the statements that each of them knows by name.
+//! The connections of a pool, and the prepared statements of each.
 //!
-//! A statement that the server has parsed and planned once costs it a fraction of one that comes as text: for one
-//! task in an idle system that is most of what the database does. But a name belongs to a session of the
-//! server, and behind a pooler that lends its sessions for single transactions nobody knows whose session it is
-//! next, and what the same name means there. So names are given only where nobody stands in between
-//! ([`super::direct`]); everywhere else the same statements go as text, and mean the same.
+//! A prepared statement, parsed and planned once, costs the server a fraction of one that is sent as text: for one
+//! task in an idle system, parsing and planning are most of the database's work. But a prepared statement belongs to
+//! a server session. Behind a pooler that assigns sessions per transaction, the next transaction may get a session in
+//! which the same name means another statement or none. So prepared statements are used only on direct connections
+//! ([`super::direct`]); elsewhere the same statements are sent as text, with the same meaning.
 //!
-//! All names are given when a connection is made, never in a transaction: statements that are sent together keep
-//! their order, on which reading the clock behind the locks depends.
+//! All statements are prepared when a connection is made, never in a transaction: statements that are sent together
+//! keep their order, and reading the clock after the locks depends on that order.
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
@@ -33,21 +33,22 @@ pub(in crate::postgres) type Pool = managed::Pool<Connections>;
 pub(in crate::postgres) type Object = managed::Object<Connections>;
 pub(in crate::postgres) type PoolError = managed::PoolError<Error>;
 
-/// What a pool's connections are for.
+/// What a pool's connections are used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::postgres) enum PoolPurpose {
-    /// Batches, and what a writer asks between them: the same few statements again and again.
+    /// Batches, and the reads of a writer between them: a few statements, repeated often.
     Batches,
-    /// Keys, limits and other coordinators: small tables, read now and then.
+    /// Keys, limits and other coordinators: small tables, read periodically.
     Upkeep,
     Reading,
 }
 
-/// Makes connections.
+/// Creates connections.
 pub(in crate::postgres) struct Connections {
     servers: ServerList,
     purpose: PoolPurpose,
-    /// How often names were found to mean nothing any more. What was connected before knows them all wrong.
+    /// Incremented when prepared statements turn out to be outdated. Every connection made before that is outdated
+    /// too.
     outdated: Arc<AtomicU64>,
 }
 
@@ -57,30 +58,31 @@ impl Connections {
     }
 }
 
-/// One connection. It stands for the driver's own, but for statements that it knows by name.
+/// One connection. It behaves like the driver's client, but uses prepared statements where it has them.
 pub(in crate::postgres) struct Connection {
     client: Client,
     purpose: PoolPurpose,
     /// By their text.
     prepared: HashMap<&'static str, Statement>,
-    /// Of all connections of its pool, and what that was when this one was made.
+    /// The counter that all connections of the pool share, and its value when this one was made.
     outdated: Arc<AtomicU64>,
     made_at: u64,
-    /// A COMMIT did not wait for its standby to the end.
+    /// The last COMMIT did not wait for its standby to the end.
     is_standby_wait_cancelled: Arc<AtomicBool>,
-    /// Reads and writes the socket, until nobody needs it any more.
+    /// The task that reads and writes the socket. Aborted when the connection is dropped.
     driver: AbortHandle,
-    /// For the way on which a statement is cancelled.
+    /// For the connection on which a cancel request is sent.
     connector: Connector,
 }
 
 impl Connection {
-    /// Whether nobody stands in between, so that statements have names.
+    /// Whether the connection is direct (no pooler in between), so that it has prepared statements.
     pub(in crate::postgres) fn is_direct(&self) -> bool {
         !self.prepared.is_empty()
     }
 
-    /// Sends COMMIT, as these words say it. A success that the server gave without its standby's word is none.
+    /// Sends this COMMIT statement. A success that the server reported without its standby's confirmation is an
+    /// error.
     pub(in crate::postgres) async fn commit(&self, words: &str) -> Result<(), StepError> {
         self.is_standby_wait_cancelled.store(false, Ordering::SeqCst);
         self.client.batch_execute(words).await?;
@@ -91,12 +93,12 @@ impl Connection {
         }
     }
 
-    /// What a batch begins with on this connection.
+    /// The statements that begin a batch on this connection.
     pub(in crate::postgres) fn begin(&self) -> &'static str {
         if self.is_direct() { session::BEGIN_DIRECT } else { session::BEGIN }
     }
 
-    /// What reading begins with on this connection.
+    /// The statements that begin a read on this connection.
     pub(in crate::postgres) fn begin_reading(&self) -> &'static str {
         match self.purpose {
             PoolPurpose::Upkeep => session::BEGIN_UPKEEP,
@@ -105,8 +107,8 @@ impl Connection {
         }
     }
 
-    /// Asks the server to end what runs on this connection. It may come too late and end what runs next, so that
-    /// nobody may use the connection afterwards.
+    /// Asks the server to cancel the statement that runs on this connection. The request may arrive late and cancel
+    /// the next statement, so the connection must not be used afterwards.
     pub(in crate::postgres) async fn cancel(&self) {
         let token = self.client.cancel_token();
         let cancelling = token.cancel_query(self.connector.clone());
@@ -117,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// As the driver's own, by name where there is one.
+    /// Like the driver's method, with a prepared statement if there is one.
     pub(in crate::postgres) async fn query_typed(
         &self,
         sql: &str,
@@ -131,7 +133,7 @@ impl Connection {
         }
     }
 
-    /// As the driver's own, by name where there is one.
+    /// Like the driver's method, with a prepared statement if there is one.
     pub(in crate::postgres) async fn execute_typed(
         &self,
         sql: &str,
@@ -145,8 +147,8 @@ impl Connection {
         }
     }
 
-    /// A name that means nothing any more, or something else, since the tables changed: all who know it go, and the next
-    /// connection will know better.
+    /// Detects a prepared statement that a schema change has made invalid. Then all connections that have it are
+    /// replaced, and the new ones prepare it again.
     fn note_outdated<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         let outdated = [SqlState::FEATURE_NOT_SUPPORTED, SqlState::INVALID_SQL_STATEMENT_NAME];
         let code = result.as_ref().err().and_then(Error::code);
@@ -156,7 +158,7 @@ impl Connection {
         result
     }
 
-    /// Gives names to what is done again and again, where names are safe and there is a store to do it in.
+    /// Prepares frequent statements, if the connection is direct and the database has a store.
     async fn name_statements(&mut self) -> Result<(), Error> {
         let Some((settings, texts)) = statements_to_prepare(self.purpose) else { return Ok(()) };
         if !direct::is_direct(&self.client).await? {
@@ -166,7 +168,7 @@ impl Connection {
         let statements = try_join_all(texts.iter().map(|text| self.client.prepare(text))).await;
         match statements {
             Ok(statements) => self.prepared = texts.into_iter().zip(statements).collect(),
-            // No store yet, or one of another version: its own statements say what is wrong.
+            // There is no store yet, or one of another version; the statements themselves report what is wrong.
             Err(error) if error.as_db_error().is_some() => {
                 tracing::debug!(%error, "cannot prepare statements; sending them as text");
             }
@@ -176,7 +178,7 @@ impl Connection {
     }
 }
 
-/// What is said once to the server itself, and what is then called by its name.
+/// The settings for a direct connection of this purpose, and the statements to prepare on it.
 fn statements_to_prepare(purpose: PoolPurpose) -> Option<(&'static str, Vec<&'static str>)> {
     match purpose {
         PoolPurpose::Batches => {
@@ -240,7 +242,7 @@ impl managed::Manager for Connections {
         Ok(connection)
     }
 
-    /// A connection comes back only after its transaction has ended, so that being open is enough.
+    /// A connection returns only after its transaction has ended, so it is enough that it is open.
     async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<Error> {
         let is_outdated = connection.made_at < self.outdated.load(Ordering::Relaxed);
         if connection.client.is_closed() || is_outdated {

@@ -1,12 +1,12 @@
-//! Whether a connection leads to the server itself, or to a pooler in front of it.
+//! Whether a connection leads directly to the server, or to a pooler in front of it.
 //!
-//! Whoever accepts a connection tells the client by which number and secret a running statement can be cancelled.
-//! The server's number is the process that serves the connection, which that process can also be asked for. A pooler gives
-//! numbers of its own, because it must find the client that cancels: they have nothing to do with the process
-//! that answers. So equal numbers mean that nobody stands in between.
+//! The peer that accepts a connection sends the client a process id and a secret for cancel requests. The server
+//! sends the id of the process that serves the connection, which a query can also read. A pooler sends ids that it
+//! made up, because it must find the client that cancels: they have nothing to do with the process that answers. So
+//! equal ids mean that there is no pooler in between.
 //!
-//! The driver keeps the number to itself, but sends it with a request to cancel, through any stream it is given. Here that
-//! is one that leads back to us; no server ever hears of the request.
+//! The driver does not expose the id, but sends it in a cancel request, through any stream that it is given. Here
+//! that stream leads back to this process, and no server receives the request.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -17,10 +17,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use tokio_postgres::{Client, Error};
 
-/// What is said to whoever asks whether TLS is spoken here.
+/// The answer to a request for TLS.
 const YES: &[u8] = b"S";
 
-/// A request to cancel: its length, a code, the number, the secret; four bytes each.
+/// A cancel request: its length, a code, the process id, the secret; four bytes each.
 const REQUEST_BYTES: usize = 16;
 const CODE: [u8; 4] = 80_877_102_u32.to_be_bytes();
 
@@ -34,7 +34,7 @@ pub(in crate::postgres) async fn is_direct(client: &Client) -> Result<bool, Erro
     Ok(told == serving)
 }
 
-/// The number that the connection was told when it was made.
+/// The process id that the connection received when it was made.
 async fn announced_pid(client: &Client) -> Option<i32> {
     let (ours, mut theirs) = tokio::io::duplex(STREAM_BYTES);
     theirs.write_all(YES).await.ok()?;
@@ -44,14 +44,14 @@ async fn announced_pid(client: &Client) -> Option<i32> {
     pid_in_cancel_request(&sent)
 }
 
-/// The last message is the request; a question whether TLS is spoken may stand before it.
+/// Parses the last message, the cancel request; a request for TLS may precede it.
 fn pid_in_cancel_request(sent: &[u8]) -> Option<i32> {
     let request = sent.last_chunk::<REQUEST_BYTES>()?;
     let number = request[8..12].try_into().ok()?;
     (request[4..8] == CODE).then_some(i32::from_be_bytes(number))
 }
 
-/// Speaks TLS without a word of it: the stream never leaves this process.
+/// Stands in for TLS without encryption: the stream never leaves this process.
 struct PlaintextTls;
 
 impl TlsConnect<DuplexStream> for PlaintextTls {

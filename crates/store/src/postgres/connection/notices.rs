@@ -1,9 +1,10 @@
-//! What the server says beside its answers.
+//! The server's notices, which it sends beside its answers.
 //!
-//! A COMMIT that waits for its standby can be made to stop waiting: `pg_cancel_backend`, or a tool that cancels what
-//! takes long. The server then answers that it has committed, and adds a warning that the standby may not have it.
-//! Whoever did not read the warning would acknowledge what a failover still loses. So it is read here, before the
-//! answer it belongs to: a connection hands on one message after the other, in the order in which they came.
+//! A COMMIT that waits for its standby can be cancelled: by `pg_cancel_backend`, or by a tool that cancels slow
+//! statements. The server then answers that it has committed, and adds a warning that the standby may not have the
+//! commit. Without that warning, a commit would be acknowledged that a failover can still lose. So the warning is
+//! read here, before the answer it belongs to: a connection delivers messages one after the other, in the order in
+//! which they arrive.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -13,10 +14,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::error::DbError;
 use tokio_postgres::{AsyncMessage, Connection};
 
-/// The routine of the server that waits for standbys. Its words are in the language of the server, its name is not.
+/// The server routine that waits for standbys. Messages are in the language of the server, the name of a routine is
+/// not.
 const SYNC_REP_WAIT: &str = "SyncRepWaitForLSN";
 
-/// Reads and writes the socket of a connection until it ends, and says when a wait for standbys was cut short.
+/// Reads and writes the socket of a connection until it ends, and sets the flag when a wait for standbys was
+/// cancelled.
 pub(in crate::postgres) async fn drive<S, T>(
     mut connection: Connection<S, T>,
     is_standby_wait_cancelled: Arc<AtomicBool>,

@@ -1,8 +1,9 @@
 //! How the database is reached: which servers the address names, and in which order they are tried.
 //!
-//! Each host of the address has a configuration of its own. The first that takes writes is used, as the driver would
-//! do it. But where an old primary lives on beside the one that took over, both take writes: then the one with the later
-//! timeline is tried first, as soon as somebody has seen it ([`crate::postgres::failover::failover_watch`]).
+//! Each host of the address has a separate configuration. The first host that takes writes is used, as the driver
+//! does it. But if an old primary keeps running beside the one that took over, both take writes. Then the one with
+//! the later timeline is tried first, as soon as the failover watch has seen it
+//! ([`crate::postgres::failover::failover_watch`]).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,17 +17,17 @@ use super::tls::{self, Connector, Encrypted};
 use crate::failure::{Failure, FailureKind};
 use crate::postgres::Options;
 
-/// How long to wait for a connection, new or from the pool.
+/// Timeout for getting a connection, new or from the pool.
 pub(in crate::postgres) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What reads and writes the socket of a client.
+/// The driver's future that reads and writes the socket of a client.
 pub(in crate::postgres) type Driver = Connection<Socket, Encrypted>;
 
 #[derive(Clone)]
 pub(in crate::postgres) struct ServerList {
     /// One for each host of the address, in its order.
     hosts: Arc<[Config]>,
-    /// The one to try first, of all copies of this way.
+    /// The host to try first, shared by all clones of this list.
     first: Arc<AtomicUsize>,
     pub(in crate::postgres) connector: Connector,
     pub(in crate::postgres) link: LinkSecurity,
@@ -45,7 +46,7 @@ impl ServerList {
         Ok(Self { hosts, first, connector: tls_settings.connector()?, link })
     }
 
-    /// A session of the first server that takes writes.
+    /// Opens a session on the first server that takes writes.
     pub(in crate::postgres) async fn connect(&self) -> Result<(Client, Driver), Error> {
         let (first, count) = (self.first.load(Ordering::SeqCst), self.hosts.len());
         let mut tried = self.hosts[first].connect(self.connector.clone()).await;
@@ -63,7 +64,7 @@ impl ServerList {
         self.hosts.len()
     }
 
-    /// A session of one of them, also if it only reads.
+    /// Opens a session on one of them, even if it is read-only.
     pub(in crate::postgres) async fn connect_to(
         &self,
         host: usize,
@@ -73,7 +74,7 @@ impl ServerList {
         config.connect(self.connector.clone()).await
     }
 
-    /// From now on this one is tried first.
+    /// Makes this host the first to try from now on.
     pub(in crate::postgres) fn prefer(&self, host: usize) {
         if self.first.swap(host, Ordering::SeqCst) != host {
             tracing::warn!(host, "preferring another server of the address");
@@ -81,7 +82,8 @@ impl ServerList {
     }
 }
 
-/// The address once for each of its hosts. One that cannot be taken apart stays whole: the driver says what is wrong.
+/// Splits an address into one configuration per host. An address that cannot be split stays whole: the driver reports
+/// what is wrong.
 fn split_hosts(config: &Config) -> Vec<Config> {
     let (hosts, addresses, ports) =
         (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
@@ -99,7 +101,7 @@ fn split_hosts(config: &Config) -> Vec<Config> {
     (0..count).map(of).collect()
 }
 
-/// The same configuration for a single host. The driver has no way to take a host out.
+/// The same configuration for a single host. The driver offers no way to remove a host.
 fn one_host(
     config: &Config,
     host: Option<&Host>,
@@ -169,16 +171,16 @@ fn is_local(host: &Host) -> bool {
     }
 }
 
-/// Who could listen on the way to the database.
+/// Whether traffic to the database could be intercepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSecurity {
     pub mode: tls::Mode,
-    /// On this very machine.
+    /// The server is on this machine.
     pub is_local: bool,
 }
 
 impl LinkSecurity {
-    /// What is not assured, with the remedy behind a colon; `None` when nobody could listen.
+    /// What is not guaranteed, with the remedy after a colon; `None` if traffic cannot be intercepted.
     pub fn warning(&self) -> Option<&'static str> {
         if self.is_local {
             return None;
@@ -213,7 +215,7 @@ fn configure(url: &str, options: &Options) -> Result<Config, Failure> {
         .connect_timeout(CONNECT_TIMEOUT)
         .keepalives_idle(Duration::from_secs(10))
         .tcp_user_timeout(Duration::from_secs(20))
-        // Of several hosts only the one that takes writes: so a failover is followed.
+        // Of several hosts, only the one that takes writes is used; this follows a failover.
         .target_session_attrs(TargetSessionAttrs::ReadWrite);
     Ok(config)
 }

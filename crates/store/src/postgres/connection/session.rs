@@ -1,15 +1,15 @@
-//! A transaction in a task of its own, which nobody can drop half-way.
+//! A transaction in its own spawned task, so that dropping a future cannot leave it half done.
 //!
-//! A future may be dropped between two of its awaits. If it owned a connection, a half-done transaction
-//! would go back to the pool with it. So the connection belongs to a spawned task that takes one step
-//! after the other from a mailbox; when the mailbox closes without a commit, it rolls back, and only a
-//! connection that is known to be idle returns to the pool.
+//! A future may be dropped between two of its awaits. If it owned the connection, a half-done transaction would
+//! return to the pool with it. So the connection belongs to a spawned task that takes steps from a mailbox, one after
+//! the other. If the mailbox closes without a commit, the task rolls back. Only a connection that is known to be idle
+//! returns to the pool.
 //!
-//! Every transaction asks as it begins which server this is, together with its first step. What a wrong server said
-//! is told to nobody ([`crate::postgres::failover::primary`]).
+//! Every transaction queries the identity of its server together with its first step. An answer from the wrong server
+//! is never passed on ([`crate::postgres::failover::primary`]).
 //!
-//! A read whose caller has left is cancelled on the server, too: it would keep its place in the pool, and the
-//! database busy, for nobody.
+//! A read whose caller has disconnected is cancelled on the server too. Otherwise it would keep its connection and
+//! load the database for no purpose.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +23,10 @@ use crate::failure::{Failure, FailureKind};
 use crate::postgres::errors::{self, StepError};
 use crate::postgres::failover::primary::Primary;
 
-/// What every transaction begins with: nothing of it outlives the transaction, so that any pooler may
-/// stand in between. Locks are waited for briefly, because whoever has one works on a single batch.
-/// Hot tables swing between empty and full faster than their statistics, so that plans are not left to
-/// those. A plan that was forbidden everything else looks so expensive that it would be compiled, each
-/// time anew.
+/// Begins every transaction. No setting outlives the transaction, so any pooler may sit in between. Lock timeouts are
+/// short, because a lock is held for a single batch only. Hot tables swing between empty and full faster than their
+/// statistics, so plans must not depend on those. A plan with all alternatives disabled has such a high cost that
+/// PostgreSQL would JIT-compile it on every execution, so JIT is off.
 pub(in crate::postgres) const BEGIN: &str = "BEGIN; \
     SET LOCAL ROLE tenure_rows; \
     SET LOCAL lock_timeout = '2s'; \
@@ -38,8 +37,8 @@ pub(in crate::postgres) const BEGIN: &str = "BEGIN; \
     SET LOCAL enable_material = off; \
     SET LOCAL enable_mergejoin = off";
 
-/// What holds on a connection that is ours alone, and is said there once. A plan with a name is made once, too:
-/// it must not depend on what the first batches happened to be like.
+/// Settings of a direct connection (no pooler in between), sent once. The plan of a prepared statement is made once
+/// too, so it must be generic: it must not depend on the values of the first batches.
 pub(in crate::postgres) const DIRECT: &str = "SET lock_timeout = '2s'; \
     SET statement_timeout = '30s'; \
     SET idle_in_transaction_session_timeout = '60s'; \
@@ -49,42 +48,43 @@ pub(in crate::postgres) const DIRECT: &str = "SET lock_timeout = '2s'; \
     SET enable_mergejoin = off; \
     SET plan_cache_mode = force_generic_plan";
 
-/// What is left to say there for every batch.
+/// Begins a batch on a direct connection, where [`DIRECT`] is already set.
 pub(in crate::postgres) const BEGIN_DIRECT: &str = "BEGIN; SET LOCAL ROLE tenure_rows";
 
 pub(in crate::postgres) const COMMIT: &str = "COMMIT";
 
-/// For a hint: whoever misses one because the server has lost it looks by himself, so it need not wait for the disk.
+/// Begins the transaction of a hint. It does not wait for the disk: a peer that misses a hint because the server lost
+/// it polls.
 pub(in crate::postgres) const BEGIN_HINT: &str = "BEGIN; SET LOCAL synchronous_commit = off";
 
-/// Bug 24 of the museum: who commits so waits neither for the disk nor for a standby.
+/// Bug 24 of the museum: this commit waits neither for the disk nor for a standby.
 const BEGIN_ASYNC_COMMIT: &str =
     "BEGIN; SET LOCAL ROLE tenure_rows; SET LOCAL synchronous_commit = off";
 
-/// What reading begins with on a connection that is ours alone.
+/// Begins a read on a direct connection.
 pub(in crate::postgres) const BEGIN_READING_DIRECT: &str =
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL ROLE tenure_rows";
 
-/// And what is said there once. A plan with a name is kept while its table grows, so that it must not be one that
-/// reads whole tables because they were empty when it was made.
+/// Settings of a direct connection for reads, sent once. The plan of a prepared statement is kept while its table
+/// grows, so it must not be a sequential scan that was chosen while the table was empty.
 pub(in crate::postgres) const DIRECT_READING: &str = "SET statement_timeout = '60s'; \
     SET idle_in_transaction_session_timeout = '60s'; \
     SET jit = off; \
     SET enable_seqscan = off; \
     SET plan_cache_mode = force_generic_plan";
 
-/// For what counts all rows anyway: there an index only makes the way longer.
+/// For statements that count all rows: there an index scan is only slower.
 pub(in crate::postgres) const WHOLE_TABLES: &str = "SET LOCAL enable_seqscan = on";
 
-/// The same for reading beside the writers, in one snapshot.
+/// Begins a read beside the writers, in one snapshot.
 pub(in crate::postgres) const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
     SET LOCAL ROLE tenure_rows; \
     SET LOCAL jit = off; \
     SET LOCAL statement_timeout = '60s'; \
     SET LOCAL idle_in_transaction_session_timeout = '60s'";
 
-/// The same for the small tables that a coordinator reads again every second. One that cannot be read is better told
-/// of soon.
+/// Begins a read of the small tables that a coordinator reads every second. A short timeout reports early that they
+/// cannot be read.
 pub(in crate::postgres) const BEGIN_UPKEEP: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
     SET LOCAL ROLE tenure_rows; \
     SET LOCAL jit = off; \
@@ -92,8 +92,8 @@ pub(in crate::postgres) const BEGIN_UPKEEP: &str = "BEGIN ISOLATION LEVEL REPEAT
     SET LOCAL statement_timeout = '5s'; \
     SET LOCAL idle_in_transaction_session_timeout = '60s'";
 
-/// How long a read may go on after its caller has left. Nearly all end by then, and to cancel one costs two
-/// connections: the one that asks for it, and its own.
+/// How long a read may continue after its caller has disconnected. Nearly all reads end by then, and a cancellation
+/// costs two connections: the one that sends the request, and the cancelled one.
 const CANCEL_GRACE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub(in crate::postgres) enum Purpose {
     Read,
 }
 
-/// What becomes of the transaction after a step.
+/// State of the transaction after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StepOutcome {
     Continue,
@@ -110,7 +110,7 @@ enum StepOutcome {
     Failed,
 }
 
-/// What is done in a step: with a connection, or with the reason why there is none.
+/// The work of a step. It gets a connection, or the reason why there is none.
 type Work = Box<
     dyn FnOnce(
             Result<(Arc<Object>, Option<ServerCheck>), Failure>,
@@ -118,16 +118,16 @@ type Work = Box<
         + Send,
 >;
 
-/// Says whether the server is the right one. Comes before any answer of the first step.
+/// Whether the server is the right one. Resolves before any answer of the first step.
 type ServerCheck = oneshot::Receiver<Result<(), Failure>>;
 
 struct Step {
     work: Work,
-    /// Ends when the caller does.
+    /// Closes when the caller drops its future.
     caller: oneshot::Receiver<()>,
 }
 
-/// What was left to tasks of their own and is still under way, such as transactions that were dropped.
+/// Spawned tasks that are still running, such as rollbacks of dropped transactions.
 #[derive(Default)]
 pub(in crate::postgres) struct BackgroundTasks(Mutex<Vec<oneshot::Receiver<()>>>);
 
@@ -136,12 +136,12 @@ impl BackgroundTasks {
         self.0.lock().expect("nothing panics with the list in hand").push(end);
     }
 
-    /// Waits until what was dropped before has let go of its locks.
+    /// Waits until the transactions dropped before this call have released their locks.
     pub(in crate::postgres) async fn wait(&self) {
         let ends =
             std::mem::take(&mut *self.0.lock().expect("nothing panics with the list in hand"));
         for end in ends {
-            // A task that ended without a word has ended too.
+            // A task that ended without sending has ended too.
             let _ = end.await;
         }
     }
@@ -149,14 +149,14 @@ impl BackgroundTasks {
 
 pub(in crate::postgres) struct Transaction {
     steps: Option<mpsc::Sender<Step>>,
-    /// Whether a step was taken: then the server is known to be the right one.
+    /// Whether a step has run. From then on the server is known to be the right one.
     has_begun: AtomicBool,
     ended: Option<oneshot::Receiver<()>>,
     background_tasks: Arc<BackgroundTasks>,
 }
 
 impl Transaction {
-    /// Nothing is sent to the database before the first step.
+    /// Sends nothing to the database before the first step.
     pub(in crate::postgres) fn new(
         runtime: &tokio::runtime::Handle,
         pool: Pool,
@@ -168,7 +168,7 @@ impl Transaction {
         let (end, ended) = oneshot::channel();
         runtime.spawn(async move {
             run_transaction(pool, inbox, &primary, purpose).await;
-            // Nobody may be waiting for the end.
+            // The receiver may be gone.
             let _ = end.send(());
         });
         Self {
@@ -197,8 +197,7 @@ impl Transaction {
         self.commit_with(|client: Arc<Object>| async move { client.commit(COMMIT).await }).await
     }
 
-    /// Runs the last step, which sends COMMIT. Its trouble is returned as it is: what it means is for the caller to
-    /// find out.
+    /// Runs the last step, which sends COMMIT. Its error is returned unchanged: the caller determines what it means.
     pub(in crate::postgres) async fn commit_with<E, F, W>(
         mut self,
         work: W,
@@ -209,7 +208,7 @@ impl Transaction {
         W: FnOnce(Arc<Object>) -> F + Send + 'static,
     {
         if !self.has_begun.load(Ordering::Relaxed) {
-            // The first step goes together with the question which server this is.
+            // The server check goes with the first step, so COMMIT must not be the first step.
             self.run("beginning a batch", |_| async { Ok(()) }).await?;
         }
         let committed = self.step("committing a batch", StepOutcome::Committed, work).await;
@@ -239,12 +238,12 @@ impl Transaction {
                     Err(failure) => Err(StepError::Failure(failure).into()),
                 };
                 let outcome = if result.is_ok() { then } else { StepOutcome::Failed };
-                // Whoever asked may have left; the step is done all the same.
+                // The caller may be gone; the step runs all the same.
                 let _ = reply.send(result);
                 outcome
             })
         });
-        // Dropped with this future, wherever that is.
+        // Dropped together with this future, at whichever await that happens.
         let (_here, caller) = oneshot::channel();
         let steps = self.steps.as_ref().expect("no step follows a commit");
         steps.send(Step { work, caller }).await.map_err(|_| rolled_back_before(what))?;
@@ -254,7 +253,7 @@ impl Transaction {
     }
 }
 
-/// What a step says, if the server is the right one.
+/// The result of a step, if the server is the right one.
 async fn after_server_check<T, E: From<StepError>>(
     result: Result<T, E>,
     server_check: Option<ServerCheck>,
@@ -282,7 +281,7 @@ fn rolled_back_before(what: &'static str) -> Failure {
     failure.because(format!("while {what}"))
 }
 
-/// The life of one transaction.
+/// Runs one transaction from BEGIN to its end.
 async fn run_transaction(
     pool: Pool,
     mut inbox: mpsc::Receiver<Step>,
@@ -303,11 +302,11 @@ async fn run_transaction(
         }
     };
     let (tell, server_check) = oneshot::channel();
-    // Sent together: the connection keeps their order, and nothing runs outside a transaction, because
-    // a failed BEGIN means a connection that runs nothing any more.
+    // Sent together. The connection keeps their order. Nothing runs outside a transaction: if BEGIN fails, the
+    // connection is broken and runs no further statement.
     let beginning = async {
         let (begun, told) = begin(&client, primary, purpose).await;
-        // The first step may have failed before it asked.
+        // The receiver is gone if the first step failed before it waited for the check.
         let _ = tell.send(told);
         begun
     };
@@ -320,12 +319,12 @@ async fn run_transaction(
     };
     let is_idle = match done {
         Some((Begun::OnPrimary, outcome)) => run_steps(&client, outcome, &mut inbox).await,
-        // Whatever the first step said, nothing of it is ever committed.
+        // Whatever the first step returned, it is never committed.
         Some((Begun::OnOtherServer, _)) => false,
         Some((Begun::Failed, _)) => roll_back(&client).await,
         None => {
             client.cancel().await;
-            // Its place in the pool is free when the server has let go.
+            // The connection's place in the pool becomes free once the server has ended the transaction.
             roll_back(&client).await;
             false
         }
@@ -338,9 +337,9 @@ async fn run_transaction(
     }
 }
 
-/// Resolves when nobody waits for a read any more, and has not for a while.
+/// Resolves `CANCEL_GRACE` after the caller of a read has gone.
 async fn caller_gone(caller: oneshot::Receiver<()>) {
-    // Nothing is ever sent: it ends when its other end is dropped.
+    // No value is ever sent: this resolves when the sender is dropped.
     let _ = caller.await;
     tokio::time::sleep(CANCEL_GRACE).await;
 }
@@ -349,7 +348,7 @@ async fn caller_gone(caller: oneshot::Receiver<()>) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begun {
     OnPrimary,
-    /// On a server that is not the one whose commits count.
+    /// On a server that is not the current primary.
     OnOtherServer,
     Failed,
 }
@@ -379,7 +378,7 @@ async fn begin(
     }
 }
 
-/// Takes one step after the other. Returns whether the connection is idle at the end.
+/// Runs one step after the other. Returns whether the connection is idle at the end.
 async fn run_steps(
     client: &Arc<Object>,
     first: StepOutcome,

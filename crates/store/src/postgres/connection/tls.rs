@@ -1,8 +1,8 @@
-//! An encrypted way to the database: what the address asks for, and a connector that does it.
+//! TLS to the database: the settings of an address, and a connector that applies them.
 //!
-//! The words are libpq's: `sslmode` (`disable`, `prefer`, `require`, `verify-ca`, `verify-full`),
-//! `sslrootcert`, `sslcert` and `sslkey`. Only `verify-full` knows who is at the other end; the weaker
-//! modes are there because databases are found with them. TLS 1.3 is spoken.
+//! The parameters are libpq's: `sslmode` (`disable`, `prefer`, `require`, `verify-ca`, `verify-full`), `sslrootcert`,
+//! `sslcert` and `sslkey`. Only `verify-full` authenticates the server; the weaker modes exist because databases are
+//! deployed with them. The protocol is TLS 1.3.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,24 +30,24 @@ use tokio_rustls::rustls::{
 
 use crate::failure::{Failure, FailureKind};
 
-/// What stands in for a name that is no name, where nobody compares it.
+/// Stands in for an invalid host name where the name is not checked.
 const PLACEHOLDER_NAME: &str = "database.invalid";
 
 const NO_AUTHORITY: &str = "no certificate authority was found that could verify the database; name a file \
     with one in the address: sslrootcert=FILE";
 
-/// How sure the way to the database is.
+/// How the connection to the database is protected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     Disable,
-    /// Encrypted if the database can, by whoever answers.
+    /// Encrypted if the server supports it; the server is not authenticated.
     #[default]
     Prefer,
-    /// Encrypted, by whoever answers.
+    /// Encrypted; the server is not authenticated.
     Require,
-    /// By somebody whom a known authority vouches for.
+    /// The certificate must be signed by a known authority.
     VerifyCa,
-    /// By the one whose name the address says.
+    /// The certificate must also be for the host name in the address.
     VerifyFull,
 }
 
@@ -73,17 +73,17 @@ impl Mode {
     }
 }
 
-/// What an address says of encryption.
+/// The TLS settings of an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::postgres) struct TlsSettings {
     pub(in crate::postgres) mode: Mode,
-    /// Whom to believe; `None` or `system` for the machine's authorities.
+    /// The trusted authorities; `None` or `system` for those of the machine.
     root: Option<PathBuf>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
 }
 
-/// Takes what concerns encryption out of an address: the driver does not know most of it.
+/// Removes the TLS parameters from an address, because the driver does not know most of them.
 pub(in crate::postgres) fn split(address: &str) -> Result<(String, TlsSettings), Failure> {
     let mut tls_settings = TlsSettings::default();
     let is_url = address.contains("://");
@@ -105,7 +105,7 @@ pub(in crate::postgres) fn split(address: &str) -> Result<(String, TlsSettings),
     Ok((format!("{head}{joint}{kept}"), tls_settings))
 }
 
-/// `%2F` and its like.
+/// Decodes `%2F` and the like.
 fn decoded(value: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = value.as_bytes();
@@ -126,7 +126,7 @@ fn decoded(value: &str) -> String {
 }
 
 impl TlsSettings {
-    /// Whether this part of an address is ours.
+    /// Whether this parameter of an address is a TLS setting; if so, stores it.
     fn take(&mut self, name: &str, value: &str) -> Result<bool, Failure> {
         let path = Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty());
         match name {
@@ -148,7 +148,7 @@ impl TlsSettings {
         Ok(true)
     }
 
-    /// A connector that does what is wished.
+    /// A connector that applies these settings.
     pub(in crate::postgres) fn connector(&self) -> Result<Connector, Failure> {
         let provider = Arc::new(ring::default_provider());
         let verifier = self.verifier(&provider)?;
@@ -171,7 +171,7 @@ impl TlsSettings {
     }
 
     fn verifier(&self, provider: &Arc<CryptoProvider>) -> Result<Arc<Verifier>, Failure> {
-        // As libpq has it: a root that is named is used, even where nobody asked for a check.
+        // As in libpq: a configured root is used, even if the mode does not require a check.
         let is_checked = matches!(self.mode, Mode::VerifyCa | Mode::VerifyFull)
             || (self.mode == Mode::Require && self.root.is_some());
         let authorities = if is_checked {
@@ -239,7 +239,7 @@ enum NameCheck {
 
 #[derive(Debug)]
 struct Verifier {
-    /// `None` to believe whoever answers.
+    /// `None` to accept any certificate.
     authorities: Option<Arc<WebPkiServerVerifier>>,
     name: NameCheck,
     provider: Arc<CryptoProvider>,
@@ -290,7 +290,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Makes connections as the address wishes. Cheap to clone.
+/// Makes connections as the address requires. Cheap to clone.
 #[derive(Clone)]
 pub(in crate::postgres) struct Connector {
     config: Arc<ClientConfig>,
@@ -331,7 +331,7 @@ impl TlsConnect<Socket> for Connect {
     }
 }
 
-/// An encrypted connection, as the driver wants it.
+/// An encrypted connection, with the traits that the driver requires.
 pub(in crate::postgres) struct Encrypted(Box<TlsStream<Socket>>);
 
 impl tokio_postgres::tls::TlsStream for Encrypted {
@@ -368,12 +368,12 @@ impl AsyncWrite for Encrypted {
     }
 }
 
-/// What a refused handshake means, as a sentence with its remedy.
+/// Why a handshake was refused, as a sentence with its remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::postgres) enum TlsRefusal {
-    /// The sentence says it all.
+    /// The sentence is complete.
     Known(&'static str),
-    /// Only the cause behind the sentence says what is wrong.
+    /// Only the underlying cause says what is wrong.
     Unknown(&'static str),
 }
 
@@ -389,7 +389,7 @@ impl TlsRefusal {
     }
 }
 
-/// `None` for any other trouble.
+/// `None` for any other error.
 pub(in crate::postgres) fn tls_refusal(
     error: &(dyn std::error::Error + 'static),
 ) -> Option<TlsRefusal> {
@@ -420,7 +420,7 @@ fn refusal(error: &rustls::Error) -> TlsRefusal {
             "the database has a certificate for another name; use that name in the \
              address, or give the database a certificate for this one"
         }
-        // An authority of the same name with another key vouches for nothing either.
+        // An authority of the same name with another key did not sign the certificate either.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "no known authority signed the database's certificate; name the authority that \
              did with sslrootcert=FILE"
@@ -431,7 +431,7 @@ fn refusal(error: &rustls::Error) -> TlsRefusal {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "the database's certificate is not valid yet; check the clocks of both machines"
         }
-        // The library has no word of its own for it, and it is what `openssl req -x509` makes.
+        // The library has no variant for this error, and it is what `openssl req -x509` produces.
         other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
             "the database uses the certificate of an authority; create one for the database that the \
              authority signs and that is not an authority (basicConstraints CA:FALSE)"

@@ -1,5 +1,5 @@
-//! A database that is copied elsewhere. No coordinator may work on it, and none may have worked on it when
-//! the copy is whole: a database cannot be locked like a file, so both are looked at.
+//! A database that is copied elsewhere. No coordinator may work on it, and none may have worked on it by the time the
+//! copy is complete. A database cannot be locked like a file, so both are checked.
 
 use tokio_postgres::Client;
 
@@ -17,7 +17,7 @@ pub struct PostgresCopySource {
     markers: ChangeMarkers,
 }
 
-/// What every change of a store moves.
+/// Values that every change of a store increases.
 #[derive(Debug, PartialEq, Eq)]
 struct ChangeMarkers {
     last_commit_at: Option<i64>,
@@ -26,17 +26,17 @@ struct ChangeMarkers {
 }
 
 impl PostgresCopySource {
-    /// `place` is what the database is called.
+    /// `place` is the database's name in messages.
     pub async fn begin(url: &str, place: &str) -> Result<Self, MoveFailure> {
         let options = Options {
-            // Nothing is decided here, so a clock that was once wrong is no reason not to copy.
+            // Nothing is decided here, so a clock that was once wrong does not prevent a copy.
             ahead: ClockAhead::Accept,
             notify: Notify::Off,
             missing: Missing::Refuse,
             ..Options::new(NAME)
         };
         let store = PostgresStore::open(url, options).await.map_err(MoveFailure::Source)?;
-        // Where it goes to, rules would be in force that are older than what decided here.
+        // Otherwise the rules in force in the target would be older than those that decided here.
         store.shared.rules.rules().map_err(MoveFailure::Source)?;
         copy_target::refuse_served(url, place).await?;
         let markers = read_markers(url).await?;

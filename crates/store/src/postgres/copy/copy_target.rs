@@ -1,8 +1,8 @@
-//! A database that becomes a store when everything has arrived in it.
+//! A database that becomes a store when the copy into it is complete.
 //!
-//! While a copy is being made the schema has one table more, which says so. Whoever opens the store meanwhile,
-//! or after the copy was cut short, finds that table and is refused. It goes in the transaction that raises
-//! the epoch. Discarding removes the schema, and only a schema with that table in it.
+//! During a copy the schema has one additional table, which marks it as unfinished. Opening the store during the
+//! copy, or after it was interrupted, finds that table and is refused. The transaction that raises the epoch drops
+//! the table. Discarding a copy drops the schema, and only a schema that has that table.
 
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -16,24 +16,25 @@ use crate::postgres::failover::durability;
 use crate::postgres::rows::Columns;
 use crate::postgres::{Missing, Notify, Options, PostgresStore, opening, peers};
 
-/// What a copy calls itself among the coordinators.
+/// The name of a copy among the coordinators.
 pub(in crate::postgres) const NAME: &str = "migrate";
 
-/// What a store that holds nothing has no rows in.
+/// Counts the rows of tables that are empty in an empty store.
 const FILLED: &str = "SELECT (SELECT count(*) FROM (SELECT 1 FROM tenure.inputs LIMIT 1) t), \
     (SELECT count(*) FROM tenure.api_keys), (SELECT count(*) FROM tenure.tenant_limits), \
     (SELECT count(*) FROM (SELECT 1 FROM tenure.audit LIMIT 1) t)";
 
 const NAMES: [&str; 4] = ["tasks", "API keys", "limits of tenants", "records of an audit"];
 
-/// A store in the making.
+/// A store that is being created by a copy.
 pub struct PostgresCopyTarget {
     url: String,
     place: String,
     store: PostgresStore,
 }
 
-/// Whether a store could be made in this database. Nothing is changed. `place` is what it is called.
+/// Checks whether a store could be created in this database. Changes nothing. `place` is the database's name in
+/// messages.
 pub async fn inspect(url: &str, place: &str) -> Result<(), MoveFailure> {
     let client = connect(url).await?;
     let version = opening::stored_version(&client).await.map_err(unanswered)?;
@@ -47,7 +48,7 @@ pub async fn inspect(url: &str, place: &str) -> Result<(), MoveFailure> {
     refuse_used(&client, place).await
 }
 
-/// Removes what a copy that was not finished left in this database.
+/// Removes what an unfinished copy left in this database.
 pub async fn discard(url: &str) -> Result<(), MoveFailure> {
     let client = connect(url).await?;
     if opening::is_copy_unfinished(&client).await.map_err(unanswered)? {
@@ -58,13 +59,13 @@ pub async fn discard(url: &str) -> Result<(), MoveFailure> {
     Ok(())
 }
 
-/// Refuses while a coordinator works on the database. `place` is what it is called.
+/// Refuses while a coordinator works on the database. `place` is the database's name in messages.
 pub async fn refuse_served(url: &str, place: &str) -> Result<(), MoveFailure> {
     let client = connect(url).await?;
     refuse_used(&client, place).await
 }
 
-/// Where commits wait for a standby that is not there, whoever changes something should rather say so.
+/// Refuses to change a database whose commits wait for a standby that is not connected.
 async fn refuse_missing_standbys(client: &Client) -> Result<(), MoveFailure> {
     let found = durability::find(client).await.map_err(unanswered)?;
     found.refuse_missing_standbys().map_err(MoveFailure::Destination)
@@ -111,7 +112,7 @@ impl PostgresCopyTarget {
     }
 }
 
-/// Says that a copy begins, unless somebody was faster. Nobody can join as a writer meanwhile.
+/// Marks the start of a copy, unless another copy has started. No writer can register in the meantime.
 async fn mark(client: &mut Client, place: &str, from: &str) -> Result<(), MoveFailure> {
     let failed = |error: tokio_postgres::Error| unanswered(error.into());
     let transaction = client.transaction().await.map_err(failed)?;
@@ -146,7 +147,7 @@ impl CopyTarget for PostgresCopyTarget {
     }
 }
 
-/// From here on it is a store, which nobody works on.
+/// Completes the copy. From here on the database is a store without a coordinator.
 async fn finish(client: &mut Client, epoch: u32) -> Result<(), StepError> {
     let transaction = client.transaction().await?;
     set_epoch(transaction.client(), epoch).await?;
@@ -166,8 +167,8 @@ async fn set_epoch(client: &Client, epoch: u32) -> Result<(), StepError> {
     Ok(())
 }
 
-/// Begins a new epoch in a database that was brought back by its own tools. Nobody may work on it. Returns
-/// the epoch before, and the new one.
+/// Begins a new epoch in a database that was restored with its own tools. No coordinator may work on it. Returns the
+/// previous epoch and the new one.
 pub async fn raise_epoch(url: &str, place: &str) -> Result<(u32, u32), MoveFailure> {
     let mut client = connect(url).await?;
     if opening::stored_version(&client).await.map_err(unanswered)?.is_none() {

@@ -1,6 +1,6 @@
-//! What an acknowledged commit survives, as the database says itself. Found at every start, told to people and
-//! to whoever collects metrics. Only one thing is decided by it: where commits wait for a standby that is not
-//! there, nothing could ever be acknowledged, so that a store is not opened for writing.
+//! What an acknowledged commit survives, according to the database's settings. Read at every start, and reported to
+//! operators and in metrics. It decides one thing: where commits wait for a standby that is not connected, no commit
+//! could ever be acknowledged, so the store is not opened for writing.
 
 use tokio_postgres::Client;
 
@@ -9,7 +9,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::postgres::errors::StepError;
 use crate::postgres::rows::Columns;
 
-/// What the database says about how durable an acknowledged commit is.
+/// The database's settings that determine how durable an acknowledged commit is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Durability {
     pub server: String,
@@ -22,16 +22,16 @@ pub struct Durability {
     pub standbys: Standbys,
 }
 
-/// Which standbys are connected at this moment.
+/// The standbys that are connected now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standbys {
     Visible {
-        /// Those that follow at all.
+        /// All standbys that replicate from this server.
         following: usize,
         /// Those among them that commits wait for.
         synchronous: usize,
     },
-    /// The user may not look, or the engine does not say.
+    /// The user may not read it, or the engine does not report it.
     NotVisible,
 }
 
@@ -41,13 +41,13 @@ impl Durability {
         self.synchronous_commit != "off"
     }
 
-    /// Whether a commit waits until a standby has it on its disk, too.
+    /// Whether a commit also waits until it is on a standby's disk.
     pub fn waits_for_standby(&self) -> bool {
         !self.synchronous_standbys.is_empty()
             && matches!(self.synchronous_commit.as_str(), "on" | "remote_apply")
     }
 
-    /// Whether no commit ends, since it waits for standbys of which too few are connected.
+    /// Whether no commit can complete, because it waits for more standbys than are connected.
     pub fn lacks_standbys(&self) -> bool {
         let waits = !self.synchronous_standbys.is_empty()
             && !matches!(self.synchronous_commit.as_str(), "off" | "local");
@@ -59,7 +59,7 @@ impl Durability {
         }
     }
 
-    /// Each promise by name, and whether it is given.
+    /// Each guarantee by name, and whether it holds.
     pub fn promises(&self) -> Vec<(&'static str, bool)> {
         vec![
             ("fsync", self.fsync),
@@ -69,8 +69,8 @@ impl Durability {
         ]
     }
 
-    /// What an acknowledgement does not survive, with the remedy behind a semicolon; empty when it survives
-    /// all of it.
+    /// The failures that an acknowledged commit does not survive, each with its remedy after a semicolon; empty if it
+    /// survives all of them.
     pub fn warnings(&self) -> Vec<&'static str> {
         let mut warnings = Vec::new();
         if !self.fsync {
@@ -98,7 +98,7 @@ impl Durability {
         warnings
     }
 
-    /// What a failover to a standby could lose of what was acknowledged.
+    /// Which acknowledged commits a failover to a standby could lose.
     pub fn failover(&self) -> &'static str {
         match self.failover_warning() {
             Some(warning) => warning.split_once("; ").map_or(warning, |(sentence, _)| sentence),
@@ -135,7 +135,7 @@ impl Durability {
         })
     }
 
-    /// Whoever writes would wait for ever, and should rather say so.
+    /// A writer would wait for ever, so this is refused at once.
     pub(in crate::postgres) fn refuse_missing_standbys(&self) -> Result<(), Failure> {
         if self.lacks_standbys() {
             return Err(Failure::new(FailureKind::Closed, STANDBYS_MISSING));
@@ -173,7 +173,7 @@ pub(in crate::postgres) async fn find(client: &Client) -> Result<Durability, Ste
     })
 }
 
-/// Whoever may not look sees that there are some, and nothing else of them.
+/// A user without the privilege sees that there are standbys, but not their state.
 async fn standbys(client: &Client) -> Result<Standbys, StepError> {
     let sql = "SELECT count(*) FILTER (WHERE state <> 'backup'), \
         count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')), \
@@ -196,7 +196,7 @@ async fn standbys(client: &Client) -> Result<Standbys, StepError> {
 mod tests {
     use super::*;
 
-    /// What stands beside the database.
+    /// The standbys of the database.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Beside {
         Nobody,
@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// How the sentence about a failover begins: what could be lost by it.
+    /// The beginning of the sentence about a failover: what it could lose.
     fn of_a_failover(commit: &str, beside: Beside) -> &'static str {
         match (commit, beside) {
             (_, Nobody) => "no standby is connected",

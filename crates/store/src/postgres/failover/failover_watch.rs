@@ -1,12 +1,12 @@
-//! Looking for a primary that has taken over while nobody here met it.
+//! Looks for a new primary that no transaction of this process has reached yet.
 //!
-//! An old primary that lives on answers as before, and says nothing of the one that took over: a coordinator whose
-//! connections still lead there would read old keys for as long as it has no reason to connect anew. So each server
-//! of the address is asked every second, on a connection beside the pools, whether it takes writes and on which
-//! timeline. Where a later one is seen, the old one is neither read nor written any more ([`super::primary`]), and
-//! new connections try the later one first ([`crate::postgres::connection::server_list`]).
+//! An old primary that keeps running answers as before, and does not report the one that took over. A coordinator
+//! whose connections still lead to it would read old keys for as long as it has no reason to reconnect. So each
+//! server of the address is probed every second, on a connection outside the pools: does it take writes, and on which
+//! timeline? Once a later timeline is seen, the old server is neither read nor written any more ([`super::primary`]),
+//! and new connections try the later one first ([`crate::postgres::connection::server_list`]).
 //!
-//! The address may also come to lead to another server. So the connection is made anew now and then.
+//! An address may come to resolve to another server, so the probe reconnects after a number of probes.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,14 +18,14 @@ use super::primary::{self, Identity};
 use crate::postgres::Shared;
 use crate::postgres::connection::server_list::{CONNECT_TIMEOUT, ServerList};
 
-/// How often to look: as often as coordinators read their keys again, since one that was revoked on the new primary is
-/// good here until that primary was seen.
+/// Probe interval. Equal to the interval at which coordinators read their keys: a key that was revoked on the new
+/// primary is accepted here until that primary is seen.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often one connection is used to look. To make a new one costs the server more than a look.
+/// Number of probes per connection. A new connection costs the server more than a probe.
 const PROBES_MAX: u32 = 10;
 
-/// Begins to look at every server of the address. It ends with the store.
+/// Starts a probe for every server of the address. It ends with the store.
 pub(in crate::postgres) fn start(shared: &Arc<Shared>, servers: &ServerList) {
     for host in 0..servers.count() {
         shared.runtime.spawn(watch(Arc::downgrade(shared), servers.clone(), host));
@@ -52,14 +52,14 @@ async fn watch(shared: Weak<Shared>, servers: ServerList, host: usize) {
             Ok(Err(error)) => tracing::debug!(host, %error, "cannot check a server"),
             Err(_) => tracing::debug!(host, "cannot check a server in time"),
         }
-        // Also where no batch would do it soon.
+        // Settles the failover now: there may be no batch soon that would do it.
         if let Err(failure) = primary::settle_failover(&shared).await {
             tracing::warn!(error = %failure, "cannot determine the current primary yet");
         }
     }
 }
 
-/// A connection to look through.
+/// A connection for probes.
 struct Session {
     client: Client,
     driver: AbortHandle,
@@ -72,7 +72,7 @@ impl Drop for Session {
     }
 }
 
-/// What a server is, if it takes writes, and the connection if it may be used again.
+/// The server's identity, if it takes writes, and the connection, if it can be reused.
 async fn probe(
     servers: &ServerList,
     host: usize,
@@ -83,7 +83,7 @@ async fn probe(
         None => {
             let (client, driver) = servers.connect_to(host).await?;
             let driver = tokio::spawn(async move {
-                // Whoever uses the client learns of its end there.
+                // The client reports the end of the connection.
                 let _ = driver.await;
             });
             Session { client, driver: driver.abort_handle(), probes: 0 }

@@ -1,20 +1,20 @@
-//! Which server answers: noticing that another one has taken over, and whether it has all that was promised.
+//! Which server answers: detects that another server has taken over, and whether it has every acknowledged commit.
 //!
-//! A standby that takes over begins a new timeline, and so does a database that was restored to an earlier
-//! time. Every transaction reads the timeline as it begins, also one that only reads; one that meets another than it
-//! knows can never commit, and what it read is told to nobody. Before the next one the change is settled, by whoever
-//! notices first, in one row that all share:
+//! A standby that takes over begins a new timeline, and so does a database that was restored to an earlier time.
+//! Every transaction reads the timeline as it begins, read-only transactions included. A transaction that finds an
+//! unknown timeline can never commit, and what it read is not passed on. The change is settled before the next
+//! transaction, by the first coordinator that notices it, in one row that all coordinators share:
 //!
-//! - If commits waited for a standby, and what this coordinator was told last is there, nothing was lost: what
-//!   a standby has is a beginning of what its primary had. Leases go on.
-//! - Else commits may be lost that workers were told of, leases among them. The epoch is raised: no fence is ever
-//!   given twice, and every lease and token from before is void.
+//! - If commits waited for a standby, and the last commit that was acknowledged to this coordinator is present,
+//!   nothing was lost: the WAL of a standby is a prefix of its primary's. Leases continue.
+//! - Otherwise acknowledged commits may be lost, leases among them. The epoch is raised: no fence is ever issued
+//!   twice, and every earlier lease and token is void.
 //!
-//! A coordinator that later misses what it was told testifies against an accepted change, and raises the epoch
-//! then. An engine that knows no timelines is taken at its word.
+//! A coordinator that later misses an acknowledged commit is evidence against a change that was accepted as lossless,
+//! and raises the epoch then. For an engine without timelines there is no such check.
 //!
-//! An old primary may live on, with connections that still lead to it. Once a later timeline of the same system was
-//! seen ([`super::failover_watch`]), nothing is read from an earlier one or written to it.
+//! An old primary may keep running, with connections that still lead to it. Once a later timeline of the same system
+//! was seen ([`super::failover_watch`]), nothing is read from an earlier one or written to it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -33,20 +33,20 @@ use crate::postgres::errors::{self, StepError};
 use crate::postgres::rows::Columns;
 use crate::postgres::{Missing, Shared};
 
-/// Reads the timeline of the server's log: the first eight digits of the file it is writing.
+/// Reads the server's timeline: the first eight digits of the name of the WAL file that it is writing.
 const TIMELINE: &str = "SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)";
 
-/// What names a server and its timeline, and whether its commits wait for a standby.
+/// Reads the server's system identifier and timeline, and whether its commits wait for a standby.
 const IDENTITY: &str = "SELECT (SELECT system_identifier FROM pg_control_system())::text, \
     left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), \
     current_setting('synchronous_standby_names') <> '' \
         AND current_setting('synchronous_commit') NOT IN ('off', 'local')";
 
-/// A server, as long as it is the same one.
+/// Identity of a server. It changes with a failover or a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::postgres) struct Identity {
     system: String,
-    /// In digits that sort as the numbers do.
+    /// Hexadecimal digits of fixed width, so that they sort as the numbers do.
     timeline: String,
 }
 
@@ -56,22 +56,22 @@ impl Identity {
     }
 }
 
-/// Whose commits go on, and in which life of the store.
+/// The current primary, and the store's epoch.
 pub(in crate::postgres) struct Primary {
-    /// `None` where the engine knows no timelines.
+    /// `None` if the engine has no timelines.
     known_server: Option<Mutex<KnownServer>>,
     epoch: AtomicU32,
-    /// Another timeline was met, and is not settled yet.
+    /// An unknown timeline was found, and the change is not settled yet.
     is_unsettled: AtomicBool,
-    /// The last batch of each writer that was acknowledged; [`JOINED`] before the first.
+    /// The last acknowledged batch of each writer; [`JOINED`] before its first.
     acknowledged: Mutex<HashMap<[u8; 16], i64>>,
 }
 
-/// Which server counts.
+/// The server that is the current primary.
 struct KnownServer {
-    /// The one that was settled last.
+    /// The server that was settled last.
     known: Identity,
-    /// The latest timeline of its system that anybody has seen.
+    /// The latest timeline of its system that was seen.
     latest: String,
 }
 
@@ -80,12 +80,12 @@ impl KnownServer {
         Self { latest: known.timeline.clone(), known }
     }
 
-    /// Whether a later server of the same system was seen than this one.
+    /// Whether a later timeline of the same system was seen.
     fn is_behind(&self, found: &Identity) -> bool {
         found.system == self.known.system && found.timeline < self.latest
     }
 
-    /// This one counts now, unless an even later one was seen meanwhile.
+    /// Makes this server the current one, unless a later timeline was seen in the meantime.
     fn settle(&mut self, found: Identity) {
         if !self.is_behind(&found) {
             *self = Self::of(found);
@@ -103,11 +103,11 @@ const ELSEWHERE: &str =
 const BEHIND: &str = "the database server that answered is an old primary; stop it, or, if it was \
     restored on purpose, restart the coordinators";
 
-/// In place of a batch's number: the writer was told that it has joined, and nothing since.
+/// Stands for the number of a batch: the writer was registered, and no batch of it was acknowledged yet.
 const JOINED: i64 = 0;
 
 impl Primary {
-    /// Meets the server at the opening. Whoever only looks settles nothing.
+    /// Identifies the server when the store is opened. Opening for reads only settles nothing.
     pub(in crate::postgres) async fn open(
         client: &mut Client,
         missing: Missing,
@@ -132,12 +132,12 @@ impl Primary {
         self.epoch.load(Ordering::SeqCst)
     }
 
-    /// What a transaction asks as it begins, behind its settings.
+    /// Appends the timeline query to the statements that begin a transaction.
     pub(in crate::postgres) fn with_timeline_query(&self, begin: &str) -> String {
         if self.known_server.is_some() { format!("{begin}; {TIMELINE}") } else { begin.to_owned() }
     }
 
-    /// Whether the server that answered so is the one whose commits count. If not, the transaction must not go on.
+    /// Checks that the server that answered is the current primary. If it is not, the transaction must not continue.
     pub(in crate::postgres) fn check_timeline(
         &self,
         answer: &[SimpleQueryMessage],
@@ -155,7 +155,8 @@ impl Primary {
         Err(Failure::new(FailureKind::Unavailable, ELSEWHERE))
     }
 
-    /// Somebody looked around and saw a server that takes writes. Returns whether it is the latest of its system.
+    /// Records a server that takes writes, as the failover watch saw it. Returns whether it is the latest of its
+    /// system.
     pub(in crate::postgres) fn observe(&self, seen: &Identity) -> bool {
         let Some(known_server) = &self.known_server else { return false };
         let mut known_server = lock(known_server);
@@ -170,7 +171,7 @@ impl Primary {
         true
     }
 
-    /// Whether a session beside the pools still leads to the server whose commits count.
+    /// Whether a session outside the pools still leads to the current primary.
     pub(in crate::postgres) async fn is_reached_by(
         &self,
         client: &Client,
@@ -181,18 +182,18 @@ impl Primary {
         Ok(met.is_some_and(|met| met == known_server.known && !known_server.is_behind(&met)))
     }
 
-    /// The caller of this batch is about to be told that it is durable.
+    /// Records a batch as durable. Called before its callers are answered.
     pub(in crate::postgres) fn acknowledge(&self, marker: Marker) {
         lock(&self.acknowledged).insert(marker.committer, marker.n);
     }
 
-    /// The writer is about to be told that it has joined: something to look for after a failover, even if it never
-    /// commits a batch.
+    /// Records the registration of a writer. Called before the registration returns. After a failover this is evidence
+    /// to look for, even if the writer never commits a batch.
     pub(in crate::postgres) fn acknowledge_join(&self, committer: [u8; 16]) {
         lock(&self.acknowledged).insert(committer, JOINED);
     }
 
-    /// A writer is gone, and with it what it could testify.
+    /// Removes a stopped writer, and with it the evidence of its commits.
     pub(in crate::postgres) fn forget(&self, committer: &[u8; 16]) {
         lock(&self.acknowledged).remove(committer);
     }
@@ -202,7 +203,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("nothing panics with it in hand")
 }
 
-/// Before a transaction begins: settles who serves now, if that has changed.
+/// Called before a transaction begins. Determines the current primary, if it has changed.
 pub(in crate::postgres) async fn settle_failover(shared: &Shared) -> Result<(), Failure> {
     let primary = &shared.primary;
     let Some(known_server) =
@@ -210,7 +211,7 @@ pub(in crate::postgres) async fn settle_failover(shared: &Shared) -> Result<(), 
     else {
         return Ok(());
     };
-    // Those at rest may lead to the old server, and a new one leads to where the address says now.
+    // Idle connections may lead to the old server; a new one leads to wherever the address points now.
     shared.drop_idle_connections();
     let doing = |error: StepError| error.while_doing("finding out which server took over");
     let mut client = shared.pool.get().await.map_err(errors::no_connection)?;
@@ -231,7 +232,7 @@ pub(in crate::postgres) async fn settle_failover(shared: &Shared) -> Result<(), 
         let before = primary.epoch.swap(epoch, Ordering::SeqCst);
         let server = found.identity.written();
         tracing::warn!(server, before, epoch, "followed a failover to another server");
-        // What was believed of the tables may be of commits that are gone.
+        // Candidates may come from commits that are lost.
         shared.memory().candidates.forget_all();
     }
     primary.is_unsettled.store(false, Ordering::SeqCst);
@@ -245,7 +246,7 @@ struct ServerState {
     waits: bool,
 }
 
-/// `None` where the engine has no such functions.
+/// `None` if the engine lacks these functions.
 async fn identity(client: &Client) -> Result<Option<ServerState>, StepError> {
     let rows = match client.query_typed(IDENTITY, &[]).await {
         Ok(rows) => rows,
@@ -257,7 +258,7 @@ async fn identity(client: &Client) -> Result<Option<ServerState>, StepError> {
     Ok(Some(ServerState { identity, waits: columns.take()? }))
 }
 
-/// Which server this is, if it takes writes.
+/// The server's identity, if it takes writes.
 pub(in crate::postgres) async fn read_identity(
     client: &Client,
 ) -> Result<Option<Identity>, tokio_postgres::Error> {
@@ -284,16 +285,16 @@ async fn stored_epoch(client: &Client) -> Result<u32, StepError> {
     Ok(Columns::of(&rows[0]).count()?)
 }
 
-/// What the store remembers of its servers.
+/// The server as the store recorded it.
 struct StoredServer {
     epoch: u32,
     server: Option<String>,
     waits: bool,
-    /// For which server the epoch was raised.
+    /// The server for which the epoch was raised.
     raised_for: Option<String>,
 }
 
-/// Under the lock of the row that everybody shares, so that one change is settled once.
+/// Settles a change under the lock of the shared row, so that each change is settled once.
 async fn settle_with(
     client: &mut Client,
     found: &ServerState,
@@ -331,10 +332,10 @@ async fn settle_with(
     Ok(epoch)
 }
 
-/// What this coordinator can say about what it was told.
+/// Whether the commits that were acknowledged to this coordinator are present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommitEvidence {
-    /// It was told nothing that it could look for.
+    /// Nothing was acknowledged to this coordinator that it could look for.
     None,
     AllPresent,
     Missing,
@@ -365,7 +366,7 @@ async fn evidence(
     })
 }
 
-/// Whether leases from before could have been promised to others.
+/// Whether acknowledged commits, and leases among them, may be lost.
 fn may_have_lost_commits(
     stored_server: &StoredServer,
     server: &str,
@@ -379,7 +380,7 @@ fn may_have_lost_commits(
     !(stored_server.waits && evidence == CommitEvidence::AllPresent)
 }
 
-/// Keeps in mind whether commits wait for a standby, which an operator may change at any time.
+/// Records whether commits wait for a standby. An operator may change this at any time.
 pub(in crate::postgres) async fn record_standby_wait(
     client: &Client,
 ) -> Result<(), tokio_postgres::Error> {
@@ -389,7 +390,7 @@ pub(in crate::postgres) async fn record_standby_wait(
     };
     let waits: bool = found[0].try_get(2)?;
     let server = format!("{}/{}", found[0].try_get::<_, &str>(0)?, found[0].try_get::<_, &str>(1)?);
-    // Only for the server that is settled: a new one is judged by what was known of the old one.
+    // Only for the settled server: a new one is judged by the recorded setting of the old one.
     let update = "UPDATE tenure.meta SET waits = $1 WHERE waits <> $1 AND server = $2";
     client.execute_typed(update, &[(&waits, Type::BOOL), (&server, Type::TEXT)]).await?;
     Ok(())
@@ -406,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_new_server_is_believed_only_with_a_standby_and_a_witness() {
-        // A2, S3-24: what is not proven lossless raises the epoch.
+        // A2, S3-24: a change that is not proven lossless raises the epoch.
         for (waits, evidence, expected) in [
             (true, CommitEvidence::AllPresent, false),
             (true, CommitEvidence::None, true),
@@ -445,12 +446,12 @@ mod tests {
         let mut known_server = lock(primary.known_server.as_ref().expect("it was given"));
         assert!(!known_server.is_settled("00000009") && !known_server.is_settled("0000000A"));
         assert!(known_server.is_behind(&identity("1", "00000009")));
-        // Whoever would settle the old one once more changes nothing.
+        // Settling the old server once more changes nothing.
         known_server.settle(identity("1", "00000009"));
         assert!(!known_server.is_settled("00000009"));
         known_server.settle(identity("1", "0000000A"));
         assert!(known_server.is_settled("0000000A"));
-        // A copy in another database begins anew, with whatever timeline.
+        // A copy in another database has another system, so any timeline is accepted.
         assert!(!known_server.is_behind(&identity("2", "00000001")));
         known_server.settle(identity("2", "00000001"));
         assert!(known_server.is_settled("00000001"));

@@ -1,9 +1,10 @@
-//! Telling peers what was committed, and hearing what they did: one session, beside the batches.
+//! Hints to and from peers, in one session beside the batches.
 //!
-//! A hint saves the time until the next look and nothing else: which tasks can be leased, or in which queues if there
-//! are many, and which have ended. It is sent after the commit, once per batch, from a session of its own: a notification inside
-//! the batch's transaction would make commits wait for each other. Hints that wait for the session go together. Sending and hearing may fail at any time; then everybody looks by himself. The same session says
-//! every few seconds that this coordinator is there.
+//! A hint only saves the time until the next poll. It names the tasks that can be leased, or their queues if there
+//! are many, and the tasks that have ended. It is sent after the commit, once per batch, from a separate session: a
+//! notification inside the batch's transaction would make commits wait for each other. Hints that wait for the
+//! session are sent together. Sending and receiving may fail at any time; then every coordinator polls. The same
+//! session records every few seconds that this coordinator is alive.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -27,36 +28,38 @@ const CHANNEL: &str = "tenure";
 
 const NOTIFY: &str = "SELECT pg_notify($1, u.payload) FROM unnest($2::text[]) AS u(payload)";
 
-/// Hints that wait to be sent. A full box means a slow session; peers then look by themselves.
+/// Maximum number of hints that wait to be sent. If the outbox is full, the session is slow, and peers poll.
 const WAITING_MAX: usize = 64;
 
-/// PostgreSQL refuses longer notifications than 8,000 bytes.
+/// PostgreSQL refuses notifications longer than 8,000 bytes.
 const PAYLOAD_MAX: usize = 7_900;
 
-/// Notifications in one go: about a thousand tasks, as many as end in one batch. Who waits for another one finds
-/// it by looking.
+/// Maximum number of notifications sent together: about a thousand tasks, as many as end in one batch. A caller that
+/// waits for any further task finds it by polling.
 const PAYLOADS_MAX: usize = 4;
 
-/// Ended tasks of peers that nobody has asked for yet. Beyond that whoever waits finds out by looking.
+/// Maximum number of peers' ended tasks that were not yet taken. A caller that waits for any further task finds it by
+/// polling.
 const ENDED_MAX: usize = 16_384;
 
-/// How long to rest before connecting again.
+/// Pause before reconnecting.
 const RECONNECT: Duration = Duration::from_secs(1);
 
-/// Ready tasks that a hint names. For more their queues are named, and looked at.
+/// Maximum number of ready tasks that a hint names. If there are more, the hint names their queues, and peers read
+/// those.
 const READY_MAX: usize = 16;
 
-/// What a batch has changed that peers may be waiting for.
+/// The changes of a batch that peers may be waiting for.
 #[derive(Default, Debug, PartialEq, Eq)]
 pub(in crate::postgres) struct Hint {
-    /// Where there is more to lease than is named.
+    /// Queues with more tasks to lease than the hint names.
     queues: HashSet<(Scope, Name)>,
     ready: Vec<Candidate>,
     ended: Vec<TaskId>,
 }
 
 impl Hint {
-    /// Of a batch that was decided at this time.
+    /// The hint of a batch that was decided at this time.
     pub(in crate::postgres) fn of<'s>(
         subjects: impl Iterator<Item = &'s Subject>,
         now: Time,
@@ -95,7 +98,7 @@ impl Hint {
         self.ended.extend(other.ended);
     }
 
-    /// Whether there is something to lease.
+    /// Whether the hint names tasks or queues to lease from.
     pub(in crate::postgres) fn has_work(&self) -> bool {
         !self.queues.is_empty() || !self.ready.is_empty()
     }
@@ -104,7 +107,7 @@ impl Hint {
         !self.has_work() && self.ended.is_empty()
     }
 
-    /// A line for each queue, for each ready task and for each that has ended.
+    /// One line for each queue, each ready task and each ended task.
     fn lines(&self) -> impl Iterator<Item = String> {
         let queues = self.queues.iter().map(|(scope, queue)| queue_line(scope, queue));
         let ready = self.ready.iter().map(|candidate| {
@@ -116,7 +119,7 @@ impl Hint {
         queues.chain(ready).chain(ended)
     }
 
-    /// As notifications: whose they are, then the lines. What finds no room is left out.
+    /// The hint as notifications: the sender's instance, then the lines. Lines beyond the limits are left out.
     fn payloads(&self, instance: &str) -> Vec<String> {
         let mut payloads = vec![instance.to_owned()];
         for line in self.lines() {
@@ -132,7 +135,7 @@ impl Hint {
         payloads
     }
 
-    /// What a peer has said; `None` if it was ourselves.
+    /// Parses a peer's notification; `None` if this process sent it.
     fn read(payload: &str, instance: &str) -> Option<Self> {
         let mut lines = payload.lines();
         if lines.next() == Some(instance) {
@@ -157,7 +160,7 @@ impl Hint {
                     _ => self.add_queue(scope, queue),
                 }
             }
-            // The longer ones are of a version that says more.
+            // A longer line comes from a version with more fields.
             [tenant, workspace, queue, ..] => {
                 self.add_queue(Scope::new(tenant, workspace), Name::from(queue));
             }
@@ -172,12 +175,12 @@ fn queue_line(scope: &Scope, queue: &Name) -> String {
 }
 
 pub(in crate::postgres) struct Hints {
-    /// Whose hints are our own, to be ignored.
+    /// The sender in our own hints, which are ignored.
     instance: String,
     outbox: mpsc::Sender<Hint>,
     inbox: Mutex<Option<mpsc::Receiver<Hint>>>,
     changed: Notify,
-    /// What peers have ended.
+    /// Tasks that peers have ended.
     ended: Mutex<Vec<TaskId>>,
     has_ended: Notify,
 }
@@ -195,15 +198,15 @@ impl Hints {
         }
     }
 
-    /// Tells peers.
+    /// Queues a hint for sending.
     pub(in crate::postgres) fn send(&self, hint: Hint) {
         if !hint.is_empty() {
-            // A full box, or nobody to send: peers will look by themselves.
+            // The outbox is full, or the session has ended: peers will poll.
             let _ = self.outbox.try_send(hint);
         }
     }
 
-    /// Tasks that peers have ended, as soon as there are any.
+    /// Waits for tasks that peers have ended, and takes them.
     pub(in crate::postgres) async fn ended(&self) -> Vec<TaskId> {
         loop {
             let has_ended = self.has_ended.notified();
@@ -219,7 +222,7 @@ impl Hints {
         self.ended.lock().expect("nothing panics with the list in hand")
     }
 
-    /// Another writer of this process has left something to lease.
+    /// Signals that another writer of this process has left tasks to lease.
     pub(in crate::postgres) fn notify_local(&self) {
         self.changed.notify_one();
     }
@@ -246,7 +249,7 @@ async fn run(shared: Weak<Shared>, servers: ServerList, mut inbox: mpsc::Receive
     }
 }
 
-/// One session's life: until the connection breaks or the store is gone.
+/// Runs one session until the connection breaks or the store is dropped.
 async fn run_session(
     shared: &Weak<Shared>,
     servers: &ServerList,
@@ -266,7 +269,7 @@ async fn run_session(
         }
     };
     let telling = async {
-        // No role is set: behind a pooler this session is somebody else's after the statement.
+        // No role is set: behind a pooler the server session may serve another client after this statement.
         client.batch_execute("LISTEN tenure").await?;
         let mut presence = tokio::time::interval(PRESENCE_INTERVAL);
         loop {
@@ -291,7 +294,7 @@ async fn run_session(
                     peers::record_presence(&client, &committers, shared.clock.now()).await?;
                     primary::record_standby_wait(&client).await?;
                     rules::try_agree(&client, &shared).await;
-                    // Whoever hands in a clock says for himself when something is old.
+                    // With an injected clock the test decides when keys expire.
                     if shared.clock.injected().is_none() {
                         key_expiry.run(&client, shared.clock.now()).await?;
                     }
@@ -305,7 +308,7 @@ async fn run_session(
     }
 }
 
-/// How often peers are told that this coordinator is there.
+/// How often this coordinator records that it is alive.
 const PRESENCE_INTERVAL: Duration = Duration::from_secs(5);
 
 async fn notify_peers(
@@ -317,7 +320,7 @@ async fn notify_peers(
     let payloads = hint.payloads(&shared.hints.instance);
     let parameters: [(&(dyn ToSql + Sync), Type); 2] =
         [(&CHANNEL, Type::TEXT), (&payloads, Type::TEXT_ARRAY)];
-    // All in one go, since every way there and back is time that a peer waits.
+    // Sent together: every further round trip delays a peer.
     let (begun, notified, committed) = futures_util::join!(
         client.batch_execute(session::BEGIN_HINT),
         client.query_typed(NOTIFY, &parameters),

@@ -1,10 +1,12 @@
-//! Which version of the rules the store is decided by, and bringing a newer one into force.
+//! Which version of the rules is in force for the store, and how a newer one is activated.
 //!
-//! The version is one row that all share. What this process remembers of it is a guess: every batch says with
-//! its marker by which version it was decided, and commits only if that one is in force. The marker is written
-//! behind the locks of all tasks of the batch, so that on no task an older version decides after a newer one.
-//! A version is activated, and a coordinator joins, under the lock of that row: whoever joins is seen by the
-//! activation, or sees it. Whoever was silent for so long that it was not counted finds out by its next batch.
+//! The version is one row that all coordinators share. This process only caches it: the marker of every batch names
+//! the version that decided the batch, and the batch commits only if that version is in force. The marker is written
+//! after the locks of all tasks of the batch, so no older version decides about a task after a newer one.
+//!
+//! Activating a version and registering a coordinator both lock that row. So a coordinator that registers is either
+//! seen by the activation, or sees its result. A coordinator that was silent for so long that it was not counted
+//! finds out with its next batch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,7 +22,7 @@ use crate::postgres::rows::Columns;
 use crate::postgres::{Shared, earlier};
 use crate::rules;
 
-/// What this process knows, and what is in force as far as it has heard.
+/// The versions that this process supports, and the one in force, as last read.
 pub(in crate::postgres) struct InForce {
     known: SupportedRules,
     number: AtomicU32,
@@ -39,13 +41,13 @@ impl InForce {
         self.known
     }
 
-    /// The version to decide by, unless it is one that this process does not know.
+    /// The version to decide by. Fails if this process does not support it.
     pub(in crate::postgres) fn rules(&self) -> Result<Rules, Failure> {
         rules::known(self.number(), self.known)
     }
 
-    /// It may also be lower than before: where a failover has lost the activation, it has lost all that was
-    /// decided by it, too.
+    /// Records the version in force. It may be lower than before: a failover that lost the activation also lost
+    /// everything that was decided by it.
     pub(in crate::postgres) fn observe(&self, number: u32) {
         let before = self.number.swap(number, Ordering::SeqCst);
         if before != number {
@@ -54,8 +56,8 @@ impl InForce {
     }
 }
 
-/// The marker of a batch was not written, because other rules are in force than it was decided by. Says so, once
-/// it is known which.
+/// The failure of a batch whose marker was refused, because other rules are in force than those that decided it.
+/// Reads the version in force first.
 pub(in crate::postgres) async fn superseded(shared: &Shared) -> Failure {
     let look = |client: Client| async move { read(&client).await };
     match shared.read_for_writer("reading the rules in force", look).await {
@@ -73,13 +75,15 @@ async fn read(client: &tokio_postgres::Client) -> Read<u32> {
     Ok(Columns::of(&rows[0]).count()?)
 }
 
-/// The same, and nobody can change it or join until this transaction ends.
+/// Reads the version in force under a row lock: it cannot change, and no coordinator can register, until this
+/// transaction ends.
 async fn lock(client: &tokio_postgres::Client) -> Read<u32> {
     let rows = client.query_typed("SELECT rules FROM tenure.meta FOR UPDATE", &[]).await?;
     Ok(Columns::of(&rows[0]).count()?)
 }
 
-/// What those know who were heard of lately: by their word, or by what they committed.
+/// The versions that live coordinators support. A coordinator is live if it recently recorded its presence or
+/// committed a batch.
 async fn live_rules(client: &tokio_postgres::Client, now: Time) -> Read<Vec<SupportedRules>> {
     let sql = "SELECT coalesce(c.oldest_rules, c.rules), c.rules FROM tenure.committers c \
         WHERE c.stopped_at IS NULL AND greatest(c.seen_at, (SELECT b.at FROM tenure.batches b \
@@ -98,7 +102,7 @@ async fn activate(client: &tokio_postgres::Client, before: u32, number: u32) -> 
     Ok(())
 }
 
-/// Somebody joins, in the transaction that says so: refused if it could not decide by what is in force.
+/// Checks a coordinator that registers, in the same transaction: refused if it does not support the version in force.
 pub(in crate::postgres) async fn join(
     client: &tokio_postgres::Client,
     newcomer: SupportedRules,
@@ -112,7 +116,7 @@ pub(in crate::postgres) async fn join(
     Ok(number)
 }
 
-/// Agrees on a version now and then. If that fails there is a next time.
+/// Runs [`agree`]. A failure is logged; the next run tries again.
 pub(in crate::postgres) async fn try_agree(client: &tokio_postgres::Client, shared: &Arc<Shared>) {
     if let Err(error) = agree(client, shared).await {
         let error = error.while_doing("agreeing on a version of the rules");
@@ -120,7 +124,7 @@ pub(in crate::postgres) async fn try_agree(client: &tokio_postgres::Client, shar
     }
 }
 
-/// Looks what is in force, and activates a newer version if everybody has it by now.
+/// Reads the version in force, and activates a newer one if all live coordinators support it.
 pub(in crate::postgres) async fn agree(
     client: &tokio_postgres::Client,
     shared: &Arc<Shared>,

@@ -1,4 +1,4 @@
-//! Reading beside the writers: each call in one snapshot, in exactly the scope that asks.
+//! Reads beside the writers: each call in one snapshot, restricted to the caller's scope.
 
 use std::sync::{Arc, LazyLock};
 
@@ -56,7 +56,7 @@ impl PostgresBrowse {
 
 const IN_SCOPE: &str =
     "SELECT 1 FROM tenure.inputs i WHERE i.id = $1 AND i.tenant = $2 AND i.workspace = $3";
-/// The first rows of these, until they are heavy enough: one at least.
+/// The first of these rows, until their total size reaches the limit of a page: at least one.
 fn until_page_full(columns: &str, letter: &str, rows: &str, weight: &str, order: &str) -> String {
     format!(
         "SELECT {columns} FROM (SELECT {letter}.*, sum({weight}) OVER (ORDER BY {letter}.{order}) \
@@ -91,7 +91,7 @@ static REFUSALS: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// What is read of single tasks, again and again: worth a name where names are safe.
+/// Statements that read single tasks often, to be prepared on direct connections.
 pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
     let built: [&'static LazyLock<String>; 5] = [&ATTEMPTS, &DONE, &INLINE, &OVERFLOW, &REFUSALS];
     built
@@ -114,7 +114,7 @@ async fn is_in_scope(client: &Client, key: &TaskKey) -> Read<bool> {
     Ok(!client.query_typed(IN_SCOPE, &parameters).await?.is_empty())
 }
 
-/// What is read of a task, if the task is in the scope that asks. Both questions go together.
+/// Reads data of a task, if the task is in the caller's scope. Both statements are sent together.
 async fn scoped<T: Default>(
     client: &Client,
     key: &TaskKey,
@@ -145,7 +145,7 @@ async fn numbered(
     limit: usize,
 ) -> Read<Vec<Row>> {
     let bytes = id_bytes(id);
-    // They are numbered far below what the column can hold; what lies above it is after all of them.
+    // Numbers are far below the column's maximum; a value above it is after all of them.
     let (bytes, after) = (&bytes[..], i32::try_from(after).unwrap_or(i32::MAX));
     let limit = as_limit(limit);
     let parameters: [(&(dyn ToSql + Sync), Type); 3] =
@@ -158,7 +158,8 @@ async fn done(client: &Client, id: TaskId) -> Read<Option<Done>> {
     rows.first().map(|row| Ok(rows::done(&mut Columns::of(row))?)).transpose()
 }
 
-/// What the task's rows tell, then what the table adds, as many as fit, each with what other tables keep of it.
+/// The entries of the inline history, then those of the history table, as many as fit, each with its payloads from
+/// other tables.
 async fn history(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<Vec<Entry>> {
     let (told, overflow_entries) =
         futures_util::join!(inline_entries(client, id), overflow_entries(client, id, after, limit));
@@ -174,7 +175,7 @@ async fn history(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<
     );
     let (attempts, done) = (attempts?, done?);
     let end = done.as_ref().map(|done| &done.end);
-    // Attempts that did not fit end the page before their entry.
+    // If not all attempts fit, the page ends before the entry of the first one that is missing.
     let read_to = attempts.last().map_or(u32::MAX, |closed| closed.attempt);
     let complete = entries
         .into_iter()
@@ -184,7 +185,7 @@ async fn history(client: &Client, id: TaskId, after: u32, limit: usize) -> Read<
     Ok(row_size::take_fitting(restored, ByteBudget::page(), row_size::entry))
 }
 
-/// Reads nothing where nothing is to be read.
+/// Skips a read that would find nothing.
 async fn unless_empty<T: Default>(is_empty: bool, read: impl Future<Output = Read<T>>) -> Read<T> {
     if is_empty { Ok(T::default()) } else { read.await }
 }
@@ -195,7 +196,7 @@ async fn inline_entries(client: &Client, id: TaskId) -> Read<Vec<Entry>> {
     Ok(inline_histories.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
-/// The packed part of histories: the submission, and what the task's row says since.
+/// The inline part of histories: the submission, and the entries in the task's row.
 pub(in crate::postgres) const INLINE_HISTORIES: &str = "SELECT i.id, i.tale, coalesce(l.tale, d.tale) \
     FROM tenure.inputs i LEFT JOIN tenure.live l ON l.id = i.id LEFT JOIN tenure.done d ON d.id = i.id";
 
@@ -211,7 +212,7 @@ pub(in crate::postgres) fn inline_histories(
     Ok((id, entries))
 }
 
-/// What found no room in the inline history.
+/// The entries that did not fit into the inline history.
 async fn overflow_entries(
     client: &Client,
     id: TaskId,
@@ -295,7 +296,7 @@ async fn ahead(client: &Client, key: &TaskKey, now: Time, limit: usize) -> Read<
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
-/// Rows that do not belong together, which no look at a single task would show.
+/// Inconsistent rows that a check of a single task would not find.
 const STRAYS: [(&str, &str); 7] = [
     (
         "submitted tasks are neither live nor done",

@@ -1,8 +1,8 @@
-//! Tasks by their ids, and lists of them: first which ones, and what they weigh; then those that fit.
+//! Tasks by id, and lists of tasks: first their ids and sizes, then the rows of those that fit.
 //!
-//! A list enters the index of its scope where it goes on, and visits no row of another scope. What the index
-//! does not know (queue, kind, state, label) is looked at row by row, up to a number of rows; the page then
-//! ends, and says where the next one goes on.
+//! A list enters the index of its scope at its cursor, and visits no row of another scope. Filters that the index
+//! does not cover (queue, kind, state, label) are checked row by row, up to a maximum number of rows. The page then
+//! ends, and its cursor says where the next one continues.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -18,14 +18,14 @@ use crate::row::{Bodies, Filter, Listed, Listing, StoredTask};
 use crate::row_size::{ByteBudget, ROW_BYTES};
 
 const WITHOUT_TRACE: &str = "(d.fault::jsonb - 'stack_trace')::text";
-/// What a fault weighs without its stack trace: its message is no longer.
+/// Size of a fault without its stack trace: its message is no longer.
 const FAULT_BYTES_MAX: usize = 4_096;
 const ALL: Bodies = Bodies { input: true, output: true, stack_trace: true };
 
 static FOUND_LIVE: LazyLock<String> = LazyLock::new(|| live_statement(SPEC));
 static FOUND_DONE: LazyLock<String> = LazyLock::new(|| done_statement(&done_columns(), SPEC));
 
-/// What is read of single tasks, again and again: worth a name where names are safe.
+/// Statements that read single tasks often, to be prepared on direct connections.
 pub(in crate::postgres) fn frequent_statements() -> impl Iterator<Item = &'static str> {
     [FOUND_LIVE.as_str(), FOUND_DONE.as_str()].into_iter()
 }
@@ -45,8 +45,8 @@ fn done_statement(columns: &str, spec: &str) -> String {
     )
 }
 
-/// The tasks with these ids, in this order. One that is neither live nor done is left out: the integrity
-/// check reports it.
+/// The tasks with these ids, in this order. A task that is neither live nor done is left out: the integrity check
+/// reports it.
 pub(in crate::postgres) async fn found(client: &Client, ids: &[Vec<u8>]) -> Read<Vec<StoredTask>> {
     let listed = read(client, &FOUND_LIVE, &FOUND_DONE, ids).await?;
     Ok(listed.into_iter().map(|listed| listed.task).collect())
@@ -83,7 +83,7 @@ fn task_id(bytes: &[u8]) -> Option<TaskId> {
     Some(TaskId::from_u128(u128::from_be_bytes(id)))
 }
 
-/// A task that may be listed, and what it would add to the page.
+/// A task that may be listed, and its size.
 struct Candidate {
     id: Vec<u8>,
     bytes: usize,
@@ -114,7 +114,7 @@ fn fitting(candidates: &[Candidate], limit: usize, bytes: usize) -> Vec<Vec<u8>>
     fits.map(|candidate| candidate.id.clone()).collect()
 }
 
-/// The columns that say what a task of `inputs i` weighs.
+/// The columns that determine the size of a task of `inputs i`.
 fn weight(bodies: Bodies) -> String {
     let input = if bodies.input { "octet_length(i.input)" } else { "0" };
     let output = if bodies.output { "octet_length(d.output)" } else { "0" };
@@ -131,13 +131,13 @@ fn weight(bodies: Bodies) -> String {
     )
 }
 
-/// As one place in the index of scopes. Three conditions beside each other would also fit the index of ids, and a
-/// plan that is made without values takes that one: it goes through what all scopes have.
+/// Written as one row comparison on the index of scopes. Three separate conditions would also fit the index of ids,
+/// and a generic plan would choose that one: it scans the tasks of all scopes.
 const OF_SCOPE: &str = "tenure.inputs WHERE (tenant, workspace, id) < ($2, $3, $1) \
     AND (tenant, workspace, id) >= ($2, $3, ''::bytea) \
     ORDER BY tenant DESC, workspace DESC, id DESC";
 
-/// Newest first. A filter by state looks only into the table that state is in.
+/// Newest first. A filter by state reads only the table that holds that state.
 pub(in crate::postgres) fn list_statement(filter: &Filter) -> String {
     let state = match filter.state {
         None => "CROSS JOIN (SELECT $8::text) s".to_owned(),
@@ -158,7 +158,7 @@ pub(in crate::postgres) fn list_statement(filter: &Filter) -> String {
     )
 }
 
-/// What passes the filter, one more than the page may have.
+/// The tasks that pass the filter, at most one more than the page may have.
 async fn candidates(client: &Client, scope: &Scope, filter: &Filter) -> Read<Vec<Candidate>> {
     let before = before(filter);
     let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());
@@ -184,7 +184,7 @@ async fn candidates(client: &Client, scope: &Scope, filter: &Filter) -> Read<Vec
     rows.iter().map(candidate).collect()
 }
 
-/// Without a place to start from, one above every id: so the index is always entered at a place.
+/// The cursor; without one, a value above every id, so that the index is always entered at a position.
 fn before(filter: &Filter) -> Vec<u8> {
     filter.before.map_or(vec![0xff; 17], |id| id_bytes(id).to_vec())
 }
@@ -196,7 +196,7 @@ fn candidate(row: &Row) -> Read<Candidate> {
     Ok(Candidate { id, bytes })
 }
 
-/// The last task that was looked at, if there are more behind it.
+/// The last task that was scanned, if there are more behind it.
 async fn scanned_to(client: &Client, scope: &Scope, filter: &Filter) -> Read<Option<TaskId>> {
     let (before, scan_max) = (before(filter), as_limit(filter.scan_max.saturating_sub(1)));
     let (tenant, workspace) = (scope.tenant.as_str(), scope.workspace.as_str());

@@ -1,4 +1,4 @@
-//! Whole tasks, many at once: a handful of statements for a page, not for each task.
+//! Whole tasks, many at once: a few statements per page, not per task.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -36,7 +36,7 @@ static REFUSALS: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Tasks in order of id with all that belongs to them, in the snapshot of the transaction.
+/// Tasks in order of id with all of their rows, in the snapshot of the transaction.
 pub(in crate::postgres) async fn read(
     client: &Client,
     after: Option<TaskId>,
@@ -82,7 +82,7 @@ pub(in crate::postgres) async fn read(
     Ok(found.into_iter().map(whole).collect())
 }
 
-/// Rows whose first column is their task, each task's in the order in which they came.
+/// Groups rows by the task in their first column, and keeps their order.
 fn by_task<T>(
     rows: &[Row],
     read: impl Fn(TaskId, &mut Columns<'_>) -> Result<T, Failure>,

@@ -1,15 +1,16 @@
-//! Which tasks to try next, and what must be read to know: small buffers per queue, in memory.
+//! Which tasks to try next, and what must be read to find out: small in-memory buffers per queue.
 //!
-//! Scanning a queue from its head for every grant walks over everything that was taken before, for as
-//! long as any old snapshot keeps it. So tasks are taken by their key, and this says which keys are worth
-//! trying. It holds hints, no truth: whoever takes a task locks its row and checks it again.
+//! If every grant scanned its queue from the head, it would walk over the dead entries of all tasks taken before, for
+//! as long as any old snapshot keeps them. So tasks are locked by key, and this module says which keys are worth
+//! trying. Candidates are hints, not truth: before a task is granted, its row is locked and checked again.
 //!
-//! Filled by reads beside the batches ([`super::refill`]) in an order that is fair ([`super::refill_schedule`]), corrected by what
-//! this process commits and by the few tasks that a peer's hint names, and read again from the head when a peer may
-//! have changed more: after a hint that names the queue only, and when the last refill is old.
+//! Buffers are filled by reads beside the batches ([`super::refill`]) in a fair order ([`super::refill_schedule`]).
+//! They are corrected by this process's commits and by the few tasks that a peer's hint names. They are read again
+//! from the head when a peer may have changed more: after a hint that names only the queue, and when the last refill
+//! is old.
 //!
-//! Each polled queue has a buffer for all of its tasks. Only where a queue is longer than what is known of it, and some kinds of
-//! tasks are wanted that are not in that part, do those kinds have a buffer of their own.
+//! Each polled queue has a buffer for all of its tasks. Some kinds get a separate buffer only if the queue is longer
+//! than its buffer and the buffered part has no tasks of those kinds.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -23,20 +24,22 @@ use super::refill_schedule::{BUFFERS_PER_READ, QueueUsage, ReadSpeed, RefillSche
 use crate::row::{Backlog, Want};
 use crate::seam::PolledQueues;
 
-/// How many queues are remembered. Beyond that the one that needs it least is forgotten, of the tenant that has most.
+/// Maximum number of queues in memory. Beyond it, the least active queue of the tenant with the most buffers is
+/// evicted.
 const QUEUES_MAX: usize = 16_384;
 
-/// How many buffers for some kinds a queue has. Beyond that one of them is forgotten and read again when it is wanted.
+/// Maximum number of buffers for some kinds per queue. Beyond it, one of them is evicted and read again on demand.
 const KINDS_MAX: usize = 64;
 
-/// A queue that nobody has polled for so long is not looked at any more, and forgotten.
+/// A queue that was not polled for this long is evicted and no longer read.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
-/// Up to so many polled queues are gone through for every batch, in less than a millisecond; more only now and then.
+/// Up to this many polled queues, every batch goes through all of them, in less than a millisecond; beyond it only
+/// once per `NOTED_EVERY`.
 const NOTED_EVERY_TIME: usize = 4_096;
 const NOTED_EVERY: Duration = Duration::from_millis(50);
 
-/// When buffers are read again that could not be read.
+/// Pause before buffers whose read failed are read again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Kinds of tasks, sorted; `None` means every kind.
@@ -51,7 +54,7 @@ pub(in crate::postgres) struct BufferKey {
 }
 
 impl BufferKey {
-    /// The buffers of a want, each once.
+    /// The buffers that can serve a want, without duplicates.
     pub(in crate::postgres) fn of(want: &Want) -> Vec<Self> {
         let mut kinds = want.kinds.clone();
         if let Some(kinds) = &mut kinds {
@@ -69,7 +72,7 @@ impl BufferKey {
         queues.into_iter().map(buffer).collect()
     }
 
-    /// The buffer of a queue with all of its tasks.
+    /// The buffer for all tasks of a queue.
     pub(in crate::postgres) fn all_kinds(scope: &Scope, queue: &Name) -> Self {
         Self { scope: scope.clone(), queue: queue.clone(), kinds: None }
     }
@@ -89,7 +92,7 @@ fn takes(kinds: &Kinds, kind: &Name) -> bool {
 
 type QueueKey = (Scope, Name);
 
-/// A task that is ready, as far as somebody knows.
+/// A task that may be ready, as far as this coordinator knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::postgres) struct Candidate {
     pub(in crate::postgres) scope: Scope,
@@ -105,12 +108,12 @@ impl Candidate {
     }
 }
 
-/// A buffer with its place in the schedule.
+/// A buffer with its slot in the schedule.
 struct BufferEntry {
     buffer: QueueBuffer,
     speed: ReadSpeed,
     slot: Option<RefillSlot>,
-    /// What somebody waits for.
+    /// The read that a batch waits for.
     requested: Option<RefillFrom>,
 }
 
@@ -128,7 +131,7 @@ impl BufferEntry {
 struct Queue {
     buffers: HashMap<Kinds, BufferEntry>,
     polled_at: Instant,
-    /// When the first of its delayed tasks is due, as far as is known.
+    /// The earliest due time of its delayed tasks, as far as is known.
     next_due_at: Option<Time>,
 }
 
@@ -137,7 +140,7 @@ impl Queue {
         self.buffers.get(&None).map(|entry| &entry.buffer)
     }
 
-    /// The buffers that take tasks of this kind.
+    /// The buffers that hold tasks of this kind.
     fn taking_kind(&mut self, kind: &Name) -> impl Iterator<Item = &mut QueueBuffer> {
         let taking_kind = self.buffers.iter_mut().filter(move |(kinds, _)| takes(kinds, kind));
         taking_kind.map(|(_, entry)| &mut entry.buffer)
@@ -148,20 +151,20 @@ impl Queue {
 pub(in crate::postgres) struct Candidates {
     queues: HashMap<QueueKey, Queue>,
     refills: RefillSchedule,
-    /// Queues that may hold something.
+    /// Queues that may hold a task.
     nonempty: HashSet<QueueKey>,
-    /// Queues with delayed tasks, by when the first of them is due.
+    /// Queues with delayed tasks, by the earliest due time.
     next_dues: BTreeSet<(Time, QueueKey)>,
-    /// Polled queues that were never looked at.
+    /// Polled queues that were never read.
     never_read: BTreeSet<QueueKey>,
-    /// When all polled queues were last gone through.
+    /// When a batch last went through all polled queues.
     polled_noted_at: Option<Instant>,
-    /// Tasks that a batch of this process has in hand, until it ends.
+    /// Tasks that a running batch of this process has reserved.
     reserved: HashMap<TaskId, u64>,
 }
 
 impl Candidates {
-    /// Takes in which queues are polled. Returns whether some of them must be looked at for the first time.
+    /// Records which queues are polled. Returns whether some of them need their first read.
     pub(in crate::postgres) fn note_polled(
         &mut self,
         polled: &dyn PolledQueues,
@@ -222,7 +225,8 @@ impl Candidates {
         self.queues.get_mut(&key.queue_key())?.buffers.get_mut(&key.kinds)
     }
 
-    /// Puts a buffer where it belongs in the schedule. Buffers for some kinds are only there while somebody needs them.
+    /// Puts a buffer into its slot of the schedule. A buffer for some kinds is scheduled only while a batch waits for
+    /// it.
     fn schedule(&mut self, key: &BufferKey, here: Instant) {
         let Some(entry) = self.entry_mut(key) else { return };
         let before = entry.slot.take();
@@ -241,7 +245,7 @@ impl Candidates {
         }
     }
 
-    /// Which polled queues may hold something, as far as is known.
+    /// The polled queues that may hold a task, as far as is known.
     pub(in crate::postgres) fn backlogs(&self, polled: &dyn PolledQueues) -> Vec<Backlog> {
         let mut backlogs = Vec::new();
         let mut add = |scope: &Scope, queue: &Name, all_kinds: Option<&QueueBuffer>| {
@@ -265,7 +269,7 @@ impl Candidates {
         backlogs
     }
 
-    /// Tasks whose time has come are candidates. Returns whether something must be read for it.
+    /// Turns delayed tasks that are now due into candidates. Returns whether a read is needed for that.
     pub(in crate::postgres) fn promote_due(&mut self, now: Time) -> bool {
         let mut is_any_needed = false;
         while let Some((due, key)) = self.next_dues.first().cloned()
@@ -277,7 +281,7 @@ impl Candidates {
             queue.buffers.values_mut().for_each(|entry| entry.buffer.promote_due(now));
             let next_due = queue.all_kinds().and_then(QueueBuffer::next_due);
             if next_due.is_some_and(|due| due.has_come(now)) {
-                // More of them are hidden behind those that are known.
+                // The buffer is at the end of the delayed tasks that were read; more may be due.
                 let all_kinds = BufferKey::all_kinds(&key.0, &key.1);
                 self.request_refill(&all_kinds, RefillFrom::Head, tokio::time::Instant::now());
                 is_any_needed = true;
@@ -289,7 +293,7 @@ impl Candidates {
         is_any_needed
     }
 
-    /// After a change of a queue's buffers.
+    /// Updates the indexes after a change of a queue's buffers.
     fn update_queue(&mut self, key: &QueueKey) {
         let all_kinds = self.queues.get(key).and_then(Queue::all_kinds);
         let (may_have_candidates, next_due) = (
@@ -314,7 +318,7 @@ impl Candidates {
         }
     }
 
-    /// What to read now so that the buffer can give `wanted` tasks that `is_free` allows.
+    /// What to read now so that the buffer can supply `wanted` tasks that `is_free` allows.
     pub(in crate::postgres) fn missing_refill(
         &self,
         key: &BufferKey,
@@ -338,7 +342,7 @@ impl Candidates {
         Some((key.clone(), refill))
     }
 
-    /// Somebody waits for this to be read.
+    /// Requests this read on behalf of a waiting batch.
     pub(in crate::postgres) fn request_refill(
         &mut self,
         key: &BufferKey,
@@ -369,7 +373,7 @@ impl Candidates {
         }
     }
 
-    /// Whether a read of this buffer is under way or about to begin.
+    /// Whether a read of this buffer is running or about to begin.
     pub(in crate::postgres) fn is_pending(&self, key: &BufferKey, here: Instant) -> bool {
         let is_throttled = || self.refills.is_throttled(&key.scope.tenant, here);
         self.entry(key).is_some_and(|entry| {
@@ -381,7 +385,7 @@ impl Candidates {
         })
     }
 
-    /// Polled queues whose first refill is under way or about to begin, as many as one refill takes.
+    /// Polled queues whose first read is running or about to begin, at most as many as one refill takes.
     pub(in crate::postgres) fn pending_first_reads(&self, here: Instant) -> Vec<BufferKey> {
         let buffers =
             self.never_read.iter().map(|(scope, queue)| BufferKey::all_kinds(scope, queue));
@@ -411,7 +415,7 @@ impl Candidates {
         buffers
     }
 
-    /// Takes in what a read found. Returns whether there is something that was not known.
+    /// Applies the result of a read. Returns whether it brought a new candidate.
     pub(in crate::postgres) fn finish_refill(
         &mut self,
         found: Vec<(BufferKey, RefillFrom, BufferRead)>,
@@ -434,7 +438,7 @@ impl Candidates {
         is_any_new
     }
 
-    /// A refill came to nothing.
+    /// Records that a refill failed.
     pub(in crate::postgres) fn abort_refill(
         &mut self,
         buffers: Vec<(BufferKey, RefillFrom)>,
@@ -451,7 +455,7 @@ impl Candidates {
         }
     }
 
-    /// When buffers of this speed are next to be refilled.
+    /// When buffers of this speed are next due for a refill.
     pub(in crate::postgres) fn next_refill_at(&self, speed: ReadSpeed) -> Option<Instant> {
         self.refills.next(speed)
     }
@@ -487,7 +491,7 @@ impl Candidates {
         self.reserved.retain(|_, holder| *holder != batch);
     }
 
-    /// A candidate that turned out to be nobody's, or another's: not worth trying again.
+    /// Removes a candidate that does not wait any more or is locked by a peer: it is not worth another try.
     pub(in crate::postgres) fn drop_candidate(&mut self, key: &BufferKey, position: QueuePosition) {
         self.remove_candidate(&key.queue_key(), position);
     }
@@ -501,7 +505,7 @@ impl Candidates {
         }
     }
 
-    /// Follows what a batch of this process has committed.
+    /// Applies what a batch of this process has committed.
     pub(in crate::postgres) fn apply_commit(&mut self, subject: &Subject, now: Time) {
         match subject {
             Subject::Absent => {}
@@ -519,8 +523,8 @@ impl Candidates {
         }
     }
 
-    /// A peer has made tasks ready, worth trying wherever they are wanted and the buffer reaches that far, and has
-    /// committed something in these queues.
+    /// Applies a peer's hint: tasks that it made ready, which become candidates of every buffer that reaches that
+    /// far, and queues in which it committed a change.
     pub(in crate::postgres) fn apply_hint(
         &mut self,
         ready: &[Candidate],
@@ -542,7 +546,7 @@ impl Candidates {
         }
     }
 
-    /// Nothing known can be relied on any more.
+    /// Discards everything, because it may be wrong.
     pub(in crate::postgres) fn forget_all(&mut self) {
         self.queues.clear();
         self.refills.clear();
@@ -553,7 +557,7 @@ impl Candidates {
     }
 }
 
-/// What a read found in one buffer, and how long that took.
+/// The result of reading one buffer, and how long that took.
 #[derive(Debug, Default)]
 pub(in crate::postgres) struct BufferRead {
     pub(in crate::postgres) page: Page,

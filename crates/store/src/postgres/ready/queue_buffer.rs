@@ -1,7 +1,7 @@
-//! One buffer: what is known of a queue, or of some kinds of tasks in it, and how well.
+//! One buffer: the known candidates of a queue, or of some kinds of tasks in it, and how current they are.
 //!
-//! A buffer is read beside the batches, and meanwhile batches commit. What they change is noted until the page comes and is
-//! then done to it too, so that an older page hides nothing.
+//! A buffer is read beside the batches, which commit in the meantime. Their changes are recorded until the page
+//! arrives and are then applied to it too, so an older page hides no change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -12,54 +12,54 @@ use verdict::{Name, Task, TaskId, Time};
 use super::queue_position::QueuePosition;
 use super::read_throttle::ReadThrottle;
 
-/// How many candidates one read brings at most.
+/// Maximum number of candidates that one read returns.
 pub(in crate::postgres) const PAGE: usize = 1_024;
 
-/// After so many grants the head is looked at again, whatever hints say: as many tasks, and those of one batch, may
-/// overtake a more urgent one that a peer has queued, for each coordinator.
+/// After this many grants the head is read again, whatever hints say. This is a bound on overtaking: per coordinator,
+/// this many tasks and those of one batch may overtake a more urgent task that a peer has queued.
 pub(in crate::postgres) const GRANTS_BETWEEN_REFILLS: usize = PAGE;
 
-/// After so many it is looked at even if looking has become slow. At the highest rates measured that is once in
-/// some seconds, so that a slow refill still takes a small share of the time.
+/// After this many grants the head is read again even if reads have become slow. At the highest rates measured that
+/// is once in some seconds, so a slow refill still takes a small share of the time.
 pub(in crate::postgres) const GRANTS_BETWEEN_SLOW_REFILLS: usize = 16 * PAGE;
 
-/// How many candidates a buffer keeps: more are read again when they are needed.
+/// Maximum number of candidates in a buffer: more are read again when they are needed.
 const BUFFER_MAX: usize = 4 * PAGE;
 
-/// How old a read of a queue that has held something may be, since a peer's hint can be lost.
+/// Maximum age of a read of a queue that has held a task, since a peer's hint can be lost.
 const BUFFER_AGE_MAX: Duration = Duration::from_millis(400);
 
-/// How old a read of a queue that never held anything may become: each refill that finds nothing doubles the time to
-/// the next one, up to this. Names that somebody invented cost little so.
+/// Maximum age of a read of a queue that never held a task: each refill that finds nothing doubles the time to the
+/// next one, up to this. So polls of invented queue names cost little.
 pub(in crate::postgres) const UNUSED_AGE_MAX: Duration = Duration::from_millis(6_400);
 
-/// What must be read before a buffer can serve.
+/// What must be read before a buffer can serve a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::postgres) enum RefillFrom {
     Head,
     After(QueuePosition),
 }
 
-/// What one read of a buffer found.
+/// The result of one read of a buffer.
 #[derive(Debug, Default)]
 pub(in crate::postgres) struct Page {
     pub(in crate::postgres) positions: Vec<(QueuePosition, Name)>,
-    /// Whether there is nothing behind the last of these.
+    /// Whether there are no candidates behind the last of these.
     pub(in crate::postgres) is_last: bool,
-    /// Tasks that were delayed, with when they are due, whether or not that has come; read from the head only.
+    /// Delayed tasks with their due times, past or future; read from the head only.
     pub(in crate::postgres) delayed: Vec<(Time, QueuePosition, Name)>,
-    /// Whether these are all that are delayed.
+    /// Whether these are all delayed tasks.
     pub(in crate::postgres) is_all_delayed: bool,
 }
 
-/// What became of a candidate while a page was being read.
+/// A change of a candidate while a page is being read.
 enum BufferChange {
     Added(QueuePosition, Name),
     Removed(QueuePosition),
     Delayed(Time, QueuePosition, Name),
 }
 
-/// From the moment that a read begins.
+/// Changes since the start of a running read.
 #[derive(Default)]
 struct PendingRead {
     changes: Vec<BufferChange>,
@@ -70,19 +70,19 @@ struct PendingRead {
 pub(in crate::postgres) struct QueueBuffer {
     positions: BTreeMap<QueuePosition, Name>,
     by_kind: HashMap<Name, BTreeSet<QueuePosition>>,
-    /// How far the table was read; `None` to its end.
+    /// How far the table was read; `None` if to its end.
     tail: Option<QueuePosition>,
-    /// Delayed tasks by when they are due.
+    /// Delayed tasks by due time.
     delayed: BTreeMap<(Time, QueuePosition), Name>,
-    /// How far those were read; `None` to their end.
+    /// How far the delayed tasks were read; `None` if to their end.
     delayed_tail: Option<Time>,
-    /// Of the refill from the head; `None` before the first.
+    /// Throttle of the refill from the head; `None` before the first.
     last_refill: Option<ReadThrottle>,
-    /// Taken since that refill.
+    /// Candidates granted since that refill.
     taken: usize,
     is_stale: bool,
     was_used: bool,
-    /// Looks in a row that found a queue empty which never held anything.
+    /// Consecutive reads that found the queue empty, for a queue that never held a task.
     empty_reads: u32,
     reading: Option<PendingRead>,
 }
@@ -96,12 +96,12 @@ impl QueueBuffer {
         self.reading.is_some()
     }
 
-    /// Whether everything that waits in it is among the candidates, as far as is known.
+    /// Whether every waiting task is among the candidates, as far as is known.
     pub(in crate::postgres) fn is_complete(&self) -> bool {
         self.is_known() && self.tail.is_none()
     }
 
-    /// Whether it may give something.
+    /// Whether the buffer may have a task.
     pub(in crate::postgres) fn may_have_candidates(&self) -> bool {
         !self.positions.is_empty() || self.tail.is_some()
     }
@@ -114,13 +114,13 @@ impl QueueBuffer {
         self.positions.len()
     }
 
-    /// When time will next make a task of this buffer ready, as far as is known.
+    /// When a delayed task of this buffer is next due, as far as is known.
     pub(in crate::postgres) fn next_due(&self) -> Option<Time> {
         let first = self.delayed.first_key_value().map(|((due, _), _)| *due);
         first.or(self.delayed_tail)
     }
 
-    /// What to read now so that the buffer can give `wanted` tasks of these kinds that `is_free` allows.
+    /// What to read now so that the buffer can supply `wanted` tasks of these kinds that `is_free` allows.
     pub(in crate::postgres) fn missing_refill(
         &self,
         kinds: Option<&[Name]>,
@@ -141,7 +141,7 @@ impl QueueBuffer {
         self.tail.filter(|_| !has_enough()).map(RefillFrom::After)
     }
 
-    /// When it is to be refilled again although nobody needs it.
+    /// When the buffer is refilled without a request.
     pub(in crate::postgres) fn next_refill_at(&self, here: Instant) -> Instant {
         let Some(last_refill) = &self.last_refill else { return here };
         last_refill.allowed_at(if self.is_stale { Duration::ZERO } else { self.max_age() })
@@ -177,17 +177,17 @@ impl QueueBuffer {
         first_candidates
     }
 
-    /// A read begins.
+    /// Marks the start of a read.
     pub(in crate::postgres) fn begin_read(&mut self) {
         self.reading = Some(PendingRead::default());
     }
 
-    /// The read came to nothing.
+    /// Discards a failed read.
     pub(in crate::postgres) fn abort_read(&mut self) {
         self.reading = None;
     }
 
-    /// Takes in a page. Returns whether it has candidates that were not known.
+    /// Applies a page. Returns whether it has a new candidate.
     pub(in crate::postgres) fn fill(
         &mut self,
         refill: RefillFrom,
@@ -232,7 +232,7 @@ impl QueueBuffer {
         is_new
     }
 
-    /// Delayed tasks whose time has come are candidates from now on.
+    /// Turns delayed tasks that are now due into candidates.
     pub(in crate::postgres) fn promote_due(&mut self, now: Time) {
         while let Some(entry) = self.delayed.first_entry()
             && entry.key().0.has_come(now)
@@ -242,7 +242,7 @@ impl QueueBuffer {
         }
     }
 
-    /// A peer has changed something in it.
+    /// Records that a peer has changed the queue.
     pub(in crate::postgres) fn mark_stale(&mut self) {
         self.was_used = true;
         self.is_stale = true;
@@ -251,7 +251,7 @@ impl QueueBuffer {
         }
     }
 
-    /// Follows a task that a batch of this process has left alive.
+    /// Applies a task that a batch of this process left live.
     pub(in crate::postgres) fn apply_commit(&mut self, task: &Task, now: Time) {
         self.was_used = true;
         let position = QueuePosition::new(task.priority, task.id);
@@ -274,7 +274,7 @@ impl QueueBuffer {
         }
     }
 
-    /// What lies behind the part that was read is read later.
+    /// Adds a candidate. One behind the part that was read is left to a later read.
     pub(in crate::postgres) fn add(&mut self, position: QueuePosition, kind: Name) {
         self.was_used = true;
         if let Some(reading) = &mut self.reading {
@@ -285,7 +285,7 @@ impl QueueBuffer {
         }
     }
 
-    /// A task that is not, or no longer, to be had. Returns whether it was a candidate.
+    /// Removes a task that cannot be leased, or no longer. Returns whether it was a candidate.
     pub(in crate::postgres) fn remove(&mut self, position: QueuePosition) -> bool {
         if let Some(reading) = &mut self.reading {
             reading.changes.push(BufferChange::Removed(position));

@@ -1,4 +1,4 @@
-//! Where a task stands in its queue: priority, larger first, then age, as bytes that sort.
+//! A task's position in its queue: priority, larger first, then age, as bytes that sort in that order.
 
 use verdict::TaskId;
 

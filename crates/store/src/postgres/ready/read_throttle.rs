@@ -1,23 +1,22 @@
 //! How often to repeat a read that may have become slow.
 //!
-//! A read from the head of an index walks over every entry that is dead but may not be removed yet, because
-//! some old snapshot could still see it. How many there are is not in our hands, so how often we look
-//! is: in the long run such reads get a small share of the time, however long somebody leaves a transaction open,
-//! unless a single one takes longer than a rest may last.
-//! A few quick ones in a row are always allowed: they are how a peer's hint is followed at once.
+//! A read from the head of an index walks over every dead entry that cannot be removed yet, because an old snapshot
+//! could still see it. We do not control how many there are, so we control how often we read. In the long run such
+//! reads get a small share of the time, however long a transaction stays open, unless a single read takes longer than
+//! the longest pause. A few quick reads in a row are always allowed, so that a peer's hint is followed at once.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// One part of the time for looking, so many in all.
+/// Reads get one part of the time out of this many.
 const PARTS: u32 = 20;
 
-/// How far ahead of that share looking may be: a tenth of a second's worth of it, or about twenty quick reads.
+/// How far ahead of that share reads may be: ten milliseconds of read time, or about twenty quick reads.
 const AHEAD_MAX: Duration = Duration::from_millis(200);
 
-/// The longest rest. A read may also have been slow because the server or its disk hung for a while: nobody's task
-/// lies unseen for twenty times as long.
+/// The longest pause. A read may also be slow because the server or its disk hung for a while: tasks must not stay
+/// unseen for twenty times as long.
 const PAUSE_MAX: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug)]
@@ -28,12 +27,12 @@ pub(in crate::postgres) struct ReadThrottle {
 }
 
 impl ReadThrottle {
-    /// The read that began then has just ended, the next after those that `before` tells of.
+    /// The throttle after a read that began at `began` and ends now; `before` is the throttle of the earlier reads.
     pub(in crate::postgres) fn of(began: Instant, before: Option<ReadThrottle>) -> Self {
         Self::after(tokio::time::Instant::now(), began.elapsed(), before)
     }
 
-    /// A read that took so long has ended then.
+    /// The throttle after a read that took `took` and ended at `ended`.
     pub(in crate::postgres) fn after(
         ended: Instant,
         took: Duration,
@@ -44,7 +43,7 @@ impl ReadThrottle {
         Self { ended, settled: settled.min(ended + AHEAD_MAX + PAUSE_MAX) }
     }
 
-    /// When the read may be repeated, if it should be no sooner than after `at_least`.
+    /// When the read may be repeated, but no sooner than `at_least` after its end.
     pub(in crate::postgres) fn allowed_at(&self, at_least: Duration) -> Instant {
         let is_fair = self.settled.checked_sub(AHEAD_MAX).unwrap_or(self.ended);
         is_fair.max(self.ended + at_least)
@@ -72,7 +71,7 @@ mod tests {
 
     #[test]
     fn no_rest_is_long_however_slow_the_read_was() {
-        // a server that hung for a minute is looked at again soon.
+        // after the server hung for a minute, the read is repeated soon.
         let ended = Instant::now();
         let hung = ReadThrottle::after(ended, Duration::from_secs(60), None);
         assert_eq!(hung.allowed_at(Duration::ZERO) - ended, PAUSE_MAX);
@@ -84,7 +83,7 @@ mod tests {
 
     #[test]
     fn quick_reads_follow_each_other_until_they_have_had_their_share() {
-        // A hint is followed at once, but not every one of a flood.
+        // A hint is followed at once, but not every hint of a flood.
         let (mut now, took) = (Instant::now(), Duration::from_millis(1));
         let begun = now;
         let mut throttle = None;

@@ -1,11 +1,12 @@
-//! Refilling buffers: one statement for many, on a connection of its own, beside the batches.
+//! Refilling buffers: one statement for many of them, on a separate connection beside the batches.
 //!
-//! A batch never reads a queue. It says which buffers are polled and what it lacks, and for what nobody has ever looked at it
-//! waits a moment; everything else is found by itself and told to whoever grants. What is read here is a hint: a
-//! page may be old by the time it comes, and every candidate is locked and looked at again before it is given to anybody.
+//! A batch never reads a queue. It records which buffers are polled and which candidates it lacks, and waits briefly
+//! only for buffers that were never read. All other refills run in the background and wake the writer that grants.
+//! The result is a hint: a page may be out of date when it arrives, and every candidate is locked and checked again
+//! before it is granted.
 //!
-//! Two tasks refill: one many buffers at once, one those that take long, so that an old snapshot which makes one
-//! queue slow makes no other wait.
+//! Two tasks refill: one reads many buffers at once, the other reads slow buffers, so an old snapshot that makes one
+//! queue slow delays no other.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -29,18 +30,19 @@ use crate::postgres::reads::{self, Client};
 use crate::postgres::rows::Columns;
 use crate::postgres::scopes::Scopes;
 
-/// How long a batch waits for buffers that it knows too little of. Far longer than such a read takes, also where its
-/// connection must be made first; and an end, so that one slow queue does not keep a batch for long.
+/// How long a batch waits for buffers that lack candidates. Far longer than such a read takes, even if its connection
+/// must be made first, and a bound, so that one slow queue does not delay a batch for long.
 const REFILL_WAIT_MAX: Duration = Duration::from_secs(3);
 
-/// Candidates that one refill brings, of all its buffers.
+/// Maximum number of candidates per refill, over all of its buffers.
 const ROWS_MAX: usize = 4 * PAGE;
 
-/// Between kinds in a text. Names hold no control characters.
+/// Separates kinds in a text. Names hold no control characters.
 const KIND_SEPARATOR: char = '\u{1f}';
 
-/// Each buffer by the index of its queue, whatever the planner believes of the table: an aggregate over a limited
-/// subquery is not merged into anything. The last columns say when a buffer was done, and when the first was begun.
+/// Reads each buffer by the index of its queue, whatever the planner estimates for the table: an aggregate over a
+/// limited subquery is not merged into the outer query. The last columns say when a buffer was done, and when the
+/// first was begun.
 pub(in crate::postgres) const REFILL: &str = "SELECT u.n, w.places, w.kinds, d.dues, d.places, d.kinds, \
     floor(extract(epoch FROM clock_timestamp()) * 1000000)::int8, \
     floor(extract(epoch FROM statement_timestamp()) * 1000000)::int8 \
@@ -60,7 +62,7 @@ pub(in crate::postgres) const REFILL: &str = "SELECT u.n, w.places, w.kinds, d.d
             AND (u.kinds IS NULL OR l.kind = ANY (string_to_array(u.kinds, chr(31)))) \
             ORDER BY l.due LIMIT $7) p) d";
 
-/// What wakes the tasks that refill, and whoever waits for them.
+/// Wakes the tasks that refill, and the batches that wait for them.
 #[derive(Default)]
 pub(in crate::postgres) struct RefillSignals {
     quick: Notify,
@@ -70,13 +72,13 @@ pub(in crate::postgres) struct RefillSignals {
 }
 
 impl RefillSignals {
-    /// There may be something to refill.
+    /// Signals that a buffer may be due.
     pub(in crate::postgres) fn wake(&self) {
         self.quick.notify_one();
         self.slow.notify_one();
     }
 
-    /// Nobody needs reads any more.
+    /// Ends the tasks that refill.
     pub(in crate::postgres) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.wake();
@@ -123,7 +125,7 @@ async fn run(shared: Weak<Shared>, refill_signals: Arc<RefillSignals>, speed: Re
     }
 }
 
-/// Reads these buffers and takes in what was found.
+/// Reads these buffers and applies the result.
 async fn run_refill(shared: &Arc<Shared>, buffers: Vec<(BufferKey, RefillFrom)>) {
     let began = tokio::time::Instant::now();
     let read = read(shared, &buffers).await;
@@ -148,7 +150,7 @@ async fn run_refill(shared: &Arc<Shared>, buffers: Vec<(BufferKey, RefillFrom)>)
     }
 }
 
-/// All in one go, so that a read is one way there and back.
+/// Reads all buffers in one round trip.
 async fn read(
     shared: &Shared,
     buffers: &[(BufferKey, RefillFrom)],
@@ -218,7 +220,7 @@ impl RefillColumns {
     }
 }
 
-/// Every buffer's read at its place. Rows come in the order in which buffers were read.
+/// The reads in the order of the buffers that were requested. Rows come in the order in which buffers were read.
 fn order_reads(rows: &[Row], buffers: usize, limit: usize) -> Result<Vec<BufferRead>, Failure> {
     let mut reads: Vec<BufferRead> = Vec::new();
     reads.resize_with(buffers, BufferRead::default);
@@ -234,7 +236,7 @@ fn order_reads(rows: &[Row], buffers: usize, limit: usize) -> Result<Vec<BufferR
     Ok(reads)
 }
 
-/// One buffer. `done_at` is when the one before it was done, in microseconds.
+/// The read of one buffer. `done_at` is when the one before it was done, in microseconds.
 fn read_buffer(
     columns: &mut Columns<'_>,
     limit: usize,
@@ -253,7 +255,7 @@ fn read_buffer(
     Ok(BufferRead { page, took: Duration::from_micros(took.unsigned_abs()) })
 }
 
-/// Places and the kinds of their tasks; nothing where there are none.
+/// Positions and the kinds of their tasks; empty if there are none.
 fn columns_zipped(columns: &mut Columns<'_>) -> Result<Vec<(QueuePosition, Name)>, Failure> {
     let positions: Option<Vec<Vec<u8>>> = columns.take()?;
     let kinds: Option<Vec<String>> = columns.take()?;
@@ -266,7 +268,7 @@ fn columns_zipped(columns: &mut Columns<'_>) -> Result<Vec<(QueuePosition, Name)
 }
 
 impl Shared {
-    /// Has these buffers read, and waits for it a while.
+    /// Requests reads of these buffers, and waits for them until a deadline.
     pub(in crate::postgres) async fn refill_and_wait(
         &self,
         needs: Vec<(BufferKey, RefillFrom)>,
@@ -287,7 +289,7 @@ impl Shared {
         self.wait_for_refills(&buffers, until).await;
     }
 
-    /// Waits until these buffers have been read, or could not be.
+    /// Waits until these buffers have been read, or their reads have failed.
     pub(in crate::postgres) async fn wait_for_refills(
         &self,
         buffers: &[BufferKey],
@@ -307,12 +309,12 @@ impl Shared {
                 ended.await;
             }
         };
-        // Whoever has waited long enough goes on with what is known; what is found later is told then.
+        // After the deadline the batch continues with the candidates it has; a later result wakes it then.
         let _ = tokio::time::timeout_at(until, waiting).await;
     }
 }
 
-/// Until when a batch that begins to wait now does.
+/// The deadline of a batch that starts to wait now.
 pub(in crate::postgres) fn refill_deadline() -> Instant {
     tokio::time::Instant::now() + REFILL_WAIT_MAX
 }

@@ -1,9 +1,9 @@
-//! Which buffers to refill next: in the order in which their turn comes, going round tenants.
+//! Which buffers to refill next: in the order in which they are due, round-robin over tenants.
 //!
-//! A refill takes a bounded number of buffers. Every tenant whose buffers are due gets as many of those places as any other, and
-//! of a tenant's places every second one is for buffers of queues that never held anything, as long as there are others: names
-//! that somebody invented make nobody wait. Time that goes into such buffers is counted for their tenant, and gets a
-//! small share. Buffers that take long are refilled one by one, beside the others.
+//! A refill takes a bounded number of buffers. Every tenant with due buffers gets the same number of those places. Of
+//! a tenant's places, every second one is for buffers of queues that never held a task, as long as there are others,
+//! so invented queue names do not delay other queues. Time spent on such buffers is charged to their tenant, and gets
+//! a small share. Slow buffers are refilled one at a time, beside the others.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use verdict::Name;
 use super::candidates::BufferKey;
 use super::read_throttle::ReadThrottle;
 
-/// How many buffers one refill takes: some milliseconds of the database's time.
+/// Number of buffers per refill: some milliseconds of the database's time.
 pub(in crate::postgres) const BUFFERS_PER_READ: usize = 256;
 
-/// A buffer that took longer than this makes others wait if it is read with them.
+/// A buffer that took longer than this would delay the others if it were read with them.
 const SLOW: Duration = Duration::from_millis(20);
 
 /// Which buffers are read together.
@@ -25,29 +25,29 @@ const SLOW: Duration = Duration::from_millis(20);
 pub(in crate::postgres) enum ReadSpeed {
     /// Many at once.
     Quick,
-    /// One after the other.
+    /// One at a time.
     Slow,
 }
 
 impl ReadSpeed {
     pub(in crate::postgres) const ALL: [ReadSpeed; 2] = [ReadSpeed::Quick, ReadSpeed::Slow];
 
-    /// Of a buffer whose last refill took so long.
+    /// The speed of a buffer whose last refill took this long.
     pub(in crate::postgres) fn of(took: Duration) -> Self {
         if took > SLOW { ReadSpeed::Slow } else { ReadSpeed::Quick }
     }
 }
 
-/// What is known of a buffer's queue.
+/// Whether a buffer's queue has held a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::postgres) enum QueueUsage {
-    /// It has held something, or somebody needs the refill now.
+    /// It has held a task, or a batch needs the refill now.
     Used,
-    /// Nothing that anybody heard of was ever in it.
+    /// It never held a task, as far as is known.
     NeverUsed,
 }
 
-/// Where a buffer stands in the schedule.
+/// The slot of a buffer in the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::postgres) struct RefillSlot {
     pub(in crate::postgres) at: Instant,
@@ -60,7 +60,7 @@ type Order = BTreeSet<(Instant, BufferKey)>;
 #[derive(Default)]
 struct Tenant {
     orders: HashMap<(ReadSpeed, QueueUsage), Order>,
-    /// Of the time that went into queues which never held anything.
+    /// Throttle for the time spent on queues that never held a task.
     unused: Option<ReadThrottle>,
 }
 
@@ -69,7 +69,7 @@ impl Tenant {
         self.unused.is_some_and(|throttle| here < throttle.allowed_at(Duration::ZERO))
     }
 
-    /// The first buffer of an order, if its turn has come.
+    /// Removes and returns the first buffer of an order, if it is due.
     fn pop(&mut self, speed: ReadSpeed, usage: QueueUsage, here: Instant) -> Option<BufferKey> {
         if usage == QueueUsage::NeverUsed && self.is_throttled(here) {
             return None;
@@ -86,7 +86,7 @@ impl Tenant {
         self.orders.values().all(BTreeSet::is_empty)
     }
 
-    /// When a buffer of this speed is next to be refilled.
+    /// When a buffer of this speed is next due.
     fn next(&self, speed: ReadSpeed) -> Option<Instant> {
         let first = |usage| self.orders.get(&(speed, usage)).and_then(|order| order.first());
         let rests = self.unused.map(|throttle| throttle.allowed_at(Duration::ZERO));
@@ -100,7 +100,7 @@ impl Tenant {
 #[derive(Default)]
 pub(in crate::postgres) struct RefillSchedule {
     tenants: HashMap<Name, Tenant>,
-    /// In which order tenants come; the next refill begins behind the last one of this.
+    /// The order of tenants; the next refill begins after the last tenant of the previous one.
     tenant_order: Vec<Name>,
     last: usize,
 }
@@ -147,7 +147,7 @@ impl RefillSchedule {
         taken
     }
 
-    /// Tenants without buffers that owe nothing.
+    /// Removes tenants that have no buffers and are not throttled.
     fn forget_idle(&mut self) {
         let here = tokio::time::Instant::now();
         self.tenants.retain(|_, tenant| !tenant.is_empty() || tenant.is_throttled(here));
@@ -158,7 +158,7 @@ impl RefillSchedule {
         }
     }
 
-    /// So much time went into buffers of a tenant whose queues never held anything.
+    /// Charges a tenant for time spent on buffers of queues that never held a task.
     pub(in crate::postgres) fn charge_unused(
         &mut self,
         tenant: &Name,
@@ -170,17 +170,17 @@ impl RefillSchedule {
         }
     }
 
-    /// Whether a tenant's new names wait, since it has had its share of reads.
+    /// Whether a tenant's unused queues wait because it has used its share of reads.
     pub(in crate::postgres) fn is_throttled(&self, tenant: &Name, here: Instant) -> bool {
         self.tenants.get(tenant).is_some_and(|tenant| tenant.is_throttled(here))
     }
 
-    /// When there is next something to refill.
+    /// When a buffer of this speed is next due.
     pub(in crate::postgres) fn next(&self, speed: ReadSpeed) -> Option<Instant> {
         self.tenants.values().filter_map(|tenant| tenant.next(speed)).min()
     }
 
-    /// Of the tenant with the most buffers, one whose turn is furthest away: first of queues that never held anything.
+    /// Of the tenant with the most buffers, the one that is due last: first of queues that never held a task.
     pub(in crate::postgres) fn most_idle(&self) -> Option<BufferKey> {
         let buffers = |tenant: &&Tenant| tenant.orders.values().map(BTreeSet::len).sum::<usize>();
         let largest = self.tenants.values().max_by_key(buffers)?;
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// Of how many queues of each tenant the next refill reads.
+    /// How many queues of each tenant the next refill reads.
     fn taken(schedule: &mut RefillSchedule) -> HashMap<String, usize> {
         let mut counts = HashMap::new();
         for key in schedule.take(ReadSpeed::Quick, Instant::now()) {

@@ -1,4 +1,4 @@
-//! Which buffers are refilled, and what is known after it.
+//! Which buffers are refilled, and what the candidates are afterwards.
 
 use verdict::{Name, Scope};
 
@@ -9,7 +9,7 @@ use super::*;
 
 const NOW: Time = Time::from_millis(0);
 
-/// Queues of tenants that somebody polls.
+/// The queues of tenants that are polled.
 struct Polls(Vec<(Scope, Name)>);
 
 impl Polls {
@@ -60,7 +60,7 @@ fn read(page: Page) -> BufferRead {
     BufferRead { page, took: Duration::from_micros(100) }
 }
 
-/// Reads everything that is due, as one refill does; says which buffers.
+/// Reads every due buffer, as one refill does, and returns their keys.
 fn refill_due(
     candidates: &mut Candidates,
     mut found: impl FnMut(&BufferKey, RefillFrom) -> BufferRead,
@@ -80,7 +80,7 @@ fn nothing(_: &BufferKey, _: RefillFrom) -> BufferRead {
     read(page(0..0))
 }
 
-/// What polls of the queue `images` know after a first refill that found these tasks.
+/// Candidates of the polled queue `images` after a first refill that found these tasks.
 fn with_images(numbers: std::ops::Range<u128>) -> Candidates {
     let mut candidates = Candidates::default();
     candidates.note_polled(&images(), tokio::time::Instant::now());
@@ -99,7 +99,8 @@ fn needs(candidates: &Candidates, wanted: usize) -> Option<RefillFrom> {
 
 #[tokio::test(start_paused = true)]
 async fn the_head_is_looked_at_again_after_a_bounded_number_of_grants() {
-    // R-19, S2-24: whoever is urgent and was queued elsewhere is overtaken by no more, even if no hint ever comes.
+    // R-19, S2-24: no more tasks than this overtake an urgent task that was queued elsewhere, even if no hint ever
+    // arrives.
     let first = PAGE as u128;
     let mut candidates = with_images(0..first);
     let Some(RefillFrom::After(tail)) = needs(&candidates, PAGE + 1) else {
@@ -121,7 +122,7 @@ async fn the_head_is_looked_at_again_after_a_bounded_number_of_grants() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_look_is_put_off_for_a_bounded_number_of_grants() {
-    // however long looking takes, since an old snapshot is open, a bound on overtaking stays.
+    // overtaking stays bounded, however long a read takes because an old snapshot is open.
     let mut candidates = Candidates::default();
     candidates.note_polled(&images(), tokio::time::Instant::now());
     refill_due(&mut candidates, |_, _| BufferRead {
@@ -141,7 +142,7 @@ async fn a_slow_look_is_put_off_for_a_bounded_number_of_grants() {
 
 #[tokio::test(start_paused = true)]
 async fn what_happens_while_a_page_is_read_is_not_lost() {
-    // R-19, S2-52: the page may be older than a hint, and than what this process commits meanwhile.
+    // R-19, S2-52: the page may be older than a hint, and than commits of this process in the meantime.
     let mut candidates = Candidates::default();
     let here = tokio::time::Instant::now();
     candidates.note_polled(&images(), here);
@@ -196,7 +197,7 @@ async fn kinds_have_a_buffer_of_their_own_only_behind_what_is_known() {
 
 #[tokio::test(start_paused = true)]
 async fn names_that_a_tenant_invents_make_no_other_wait() {
-    // S2-52: 2,000 names of one tenant, and then a queue of another: it is in the very next refill.
+    // S2-52: 2,000 names of one tenant, and then a queue of another: it is in the next refill.
     let invented = (0..2_000).map(|n| format!("invented {n}"));
     let (first, second) = (Polls::of("mallory", invented), images());
     let mut candidates = Candidates::default();
@@ -211,7 +212,7 @@ async fn names_that_a_tenant_invents_make_no_other_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_always_empty_is_looked_at_less_and_less_but_within_a_bound() {
-    // F43: without hints, a task that a peer queues under a new name is found by looking.
+    // F43: without hints, a poll of the table finds a task that a peer queues under a new name.
     let mut candidates = with_images(0..0);
     let mut reads = 0;
     let mut rest = Duration::ZERO;
@@ -223,7 +224,7 @@ async fn what_was_always_empty_is_looked_at_less_and_less_but_within_a_bound() {
         reads += refill_due(&mut candidates, nothing).len();
     }
     assert_eq!((reads, rest), (16, UNUSED_AGE_MAX));
-    // From the first task on it is looked at as often as any other.
+    // From the first task on it is read as often as any other.
     tokio::time::advance(UNUSED_AGE_MAX).await;
     refill_due(&mut candidates, |_, _| read(page(0..1)));
     let next = candidates.next_refill_at(ReadSpeed::Quick).unwrap() - tokio::time::Instant::now();
@@ -280,7 +281,7 @@ async fn delayed_tasks_whose_time_had_come_before_the_look_are_candidates_after_
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_keeps_buffers_for_a_bounded_number_of_kinds() {
-    // G4: a poll names any kinds it likes, and each new set of them is a buffer behind a long queue.
+    // G4: a poll names any kinds it likes, and each new set of kinds is a buffer behind a long queue.
     let mut candidates = with_images(0..PAGE as u128);
     for kind in 0..3 * KINDS_MAX {
         let key = buffer(Some(&format!("kind {kind}")));
