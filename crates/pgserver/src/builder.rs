@@ -1,26 +1,26 @@
-//! What a server shall be like, said before it starts.
+//! The configuration of a server before it starts.
 
 use std::path::{Path, PathBuf};
 
 use crate::{Result, Server};
 
-/// Settings of every server here unless told otherwise: small, and silent but for what ends it.
+/// Default settings of every server here: small, and with a log of fatal errors only.
 const SETTINGS: [(&str, &str); 2] = [("shared_buffers", "32MB"), ("log_min_messages", "fatal")];
 
-/// Nobody waits for the disk.
+/// Commits do not wait for the disk.
 const WITHOUT_FSYNC: [(&str, &str); 3] =
     [("fsync", "off"), ("full_page_writes", "off"), ("synchronous_commit", "off")];
 
-/// Where a server can be reached.
+/// Where a server listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
-    /// A socket in its folder: no port can be taken.
+    /// A socket in its folder, so no port conflict is possible.
     Socket,
-    /// On 127.0.0.1 too, at a port that was free.
+    /// Also on 127.0.0.1, at a free port.
     Port,
 }
 
-/// A server that is not started yet. Durable as PostgreSQL is by default, unless told otherwise.
+/// A server that is not started yet. By default it is as durable as PostgreSQL's defaults.
 #[must_use]
 pub struct Builder<'prepare> {
     pub(crate) settings: Vec<(String, String)>,
@@ -41,30 +41,30 @@ impl<'prepare> Builder<'prepare> {
         self
     }
 
-    /// For what does not lose power: nobody waits for the disk.
+    /// For tests without a power loss: commits do not wait for the disk.
     pub fn without_fsync(self) -> Self {
         WITHOUT_FSYNC.iter().fold(self, |builder, (name, value)| builder.set(name, value))
     }
 
-    /// Reached over TCP too, on 127.0.0.1 at a port that was free.
+    /// Also listens on TCP, on 127.0.0.1 at a free port.
     pub fn on_a_port(mut self) -> Self {
         self.listen = Listen::Port;
         self
     }
 
-    /// Its tables lie on another volume; its log of changes and its words stay in its folder.
+    /// Puts its tables on another volume; its WAL and its log stay in its folder.
     pub fn on_volume(mut self, volume: &Path) -> Self {
         self.volume = Some(volume.to_owned());
         self
     }
 
-    /// Called with the folder of its data, before the first start.
+    /// Called with the data folder, before the first start.
     pub fn prepare(mut self, prepare: impl FnOnce(&Path) + 'prepare) -> Self {
         self.prepare = Box::new(prepare);
         self
     }
 
-    /// Makes an empty server and starts it.
+    /// Creates an empty server and starts it.
     pub fn start(self) -> Result<Server> {
         Server::make(self)
     }

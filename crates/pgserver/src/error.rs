@@ -1,4 +1,4 @@
-//! Why a server is not as it was asked for.
+//! Errors of creating, starting and controlling a server.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ pub enum Error {
     Start { command: String, source: std::io::Error },
     #[error("{command} failed ({status}): {said}")]
     Failed { command: String, status: std::process::ExitStatus, said: String },
-    /// With the end of what the server wrote down.
+    /// With the end of the server's log.
     #[error("the server does not start; the end of its log:\n{log}")]
     NoStart { log: String, source: Box<Error> },
     #[error("waited in vain for {0}")]

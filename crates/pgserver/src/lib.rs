@@ -1,12 +1,12 @@
-//! Private PostgreSQL servers: for tests, the crash lab and benchmarks, which start, break and remove them.
+//! Private PostgreSQL servers: tests, the crash lab and benchmarks start, break and remove them.
 //!
-//! A [`Server`] is made by a [`Builder`], lies in a folder of its own, and is gone with its value, also when the
-//! process that holds it is killed. It can be stopped, killed with all its family, started again, followed by
-//! another one and promoted. [`Shared`] is one server for many short-lived processes, [`SmallVolume`] a disk that is
-//! soon full, [`Pooler`] a pgbouncer before a server.
+//! A [`Server`] is created by a [`Builder`] in a temporary folder. It is removed when its value is dropped, and also
+//! when the process that owns it is killed. It can be stopped, killed with all of its processes, started again,
+//! replicated to a standby and promoted. [`Shared`] is one server for many short-lived processes, [`SmallVolume`] a
+//! disk that fills up soon, [`Pooler`] a pgbouncer in front of a server.
 //!
-//! PostgreSQL refuses to run as root; as root, everything here runs as the user that its package made. Nothing here
-//! speaks PostgreSQL's protocol: who wants to ask more than `psql` can print brings a driver.
+//! PostgreSQL refuses to run as root; as root, everything here runs as the user that its package creates. Nothing
+//! here implements PostgreSQL's protocol: a caller that needs more than the output of `psql` uses a driver.
 
 mod builder;
 mod error;

@@ -1,4 +1,4 @@
-//! pgbouncer in transaction mode before a server: each transaction may meet another session of the database.
+//! pgbouncer in transaction mode in front of a server: each transaction may run in another server session.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -13,10 +13,10 @@ use crate::{Error, Result};
 
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
 
-/// It names the socket; the pooler listens on no port.
+/// Part of the socket's name; the pooler listens on no TCP port.
 const PORT: u16 = 6432;
 
-/// How many sessions of the server everybody shares: fewer than even one coordinator would like to have.
+/// Number of server sessions that all clients share: fewer than a single coordinator would use.
 const SESSIONS: usize = 2;
 
 pub struct Pooler {
@@ -29,7 +29,7 @@ impl Pooler {
         Path::new(PROGRAM).exists()
     }
 
-    /// Before one database of the server whose socket is in a folder.
+    /// Starts a pooler for one database of the server whose socket is in a folder.
     pub fn start(server: &Path, database: &str) -> Result<Pooler> {
         if !Pooler::is_installed() {
             return Err(Error::PoolerMissing);
@@ -48,7 +48,7 @@ impl Pooler {
         Ok(pooler)
     }
 
-    /// Its address in words.
+    /// A libpq connection string.
     pub fn conninfo(&self) -> String {
         format!("host={} port={PORT} user={USER} dbname=any", self.folder.path().display())
     }
@@ -67,7 +67,7 @@ fn text(server: &Path, database: &str, folder: &Path) -> String {
 fn spawn(settings: &Path) -> Result<Child> {
     let mut command = Command::new(PROGRAM);
     if is_root() {
-        // It changes its user by itself.
+        // pgbouncer switches to this user on its own.
         command.args(["-u", USER]);
     }
     command.arg(settings).current_dir("/");

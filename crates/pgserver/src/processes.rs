@@ -1,4 +1,4 @@
-//! All processes of one server, killed together.
+//! Finds all processes of one server and kills them together.
 
 use std::fs;
 use std::path::Path;
@@ -9,20 +9,20 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Error, Result};
 
-/// How often to look for what nobody announces, and how often at most: five minutes in all.
+/// Interval between polls for a state that is not announced, and their maximum number: five minutes in all.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const POLLS_MAX: usize = 60_000;
 
-/// Kills the server that works in a folder, with everybody it started.
+/// Kills the server that runs in a folder, with all processes that it started.
 pub(crate) fn kill(data: &Path) -> Result<()> {
     if let Some(parent) = parent(data) {
-        // Stopped first, so that it starts nobody while the others are killed. It may be dead already.
+        // Stopped first, so that it starts no process while the others are killed. It may be dead already.
         let _ = kill_process(parent, Signal::STOP);
     }
     until("a killed server to be gone", || {
         let left = at_work_in(data)?;
         for process in &left {
-            // Some end by themselves when they see their parent gone.
+            // Some exit when they notice that their parent is gone.
             let _ = kill_process(*process, Signal::KILL);
         }
         Ok(left.is_empty())
@@ -34,8 +34,8 @@ fn parent(data: &Path) -> Option<Pid> {
     Pid::from_raw(file.lines().next()?.trim().parse().ok()?)
 }
 
-/// Every process of a server works in its data folder, and nobody else does. One that was missed would keep the
-/// server's memory, and the next server in that folder would refuse to start.
+/// Every process of a server has the data folder as its working directory, and no other process does. A process that
+/// was missed would keep the server's shared memory, and the next server in that folder would refuse to start.
 fn at_work_in(data: &Path) -> Result<Vec<Pid>> {
     let mut processes = Vec::new();
     for entry in fs::read_dir("/proc").map_err(Error::file("/proc"))?.flatten() {
@@ -46,7 +46,7 @@ fn at_work_in(data: &Path) -> Result<Vec<Pid>> {
     Ok(processes)
 }
 
-/// Looks until something holds.
+/// Polls until a condition holds.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
     for _ in 0..POLLS_MAX {
         if holds()? {

@@ -1,4 +1,4 @@
-//! The programs of PostgreSQL on this machine: where they are, as whom they run, and that they come to an end.
+//! The PostgreSQL programs on this machine: where they are, which user runs them, and a time limit for each.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,13 +7,13 @@ use std::process::{Command, Output, Stdio};
 
 use crate::{Error, Result};
 
-/// Whom the package makes to run the server, and the name of every server's administrator here.
+/// The user that the package creates to run the server, and the name of every server's administrator here.
 pub(crate) const USER: &str = "postgres";
 
 /// Longer than any program here takes on a machine that has a tenth of a core to spare.
 const PATIENCE_SECONDS: u32 = 300;
 
-/// How long a server may take to be ready, in seconds: after a crash it first reads its log of changes.
+/// How long a server may take to become ready, in seconds: after a crash it first replays its WAL.
 pub(crate) const READY_SECONDS: &str = "240";
 
 /// Where Debian puts each version, in a folder with its number.
@@ -26,7 +26,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// The version that `pg_config` names if there is a server with it, else the newest.
+    /// The version that `pg_config` names, if its server is installed; otherwise the newest.
     pub fn find() -> Result<Programs> {
         let configured = configured().into_iter();
         let folder = configured.chain(newest()).find(|folder| folder.join("initdb").exists());
@@ -37,7 +37,7 @@ impl Programs {
         &self.folder
     }
 
-    /// Makes the folder of an empty server.
+    /// Creates the data folder of an empty server.
     pub(crate) fn initdb(&self, data: &Path) -> Command {
         let mut initdb = self.command("initdb");
         initdb.args(["--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8"]);
@@ -45,7 +45,7 @@ impl Programs {
         initdb
     }
 
-    /// Starts a server, and ends when it takes connections.
+    /// Starts a server, and returns when it accepts connections.
     pub(crate) fn start(&self, data: &Path, log: &Path, options: &str) -> Command {
         let mut start = self.command("pg_ctl");
         start.args(["start", "--silent", "--wait", "--timeout", READY_SECONDS, "--log"]).arg(log);
@@ -53,7 +53,7 @@ impl Programs {
         start
     }
 
-    /// A program of PostgreSQL's, as a user it accepts, ended if it never ends.
+    /// A PostgreSQL program with a time limit, run as a user that PostgreSQL accepts.
     pub(crate) fn command(&self, name: &str) -> Command {
         bounded(&self.folder.join(name))
     }
@@ -77,7 +77,8 @@ pub(crate) fn is_root() -> bool {
     rustix::process::getuid().is_root()
 }
 
-/// A program as the server's user. It does not start where it was called: that user may not look there.
+/// A program run as the server's user. It does not start in the current directory, which that user may not be able to
+/// read.
 pub(crate) fn as_user(program: &Path) -> Command {
     let mut command = if is_root() {
         let mut command = Command::new("runuser");
@@ -90,7 +91,7 @@ pub(crate) fn as_user(program: &Path) -> Command {
     command
 }
 
-/// The same, with all it started, ended when it takes too long.
+/// Like [`as_user`], but killed with all of its children when it takes too long.
 pub(crate) fn bounded(program: &Path) -> Command {
     let inner = as_user(program);
     let mut command = Command::new("timeout");
@@ -99,7 +100,7 @@ pub(crate) fn bounded(program: &Path) -> Command {
     command
 }
 
-/// Runs a program to its end, and returns what it printed.
+/// Runs a program to its end, and returns its output.
 pub(crate) fn run(command: &mut Command) -> Result<String> {
     let name = format!("{command:?}");
     let Output { status, stdout, stderr } = command
@@ -113,7 +114,7 @@ pub(crate) fn run(command: &mut Command) -> Result<String> {
     Err(Error::Failed { command: name, status, said })
 }
 
-/// Gives a file or a folder to the user that the server runs as, and to nobody else.
+/// Gives a file or a folder to the user that the server runs as, with access for that user only.
 pub fn give_to_server_user(path: &Path) -> Result<()> {
     let mode = if path.is_dir() { 0o700 } else { 0o600 };
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Error::file(path))?;

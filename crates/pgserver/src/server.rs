@@ -1,4 +1,4 @@
-//! One server in a folder of its own: made, started, stopped, killed, asked.
+//! One server in its own folder: create, start, stop, kill, query.
 
 use std::fmt::Write;
 use std::fs;
@@ -12,31 +12,31 @@ use crate::programs::{Programs, READY_SECONDS, USER, give_to_server_user, run};
 use crate::watchdog::Watchdog;
 use crate::{Error, Result, processes};
 
-/// How often another port is tried because somebody was faster.
+/// How often another port is tried because another process took the last one.
 const PORTS_TRIED: usize = 5;
 
-/// What names the socket of a server without a port.
+/// The port in the name of the socket, for a server that does not listen on TCP.
 const SOCKET_PORT: u16 = 5432;
 
-/// How much of a log is told.
+/// How many lines of a log are reported.
 const LOG_LINES_TOLD: usize = 20;
 
 /// How a server is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Sessions are ended, everything is written.
+    /// Sessions are terminated, and all data is written.
     Fast,
-    /// All of its processes end at once; what was not written is lost.
+    /// All of its processes end at once; unwritten data is lost.
     Immediate,
 }
 
-/// A server; gone with this value.
+/// A server; stopped and removed when this value is dropped.
 pub struct Server {
     programs: Programs,
     data: PathBuf,
     listen: Listen,
     port: u16,
-    /// Stops it when it is dropped, and removes the folder.
+    /// Stops the server when it is dropped, and removes the folder.
     _watchdog: Watchdog,
     folder: TempDir,
 }
@@ -57,7 +57,7 @@ impl Server {
         Ok(server)
     }
 
-    /// A folder, and nothing in it.
+    /// Creates an empty folder for a server.
     pub(crate) fn in_new_folder(listen: Listen, volume: Option<&Path>) -> Result<Server> {
         let programs = Programs::find()?;
         let folder = tempfile::Builder::new().prefix("tenure-pg-").tempdir();
@@ -93,7 +93,7 @@ impl Server {
         Err(last.expect("some port was tried"))
     }
 
-    /// Starts it, again or for the first time, and returns when it takes connections.
+    /// Starts the server, for the first time or again, and returns when it accepts connections.
     pub fn start(&self) -> Result<()> {
         let addresses = match self.listen {
             Listen::Socket => "",
@@ -120,14 +120,14 @@ impl Server {
         run(stop.arg("--pgdata").arg(&self.data)).map(drop)
     }
 
-    /// Every process of it dies in the same moment, as with its machine.
+    /// Kills all of its processes at the same moment, as a crash of its machine does.
     pub fn kill(&self) -> Result<()> {
         processes::kill(&self.data)?;
         self.forget_processes()
     }
 
-    /// As a machine that comes up again finds it. Both files name a process, and one that was killed counts as alive
-    /// until its parent has noticed.
+    /// Removes the lock files, as after a reboot. Both files name a process, and a killed process counts as alive
+    /// until its parent has reaped it.
     fn forget_processes(&self) -> Result<()> {
         let socket = self.path(&format!(".s.PGSQL.{}.lock", self.port));
         for file in [self.data.join("postmaster.pid"), socket] {
@@ -138,14 +138,14 @@ impl Server {
         Ok(())
     }
 
-    /// A standby takes over.
+    /// Promotes a standby.
     pub fn promote(&self) -> Result<()> {
         let mut promote = self.programs.command("pg_ctl");
         promote.args(["promote", "--silent", "--wait", "--timeout", READY_SECONDS, "--pgdata"]);
         run(promote.arg(&self.data)).map(drop)
     }
 
-    /// What its administrator is told, as text without a heading.
+    /// Runs SQL as the administrator, and returns the result as text without a header.
     pub fn sql(&self, database: &str, sql: &str) -> Result<String> {
         let mut psql = self.programs.command("psql");
         psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"]);
@@ -159,7 +159,7 @@ impl Server {
         self.sql("postgres", "SELECT pg_reload_conf()").map(drop)
     }
 
-    /// Where its socket is.
+    /// The folder of its socket.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -180,23 +180,23 @@ impl Server {
         self.folder().join(name)
     }
 
-    /// Its address in words, through its socket.
+    /// A libpq connection string, through its socket.
     pub fn conninfo(&self, database: &str) -> String {
         let (folder, port) = (self.folder().display(), self.port);
         format!("host={folder} port={port} user={USER} dbname={database}")
     }
 
-    /// Its address as `--store` takes it, through its socket.
+    /// A URL for `--store`, through its socket.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://{USER}@{}:{}/{database}", self.host(), self.port)
     }
 
-    /// Its socket as the host of a URL.
+    /// The socket folder as the host of a URL.
     pub fn host(&self) -> String {
         self.folder().to_string_lossy().replace('/', "%2F")
     }
 
-    /// The end of what it wrote down.
+    /// The end of its log.
     pub fn log(&self) -> String {
         let log = fs::read_to_string(self.path("log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();

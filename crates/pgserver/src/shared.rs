@@ -1,8 +1,8 @@
-//! One server for many short-lived processes, such as tests that each run in their own.
+//! One server for many short-lived processes, such as tests that each run in a separate process.
 //!
-//! The first that needs it makes it in the temporary folder; a small watchdog stops and removes it when nobody has
-//! used it for a while. Everybody holds a shared lock on a file meanwhile. Nobody waits for the disk: what is tested
-//! here is what an engine says and keeps, not the loss of power.
+//! The first process that needs the server creates it in the temporary folder. A watchdog stops and removes it when
+//! it has not been used for a while. Every user holds a shared lock on a file in the meantime. Commits do not wait
+//! for the disk: tests here check what an engine returns and stores, not power loss.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,8 +16,8 @@ const SETTINGS: &str = "-c listen_addresses='' -c fsync=off -c full_page_writes=
     -c synchronous_commit=off -c max_connections=300 -c shared_buffers=64MB -c autovacuum=off \
     -c log_min_messages=fatal";
 
-/// Ends the server when nobody has held the lock for a few looks in a row. The files of locks belong to whoever
-/// runs the tests, so the watchdog, who may be another user, opens them for reading only.
+/// Ends the server when the lock was free in several checks in a row. The lock files belong to the user that runs the
+/// tests. The watchdog may run as another user, so it opens them for reading only.
 const WATCH: &str = r#"
 idle=0
 while [ $idle -lt 4 ]; do
@@ -32,14 +32,14 @@ if flock --exclusive --nonblock "$1/users.lock" true; then
 fi
 "#;
 
-/// The right to use the server; it goes on while anybody has one.
+/// A share in the server, which runs while at least one exists.
 pub struct Shared {
     folder: PathBuf,
     _use: File,
 }
 
 impl Shared {
-    /// The server that everybody shares who gives the same name and is the same user.
+    /// Finds or starts the server that all processes with the same name and user share.
     pub fn find_or_start(name: &str) -> Result<Shared> {
         let mut hasher = DefaultHasher::new();
         (name, rustix::process::getuid().as_raw()).hash(&mut hasher);
@@ -57,12 +57,12 @@ impl Shared {
         Ok(Shared { folder, _use: using })
     }
 
-    /// Where its socket is.
+    /// The folder of its socket.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Its address in words.
+    /// A libpq connection string.
     pub fn conninfo(&self, database: &str) -> String {
         format!("host={} user={USER} dbname={database}", self.folder.display())
     }

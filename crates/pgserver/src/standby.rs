@@ -1,4 +1,4 @@
-//! A server that follows another one, and can take over.
+//! A server that replicates another one and can be promoted.
 
 use std::fs;
 
@@ -7,18 +7,18 @@ use crate::processes::until;
 use crate::programs::{USER, run};
 use crate::{Error, Result, Server};
 
-/// Before each look: a look is a program that starts, and the server it looks at needs the processor more.
+/// Pause before each poll: a poll starts a program, and the server that it polls needs the processor more.
 const REST: &str = "SELECT pg_sleep(0.05)";
 
 impl Server {
-    /// A new server that has all of this one and follows it under a name. It has this one's settings.
+    /// Creates a standby of this server under a name. It has a copy of the data and the same settings.
     pub fn standby(&self, name: &str) -> Result<Server> {
         let mut standby = Server::in_new_folder(Listen::Socket, None)?;
         standby.follow(self, name)?;
         Ok(standby)
     }
 
-    /// Forgets all it had, and follows another one from now on. It must not run.
+    /// Discards its data and replicates another server from now on. It must not be running.
     pub fn follow(&mut self, primary: &Server, name: &str) -> Result<()> {
         for folder in [self.data().to_owned(), self.folder().join("wal")] {
             if folder.exists() {
@@ -38,14 +38,14 @@ impl Server {
         self.start()
     }
 
-    /// Waits until somebody follows this server in a state: `sync`, `async` or `quorum`.
+    /// Waits until a standby replicates this server in a state: `sync`, `async` or `quorum`.
     pub fn until_followed(&self, state: &str) -> Result<()> {
         let look = "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'";
         let look = format!("{REST}; {look}");
         until("a standby to follow", || Ok(self.sql("postgres", &look)? == state))
     }
 
-    /// Waits until whoever follows this server has all that it has.
+    /// Waits until all standbys of this server have replayed its WAL.
     pub fn until_caught_up(&self) -> Result<()> {
         let look = format!(
             "{REST}; SELECT bool_and(replay_lsn >= pg_current_wal_flush_lsn()) FROM pg_stat_replication"
@@ -53,7 +53,7 @@ impl Server {
         until("a standby to catch up", || Ok(self.sql("postgres", &look)? == "t"))
     }
 
-    /// Waits until nobody follows this server.
+    /// Waits until no standby replicates this server.
     pub fn until_alone(&self) -> Result<()> {
         let look = format!("{REST}; SELECT count(*) FROM pg_stat_replication");
         until("the standby to be cut off", || Ok(self.sql("postgres", &look)? == "0"))

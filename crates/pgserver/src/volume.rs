@@ -1,7 +1,7 @@
-//! A volume that is soon full.
+//! A volume that fills up soon.
 //!
-//! It lies in memory, in a mount namespace of its own, which the server's user reaches through `/proc`. It needs no
-//! rights where users may make namespaces, and it is gone with its keeper.
+//! It is a tmpfs in a private mount namespace, which the server's user reaches through `/proc`. It needs no
+//! privileges where users may create namespaces, and it disappears with its keeper process.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -43,7 +43,7 @@ impl SmallVolume {
         }
     }
 
-    /// The process that holds the namespace: the keeper itself, or what it started as another user.
+    /// The process that holds the namespace: the keeper, or its child that runs as another user.
     fn holder(&self) -> u32 {
         let mut id = self.keeper.id();
         loop {
@@ -66,7 +66,7 @@ impl SmallVolume {
         self.path().join("ballast")
     }
 
-    /// Takes room away, as the server's user: nobody else is known there.
+    /// Takes up space, as the server's user: the namespace maps no other user.
     pub fn lay_ballast(&self, bytes: usize) -> Result<()> {
         let mut fallocate = bounded(Path::new("/usr/bin/fallocate"));
         run(fallocate.args(["-l", &bytes.to_string()]).arg(self.ballast())).map(drop)
@@ -79,7 +79,7 @@ impl SmallVolume {
 
 impl Drop for SmallVolume {
     fn drop(&mut self) {
-        // Without its input the keeper ends.
+        // The keeper exits when its input closes.
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
     }

@@ -1,6 +1,7 @@
-//! Ends a server whose owner is gone, however it went.
+//! Stops a server whose owner is gone, whether it exited or was killed.
 //!
-//! The watchdog reads from a pipe that nobody writes to. When the owner drops its end, or is killed, the pipe closes.
+//! The watchdog reads from a pipe that is never written to. When the owner drops its end, or is killed, the pipe
+//! closes.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -21,7 +22,7 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     pub(crate) fn over(programs: &Programs, data: &Path, folder: &Path) -> Result<Watchdog> {
         let shell = as_user(Path::new("sh"));
-        // A session of its own: who interrupts a test at the keyboard shall not interrupt its watchdog.
+        // A separate session: an interrupt at the keyboard that ends a test must not end its watchdog.
         let mut watch = Command::new("setsid");
         watch.arg(shell.get_program()).args(shell.get_args()).current_dir("/");
         watch.args(["-c", WATCH, "watchdog"]).arg(programs.folder()).arg(data).arg(folder);

@@ -1,6 +1,6 @@
-//! Servers start as they were asked for, can be broken, and leave nothing behind.
+//! Servers start as configured, can be broken, and leave nothing behind.
 //!
-//! Few and long: making a server takes a second or two.
+//! Few and long tests: creating a server takes a second or two.
 
 use std::path::Path;
 
