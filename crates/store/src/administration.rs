@@ -1,30 +1,30 @@
-//! Rows of administration: the keys that open the HTTP interface, and who changed what.
+//! Rows of administration: API keys, tenant limits, and the audit of who changed them.
 //!
-//! Both stand outside the state machine of tasks. A change of a key and the record of it are written
-//! in one transaction ([`crate::seam::Writer::administer`]); records are only ever added.
+//! They are outside the state machine of tasks. A change of a key and its audit record are written
+//! in one transaction ([`crate::seam::Writer::administer`]). The audit is append-only.
 
 use verdict::{Digest, Name, Scope, TaskId, Text, Time};
 
 use crate::failure::{Failure, FailureKind};
 
-/// A key that opens the HTTP interface. Only digests of its secrets are kept.
+/// An API key of the HTTP interface. Only digests of its secrets are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
-    /// The public part, by which it is found and named.
+    /// The public part, which identifies the key.
     pub id: Name,
     pub scope: Scope,
     pub roles: Vec<Name>,
     pub digest: Digest,
     pub created_at: Time,
-    /// What people call it.
+    /// A name for people.
     pub name: Option<Text>,
     /// The queues a worker may lease from; `None` means every queue.
     pub queues: Option<Vec<Name>>,
     pub expires_at: Option<Time>,
     pub revoked_at: Option<Time>,
-    /// The secret before the last rotation, while it still counts.
+    /// The secret before the last rotation, while it is still accepted.
     pub previous: Option<PreviousSecret>,
-    /// Roughly: see [`Administration::uses`].
+    /// Approximate: see [`Administration::uses`].
     pub last_used_at: Option<Time>,
 }
 
@@ -35,8 +35,8 @@ pub struct PreviousSecret {
 }
 
 impl ApiKey {
-    /// Over everything the row says, so that a record shows whether it was changed since. Its use is no
-    /// change.
+    /// A digest of every field of the row, so that an audit record shows whether the row was changed since.
+    /// The time of last use is left out.
     pub fn fingerprint(&self) -> Digest {
         let Self { id, scope, roles, digest, created_at, .. } = self;
         let times = [Some(*created_at), self.expires_at, self.revoked_at];
@@ -58,7 +58,7 @@ impl ApiKey {
 }
 
 fn list(names: Option<&Vec<Name>>) -> Vec<u8> {
-    // Names hold no line breaks, and an empty list is not the same as none.
+    // Names contain no line breaks, and an empty list differs from `None`.
     names.map_or(Vec::new(), |names| {
         names.iter().flat_map(|name| [name.as_str().as_bytes(), b"\n"].concat()).collect()
     })
@@ -68,20 +68,20 @@ fn instant(time: Option<Time>) -> Vec<u8> {
     time.map_or(Vec::new(), |time| time.millis().to_be_bytes().to_vec())
 }
 
-/// What a tenant may use at most; `None` means without that limit.
+/// The limits of a tenant; `None` means unlimited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TenantLimits {
     pub tenant: Name,
     pub requests_per_second: Option<u32>,
-    /// Requests that may come at once after a pause.
+    /// Requests that may arrive at once after a pause.
     pub burst: Option<u32>,
-    /// Runs that wait or run.
+    /// Runs that are waiting or running.
     pub unfinished_runs: Option<u64>,
     pub changed_at: Time,
 }
 
 impl TenantLimits {
-    /// Over everything the row says, so that a record shows whether it was changed since.
+    /// A digest of every field of the row, so that an audit record shows whether the row was changed since.
     pub fn fingerprint(&self) -> Digest {
         let number =
             |number: Option<u64>| number.map_or(Vec::new(), |it| it.to_be_bytes().to_vec());
@@ -96,7 +96,7 @@ impl TenantLimits {
     }
 }
 
-/// A name of a key that the store does not have, and that key's code over a record and the seal before.
+/// The name of a key that the store does not have, and that key's MAC of a record and the previous seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal(pub [u8; Seal::BYTES]);
 
@@ -104,50 +104,50 @@ impl Seal {
     pub const BYTES: usize = 40;
 }
 
-/// Something that was administered, or refused to somebody.
+/// An administrative act, or a refused request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
     pub at: Time,
-    /// Whose affair it is: the scope of what was changed, or of who was refused.
+    /// The scope of what was changed, or of the refused caller.
     pub scope: Scope,
-    /// The public part of the key that asked, or a word for who has none.
+    /// The public part of the caller's key, or a word for a caller without one.
     pub actor: Name,
     pub action: Name,
-    /// What it was done to, or which route was refused.
+    /// What was changed, or which route was refused.
     pub object: Text,
-    /// Why it was refused; `None` when it was done.
+    /// Why it was refused; `None` for an act that was done.
     pub code: Option<Name>,
-    /// How many events like this one the row stands for.
+    /// How many equal events the row stands for.
     pub times: u32,
     pub before: Option<Digest>,
     pub after: Option<Digest>,
     pub request: Option<Name>,
-    /// By which a change of this record, or of the order, is noticed; made by who has the key.
+    /// Reveals a change of this record or of the order. Made by the holder of the sealing key.
     pub seal: Option<Seal>,
 }
 
-/// A record with its place in the log.
+/// A record with its position in the audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audited {
-    /// From 1, without gaps.
+    /// Numbered from 1, without gaps.
     pub n: u64,
     pub audit: Audit,
 }
 
-/// What one administrative act writes, all of it or nothing.
+/// What one administrative act writes, atomically.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Administration {
-    /// Rows as they are from now on; a key is found by its id.
+    /// The new rows; a key is found by its id.
     pub keys: Vec<ApiKey>,
-    /// Rows as they are from now on; a row is found by its tenant.
+    /// The new rows; a row is found by its tenant.
     pub limits: Vec<TenantLimits>,
-    /// Keys that were used, and about when. No change of a key, so that it needs no record.
+    /// Keys that were used, and roughly when. Not a change of a key, so it needs no record.
     pub uses: Vec<(Name, Time)>,
     pub audit: Vec<Audit>,
-    /// The last record of the log that these were sealed behind. If another one stands there by now, somebody
-    /// else was first: a conflict, and nothing is written.
+    /// The last record of the audit when these were sealed. If it is no longer the last one, another process wrote
+    /// first: a conflict, and nothing is written.
     pub follows: Option<u64>,
-    /// The signing keys as they are from now on, where coordinators share them through the store.
+    /// The new signing keys, where coordinators share them through the store.
     pub ring: Option<RingChange>,
 }
 
@@ -159,7 +159,7 @@ pub struct SealedRing {
     pub sealed: Vec<u8>,
 }
 
-/// A change of the signing keys; a conflict if they are not the ones it was made from any more.
+/// A change of the signing keys. A conflict if the stored ring is no longer the one it was made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingChange {
     /// The version it was made from; `None` for the first.
@@ -170,22 +170,22 @@ pub struct RingChange {
 /// Which records to show, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Only this tenant's affairs; `None` for everybody's.
+    /// Only records of this tenant; `None` for all tenants.
     pub tenant: Option<Name>,
-    /// And of that, only this workspace's; `None` for all of them.
+    /// And of those, only records of this workspace; `None` for all workspaces.
     pub workspace: Option<Name>,
     /// Only records before this one.
     pub before: Option<u64>,
     pub limit: usize,
 }
 
-/// Somebody else has written to the log since the last look at its end.
+/// Another process has appended to the audit since its end was last read.
 pub fn audit_conflict() -> Failure {
     let kind = FailureKind::Conflict(TaskId::from_u128(0));
     Failure::new(kind, "another coordinator wrote to the audit first")
 }
 
-/// One coordinator has such a store alone.
+/// Such a store is used by one coordinator only.
 pub(crate) fn no_shared_ring() -> Failure {
     Failure::new(FailureKind::Invalid, "the signing keys of this store are in a file")
 }

@@ -1,4 +1,4 @@
-//! Reading beside the writers. Every call sees one snapshot of committed state.
+//! Reading concurrently with the writers. Every call sees one snapshot of committed state.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -27,8 +27,8 @@ pub trait Browse: Clone + Send + Sync + 'static {
         filter: &Filter,
     ) -> impl Future<Output = Result<Listing, Failure>> + Send;
 
-    /// Entries numbered above `after`, at most `limit`. Where there are some, at least one is given; a page
-    /// that is heavy enough ends early, so that only an empty one is the last.
+    /// Entries numbered above `after`, at most `limit`. A page that reaches its limit of bytes ends early, but has
+    /// at least one entry if there is one: only an empty page is the last.
     fn history(
         &self,
         key: &TaskKey,
@@ -36,7 +36,7 @@ pub trait Browse: Clone + Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Entry>, Failure>> + Send;
 
-    /// Closed attempts numbered above `after`, in the same way.
+    /// Closed attempts numbered above `after`, paged like [`Browse::history`].
     fn attempts(
         &self,
         key: &TaskKey,
@@ -44,7 +44,7 @@ pub trait Browse: Clone + Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<ClosedAttempt>, Failure>> + Send;
 
-    /// Refusals in the order in which they came, behind this one.
+    /// Refusals in order of arrival, after the given one.
     fn refused(
         &self,
         key: &TaskKey,
@@ -52,13 +52,13 @@ pub trait Browse: Clone + Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Refused>, Failure>> + Send;
 
-    /// Every queue of a scope, or of all scopes, that has live tasks.
+    /// Every queue that has live tasks, of one scope or of all scopes.
     fn queues(
         &self,
         scope: Option<&Scope>,
     ) -> impl Future<Output = Result<Vec<QueueDepth>, Failure>> + Send;
 
-    /// How many runs of each of these tenants wait or run, whichever coordinator they were submitted to.
+    /// How many unfinished runs each of these tenants has, through all coordinators.
     fn unfinished(
         &self,
         tenants: &[Name],
@@ -74,8 +74,8 @@ pub trait Browse: Clone + Send + Sync + 'static {
         }
     }
 
-    /// How many tasks of the same queue would be leased before this one, which is waiting: ready
-    /// and more urgent, or as urgent and older. Counts to `limit` at most.
+    /// How many tasks of the same queue would be leased before this waiting one: ready tasks with a higher
+    /// priority, or with the same priority and older. Counts up to `limit`.
     fn count_ahead(
         &self,
         key: &TaskKey,
@@ -84,38 +84,38 @@ pub trait Browse: Clone + Send + Sync + 'static {
 
     fn api_keys(&self) -> impl Future<Output = Result<Vec<ApiKey>, Failure>> + Send;
 
-    /// Of every tenant that has some, by name.
+    /// The limits of every tenant that has some, by name.
     fn tenant_limits(&self) -> impl Future<Output = Result<Vec<TenantLimits>, Failure>> + Send;
 
-    /// What was administered and refused, newest first, at most `filter.limit`.
+    /// Records of administration and of refusals, newest first, at most `filter.limit`.
     fn audit(
         &self,
         filter: &AuditFilter,
     ) -> impl Future<Output = Result<Vec<Audited>, Failure>> + Send;
 
-    /// The time in which this store kept an audit and had no seals yet. None where seals are as old as the audit.
+    /// The time in which this store kept an audit without seals. `None` where seals are as old as the audit.
     fn unsealed_time(&self) -> impl Future<Output = Result<Option<Range<Time>>, Failure>> + Send {
         std::future::ready(Ok(None))
     }
 
-    /// The signing keys that coordinators share through the store. None where one coordinator has it alone:
-    /// then they lie in a file.
+    /// The signing keys that coordinators share through the store. `None` where one coordinator has the store
+    /// alone: then the keys are in a file.
     fn ring(&self) -> impl Future<Output = Result<Option<SealedRing>, Failure>> + Send {
         std::future::ready(Ok(None))
     }
 
-    /// The largest id of all tasks of all scopes: whoever reads everything beside writers stops there.
+    /// The largest task id of all scopes: a reader of the whole store stops there while writers continue.
     fn latest(&self) -> impl Future<Output = Result<Option<TaskId>, Failure>> + Send;
 
-    /// All tasks of all scopes in order of id, for `verify`. A page that is heavy enough ends early.
+    /// All tasks of all scopes in order of id, for `verify`. A page that reaches its limit of bytes ends early.
     fn all_tasks(
         &self,
         after: Option<TaskId>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<StoredTask>, Failure>> + Send;
 
-    /// The same with all that belongs to each task, for whoever checks or copies a store. What belongs to a
-    /// task with a very long history is left to [`row_pages`].
+    /// Like [`Browse::all_tasks`], with all rows that belong to each task, for checking or copying a store. The rows
+    /// of a task with a very long history are left to [`row_pages`].
     fn task_bundles(
         &self,
         after: Option<TaskId>,
@@ -130,14 +130,14 @@ pub trait Browse: Clone + Send + Sync + 'static {
         }
     }
 
-    /// The engine's own check of its files, in words; empty when nothing is wrong.
+    /// The engine's own check of its files: one sentence per problem, none when the files are intact.
     fn integrity(&self) -> impl Future<Output = Result<Vec<String>, Failure>> + Send;
 }
 
 /// How many entries, attempts or refusals are read at once.
 const PARTS: usize = 500;
 
-/// As many of these tasks as are read together with all that belongs to them.
+/// The leading tasks that can be read together with all rows that belong to them.
 pub(crate) fn fitting_one_read(found: Vec<StoredTask>) -> Vec<StoredTask> {
     row_size::take_fitting(
         found,
@@ -146,7 +146,7 @@ pub(crate) fn fitting_one_read(found: Vec<StoredTask>) -> Vec<StoredTask> {
     )
 }
 
-/// A task with what belongs to it, read in several snapshots.
+/// A task with its rows, read in several snapshots.
 pub(crate) async fn bundle<B: Browse>(
     browse: &B,
     found: StoredTask,
@@ -164,8 +164,8 @@ pub(crate) async fn bundle<B: Browse>(
     Ok(TaskBundle { task: found, rows: Some(whole) })
 }
 
-/// Reads what belongs to a task, a page at a time: its history with the attempts that it closed, then what was
-/// refused. Entries that came after the task was found are left out.
+/// Reads the rows of a task a page at a time: its history with the attempts that it closed, then the refusals.
+/// Entries that were added after the task was found are left out.
 pub(crate) fn row_pages<'b, B: Browse>(browse: &'b B, found: &'b StoredTask) -> RowPages<'b, B> {
     let stage = Stage::History { after: 0 };
     RowPages { browse, found, key: found.key(), attempt: 0, stage }
@@ -189,7 +189,7 @@ enum Stage {
 }
 
 impl<B: Browse> RowPages<'_, B> {
-    /// The next page; `None` behind the last.
+    /// The next page; `None` after the last.
     pub(crate) async fn next(&mut self) -> Result<Option<TaskRows>, Failure> {
         loop {
             let page = match &self.stage {
@@ -217,7 +217,7 @@ impl<B: Browse> RowPages<'_, B> {
         };
         let closed = history.iter().flat_map(payload_digest::closed_attempts).max().unwrap_or(0);
         let mut attempts = Vec::new();
-        // They weigh no more than the entries that closed them.
+        // Together they are no larger than the entries that closed them.
         while self.attempt < closed {
             let page = self.page_of_attempts(closed).await?;
             if page.is_empty() {
@@ -228,7 +228,7 @@ impl<B: Browse> RowPages<'_, B> {
         Ok(TaskRows { history, attempts, ..TaskRows::default() })
     }
 
-    /// Whether something was decided about the task since it was found.
+    /// Whether a decision changed the task since it was found.
     async fn has_moved(&self) -> Result<bool, Failure> {
         let now = self.browse.find(&self.key).await?;
         Ok(now.is_none_or(|now| now.subject != self.found.subject))
@@ -241,7 +241,7 @@ impl<B: Browse> RowPages<'_, B> {
         Ok(page)
     }
 
-    /// Only a damaged store has attempts that its history does not close.
+    /// Attempts that the history does not close. Only a damaged store has any.
     async fn stray_attempts(&mut self) -> Result<TaskRows, Failure> {
         let attempts = self.page_of_attempts(self.found.row_counts().1).await?;
         if attempts.is_empty() {

@@ -1,7 +1,7 @@
-//! From values to cells: what every engine with tables writes in the same way.
+//! From values to cells: the writing that all engines with tables share.
 //!
-//! An engine says where a cell goes: into a parameter of a statement, or into a column of many rows. Which
-//! cells a task, an end, an attempt has, and in which order, is said here once.
+//! An engine defines where a cell goes: into a parameter of a statement, or into a column of many rows. Which
+//! cells a task, an end or an attempt has, and in which order, is defined here once.
 
 use verdict::{ClosedAttempt, Done, LeaseId, Name, Phase, Policy, Scope, Task, TaskId, Text, Time};
 
@@ -10,7 +10,7 @@ use crate::codec::{Stored, delta, packed_policy, payload_digest};
 use crate::columns::{id_bytes, worker_verdict_name};
 use crate::row::{Entry, Refused, Spec};
 
-/// Takes cells one after the other. Whether one could be taken is told at the end of the row.
+/// Takes cells one after the other. A cell that could not be taken is reported at the end of the row.
 pub(crate) trait Cells {
     fn text(&mut self, value: Option<&str>) -> &mut Self;
     fn bytes(&mut self, value: Option<&[u8]>) -> &mut Self;
@@ -54,7 +54,7 @@ pub(crate) trait Cells {
     }
 }
 
-/// What a live and an ended task have in common.
+/// What live and ended tasks have in common.
 #[derive(Clone, Copy)]
 pub(crate) struct TaskIdentity<'a> {
     pub(crate) id: TaskId,
@@ -80,7 +80,7 @@ impl<'a> TaskIdentity<'a> {
 }
 
 /// `priority, created_at, terms, fingerprint, key, goal, task_key, asset_id, resources, labels,
-/// traceparent, input, tale`: the inline history is that of the submission.
+/// traceparent, input, tale`: here `tale` is the inline history of the submission.
 pub(crate) fn input(
     cells: &mut impl Cells,
     task: TaskIdentity<'_>,
@@ -108,7 +108,7 @@ pub(crate) fn input(
 
 /// `state, revision, due, wakes_at, started_at, attempt, failures, lost, undelivered, claim_version,
 /// decided_at, entries, chain, cancel, lease, owner, poll, fence, acquired_at, heartbeat_at, expires_at,
-/// attempt_at, heard, progress, tale`: what changes in the life of a task.
+/// attempt_at, heard, progress, tale`: the columns that change while a task lives.
 pub(crate) fn changing(cells: &mut impl Cells, task: &Task, inline_history: &InlineHistory) {
     let lease = match &task.phase {
         Phase::Running(lease) => Some(lease),

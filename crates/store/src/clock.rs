@@ -1,6 +1,6 @@
 //! The store's clock: wall time at opening, monotonic from there, never backwards.
 //!
-//! Time comes in through [`Clock`], so that a simulator can own it. Nothing else in this crate reads
+//! Time enters through [`Clock`], so that a simulator can control it. Nothing else in this crate reads
 //! a clock.
 
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use verdict::{Span, Time};
 
 use crate::failure::{Failure, FailureKind};
 
-/// How far ahead of the wall a stored time may be before opening is refused: more than an hour is
-/// not drift but a clock that was wrong once, and every lease would wait for the wall to catch up.
+/// How far the stored time may be ahead of wall time before opening is refused. More than an hour is not
+/// drift: the clock was wrong once, and every lease would wait until wall time catches up.
 pub const AHEAD_MAX: Span = Span::from_secs(60 * 60);
 
 /// Where time comes from.
@@ -47,26 +47,26 @@ impl Clock for SystemClock {
     }
 }
 
-/// What to do when the stored time is far ahead of the wall.
+/// What to do when the stored time is far ahead of wall time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockAhead {
     Refuse,
-    /// `--accept-clock`: go on from the stored time.
+    /// `--accept-clock`: continue from the stored time.
     Accept,
 }
 
-/// A store's reading of a clock.
+/// A store's clock, based on a [`Clock`].
 #[derive(Clone)]
 pub struct MonotonicClock {
     clock: Arc<dyn Clock>,
-    /// What the wall said (or the stored maximum, if later) when monotonic time was `from`.
+    /// Wall time (or the stored maximum, if later) when monotonic time was `from`.
     base: Time,
     from: Span,
     latest: Arc<AtomicI64>,
 }
 
 impl MonotonicClock {
-    /// Starts at wall time, but never before `stored`, the latest time of an earlier life.
+    /// Starts at wall time, but never before `stored`, the latest time that an earlier opening recorded.
     pub fn open(
         clock: Arc<dyn Clock>,
         stored: Option<Time>,
@@ -84,13 +84,13 @@ impl MonotonicClock {
         Ok(Self { clock, base, from, latest: Arc::new(AtomicI64::new(base.millis())) })
     }
 
-    /// The same clock as another machine reads it: `clock` must count the same monotonic time.
+    /// The same clock as read by another machine: `clock` must count the same monotonic time.
     #[must_use]
     pub fn with_clock(&self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self.clone() }
     }
 
-    /// Now, at least as late as every reading before.
+    /// The current time, never before an earlier reading.
     pub fn now(&self) -> Time {
         let passed = self.clock.monotonic().millis().saturating_sub(self.from.millis());
         let passed = if faultpoint::mutant(29) {

@@ -1,10 +1,10 @@
-//! How decisions are written down: short, readable JSON for history rows and for the few columns
+//! The stored format of decisions: short, readable JSON for history rows and for the few columns
 //! that hold more than one value.
 //!
-//! The mirrors in [`forms`] are the stored format; the rules' own types never derive it, so a change
-//! of a rule cannot change a stored row by accident, and a new field does not compile until somebody
-//! has decided how it is stored. [`payload_digest`] keeps payloads from being stored twice, and [`delta`] what
-//! was asked. The entries that nearly every history has are packed instead ([`inline_history`]), and so are policies
+//! The mirror types in [`forms`] define the stored format. The types of the rules never derive it, so a
+//! changed rule cannot change a stored row by accident, and a new field does not compile until its stored
+//! form is defined. [`payload_digest`] avoids storing payloads twice, and [`delta`] avoids repeating the
+//! request. The most common entries are packed instead ([`inline_history`]), and so are policies
 //! ([`packed_policy`]).
 
 pub(crate) mod delta;
@@ -24,7 +24,7 @@ use self::forms::{
 };
 use crate::row::{Renewals, Resources};
 
-/// A stored text that is not what we write.
+/// A stored text that this codec does not write.
 #[derive(Debug, thiserror::Error)]
 #[error("a stored {what} cannot be read")]
 pub struct Unreadable {
@@ -33,7 +33,7 @@ pub struct Unreadable {
     source: serde_json::Error,
 }
 
-/// Something with a stored form.
+/// A type with a stored form.
 pub trait Stored: Sized {
     fn write(&self) -> String;
     fn read(text: &str) -> Result<Self, Unreadable>;

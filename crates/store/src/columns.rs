@@ -1,8 +1,8 @@
-//! From columns to values: what every engine with tables reads in the same way.
+//! From columns to values: the reading that all engines with tables share.
 //!
-//! An engine says how one column is read and what is wrong with it. Which columns make a task, an end, an
-//! attempt is said here once, each list beside the function that reads it. Lists name their tables by one
-//! letter: `live l`, `inputs i`, `done d`, `attempts a`, `history h`, `refused r`.
+//! An engine defines how one column is read and how a bad value is reported. Which columns make up a task, an
+//! end or an attempt is defined here once, each list next to the function that reads it. Lists name their tables by
+//! one letter: `live l`, `inputs i`, `done d`, `attempts a`, `history h`, `refused r`.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(crate) trait Row {
     fn long(&self, column: usize) -> Result<Option<i64>, Self::Error>;
     fn flag(&self, column: usize) -> Result<bool, Self::Error>;
 
-    /// What is wrong with a column.
+    /// The error for a column that cannot be read.
     fn unreadable(
         &self,
         column: usize,
@@ -52,7 +52,7 @@ impl<'a, R: Row> Columns<'a, R> {
         self.next - 1
     }
 
-    /// Passes columns over.
+    /// Skips columns.
     pub(crate) fn skip(&mut self, columns: usize) {
         self.next += columns;
     }
@@ -62,7 +62,7 @@ impl<'a, R: Row> Columns<'a, R> {
         self.row.text(column)
     }
 
-    /// Read where it lies, to be copied once.
+    /// Borrowed from the row, so that the text is copied only once.
     pub(crate) fn str(&mut self) -> Result<&'a str, R::Error> {
         self.optional_str()?.ok_or_else(|| self.unreadable("it is null"))
     }
@@ -100,7 +100,7 @@ impl<'a, R: Row> Columns<'a, R> {
         self.row.flag(column)
     }
 
-    /// What is wrong with the column that was read last.
+    /// The error for the column that was read last.
     pub(crate) fn unreadable(
         &self,
         error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -108,7 +108,7 @@ impl<'a, R: Row> Columns<'a, R> {
         self.row.unreadable(self.next - 1, error.into())
     }
 
-    /// A value whose stored spelling is not one we write.
+    /// The error for a value whose stored spelling is not one that Tenure writes.
     pub(crate) fn unknown_value(&self, what: &'static str) -> R::Error {
         self.unreadable(format!("not a {what}"))
     }
@@ -215,7 +215,7 @@ pub(crate) fn id_bytes(id: TaskId) -> [u8; 16] {
     id.as_u128().to_be_bytes()
 }
 
-/// What names a task: read apart, because engines keep it in different places.
+/// Scope, queue and kind of a task: read separately, because engines store them in different places.
 #[derive(Clone)]
 pub(crate) struct QueueAndKind {
     pub(crate) scope: Scope,
@@ -229,13 +229,13 @@ impl QueueAndKind {
     }
 }
 
-/// Columns of a task that lives, behind its id, its priority and its policy.
+/// Columns of a live task, after its id, its priority and its policy.
 pub(crate) const TASK: &str = "i.created_at, l.started_at, l.attempt, l.failures, l.lost, \
     l.undelivered, l.claim_version, l.cancel, l.decided_at, l.revision, l.entries, l.chain, \
     l.state, l.due, l.lease, l.owner, l.fence, l.poll, l.acquired_at, l.heartbeat_at, \
     l.expires_at, l.attempt_at, l.heard, l.progress, l.tale";
 
-/// Reads [`TASK`], behind what stands before it. With the task comes the inline part of its history.
+/// Reads [`TASK`], after the columns before it. Returns the task with the inline part of its history.
 pub(crate) fn task<R: Row>(
     columns: &mut Columns<'_, R>,
     names: QueueAndKind,
@@ -303,7 +303,7 @@ fn lease<R: Row>(columns: &mut Columns<'_, R>) -> Result<Lease, R::Error> {
     })
 }
 
-/// Columns of a task that has ended, behind its id and what names it.
+/// Columns of an ended task, after its id and its names.
 pub(crate) const DONE: &str = "i.priority, i.created_at, d.started_at, d.completed_at, \
     d.attempt, d.failures, d.lost, d.claim_version, d.cancel, d.state, d.reason, d.output, \
     d.fault, d.entries, d.record";
@@ -360,19 +360,19 @@ fn labels<R: Row>(columns: &mut Columns<'_, R>) -> Result<BTreeMap<String, Strin
     serde_json::from_str(text).map_err(|error| columns.unreadable(error))
 }
 
-/// [`SPEC`] for a list: the input only where it is asked for.
+/// [`SPEC`] for a list: with the input only where it is requested.
 pub(crate) fn listed_spec(bodies: Bodies) -> String {
     if bodies.input { SPEC.to_owned() } else { SPEC.replacen("i.input", "'null'", 1) }
 }
 
-/// [`DONE`] for a list. An engine says how it reads a fault without the stack trace in it.
+/// [`DONE`] for a list. The engine passes the expression that reads a fault without its stack trace.
 pub(crate) fn listed_done(bodies: Bodies, without_trace: &str) -> String {
     let output = if bodies.output { "d.output" } else { "NULL" };
     let fault = if bodies.stack_trace { "d.fault" } else { without_trace };
     DONE.replacen("d.output", output, 1).replacen("d.fault", fault, 1)
 }
 
-/// What the first entry of a history says was submitted.
+/// The submission that the first entry of a history records.
 pub(crate) fn submitted(entries: Vec<Entry>) -> Option<Submitted> {
     let events = entries.into_iter().next()?.events;
     events.into_iter().find_map(|event| match event {

@@ -1,4 +1,4 @@
-//! The world did not answer as it should. Never a refusal: those are values in a verdict.
+//! Failures of the store: I/O, conflicts, bad data. Never a refusal: refusals are values in a verdict.
 
 use std::error::Error;
 
@@ -6,14 +6,14 @@ use verdict::TaskId;
 
 type Source = Box<dyn Error + Send + Sync + 'static>;
 
-/// A definite failure: what was being done has no effect.
+/// A definite failure: the operation had no effect.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct Failure {
     pub kind: FailureKind,
     /// What the store was doing, as a fragment that fits after "failed:".
     pub what: String,
-    /// The one task that it is about, where that is known: without it the same call would go through.
+    /// The one task that caused it, where that is known: without that task the same call would succeed.
     pub task: Option<TaskId>,
     pub source: Option<Source>,
 }
@@ -22,23 +22,23 @@ pub struct Failure {
 pub enum FailureKind {
     /// Another writer changed this task first: load and decide again.
     Conflict(TaskId),
-    /// No room. Service goes on when space returns.
+    /// No space left. Service continues when there is space again.
     Full,
-    /// The store cannot take this particular data, whoever asks.
+    /// The store cannot accept this data, from any caller.
     Invalid,
-    /// Somebody else has the store open, or its files cannot be opened or understood.
+    /// Another process has the store open, or its files cannot be opened or understood.
     Closed,
-    /// A copy of another store that was not finished lies here: it is no store yet.
+    /// The place holds an unfinished copy of another store, which cannot be opened.
     Unfinished,
-    /// Whoever answers is not known to be whom the address means.
+    /// The server that answers cannot be verified as the one that the address names.
     Untrusted,
-    /// The store is decided by a version of the rules that this program does not know.
+    /// The rules in force are a version that this program does not know.
     UnknownRules,
-    /// Passing trouble: try again.
+    /// A temporary failure: try again.
     Unavailable,
-    /// More is asked at once than is answered at once: try again.
+    /// Too many concurrent requests: try again.
     Overloaded,
-    /// The store's memory of itself can no longer be trusted: reopen it.
+    /// The store's in-memory state can no longer be trusted: reopen the store.
     Fatal,
 }
 
@@ -52,13 +52,13 @@ impl Failure {
         Self { source: Some(source.into()), ..self }
     }
 
-    /// It is this task's doing.
+    /// Attributes the failure to this task.
     #[must_use]
     pub fn about(self, task: TaskId) -> Self {
         Self { task: Some(task), ..self }
     }
 
-    /// What is wrong with one task's rows does not make the store untrustworthy: the failure is that task's.
+    /// Attributes damaged or invalid rows to their task: the rest of the store can still be trusted.
     #[must_use]
     pub(crate) fn confined_to(self, task: TaskId) -> Self {
         match self.kind {
@@ -69,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing it.
+    /// Whether the same call may succeed later, unchanged.
     pub fn is_retryable(&self) -> bool {
         match self.kind {
             FailureKind::Conflict(_)
@@ -86,10 +86,10 @@ impl Failure {
     }
 }
 
-/// How a commit can go wrong.
+/// How a commit can fail.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitFailure {
-    /// Rolled back: nothing of the batch happened.
+    /// Rolled back: nothing of the batch took effect.
     #[error("the batch was rolled back")]
     RolledBack(#[source] Failure),
     /// The batch may or may not be durable. Only reopening the store can tell.

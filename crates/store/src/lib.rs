@@ -1,8 +1,9 @@
-//! Remembers what was decided, atomically, and decides nothing.
+//! Stores decisions atomically. It makes none.
 //!
-//! [`seam`] says what a store can do; [`sqlite`] and `postgres` do it; [`engine`] is what engines share. Rules live in
-//! `verdict`; this crate only keeps their results, selects by two numbers they give (`claimable_at`, `wakes_at`) and
-//! guards revisions. The suite that every engine must pass, and the reference engine, are the crate `storetest`.
+//! [`seam`] defines what a store can do; [`sqlite`] and `postgres` implement it; [`engine`] holds what engines share.
+//! The rules live in `verdict`. This crate stores their results, selects tasks by two numbers that the rules compute
+//! (`claimable_at`, `wakes_at`) and guards revisions. The crate `storetest` has the conformance suite that every engine
+//! must pass, and the reference engine.
 
 pub mod administration;
 pub mod browse;

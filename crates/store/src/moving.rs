@@ -1,12 +1,12 @@
-//! Moving a store that nobody serves from into another engine, whole, and proving that it arrived.
+//! Moves a whole store that no coordinator serves into another engine, and proves that the copy is complete.
 //!
-//! Everything is read through [`Browse`] and written through the seam, page by page, so that memory is
-//! bounded by a page and no engine needs to know another. What arrived is read again and compared by counts
-//! and a digest over every field of every row; then it is verified like any store. Only then does it become
-//! a store: until [`CopyTarget::finish`] nobody can open it.
+//! Everything is read through [`Browse`] and written through the seam, page by page. So memory is bounded by
+//! a page, and no engine knows another. The copy is read back and compared by counts and by a digest over every
+//! field of every row; then it is verified like any store. Only then does it become a store: it cannot be
+//! opened before [`CopyTarget::finish`].
 //!
-//! The move begins a new epoch, because the old store may still be there: every lease and token from before
-//! is answered CANCELLED (S3-24). Nothing is decided here, and the source is not changed.
+//! A move begins a new epoch, because the old store may still exist: every earlier lease and token is answered
+//! CANCELLED (S3-24). Nothing is decided here, and the source is not changed.
 
 mod canonical;
 mod copying;
@@ -24,17 +24,17 @@ use crate::seam::Store;
 use crate::sqlite::SqliteStore;
 use crate::verify;
 
-/// How many tasks are read, written and committed together: with the largest payloads some tens of
-/// megabytes, with usual ones enough to share a commit.
+/// How many tasks are read, written and committed together: some tens of megabytes with the largest
+/// payloads, and with usual ones enough to share the cost of a commit.
 const PAGE: usize = 64;
 
-/// How many records of the audit are read and written together.
+/// How many audit records are read and written together.
 const RECORDS: usize = 500;
 
-/// How many differences are named; one is enough to know.
+/// How many differences are reported; one is enough to fail.
 const DIFFERENCES_MAX: usize = 20;
 
-/// Why a store was not moved. In each case the source is as it was.
+/// Why a store was not moved. The source is unchanged in each case.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveFailure {
     #[error("{place} holds {what}")]
@@ -54,7 +54,7 @@ pub enum MoveFailure {
 }
 
 impl MoveFailure {
-    /// Stable, for scripts and for searching the documentation.
+    /// A stable code, for scripts and for searching the documentation.
     pub const fn code(&self) -> &'static str {
         match self {
             MoveFailure::Occupied { .. } => "store_not_empty",
@@ -68,17 +68,17 @@ impl MoveFailure {
     }
 }
 
-/// A store that is left, which nobody serves from.
+/// The store to copy from. No coordinator serves from it.
 pub trait CopySource: Send + Sync {
     type Store: Store;
 
     fn store(&self) -> &Self::Store;
 
-    /// Whether it still is as it was when the copy began.
+    /// Checks that it is unchanged since the copy began.
     fn check_unchanged(&self) -> impl Future<Output = Result<(), MoveFailure>> + Send;
 }
 
-/// A file is locked by who has it open.
+/// The opener of a file holds its lock.
 impl CopySource for SqliteStore {
     type Store = SqliteStore;
 
@@ -91,35 +91,35 @@ impl CopySource for SqliteStore {
     }
 }
 
-/// A place where a store is being made. Dropped without [`CopyTarget::finish`], it stays unfinished: it is
+/// The place of a store that is being written. Dropped without [`CopyTarget::finish`], it stays unfinished: it is
 /// removed, or recognised and refused.
 pub trait CopyTarget: Send {
     type Store: Store;
 
     fn store(&self) -> &Self::Store;
 
-    /// Makes it a store, in its new epoch.
+    /// Turns it into a store, in its new epoch.
     fn finish(self, epoch: u32) -> impl Future<Output = Result<(), MoveFailure>> + Send;
 }
 
-/// How far a move has come.
+/// The progress of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// So many tasks were copied so far.
+    /// The number of tasks copied so far.
     Copying(u64),
-    /// So many of the copies were read again and compared.
+    /// The number of copies read back and compared so far.
     Comparing(u64),
     Verifying,
 }
 
-/// What was moved, and which life of the store begins.
+/// What was moved, and the epoch that begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
     pub summary: StoreSummary,
     pub epoch: u32,
 }
 
-/// Copies everything, proves that it arrived, and makes it a store.
+/// Copies everything, proves that the copy is complete, and turns it into a store.
 pub async fn move_store<D: CopySource, A: CopyTarget>(
     source: &D,
     target: A,

@@ -1,4 +1,4 @@
-//! What goes into a store and comes out of it, beside the rules' own types.
+//! Values that are written to a store and read from it, apart from the types of the rules.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,21 +13,21 @@ use verdict::{
 
 use crate::failure::{Failure, FailureKind};
 
-/// A task is never named without its scope.
+/// The key of a task: its id is never used without its scope.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskKey {
     pub scope: Scope,
     pub id: TaskId,
 }
 
-/// Ids are unique across scopes, so that the id alone spreads keys; equality still asks for both.
+/// Ids are unique across scopes, so the hash uses the id alone; equality compares both.
 impl Hash for TaskKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.id.hash(state);
     }
 }
 
-/// What a task was submitted with that no rule looks at. Written once.
+/// The parts of a submission that no rule reads. Written once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub input: Json,
@@ -49,15 +49,15 @@ pub struct Resources {
     pub timeout_ms: Option<u64>,
 }
 
-/// Where an ended task stands in the order of submission. Only the engine that gave it knows more.
+/// An ended task's position in the order of submission. Opaque: only the engine that produced it can interpret it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndedPosition(pub u128);
 
-/// What retention looks at of an ended task.
+/// What retention reads of an ended task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedTask {
     pub position: EndedPosition,
-    /// Never earlier than that of a task before it.
+    /// Never earlier than that of a preceding task.
     pub created_at: Time,
     pub completed_at: Time,
 }
@@ -76,22 +76,22 @@ pub struct KeyOwner {
     pub fingerprint: Digest,
 }
 
-/// One task's change: everything one batch decided about it so far.
+/// One task's change: everything that one batch has decided about it so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The revision that was loaded, or saved before in this batch; `None` for a new task.
+    /// The revision that was loaded, or saved earlier in this batch; `None` for a new task.
     pub before: Option<u32>,
     /// `Live` or `Done`, never `Absent`.
     pub after: Subject,
-    /// With a new task, and only then.
+    /// Present exactly for a new task.
     pub spec: Option<Spec>,
-    /// Attempts that closed.
+    /// Attempts that this change closes.
     pub closed: Vec<ClosedAttempt>,
     pub entries: Vec<Entry>,
 }
 
 impl Change {
-    /// Refuses a change with a number that not every store can hold, so that all of them refuse the same ones.
+    /// Refuses a change with a number that not every store can hold, so that all stores refuse the same changes.
     pub fn check(&self) -> Result<(), Failure> {
         let (id, counts, fence) = match &self.after {
             Subject::Live(task) => {
@@ -122,21 +122,21 @@ impl Change {
 /// One decision in a task's history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// From 1, without gaps.
+    /// Numbered from 1, without gaps.
     pub n: u32,
     pub at: Time,
     pub epoch: u32,
-    /// The rules that decided.
+    /// The version of the rules that decided.
     pub rules: u32,
-    /// What was asked, without the payloads: the digest of a report stands for its output.
+    /// The request without its payloads: the digest of a report stands for its output.
     pub request: Request,
-    /// The parts of the task that renewals had changed since the entry before.
+    /// The parts of the task that renewals changed since the previous entry.
     pub loaded: Option<Renewals>,
     pub events: Vec<Event>,
 }
 
 impl Entry {
-    /// The entry of a decision, if it has one.
+    /// The entry of a decision, if the decision has one.
     pub fn of(settled: Settled, at: Moment, request: Cow<'_, Request>) -> Option<Self> {
         let Settled { events, loaded, entry } = settled;
         Some(Self {
@@ -151,9 +151,9 @@ impl Entry {
     }
 }
 
-/// A call under a lease that was refused: kept outside the state machine, changes nothing.
-/// Stores keep the first of its kind per task, lease, call and code, so that a stubborn caller
-/// cannot fill them.
+/// A refused call under a lease: stored outside the state machine, changes nothing. Stores keep
+/// the first per task, lease, call and code, so that a client that keeps repeating a call cannot fill
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub task: TaskKey,
@@ -170,8 +170,8 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// What to remember of a refusal. Nothing of a request that no worker made, and nothing about
-    /// unknown tasks: there is no task to remember it with.
+    /// The row to store for a refusal. `None` for a request that no worker made, and for an unknown task:
+    /// there is no task to store it with.
     pub fn of(key: &TaskKey, request: &Request, refusal: &Refusal, at: Time) -> Option<Self> {
         let caller = request.caller()?;
         let (call, digest) = match request {
@@ -197,7 +197,7 @@ impl Refused {
     }
 }
 
-/// What a poll is looking for.
+/// What a poll asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {
     pub scope: Scope,
@@ -207,16 +207,16 @@ pub struct Want {
     pub max: usize,
 }
 
-/// A queue that may hold something to be claimed.
+/// A queue that may hold claimable tasks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Backlog {
     pub scope: Scope,
     pub queue: Name,
-    /// It holds no more than this, of whatever kinds.
+    /// An upper bound of the tasks it holds, of all kinds.
     pub tasks: usize,
 }
 
-/// A poll that names itself, so that asking again finds what it was given.
+/// A poll with a name, so that the same poll repeated finds the tasks it was given.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PollRef {
     pub scope: Scope,
@@ -239,11 +239,11 @@ pub struct QueueDepth {
     pub ready: u64,
     pub delayed: u64,
     pub running: u64,
-    /// Since when the longest waiting ready task could have been leased.
+    /// The instant from which the longest-waiting ready task could have been leased.
     pub oldest_ready_at: Option<Time>,
 }
 
-/// Which bodies a list brings along. Each may be large, and most readers of a list want none of them.
+/// Which bodies a list includes. Each may be large, and most readers of a list need none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bodies {
     pub input: bool,
@@ -251,7 +251,7 @@ pub struct Bodies {
     pub stack_trace: bool,
 }
 
-/// What a listing is about, where it goes on, and how much of it is read at once.
+/// What a listing selects, where it continues, and how much one page reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     pub state: Option<verdict::State>,
@@ -262,16 +262,16 @@ pub struct Filter {
     pub before: Option<TaskId>,
     pub limit: usize,
     pub bodies: Bodies,
-    /// How many tasks of the scope are looked at, whether they pass the filter or not.
+    /// How many tasks of the scope one page examines, whether they pass the filter or not.
     pub scan_max: usize,
-    /// How much a page holds. One task is always given, however large.
+    /// The size of a page in bytes. A page has at least one task, however large.
     pub bytes: usize,
 }
 
-/// A filter that one task in ten thousand passes still makes progress, and costs some tens of milliseconds.
+/// With this bound a filter that one task in 10,000 passes still makes progress, and costs some tens of milliseconds.
 pub const SCAN_MAX: usize = 10_000;
 
-/// What one reader may hold in memory, on both sides: a thousand tasks without bodies, or eight with the
+/// What one reader may hold in memory, on both sides: 1,000 tasks without bodies, or eight with the
 /// largest ones.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -295,21 +295,21 @@ impl Default for Filter {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     pub tasks: Vec<Listed>,
-    /// The `before` of the next page. A page may be shorter than its limit, or empty, and still have one: it
-    /// was long enough in bytes, or enough tasks were looked at.
+    /// The `before` of the next page. A page may be shorter than its limit, or empty, and still have a next one,
+    /// because it reached its limit of bytes or of examined tasks.
     pub next: Option<TaskId>,
 }
 
-/// A task in a list. Bodies that were not asked for are left out: its input is `null`, and its end has no
+/// A task in a list. Bodies that were not requested are left out: the input is `null`, and the end has no
 /// output and no stack trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub task: StoredTask,
-    /// An ended task keeps no policy: this is what it was submitted with.
+    /// The submission. The policy of an ended task is only here.
     pub submitted: Option<Submitted>,
 }
 
-/// A task as people see it.
+/// A task as readers see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredTask {
     pub subject: Subject,
@@ -320,11 +320,11 @@ pub struct StoredTask {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskBundle {
     pub task: StoredTask,
-    /// `None` for a task with so many of them that they are read a page at a time.
+    /// `None` for a task with so many rows that they are read a page at a time.
     pub rows: Option<TaskRows>,
 }
 
-/// What belongs to one task, all of it or a page.
+/// The rows that belong to one task: all of them, or a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskRows {
     pub history: Vec<Entry>,
@@ -333,7 +333,7 @@ pub struct TaskRows {
 }
 
 impl StoredTask {
-    /// By which it is asked for.
+    /// The key by which the task is found.
     pub fn key(&self) -> TaskKey {
         let (scope, id) = match &self.subject {
             Subject::Live(task) => (&task.scope, task.id),

@@ -1,7 +1,7 @@
-//! What rows weigh in bytes, and how much of them one reading takes.
+//! Estimated sizes of rows in bytes, and the byte budget of one read.
 //!
-//! A number of rows bounds no memory: one task may have an output of a quarter of a megabyte, one history a
-//! hundred stack traces. So whoever reads many rows reads until they are heavy enough, and one at least.
+//! A limit on rows does not bound memory: one task may have an output of 256 KiB, one history a hundred stack
+//! traces. So a read of many rows stops at a number of bytes, but returns at least one row.
 
 use verdict::event::{Event, Next};
 use verdict::request::{Outcome, Report, Request};
@@ -9,13 +9,13 @@ use verdict::{ClosedAttempt, End, Fault, Json, Subject, Text};
 
 use crate::row::{Entry, PAGE_BYTES_MAX, Spec, StoredTask, TaskBundle};
 
-/// Names, numbers and times of one task, with the JSON around them.
+/// Names, numbers and times of one task, including their JSON.
 pub(crate) const ROW_BYTES: usize = 1_024;
 
-/// The same of one attempt or one decision.
+/// The same for one attempt or one history entry.
 const PART_BYTES: usize = 512;
 
-/// What one reading may still take.
+/// How many bytes one read may still take.
 pub struct ByteBudget {
     left: usize,
     is_untouched: bool,
@@ -30,7 +30,7 @@ impl ByteBudget {
         Self::new(PAGE_BYTES_MAX)
     }
 
-    /// Whether there is room for this. The first always has.
+    /// Whether this fits into the budget. The first item always does.
     pub fn takes(&mut self, bytes: usize) -> bool {
         let fits = self.is_untouched || bytes <= self.left;
         self.is_untouched = false;
@@ -39,7 +39,7 @@ impl ByteBudget {
     }
 }
 
-/// As many from the front as there is room for.
+/// The leading items that fit into the budget.
 pub fn take_fitting<T>(
     rows: Vec<T>,
     mut budget: ByteBudget,
@@ -107,11 +107,11 @@ fn text(text: Option<&Text>) -> usize {
     text.map_or(0, |text| text.as_str().len())
 }
 
-/// An entry repeats a message of four kilobytes at most, an attempt has a stack trace of thirty-two.
+/// An entry repeats a message of at most 4 KiB; an attempt has a stack trace of at most 32 KiB.
 const ENTRY_BYTES_USUAL_MAX: usize = 16 * 1024;
 const ATTEMPT_BYTES_USUAL_MAX: usize = 64 * 1024;
 
-/// What a task can weigh with all that belongs to it, from what its row alone says.
+/// An upper estimate of a task with all its rows, from the task's own row.
 pub(crate) fn estimated_total(it: &StoredTask) -> usize {
     let (entries, attempts) = it.row_counts();
     let parts =
@@ -119,16 +119,16 @@ pub(crate) fn estimated_total(it: &StoredTask) -> usize {
     task(it) + parts
 }
 
-/// Tasks that are read whole, and together, weigh no more than this.
+/// The largest estimated size of tasks that are read in one piece, together.
 pub(crate) const BUNDLE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Whether a task is read with all that belongs to it. A longer one comes alone, and is read in parts.
+/// Whether a task is read together with all its rows. A larger one is alone in its page and is read in parts.
 pub(crate) fn fits_one_read(found: &StoredTask) -> bool {
     estimated_total(found) <= BUNDLE_BYTES_MAX
 }
 
 impl TaskBundle {
-    /// A task whose parts must be asked for.
+    /// A task whose rows must be read separately.
     pub(crate) fn without_rows(found: StoredTask) -> Self {
         Self { task: found, rows: None }
     }

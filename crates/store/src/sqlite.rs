@@ -1,11 +1,10 @@
 //! The embedded engine: one SQLite file, one writer, a few readers.
 //!
-//! Live and ended tasks are in different tables; what has ended is only ever inserted, and the
-//! database itself refuses to change it. The order of what is ready, due and expiring is in memory
-//! ([`live_index`]), rebuilt from the table of live tasks when the writer is taken. Every acknowledged
-//! commit has been synced to disk.
+//! Live and ended tasks are in separate tables. The table of ended tasks is insert-only, and triggers
+//! enforce that. The order of ready, due and expiring tasks is in memory ([`live_index`]), rebuilt from
+//! the table of live tasks when the writer is opened. Every acknowledged commit has been synced to disk.
 //!
-//! It decides nothing: states, times and places come with the tasks that are saved.
+//! The engine decides nothing: states, times and positions come with the tasks that are saved.
 
 mod administration;
 pub mod backup;
@@ -47,20 +46,20 @@ use crate::clock::{Clock, ClockAhead, MonotonicClock};
 use crate::failure::{Failure, FailureKind};
 use crate::seam::{Opened, RunsOn, Store};
 
-/// How a store is opened.
+/// Options for opening a store.
 #[derive(Clone)]
 pub struct Options {
     clock: Arc<dyn Clock>,
     ahead: ClockAhead,
     durability: Durability,
-    /// The virtual file system to go through; `None` for the machine's own.
+    /// The virtual file system to use; `None` for the default one.
     vfs: Option<String>,
-    /// The versions of the rules to decide by; fewer than all in tests of an upgrade.
+    /// The supported versions of the rules; tests of an upgrade pass fewer than all.
     rules: SupportedRules,
 }
 
 impl Options {
-    /// The options everybody should use.
+    /// The default options.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
@@ -71,31 +70,31 @@ impl Options {
         }
     }
 
-    /// What to do when the stored time is far ahead of this machine's.
+    /// What to do when the stored time is far ahead of wall time.
     #[must_use]
     pub fn with_ahead(self, ahead: ClockAhead) -> Self {
         Self { ahead, ..self }
     }
 }
 
-/// For tests. These change how the engine opens its file, which no crate outside of this one could do.
+/// For tests. These change how the engine opens its file, which other crates cannot do.
 #[cfg(feature = "testing")]
 impl Options {
-    /// Commits survive the end of the process, but not a loss of power.
+    /// Commits survive the end of the process, but not a power loss.
     #[doc(hidden)]
     #[must_use]
     pub fn without_sync(self) -> Self {
         Self { durability: Durability::Relaxed, ..self }
     }
 
-    /// Files are reached through this virtual file system.
+    /// Opens files through this virtual file system.
     #[doc(hidden)]
     #[must_use]
     pub fn with_vfs(self, name: impl Into<String>) -> Self {
         Self { vfs: Some(name.into()), ..self }
     }
 
-    /// The store is decided by one of these versions of the rules.
+    /// Restricts the store to these versions of the rules.
     #[doc(hidden)]
     #[must_use]
     pub fn with_rules(self, rules: SupportedRules) -> Self {
@@ -103,12 +102,12 @@ impl Options {
     }
 }
 
-/// What a commit has survived by the time it is acknowledged.
+/// What an acknowledged commit survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Durability {
-    /// Loss of power.
+    /// A power loss.
     Full,
-    /// The end of the process, but not loss of power: enough for a copy that is synced when it is whole.
+    /// The end of the process, but not a power loss: enough for a copy that is synced once it is complete.
     Relaxed,
 }
 
@@ -119,7 +118,7 @@ pub struct SqliteStore {
     opened: Opened,
 }
 
-/// What the store, its writer and its readers have in common.
+/// State that the store, its writer and its readers share.
 struct Shared {
     path: PathBuf,
     options: Options,
@@ -127,12 +126,12 @@ struct Shared {
     rules: Rules,
     writer_taken: AtomicBool,
     poisoned: AtomicBool,
-    /// Last, so that it is released after everything else.
+    /// The last field, so that it is released after everything else.
     _lock: Lock,
 }
 
 impl SqliteStore {
-    /// Opens or creates the store. Returns when everything it will show is durable.
+    /// Opens or creates the store. Returns once everything that the store will show is durable.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, Failure> {
         let path = absolute(path.as_ref())?;
         copy_target::refuse_unfinished(&path)?;
@@ -160,10 +159,10 @@ impl SqliteStore {
     }
 }
 
-/// One name per file, so that a second opener is recognised however it spells the path.
+/// One canonical name per file, so that a second opener is detected however it spells the path.
 ///
-/// The file itself is not opened for this: closing it again would drop the locks that this process
-/// may already hold on it.
+/// Does not open the file: closing it again would drop the locks that this process may already hold
+/// on it.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     opening::create_folder(path)?;
     let resolved = path.canonicalize().or_else(|_| {

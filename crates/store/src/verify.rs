@@ -1,12 +1,12 @@
-//! Checks that what is stored is what was decided, with nothing but the store's own reading.
+//! Checks that what is stored is what was decided, through the store's read interface alone.
 //!
-//! For each task the history is folded again and compared with the stored task; every decision made
-//! by a version of the rules that is known is made again by that version; the record's digest is computed from the attempts and the end; and
-//! the invariants that no decision may break are looked at by themselves. Renewals since the last
-//! entry have none of their own, so what they changed is not compared.
+//! For each task it folds the history and compares the result with the stored task. It repeats every decision that was
+//! made by a known version of the rules, with that version. It computes the record's digest from the attempts and the
+//! end, and it checks the invariants that no decision may break. Renewals since the last entry have no entries, so what
+//! they changed is not compared.
 //!
-//! It changes nothing and may run beside a busy writer: a task that moved while it was being read is
-//! read again, and what was submitted after the beginning is left for the next time, so that there is an end.
+//! It changes nothing and may run beside a busy writer: a task that changed while it was being read is read again, and
+//! tasks that were submitted after the beginning are left for the next run, so that the check ends.
 
 mod fold;
 mod invariants;
@@ -19,16 +19,16 @@ use crate::browse::{self, Browse};
 use crate::failure::{Failure, FailureKind};
 use crate::row::{StoredTask, TaskBundle, TaskRows};
 
-/// How many tasks are read at once, with all that belongs to them.
+/// How many tasks are read at once, with all their rows.
 const PAGE: usize = 100;
 
 /// A store with this many findings needs a backup, not a longer list.
 const FINDINGS_MAX: usize = 1_000;
 
-/// How often a task that keeps moving is read again before its findings are believed.
+/// How often a task that keeps changing is read again before its findings count.
 const READINGS_MAX: usize = 5;
 
-/// What was looked at, and what was found wrong.
+/// What was checked, and what was found wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub tasks: u64,
@@ -37,7 +37,7 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
-/// One thing that is not as it must be.
+/// One violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// `None` when it concerns the store as a whole.
@@ -55,7 +55,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Looks at the whole store, as far as it goes when this begins.
+/// Checks the whole store, up to the tasks that exist when the check begins.
 pub async fn verify<B: Browse>(browse: &B) -> Result<Report, Failure> {
     let mut report = Report::default();
     for line in browse.integrity().await? {
@@ -89,8 +89,8 @@ pub async fn verify<B: Browse>(browse: &B) -> Result<Report, Failure> {
 
 type Page = Vec<(TaskId, Result<TaskBundle, Failure>)>;
 
-/// A page in one reading. If that fails because of what a row says, each task is read for itself, so that
-/// only those that cannot be understood are missing.
+/// Reads a page in one call. If a bad row makes that fail, each task is read separately, so that only
+/// unreadable tasks are missing.
 async fn read_page<B: Browse>(browse: &B, after: Option<TaskId>) -> Result<Page, Failure> {
     match browse.task_bundles(after, PAGE).await {
         Ok(page) => Ok(page.into_iter().map(|it| (it.task.key().id, Ok(it))).collect()),
@@ -131,14 +131,14 @@ async fn check_task<B: Browse>(
     Ok(())
 }
 
-/// What was looked at of one task, and what is wrong with it, in sentences.
+/// What was checked of one task, and what is wrong with it, in sentences.
 struct Examined {
     entries: u64,
     attempts: u64,
     wrong: Vec<String>,
 }
 
-/// A task with what is wrong about it, read again if it only moved between the readings.
+/// Checks a task, and reads it again if it changed between the reads.
 async fn check_until_stable<B: Browse>(browse: &B, first: TaskBundle) -> Result<Examined, Failure> {
     let mut bundle = first;
     let mut examined = examine(browse, &bundle).await?;
@@ -158,7 +158,7 @@ async fn check_until_stable<B: Browse>(browse: &B, first: TaskBundle) -> Result<
     Ok(examined)
 }
 
-/// Looks at all that belongs to a task, a page at a time where that is much.
+/// Checks all rows of a task, a page at a time if there are many.
 async fn examine<B: Browse>(browse: &B, bundle: &TaskBundle) -> Result<Examined, Failure> {
     let mut examination = Examination::new();
     match &bundle.rows {
@@ -173,7 +173,7 @@ async fn examine<B: Browse>(browse: &B, bundle: &TaskBundle) -> Result<Examined,
     Ok(examination.end(&bundle.task))
 }
 
-/// A look at one task, part by part.
+/// The check of one task, part by part.
 struct Examination {
     seen: invariants::InvariantCheck,
     replay: fold::Replay,
@@ -207,7 +207,7 @@ impl Examination {
     }
 }
 
-/// Whether a task that is not found is still there: else it was forgotten while it was being read.
+/// Whether a task that was not found is still listed: else it was deleted while it was being read.
 async fn is_listed<B: Browse>(browse: &B, found: &StoredTask) -> Result<bool, Failure> {
     let id = found.key().id;
     let before = id.as_u128().checked_sub(1).map(TaskId::from_u128);
@@ -215,7 +215,7 @@ async fn is_listed<B: Browse>(browse: &B, found: &StoredTask) -> Result<bool, Fa
     Ok(next.first().map(|found| found.key().id) == Some(id))
 }
 
-/// Rows that cannot be understood are a finding; a store that does not answer is a failure.
+/// Unreadable rows are a finding; a store that does not answer is a failure.
 fn unreadable(failure: Failure) -> Result<String, Failure> {
     match (failure.kind, &failure.source) {
         (FailureKind::Fatal, Some(source)) => Ok(format!("{failure} stopped: {source}")),

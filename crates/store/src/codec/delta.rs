@@ -1,8 +1,8 @@
-//! Events that mostly repeat what was asked: stored without it.
+//! Events stored without what they repeat from the request.
 //!
-//! A submission, a grant and a success are nearly every row of the history, and each says the same
-//! twice. Their events keep only what the rules added; reading takes the rest from the request in
-//! the same row. An event that says anything else than its request is stored whole.
+//! Submissions, grants and successes are nearly all rows of the history, and their events repeat the
+//! request. Such an event is stored as what the rules added; reading takes the rest from the request in
+//! the same row. An event that differs from its request in any other way is stored whole.
 
 use serde::{Deserialize, Serialize};
 use verdict::event::Submitted;
@@ -57,7 +57,7 @@ enum ReadEvent {
     Whole(#[serde(with = "EventForm")] Event),
 }
 
-/// The events of one entry, beside its request.
+/// Writes the events of one entry, without what its request says.
 pub(crate) fn write(request: &Request, events: &[Event]) -> String {
     let shorten =
         |event| delta_of(request, event).map_or(WrittenEvent::Whole(event), WrittenEvent::Delta);
@@ -65,7 +65,7 @@ pub(crate) fn write(request: &Request, events: &[Event]) -> String {
     serde_json::to_string(&written).expect("forms have only text keys")
 }
 
-/// Reads [`write`] back; the row's task and request say what was left out.
+/// Reads what [`write`] wrote; the row's task and request supply what was left out.
 pub(crate) fn read(task: TaskId, request: &Request, text: &str) -> Result<Vec<Event>, Unreadable> {
     let unreadable = |source| Unreadable { what: "list of events", source };
     let found: Vec<ReadEvent> = serde_json::from_str(text).map_err(unreadable)?;
@@ -98,7 +98,7 @@ fn delta_of(request: &Request, event: &Event) -> Option<Delta> {
     is_derivable(request, event).then_some(delta)
 }
 
-/// Whether [`whole`] would make this very event, compared without making it.
+/// Whether [`whole`] would produce exactly this event, compared without constructing it.
 pub(super) fn is_derivable(request: &Request, event: &Event) -> bool {
     match (request, event) {
         (Request::Submit(asked), Event::Submitted(said)) => is_submission(asked, said),

@@ -1,13 +1,13 @@
 //! An inline history: entries of one history, packed one after the other into rows that are written anyway.
 //!
-//! Nearly every history is a submission, a grant, perhaps a start, and a success. Rows of their own
-//! would be most of what a lifecycle writes, so the submission's entry stands in `inputs`, and the
-//! next ones stand in `live` and move with the task to `done`. What is longer than [`INLINE_BYTES_MAX`] is
-//! continued in the table `history`.
+//! Nearly every history is a submission, a grant, perhaps a start, and a success. Separate rows would be
+//! most of what a lifecycle writes. So the submission's entry is in `inputs`, and the next ones are in
+//! `live` and move with the task to `done`. A history longer than [`INLINE_BYTES_MAX`] continues in the
+//! table `history`.
 //!
-//! An entry is its length and its form, then what the form says. Forms keep what the rules added to
-//! the request, as [`delta`] does; every other entry is kept as JSON under the form [`WHOLE`].
-//! A form never changes: what must be stored otherwise gets a new one.
+//! An entry is its length, its form, and the content that the form defines. Forms store what the rules
+//! added to the request, as [`delta`] does; every other entry is stored as JSON under the form [`WHOLE`].
+//! A form never changes: a different encoding gets a new form.
 
 use verdict::event::Submitted;
 use verdict::request::{Caller, Grant, Outcome, Report, Started, Submit};
@@ -20,7 +20,7 @@ use super::payload_digest::digest_payloads;
 use super::{Stored, Unreadable, delta};
 use crate::row::{Entry, Renewals};
 
-/// How long an inline history may become, in bytes: it is written again with each change of its task.
+/// Maximum size of an inline history in bytes: it is written again with each change of its task.
 const INLINE_BYTES_MAX: usize = 1_024;
 
 /// Request and events as JSON.
@@ -30,7 +30,7 @@ const GRANTED: u8 = 2;
 const SUCCEEDED: u8 = 3;
 const STARTED: u8 = 4;
 
-/// Whether an entry found room.
+/// Whether there was room for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appended {
     Inline,
@@ -54,14 +54,14 @@ impl InlineHistory {
         (!self.bytes.is_empty()).then_some(&self.bytes)
     }
 
-    /// An inline history of one entry, however long.
+    /// An inline history of one entry, of any length.
     pub fn of(task: TaskId, entry: &Entry) -> Self {
         let mut inline_history = Self::default();
         inline_history.append(task, entry);
         inline_history
     }
 
-    /// Adds the entry if it follows the last one here (`after`, when there is none) and there is room.
+    /// Appends the entry if it follows the last one here (`after`, if there is none) and there is room.
     pub fn try_append(&mut self, task: TaskId, after: u32, entry: &Entry) -> Appended {
         let last = self.last().unwrap_or(after);
         if last.checked_add(1) != Some(entry.n) {
@@ -84,7 +84,7 @@ impl InlineHistory {
         self.bytes.extend_from_slice(&body);
     }
 
-    /// The number of the last entry; of none when the bytes make no sense.
+    /// The number of the last entry; `None` also if the bytes cannot be decoded.
     fn last(&self) -> Option<u32> {
         let mut bodies = PackReader(&self.bytes);
         let mut last = None;
@@ -154,7 +154,7 @@ fn pack(to: &mut PackWriter<'_>, task: TaskId, entry: &Entry) {
     }
 }
 
-/// The shortest form that says everything: the task's id is known where the inline history stands.
+/// The shortest form that can represent the entry: the task's id is known from the row.
 fn form(task: TaskId, entry: &Entry) -> u8 {
     match (&entry.request, entry.events.as_slice()) {
         (Request::Started(_), [Event::Started]) => STARTED,
@@ -185,7 +185,7 @@ fn unpack(mut from: PackReader<'_>, task: TaskId) -> Result<Entry, Unreadable> {
     Ok(Entry { n, at, epoch, rules, request, loaded, events })
 }
 
-/// What every form begins with.
+/// The fields that every form begins with.
 struct Head {
     form: u8,
     n: u32,

@@ -1,11 +1,11 @@
-//! The parts of packed values: numbers of variable length, texts and bytes, one after the other.
+//! The parts of packed values: variable-length numbers, texts and bytes, one after the other.
 //!
-//! A packed value is a twentieth of the work of its JSON and a third of its length. It says nothing of
-//! itself: whoever unpacks must know what was packed, so each kind of value begins with its form.
+//! Packing takes a twentieth of the work of JSON and a third of the space. Packed bytes do not describe
+//! themselves: the reader must know what was packed, so each kind of value begins with its form.
 
 use verdict::{Digest, LeaseId, Name, Policy, Span, Time};
 
-/// Packs at the end of a list of bytes.
+/// Appends packed values to a list of bytes.
 pub(super) struct PackWriter<'a>(pub(super) &'a mut Vec<u8>);
 
 impl PackWriter<'_> {
@@ -13,7 +13,7 @@ impl PackWriter<'_> {
         self.0.push(byte);
     }
 
-    /// Seven bits to a byte, the lowest first; the highest bit says that more follow.
+    /// Seven bits per byte, lowest first; the highest bit means that more follow.
     pub(super) fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push(number as u8 | 0x80);
@@ -22,7 +22,7 @@ impl PackWriter<'_> {
         self.0.push(number as u8);
     }
 
-    /// Small numbers of either sign are short.
+    /// Zigzag encoding: small numbers of either sign are short.
     pub(super) fn signed(&mut self, number: i64) {
         self.number(((number << 1) ^ (number >> 63)) as u64);
     }
@@ -79,7 +79,7 @@ impl PackWriter<'_> {
     }
 }
 
-/// Takes packed parts from the front. `None` means that these bytes were not packed so.
+/// Takes packed parts from the front. `None` means that the bytes do not hold such a part.
 pub(super) struct PackReader<'a>(pub(super) &'a [u8]);
 
 impl<'a> PackReader<'a> {

@@ -1,11 +1,11 @@
-//! A policy, packed: it is written with every task and read with every task that is leased.
+//! A packed policy: it is written with every task and read with every task that is leased.
 
 use verdict::Policy;
 
 use super::Unreadable;
 use super::pack::{PackReader, PackWriter};
 
-/// What the bytes after it mean. Another meaning gets another form.
+/// Defines what the bytes after it mean. A different encoding gets a new form.
 const FORM: u8 = 1;
 
 #[must_use]

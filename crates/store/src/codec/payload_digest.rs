@@ -1,8 +1,8 @@
-//! History without payloads: a long text that another table keeps is written there as its digest.
+//! History without payloads: a long text that another table stores is replaced by its digest.
 //!
-//! An output is in `done`, a worker's claims and stack trace are in `attempts`. Reading puts them
-//! back ([`restore`]) where the digest still matches, so nobody outside notices; where it does not,
-//! the digest itself is shown, and `verify` reports the difference.
+//! An output is in `done`, a worker's claims and stack trace are in `attempts`. Reading restores them
+//! ([`restore`]) if the digest still matches, so readers see no difference. If it does not match, the
+//! digest itself is shown, and `verify` reports the difference.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use verdict::{ClosedAttempt, Digest, End, Fault, Json, Text};
 
 use crate::row::Entry;
 
-/// Texts up to the length of a written digest stay as they are.
+/// Texts up to the length of a written digest are stored unchanged.
 const UNDIGESTED_MAX: usize = 80;
 
-/// What a task's other tables say: its closed attempts, and its end if it has one.
+/// The payloads in a task's other tables: its closed attempts, and its end if it has one.
 #[derive(Clone, Copy, Debug)]
 pub struct Payloads<'a> {
     pub attempts: &'a [ClosedAttempt],
@@ -53,7 +53,7 @@ pub fn digest_payloads(entry: &Entry) -> Cow<'_, Entry> {
     Cow::Owned(entry)
 }
 
-/// Most entries are short, and are stored as they are.
+/// Most entries have none, and are stored unchanged.
 fn has_long_texts(entry: &Entry) -> bool {
     entry.events.iter().any(|event| match event {
         Event::AttemptClosed { closed, next } => {
@@ -89,7 +89,7 @@ fn has_long_trace(fault: Option<&Fault>) -> bool {
     trace.is_some_and(|trace| trace.as_str().len() > UNDIGESTED_MAX)
 }
 
-/// The entry as it was saved, as far as the other tables still say the same.
+/// The entry as it was saved, as far as the other tables still match it.
 #[must_use]
 pub fn restore(mut entry: Entry, payloads: Payloads<'_>) -> Entry {
     let mut attempt = None;
@@ -123,7 +123,7 @@ pub fn restore(mut entry: Entry, payloads: Payloads<'_>) -> Entry {
     entry
 }
 
-/// Which attempts an entry closed.
+/// The attempts that an entry closed.
 pub(crate) fn closed_attempts(entry: &Entry) -> impl Iterator<Item = u32> {
     entry.events.iter().filter_map(|event| match event {
         Event::AttemptClosed { closed, .. } => Some(closed.attempt),
@@ -131,7 +131,7 @@ pub(crate) fn closed_attempts(entry: &Entry) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Whether the task ended with it.
+/// Whether the task ended with this entry.
 pub(crate) fn ends_task(entry: &Entry) -> bool {
     entry.events.iter().any(|event| {
         matches!(event, Event::AttemptClosed { next: Next::End(_), .. } | Event::Ended(_))

@@ -5,7 +5,7 @@ use verdict::{
     Text, Time,
 };
 
-/// A value with one spelling.
+/// A value with exactly one spelling.
 pub(super) trait TextScalar: Sized {
     fn to_text(&self) -> String;
     fn read(text: String) -> Option<Self>;
@@ -73,7 +73,7 @@ impl NumberScalar for Time {
     }
 }
 
-/// Spans and fences use all 64 bits; the sign of the stored number means nothing.
+/// Spans and fences use all 64 bits; the sign of the stored number has no meaning.
 impl NumberScalar for Span {
     fn to_number(&self) -> i64 {
         self.millis() as i64

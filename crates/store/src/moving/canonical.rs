@@ -1,5 +1,5 @@
-//! Rows as bytes that are the same on every engine, for digests. Each value stands behind its length, so
-//! that no two rows look alike; a new field does not compile until somebody has put it here.
+//! Rows as bytes that are equal on every engine, for digests. Each value is preceded by its length, so that
+//! different rows have different bytes; a new field does not compile until it is added here.
 
 use verdict::{
     ClosedAttempt, Digest, Done, End, Lease, Name, Phase, Scope, Subject, Task, Text, Time,
@@ -289,7 +289,7 @@ impl CanonicalBytes {
         self.bytes_of(&time.millis().to_be_bytes());
     }
 
-    /// Nothing is not the same as something empty.
+    /// Absent differs from empty.
     fn some(&mut self, bytes: Option<&[u8]>) {
         self.0.push(u8::from(bytes.is_some()));
         self.bytes_of(bytes.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The copying itself: a page of tasks, one commit, and so on; then what is administered.
+//! The copy loop: one page of tasks per commit, then the administrative rows.
 
 mod long;
 
@@ -12,7 +12,7 @@ use crate::failure::{CommitFailure, Failure};
 use crate::row::{Change, IdempotencyKey, Refused, StoredTask, TaskBundle, TaskKey, TaskRows};
 use crate::seam::{Batch, Store, Writer};
 
-/// Copies everything. Returns what was sent, and at which time of the source.
+/// Copies everything. Returns a summary of what was sent, and the source's time.
 pub(super) async fn copy<S: Store, D: Store>(
     from: &S,
     to: &D,
@@ -40,8 +40,8 @@ pub(super) async fn copy<S: Store, D: Store>(
     Ok((summary.done(), at))
 }
 
-/// Tasks that are written with all that belongs to them, and long ones. A long one is alone in its page, so that
-/// tasks are counted in their order.
+/// Splits a page into tasks that are written with all their rows, and long ones. A long task is alone in its page, so
+/// that tasks are counted in order.
 fn split_long(page: Vec<TaskBundle>) -> (Vec<(StoredTask, TaskRows)>, Vec<StoredTask>) {
     let (mut whole, mut long) = (Vec::new(), Vec::new());
     for TaskBundle { task: found, rows: parts } in page {
@@ -53,7 +53,7 @@ fn split_long(page: Vec<TaskBundle>) -> (Vec<(StoredTask, TaskRows)>, Vec<Stored
     (whole, long)
 }
 
-/// One commit: each task as one change that makes it what it is.
+/// One commit: each task is one change from nothing to its current state.
 async fn write_page<W: Writer>(
     writer: &mut W,
     page: Vec<(StoredTask, TaskRows)>,
@@ -78,8 +78,8 @@ async fn write_page<W: Writer>(
     commit(batch).await
 }
 
-/// What a batch asks before it writes: who looks at a key before it takes it may take it from a task that has
-/// ended.
+/// Reads what a batch reads before it writes: the owner of a key must be read before the key is taken over from a
+/// task that has ended.
 async fn load<B: Batch>(batch: &mut B, page: &[&StoredTask]) -> Result<(), Failure> {
     let keys: Vec<TaskKey> = page.iter().map(|found| found.key()).collect();
     batch.load(&keys).await?;
@@ -131,7 +131,7 @@ async fn administer<W: Writer>(writer: &mut W, act: &Administration) -> Result<(
     })
 }
 
-/// The records behind the `n`th, oldest first: they are numbered without gaps.
+/// The audit records after the `n`th, oldest first: they are numbered without gaps.
 pub(super) async fn records<B: Browse>(browse: &B, n: u64) -> Result<Vec<Audited>, Failure> {
     let filter = AuditFilter {
         before: Some(n + RECORDS as u64 + 1),
@@ -144,7 +144,7 @@ pub(super) async fn records<B: Browse>(browse: &B, n: u64) -> Result<Vec<Audited
     Ok(page)
 }
 
-/// Keys of these tasks that no other task may use now, with who must be found to hold them.
+/// Checks that each key which no other task may use now is found with its owner. Returns what is wrong.
 pub(super) async fn check_key_owners<W: Writer>(
     writer: &mut W,
     page: &[StoredTask],

@@ -1,7 +1,7 @@
-//! What a store holds: how much of everything, and one digest over all of it.
+//! A summary of a store: how many rows of each kind, and one digest over all of them.
 //!
-//! Two stores with the same tally hold the same, whatever engine keeps it. The epoch and what concerns only
-//! one process (coordinators, batches) are left out.
+//! Two stores with equal summaries hold the same data, whatever the engines. The epoch, and rows that concern
+//! only one process (coordinators, batches), are left out.
 
 use verdict::decide::submit::holds_key;
 use verdict::{Digest, Subject, Time};
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::row::{IdempotencyKey, KeyOwner, StoredTask, TaskBundle, TaskRows};
 use crate::seam::Store;
 
-/// How much of everything, and the digest of it.
+/// Counts of rows, and their digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSummary {
     pub live: u64,
@@ -23,7 +23,7 @@ pub struct StoreSummary {
     pub decisions: u64,
     pub attempts: u64,
     pub refusals: u64,
-    /// Idempotency keys that no other task may use at the time of the survey.
+    /// Idempotency keys that no other task may use at the time of the summary.
     pub keys: u64,
     pub api_keys: u64,
     pub limits: u64,
@@ -36,7 +36,7 @@ impl StoreSummary {
         self.live + self.ended
     }
 
-    /// What differs, in words.
+    /// The differences, in words.
     pub(super) fn differences(&self, other: &StoreSummary) -> Vec<String> {
         let counts = [
             ("live tasks", self.live, other.live),
@@ -66,7 +66,7 @@ impl StoreSummary {
     }
 }
 
-/// A tally in the making: tasks in order of id, then keys and limits, then the audit.
+/// A summary under construction: tasks in order of id, then keys and limits, then the audit.
 pub(super) struct SummaryBuilder {
     summary: StoreSummary,
     at: Time,
@@ -130,14 +130,14 @@ impl SummaryBuilder {
     }
 }
 
-/// What belongs to one task, counted page by page.
+/// The rows of one task, counted page by page.
 pub(super) struct TaskSummary {
     decisions: Series,
     attempts: Series,
     refusals: Series,
 }
 
-/// Rows of one kind: how many, and one digest over all of them, however they came in pages.
+/// Rows of one kind: their number, and one digest over all of them, independent of paging.
 struct Series {
     count: u64,
     digest: Digest,
@@ -173,7 +173,7 @@ impl Series {
     }
 }
 
-/// Keys of these tasks that no other task may use at `at`.
+/// The keys of these tasks that no other task may use at `at`.
 pub(super) fn owned_keys(page: &[StoredTask], at: Time) -> Vec<(IdempotencyKey, KeyOwner)> {
     let holding = page.iter().filter(|found| holds_key(&found.subject, at));
     let held = |found: &StoredTask| {
@@ -183,7 +183,7 @@ pub(super) fn owned_keys(page: &[StoredTask], at: Time) -> Vec<(IdempotencyKey, 
     holding.filter_map(held).collect()
 }
 
-/// Counts what a store holds. Nothing is changed.
+/// Summarizes a store. Changes nothing.
 pub async fn summarize<B: Browse>(browse: &B, at: Time) -> Result<StoreSummary, Failure> {
     let mut summary = SummaryBuilder::new(at);
     let mut after = None;
@@ -234,7 +234,7 @@ async fn add_administration<B: Browse>(
     }
 }
 
-/// Counts what arrived, and asks for every idempotency key as a submission would.
+/// Summarizes the copy, and looks up every idempotency key as a submission would.
 pub(super) async fn summarize_copy<D: Store>(
     to: &D,
     at: Time,

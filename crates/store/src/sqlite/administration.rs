@@ -1,4 +1,4 @@
-//! Keys and the audit: written together, apart from batches.
+//! API keys, limits and the audit: written together, outside batches.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ const AUDIT: &str =
 
 const LIMITS: &str = "tenant, requests_per_second, burst, unfinished_runs, changed_at";
 
-/// One transaction. What fails before COMMIT is undone; what COMMIT itself says may be unknown.
+/// One transaction. A failure before COMMIT is undone; a failure of COMMIT may have an unknown outcome.
 pub(super) fn write(writer: &mut SqliteWriter, act: &Administration) -> Result<(), CommitFailure> {
     let doing = "saving an administrative change";
     let connection = &writer.connection;
@@ -68,7 +68,7 @@ pub(super) fn write(writer: &mut SqliteWriter, act: &Administration) -> Result<(
     }
 }
 
-/// A transaction that cannot be undone would take in what others write next.
+/// A transaction that stays open would include whatever is written next.
 fn roll_back(writer: &SqliteWriter) {
     let is_open = !writer.connection.is_autocommit();
     if is_open && writer.connection.execute_batch("ROLLBACK").is_err() {
@@ -225,7 +225,7 @@ pub(super) fn audit(connection: &Connection, filter: &AuditFilter) -> Sql<Vec<Au
     let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
     let tenant = filter.tenant.as_ref().map(Name::as_str);
     let workspace = filter.workspace.as_ref().map(Name::as_str);
-    // Spelled apart, so that one tenant's page is found by its index and not by a scan.
+    // Two separate conditions, so that a tenant's page uses the index instead of a scan.
     let of_tenant = if tenant.is_some() { "tenant = ?3" } else { "?3 IS NULL" };
     let from = format!(
         "audit WHERE {of_tenant} AND n < ?1 AND (?4 IS NULL OR workspace = ?4)
@@ -237,12 +237,12 @@ pub(super) fn audit(connection: &Connection, filter: &AuditFilter) -> Sql<Vec<Au
         .collect()
 }
 
-/// The formats that brought the audit, and its seals.
+/// The formats that introduced the audit and its seals.
 const AUDIT_CAME_WITH: i64 = 2;
 const SEALS_CAME_WITH: i64 = 4;
 
-/// From the step that brought the audit to the one that brought its seals. A store that was made with both has no
-/// entry from between.
+/// From the migration that introduced the audit to the one that introduced its seals. A store that was created with
+/// both has no entry from between.
 pub(super) fn unsealed_time(connection: &Connection) -> Sql<Option<Range<Time>>> {
     let applied = "SELECT CAST(unixepoch(applied_on, 'subsec') * 1000 AS INTEGER)
                    FROM refinery_schema_history WHERE version = ?1";

@@ -1,13 +1,13 @@
-//! A copy of a store that is in use, and a store made from such a copy.
+//! Backup and restore: a copy of a store that is in use, and a store made from such a copy.
 //!
-//! A backup is one snapshot of committed state in one file, on disk and checked before it gets its
-//! name. It is taken beside a running server: readers do not stop the writer.
+//! A backup is one snapshot of committed state in one file, synced and checked before it gets its
+//! name. It runs beside a live server: readers do not block the writer.
 //!
-//! A restore makes a *new life* of the store. What happened after the backup is forgotten here but
-//! not in the world, so every lease from before must lose its authority, and every fence given from
-//! now on must be larger than any that was ever given (S3-24). Both follow from a larger epoch.
+//! A restore begins a *new epoch* of the store. What happened after the backup is missing here but not
+//! in the outside world, so every earlier lease must lose its authority, and every new fence must be
+//! larger than all fences before it (S3-24). Both follow from a larger epoch.
 //!
-//! Neither looks at tasks: `verify` does that.
+//! Neither checks tasks: `verify` does that.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -26,13 +26,13 @@ use super::{Options, browse, errors};
 use crate::epoch;
 use crate::failure::{Failure, FailureKind};
 
-/// What SQLite keeps beside a database: without it, or with another's, the database is not what it was.
+/// The files that SQLite keeps beside a database. Without them, or with those of another database, the data changes.
 const LOGS: [&str; 3] = ["-wal", "-journal", "-shm"];
 
-/// What is added to the name of a replaced store's log until the new store is in its place.
+/// Suffix for the log of a replaced store, until the new store is in its place.
 const ASIDE: &str = ".replaced";
 
-/// What becomes of a file that is already there.
+/// What to do with a file that already exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     Keep,
@@ -46,11 +46,11 @@ pub struct Copied {
     pub live: u64,
     pub done: u64,
     pub epoch: u32,
-    /// The last commit in it: what happened later is not.
+    /// The last commit in the copy: later ones are missing.
     pub last_commit_at: Option<Time>,
 }
 
-/// What was restored: the copy, and which life of the store begins.
+/// What was restored: the copy, and the epoch that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
     pub copied: Copied,
@@ -77,7 +77,7 @@ pub fn back_up(
     Ok(copied)
 }
 
-/// Puts a backup in the place of the store at `target`, which nobody may have open.
+/// Replaces the store at `target` with a backup. No process may have that store open.
 pub fn restore(
     backup: &Path,
     target: &Path,
@@ -101,7 +101,7 @@ pub fn restore(
     Ok(Restored { copied, epoch })
 }
 
-/// A checked copy that takes the place of a store.
+/// A checked copy that replaces a store.
 struct Replacing<'a> {
     draft: Draft,
     target: &'a Path,
@@ -111,11 +111,11 @@ struct Replacing<'a> {
 
 type Step = fn(&Replacing) -> Result<(), Failure>;
 
-/// Whatever ends the process between two of these leaves the old store with all that was acknowledged, or the new one.
+/// A process that ends between two steps leaves the old store with every acknowledged commit, or the new store.
 const STEPS: [Step; 4] = [fold_log, set_log_aside, publish, forget_aside];
 
-/// Begins a new epoch in a store whose file was brought back by other means than [`restore`]. Nobody may have
-/// it open. Returns the epoch before, and the new one.
+/// Begins a new epoch in a store whose file was recovered by other means than [`restore`]. No process may have
+/// it open. Returns the old epoch and the new one.
 pub fn begin_epoch(path: &Path, options: &Options) -> Result<(u32, u32), Failure> {
     let _lock = Lock::take(&super::absolute(path)?)?;
     let connection = open_store(path, options)?;
@@ -126,7 +126,7 @@ pub fn begin_epoch(path: &Path, options: &Options) -> Result<(u32, u32), Failure
     Ok((before, raise_epoch(path, None, options)?))
 }
 
-/// A database of ours, open for reading, whose snapshot begins with the first read.
+/// Opens a Tenure database for reading; its snapshot begins with the first read.
 fn open_store(path: &Path, options: &Options) -> Result<Connection, Failure> {
     if !path.is_file() {
         let what = format!("there is no store at {}; check the path", path.display());
@@ -144,7 +144,7 @@ fn open_store(path: &Path, options: &Options) -> Result<Connection, Failure> {
     Ok(connection)
 }
 
-/// All pages in one step, hence of one snapshot; then one file without a log of its own.
+/// Copies all pages in one step, hence from one snapshot, into one file without a log.
 fn copy(from: &Connection, target: &Path) -> Result<(), Failure> {
     create_private(target)?;
     let copied = || -> rusqlite::Result<StepResult> {
@@ -164,7 +164,7 @@ fn create_private(path: &Path) -> Result<(), Failure> {
     created.map(drop).map_err(|error| not_written(path, error))
 }
 
-/// Nothing is a backup before it was read: the engine's own check, and that rows belong together.
+/// Checks a copy before it counts as a backup: the engine's own check, and that rows belong together.
 fn check(path: &Path, options: &Options) -> Result<Copied, Failure> {
     let connection = opening::connect_reader(path, options)?;
     let doing = || errors::while_doing("checking the copy");
@@ -189,14 +189,14 @@ fn check(path: &Path, options: &Options) -> Result<Copied, Failure> {
     })
 }
 
-/// The epoch of a store that will be replaced; a store that cannot be read any more has none.
+/// The epoch of the store that will be replaced; `None` for a store that can no longer be read.
 fn epoch_of(path: &Path, options: &Options) -> Option<u32> {
     let connection = opening::connect_reader(path, options).ok()?;
     Some(opening::header(&connection).ok()?.epoch)
 }
 
-/// Above the backup's epoch, above that of the store it replaces, and above what a restore of the
-/// same backup elsewhere may have chosen before.
+/// Raises the epoch above the backup's, above that of the store it replaces, and above what a restore of
+/// the same backup elsewhere may have chosen.
 fn raise_epoch(path: &Path, replaced: Option<u32>, options: &Options) -> Result<u32, Failure> {
     let doing = || errors::while_doing("raising the store's epoch");
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -207,17 +207,17 @@ fn raise_epoch(path: &Path, replaced: Option<u32>, options: &Options) -> Result<
     Ok(raised)
 }
 
-/// Brings what the log of the old store holds into its file. From here on the file alone is the old store, and
-/// its log may go before the file does. Changes nothing where there is no store, or one that is damaged.
+/// Checkpoints the log of the old store into its file. From here on the file alone is the old store, so its log may
+/// be moved before the file is replaced. Does nothing if there is no store, or a damaged one.
 fn fold_log(replacing: &Replacing) -> Result<(), Failure> {
     let Replacing { target, options, .. } = *replacing;
     if target.exists() {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = opening::open_with(target, flags, options)?;
-        // Where the file has a journal instead, the first read makes SQLite roll the unfinished transaction back.
+        // If the file has a rollback journal instead, the first read makes SQLite roll the unfinished transaction back.
         match connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(())) {
             Ok(()) => opening::checkpoint(&connection)?,
-            // Nothing can be folded into a ruin, and ruins are what people restore over.
+            // A damaged database cannot be checkpointed, and restoring over one is a common reason to restore.
             Err(error) if is_ruined(&error) => {}
             Err(error) => return Err(opening::unreadable(target, error)),
         }
@@ -230,8 +230,8 @@ fn is_ruined(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
 }
 
-/// A log that kept its name would be folded into the restored database and destroy it. It is renamed, not removed:
-/// that of a damaged store may be the best that is left of it.
+/// Moves the old log aside: under its name SQLite would replay it into the restored database and destroy that. It is
+/// renamed, not removed: the log of a damaged store may be its best remaining data.
 fn set_log_aside(replacing: &Replacing) -> Result<(), Failure> {
     let target = replacing.target;
     for suffix in LOGS {
@@ -239,7 +239,7 @@ fn set_log_aside(replacing: &Replacing) -> Result<(), Failure> {
         let aside = with_suffix(&path, ASIDE);
         unless_missing(fs::rename(&path, &aside)).map_err(|error| not_written(&path, error))?;
     }
-    // On disk before the new file gets its name: a power cut must not leave the new file with the old log.
+    // Synced before the new file gets its name: a power cut must not leave the new file with the old log.
     sync_folder(target).map_err(|error| not_written(target, error))?;
     faultpoint::point!("restore.log_gone");
     Ok(())
@@ -255,7 +255,7 @@ fn forget_aside(replacing: &Replacing) -> Result<(), Failure> {
     remove(replacing.target, &LOGS.map(|suffix| format!("{suffix}{ASIDE}")))
 }
 
-/// Of a file that has no log of its own any more.
+/// Removes the log of a file that no longer needs one.
 pub(super) fn forget_log(target: &Path) -> Result<(), Failure> {
     remove(target, &LOGS.map(str::to_owned))
 }
@@ -304,7 +304,7 @@ fn refuse_same(source: &Path, target: &Path) -> Result<(), Failure> {
     }
 }
 
-/// A file that gets its name only when it is whole and on disk; it vanishes if that does not come.
+/// A file that gets its name only when it is complete and synced; otherwise it is removed.
 pub(super) struct Draft {
     pub(super) path: PathBuf,
 }
@@ -333,7 +333,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // Published, it has another name and nothing is left to remove.
+        // After publishing, the draft has another name and nothing is left to remove.
         for suffix in ["", "-journal", "-wal", "-shm", ".lock"] {
             let _ = fs::remove_file(with_suffix(&self.path, suffix));
         }
@@ -375,7 +375,7 @@ mod tests {
         Options::new(Arc::new(SystemClock::start()))
     }
 
-    /// A store that was killed: its last commit, which says `word`, is in its log and not in its file.
+    /// A store whose process was killed: its last commit, which says `word`, is in the log but not in the file.
     fn killed_store(path: &Path, word: &str) {
         drop(SqliteStore::open(path, options()).unwrap());
         let running = path.with_extension("running");
@@ -387,7 +387,7 @@ mod tests {
         fs::copy(&running, path).unwrap();
     }
 
-    /// What whoever opens the file next finds in it.
+    /// What the next opener reads from the file.
     fn said(path: &Path) -> String {
         let connection = opening::connect(path, &options()).unwrap();
         let wrong = browse::integrity(&connection).unwrap();
@@ -395,7 +395,7 @@ mod tests {
         connection.query_row("SELECT word FROM said", [], |row| row.get(0)).unwrap()
     }
 
-    /// Takes the first of the steps, and then the process is gone.
+    /// Runs the first steps, then the process dies.
     fn killed_after(steps: usize, backup: &Path, target: &Path) {
         let options = options();
         let draft = Draft::beside(target, "restoring");
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_restore_that_is_cut_short_leaves_the_old_store_whole_or_the_new_one() {
-        // C1: the last that the old store acknowledged is in its log only.
+        // C1: the last acknowledged commit of the old store is only in its log.
         for steps in 0..=STEPS.len() {
             let folder = tempfile::tempdir().unwrap();
             let (target, backup) = (folder.path().join("tenure.db"), folder.path().join("copy.db"));
@@ -416,7 +416,7 @@ mod tests {
             killed_after(steps, &backup, &target);
             let expected = if steps < 3 { "old" } else { "new" };
             assert_eq!(said(&target), expected, "after {steps} steps");
-            // Repeated, it goes through and leaves nothing of the first try's.
+            // A second try succeeds and leaves no files of the first one.
             restore(&backup, &target, Existing::Replace, &options()).unwrap();
             assert_eq!(said(&target), "new", "after {steps} steps and a second try");
             let aside = with_suffix(&target, &format!("-wal{ASIDE}"));

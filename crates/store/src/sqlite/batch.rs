@@ -1,8 +1,8 @@
 //! One transaction of the writer, between `BEGIN IMMEDIATE` and `COMMIT`.
 //!
-//! The first error ends it: the transaction is rolled back there and then, memory is put back to
-//! what it was, and every later call says so. Only COMMIT itself can leave the outcome open; then
-//! the whole store is given up until it is opened again.
+//! The first error ends the batch: the transaction is rolled back at once, memory is restored to its
+//! state before the batch, and every later call fails. Only COMMIT can leave the outcome unknown; then
+//! the whole store is unusable until it is reopened.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub struct SqliteBatch<'w> {
     now: Option<Time>,
     state: BatchState,
     writes: Writes,
-    /// Left out of what is selected.
+    /// Tasks to leave out of what is selected.
     excluded: Ids,
 }
 
@@ -77,7 +77,7 @@ impl<'w> SqliteBatch<'w> {
 
     fn roll_back(&mut self) {
         self.state = BatchState::RolledBack;
-        // Some errors make SQLite roll back by itself.
+        // After some errors SQLite has already rolled back.
         if !self.writer.connection.is_autocommit()
             && self.writer.connection.execute_batch("ROLLBACK").is_err()
         {
@@ -90,7 +90,7 @@ impl<'w> SqliteBatch<'w> {
         *self.now.get_or_insert_with(|| self.writer.shared.clock.now())
     }
 
-    /// Everything that goes with a commit beside what was saved.
+    /// Writes everything that a commit includes beside what was saved.
     fn finish(&mut self) -> Result<Time, Failure> {
         let now = self.read_clock();
         let writes = self.writes;
@@ -227,7 +227,7 @@ impl Batch for SqliteBatch<'_> {
         wants: &[Want],
         now: Time,
     ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
-        // What is avoided is as good as taken.
+        // Excluded tasks count as taken.
         let mut taken = self.excluded.clone();
         self.step("taking ready tasks", |work| {
             work.memory.index.promote(now);

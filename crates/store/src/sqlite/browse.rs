@@ -1,4 +1,4 @@
-//! Reading beside the writer, each call in one snapshot.
+//! Reading concurrently with the writer, each call in one snapshot.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::row::{
 };
 use crate::row_size::{self, ByteBudget};
 
-/// How many findings of the engine's own check are reported; one is enough to know.
+/// How many findings of the engine's own check are reported; one is enough to show damage.
 const INTEGRITY_MAX: usize = 100;
 
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl SqliteBrowse {
         self.readers.read(Reader::Guest, what, work).await
     }
 
-    /// For what the coordinator must know to serve: it does not wait behind those whom it serves.
+    /// For reads that the coordinator needs to serve: they do not queue behind the reads of its callers.
     async fn read_own<T: Send + 'static>(
         &self,
         what: &'static str,
@@ -77,7 +77,7 @@ fn find(connection: &Connection, key: &TaskKey) -> Read<Option<StoredTask>> {
     Ok(found.filter(|found| found.subject != Subject::Absent))
 }
 
-/// What the task's rows tell, then what the table adds, in order, until it is enough.
+/// The entries packed in the task's rows, then those in the table, in order, up to the limits.
 fn history(connection: &Connection, key: &TaskKey, after: u32, limit: usize) -> Read<Vec<Entry>> {
     let Some(row) = row_in_scope(connection, key)? else { return Ok(Vec::new()) };
     let mut page = Decisions::of(connection, key.id, row, limit, ByteBudget::page());
@@ -85,7 +85,7 @@ fn history(connection: &Connection, key: &TaskKey, after: u32, limit: usize) -> 
     Ok(page.entries)
 }
 
-/// Entries of one history, whole, as they are read.
+/// Reads the entries of one history, with their payloads restored.
 struct Decisions<'c> {
     connection: &'c Connection,
     task: TaskId,
@@ -107,7 +107,7 @@ impl<'c> Decisions<'c> {
         Self { connection, task, row, limit, budget, end: None, entries: Vec::new() }
     }
 
-    /// Adds an entry with what other tables keep of it, if there is room.
+    /// Adds an entry with the payloads that other tables keep, if there is room.
     fn takes(&mut self, entry: Entry) -> Read<bool> {
         let mut attempts = Vec::new();
         for attempt in payload_digest::closed_attempts(&entry) {
@@ -130,8 +130,9 @@ impl<'c> Decisions<'c> {
         Ok(true)
     }
 
-    /// Reads what comes after an entry, up to the limit and the budget. A store that an older format began may have
-    /// its first entries in the table and later ones packed in other rows; one of today has them the other way round.
+    /// Reads the entries after `after`, up to the limit and the budget. A store that began with an older format may
+    /// have the first entries of a history in the table and later ones packed in other rows; the current format has
+    /// them the other way round.
     fn read_after(&mut self, after: u32) -> Read<()> {
         let mut told = inline_entries(self.connection, self.task, self.row)?;
         told.retain(|entry| entry.n > after);
@@ -200,7 +201,7 @@ fn refused(
     refused.collect()
 }
 
-/// Behind all of them, if it is not there any more.
+/// The refusal's number; beyond the last one if it no longer exists.
 fn refusal_number(connection: &Connection, row: i64, refused: &Refused) -> Read<i64> {
     let sql = "SELECT n FROM refused WHERE task = ?1 AND lease = ?2 AND call = ?3 AND code = ?4";
     let lease = refused.lease.as_u128().to_be_bytes();
@@ -261,7 +262,7 @@ fn latest(connection: &Connection) -> Read<Option<TaskId>> {
     Ok(id.map(|id| TaskId::from_u128(u128::from_be_bytes(id))))
 }
 
-/// Tasks in order of id, until it is enough. One that is neither live nor done is left out: the integrity
+/// Tasks in order of id, up to the limits. A task that is neither live nor done is left out: the integrity
 /// check reports it.
 fn all_tasks(
     connection: &Connection,
@@ -288,7 +289,7 @@ fn all_tasks(
     Ok(all)
 }
 
-/// With all that belongs to it, however much, unless it is a task that is read in parts.
+/// The task with all its rows, whatever their size, unless it is a task that is read in parts.
 fn bundle(connection: &Connection, found: StoredTask) -> Read<TaskBundle> {
     let key = found.key();
     let Some(row) = row_in_scope(connection, &key)?.filter(|_| row_size::fits_one_read(&found))
@@ -319,7 +320,7 @@ pub(super) fn integrity(connection: &Connection) -> Read<Vec<String>> {
     Ok(lines)
 }
 
-/// Rows that do not belong together, which no look at a single task would show.
+/// Rows without their counterparts, which the check of a single task cannot find.
 const STRAYS: [(&str, &str); 8] = [
     (
         "submitted tasks are neither live nor done",

@@ -1,7 +1,7 @@
-//! A file that becomes a store when everything has arrived in it.
+//! A file that becomes a store when the copy is complete.
 //!
-//! Until then it has another name beside the one it will get, so that nobody takes it for a store. A copy
-//! that fails removes it; what a killed process left behind is recognised by that name.
+//! Until then it has another name beside its final one, so that no process takes it for a store. A failed
+//! copy removes it; the leftover of a killed process is recognised by that name.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use super::{Durability, Options, SqliteStore, errors, opening};
 use crate::failure::{Failure, FailureKind};
 use crate::moving::{CopyTarget, MoveFailure};
 
-/// What the name of an unfinished copy ends with.
+/// The suffix of an unfinished copy.
 const UNFINISHED: &str = ".arriving";
 
-/// A store in the making.
+/// A store that is being written.
 pub struct SqliteCopyTarget {
     /// Before the draft, so that the file is closed before it is removed.
     store: SqliteStore,
@@ -24,7 +24,7 @@ pub struct SqliteCopyTarget {
     options: Options,
 }
 
-/// Whether a store could be made at this path. Nothing is changed.
+/// Checks whether a store could be created at this path. Changes nothing.
 pub fn inspect(target: &Path) -> Result<(), MoveFailure> {
     let place = target.display().to_string();
     if target.exists() {
@@ -36,7 +36,7 @@ pub fn inspect(target: &Path) -> Result<(), MoveFailure> {
     Ok(())
 }
 
-/// Where a copy was cut short, nobody makes an empty store and takes it for the one that was to arrive.
+/// Refuses a path with an unfinished copy, so that an empty store is not created and taken for the copied one.
 pub(super) fn refuse_unfinished(path: &Path) -> Result<(), Failure> {
     if path.exists() || !with_suffix(path, UNFINISHED).exists() {
         return Ok(());
@@ -48,13 +48,13 @@ pub(super) fn refuse_unfinished(path: &Path) -> Result<(), Failure> {
     Err(Failure::new(FailureKind::Unfinished, what))
 }
 
-/// Removes what a copy that was not finished left for this path. Refused while a copy is being made.
+/// Removes an unfinished copy for this path. Fails while a copy is running.
 pub fn discard(target: &Path, options: &Options) -> Result<(), MoveFailure> {
     let path = with_suffix(target, UNFINISHED);
     if !path.exists() {
         return Ok(());
     }
-    // Opening takes the lock, which whoever is copying holds.
+    // Opening takes the lock, which a running copy holds.
     drop(SqliteStore::open(&path, options.clone()).map_err(MoveFailure::Destination)?);
     drop(Draft { path });
     Ok(())
@@ -64,7 +64,7 @@ impl SqliteCopyTarget {
     pub fn begin(target: &Path, options: &Options) -> Result<Self, MoveFailure> {
         inspect(target)?;
         let draft = Draft { path: with_suffix(target, UNFINISHED) };
-        // The whole file is synced before it gets its name, and counts for nothing before.
+        // The whole file is synced before it gets its name, and is not a store before.
         let relaxed = Options { durability: Durability::Relaxed, ..options.clone() };
         let store = SqliteStore::open(&draft.path, relaxed).map_err(MoveFailure::Destination)?;
         Ok(Self { store, draft, target: target.to_owned(), options: options.clone() })
@@ -90,7 +90,7 @@ impl CopyTarget for SqliteCopyTarget {
     }
 }
 
-/// One file without a log of its own, in its new epoch.
+/// Turns the copy into one file without a log, in its new epoch.
 fn seal(path: &Path, epoch: u32, options: &Options) -> Result<(), Failure> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = opening::open_with(path, flags, options)?;

@@ -1,7 +1,7 @@
-//! Tasks that a batch created and has not written to `live` yet.
+//! Tasks that a batch created and has not yet written to `live`.
 //!
-//! A task submitted to a waiting worker is created and granted in the same batch. Written at the
-//! batch's end, it is written once, and granting it reads nothing.
+//! A task submitted to a waiting worker is created and granted in the same batch. Because it is written
+//! at the end of the batch, it is written once, and granting it reads nothing.
 
 use verdict::TaskId;
 
@@ -17,7 +17,7 @@ pub(super) struct CreatedTask {
 /// Bounded by the batch that holds it.
 #[derive(Default)]
 pub(super) struct CreatedTasks {
-    /// In order of arrival, hence of rows; `None` where a task has ended since.
+    /// In order of arrival, hence of rows; `None` for a task that has ended since.
     tasks: Vec<Option<CreatedTask>>,
     places: ById<usize>,
 }
@@ -40,7 +40,7 @@ impl CreatedTasks {
         self.tasks[self.places.remove(&id)?].take()
     }
 
-    /// All of them, by row, so that the table only grows at its end.
+    /// Takes all of them, by row, so that the table only grows at its end.
     pub(super) fn take(&mut self) -> impl Iterator<Item = CreatedTask> + use<> {
         self.places.clear();
         std::mem::take(&mut self.tasks).into_iter().flatten()

@@ -1,11 +1,11 @@
 //! Idempotency keys: short hashes in memory, confirmed in the table, forgotten after their window.
 //!
-//! A large index over random keys is what makes history expensive, so there is none: the table is
-//! append-ordered by hour of use, and the way from a key to its task is a hash in memory. Equal
-//! hashes of different keys are kept side by side and told apart by the key's text in `inputs`.
+//! A large index over random keys would make stored history expensive, so there is none: the table is
+//! append-ordered by hour of use, and a hash in memory leads from a key to its task. Different keys with
+//! equal hashes are stored side by side and distinguished by the key's text in `inputs`.
 //!
-//! Once an hour the oldest buckets are looked through in slices: keys that no longer hold anything
-//! are dropped, the others move forward to the current hour.
+//! Once an hour the oldest buckets are scanned in slices: keys that no longer hold are dropped, the
+//! others move to the current hour.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,21 +19,21 @@ use crate::row::{IdempotencyKey, KeyOwner};
 
 const HOUR_MS: i64 = 60 * 60 * 1000;
 
-/// How many keys one batch looks through at most: about two milliseconds of its time.
+/// How many keys one batch scans at most: about two milliseconds of its time.
 const SLICE_MAX: usize = 500;
 
 /// From hashes of keys to the rows of the tasks that used them.
 #[derive(Default)]
 pub(super) struct KeyIndex {
     rows: HashMap<u64, i64>,
-    /// Further rows of the same hash: a key used again after its window, or, hardly ever, two keys
+    /// Further rows with the same hash: a key used again after its window, or, very rarely, two keys
     /// with one hash.
     more: HashMap<u64, Vec<i64>>,
     /// The hour whose expired buckets are known to be cleared.
     cleared: Option<i64>,
 }
 
-/// What a slice of clearing did to the book.
+/// An entry that clearing removed from the index.
 pub(super) struct Dropped {
     pub(super) hash: u64,
     pub(super) row: i64,
@@ -73,7 +73,7 @@ impl KeyIndex {
         }
     }
 
-    /// Who used the key last.
+    /// The task that used the key last.
     pub(super) fn key_owner(
         &self,
         connection: &Connection,
@@ -82,7 +82,7 @@ impl KeyIndex {
         let hash = hash(key);
         let more = self.more.get(&hash).into_iter().flatten();
         let mut rows: Vec<i64> = self.rows.get(&hash).into_iter().chain(more).copied().collect();
-        // Rows are numbered in order of arrival: the largest is the last use.
+        // Rows are numbered in order of arrival: the largest is the latest use.
         rows.sort_unstable_by_key(|row| std::cmp::Reverse(*row));
         for row in rows {
             if let Some(held) = confirm(connection, key, row)? {
@@ -92,7 +92,7 @@ impl KeyIndex {
         Ok(None)
     }
 
-    /// Looks through a slice of the oldest keys, if the hour has turned since that was last done.
+    /// Scans a slice of the oldest keys, if that was not finished in the current hour.
     pub(super) fn clear_slice(
         &mut self,
         connection: &Connection,
@@ -119,7 +119,7 @@ impl KeyIndex {
         Ok(dropped)
     }
 
-    /// The hour up to which clearing has come, to be put back when a batch is rolled back.
+    /// The hour that is cleared, to be restored when a batch is rolled back.
     pub(super) fn cleared(&self) -> Option<i64> {
         self.cleared
     }
@@ -136,7 +136,7 @@ struct OldKey {
     still_holds: bool,
 }
 
-/// The keys at the front of the table whose hour lies wholly before the window.
+/// The first keys of the table whose hour is entirely before the window.
 fn expired_keys(connection: &Connection, now: Time) -> rusqlite::Result<Vec<OldKey>> {
     let window = KEY_WINDOW.millis() as i64;
     let last_hour = hour(now) - window / HOUR_MS - 1;
@@ -147,7 +147,7 @@ fn expired_keys(connection: &Connection, now: Time) -> rusqlite::Result<Vec<OldK
     )?;
     let rows = statement.query_map([SLICE_MAX as i64], |row| {
         let completed_at: Option<i64> = row.get(4)?;
-        // A task that is neither live nor done was forgotten long after its key.
+        // A task that is neither live nor done was deleted long after its key expired.
         let still_holds = match completed_at {
             Some(at) => !Time::from_millis(at).plus(KEY_WINDOW).has_come(now),
             None => row.get(5)?,

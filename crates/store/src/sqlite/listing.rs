@@ -1,9 +1,9 @@
 //! Lists of one scope's tasks, newest first.
 //!
 //! A kind queue belongs to one scope, queue and kind, and `lane_blocks` lists the blocks of rows in which it has tasks.
-//! A list merges the kind queues that it is about, block by block, so it visits at most [`BLOCK_ROWS`] rows for each of
-//! its own, however much other scopes have. What no index knows (state, label) is looked up row by row, up to a number
-//! of rows; the page then ends, and says where the next one goes on.
+//! A list merges its kind queues block by block. So it visits at most [`BLOCK_ROWS`] rows for each of its tasks,
+//! however many tasks other scopes have. Conditions without an index (state, label) are tested row by row, up to a
+//! number of rows; then the page ends and names where the next one continues.
 
 use std::collections::BinaryHeap;
 use std::ops::RangeInclusive;
@@ -20,8 +20,8 @@ use crate::row_size::{self, ByteBudget};
 
 type Read<T> = rusqlite::Result<T>;
 
-/// Rows of a block as a power of two. Larger blocks cost writers less and lists of scattered tasks more: at 64 a busy
-/// kind queue pays a sixty-fourth of an index entry for each submission, and a list a page or two of rows for a task.
+/// Rows of a block, as a power of two. Larger blocks cost writers less, and lists of scattered tasks more. At 64 a busy
+/// kind queue pays 1/64 of an index entry per submission, and a list reads a page or two of rows per task.
 pub(super) const BLOCK_BITS: u32 = 6;
 const BLOCK_ROWS: i64 = 1 << BLOCK_BITS;
 
@@ -71,7 +71,7 @@ fn kind_queues(connection: &Connection, scope: &Scope, filter: &Filter) -> Read<
 /// The tasks of several kind queues in one order: by row, which is the order of submission.
 struct Newest<'c> {
     connection: &'c Connection,
-    /// Rows from here on were listed before.
+    /// Rows from here on were on earlier pages.
     end: i64,
     kind_queues: Vec<KindQueueCursor>,
     heads: BinaryHeap<Head>,
@@ -79,7 +79,7 @@ struct Newest<'c> {
 
 struct KindQueueCursor {
     kind_queue: i64,
-    /// Tasks of the block that was read last, the newest at the end.
+    /// Tasks of the block that was read last, newest last.
     rows: Vec<Numbered>,
 }
 
@@ -89,7 +89,7 @@ struct Numbered {
     id: TaskId,
 }
 
-/// What comes next of a kind queue, ordered by row.
+/// The next item of a kind queue, ordered by row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
     row: i64,
@@ -97,7 +97,7 @@ struct Head {
     next: Next,
 }
 
-/// A block is read only when the merge has come to it: of a thousand kind queues most are never read.
+/// A block is read only when the merge reaches it: of a thousand kind queues most are never read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
     Block(i64),
@@ -147,7 +147,7 @@ impl<'c> Newest<'c> {
         self.push_task(cursor, block)
     }
 
-    /// The next task of the block, or else the next block.
+    /// Pushes the next task of the block, or else the next block.
     fn push_task(&mut self, cursor: usize, block: i64) -> Read<()> {
         match self.kind_queues[cursor].rows.last() {
             Some(task) => self.heads.push(Head { row: task.row, cursor, next: Next::Task }),
@@ -156,7 +156,7 @@ impl<'c> Newest<'c> {
         Ok(())
     }
 
-    /// The newest block of the kind queue before this one.
+    /// Pushes the newest block of the kind queue before this one.
     fn push_block(&mut self, cursor: usize, before: i64) -> Read<()> {
         let mut statement = self.connection.prepare_cached(
             "SELECT block FROM lane_blocks WHERE lane = ?1 AND block < ?2
@@ -170,15 +170,16 @@ impl<'c> Newest<'c> {
     }
 }
 
-/// The row of the task at which the last page ended. Where that task is forgotten, of the one after it: ids grow with
-/// rows, but for those of coordinators that once shared a database and were milliseconds apart.
+/// The row of the task at which the previous page ended; if that task was deleted, the row of the next one by id. Ids
+/// grow with rows, except for coordinators that once shared a database and submitted within milliseconds of each
+/// other.
 fn row_before(connection: &Connection, id: TaskId) -> Read<i64> {
     let sql = "SELECT row FROM inputs WHERE id >= ?1 ORDER BY id LIMIT 1";
     let row = connection.prepare_cached(sql)?.query_row([id_bytes(id)], |row| row.get(0));
     Ok(row.optional()?.unwrap_or(i64::MAX))
 }
 
-/// The task in this row, if it passes what no index knows.
+/// The task in this row, if it passes the conditions that have no index.
 fn wanted(connection: &Connection, row: i64, filter: &Filter) -> Read<Option<Listed>> {
     if let Some(state) = filter.state
         && !is_in(connection, row, state)?
@@ -233,7 +234,7 @@ fn ended(connection: &Connection, row: i64, bodies: Bodies) -> Read<Option<verdi
         .optional()
 }
 
-/// What was submitted. Rows from before there were inline histories have the first entry in `history`.
+/// The submission. Rows from before inline histories have the first entry in `history`.
 fn submission(
     connection: &Connection,
     row: i64,
@@ -268,12 +269,12 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
 
-    /// Tenants beside the one that asks.
+    /// Tenants other than the one that lists.
     const OTHERS: i64 = 50;
-    /// What the one that asks has: older than everything else.
+    /// Tasks of the tenant that lists: older than all others.
     const OURS: i64 = 40;
 
-    /// A store in which fifty tenants have ended so many tasks each, and one a few.
+    /// A store in which fifty tenants have ended this many tasks each, and one tenant a few.
     fn crowded(folder: &tempfile::TempDir, each: i64) -> Connection {
         let path = folder.path().join("tenure.db");
         let options = Options::new(Arc::new(SystemClock::start()));
@@ -302,7 +303,7 @@ mod tests {
         connection
     }
 
-    /// What a list gives, and how many steps SQLite's machine takes for it.
+    /// A listing, and how many virtual machine steps SQLite takes for it.
     fn measured(connection: &mut Connection, tenant: &str, filter: &Filter) -> (Listing, u64) {
         let steps = Arc::new(AtomicU64::new(0));
         let count = steps.clone();
@@ -323,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_list_costs_the_same_however_much_other_tenants_have() {
-        // F72: what others have ended is not visited, whether the list is filtered or not.
+        // F72: ended tasks of others are not visited, whether the list is filtered or not.
         let plain = Filter { limit: 10, ..Filter::default() };
         let ended = Filter { state: Some(State::Cancelled), ..plain.clone() };
         let elsewhere = Filter { queue: Some("letters".into()), ..plain.clone() };
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_list_of_scattered_tasks_visits_a_block_for_each() {
-        // F72: every fiftieth row is this tenant's, and all others in between are of tenants that did not ask.
+        // F72: every fiftieth row belongs to this tenant, and all rows in between belong to other tenants.
         let plain = Filter { limit: 10, ..Filter::default() };
         let steps = |each: i64| {
             let folder = tempfile::tempdir().unwrap();
@@ -357,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_filter_that_nothing_passes_looks_at_so_many_tasks() {
-        // F72: a label that nobody has costs what is looked at, not what there is.
+        // F72: a label that no task has costs the bounded scan, not the size of the store.
         let folder = tempfile::tempdir().unwrap();
         let mut connection = crowded(&folder, 2_000);
         let label = Some(("team".to_owned(), "blue".to_owned()));

@@ -1,10 +1,9 @@
-//! The order of live tasks, in memory: what is ready, what becomes ready, what time will change.
+//! The order of live tasks, in memory: which are ready, which become ready when, which time will change.
 //!
-//! Everything here is derived from the `live` table and rebuilt from it, so it holds no truth of its
-//! own, only positions. No rule is known here: a task's place follows from `claimable_at` and
-//! `wakes_at`, which the rules computed.
+//! Everything here is derived from the `live` table and rebuilt from it; the table is the truth. No rule
+//! is known here: a task's position follows from `claimable_at` and `wakes_at`, which the rules computed.
 //!
-//! Invariant: a waiting task is in its kind queue when its time had come at `promoted`, else in `delayed`;
+//! Invariant: a waiting task is in its kind queue if its time had come at `promoted`, else in `delayed`;
 //! a task is in `alarms` exactly while it has a `wakes_at`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,7 +13,7 @@ use verdict::{Span, Task, TaskId, Time};
 use super::ready_index::{KindQueueId, QueuePosition, ReadyIndex};
 use crate::row::PollRef;
 
-/// What the order needs to know of a task.
+/// What the index needs to know of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IndexedTask {
     pub(super) id: TaskId,
@@ -22,7 +21,7 @@ pub(super) struct IndexedTask {
     pub(super) priority: i32,
     pub(super) claimable_at: Option<Time>,
     pub(super) wakes_at: Option<Time>,
-    /// Length of the lease while there is one.
+    /// Length of the lease, while there is one.
     pub(super) lease: Option<Span>,
     pub(super) poll: Option<PollRef>,
 }
@@ -66,7 +65,7 @@ pub(super) struct LiveIndex {
     leases: BTreeMap<Span, usize>,
     polls: HashMap<PollRef, BTreeSet<TaskId>>,
     promoted: Time,
-    /// The earliest instant among tasks that became ready since the last commit looked.
+    /// The earliest instant among tasks that became ready since the last committed batch read the index.
     unseen: Option<Time>,
 }
 
@@ -151,7 +150,7 @@ impl LiveIndex {
         }
     }
 
-    /// Moves what has become ready by `now` into its kind queue.
+    /// Moves tasks that are ready by `now` into their kind queues.
     pub(super) fn promote(&mut self, now: Time) {
         while let Some(first) = self.delayed.first().filter(|first| first.due <= now).copied() {
             self.delayed.remove(&first);
@@ -161,14 +160,14 @@ impl LiveIndex {
         self.promoted = self.promoted.max(now);
     }
 
-    /// A task was found that no batch has looked at yet; if it is ready, one should soon.
+    /// Records a task that no batch has seen yet: if it is ready, a batch should run soon.
     pub(super) fn note_unseen(&mut self, indexed: &IndexedTask) {
         if let Some(due) = indexed.claimable_at.filter(|due| *due <= self.promoted) {
             self.unseen = Some(self.unseen.map_or(due, |unseen| unseen.min(due)));
         }
     }
 
-    /// A batch that looked at time `now` has committed: what was ready by then has been seen.
+    /// Records that a batch with the time `now` has committed: tasks that were ready by then have been seen.
     pub(super) fn mark_seen(&mut self, now: Time) {
         self.promote(now);
         self.unseen = None;

@@ -1,7 +1,7 @@
-//! One opener per file: a lock file held with `flock`, and a list of what this process has open.
+//! One opener per file: a lock file held with `flock`, and a list of the files this process has open.
 //!
-//! The kernel drops the lock with the process, so a crash leaves nothing to clean up. The list is
-//! needed where `flock` is emulated per process and would let the same process in twice.
+//! The kernel releases the lock with the process, so a crash leaves nothing to clean up. The list is
+//! needed where `flock` is emulated per process and would admit the same process twice.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -24,7 +24,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Refuses at once, naming the owner's process, when somebody else has the store open.
+    /// Fails at once, naming the owner's process, if another opener has the store.
     pub(super) fn take(database: &Path) -> Result<Self, Failure> {
         let path = lock_path(database);
         let mut file = OpenOptions::new()
@@ -35,7 +35,7 @@ impl Lock {
             .mode(0o600)
             .open(&path)
             .map_err(|error| unusable(&path).because(error))?;
-        // The list is held while the file is locked, so that two threads cannot both pass.
+        // The list stays locked while the file is locked, so that two threads cannot both pass.
         let mut open_here = OPEN_HERE.lock().expect("nothing panics with the list in hand");
         if faultpoint::mutant(30) {
             return Ok(Self { path, _file: file });

@@ -1,4 +1,4 @@
-//! From a path to a database that may be used: whose it is, which version, and safely on disk.
+//! Opening a database: checks that the file is ours, migrates it, and makes sure it is synced.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -14,23 +14,23 @@ use super::{Durability, Options, errors};
 use crate::failure::{Failure, FailureKind};
 use crate::rules;
 
-/// "TNRE", in the file's header: says that the file is ours before any table is read.
+/// "TNRE", in the file's header: identifies the file as ours before any table is read.
 pub(super) const APPLICATION_ID: i64 = 0x544e_5245;
 
-/// Below this, SQLite could lose commits when a checkpoint met a restarting log.
+/// Before this version, SQLite could lose commits when a checkpoint ran while the log restarted.
 const SQLITE_MIN: i32 = 3_051_003;
 
-/// Where the log is folded back: large enough to make stalls rare, small enough to recover fast.
+/// Log size at which SQLite checkpoints: large enough to make stalls rare, small enough to recover fast.
 const CHECKPOINT_PAGES: i64 = 16_000;
 
-/// The writer's page cache: the tails of all tables, the rows in flight and a usual batch. A larger
-/// one costs more than its memory, because SQLite looks through all of it at nearly every commit.
+/// The writer's page cache: the ends of all tables, the rows in flight and a usual batch. A larger cache
+/// costs more than its memory, because SQLite scans all of it at nearly every commit.
 const CACHE_KIB: i64 = 16 * 1024;
 
 /// How long to wait for a lock that another program (a shell, a backup) holds on the file.
 const BUSY_MS: u64 = 5_000;
 
-/// More statements than the engine has.
+/// More prepared statements than the engine has.
 const STATEMENTS_MAX: usize = 64;
 
 const MIGRATIONS: [(&str, &str); 9] = [
@@ -45,15 +45,15 @@ const MIGRATIONS: [(&str, &str); 9] = [
     ("V9__lane_blocks", include_str!("../../migrations/V9__lane_blocks.sql")),
 ];
 
-/// What the database says of itself.
+/// What the database header says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub(super) epoch: u32,
     pub(super) last_commit_at: Option<Time>,
 }
 
-/// Brings the file to this version and its log into the file: an answer that only reads recovered
-/// pages of the log would not be durable. Returns what it says of itself, and by which rules it is decided.
+/// Migrates the file to this version and checkpoints its log: an answer that comes from recovered pages of the log
+/// alone would not be durable. Returns the header and the rules in force.
 pub(super) fn prepare(path: &Path, options: &Options) -> Result<(Header, Rules), Failure> {
     assert!(rusqlite::version_number() >= SQLITE_MIN, "the bundled SQLite is too old");
     stop_counting_memory();
@@ -70,8 +70,8 @@ pub(super) fn prepare(path: &Path, options: &Options) -> Result<(Header, Rules),
     Ok((header, rules))
 }
 
-/// SQLite counts its memory under a lock of the whole process, at every value it handles; nobody reads
-/// the count. It can be told so before its first connection; later it goes on counting.
+/// SQLite counts its memory under a process-wide lock, at every value it handles, and this program never reads
+/// the count. Counting can be turned off only before the first connection.
 #[expect(unsafe_code, reason = "the library offers this switch nowhere else")]
 fn stop_counting_memory() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -98,7 +98,7 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Fail
     Ok(connection)
 }
 
-/// A connection that only reads.
+/// A read-only connection.
 pub(super) fn connect_reader(path: &Path, options: &Options) -> Result<Connection, Failure> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = open_with(path, flags, options)?;
@@ -119,7 +119,7 @@ pub(super) fn open_with(
     };
     let connection = opened.map_err(|error| unreadable(path, error))?;
     let timeout = std::time::Duration::from_millis(BUSY_MS);
-    // Plans do not depend on values here. Without this, each new value makes SQLite plan again,
+    // Plans do not depend on values here. Without this setting SQLite plans again for each new value,
     // which costs more than the statements themselves.
     let stable = DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG;
     connection
@@ -141,7 +141,7 @@ pub(super) fn create_folder(path: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Payloads are other people's secrets: nobody else on the machine reads the file.
+/// Payloads may be secret: only the file's owner may read it.
 fn create_private(path: &Path) -> Result<(), Failure> {
     let create = || -> std::io::Result<()> {
         let file = OpenOptions::new()
@@ -206,7 +206,7 @@ fn stored_version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     }
 }
 
-/// All missing steps in one transaction, so that a process killed half-way leaves none of them.
+/// Applies all missing migrations in one transaction, so that a process killed midway leaves none of them.
 fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
     let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
         let what = format!("{} cannot be migrated to this version", path.display());
@@ -235,7 +235,7 @@ pub(super) fn checkpoint(connection: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whoever opens the file has it alone: the newest version of the rules that it knows is in force from now on.
+/// The opener has the file alone, so the newest version of the rules that it knows is in force from now on.
 fn activate(connection: &Connection, known: SupportedRules) -> Result<Rules, Failure> {
     let failed = || errors::while_doing("activating the newest rules");
     let in_force: u32 =

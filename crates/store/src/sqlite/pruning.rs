@@ -1,8 +1,8 @@
-//! Taking ended tasks out of the tables, whole: what went in, every attempt, every decision, the end.
+//! Deletes ended tasks with everything that belongs to them: input, attempts, history, end.
 //!
-//! The database refuses to delete any of this but for what stands in `leaving`, and it takes into
-//! `leaving` only what ended at least a day ago (migration V3). A statement that deletes by mistake
-//! is refused as ever, here too.
+//! Triggers refuse to delete any of these rows unless the task is in `leaving`, and they admit to
+//! `leaving` only tasks that ended at least a day ago (migration V3). So a mistaken DELETE is refused
+//! here too.
 
 use rusqlite::{Connection, params};
 use verdict::Time;
@@ -11,7 +11,7 @@ use super::listing::{BLOCK_BITS, rows_of};
 use super::ready_index::KindQueueId;
 use crate::row::{EndedPosition, EndedTask};
 
-/// What belongs to a task, in the order in which it goes: nothing is ever left without its task.
+/// The statements that delete a task, in this order: no row is ever left without its task.
 const FORGET: [&str; 6] = [
     "DELETE FROM refused WHERE task IN (SELECT row FROM leaving)",
     "DELETE FROM history WHERE task IN (SELECT row FROM leaving)",
@@ -21,8 +21,8 @@ const FORGET: [&str; 6] = [
     "DELETE FROM leaving",
 ];
 
-/// Ended tasks by row, after `after`. The latest submission is never among them: numbers of rows
-/// grow from it and must not be given twice.
+/// Ended tasks by row, after `after`. Never includes the newest submission: new row numbers are derived
+/// from it and must not be reused.
 pub(super) fn ended(
     connection: &Connection,
     after: Option<EndedPosition>,
@@ -43,15 +43,15 @@ pub(super) fn ended(
     rows.collect()
 }
 
-/// The kind queues of what was pruned.
+/// The kind queues of deleted tasks.
 pub(super) struct Pruned {
-    /// All of them: their blocks may have gone.
+    /// All of them: their blocks may be deleted.
     pub(super) touched: Vec<KindQueueId>,
-    /// Those that went with the last of their tasks.
+    /// Those that were deleted with the last of their tasks.
     pub(super) gone: Vec<KindQueueId>,
 }
 
-/// Inside a transaction. Idempotency keys of what leaves hold nothing any more; they go with their hour.
+/// Call it inside a transaction. The idempotency keys of these tasks have expired; they are cleared with their hour.
 pub(super) fn forget(
     connection: &Connection,
     rows: impl Iterator<Item = i64>,
@@ -75,7 +75,7 @@ pub(super) fn forget(
     Ok(Pruned { touched, gone })
 }
 
-/// Which blocks of which kind queues lose a task, in order.
+/// The blocks of kind queues that lose a task, in order.
 fn blocks_of_leaving(connection: &Connection) -> rusqlite::Result<Vec<(KindQueueId, i64)>> {
     let mut statement = connection.prepare_cached(
         "SELECT DISTINCT lane, row >> ?1 FROM inputs WHERE row IN (SELECT row FROM leaving)
@@ -86,7 +86,7 @@ fn blocks_of_leaving(connection: &Connection) -> rusqlite::Result<Vec<(KindQueue
     blocks.collect()
 }
 
-/// Removes those of these blocks that hold no task of their kind queue any more.
+/// Deletes those of these blocks that no longer hold a task of their kind queue.
 fn delete_blocks(connection: &Connection, blocks: &[(KindQueueId, i64)]) -> rusqlite::Result<()> {
     let mut delete = connection.prepare_cached(
         "DELETE FROM lane_blocks WHERE lane = ?1 AND block = ?2 AND NOT EXISTS (
@@ -99,8 +99,8 @@ fn delete_blocks(connection: &Connection, blocks: &[(KindQueueId, i64)]) -> rusq
     Ok(())
 }
 
-/// Removes those of these kind queues to which nothing was submitted that is remembered, and returns them. A live task is
-/// remembered, so that none of them has any.
+/// Deletes those of these kind queues to which no stored task was submitted, and returns them. A live task is stored,
+/// so none of them has one.
 fn delete_kind_queues(
     connection: &Connection,
     kind_queues: &[KindQueueId],

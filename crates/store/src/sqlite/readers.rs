@@ -1,9 +1,9 @@
-//! The connections that read beside the writer: how many there are, who waits for one, and how a read ends
-//! whose caller has gone.
+//! The connections that read concurrently with the writer: how many there are, the queue for them, and how a read
+//! ends when its caller has gone.
 //!
-//! A read runs on a thread of its own, which a caller that gives up cannot stop. So the read looks every few
-//! thousand steps whether anybody still waits for it, and ends if nobody does; its place is taken until then.
-//! What the coordinator reads for itself (keys, limits) has a place of its own.
+//! A read runs on a blocking thread, which a caller that gives up cannot stop. So the read checks every few
+//! thousand steps whether its caller still waits, and aborts if not; it occupies its connection until then.
+//! The coordinator's own reads (keys, limits) have a separate connection.
 
 use std::os::raw::c_int;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,27 +15,27 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{Shared, errors, opening};
 use crate::failure::{Failure, FailureKind};
 
-/// How many reads run at once; more would only take the writer's share of the disk.
+/// How many reads run concurrently; more would only take disk bandwidth from the writer.
 pub(super) const READERS_MAX: usize = 4;
 
-/// How many reads wait for a place. Each takes milliseconds, so that the last one comes within the time that
-/// callers wait; more are better told to come back.
+/// How many reads may queue. Each takes milliseconds, so the last one is served while its caller still waits;
+/// further callers are better told to retry.
 pub(super) const WAITING_MAX: usize = 256;
 
 /// The coordinator's own reads are few and short.
 const OWN_MAX: usize = 1;
 
-/// How many steps of SQLite's machine lie between two looks: some ten microseconds.
+/// Virtual machine steps between two checks: some ten microseconds.
 const STEPS: c_int = 2_000;
 
 pub(super) type Read<T> = rusqlite::Result<T>;
 
-/// Who reads.
+/// On whose behalf a read runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reader {
-    /// Somebody who asked over HTTP, or a tool.
+    /// A caller over HTTP, or a tool.
     Guest,
-    /// The coordinator, for what it must know to serve.
+    /// The coordinator, for data that it needs to serve.
     Own,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Readers {
     guests: ReadSlots,
     own: ReadSlots,
     idle: Mutex<Vec<Connection>>,
-    /// Last, so that connections are closed before the file is unlocked.
+    /// The last field, so that connections are closed before the file is unlocked.
     shared: Arc<Shared>,
 }
 
@@ -64,7 +64,7 @@ impl Readers {
         })
     }
 
-    /// Reads in one snapshot, on a thread that may wait for the disk.
+    /// Reads in one snapshot, on a thread that may block on the disk.
     pub(super) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         reader: Reader,
@@ -148,7 +148,7 @@ impl ReadSlots {
     }
 }
 
-/// Counts one who waits, until it is dropped.
+/// Counts one queued read until it is dropped.
 struct Waiting(Arc<AtomicUsize>);
 
 impl Waiting {
@@ -164,7 +164,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Somebody who waits for a read. Dropped, there is nobody.
+/// The caller of a read. Dropping it tells the read that its caller has gone.
 #[derive(Default)]
 struct Caller {
     gone: Arc<AtomicBool>,
@@ -188,12 +188,12 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
 
-    /// Counts for minutes. Whoever waits for its end waits in vain.
+    /// Counts for minutes; no test waits for its end.
     const ENDLESS: &str =
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000000)
         SELECT count(*) FROM n";
 
-    /// A test that hangs says nothing; this is longer than anything here takes.
+    /// Longer than anything here takes; without a limit a failing test would hang.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn readers(folder: &tempfile::TempDir) -> (SqliteStore, Arc<Readers>) {
@@ -203,7 +203,7 @@ mod tests {
         (store, readers)
     }
 
-    /// Takes every place that guests have, with reads that do not end.
+    /// Occupies all guest connections with reads that do not end.
     async fn occupy(readers: &Arc<Readers>) -> Vec<tokio::task::JoinHandle<Result<i64, Failure>>> {
         let (began, mut begun) = mpsc::channel(READERS_MAX);
         let endless = || {
@@ -233,7 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_ends_when_its_caller_has_gone() {
-        // F44: a read that nobody waits for any more gives its place back.
+        // F44: a read whose caller has gone frees its connection.
         let folder = tempfile::tempdir().unwrap();
         let (_store, readers) = readers(&folder);
         for read in occupy(&readers).await {
@@ -243,7 +243,7 @@ mod tests {
             let next = readers.read(Reader::Guest, "reading", one);
             assert_eq!(tokio::time::timeout(PATIENCE, next).await.unwrap().unwrap(), 1);
         }
-        // Every place is free again, and no connection was opened beyond the places.
+        // Every connection is free again, and no extra connection was opened.
         let places = readers.guests.free.acquire_many(READERS_MAX as u32);
         drop(tokio::time::timeout(PATIENCE, places).await.unwrap().unwrap());
         let idle = readers.idle.lock().unwrap().len();
@@ -261,10 +261,10 @@ mod tests {
         assert!(waiting.iter_mut().all(|read| is_pending(read.as_mut())));
         let refused = readers.read(Reader::Guest, "reading", one).await.unwrap_err();
         assert_eq!(refused.kind, FailureKind::Overloaded);
-        // The coordinator's own reads do not wait behind them.
+        // The coordinator's own reads do not queue behind them.
         let own = readers.read(Reader::Own, "reading keys", one);
         assert_eq!(tokio::time::timeout(PATIENCE, own).await.unwrap().unwrap(), 1);
-        // Who stops waiting leaves room.
+        // A caller that stops waiting leaves room in the queue.
         waiting.truncate(WAITING_MAX - 1);
         assert!(is_pending(std::pin::pin!(readers.read(Reader::Guest, "reading", one))));
         drop(waiting);

@@ -1,4 +1,4 @@
-//! Reading single tasks, inside a batch and beside it.
+//! Reading single tasks, inside a batch and outside.
 
 use std::sync::LazyLock;
 
@@ -15,14 +15,14 @@ use crate::row_size::{self, ByteBudget};
 
 type Read<T> = rusqlite::Result<T>;
 
-/// What a kind queue stands for.
+/// The scope, queue and kind of a kind queue.
 pub(super) fn kind_queue(connection: &Connection, kind_queue: KindQueueId) -> Read<QueueAndKind> {
     let sql = select(NAMES, "lanes n WHERE n.lane = ?1");
     let mut statement = connection.prepare_cached(&sql)?;
     statement.query_row([kind_queue.0], |row| QueueAndKind::read(&mut Columns::of(row)))
 }
 
-/// The kind queue of this scope, queue and kind, if it has one.
+/// The kind queue of this scope, queue and kind, if it exists.
 pub(super) fn find_kind_queue(
     connection: &Connection,
     task: TaskIdentity<'_>,
@@ -58,8 +58,8 @@ pub(super) fn live(connection: &Connection, row: i64) -> Read<Option<LiveRow>> {
         .optional()
 }
 
-/// A live task by its id, with what it was submitted with: one search instead of three, and no names
-/// that memory has, for queues that are worked off.
+/// A live task by its id, with its submission: one search instead of three, without the names that memory
+/// has, for queues that are being drained.
 pub(super) fn ready(
     statements: &mut Statements<'_>,
     kind_queues: &ReadyIndex,
@@ -92,7 +92,7 @@ pub(super) fn done(connection: &Connection, row: i64) -> Read<Option<Done>> {
         .optional()
 }
 
-/// Live or ended; a row that is neither counts as absent, and `verify` will say so.
+/// The live or ended task; a row that is neither counts as absent, and `verify` reports it.
 pub(super) fn subject(connection: &Connection, row: i64) -> Read<Subject> {
     if let Some(live) = live(connection, row)? {
         return Ok(Subject::Live(live.task));
@@ -105,7 +105,7 @@ pub(super) fn spec(connection: &Connection, row: i64) -> Read<Spec> {
     connection.prepare_cached(&sql)?.query_row([row], |row| rows::spec(&mut Columns::of(row)))
 }
 
-/// Closed attempts behind one, until it is enough.
+/// Closed attempts after this one, up to the limits.
 pub(super) fn attempts(
     connection: &Connection,
     task: TaskId,
@@ -158,7 +158,7 @@ pub(super) fn attempt(
         .optional()
 }
 
-/// The packed part of a task's history: its submission, and what its row says since.
+/// The packed parts of a task's history: the submission, and the later entries in its row.
 pub(super) fn inline_histories(connection: &Connection, row: i64) -> Read<[InlineHistory; 2]> {
     connection
         .prepare_cached(
@@ -171,7 +171,7 @@ pub(super) fn inline_histories(connection: &Connection, row: i64) -> Read<[Inlin
         })
 }
 
-/// A statement of ours: these columns from there.
+/// A SELECT of these columns from these tables.
 pub(super) fn select(columns: &str, from: &str) -> String {
     format!("SELECT {columns} FROM {from}")
 }

@@ -1,11 +1,11 @@
-//! Kind queues in memory: what is ready in each combination of scope, queue and kind, and which queues hold something.
+//! Kind queues in memory: the ready tasks of each combination of scope, queue and kind, and which queues hold any.
 //!
-//! Nothing here is looked at in proportion to what is empty. A queue knows the first ready task of each of its kind queues,
-//! so that a want that names kinds costs a look per kind, one that takes every kind a look per task, and a queue
-//! without ready tasks nothing.
+//! The cost of a poll does not depend on what is empty. A queue knows the first ready task of each of its kind queues.
+//! So a want that names kinds costs one lookup per kind, one that takes every kind one lookup per task, and a queue
+//! without ready tasks costs nothing.
 //!
-//! Kind queues with live tasks are here, and of the others those that had one last: the rest is found in the table when it
-//! is needed again. There a kind queue stays as long as anything was submitted to it that is remembered.
+//! The index holds the kind queues with live tasks, and the most recently used of the others. The rest is read from the
+//! table when it is needed again. The table keeps a kind queue as long as any task that was submitted to it is stored.
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
@@ -19,15 +19,15 @@ use super::rows::QueueAndKind;
 use crate::row::{Backlog, Want};
 use crate::seam::PolledQueues;
 
-/// Kind queues without live tasks that stay in memory, so that a queue which is empty after every task is not looked up in
-/// the table for every task. Each takes a few hundred bytes.
+/// How many kind queues without live tasks stay in memory, so that a queue which becomes empty after every task is not
+/// looked up in the table each time. Each takes a few hundred bytes.
 const IDLE_MAX: usize = 1_024;
 
 /// A combination of scope, queue and kind, by its number in the table `lanes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct KindQueueId(pub(super) u32);
 
-/// Priority, larger first, then age. Twenty bytes without padding: a million of them wait in memory.
+/// Priority, larger first, then age. Twenty bytes without padding, because memory may hold a million of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct QueuePosition([u8; 20]);
 
@@ -52,25 +52,25 @@ struct KindQueue {
     queue: QueueId,
     kind: Name,
     ready: BTreeSet<QueuePosition>,
-    /// How many tasks live in it, ready or not.
+    /// How many live tasks it has, ready or not.
     tasks: usize,
-    /// When it last had none, as the order among those that have none.
+    /// When it last became empty, as a sequence number.
     idle_since: u64,
-    /// The block of rows that is known to be listed for it.
+    /// The block of rows that is known to be listed for it in `lane_blocks`.
     block: Option<i64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct QueueId(u64);
 
-/// A queue of a scope. It has at least one kind queue.
+/// A queue of a scope, with at least one kind queue.
 struct Queue {
     scope: Scope,
     name: Name,
     kinds: HashMap<Name, KindQueueId>,
     /// The first ready task of each kind queue that has one.
     heads: BTreeSet<(QueuePosition, KindQueueId)>,
-    /// How many tasks are ready in all kind queues.
+    /// How many tasks are ready, in all kind queues.
     ready: usize,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct ReadyIndex {
     book: HashMap<Scope, HashMap<Name, QueueId>>,
     /// Queues that have a ready task.
     nonempty: BTreeSet<QueueId>,
-    /// Kind queues without live tasks, longest first.
+    /// Kind queues without live tasks, the longest idle first.
     idle: BTreeSet<(u64, KindQueueId)>,
     begun: u64,
     rested: u64,
@@ -132,7 +132,7 @@ impl ReadyIndex {
         self.kind_queues.contains_key(&kind_queue)
     }
 
-    /// A task lives in this kind queue.
+    /// Counts a live task of this kind queue.
     pub(super) fn enter(&mut self, id: KindQueueId) {
         let kind_queue = self.kind_queues.get_mut(&id).expect("a task is in a lane that exists");
         kind_queue.tasks += 1;
@@ -141,7 +141,7 @@ impl ReadyIndex {
         }
     }
 
-    /// A task lives in this kind queue no more.
+    /// Removes a live task of this kind queue from the count.
     pub(super) fn leave(&mut self, id: KindQueueId) {
         let kind_queue = self.kind_queues.get_mut(&id).expect("a task is in a lane that exists");
         kind_queue.tasks -= 1;
@@ -151,19 +151,19 @@ impl ReadyIndex {
         }
     }
 
-    /// Whether this block was not known to be listed for the kind queue. It is from now on.
+    /// Marks the block as listed for the kind queue. Returns whether it was not marked before.
     pub(super) fn enters_block(&mut self, id: KindQueueId, block: i64) -> bool {
         let kind_queue =
             self.kind_queues.get_mut(&id).expect("a task is in a kind queue that exists");
         kind_queue.block.replace(block) != Some(block)
     }
 
-    /// It is no longer known which block is listed for it.
+    /// Clears the mark: it is no longer known which block is listed.
     pub(super) fn forget_block(&mut self, id: KindQueueId) {
         self.kind_queues.entry(id).and_modify(|kind_queue| kind_queue.block = None);
     }
 
-    /// Forgets kind queues that had no task for longest, until no more of them are left than are worth keeping.
+    /// Removes the longest-idle kind queues until at most [`IDLE_MAX`] are left.
     pub(super) fn trim(&mut self) {
         while self.idle.len() > IDLE_MAX
             && let Some((_, kind_queue)) = self.idle.first().copied()
@@ -172,7 +172,7 @@ impl ReadyIndex {
         }
     }
 
-    /// Forgets a kind queue without tasks, and its queue with the last of its kind queues.
+    /// Removes a kind queue without tasks, and its queue if this was the last kind queue of it.
     pub(super) fn forget(&mut self, kind_queue: KindQueueId) {
         let Some(KindQueue { queue: id, kind, tasks, idle_since, .. }) =
             self.kind_queues.remove(&kind_queue)
@@ -204,7 +204,7 @@ impl ReadyIndex {
         Some(QueueAndKind { scope: scope.clone(), kind: kind.clone(), queue: name.clone() })
     }
 
-    /// A task of this kind queue is ready.
+    /// Adds a ready task to this kind queue.
     pub(super) fn insert(&mut self, id: KindQueueId, position: QueuePosition) {
         let Self { kind_queues, queues, nonempty, .. } = self;
         let kind_queue = kind_queues.get_mut(&id).expect("a task is in a lane that exists");
@@ -225,7 +225,7 @@ impl ReadyIndex {
         }
     }
 
-    /// A task of this kind queue is ready no more. Whether it was.
+    /// Removes a task that is no longer ready. Returns whether it was there.
     pub(super) fn remove(&mut self, id: KindQueueId, position: QueuePosition) -> bool {
         let Self { kind_queues, queues, nonempty, .. } = self;
         let kind_queue = kind_queues.get_mut(&id).expect("a task is in a lane that exists");
@@ -243,7 +243,7 @@ impl ReadyIndex {
         true
     }
 
-    /// Polled queues that have a ready task: a look at each polled or at each nonempty one, whichever are fewer.
+    /// Polled queues that have a ready task. Iterates over the polled or the nonempty queues, whichever are fewer.
     pub(super) fn backlogs(&self, polled: &dyn PolledQueues) -> Vec<Backlog> {
         let backlog = |queue: &Queue| Backlog {
             scope: queue.scope.clone(),
@@ -262,12 +262,12 @@ impl ReadyIndex {
         backlogs
     }
 
-    /// What a want is given: the heads of its kind queues, merged by priority and age, without those already taken.
+    /// The tasks for a want: the heads of its kind queues, merged by priority and age, without those already taken.
     pub(super) fn pick(&self, want: &Want, taken: &Ids) -> Vec<TaskId> {
         self.merge(want, taken).0
     }
 
-    /// The same, with the number of places that were looked at for it: queues and kind queues.
+    /// Like [`ReadyIndex::pick`], and also returns how many queues and kind queues were read.
     fn merge(&self, want: &Want, taken: &Ids) -> (Vec<TaskId>, usize) {
         let mut sources = self.sources(want);
         let heads = sources.iter_mut().enumerate();
@@ -293,7 +293,7 @@ impl ReadyIndex {
         (picked, sources.len())
     }
 
-    /// Where to look for what a want takes: the heads of whole queues, or single kind queues.
+    /// The sources of tasks for a want: the heads of whole queues, or single kind queues.
     fn sources(&self, want: &Want) -> Vec<Source<'_>> {
         let queues = each_once(&want.queues).into_iter();
         let queues = queues.filter_map(|queue| self.queue(&want.scope, queue));
@@ -320,14 +320,14 @@ fn each_once(names: &[Name]) -> Vec<&Name> {
 
 /// Ready tasks in order.
 enum Source<'a> {
-    /// The first ones of all kind queues of a queue. What comes behind one of them is a source of its own, once it was
-    /// passed.
+    /// The heads of all kind queues of a queue. When a head is passed, the rest of its kind queue becomes a separate
+    /// source.
     Heads(Peekable<btree_set::Iter<'a, (QueuePosition, KindQueueId)>>),
     KindQueue(Peekable<btree_set::Iter<'a, QueuePosition>>),
 }
 
 impl<'a> Source<'a> {
-    /// All but the first of a kind queue.
+    /// All tasks of a kind queue but the first.
     fn behind(kind_queue: &'a KindQueue) -> Self {
         let mut ready = kind_queue.ready.iter().peekable();
         ready.next();
@@ -341,7 +341,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Goes on to the next. Returns the kind queue whose head was passed.
+    /// Advances to the next task. Returns the kind queue whose head was passed.
     fn pass(&mut self) -> Option<KindQueueId> {
         match self {
             Source::Heads(heads) => heads.next().map(|(_, kind_queue)| *kind_queue),
@@ -359,8 +359,8 @@ mod tests {
 
     use super::*;
 
-    /// Kind queues of these queues and kinds, numbered in this order, each with tasks of these priorities. The number of a
-    /// task is ten times that of its kind queue and its place among them.
+    /// Kind queues of these queues and kinds, numbered in this order, each with tasks of these priorities. The number
+    /// of a task is ten times the number of its kind queue, plus its index there.
     fn kind_queues(of: &[(&str, &str, &[i32])]) -> ReadyIndex {
         let mut kind_queues = ReadyIndex::default();
         for (n, (queue, kind, priorities)) in of.iter().enumerate() {
@@ -389,7 +389,7 @@ mod tests {
         kind_queues.pick(&want, &Ids::default()).iter().map(|id| id.as_u128()).collect()
     }
 
-    /// Somebody waits at `queue-0`, `queue-1` and so on, and counts who looks.
+    /// Polls at `queue-0`, `queue-1` and so on; counts how often the queues are read.
     struct Waiting {
         queues: usize,
         looks: AtomicUsize,
@@ -413,7 +413,7 @@ mod tests {
         }
     }
 
-    /// How many polled queues hold something, and how many looks that took.
+    /// How many polled queues hold tasks, and how many reads it took to find them.
     fn looked(kind_queues: &ReadyIndex, queues: usize) -> (usize, usize) {
         let polled = Waiting { queues, looks: AtomicUsize::new(0) };
         (kind_queues.backlogs(&polled).len(), polled.looks.into_inner())
@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn the_smaller_side_is_looked_at() {
-        // G2: ten thousand idle polls, or ten thousand queues nobody works off, cost a poll nothing.
+        // G2: 10,000 idle polls, or 10,000 queues without a worker, cost a poll nothing.
         let one = kind_queues(&[("queue-7", "resize", &[0]), ("unpolled", "resize", &[0])]);
         assert_eq!(looked(&one, 10_000), (1, 2));
         let mut many = kind_queues(&[("queue-0", "resize", &[0])]);
@@ -435,7 +435,7 @@ mod tests {
 
     #[test]
     fn kind_queues_of_every_kind_are_merged_by_priority_then_age() {
-        // R-19, S2-24: whoever takes everything, and whoever names the kinds, get the same order.
+        // R-19, S2-24: a want for every kind and a want that names the kinds get the same order.
         let kind_queues = kind_queues(&[
             ("images", "resize", &[0, 5, 0]),
             ("images", "crop", &[]),
@@ -453,7 +453,7 @@ mod tests {
 
     #[test]
     fn a_want_costs_a_look_for_each_kind_it_names_or_for_each_task_it_takes() {
-        // G2: however many other kinds wait in its queue, and however many have ended.
+        // G2: the cost does not depend on how many other kinds wait in the queue, or how many have ended.
         let mut kind_queues = kind_queues(&[("images", "resize", &[0, 0])]);
         for n in 1..20_000 {
             let (kind_queue, kind) = (KindQueueId(n), Name::from(format!("kind-{n}")));
@@ -510,7 +510,7 @@ mod tests {
 
     #[test]
     fn kind_queues_without_tasks_are_forgotten_but_for_the_last_ones() {
-        // F77: twenty thousand kinds that have ended.
+        // F77: 20,000 kinds whose tasks have ended.
         let mut kind_queues = ReadyIndex::default();
         let (scope, queue) = (Scope::default(), Name::from("images"));
         let busy = KindQueueId(u32::MAX);
@@ -525,7 +525,7 @@ mod tests {
         }
         assert!(kind_queues.contains(busy), "whoever has a task stays, however long");
         assert!(kind_queues.contains(KindQueueId(19_999)) && !kind_queues.contains(KindQueueId(0)));
-        // Whoever comes back stays, and is the last to go again.
+        // A kind queue that is used again stays, and becomes the last to be removed.
         let old = KindQueueId(20_000 - IDLE_MAX as u32);
         kind_queues.enter(old);
         kind_queues.leave(old);
@@ -537,7 +537,7 @@ mod tests {
 
     #[test]
     fn a_kind_queue_that_is_forgotten_leaves_nothing_behind() {
-        // F77: names that were used once do not stay for ever.
+        // F77: names that were used once are removed eventually.
         let mut kind_queues = kind_queues(&[("images", "resize", &[]), ("images", "crop", &[])]);
         kind_queues.forget(KindQueueId(0));
         let (queue, kind) = (Name::from("images"), Name::from("crop"));

@@ -1,11 +1,11 @@
-//! Forgetting tasks that ended long ago, on a store that nobody serves from.
+//! Deletes tasks that ended long ago from a store that no coordinator serves.
 //!
-//! A coordinator that serves forgets by itself, in small slices between its batches
-//! ([`crate::seam::Batch::forget`]); here the same is done at once, a thousand tasks per
-//! transaction. The guards of the database stay where they are ([`super::pruning`]).
+//! A running coordinator prunes in small slices between its batches ([`crate::seam::Batch::forget`]);
+//! this does the same in one go, a thousand tasks per transaction. The triggers that guard the database
+//! stay in place ([`super::pruning`]).
 //!
-//! Nothing that can still be asked about goes: not before an idempotency key has lost its hold and
-//! the last token of an attempt is long expired ([`AGE_MIN`]).
+//! A task stays until its idempotency key no longer holds and the last token of its attempts is long
+//! expired ([`AGE_MIN`]).
 
 use std::path::Path;
 
@@ -17,18 +17,18 @@ use super::{Options, errors, opening, pruning};
 use crate::clock::MonotonicClock;
 use crate::failure::{Failure, FailureKind};
 
-/// The youngest end that may be forgotten.
+/// The minimum age of an end that may be deleted.
 pub const AGE_MIN: Span = Retention::AGE_MIN;
 
 /// Tasks per transaction: a crash loses at most this much work, and the log stays small.
 const SLICE: u64 = 1_000;
 
-/// Which ended tasks may go.
+/// Which ended tasks may be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Only what ended longer ago than this.
+    /// Only tasks that ended longer ago than this.
     pub older_than: Span,
-    /// At least so many of the latest ends stay, however old they are.
+    /// At least this many of the latest ends stay, however old they are.
     pub keep: u64,
 }
 
@@ -40,21 +40,21 @@ impl Rule {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Only says how many would go.
+    /// Only counts what would be deleted.
     Count,
     Remove,
 }
 
-/// What went, or would go, and what is left of ended tasks.
+/// How many tasks were deleted, or would be, and how many ended tasks are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pruned {
     pub tasks: u64,
     pub left: u64,
-    /// Ends at or after this stayed.
+    /// Tasks that ended at or after this stayed.
     pub before: Time,
 }
 
-/// Forgets what a rule allows, oldest ends first. Nobody else may have the store open.
+/// Deletes what a rule allows, oldest ends first. No other process may have the store open.
 pub fn prune(path: &Path, rule: Rule, mode: Mode, options: &Options) -> Result<Pruned, Failure> {
     if rule.older_than < AGE_MIN {
         let what = "ended runs are kept for at least 24h; give an age of 24h or more";
@@ -81,8 +81,8 @@ pub fn prune(path: &Path, rule: Rule, mode: Mode, options: &Options) -> Result<P
     Ok(Pruned { tasks, left: all - tasks, before })
 }
 
-/// How many ended tasks are old enough, and how many there are. The latest submission always stays:
-/// numbers of rows grow from it and must not be given twice.
+/// How many ended tasks are old enough, and how many there are. The newest submission always stays: new
+/// row numbers are derived from it and must not be reused.
 fn count(connection: &Connection, before: Time) -> rusqlite::Result<(u64, u64)> {
     connection.query_row(
         "SELECT count(*) FILTER (WHERE completed_at < ?1

@@ -1,4 +1,4 @@
-//! Rows to values: what of it is this engine's own. The rest is in [`crate::columns`].
+//! Rows to values: the part that is specific to SQLite. The rest is in [`crate::columns`].
 
 use rusqlite::types::{FromSql, FromSqlError, ValueRef};
 use verdict::{Policy, Span, Task};
@@ -63,12 +63,12 @@ impl<'a> Columns<'a> {
         self.row.get(self.next - 1)
     }
 
-    /// Whether the next column has nothing.
+    /// Whether the next column is NULL.
     pub(super) fn is_next_null(&self) -> Read<bool> {
         Ok(self.row.get_ref(self.next)? == ValueRef::Null)
     }
 
-    /// Packed, or as text in rows from before policies were packed.
+    /// Packed, or text in rows from before policies were packed.
     fn policy(&mut self) -> Read<Policy> {
         match self.optional_bytes()? {
             None => self.stored(),
@@ -80,15 +80,15 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Columns of a task that lives, in three parts; tables `live l`, `lanes n`, and `live l`, `inputs i`.
-/// Who knows the names of kind queues leaves out the second.
+/// Columns of a live task, in three parts; tables `live l`, `lanes n`, and `live l`, `inputs i`.
+/// A reader that knows the names of kind queues leaves out the second part.
 pub(super) const WHERE: &str = "l.row, l.lane";
 pub(super) const NAMES: &str = "n.tenant, n.workspace, n.kind, n.queue";
 pub(super) fn task_columns() -> String {
     format!("l.id, l.priority, i.terms, i.policy, {}", columns::TASK)
 }
 
-/// A live task with where it is stored.
+/// A live task with its position in the tables.
 #[derive(Clone)]
 pub(super) struct LiveRow {
     pub(super) row: i64,
@@ -108,7 +108,7 @@ pub(super) fn live_row(
     Ok(LiveRow { row, kind_queue, task, inline_history })
 }
 
-/// Columns that say where a live task stands; table `live l`.
+/// Columns that the index of live tasks needs; table `live l`.
 pub(super) const INDEX_COLUMNS: &str = "l.id, l.lane, l.priority, l.due, l.wakes_at, l.lease_ms, \
     l.owner, l.poll";
 
@@ -116,7 +116,7 @@ pub(super) fn kind_queue_of_indexed(row: &rusqlite::Row<'_>) -> Read<KindQueueId
     row.get(1).map(KindQueueId)
 }
 
-/// Memory knows the kind queue by then.
+/// The kind queue must already be in memory.
 pub(super) fn indexed(columns: &mut Columns<'_>, kind_queues: &ReadyIndex) -> Read<IndexedTask> {
     let id = columns.task_id()?;
     let kind_queue = KindQueueId(columns.take()?);
@@ -135,7 +135,7 @@ pub(super) fn indexed(columns: &mut Columns<'_>, kind_queues: &ReadyIndex) -> Re
     Ok(IndexedTask { id, kind_queue, priority, claimable_at, wakes_at, lease, poll })
 }
 
-/// Columns of a task that has ended; tables `done d`, `inputs i`, `lanes n`.
+/// Columns of an ended task; tables `done d`, `inputs i`, `lanes n`.
 pub(super) fn done_columns() -> String {
     format!("i.id, {NAMES}, {}", columns::DONE)
 }

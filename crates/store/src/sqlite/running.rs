@@ -1,14 +1,14 @@
-//! Running tasks, as the table `live` has them: nearly every call is about one of them.
+//! A cache of running tasks, as the table `live` has them: nearly every call is about one of them.
 //!
-//! Kept with each save, and forgotten altogether when a batch is rolled back, so that it never says
-//! more than the database. A task that is missing here is read from the table.
+//! Updated with each save, and cleared when a batch is rolled back, so that it never differs from the
+//! database. A task that is not cached is read from the table.
 
 use verdict::TaskId;
 
 use super::ids::ById;
 use super::rows::LiveRow;
 
-/// More tasks than one machine's workers hold; each takes half a kibibyte.
+/// More tasks than one machine's workers hold; each takes 512 bytes.
 const KEPT_MAX: usize = 32_768;
 
 #[derive(Default)]
@@ -21,7 +21,7 @@ impl RunningTasks {
         self.tasks.get(&id)
     }
 
-    /// Remembers the task if it runs, and forgets it if it does not.
+    /// Caches the task if it is running, and removes it if not.
     pub(super) fn keep(&mut self, live: LiveRow) {
         let id = live.task.id;
         if live.task.lease().is_none() {

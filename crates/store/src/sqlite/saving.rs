@@ -1,7 +1,7 @@
-//! How a batch saves what was decided: which rows, in which order.
+//! How a batch saves decisions: which rows, in which order.
 //!
-//! A new task is written to `inputs` at once, and to `live` or `done` in its final form. History goes
-//! into the task's own row as long as it is short ([`InlineHistory`]), then into `history`.
+//! A new task is written to `inputs` at once, and to `live` or `done` in its final form. Its history is
+//! inline in the task's row while it is short ([`InlineHistory`]), and continues in `history`.
 
 use verdict::{ClosedAttempt, Subject, Task, TaskId, Time};
 
@@ -16,7 +16,7 @@ use crate::codec::inline_history::{Appended, InlineHistory};
 use crate::failure::FailureKind;
 use crate::row::{Change, Entry, IdempotencyKey, Refused, Spec};
 
-/// The number of the entry that stands in `inputs`.
+/// The number of the entry that is stored in `inputs`.
 const SUBMISSION: u32 = 1;
 
 impl Work<'_> {
@@ -113,7 +113,7 @@ impl Work<'_> {
             self.live(id).map_err(|error| of_task(error, id))?;
         }
         let Some(mut known) = self.known.remove(&id) else { return Err(conflict(id)) };
-        // The statement's own guard comes too late: by then the history would have been written.
+        // The guard in the statement would be too late: the history would already have been written.
         guard(usize::from(known.revision == Some(before)), id)?;
         known.revision = revision_of(&after);
         self.append_history(&mut known, id, entries)?;
@@ -134,7 +134,7 @@ impl Work<'_> {
         Ok(row)
     }
 
-    /// Adds entries to the task's inline history, and those that find no room there to the table.
+    /// Appends entries to the task's inline history, and to the table those for which there is no room.
     fn append_history(
         &mut self,
         known: &mut KnownTask,
@@ -154,7 +154,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A task of this very batch is changed where it waits to be written.
+    /// Changes a task that this batch created, before it is written.
     fn change(&mut self, known: &KnownTask, before: u32, task: Task) -> Result<(), StepError> {
         if let Some(created) = self.created.get_mut(task.id) {
             created.live.task = task;
@@ -179,7 +179,7 @@ impl Work<'_> {
         guard(writes::live_delete(&mut self.statements, row, before)?, id)
     }
 
-    /// Writes what this batch created, in its final form and in order of arrival.
+    /// Writes the tasks that this batch created, in their final form and in order of arrival.
     pub(super) fn write_created(&mut self) -> Result<(), StepError> {
         for CreatedTask { live, .. } in self.created.take() {
             writes::live_insert(&mut self.statements, &live)?;
@@ -204,7 +204,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A refusal is kept with its task; calls about no task of ours leave nothing.
+    /// Stores a refusal with its task; a call about an unknown task leaves nothing.
     pub(super) fn save_refused(&mut self, refused: &Refused) -> Result<(), StepError> {
         if let Some(row) = self.row_of(refused.task.id)? {
             writes::refused(self.connection, row, refused)?;
@@ -213,7 +213,7 @@ impl Work<'_> {
     }
 }
 
-/// The entry that stands in `inputs`, and the others.
+/// The entry that is stored in `inputs`, and the others.
 fn split_submission(entries: &[Entry]) -> Result<(Option<&Entry>, &[Entry]), StepError> {
     match entries.split_first() {
         Some((first, later)) if first.n == SUBMISSION => Ok((Some(first), later)),
@@ -222,7 +222,7 @@ fn split_submission(entries: &[Entry]) -> Result<(Option<&Entry>, &[Entry]), Ste
     }
 }
 
-/// The tables themselves refuse the row.
+/// Whether a constraint of the tables refused the row.
 fn is_refused(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
 }
@@ -239,7 +239,7 @@ fn identity_of(after: &Subject) -> Result<TaskIdentity<'_>, StepError> {
     }
 }
 
-/// A new task whose id is taken met somebody who was faster.
+/// A new task whose id exists lost a race against another writer.
 fn conflict_if_known(error: rusqlite::Error, id: TaskId) -> StepError {
     let unique = rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE;
     match error.sqlite_error() {

@@ -1,4 +1,4 @@
-//! The statements of every lifecycle, each looked up once for a whole batch.
+//! The prepared statements of every lifecycle, each looked up once per batch.
 //!
 //! The library finds a prepared statement by its text, which costs as much as a search in a table.
 

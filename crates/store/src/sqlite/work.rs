@@ -1,7 +1,6 @@
-//! What a batch reads and what it knows: tasks by id, from memory where they are and from the tables
-//! where they are not.
+//! What a batch reads and caches: tasks by id, from memory if they are there, else from the tables.
 //!
-//! A [`Work`] lives for one step of a batch, without waiting, and holds the statements it uses.
+//! A [`Work`] exists for one synchronous step of a batch, and holds the statements it uses.
 
 use rusqlite::Connection;
 use verdict::{LeaseId, Subject, Task, TaskId, Time};
@@ -19,10 +18,10 @@ use crate::failure::{Failure, FailureKind};
 use crate::row::{TaskKey, TaskWithSpec, Want};
 use crate::seam::Loaded;
 
-/// What a batch has seen so far. Bounded by what it was asked.
+/// What a batch has read so far. Bounded by what the batch was asked.
 #[derive(Default)]
 pub(super) struct BatchCache {
-    /// Where tasks that this batch has read or saved are, in the table and in the order.
+    /// Where tasks that this batch has read or saved are, in the table and in the index.
     known: ById<KnownTask>,
     /// Tasks that this batch created, not yet in `live`.
     created: CreatedTasks,
@@ -43,9 +42,9 @@ pub(super) struct KnownTask {
     pub(super) indexed: Option<IndexedTask>,
     /// `None` once the task has ended.
     pub(super) revision: Option<u32>,
-    /// How long its history is.
+    /// The length of its history.
     pub(super) entries: u32,
-    /// What its row says of it.
+    /// The history that its row holds.
     pub(super) inline_history: InlineHistory,
 }
 
@@ -97,13 +96,13 @@ impl<'a> Work<'a> {
         Ok(live)
     }
 
-    /// Whether a lease is the task's present one, which therefore has no closed attempt.
+    /// Whether a lease is the task's current one, which therefore has no closed attempt.
     pub(super) fn is_held(&self, id: TaskId, lease: LeaseId) -> bool {
         let live = self.memory.running.get(id);
         live.and_then(|live| live.task.lease()).is_some_and(|held| held.id == lease)
     }
 
-    /// A live task that memory knows about must be in the table.
+    /// Reads a live task that memory knows, and that must therefore be in the table.
     fn expect_live(&mut self, id: TaskId) -> Result<LiveRow, StepError> {
         let live = self.live(id).map_err(|error| of_task(error, id))?;
         Ok(live.ok_or_else(|| not_live(id))?)
@@ -158,7 +157,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// A step's failure before it is known what the step was.
+/// A failure within a step, before the step adds what it was doing.
 pub(super) enum StepError {
     Sql(rusqlite::Error),
     Failure(Failure),
@@ -176,8 +175,8 @@ impl From<Failure> for StepError {
     }
 }
 
-/// A row that is there and cannot be understood, or not be written: that task's trouble. Whatever SQLite itself
-/// complains about otherwise is everybody's.
+/// Attributes a row that exists but cannot be understood or written to its task. Any other SQLite error concerns
+/// the whole batch.
 pub(super) fn of_task(error: rusqlite::Error, id: TaskId) -> StepError {
     let is_row = error.sqlite_error_code().is_none();
     let failure = errors::while_doing("reading what is stored of a task")(error);

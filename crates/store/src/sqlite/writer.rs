@@ -22,8 +22,8 @@ pub struct SqliteWriter {
     pub(super) shared: Arc<Shared>,
 }
 
-/// What the writer knows without asking the database. It changes with each save and is undone when
-/// the batch is rolled back, so between batches it says what is committed.
+/// The writer's in-memory state. It changes with each save and is undone when the batch is rolled back,
+/// so between batches it equals what is committed.
 pub(super) struct Memory {
     pub(super) index: LiveIndex,
     pub(super) keys: KeyIndex,
@@ -33,7 +33,7 @@ pub(super) struct Memory {
     batch_start: BatchStart,
 }
 
-/// Where the current batch began.
+/// The state at the beginning of the current batch.
 #[derive(Clone, Copy)]
 struct BatchStart {
     next_row: i64,
@@ -102,7 +102,7 @@ impl Memory {
         self.next_row = self.batch_start.next_row;
     }
 
-    /// The kind queue of a task, as the table has it; numbered and written down when it is new.
+    /// The number of a task's kind queue in the table; a new kind queue is numbered and inserted.
     pub(super) fn kind_queue(
         &mut self,
         connection: &Connection,
@@ -121,7 +121,7 @@ impl Memory {
         Ok(kind_queue)
     }
 
-    /// Lists the block of this row for the kind queue, unless it is listed already.
+    /// Lists the block of this row for the kind queue, unless it is already listed.
     pub(super) fn enter_block(
         &mut self,
         connection: &Connection,
@@ -136,7 +136,7 @@ impl Memory {
         Ok(())
     }
 
-    /// A kind queue has left the table, with the last of what was submitted to it.
+    /// Removes a kind queue that was deleted from the table with the last task submitted to it.
     pub(super) fn kind_queue_gone(&mut self, kind_queue: KindQueueId) {
         if let Some(names) = self.index.ready.names(kind_queue) {
             self.index.ready.forget(kind_queue);

@@ -1,4 +1,4 @@
-//! Writing rows. Statements only; which ones, in which order, is the batch's business.
+//! Writing rows. Only statements: the batch chooses which ones, and in which order.
 
 use rusqlite::{Connection, Statement, ToSql, params};
 use verdict::{ClosedAttempt, Done, Task};
@@ -13,11 +13,11 @@ use crate::row::{Entry, Refused, Spec};
 
 type Written<T> = rusqlite::Result<T>;
 
-/// Cells as the parameters of one statement, which is executed at the end.
+/// Binds cells as parameters of one statement, which is executed at the end.
 struct Binding<'s, 'c> {
     statement: &'s mut Statement<'c>,
     bound: usize,
-    /// The first parameter that was refused; then none is bound any more.
+    /// The first error; after it no further parameter is bound.
     refused: Written<()>,
 }
 
@@ -66,7 +66,7 @@ impl Cells for Binding<'_, '_> {
     }
 }
 
-/// Gives a new kind queue the number behind the largest.
+/// Numbers a new kind queue: the largest number plus one.
 pub(super) fn kind_queue(connection: &Connection, task: TaskIdentity<'_>) -> Written<KindQueueId> {
     connection
         .prepare_cached(
@@ -85,7 +85,7 @@ pub(super) fn kind_queue(connection: &Connection, task: TaskIdentity<'_>) -> Wri
         )
 }
 
-/// Writes that the kind queue has tasks in this block of rows.
+/// Records that the kind queue has tasks in this block of rows.
 pub(super) fn block(connection: &Connection, kind_queue: KindQueueId, block: i64) -> Written<()> {
     let sql = "INSERT INTO lane_blocks (lane, block) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
     connection.prepare_cached(sql)?.execute(params![kind_queue.0, block]).map(drop)
@@ -139,7 +139,7 @@ pub(super) fn live_insert(statements: &mut Statements<'_>, live: &LiveRow) -> Wr
     cells.execute().map(drop)
 }
 
-/// How many rows had this revision: one, or none when somebody else came first.
+/// How many rows had this revision: one, or none if another writer changed the task first.
 pub(super) fn live_update(
     statements: &mut Statements<'_>,
     row: i64,
@@ -209,7 +209,7 @@ pub(super) fn entry(connection: &Connection, row: i64, entry: &Entry) -> Written
     cells.execute().map(drop)
 }
 
-/// The first refusal of its kind under a lease; later ones say nothing new.
+/// Stores the first refusal of its kind under a lease; later ones add nothing.
 pub(super) fn refused(connection: &Connection, row: i64, refused: &Refused) -> Written<()> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO refused (task, lease, call, code, attempt, worker, stamp, digest, at)

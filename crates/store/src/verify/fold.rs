@@ -1,4 +1,4 @@
-//! Replaying a task's history entry by entry, and comparing the outcome with what is stored.
+//! Replays a task's history entry by entry, and compares the result with what is stored.
 
 use std::collections::VecDeque;
 
@@ -10,16 +10,16 @@ use verdict::{
 
 use crate::row::{Entry, Renewals};
 
-/// What a history says, as far as it was read.
+/// The result of a history, as far as it was read.
 pub(super) struct Replay {
     subject: Subject,
     latest: Option<(Time, u32)>,
     next: u32,
-    /// Attempts that were closed and not yet compared with their rows.
+    /// Closed attempts that were not yet compared with their rows.
     closed: VecDeque<ClosedAttempt>,
     has_other_attempts: bool,
     wrong: Vec<String>,
-    /// At which entry it stops making sense.
+    /// The first entry that cannot be folded.
     broken: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl Replay {
         }
     }
 
-    /// Folds the next entry. Nothing behind one that does not fit says anything.
+    /// Folds the next entry. After one that does not fit, the rest is ignored.
     pub(super) fn entry(&mut self, entry: &Entry) {
         if self.broken.is_some() {
             return;
@@ -57,7 +57,7 @@ impl Replay {
         }
     }
 
-    /// Compares the next row of the attempts with what the history closed.
+    /// Compares the next attempt row with what the history closed.
     pub(super) fn attempt(&mut self, attempt: &ClosedAttempt) {
         let closed = self.closed.pop_front();
         self.has_other_attempts |= closed.as_ref() != Some(attempt);
@@ -85,7 +85,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Where the stored task and its attempts differ from the history.
+    /// The differences between the history and the stored task with its attempts.
     pub(super) fn compare(self, stored: &Subject) -> Vec<String> {
         if let Some(broken) = self.broken {
             return vec![broken];
@@ -111,7 +111,7 @@ impl Replay {
         wrong
     }
 
-    /// The fold takes for granted that events fit; what stands in a store need not.
+    /// The fold assumes that events fit; those in a store may not.
     fn check_fit(&self, entry: &Entry) -> Result<(), String> {
         let mut subject = self.subject.clone();
         for event in &entry.events {
@@ -123,7 +123,7 @@ impl Replay {
         Ok(())
     }
 
-    /// What the rules say of the entry, where that is what it says itself.
+    /// What the rules decide about the entry, if that equals what the entry records.
     fn decide_again(&mut self, entry: &Entry) -> Option<(Verdict, Moment)> {
         // A version that this build does not know can only be folded.
         let rules = Rules::of(entry.rules)?;
@@ -139,7 +139,7 @@ impl Replay {
     }
 }
 
-/// A report may be stored without its payloads; no rule looks at them, so the recorded ones will do.
+/// A report may be stored without its payloads. No rule reads them, so the recorded ones will do.
 fn with_payloads(entry: &Entry) -> Request {
     let mut request = entry.request.clone();
     let Request::Report(report) = &mut request else { return request };
@@ -155,7 +155,7 @@ fn with_payloads(entry: &Entry) -> Request {
     request
 }
 
-/// Whether an event can happen to a task as it is. The fold itself takes that for granted.
+/// Whether an event can apply to a task in this state. The fold itself assumes so.
 fn fits(subject: &Subject, event: &Event) -> bool {
     let ends_well = |end: &End| end.state.is_terminal();
     match (subject, event) {

@@ -1,15 +1,15 @@
-//! What must hold of any task, whatever was decided about it.
+//! Invariants of every task, independent of its decisions.
 
 use verdict::record;
 use verdict::{ClosedAttempt, Digest, Event, Fence, Subject};
 
 use crate::row::{Entry, StoredTask};
 
-/// What was seen of a task's history and attempts, one after the other.
+/// What was read of a task's history and attempts, one after the other.
 pub(super) struct InvariantCheck {
     first: Option<Entry>,
     attempts: u32,
-    /// The first attempt that stands in the wrong place.
+    /// The first attempt out of place.
     misplaced: Option<String>,
     fence: Option<Fence>,
     is_fence_smaller: bool,
@@ -29,7 +29,7 @@ impl InvariantCheck {
         }
     }
 
-    /// The first entry, before any attempt, says what the record begins with.
+    /// The first entry, before any attempt, has the beginning of the record.
     pub(super) fn entry(&mut self, entry: &Entry) {
         if self.first.is_none() {
             self.chain = first_chain(entry);
@@ -53,7 +53,7 @@ impl InvariantCheck {
         self.fence = Some(fence);
     }
 
-    /// Everything that does not hold, in sentences.
+    /// Every violated invariant, in sentences.
     pub(super) fn check(mut self, found: &StoredTask) -> Vec<String> {
         let mut wrong = Vec::new();
         self.check_attempts(&found.subject, &mut wrong);
@@ -63,7 +63,7 @@ impl InvariantCheck {
         wrong
     }
 
-    /// Attempts are numbered from 1 without gaps, and each fence is larger than every one before.
+    /// Attempts are numbered from 1 without gaps, and each fence is larger than all fences before it.
     fn check_attempts(&mut self, subject: &Subject, wrong: &mut Vec<String>) {
         if let Some(misplaced) = self.misplaced.take() {
             wrong.push(misplaced);
@@ -100,7 +100,7 @@ impl InvariantCheck {
         }
     }
 
-    /// The payload is the one whose digest was decided about.
+    /// The payload has the digest that was decided about.
     fn check_input(&self, found: &StoredTask, wrong: &mut Vec<String>) {
         let submitted = self.first.as_ref().and_then(|entry| entry.events.first());
         if let Some(Event::Submitted(submitted)) = submitted

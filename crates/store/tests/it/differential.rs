@@ -1,10 +1,10 @@
-//! Two engines, one random life: they must answer and remember the same.
+//! Two engines, one random sequence of requests: they must answer and store the same.
 //!
-//! Every sequence is made from a seed, so a difference is found again by its number. The first
-//! engine's answers shape what is asked next; the second is asked exactly the same at the same
-//! times. After every batch the answers and everything either store shows are compared. A run ends
-//! only when every kind of request was both granted and refused, so that no kind is compared by its
-//! refusals alone.
+//! Every sequence is generated from a seed, so a difference can be reproduced by its number. The first
+//! engine's answers shape what is asked next; the second engine gets exactly the same requests at the
+//! same times. After every batch the answers and the visible contents of both stores are compared. A run
+//! ends only when every kind of request was both granted and refused, so that no kind is compared by
+//! its refusals alone.
 
 pub(crate) mod asks;
 pub(crate) mod coverage;
@@ -24,18 +24,18 @@ use crate::conformance::Sqlite;
 use crate::memory::Memory;
 use crate::postgres::Postgres;
 
-/// How many sequences of about a hundred requests each test runs, unless the variable says
-/// otherwise. A sequence on SQLite costs a quarter of a second, in memory a tenth of that.
+/// How many sequences of about a hundred requests each test runs, unless the variable sets another
+/// number. A sequence takes a quarter of a second on SQLite, in memory a tenth of that.
 const MEMORY_SEQUENCES: u64 = 200;
 const SQLITE_SEQUENCES: u64 = 40;
-/// A sequence on PostgreSQL costs some seconds on a busy machine.
+/// A sequence on PostgreSQL takes some seconds on a busy machine.
 const POSTGRES_SEQUENCES: u64 = 8;
 const SEQUENCES_VARIABLE: &str = "TENURE_DIFFERENTIAL_SEQUENCES";
 const BATCHES_PER_SEQUENCE: usize = 40;
-/// Long before this many a working generator has covered every kind of request.
+/// A working generator covers every kind of request long before this.
 const SEQUENCES_MAX_FACTOR: u64 = 4;
 
-/// What becomes of a batch once it is carried.
+/// What happens to a batch after it is carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Commit,
@@ -51,31 +51,31 @@ enum Hand {
 
 #[test]
 fn two_writers_in_turn_answer_as_one_does() {
-    // who carries a batch makes no difference.
+    // the choice of writer makes no difference.
     compare_many(1, MEMORY_SEQUENCES, || Memory::new(Writers::One), || Memory::new(Writers::Two));
 }
 
 #[test]
 fn sqlite_answers_as_memory_does_first_half() {
-    // R-24, S2-106: what only memory orders and the database keeps is what the naive engine finds.
+    // R-24, S2-106: SQLite's order in memory and its tables equal what the naive engine finds.
     compare_many(1_000_000, SQLITE_SEQUENCES, || Memory::new(Writers::One), Sqlite::relaxed);
 }
 
 #[test]
 fn sqlite_answers_as_memory_does_second_half() {
-    // R-24, S2-106: the same for other seeds, so that two cores share the work.
+    // R-24, S2-106: the same with other seeds, so that two cores share the work.
     compare_many(2_000_000, SQLITE_SEQUENCES, || Memory::new(Writers::One), Sqlite::relaxed);
 }
 
 #[test]
 fn postgres_answers_as_memory_does() {
-    // R-24, S2-106: several round trips and row locks away, the same answers and the same rows.
+    // R-24, S2-106: with several round trips and row locks, the same answers and the same rows.
     compare_many(4_000_000, POSTGRES_SEQUENCES, || Memory::new(Writers::One), Postgres::new);
 }
 
 #[test]
 fn sqlite_with_every_sync_answers_as_memory_does() {
-    // S2-104: a few sequences with the durability that people use.
+    // S2-104: a few sequences with the durability that production uses.
     let mut coverage = Coverage::default();
     for seed in 3_000_000..3_000_003 {
         compare(seed, Memory::new(Writers::One), Sqlite::new(), &mut coverage);
@@ -159,7 +159,7 @@ async fn step<A: Fixture, B: Fixture>(
     }
 }
 
-/// Carries all asks in one batch, by the driver's own writer or by another one where there is one.
+/// Carries all asks in one batch, by the driver's writer or by a second one if there is one.
 async fn batch<F: Fixture>(
     driver: &mut Driver<F>,
     hand: Hand,
@@ -191,7 +191,7 @@ async fn carry_all<W: Writer>(
     said
 }
 
-/// SQLite without the wait for the disk: the same code, and time for more sequences.
+/// SQLite without waiting for the disk: the same code, with time for more sequences.
 pub(crate) struct Relaxed(Sqlite);
 
 impl Sqlite {

@@ -47,7 +47,7 @@ mod two_writers {
 
 #[test]
 fn setting_the_wall_clock_moves_no_time() {
-    // F61: a step of an hour either way is no hour for anybody's lease.
+    // F61: a clock step of an hour in either direction does not shorten or lengthen a lease.
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::new(clock.clone());
     let before = store.now();
@@ -79,8 +79,8 @@ async fn sessions_decide_by_what_all_of_them_know() {
     assert_eq!(refused.kind, FailureKind::UnknownRules);
 }
 
-/// A lease of a store that knows only these rules, given time back twice for one outage. The history says of the
-/// second decision that it was made by `told`.
+/// A lease in a store that knows only these rules, extended twice for one outage. The history claims that the second
+/// decision was made by `told`.
 async fn given_back_twice(known: SupportedRules, told: Rules) -> Vec<String> {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::new(clock.clone()).with_rules(known);
@@ -124,8 +124,8 @@ async fn given_back_twice(known: SupportedRules, told: Rules) -> Vec<String> {
 
 #[tokio::test]
 async fn verifying_decides_each_entry_by_the_version_it_names() {
-    // S2-114: the first version gave one outage back as often as somebody asked; that is no finding, but a
-    // history that says the second version did so is.
+    // S2-114: the first version extended leases for one outage as often as it was asked to; that is not a finding. A
+    // history which claims that the second version did so is one.
     let first = SupportedRules::only(Rules::V1, Rules::V1);
     assert_eq!(given_back_twice(first, Rules::V1).await, [""; 0]);
     assert_eq!(given_back_twice(SupportedRules::OURS, Rules::NEWEST).await, [""; 0]);
@@ -141,7 +141,7 @@ mod disk {
     use storetest::memory::{CommitOutcome, Disk, Synced};
     use storetest::{ManualClock, Writers};
 
-    /// Never says whether anything became durable.
+    /// Never reports whether a sync succeeded.
     struct Mute;
 
     impl Disk for Mute {
@@ -151,7 +151,7 @@ mod disk {
         }
     }
 
-    /// A store with one commit in doubt.
+    /// A store with one commit whose outcome is unknown.
     async fn in_doubt() -> MemoryStore {
         let store = MemoryStore::with_writers(Arc::new(ManualClock::default()), Writers::One);
         let store = store.on_disk(Arc::new(Mute));

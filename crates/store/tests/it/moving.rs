@@ -1,4 +1,4 @@
-//! A store moves from one engine to another and is the same; what is not whole is no store.
+//! A store moves from one engine to another unchanged; an incomplete copy is not a store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use crate::differential::asks::{self, Generator};
 use crate::differential::dice::Dice;
 use crate::postgres::{Postgres, options as database_options};
 
-/// Batches of a rich life: hundreds of requests of every kind, granted and refused.
+/// Batches of a varied workload: hundreds of requests of every kind, granted and refused.
 const BATCHES: usize = 60;
 
-/// More than one page of what is copied together.
+/// More tasks than one page of the copy.
 const WAITING: u128 = 70;
 
 /// Ids and leases above those of the generator.
@@ -54,7 +54,7 @@ fn open(path: &Path) -> SqliteStore {
     SqliteStore::open(path, today()).expect("the store opens")
 }
 
-/// A store with a bit of everything, left with a lease that is held.
+/// A store with some rows of every kind, and one held lease.
 async fn rich(path: &Path, seed: u64) -> TaskWithSpec {
     let mut driver = Driver::start(AtPath(path.to_owned()), Between::Nothing).await;
     let (mut dice, mut generator) = (Dice::new(seed), Generator::default());
@@ -153,7 +153,7 @@ async fn database(fixture: &Postgres) -> PostgresStore {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_moves_to_a_database_and_back_unchanged() {
-    // S3-24, S2-104, S2-106: every row of every table arrives, twice; each move is a new epoch.
+    // S3-24, S2-104, S2-106: every row of every table is copied, twice; each move begins a new epoch.
     let folder = TempDir::new().unwrap();
     let (first, last) = (folder.path().join("first.db"), folder.path().join("last.db"));
     rich(&first, 11).await;
@@ -189,10 +189,10 @@ async fn a_store_moves_to_a_database_and_back_unchanged() {
     assert_eq!(summary(&from).await, summary(&middle).await);
 }
 
-/// So many attempts that a task is not read whole.
+/// So many attempts that the task is not read in one piece.
 const LONG: u32 = 200;
 
-/// A task that was lost and failed again and again, between two short ones.
+/// A task that was lost and failed repeatedly, between two short ones.
 async fn long_history(path: &Path) -> TaskKey {
     let mut driver = Driver::start(AtPath(path.to_owned()), Between::Nothing).await;
     let scope = Scope::default();
@@ -239,7 +239,7 @@ async fn history_of<B: Browse>(browse: &B, key: &TaskKey) -> (Vec<Entry>, Vec<Cl
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_with_a_very_long_history_moves_in_parts() {
-    // S2-106: memory holds a page of it, and every decision and attempt arrives.
+    // S2-106: memory holds one page, and every decision and attempt is copied.
     let folder = TempDir::new().unwrap();
     let (first, last) = (folder.path().join("first.db"), folder.path().join("last.db"));
     let key = long_history(&first).await;
@@ -263,7 +263,7 @@ async fn a_task_with_a_very_long_history_moves_in_parts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_from_before_a_move_is_cancelled_and_its_task_goes_on() {
-    // S3-24: the old store may still be there, so nobody's lease from before counts in the new one.
+    // S3-24: the old store may still exist, so no earlier lease counts in the new one.
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("first.db");
     let leased = rich(&path, 12).await;
@@ -282,7 +282,7 @@ async fn a_lease_from_before_a_move_is_cancelled_and_its_task_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_moved_over_something() {
-    // S2-104: a store that holds a single key is not written over, and neither is a file.
+    // S2-104: neither a file nor a store that holds a single key is overwritten.
     let folder = TempDir::new().unwrap();
     let (first, other) = (folder.path().join("first.db"), folder.path().join("other.db"));
     rich(&first, 13).await;
@@ -298,7 +298,7 @@ async fn nothing_is_moved_over_something() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_was_cut_short_is_no_store() {
-    // S2-104, S3-24: half a store is recognised by whoever opens it, and goes only when somebody says so.
+    // S2-104, S3-24: an incomplete store is recognised on opening, and is removed only on request.
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("first.db");
     rich(&path, 15).await;
@@ -312,20 +312,20 @@ async fn a_copy_that_was_cut_short_is_no_store() {
     assert!(matches!(refused, MoveFailure::Interrupted { .. }), "{refused:?}");
     databases::discard(there.url()).await.unwrap();
     into_database(&from, there.url()).await.unwrap();
-    // A store that is whole is not discarded.
+    // A complete store is not discarded.
     databases::discard(there.url()).await.unwrap();
     assert_eq!(summary(&database(&there).await).await, summary(&from).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_gets_its_name_when_it_is_whole() {
-    // S2-104: a copy that failed leaves nothing; what a killed process left is recognised.
+    // S2-104: a failed copy leaves nothing; the leftover of a killed process is recognised.
     let folder = TempDir::new().unwrap();
     let (path, last) = (folder.path().join("first.db"), folder.path().join("last.db"));
     rich(&path, 16).await;
     drop(SqliteCopyTarget::begin(&last, &today()).unwrap());
     files::inspect(&last).unwrap();
-    // Forgotten, as by a process that was killed.
+    // Leaked, as by a process that was killed.
     let target = SqliteCopyTarget::begin(&last, &today()).unwrap();
     let refused = files::discard(&last, &today()).unwrap_err();
     assert!(matches!(refused, MoveFailure::Destination(_)), "somebody is copying: {refused:?}");
@@ -347,7 +347,7 @@ async fn a_file_gets_its_name_when_it_is_whole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_lost_on_the_way_is_noticed() {
-    // S2-104, R-32: a key that nobody remembers, and an attempt that is missing.
+    // S2-104, R-32: a lost key, and a missing attempt.
     for lose in ["DELETE FROM keys", "DROP TRIGGER attempts_no_delete; DELETE FROM attempts"] {
         let folder = TempDir::new().unwrap();
         let (path, last) = (folder.path().join("first.db"), folder.path().join("last.db"));
@@ -370,7 +370,7 @@ async fn what_is_lost_on_the_way_is_noticed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_changes_while_it_is_copied_is_not_moved() {
-    // S3-24: whoever commits to the old store meanwhile would lose it.
+    // S3-24: a commit to the old store during the move would be lost.
     let folder = TempDir::new().unwrap();
     let (path, last) = (folder.path().join("first.db"), folder.path().join("last.db"));
     rich(&path, 18).await;
@@ -387,7 +387,7 @@ async fn a_database_that_changes_while_it_is_copied_is_not_moved() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_served_is_left_alone() {
-    // S3-24: whoever works on a database is asked to stop before it is copied or gets a new epoch.
+    // S3-24: a database in use is neither copied nor given a new epoch until its coordinators have stopped.
     let there = Postgres::new();
     let store = database(&there).await;
     let writer = store.writer().await.unwrap();
@@ -398,7 +398,7 @@ async fn a_database_that_is_served_is_left_alone() {
     let refused = PostgresCopyTarget::begin(there.url(), "there", "a file").await.err().unwrap();
     assert!(matches!(refused, MoveFailure::InUse { .. }), "{refused:?}");
     drop(writer);
-    // Leaving is said by a task of its own.
+    // A background task records that a coordinator has left.
     let mut raised = databases::raise_epoch(there.url(), "there").await;
     while matches!(raised, Err(MoveFailure::InUse { .. })) {
         tokio::task::yield_now().await;

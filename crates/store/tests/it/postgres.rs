@@ -1,5 +1,5 @@
-//! The PostgreSQL engine passes the suite that the reference engine passes, and keeps what only it
-//! promises.
+//! The PostgreSQL engine passes the suite that the reference engine passes, and keeps the guarantees
+//! that only it gives.
 
 #![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
 
@@ -48,7 +48,7 @@ impl Postgres {
     }
 }
 
-/// Without hints: what peers did is found by looking.
+/// Without hints: changes of peers are found by polling.
 pub(crate) fn options(clock: Option<Arc<ManualClock>>) -> Options {
     let clock = clock.map(|clock| clock as Arc<dyn store::Clock>);
     Options { clock, notify: Notify::Off, ..Options::new("check") }
@@ -58,8 +58,8 @@ impl Fixture for Postgres {
     type Store = PostgresStore;
 
     async fn open(&mut self, clock: Arc<ManualClock>) -> PostgresStore {
-        // What was dropped before is rolled back by a task of its own; a process that starts anew finds
-        // that done.
+        // A background task rolls back what was dropped before; a newly started process would find that
+        // done.
         self.database.settle().await;
         let store = PostgresStore::open(self.database.url(), options(Some(clock))).await;
         store.expect("the database opens")

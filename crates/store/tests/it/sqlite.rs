@@ -1,4 +1,4 @@
-//! What only the SQLite engine promises: files, locks, commits and the loss of power.
+//! What only the SQLite engine guarantees: files, locks, commits and power loss.
 
 #![expect(clippy::unwrap_used, reason = "in what tests share, too, a panic is the report")]
 

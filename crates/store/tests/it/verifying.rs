@@ -1,4 +1,4 @@
-//! `verify` beside a writer that never rests.
+//! `verify` beside a writer that never stops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,11 +15,11 @@ use verdict::{ClosedAttempt, Scope, TaskId};
 use crate::conformance::Sqlite;
 use crate::postgres::Postgres;
 
-/// What is there when `verify` begins.
+/// Tasks that exist when `verify` begins.
 const BEFORE: u64 = 150;
-/// What is submitted whenever somebody reads on: as much as is read.
+/// Tasks submitted during each read: as many as are read.
 const MEANWHILE: u64 = 100;
-/// Far more than an end needs.
+/// Far more reads than `verify` needs to end.
 const READS_MAX: u64 = 30;
 
 /// A store that grows as fast as it is read.
@@ -144,7 +144,7 @@ impl<S: Store> Browse for Growing<S> {
 }
 
 async fn ends_beside_a_writer(mut fixture: impl Fixture) {
-    // What was there is checked, and what comes later is for the next time.
+    // Existing tasks are checked; later ones are left for the next run.
     let store = fixture.open(Arc::new(ManualClock::default())).await;
     let growing = Growing::of(store).await;
     growing.grow(BEFORE).await;

@@ -1,7 +1,7 @@
-//! A task whose history is too long for one commit: copied as it came about, a page of decisions at a time.
+//! A task whose history is too long for one commit: its decisions are replayed a page at a time.
 //!
-//! After each page the task is what those decisions made of it, and the last page makes it what it is. Nobody
-//! sees what lies between: until everything has arrived, there is no store.
+//! After each page the task has the state that those decisions produce; the last page gives it its current state.
+//! The states in between are never visible: there is no store until the copy is complete.
 
 use verdict::Subject;
 
@@ -13,7 +13,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::row::{Change, Entry, StoredTask, TaskRows};
 use crate::seam::{Batch, Writer};
 
-/// Copies a task and counts what belongs to it.
+/// Copies a task and counts its rows.
 pub(super) async fn copy<B: Browse, W: Writer>(
     from: &B,
     writer: &mut W,
@@ -28,7 +28,7 @@ pub(super) async fn copy<B: Browse, W: Writer>(
     Ok(task_summary)
 }
 
-/// What was copied so far.
+/// The state of the copy so far.
 struct Copied<'f> {
     found: &'f StoredTask,
     subject: Subject,
@@ -56,7 +56,7 @@ impl Copied<'_> {
         commit(batch).await
     }
 
-    /// What these decisions make of the task; the last ones make it what it is.
+    /// Applies these decisions to the task; the last page yields its current state.
     fn decide(&mut self, history: &[Entry]) -> Result<(), Failure> {
         for entry in history {
             self.entries += 1;
@@ -77,7 +77,7 @@ impl Copied<'_> {
     }
 }
 
-/// Whether an entry can follow what is there: the first one makes a live task, and nothing follows an end.
+/// Whether an entry can follow this state: the first one creates a live task, and nothing follows an end.
 fn follows(subject: &Subject, entry: &Entry) -> bool {
     match subject {
         Subject::Absent => {

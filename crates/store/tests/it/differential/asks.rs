@@ -1,4 +1,4 @@
-//! What is asked next: mostly what a system would ask, sometimes what it should not.
+//! Generates the next requests: mostly valid ones, sometimes invalid ones.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ const WORKERS: [&str; 3] = ["ann", "bob", "cid"];
 const TENANTS: [&str; 2] = ["acme", "other"];
 const PRIORITIES: [i32; 5] = [0, 0, -1, 5, i32::MAX];
 
-/// Remembers what exists, so that most questions are about something.
+/// Remembers what exists, so that most requests are about an existing task.
 #[derive(Default)]
 pub(crate) struct Generator {
     keys: Vec<TaskKey>,
@@ -29,7 +29,7 @@ pub(crate) struct Generator {
     numbers: u128,
 }
 
-/// How much time passes before a batch: within leases, beyond them, rarely beyond a key's day.
+/// How much time passes before a batch: within leases, beyond them, rarely beyond the day that a key holds.
 pub(crate) fn span(dice: &mut Dice) -> Span {
     let millis = match dice.below(20) {
         0..8 => dice.below(2_000),
@@ -118,7 +118,7 @@ impl Generator {
         Some(Call::About { key, request })
     }
 
-    /// Takes in what was made.
+    /// Records what a request created.
     pub(crate) fn learn(&mut self, ask: &Call, said: &CallResult) {
         match (ask, said) {
             (
@@ -175,7 +175,7 @@ fn policy(dice: &mut Dice, now: Time) -> Policy {
     }
 }
 
-/// One caller in six is not quite who it says.
+/// One caller in six has a wrong field.
 fn disturbed(dice: &mut Dice, caller: Caller) -> Caller {
     match dice.below(18) {
         0 => Caller { worker: "eve".into(), ..caller },
@@ -214,7 +214,7 @@ fn extend(dice: &mut Dice, now: Time) -> Call {
     Call::OfRunning { request, page: 1 + dice.below(3) as usize }
 }
 
-/// The id of a task that is there.
+/// The id of an existing task.
 pub(crate) fn id(subject: &Subject) -> TaskId {
     match subject {
         Subject::Live(task) => task.id,

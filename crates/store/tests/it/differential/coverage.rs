@@ -21,7 +21,7 @@ const KINDS: [&str; 12] = [
     "extend",
 ];
 
-/// For each kind, how often it was granted and how often refused or in vain.
+/// For each kind, how often it was granted and how often refused or without effect.
 #[derive(Debug, Default)]
 pub(crate) struct Coverage(BTreeMap<&'static str, (u64, u64)>);
 
@@ -35,7 +35,7 @@ impl Coverage {
         }
     }
 
-    /// A submission without a key cannot be refused; everything else must have been.
+    /// A submission without a key cannot be refused; every other kind must have been.
     pub(crate) fn is_complete(&self) -> bool {
         KINDS.iter().all(|kind| {
             let (granted, refused) = self.0.get(kind).copied().unwrap_or_default();

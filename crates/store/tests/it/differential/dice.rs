@@ -1,4 +1,4 @@
-//! Random numbers that a seed decides.
+//! Random numbers from a seed.
 
 /// SplitMix64: small, and good enough to choose what to ask.
 pub(crate) struct Dice(u64);

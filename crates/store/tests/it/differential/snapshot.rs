@@ -1,4 +1,4 @@
-//! Everything a store shows, in a form that two stores can be compared by.
+//! Everything a store shows, in a form in which two stores can be compared.
 
 use store::{
     Batch, Browse, Entry, Loaded, QueueDepth, Refused, Store, StoredTask, TaskKey, Want, Writer,
@@ -10,7 +10,7 @@ use super::asks::id;
 
 const PAGE: usize = 1000;
 
-/// What is cheap enough to compare after every batch: where every live task stands in every order.
+/// What is cheap enough to compare after every batch: the position of every live task in every order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
     queues: Vec<QueueDepth>,
@@ -43,7 +43,7 @@ pub(crate) async fn summary<F: Fixture>(driver: &mut Driver<F>) -> Summary {
     Summary { queues, ready, due, running }
 }
 
-/// When to wake, by a writer that has just looked.
+/// The next wake, from a writer that has just run a batch.
 pub(crate) async fn wakes<F: Fixture>(driver: &mut Driver<F>) -> (Option<Time>, Option<Span>) {
     let mut batch = driver.writer().begin().await.expect("the store answers");
     batch.now().await.expect("the store answers");

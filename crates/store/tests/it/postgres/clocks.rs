@@ -1,7 +1,7 @@
 //! The database's clock is set while coordinators run.
 //!
-//! The server's own clock is the machine's, which no test may set. So the sessions of a store find another
-//! `clock_timestamp()` before the server's, which is as far ahead as a table says.
+//! The server uses the machine's clock, which no test may set. So the sessions of a store find another
+//! `clock_timestamp()` before the server's. It is ahead by the offset in a table.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use verdict::{Span, Time};
 
 use super::options;
 
-/// Far longer than any of this takes on the slowest machine, and far shorter than the clock is set back.
+/// Far longer than any step takes on the slowest machine, and far shorter than the clock is set back.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const SETTABLE: &str = "CREATE SCHEMA lab; \
@@ -52,7 +52,7 @@ impl Clocked {
     }
 }
 
-/// What a batch decides by, in a batch that is kept.
+/// The time a batch decides by, in a batch that commits.
 async fn decide(writer: &mut impl Writer) -> Time {
     let mut batch = writer.begin().await.unwrap();
     let now = batch.now().await.unwrap();
@@ -63,8 +63,8 @@ async fn decide(writer: &mut impl Writer) -> Time {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn time_goes_on_when_the_database_clock_is_set_back() {
-    // F61, B4, B8: nothing that waits for its time waits for the hour by which the clock was set back, no decision is
-    // before another, and a coordinator that starts meanwhile is not behind.
+    // F61, B4, B8: when the clock is set back by an hour, nothing waits for that hour, decisions stay in order, and a
+    // coordinator that starts meanwhile is not behind.
     let clocked = Clocked::create().await;
     let store = clocked.open(options(None)).await;
     let mut writer = store.writer().await.unwrap();
@@ -84,7 +84,7 @@ async fn time_goes_on_when_the_database_clock_is_set_back() {
     let mut starts = again.writer().await.unwrap();
     let first = decide(&mut starts).await;
     assert!(first >= last, "it begins at {first:?}, after {last:?}");
-    // Right again, which is ahead by almost an hour from where they are by now.
+    // The clock is right again, which is almost an hour ahead of the coordinators' time.
     clocked.set("0").await;
     let (one, other) = (decide(&mut writer).await, decide(&mut starts).await);
     assert!(one >= first.min(last) && other >= first);
@@ -92,7 +92,7 @@ async fn time_goes_on_when_the_database_clock_is_set_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_coordinator_hears_what_time_the_others_have() {
-    // F61 with several: the one that starts is told by the rows of those that are there, though nobody commits.
+    // F61 with several: a starting coordinator learns the time from the rows of the others, even without a commit.
     let clocked = Clocked::create().await;
     let told = |name| Options { notify: Notify::On, ..Options::new(name) };
     let store = clocked.open(told("first")).await;
@@ -106,7 +106,7 @@ async fn an_idle_coordinator_hears_what_time_the_others_have() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_was_set_back_for_more_than_an_hour_is_refused_at_a_start() {
-    // F61: as before, and also where nobody has committed for long.
+    // F61: the same if the last commit was long ago.
     let clocked = Clocked::create().await;
     drop(clocked.open(options(None)).await.writer().await.unwrap());
     clocked.set("-2 hours").await;

@@ -1,4 +1,4 @@
-//! Commits whose answer is lost, connections that are ended, and old snapshots.
+//! Commits whose answer is lost, terminated connections, and old snapshots.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ async fn state(store: &PostgresStore, id: u128) -> Option<State> {
 
 #[tokio::test]
 async fn a_commit_whose_answer_is_lost_is_found() {
-    // S2-104: the real answer, not "unknown": it is committed, so it is acknowledged.
+    // S2-104: the answer is definite, not "unknown": it is committed, so it is acknowledged.
     let behind = BehindProxy::new();
     let store = behind.open().await;
     let mut writer = store.writer().await.expect("there is a writer");
@@ -70,7 +70,7 @@ async fn a_commit_whose_answer_is_lost_is_found() {
 
 #[tokio::test]
 async fn a_commit_that_never_arrived_is_decided_again() {
-    // S2-104: nothing happened, so whoever asked is told to decide again, and may.
+    // S2-104: nothing was committed, so the caller is told to decide again, and may.
     let behind = BehindProxy::new();
     let store = behind.open().await;
     let mut writer = store.writer().await.expect("there is a writer");
@@ -94,7 +94,7 @@ async fn ended_connections_cost_one_batch_at_most() {
     carry(&mut batch, 1, Call::Submit(submission(2))).await.unwrap();
     batch.now().await.unwrap();
     database.end_all_connections().await;
-    // S2-104: before COMMIT was sent the outcome is definite, and the next batch has a new connection.
+    // S2-104: before COMMIT was sent the outcome is definite, and the next batch uses a new connection.
     match batch.commit().await {
         Err(CommitFailure::RolledBack(failure)) => assert!(failure.is_retryable(), "{failure:?}"),
         other => panic!("{other:?}"),
@@ -127,7 +127,7 @@ async fn an_old_snapshot_changes_no_answer() {
         driver.about(&key, report(&caller(ready), succeeded())).await;
         assert_eq!(driver.load(&key).await.state(), Some(State::Succeeded));
     }
-    // S2-52: whoever looks through the old snapshot sees the past; nobody is given a task because of it.
+    // S2-52: a reader with the old snapshot sees the past; no worker is given a task because of it.
     assert_eq!(driver.lease(&scope, "images", 30).await, []);
     let row = client.query_one("SELECT count(*) FROM tenure.live", &[]).await.unwrap();
     assert_eq!(row.get::<_, i64>(0), 1);
@@ -150,7 +150,7 @@ async fn lease(writer: &mut impl Writer, n: u128, max: usize) -> Vec<store::Task
 
 #[tokio::test]
 async fn two_processes_never_lease_the_same_task() {
-    // S2-52, W-1: two openings of one database know nothing of each other but what is in it.
+    // S2-52, W-1: two openings of one database share nothing but its contents.
     let database = Database::create();
     let clock = Arc::new(ManualClock::default());
     let mut stores = Vec::new();
@@ -164,7 +164,7 @@ async fn two_processes_never_lease_the_same_task() {
     let (mut one, mut two) = (stores[0].writer().await.unwrap(), stores[1].writer().await.unwrap());
     let mut leased = Vec::new();
     let mut n = 0;
-    // Each knows its own at once and the other's by looking, so nobody has to wait for anybody.
+    // Each knows its own tasks at once and finds the other's by polling, so neither waits for the other.
     while leased.len() < 40 {
         n += 1;
         assert!(n < 10_000, "only {} were found", leased.len());
@@ -174,7 +174,7 @@ async fn two_processes_never_lease_the_same_task() {
     let mut ids: Vec<u128> = leased.iter().map(|ready| ready.task.id.as_u128()).collect();
     ids.sort_unstable();
     assert_eq!(ids, (1..=40).collect::<Vec<u128>>());
-    // Reports go through either, whoever granted.
+    // Reports go through either coordinator, whichever granted.
     for ready in &leased {
         let key = TaskKey { scope: Scope::default(), id: ready.task.id };
         let mut batch = two.begin().await.unwrap();
@@ -196,7 +196,7 @@ async fn a_killed_process_leaves_its_tasks_to_others() {
     let mut batch = writer.begin().await.unwrap();
     let now = batch.now().await.unwrap();
     assert_eq!(batch.ready(&[want(1)], now).await.unwrap()[0].len(), 1);
-    // Gone without a word, with the task locked and half-way granted.
+    // The connection ends without notice, with the task locked and partly granted.
     fixture.database.end_all_connections().await;
     let options = Options { clock: Some(clock), notify: Notify::On, ..Options::new("other") };
     let other = PostgresStore::open(fixture.database.url(), options).await.unwrap();

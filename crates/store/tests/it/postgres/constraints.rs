@@ -1,4 +1,4 @@
-//! What the database itself refuses, whoever asks: here its own administrator.
+//! What the database refuses from any session, here from its administrator.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use verdict::{Scope, State};
 
 use super::Postgres;
 
-/// A store with a waiting, a running and an ended task, and a way around it.
+/// A store with a waiting, a running and an ended task, and a connection that bypasses it.
 async fn furnished() -> (Driver<Postgres>, Arc<Client>) {
     let fixture = Postgres::new();
     let url = fixture.database.url().to_owned();
@@ -43,7 +43,7 @@ async fn refuses(client: &Client, sql: &str) {
 
 #[tokio::test]
 async fn what_was_written_once_stays() {
-    // S2-41, S2-108, S2-111: not even the owner of the tables changes what has ended.
+    // S2-41, S2-108, S2-111: not even the owner of the tables can change an ended task.
     let (_driver, client) = furnished().await;
     for table in ["inputs", "done", "attempts", "history", "refused", "audit"] {
         refuses(&client, &format!("DELETE FROM tenure.{table}")).await;
@@ -73,7 +73,7 @@ async fn live_tasks_change_by_the_rules_only() {
 
 #[tokio::test]
 async fn no_ended_task_lives_again() {
-    // S2-108: a live row whose id is done.
+    // S2-108: a live row whose id is also in `done`.
     let (_driver, client) = furnished().await;
     let revive = "CREATE TEMP TABLE revived AS SELECT * FROM tenure.live WHERE queue = 'waiting'; \
         UPDATE revived SET id = (SELECT id FROM tenure.done); \
@@ -83,7 +83,7 @@ async fn no_ended_task_lives_again() {
 
 #[tokio::test]
 async fn nothing_refers_to_another_tenant() {
-    // S2-108, R-40: rows of one scope never hang on a task of another.
+    // S2-108, R-40: rows of one scope never reference a task of another.
     let (_driver, client) = furnished().await;
     refuses(
         &client,
@@ -116,7 +116,7 @@ async fn nothing_refers_to_another_tenant() {
 
 #[tokio::test]
 async fn what_was_told_is_never_told_otherwise() {
-    // S2-108: decisions about a live task are written once, also those that stand in its own row.
+    // S2-108: decisions about a live task are written once, also those in the task's own row.
     let (_driver, client) = furnished().await;
     let told = "SELECT count(*) FROM tenure.live WHERE tale IS NOT NULL";
     assert!(client.query_one(told, &[]).await.unwrap().get::<_, i64>(0) > 0);
@@ -141,9 +141,9 @@ async fn a_live_task_keeps_its_key() {
 
 #[tokio::test]
 async fn without_a_scope_nothing_is_seen_or_written() {
-    // R-40, X13: the role that batches work as sees what its transaction named, and no more.
+    // R-40, X13: the role of batches sees the scope that its transaction named, and no more.
     let (_driver, client) = furnished().await;
-    // Short histories stand in other rows: here is one that went on.
+    // Short histories are inline in other rows: this one continues in the table.
     let long = "INSERT INTO tenure.history SELECT id, 99, tenant, workspace, 0, 1, 1, '{}', NULL, '[]' \
         FROM tenure.inputs WHERE tenant = 'acme' LIMIT 1";
     client.batch_execute(long).await.unwrap();
@@ -175,7 +175,7 @@ fn name(state: State) -> String {
     state.name().to_owned()
 }
 
-/// The changes that the transition table lists between live states.
+/// The changes between live states that the transition table lists.
 fn listed() -> Vec<(String, String)> {
     let is_live = |state: &State| LIVE.contains(state);
     let rows = TABLE.iter().filter_map(|row| Some((row.from.filter(is_live)?, row.to)));
@@ -186,7 +186,7 @@ fn listed() -> Vec<(String, String)> {
     listed
 }
 
-/// The statement that makes the trigger refuse what the table does not list.
+/// The statement that makes the trigger refuse changes that the table does not list.
 fn trigger_sql(listed: &[(String, String)]) -> String {
     let pairs = listed.iter().map(|(from, to)| format!("('{from}', '{to}')"));
     let pairs = pairs.collect::<Vec<_>>().join(", ");
@@ -197,7 +197,7 @@ fn trigger_sql(listed: &[(String, String)]) -> String {
     )
 }
 
-/// The changes of state that the trigger in force lets pass: its own condition, asked about every pair.
+/// The changes of state that the current trigger allows: its own condition, evaluated for every pair.
 async fn allowed(client: &Client) -> Vec<(String, String)> {
     let definition = "SELECT pg_get_triggerdef(oid) FROM pg_trigger
         WHERE tgrelid = 'tenure.live'::regclass AND tgname = 'live_changes_by_the_rules'";
@@ -224,7 +224,7 @@ async fn the_trigger_allows_the_changes_of_the_transition_table_and_no_others() 
         "the transition table of the rules changed; add a migration to \
          crates/store/src/postgres/migrations with:\n{sql}"
     );
-    // S2-108: what the message tells to write does what it says.
+    // S2-108: the statement in the error message has the promised effect.
     client.batch_execute(&sql).await.unwrap();
     assert_eq!(allowed(&client).await, listed);
     let fewer = trigger_sql(&listed[1..]);

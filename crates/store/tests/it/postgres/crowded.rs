@@ -1,5 +1,5 @@
-//! Callers' questions that take long: what a coordinator needs to serve does not wait for them, and the database does
-//! not answer those that nobody waits for any more.
+//! Slow queries of callers: the coordinator's own queries do not wait for them, and the database cancels those whose
+//! caller has gone.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use verdict::{Scope, TaskId};
 
 use super::options;
 
-/// As many of a caller's questions as the engine asks at once.
+/// How many queries of callers the engine runs concurrently.
 pub(super) const READERS: i64 = 4;
-/// Far longer than any of this takes on the slowest machine, and shorter than the server's own patience with a statement.
+/// Far longer than any step takes on the slowest machine, and shorter than the server's statement timeout.
 const PATIENCE: Duration = Duration::from_secs(50);
 
 async fn admin(database: &Database) -> Client {
@@ -23,12 +23,12 @@ async fn admin(database: &Database) -> Client {
     client
 }
 
-/// Holds a table that only administrators ask for.
+/// Locks a table that only administrators read.
 pub(super) async fn hold_the_audit(other: &Client) {
     other.batch_execute("BEGIN; LOCK TABLE tenure.audit IN ACCESS EXCLUSIVE MODE").await.unwrap();
 }
 
-/// Waits until so many sessions of the store wait for a lock.
+/// Waits until this many sessions of the store wait for a lock.
 pub(super) async fn until_so_many_wait(admin: &Client, expected: i64) {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
         AND application_name LIKE 'tenure %' AND wait_event_type = 'Lock'";
@@ -41,7 +41,7 @@ pub(super) async fn until_so_many_wait(admin: &Client, expected: i64) {
     assert!(waited.await.is_ok(), "{} wait, and not {expected}", waiting().await);
 }
 
-/// Asks for the audit, over and over at the same time.
+/// Queries the audit, this many times concurrently.
 pub(super) fn ask_for_the_audit(store: &PostgresStore, times: i64) -> JoinSet<bool> {
     let mut asking = JoinSet::new();
     for _ in 0..times {
@@ -61,8 +61,8 @@ async fn submit(writer: &mut impl Writer, id: u128) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_coordinator_needs_does_not_wait_for_slow_questions() {
-    // F44, A8, B6: every connection for callers is held by a question that takes long, and more wait for one. Batches,
-    // the time to wake, keys, limits, signing keys and peers have connections of their own.
+    // F44, A8, B6: slow queries hold every connection for callers, and more callers wait for one. Batches, the next
+    // wake, keys, limits, signing keys and peers have separate connections.
     let database = Database::create();
     let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
     let mut both = [store.writer().await.unwrap(), store.writer().await.unwrap()];
@@ -89,7 +89,7 @@ async fn what_a_coordinator_needs_does_not_wait_for_slow_questions() {
     assert!(answered >= READERS, "whoever had a connection is answered in the end");
 }
 
-/// Every question is given up while the server works on it, and the server stops.
+/// Every caller gives up while the server runs its query, and the server stops the query.
 pub(super) async fn questions_that_are_given_up_end(
     store: &PostgresStore,
     admin: &Client,
@@ -101,7 +101,7 @@ pub(super) async fn questions_that_are_given_up_end(
         until_so_many_wait(admin, READERS).await;
         asking.abort_all();
         while asking.join_next().await.is_some() {}
-        // The table is still held: only who was cancelled stops waiting for it.
+        // The table is still locked: only a cancelled session stops waiting for it.
         until_so_many_wait(admin, 0).await;
         store.browse().latest().await.expect("the next caller is answered");
     }
@@ -110,7 +110,7 @@ pub(super) async fn questions_that_are_given_up_end(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_was_given_up_ends_on_the_server_too() {
-    // F44: whoever asks and leaves takes nobody's connection away, and keeps the database busy for nobody.
+    // F44: a caller that gives up does not occupy a connection, and does not keep the database busy.
     let database = Database::create();
     let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
     let (admin, other) = (admin(&database).await, admin(&database).await);

@@ -1,4 +1,4 @@
-//! A proxy that cuts a connection where it hurts most: at COMMIT.
+//! A proxy that cuts a connection at the worst moment: at COMMIT.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,17 +11,17 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// A simple query with the word, as it goes over the wire.
+/// A simple query with this text, as bytes of the protocol.
 const COMMIT: &[u8] = b"COMMIT\0";
 
 /// What happens to the next COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// The server hears it; its answer is lost.
+    /// The server receives it; its answer is lost.
     Answer,
-    /// The server never hears it.
+    /// The server never receives it.
     Question,
-    /// The server hears it, but not before [`Proxy::let_go`]; whoever sent it hears nothing more.
+    /// The server receives it only after [`Proxy::let_go`]; the sender gets no answer.
     Late,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Proxy {
     late: Arc<Late>,
 }
 
-/// When what is late may go on, and whether the server has dealt with it.
+/// When a delayed COMMIT may continue, and whether the server has processed it.
 #[derive(Default)]
 struct Late {
     may_go: Notify,
@@ -39,7 +39,7 @@ struct Late {
 }
 
 impl Proxy {
-    /// Stands before the server whose socket is in this folder.
+    /// Starts in front of the server whose socket is in this folder.
     pub(crate) fn start(server: PathBuf) -> Self {
         let folder = TempDir::new().expect("a folder for the socket");
         let listener =
@@ -60,12 +60,12 @@ impl Proxy {
         self.folder.path().display().to_string()
     }
 
-    /// Cuts the next COMMIT that comes by, once.
+    /// Cuts the next COMMIT, once.
     pub(crate) fn cut(&self, cut: Cut) {
         *self.next.lock().unwrap() = Some(cut);
     }
 
-    /// Lets the server hear what was late, and waits until it has done what that says.
+    /// Forwards the delayed COMMIT to the server, and waits until the server has executed it.
     pub(crate) async fn let_go(&self) {
         self.late.may_go.notify_one();
         self.late.has_ended.notified().await;
@@ -106,7 +106,7 @@ async fn relay(
             Some(Cut::Answer) => {
                 is_lost.store(true, Ordering::SeqCst);
                 let _ = to_server.write_all(sent).await;
-                // The server ends the session only when it has done what it was told.
+                // The server ends the session only after it has executed everything it received.
                 let _ = to_server.shutdown().await;
                 let _ = back.await;
                 return;
@@ -135,8 +135,8 @@ async fn deliver_late(
     late.has_ended.notify_one();
 }
 
-/// Brings answers back, until the server ends or the client is to hear no more. Of a lost one nothing gets through, but
-/// the server finds somebody who takes it.
+/// Forwards answers until the server ends or the client must get no more. A lost answer is read from the server, so
+/// that the server is not blocked, and discarded.
 async fn answer(
     mut from_server: OwnedReadHalf,
     mut to_client: OwnedWriteHalf,

@@ -1,5 +1,5 @@
-//! What the database promises is found and told, whatever it is set to; and scopes that are not kept apart keep
-//! the store closed.
+//! The store detects and reports the database's durability, whatever the settings; and it does not open where
+//! row-level security does not separate scopes.
 
 use pgserver::Server;
 use store::postgres::{Missing, Options};
@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 use super::options;
 use super::private::client;
 
-/// Settings of the whole server, by SQL, until they are in force for new sessions.
+/// Changes settings of the whole server with SQL, and waits until new sessions use them.
 pub(super) async fn set(client: &Client, settings: &[(&str, &str)]) {
     for (name, value) in settings {
         client.batch_execute(&format!("ALTER SYSTEM SET {name} = '{value}'")).await.unwrap();
@@ -31,11 +31,11 @@ pub(super) async fn set(client: &Client, settings: &[(&str, &str)]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_combination_is_found_and_told() {
-    // F35, S2-104: which acknowledgements a crash or a failover could lose is said, and what to do about it.
+    // F35, S2-104: the report names which acknowledgements a crash or a failover could lose, and what to do about it.
     let server = Server::builder().start().unwrap();
     let client = client(&server).await;
     drop(PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap());
-    // Only looking: whatever writes would wait for a standby that is named and not there.
+    // Read-only: a write would wait for a standby that is configured but absent.
     let looking = || Options { missing: Missing::Refuse, ..options(None) };
     let open = async || PostgresStore::open(&server.conninfo("postgres"), looking()).await.unwrap();
     let mut met = Vec::new();
@@ -69,7 +69,7 @@ async fn every_combination_is_found_and_told() {
                     assert_eq!(told("fsync"), fsync == "off", "{found:?}: {warnings:?}");
                     assert_eq!(told("full_page"), pages == "off", "{found:?}: {warnings:?}");
                     assert_eq!(told("synchronous_commit"), commit == "off", "{found:?}");
-                    // The one that is named is not there.
+                    // The configured standby is absent.
                     let is_stuck = standbys == "s1" && !["off", "local"].contains(&commit);
                     assert_eq!(told("commits wait for more"), is_stuck, "{found:?}: {warnings:?}");
                     let failover = warnings.iter().filter(|it| it.contains("failover")).count();
@@ -90,7 +90,7 @@ async fn every_combination_is_found_and_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_whose_scopes_are_open_is_not_opened() {
-    // the check at every start fails for each way in which row-level security can be gone.
+    // the check at every start fails for each way in which row-level security can be missing.
     let server = Server::builder().without_fsync().start().unwrap();
     let client = client(&server).await;
     let open = async || PostgresStore::open(&server.conninfo("postgres"), options(None)).await;

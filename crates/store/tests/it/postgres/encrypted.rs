@@ -1,4 +1,4 @@
-//! The way to the database is encrypted, and whoever answers is who the address says.
+//! The connection to the database is encrypted, and the server's identity is verified.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use super::crowded::questions_that_are_given_up_end;
 use super::options;
 use super::private::{client, tcp_url};
 
-/// An authority, and what it vouched for, as files.
+/// A certificate authority and the certificates it signed, as files.
 struct TestCertificates {
     folder: tempfile::TempDir,
     issuer: Issuer<'static, KeyPair>,
@@ -45,7 +45,7 @@ impl TestCertificates {
         self.write(name, common, hosts, |params| params.extended_key_usages = vec![usage]);
     }
 
-    /// One of a database, but for what is changed.
+    /// A certificate of a database server, with some changes.
     fn vouch_with(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) {
         self.write(name, "a database", &["localhost"], change);
     }
@@ -68,13 +68,13 @@ impl TestCertificates {
     }
 }
 
-/// A server with a certificate for `localhost`, that wants one from the user `certified`.
+/// A server with a certificate for `localhost`, which requires one from the user `certified`.
 fn server(certificates: &TestCertificates) -> Server {
     certificates.vouch("server", "a database", &["localhost"], ExtendedKeyUsagePurpose::ServerAuth);
     showing(certificates)
 }
 
-/// The same with whatever lies where its certificate should.
+/// The same with whatever certificate file is in place.
 fn showing(certificates: &TestCertificates) -> Server {
     let prepare = |data: &Path| {
         for (name, kept) in
@@ -106,7 +106,7 @@ async fn encrypted(server: &Server) -> (i64, i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_database_that_was_meant_is_believed() {
-    // X43: the right name of a known authority passes; another name and an unknown authority do not.
+    // X43: the right name from a known authority passes; another name or an unknown authority does not.
     let (certificates, others) = (TestCertificates::new(), TestCertificates::new());
     let server = server(&certificates);
     let at = |host: &str, mode: &str, authority: &str| {
@@ -134,7 +134,7 @@ async fn only_the_database_that_was_meant_is_believed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_cannot_be_believed_says_why() {
-    // X43: what `openssl req -x509` makes, which is an authority's, and one whose time is over.
+    // X43: what `openssl req -x509` makes, which is a CA certificate, and an expired one.
     let certificates = TestCertificates::new();
     let refused = async |certificates: &TestCertificates| {
         let server = showing(certificates);
@@ -155,7 +155,7 @@ async fn a_certificate_that_cannot_be_believed_says_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_mode_does_what_its_name_says() {
-    // `disable` speaks plainly, `prefer` and `require` are encrypted by whoever answers.
+    // `disable` uses plain text; `prefer` and `require` encrypt without verifying the server.
     let certificates = TestCertificates::new();
     let server = server(&certificates);
     let plain = open(&format!("{} sslmode=disable", tcp_url(&server, "127.0.0.1"))).await.unwrap();
@@ -191,7 +191,7 @@ async fn each_mode_does_what_its_name_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_cannot_encrypt_is_refused_where_that_is_required() {
-    // X43: no silent fall back to plain text.
+    // X43: no silent fallback to plain text.
     let database = Database::create();
     let refused = open(&format!("{} sslmode=require", database.url())).await.err().unwrap();
     assert_eq!(refused.kind, FailureKind::Untrusted, "{refused:?}");
@@ -201,7 +201,7 @@ async fn a_database_that_cannot_encrypt_is_refused_where_that_is_required() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_is_given_up_over_an_encrypted_way_too() {
-    // F44: the request to cancel goes the way that the address wishes.
+    // F44: the cancel request uses the TLS mode of the address.
     let certificates = TestCertificates::new();
     let server = server(&certificates);
     let address = tcp_url(&server, "localhost");

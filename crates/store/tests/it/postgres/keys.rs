@@ -1,4 +1,4 @@
-//! Old idempotency keys leave the table, and no other.
+//! Expired idempotency keys are deleted from the table, and no others.
 
 use storetest::conformance::driver::caller;
 use storetest::conformance::reports::{report, succeeded};
@@ -12,7 +12,7 @@ const DAY: Span = Span::from_secs(24 * 60 * 60);
 
 #[tokio::test]
 async fn a_key_leaves_a_day_after_the_end_of_its_run() {
-    // exactly when it counts no more; a live task keeps its key for ever.
+    // exactly when it expires; a live task keeps its key for ever.
     let postgres = Postgres::new();
     let url = postgres.database.url().to_owned();
     let mut driver = Driver::start(postgres, Between::Nothing).await;

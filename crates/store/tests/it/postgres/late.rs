@@ -1,4 +1,4 @@
-//! Batches whose statements reach the server long after everybody has given them up.
+//! Batches whose statements reach the server long after they were given up.
 
 use store::postgres::{Notify, Options, PostgresWriter};
 use store::{Batch, Browse, CommitFailure, PostgresStore, Store, TaskKey, Writer};
@@ -10,7 +10,7 @@ use verdict::{Scope, TaskId};
 use super::cutting::{Cut, Proxy};
 use super::options;
 
-/// More batches than markers are kept of.
+/// More batches than markers are kept.
 const LATER: u128 = 150;
 
 async fn submit(writer: &mut PostgresWriter, id: u128) -> Result<(), CommitFailure> {
@@ -20,7 +20,7 @@ async fn submit(writer: &mut PostgresWriter, id: u128) -> Result<(), CommitFailu
     batch.commit().await
 }
 
-/// Waits until the coordinator has cleared its old markers away, as it does every few seconds.
+/// Waits until the coordinator has deleted its old markers, as it does every few seconds.
 async fn until_cleared(client: &Client) {
     let first = "SELECT count(*) FROM tenure.batches WHERE n = 1";
     while client.query_one(first, &[]).await.unwrap().get::<_, i64>(0) > 0 {
@@ -30,15 +30,15 @@ async fn until_cleared(client: &Client) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_that_was_given_up_is_never_committed_however_late_it_arrives() {
-    // F38, S2-104: a COMMIT was lost on its way and taken for one that never was; whoever asked has asked again. It
-    // arrives when the marker that keeps it out has been cleared away with all others of its time.
+    // F38, S2-104: a COMMIT was delayed on the network and treated as never sent, and the caller has retried. It
+    // arrives after the marker that blocks it has been deleted with all others of its time.
     let database = Database::create();
     let proxy = Proxy::start(database.folder());
     let url = database.url_through(&proxy.folder());
     let options = Options { notify: Notify::On, ..options(None) };
     let store = PostgresStore::open(&url, options).await.unwrap();
     let mut writer = store.writer().await.unwrap();
-    // The next COMMIT is the batch's, since there is nothing else left to commit.
+    // The next COMMIT is the batch's, because nothing else is left to commit.
     store.agree_on_rules().await.unwrap();
     proxy.cut(Cut::Late);
     let given_up = submit(&mut writer, 1).await.expect_err("the server never heard of it");

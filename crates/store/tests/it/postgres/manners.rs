@@ -1,4 +1,4 @@
-//! How the engine treats its database: bugs that others shipped on PostgreSQL would show here.
+//! How the engine uses its database: tests for bugs that other systems had on PostgreSQL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ async fn submit(writer: &mut impl Writer, id: u128) {
     batch.commit().await.unwrap();
 }
 
-/// Whether a task was acknowledged; `false` when the database is gone.
+/// Whether a submission was acknowledged; `false` when the database is gone.
 async fn is_submitted(writer: &mut impl Writer, id: u128) -> bool {
     let Ok(mut batch) = writer.begin().await else { return false };
     let task = Submission::new(TaskId::from_u128(id), &Scope::default(), "images");
@@ -65,18 +65,18 @@ async fn a_batch_that_is_dropped_half_way_leaves_no_transaction_open() {
     let now = batch.now().await.unwrap();
     assert_eq!(batch.ready(&[want(1)], now).await.unwrap()[0].len(), 1);
     drop(batch);
-    // The next one begins when what was dropped has ended, and sends nothing by itself.
+    // `begin` waits until the dropped batch has ended, and sends nothing itself.
     let next = writer.begin().await.unwrap();
     let open = format!("{OTHERS} AND xact_start IS NOT NULL");
     assert_eq!(count(&look(&database).await, &open).await, 0);
     drop(next);
-    // F40, S2-52: nothing of it is left on any connection; whoever comes next gets the task.
+    // F40, S2-52: nothing of it remains on any connection; the next poll gets the task.
     assert_eq!(lease_one(&mut writer, 1).await, 1);
 }
 
 #[tokio::test]
 async fn a_name_that_means_something_else_costs_one_batch_at_most() {
-    // statements are known by name on every connection, and a table changes under them.
+    // prepared statements exist on every connection, and a table changes under them.
     let database = Database::create();
     let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
     assert!(store.is_direct().await.unwrap());
@@ -96,7 +96,7 @@ async fn a_name_that_means_something_else_costs_one_batch_at_most() {
 
 #[tokio::test]
 async fn a_batch_itself_notifies_nobody() {
-    // A notification inside a batch would have all commits of the database wait for each other.
+    // A notification inside a batch would serialize all commits of the database.
     let database = Database::create();
     let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
     let (client, mut connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_batch_itself_notifies_nobody() {
     for id in 1..=5 {
         submit(&mut writer, id).await;
     }
-    // Whatever was said by then comes before this answer, and only this was said.
+    // An earlier notification would arrive before this one, and there is none.
     client.batch_execute("NOTIFY tenure, 'me'").await.unwrap();
     let heard = told.recv().await.unwrap();
     assert_eq!(heard.payload(), "me");
@@ -124,14 +124,14 @@ async fn a_batch_itself_notifies_nobody() {
 
 /// Leases, one after the other.
 const ROUNDS: u128 = 300;
-/// How often a queue may be read from its head without a reason: as the engine says.
+/// How often the engine may read a queue from its head without a hint.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
-/// Pages that are read on, and the first look.
+/// Reads of further pages, and the first read.
 const LOOKS_MORE: u128 = 8;
 
 #[tokio::test]
 async fn tasks_are_taken_by_their_key_and_not_by_walking_the_queue() {
-    // An old snapshot keeps every taken task at the head of its queue: who walks it for each grant walks over all.
+    // An old snapshot keeps every leased task at the head of its queue: a scan for each grant would pass all of them.
     let database = Database::create();
     let store = PostgresStore::open(database.url(), options(None)).await.unwrap();
     let mut writer = store.writer().await.unwrap();
@@ -145,7 +145,7 @@ async fn tasks_are_taken_by_their_key_and_not_by_walking_the_queue() {
     }
     let looks = began.elapsed().as_millis() / LOOK_EVERY.as_millis() + LOOKS_MORE;
     drop((writer, store));
-    // Sessions tell what they did when they end.
+    // Sessions report their statistics when they end.
     while count(&client, OTHERS).await > 0 {
         tokio::task::yield_now().await;
     }
@@ -154,14 +154,14 @@ async fn tasks_are_taken_by_their_key_and_not_by_walking_the_queue() {
     assert!(scans.unsigned_abs() as u128 <= looks, "{scans} walks for {ROUNDS} leases");
 }
 
-/// More than are submitted before a database that is told to die is dead.
+/// More than can be submitted before a database that was told to stop has stopped.
 const SUBMISSIONS_MAX: u128 = 100_000;
 
 #[tokio::test]
 async fn what_was_acknowledged_outlives_the_death_of_the_database() {
-    // S2-104: the engine waits for everything that the database was told to wait for. This one writes its log by
-    // itself only every ten seconds, so that an engine which does not wait loses what it acknowledged. A commit of any
-    // other session flushes the log for all of them: tasks are submitted until the database is gone.
+    // S2-104: the engine waits for everything that the database is configured to wait for. This one writes its WAL in
+    // the background only every ten seconds, so an engine that does not wait loses acknowledged commits. A commit of
+    // any other session flushes the WAL for all of them: tasks are submitted until the database is gone.
     let alone = Arc::new(Server::builder().set("wal_writer_delay", "10s").start().unwrap());
     let store = PostgresStore::open(&alone.conninfo("postgres"), options(None)).await.unwrap();
     let mut writer = store.writer().await.unwrap();

@@ -1,8 +1,8 @@
-//! Order within a queue that several coordinators share: by priority, then age, but for a bounded number that may
-//! overtake.
+//! Order within a queue that several coordinators share: by priority, then age, except that a bounded number of tasks
+//! may overtake.
 //!
-//! Time stands still in these tests, so that nobody finds anything by looking again after a while: what is found is
-//! found by counting grants, or by a hint.
+//! Time stands still in these tests, so no periodic poll finds anything: tasks are found by counting grants, or
+//! by a hint.
 
 use std::sync::mpsc;
 
@@ -14,18 +14,18 @@ use verdict::{Scope, TaskId};
 
 use super::options;
 
-/// As `docs/operate/postgres.md` says it: so many for each coordinator, and those of a batch under way.
+/// As in `docs/operate/postgres.md`: this many for each coordinator, plus those of a batch in progress.
 const OVERTAKE_MAX: usize = 1_024;
 /// What one poll takes.
 const POLL: usize = 50;
-/// Those who give work out. A third one queues it.
+/// The coordinators that grant. A third one submits.
 const GRANTING: usize = 2;
 const URGENT: u128 = 5;
-/// More than may overtake, so that whoever never looks is noticed.
+/// More than may overtake, so that a coordinator that never reads the queue again is detected.
 const ORDINARY: u128 = (GRANTING * (OVERTAKE_MAX + 4 * POLL)) as u128;
 
-/// No timer fires while this lives. The runtime lets time jump to the next timer only when nobody blocks a
-/// thread, and this does.
+/// No timer fires while this exists. The runtime advances time to the next timer only when no thread is blocked, and
+/// this blocks one.
 pub(super) struct StillTime {
     _until_dropped: mpsc::Sender<()>,
 }
@@ -74,7 +74,7 @@ async fn lease(writer: &mut PostgresWriter, n: u128) -> Vec<u128> {
 
 #[tokio::test]
 async fn without_hints_a_bounded_number_overtakes_what_another_has_queued() {
-    // R-19, S2-24: each coordinator gives out at most so many before it sees what is more urgent.
+    // R-19, S2-24: each coordinator grants at most this many tasks before it sees the more urgent ones.
     let (_still, database) = (StillTime::begin(), Database::create());
     let (_queueing, mut queue) = open(&database, Notify::Off).await;
     let mut granting = Vec::new();
@@ -110,7 +110,7 @@ async fn without_hints_a_bounded_number_overtakes_what_another_has_queued() {
 
 #[tokio::test]
 async fn a_hint_is_enough_to_see_what_another_has_queued() {
-    // R-19, S2-24: long before anything was counted, whoever heard of it gives out what is urgent first.
+    // R-19, S2-24: a coordinator that received a hint grants urgent tasks first, long before any count is reached.
     let (_still, database) = (StillTime::begin(), Database::create());
     let (_queueing, mut queue) = open(&database, Notify::On).await;
     let (store, mut writer) = open(&database, Notify::On).await;
@@ -123,7 +123,7 @@ async fn a_hint_is_enough_to_see_what_another_has_queued() {
     assert_eq!(lease(&mut writer, 1).await.len(), POLL);
     submit(&mut queue, urgent.clone(), 9).await;
     let mut granted = Vec::new();
-    // A hint of before may come first. One for each probe and one more: time stands still, so nothing else wakes.
+    // An earlier hint may arrive first. One for each probe and one more: time stands still, so nothing else wakes it.
     for poll in 2..probes + 4 {
         store.changed_elsewhere().await;
         granted = lease(&mut writer, poll).await;
@@ -134,7 +134,7 @@ async fn a_hint_is_enough_to_see_what_another_has_queued() {
     assert_eq!(granted[..URGENT as usize], urgent.collect::<Vec<u128>>());
 }
 
-/// Queues one more and looks whether the other hears of it: its session may not listen yet.
+/// Submits one more task and checks whether the peer gets the hint: its session may not listen yet.
 async fn hears(store: &PostgresStore, queue: &mut PostgresWriter, id: u128) -> bool {
     submit(queue, id..id + 1, 0).await;
     let a_while = async {

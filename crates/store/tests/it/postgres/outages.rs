@@ -1,5 +1,5 @@
-//! The database goes away, sends everybody home, or takes too long: what was acknowledged is there, what was
-//! not says so, and the same store works on without being opened again.
+//! The database stops, terminates all sessions, or is too slow: acknowledged tasks are there, other calls failed
+//! with an error, and the same store continues without being reopened.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use verdict::{Digest, Scope, TaskId};
 use super::options;
 use super::private::client;
 
-/// Far more tries than a slow machine needs; a failure without it would be a test that hangs.
+/// Far more tries than a slow machine needs; without a limit a failing test would hang.
 const TRIES_MAX: usize = 600;
 
 fn scope() -> Scope {
     Scope::new("acme", "main")
 }
 
-/// Submits one task in a batch of its own.
+/// Submits one task in a separate batch.
 async fn submit<W: Writer>(writer: &mut W, n: u128) -> Result<(), Failure> {
     submit_with(writer, n, "{}".to_owned()).await
 }
@@ -37,7 +37,7 @@ async fn submit_with<W: Writer>(writer: &mut W, n: u128, input: String) -> Resul
     })
 }
 
-/// Submits until it is acknowledged. Returns how it was refused meanwhile.
+/// Submits until it is acknowledged. Returns the failures until then.
 async fn submit_at_last<W: Writer>(writer: &mut W, n: u128) -> Vec<FailureKind> {
     let mut refusals = Vec::new();
     while let Err(failure) = submit(writer, n).await {
@@ -61,7 +61,7 @@ async fn count(store: &PostgresStore) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_database_loses_nothing_acknowledged() {
-    // F37, S2-104: killed as by a crash and stopped as by an administrator; the same store goes on.
+    // F37, S2-104: killed as by a crash and stopped as by an administrator; the same store continues.
     let server = Server::builder().start().unwrap();
     let store = open(&server).await;
     let mut writer = store.writer().await.unwrap();
@@ -83,7 +83,7 @@ async fn a_restarted_database_loses_nothing_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn terminated_sessions_are_replaced() {
-    // F37: every session ends, again and again, also in the middle of batches.
+    // F37: every session is terminated, repeatedly, also in the middle of batches.
     let server = Server::builder().without_fsync().start().unwrap();
     let store = open(&server).await;
     let admin = client(&server).await;
@@ -109,7 +109,7 @@ async fn cancel_who_waits(admin: &Client) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_takes_too_long_is_refused_and_the_next_is_not() {
-    // F44, S2-104: cancelled by the server, as by statement_timeout; and a lock that is not given.
+    // F44, S2-104: cancelled by the server, as by statement_timeout; and a lock that is not granted.
     let server = Server::builder().without_fsync().start().unwrap();
     let store = open(&server).await;
     let (admin, other) = (client(&server).await, client(&server).await);
@@ -126,7 +126,7 @@ async fn a_statement_that_takes_too_long_is_refused_and_the_next_is_not() {
     assert_eq!(count(&store).await, 2);
 }
 
-/// Large, and as good as random, so that no database can make it small.
+/// Large, and close to random, so that the database cannot compress it.
 fn large_input(n: u128) -> String {
     let line = |i: u32| Digest::of(&[&n.to_be_bytes(), &i.to_be_bytes()]).to_string();
     format!("\"{}\"", (0..2_000).map(line).collect::<String>())
@@ -134,14 +134,14 @@ fn large_input(n: u128) -> String {
 
 /// Room for an empty database and some dozens of the inputs above.
 const VOLUME_BYTES: usize = 64 << 20;
-/// What is removed when room is needed.
+/// Space that the test frees when it needs some.
 const BALLAST_BYTES: usize = 12 << 20;
 /// Far more than fit.
 const SUBMISSIONS_MAX: u128 = 1_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_volume_refuses_and_serves_again_when_there_is_room() {
-    // S2-104: what does not fit is refused as such, what was acknowledged stays, and nobody opens anything again.
+    // S2-104: a task that does not fit is refused with that reason, acknowledged ones stay, and no reopening is needed.
     let volume = SmallVolume::mount(VOLUME_BYTES).unwrap();
     let server = Server::builder().on_volume(&volume.path()).start().unwrap();
     volume.lay_ballast(BALLAST_BYTES).unwrap();

@@ -1,4 +1,4 @@
-//! What the statements of a lifecycle visit, however much lies beside it.
+//! How many rows the statements of a lifecycle visit, independent of the size of the store.
 
 use store::postgres::{hot_statements, list_statement};
 use store::{Filter, TaskKey, TaskWithSpec};
@@ -17,7 +17,7 @@ async fn connect(fixture: &Postgres) -> Client {
     client
 }
 
-/// The plan of a statement as a batch would run it, executed.
+/// The plan of a statement as a batch would run it, after execution.
 async fn plan(
     client: &Client,
     sql: &str,
@@ -61,14 +61,14 @@ async fn tasks_are_looked_up_one_by_one_by_their_key() {
         ];
         let plan = plan(&client, sql, &keys).await;
         let is_joined = |line: &String| line.contains("Join Filter") || line.contains("Seq Scan");
-        // A table that is read whole for every batch is what made large stores slow.
+        // A full table scan in every batch is what made large stores slow.
         assert!(!plan.iter().any(is_joined), "{}", plan.join("\n"));
         let found = plan.iter().filter(|line| line.contains("loops=20")).count();
         assert!(found >= 2, "each key is searched on its own: {}", plan.join("\n"));
     }
 }
 
-/// Tenants that have ended so many tasks each, and one with a few older ones.
+/// Tenants that have ended this many tasks each, and one with a few older ones.
 async fn crowd(client: &Client, each: i32) {
     const TENANTS: i32 = 20;
     const OURS: i32 = 40;
@@ -90,7 +90,7 @@ async fn crowd(client: &Client, each: i32) {
     client.batch_execute(&sql).await.unwrap();
 }
 
-/// How many rows of the inputs a list visits, with a plan that is made for these values or for any.
+/// How many rows of `inputs` a list visits, with a custom or a generic plan.
 async fn visited(client: &Client, mode: &str, tenant: &str, filter: &Filter) -> (u64, Vec<String>) {
     let quoted = |value: Option<&str>| value.map_or("NULL".to_owned(), |it| format!("'{it}'"));
     let label = quoted(filter.label.as_ref().map(|(name, _)| name.as_str()));
@@ -120,7 +120,7 @@ async fn visited(client: &Client, mode: &str, tenant: &str, filter: &Filter) -> 
 
 #[tokio::test]
 async fn a_list_visits_rows_of_its_own_scope_only() {
-    // F72: what other tenants have ended is not visited, and what a filter looks at is bounded.
+    // F72: ended tasks of other tenants are not visited, and a filtered scan is bounded.
     let fixture = Postgres::new();
     let client = connect(&fixture).await;
     let _driver = Driver::start(fixture, Between::Nothing).await;

@@ -1,5 +1,5 @@
-//! Through a pooler in transaction mode: each transaction may meet another session of the database, and hints
-//! are lost on the way.
+//! Through a pooler in transaction mode: each transaction may use another session of the database, and hints
+//! are lost.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Fixture for Pooled {
 
 #[test]
 fn a_random_life_through_a_pooler_is_the_same() {
-    // F45, R-24: the same answers and rows as the engine in memory gives.
+    // F45, R-24: the same answers and rows as from the engine in memory.
     let mut coverage = Coverage::default();
     for seed in 5_000_000..5_000_002 {
         compare(seed, Memory::new(Writers::One), Pooled::start(), &mut coverage);
@@ -57,7 +57,7 @@ async fn work_flows_through_a_pooler_without_hints() {
     let pooled = Pooled::start();
     let url = pooled.pooler.conninfo();
     let other = PostgresStore::open(&url, Options::new("other")).await.unwrap();
-    // A name given here would be another's, or nobody's, in the next transaction.
+    // A prepared statement would have another meaning, or not exist, in the next transaction.
     assert!(!other.is_direct().await.unwrap());
     let mut driver = Driver::start(pooled, Between::Nothing).await;
     let scope = Scope::new("acme", "main");

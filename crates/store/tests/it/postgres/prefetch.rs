@@ -1,4 +1,4 @@
-//! What is locked before it is asked for, on the way that reads the clock.
+//! Tasks that are locked before they are requested, in the round trip that reads the clock.
 
 use store::postgres::{Notify, PostgresWriter};
 use store::{Batch, Want, Writer};
@@ -17,7 +17,7 @@ async fn ready(batch: &mut impl Batch, max: usize) -> Vec<u128> {
     ready[0].iter().map(|ready| ready.task.id.as_u128()).collect()
 }
 
-/// Looks at the queue and takes nothing from it.
+/// Reads the queue and takes nothing from it.
 async fn look(writer: &mut PostgresWriter) {
     let mut batch = writer.begin().await.unwrap();
     assert_eq!(ready(&mut batch, 1).await, [1]);
@@ -25,8 +25,8 @@ async fn look(writer: &mut PostgresWriter) {
 
 #[tokio::test]
 async fn what_is_prefetched_is_locked_when_the_clock_is_read_and_given_to_nobody_else() {
-    // S2-52, W-1: locked once, whoever asks meanwhile gets the next ones. Time stands still, so that what was looked
-    // at is never too old to be relied on.
+    // S2-52, W-1: once tasks are locked, another poll gets the next ones. Time stands still, so that what was read
+    // never becomes too old to use.
     let (_still, database) = (StillTime::begin(), Database::create());
     let (_one, mut one) = open(&database, Notify::Off).await;
     let (_two, mut two) = open(&database, Notify::Off).await;
@@ -44,7 +44,7 @@ async fn what_is_prefetched_is_locked_when_the_clock_is_read_and_given_to_nobody
 
 #[tokio::test]
 async fn what_is_prefetched_and_never_asked_for_is_free_after_the_batch() {
-    // S2-52: a lock ahead is no lease.
+    // S2-52: a prefetch lock is not a lease.
     let (_still, database) = (StillTime::begin(), Database::create());
     let (_one, mut one) = open(&database, Notify::Off).await;
     let (_two, mut two) = open(&database, Notify::Off).await;
@@ -54,7 +54,7 @@ async fn what_is_prefetched_and_never_asked_for_is_free_after_the_batch() {
     batch.prefetch(&[want(4)]);
     batch.now().await.unwrap();
     drop(batch);
-    // The next one begins when the last one has let go.
+    // The next batch begins when the last one has released its locks.
     let mut again = one.begin().await.unwrap();
     assert_eq!(ready(&mut again, 2).await, [1, 2]);
     let mut other = two.begin().await.unwrap();

@@ -1,6 +1,6 @@
-//! What polls of many queues cost the database, and whom they make wait: nothing that grows with them, and nobody.
+//! What polls of many queues cost the database: the cost does not grow with their number, and they delay no other call.
 //!
-//! The server writes down every statement it is sent, so that they can be counted.
+//! The server logs every statement it receives, so that they can be counted.
 
 use pgserver::Server;
 use store::postgres::{PostgresWriter, hot_statements};
@@ -12,11 +12,11 @@ use verdict::{Name, Scope, TaskId};
 use super::options;
 use super::private::client;
 
-/// What one batch and the looks beside it may send, whatever is polled: a batch is some ten statements, a look four,
-/// and a few looks fall into the time of a batch.
+/// How many statements one batch and the concurrent refills may send, whatever is polled: a batch is about ten
+/// statements, a refill four, and a few refills run during a batch.
 const STATEMENTS_MAX: usize = 60;
 
-/// Queues that somebody polls.
+/// The polled queues.
 struct Polls(Vec<(Scope, Name)>);
 
 impl Polls {
@@ -45,7 +45,7 @@ impl PolledQueues for Polls {
     }
 }
 
-/// A server that writes down what it is told.
+/// A server that logs its statements.
 struct Talkative {
     server: Server,
     read: usize,
@@ -53,7 +53,7 @@ struct Talkative {
 
 impl Talkative {
     fn start() -> Self {
-        // Test servers log only FATAL and above otherwise, and a logged statement is a LOG line.
+        // Otherwise test servers log only FATAL and above, and a logged statement has the level LOG.
         let server = Server::builder().without_fsync().set("log_min_messages", "log");
         let server = server.set("log_statement", "all").start().unwrap();
         Self { server, read: 0 }
@@ -66,7 +66,7 @@ impl Talkative {
         (store, writer)
     }
 
-    /// How many statements came since the last time this was asked.
+    /// How many statements arrived since the last call.
     fn statements(&mut self) -> usize {
         let log = std::fs::read_to_string(self.server.folder().join("log")).unwrap();
         let lines = log.lines().skip(self.read);
@@ -84,7 +84,7 @@ async fn submit(writer: &mut PostgresWriter, scope: &Scope, queue: &str, id: u12
     batch.commit().await.unwrap();
 }
 
-/// Looks for work as a coordinator does, and takes none of it: what there is, in whose queues.
+/// Searches for work as a coordinator does, and takes none. Returns the tasks found.
 async fn work(writer: &mut PostgresWriter, polls: &Polls) -> Vec<u128> {
     let mut batch = writer.begin().await.unwrap();
     batch.likely_backlogs(polls);
@@ -103,7 +103,7 @@ async fn work(writer: &mut PostgresWriter, polls: &Polls) -> Vec<u128> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_idle_queues_cost_a_batch_no_statement() {
-    // S2-52, G6: ten thousand polls are no more for the store than the thousand queues they wait at.
+    // S2-52, G6: 10,000 polls cost the store no more than the 1,000 queues they wait at.
     let mut talkative = Talkative::start();
     let (_store, mut writer) = talkative.open().await;
     let polls = Polls::of("acme", 1_000).and("acme", "images");
@@ -123,8 +123,8 @@ async fn a_thousand_idle_queues_cost_a_batch_no_statement() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_thousand_invented_names_make_no_other_tenant_wait() {
-    // S2-52, G2: the task was queued by a peer, so that it must be looked for, and it is found by the very batch in
-    // which its queue is first polled.
+    // S2-52, G2: a peer submitted the task, so it must be searched for, and the first batch in which its queue is
+    // polled finds it.
     let mut talkative = Talkative::start();
     let (_fellow, mut peer) = talkative.open().await;
     let (_store, mut writer) = talkative.open().await;
@@ -140,7 +140,7 @@ async fn two_thousand_invented_names_make_no_other_tenant_wait() {
 
 #[tokio::test]
 async fn a_look_reads_each_buffer_by_the_index_of_its_queue() {
-    // G6: whatever else is queued, and whatever the planner believes of the table.
+    // G6: independent of what else is queued, and of the planner's statistics of the table.
     let server = Server::builder().without_fsync().start().unwrap();
     let address = server.conninfo("postgres");
     let store = PostgresStore::open(&address, options(None)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Refused calls under leases that several coordinators hear at once.
+//! Refused calls under leases that several coordinators receive at once.
 
 use store::{TaskKey, TaskWithSpec};
 use storetest::conformance::driver::caller;
@@ -9,7 +9,7 @@ use verdict::{Scope, Span};
 
 use super::Postgres;
 
-/// Writes down in which order refusals come into their table.
+/// Records the order in which refusals are inserted into their table.
 const WATCH: &str = "CREATE TABLE public.came (n bigserial, task bytea); \
     CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS \
         'BEGIN INSERT INTO public.came (task) VALUES (NEW.task); RETURN NEW; END'; \
@@ -22,8 +22,8 @@ fn late_report(ready: &TaskWithSpec) -> Call {
 
 #[tokio::test]
 async fn refusals_are_written_in_one_order_whatever_the_order_of_the_calls() {
-    // S2-52: an insert waits for whoever inserts the same row, so that two batches with the same refusals in two orders
-    // would wait for each other, and one of them would be undone.
+    // S2-52: an insert waits for a concurrent insert of the same row. Two batches with the same refusals in different
+    // orders would deadlock, and one of them would be rolled back.
     let fixture = Postgres::new();
     let (client, connection) = tokio_postgres::connect(fixture.url(), NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -42,7 +42,7 @@ async fn refusals_are_written_in_one_order_whatever_the_order_of_the_calls() {
     let came: Vec<Vec<u8>> = came.iter().map(|row| row.get(0)).collect();
     assert_eq!(came.len(), 3);
     assert!(came.is_sorted(), "{came:?}");
-    // How they are told is still the order in which they came.
+    // Readers still see them in order of arrival.
     let ords = client.query("SELECT ord FROM tenure.refused ORDER BY task", &[]).await.unwrap();
     let ords: Vec<i64> = ords.iter().map(|row| row.get(0)).collect();
     assert_eq!(ords, [2, 3, 1]);

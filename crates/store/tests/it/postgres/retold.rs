@@ -1,4 +1,4 @@
-//! Answers that only repeat what an earlier batch wrote: they are given when that is durable, and no sooner.
+//! Answers that only repeat what an earlier batch wrote are given when that batch is durable, and not before.
 
 use pgserver::Server;
 use store::postgres::PostgresWriter;
@@ -10,7 +10,7 @@ use super::durability::set;
 use super::options;
 use super::private::client;
 
-/// What the poll of this name gets, or got.
+/// What the poll of this name gets, now or before.
 async fn poll(writer: &mut PostgresWriter, name: &str, first_lease: u128) -> usize {
     let want = Want { scope: Scope::default(), queues: vec!["images".into()], kinds: None, max: 1 };
     let poll = Poll { want, worker: "ann".into(), name: Some(name.into()), first_lease };
@@ -36,7 +36,7 @@ async fn a_poll_that_is_repeated_is_answered_when_a_standby_has_what_it_was_give
     assert_eq!(poll(&mut writer, "p", 1 << 32).await, 1);
     let admin = client(&server).await;
     set(&admin, &[("synchronous_standby_names", "s1")]).await;
-    // A poll that was given nothing tells nobody anything: it waits for nobody.
+    // A poll that is given nothing reveals nothing: it does not wait for the standby.
     assert_eq!(poll(&mut writer, "other", 2 << 32).await, 0);
     let again = tokio::spawn(async move { poll(&mut writer, "p", 3 << 32).await });
     let waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' \

@@ -1,4 +1,4 @@
-//! Coordinators that know different versions of the rules decide by one that all of them know.
+//! Coordinators that support different versions of the rules decide by one that all of them support.
 
 use store::moving::MoveFailure;
 use store::postgres::copy_source::PostgresCopySource;
@@ -14,7 +14,7 @@ use storetest::{MixedRules, OLDER};
 
 const NEWEST: u32 = Rules::NEWEST.number();
 
-/// One coordinator's view, under a name; it writes nothing between commits.
+/// Opens the store as one coordinator, with this name; it writes nothing between commits.
 async fn open(stage: &MixedRules, name: &str, rules: SupportedRules) -> PostgresStore {
     let options = stage.options(name, rules, Notify::Off);
     PostgresStore::open(stage.database.url(), options).await.expect("the database opens")
@@ -48,7 +48,7 @@ async fn lease(writer: &mut PostgresWriter, lease: u128) {
     batch.commit().await.expect("it commits");
 }
 
-/// By which versions a task was decided, in order.
+/// The versions that decided about a task, in order.
 async fn decided_by(store: &PostgresStore, id: u128) -> Vec<u32> {
     let history = store.browse().history(&task(id), 0, 100).await.unwrap();
     history.iter().map(|entry| entry.rules).collect()
@@ -82,7 +82,7 @@ async fn all_decide_by_what_all_know_until_the_older_one_has_left() {
     submit(&mut older, 1).await;
     lease(&mut newer, 1 << 32).await;
     assert_eq!(decided_by(&new, 1).await, [1, 1]);
-    // However often it is looked at, it waits.
+    // It waits, however often it is asked.
     assert_eq!(new.agree_on_rules().await.unwrap(), 1);
     drop(older);
     gone(&new, "old").await;
@@ -110,7 +110,7 @@ async fn one_that_was_killed_is_waited_for_until_it_is_missed() {
     let _newer = new.writer().await.unwrap();
     stage.clock.advance(Span::from_millis(PEER_TIMEOUT.millis() - 1));
     assert_eq!(new.agree_on_rules().await.unwrap(), 1, "it may only be slow");
-    // What it commits is a word of its own.
+    // Its commit renews its presence.
     submit(&mut older, 1).await;
     stage.clock.advance(Span::from_millis(PEER_TIMEOUT.millis() - 1));
     assert_eq!(new.agree_on_rules().await.unwrap(), 1, "it works");
@@ -134,7 +134,7 @@ async fn an_older_one_that_comes_late_is_refused() {
     let said = refused.to_string();
     let told = format!("version {NEWEST} of the rules and this Tenure knows 1; start");
     assert!(said.contains(&told), "{said}");
-    // Also when nobody is there any more: what was decided since then stays decided.
+    // Also when no other coordinator is left: decisions made with the newer version stay.
     drop(newer);
     gone(&new, "new").await;
     let refused = old.writer().await.map(drop).unwrap_err();
@@ -154,7 +154,7 @@ async fn a_silent_one_that_comes_back_decides_nothing_by_rules_that_are_over() {
     carry(&mut begun_by_old, 1, submission(1)).await.unwrap();
     let mut begun_by_new = newer.begin().await.unwrap();
     carry(&mut begun_by_new, 1, submission(2)).await.unwrap();
-    // As if it had been stopped for longer than anybody is waited for.
+    // As if it had been stopped for longer than its peers wait for it.
     look(&stage.database)
         .await
         .batch_execute("UPDATE tenure.committers SET seen_at = seen_at - 60000 WHERE name = 'old'")
@@ -166,7 +166,7 @@ async fn a_silent_one_that_comes_back_decides_nothing_by_rules_that_are_over() {
         let failure = rolled_back(batch.commit().await.unwrap_err());
         assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
     }
-    // One decides again by the new version; the other cannot, and says why.
+    // One decides again with the new version; the other cannot, and reports why.
     assert_eq!(newer.begin().await.unwrap().rules(), Rules::NEWEST);
     let stopped = older.begin().await.map(drop).unwrap_err();
     assert_eq!(stopped.kind, FailureKind::UnknownRules);
@@ -190,7 +190,7 @@ async fn on_no_task_an_older_version_decides_after_a_newer_one() {
     gone(&two, "old").await;
     assert_eq!(two.agree_on_rules().await.unwrap(), NEWEST);
     lease(&mut second, 1 << 32).await;
-    // It locks the task behind whoever decided by the newer version.
+    // It locks the task after a coordinator that decided with the newer version.
     let request = Request::Cancel(verdict::request::Cancel {
         reason: None,
         mode: verdict::request::CancelMode::Immediate,
@@ -222,7 +222,7 @@ async fn whoever_joins_sees_what_is_being_activated() {
     activation.commit().await.unwrap();
     let mut refused = joining.await.unwrap().unwrap_err();
     if matches!(refused.kind, FailureKind::Conflict(_)) {
-        // It waited for longer than anybody waits for a row; whoever comes now finds what was activated.
+        // It waited longer than the row lock timeout; a later writer finds the activated version.
         refused = old.writer().await.map(drop).unwrap_err();
     }
     assert_eq!(refused.kind, FailureKind::UnknownRules);
@@ -249,15 +249,15 @@ async fn a_store_of_newer_rules_is_not_copied_to_where_older_ones_would_decide()
     assert_eq!(failure.kind, FailureKind::UnknownRules);
 }
 
-/// The steps that a store of format 2 had taken.
+/// The migrations of a store of format 2.
 const FORMAT_2: [&str; 2] = [
     include_str!("../../../src/postgres/migrations/V1__tasks.sql"),
     include_str!("../../../src/postgres/migrations/V2__coordinators.sql"),
 ];
 
-/// A database as it was before there were rules in force, with coordinators that decided by these.
+/// A database from before there were rules in force, with coordinators that decided by these versions.
 async fn of_format_2(database: &Database, rules: &[i32]) {
-    // Makes the role that all databases of a server share.
+    // Creates the role that all databases of a server share.
     drop(open(&MixedRules::new(), "first", SupportedRules::OURS).await);
     let client = look(database).await;
     client

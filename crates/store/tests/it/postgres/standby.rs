@@ -1,4 +1,4 @@
-//! Commits that wait for a standby: one that is not there is told, and what it has not got is acknowledged to nobody.
+//! Commits that wait for a standby: an absent one is reported, and a commit that it lacks is not acknowledged.
 
 use pgserver::{Server, Stop};
 use store::postgres::{Missing, Options, PostgresWriter, Standbys};
@@ -14,7 +14,7 @@ use super::durability::set;
 use super::options;
 use super::private::client;
 
-/// Far longer than any of this takes on the slowest machine.
+/// Far longer than any step takes on the slowest machine.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 
 async fn submit(writer: &mut impl Writer, id: u128) -> Result<(), CommitFailure> {
@@ -26,7 +26,7 @@ async fn submit(writer: &mut impl Writer, id: u128) -> Result<(), CommitFailure>
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_whose_commits_would_wait_for_ever_says_so() {
-    // F35, S2-104: opening it ends, with what is missing and what to do; who only looks may look.
+    // F35, S2-104: opening fails with what is missing and what to do; a read-only opening succeeds.
     let server = Server::builder().set("synchronous_standby_names", "s1").start().unwrap();
     let open = async |missing| {
         let options = Options { missing, ..options(None) };
@@ -52,8 +52,8 @@ async fn a_store_whose_commits_would_wait_for_ever_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_was_told_nothing_but_that_it_joined_doubts_no_lossless_failover() {
-    // C1, S2-104: an idle coordinator may be the first to meet the new server. It finds that it has joined there, as it
-    // was told, so that nobody loses a lease.
+    // C1, S2-104: an idle coordinator may be the first to reach the new server. It finds its own row there, as it was
+    // acknowledged, so no lease is lost.
     let server = Server::builder().start().unwrap();
     let standby = server.standby("s1").unwrap();
     set(&client(&server).await, &[("synchronous_standby_names", "s1")]).await;
@@ -70,8 +70,8 @@ async fn who_was_told_nothing_but_that_it_joined_doubts_no_lossless_failover() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_that_may_have_lost_something_is_settled_whichever_writer_meets_it() {
-    // A2, F35: the second writer of a coordinator has no row of its own, and yet it commits nothing to the new server
-    // in an epoch in which the old one may have promised the same leases.
+    // A2, F35: the second writer of a coordinator has no row, and still it commits nothing to the new server in an
+    // epoch in which the old server may have granted the same leases.
     let server = Server::builder().start().unwrap();
     drop(PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap());
     let standby = server.standby("s1").unwrap();
@@ -87,7 +87,7 @@ async fn a_failover_that_may_have_lost_something_is_settled_whichever_writer_mee
     assert!(store.epoch() > epoch, "it is still {epoch}");
 }
 
-/// A key that nobody has revoked yet.
+/// A key that is not revoked yet.
 fn key(id: &str) -> ApiKey {
     ApiKey {
         id: id.into(),
@@ -104,7 +104,7 @@ fn key(id: &str) -> ApiKey {
     }
 }
 
-/// Whether the key is revoked, as far as this coordinator can read.
+/// Whether the key is revoked, if this coordinator can read it.
 async fn is_revoked(store: &PostgresStore) -> Option<bool> {
     let keys = store.browse().api_keys().await.ok()?;
     Some(keys[0].revoked_at.is_some())
@@ -112,8 +112,8 @@ async fn is_revoked(store: &PostgresStore) -> Option<bool> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_read_from_a_primary_that_another_has_taken_over_from() {
-    // C7, F46: the old primary lives on, takes writes, and every connection leads to it. What is revoked on the new one
-    // is revoked for a coordinator that does nothing but read its keys, and stays so.
+    // C7, F46: the old primary is still alive and takes writes, and every connection leads to it. A key that is
+    // revoked on the new primary is revoked for a coordinator that only reads its keys, and stays so.
     let server = Server::builder().start().unwrap();
     drop(PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap());
     let standby = server.standby("s1").unwrap();
@@ -143,7 +143,7 @@ async fn nothing_is_read_from_a_primary_that_another_has_taken_over_from() {
     assert_eq!((task(&server, 100), task(&standby, 100)), ("0".to_owned(), "1".to_owned()));
 }
 
-/// Whether a task is there, as far as this coordinator can read.
+/// Whether a task exists, if this coordinator can read it.
 async fn is_there(store: &PostgresStore, id: u128) -> Option<bool> {
     let key = TaskKey { scope: Scope::default(), id: TaskId::from_u128(id) };
     store.browse().find(&key).await.ok().map(|found| found.is_some())
@@ -158,8 +158,8 @@ async fn until_waiting_for_a_lock(admin: &Client) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_in_use_during_a_failover_is_not_read_from_afterwards() {
-    // C7, F46: a failover closes idle connections to the old primary. One that is in use returns to its pool later,
-    // and the timeline that each read checks keeps it from answering.
+    // C7, F46: a failover closes idle connections to the old primary. A connection in use returns to its pool later,
+    // and the timeline check of each read keeps it from answering.
     let server = Server::builder().start().unwrap();
     drop(PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap());
     let standby = server.standby("s1").unwrap();
@@ -174,7 +174,7 @@ async fn a_connection_that_is_in_use_during_a_failover_is_not_read_from_afterwar
     let reading = tokio::spawn(async move { is_there(&reader, 1).await });
     until_waiting_for_a_lock(&admin).await;
     standby.promote().unwrap();
-    // The lock keeps every write from the old primary, so that this one is on the new one.
+    // The lock blocks every write on the old primary, so this one is on the new primary.
     let id = follow(&mut writer).await;
     assert!(!reading.is_finished(), "it keeps its connection all the while");
     admin.batch_execute("ROLLBACK").await.unwrap();
@@ -188,7 +188,7 @@ async fn a_connection_that_is_in_use_during_a_failover_is_not_read_from_afterwar
     assert!(found > 0, "the new primary is read");
 }
 
-/// The address of both: whichever takes writes is used.
+/// The address of both servers: the one that takes writes is used.
 fn either(server: &Server, standby: &Server) -> String {
     format!(
         "host={},{} port={},{} user=postgres dbname=postgres",
@@ -199,7 +199,7 @@ fn either(server: &Server, standby: &Server) -> String {
     )
 }
 
-/// Commits a task on the new server and returns its number. Connections to the dead one fail first.
+/// Commits a task on the new server and returns its number. Connections to the dead server fail first.
 async fn follow(writer: &mut PostgresWriter) -> u128 {
     let followed = async {
         let mut id = 100;
@@ -220,7 +220,7 @@ async fn submit_now(writer: &mut PostgresWriter, id: u128) -> Option<()> {
     batch.commit().await.ok()
 }
 
-/// A transaction by its session and when it began.
+/// A transaction, by its session and its start time.
 type Waiting = (i32, String);
 
 /// A transaction that waits for the standby, other than this one.
@@ -237,21 +237,21 @@ async fn a_commit_that_is_found_again_is_told_when_a_standby_has_it() {
     let server = Server::builder().start().unwrap();
     let store = PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap();
     find_again(&server, store.writer().await.unwrap(), 1, "pg_terminate_backend").await;
-    // Also where the writer is the second of its coordinator, which only the first one has a row for.
+    // Also for the second writer of a coordinator: only the first one has a row.
     let _first = store.writer().await.unwrap();
     find_again(&server, store.writer().await.unwrap(), 3, "pg_terminate_backend").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_is_made_to_stop_waiting_for_its_standby_is_not_acknowledged() {
-    // S2-104, A2: PostgreSQL answers such a COMMIT with success, and only warns that the standby may not have it. It
-    // is told when the standby has it, however often somebody cancels the wait.
+    // S2-104, A2: PostgreSQL answers such a COMMIT with success, and only warns that the standby may not have it. The
+    // engine acknowledges it when the standby has it, however often the wait is cancelled.
     let server = Server::builder().start().unwrap();
     let store = PostgresStore::open(&server.conninfo("postgres"), options(None)).await.unwrap();
     find_again(&server, store.writer().await.unwrap(), 1, "pg_cancel_backend").await;
 }
 
-/// Has the writer submit two tasks, the second one while no standby is there and with its wait for one ended so.
+/// Submits two tasks with the writer, the second one without a standby, with its wait ended in this way.
 async fn find_again(server: &Server, mut writer: PostgresWriter, first: u128, ended: &str) {
     let admin = client(server).await;
     submit(&mut writer, first).await.unwrap();
@@ -259,7 +259,7 @@ async fn find_again(server: &Server, mut writer: PostgresWriter, first: u128, en
     let submitting = tokio::spawn(async move { submit(&mut writer, first + 1).await });
     let mut waits = 0;
     let mut waiting = (0, String::new());
-    // The commit itself waits; then its wait ends, and whoever looks up what became of it waits as well.
+    // The commit waits; then its wait ends, and the lookup of its outcome waits as well.
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while waits < 2 {
         assert!(tokio::time::Instant::now() < deadline, "only {waits} waited for the standby");

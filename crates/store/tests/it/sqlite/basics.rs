@@ -1,4 +1,4 @@
-//! Tasks are kept, found again after reopening, and refused to be changed once they have ended.
+//! Tasks are stored, found again after reopening, and cannot be changed once they have ended.
 
 use store::{Batch, Browse, Loaded, Store, Writer};
 use verdict::{State, Subject};
@@ -7,7 +7,7 @@ use super::test_coordinator::{TestCoordinator, committed, key, want};
 
 #[tokio::test]
 async fn a_task_lives_through_its_life_and_every_reopening() {
-    // S2-111, S2-114: what was committed is found again, ended tasks with their record.
+    // S2-111, S2-114: committed tasks are found again, ended ones with their record.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let mut coordinator = TestCoordinator::open(&path).await;

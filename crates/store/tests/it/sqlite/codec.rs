@@ -151,7 +151,7 @@ fn events() -> Vec<Event> {
 
 #[test]
 fn every_request_and_event_reads_back() {
-    // S2-114: a record is only worth what can be read of it again.
+    // S2-114: a record is worth only what can be read back.
     requests().iter().for_each(reads_back);
     events().iter().for_each(reads_back);
     reads_back(&events());
@@ -202,7 +202,7 @@ fn every_policy_reads_back_and_nothing_else_does() {
     }
 }
 
-/// Entries as the rules make them, and every other pair of request and event.
+/// Entries as the rules produce them, and every other pair of request and event.
 fn entries() -> Vec<Entry> {
     let mut entries = Vec::new();
     for request in requests() {
@@ -274,7 +274,7 @@ fn bytes_that_are_no_inline_history_are_refused() {
     }
 }
 
-/// How many bytes follow the length of an inline history's only entry.
+/// How many bytes follow the length of the only entry of an inline history.
 fn body_length(bytes: &[u8]) -> usize {
     let digits = bytes.iter().take_while(|byte| **byte >= 0x80).count() + 1;
     bytes.len() - digits

@@ -1,9 +1,9 @@
-//! A disk that forgets what was not synced when its power is cut.
+//! A disk that loses unsynced writes when its power is cut.
 //!
-//! Files are in memory, twice: as programs see them, and as they would be found after a power cut.
-//! A sync makes the second equal to the first. At a cut each write since the last sync is lost, kept
-//! or torn at a sector, by the seed; from then on every operation fails until the power is back.
-//! The same disk can be full, or fail to sync.
+//! Each file exists twice in memory: as programs see it, and as it would be after a power cut. A sync
+//! makes the second equal to the first. At a cut each write since the last sync is lost, kept or torn at a
+//! sector, as the seed decides; from then on every operation fails until the power is back. The disk can
+//! also be full, or fail to sync.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -44,7 +44,7 @@ pub(crate) enum Call {
     Sync,
 }
 
-/// What the disk does when asked.
+/// How an operation can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiskError {
     /// The power is out.
@@ -64,7 +64,7 @@ struct DiskState {
     /// Which call fails, after how many more of its kind.
     failing: Option<(Call, u64)>,
     has_failed: bool,
-    /// Handles from before the last restart stay dead.
+    /// Handles from before the last restart stay invalid.
     life: u64,
     seed: u64,
 }
@@ -101,7 +101,7 @@ impl Disk {
         self.state().is_off
     }
 
-    /// The power is back, with what survived.
+    /// The power is back, with the data that survived.
     pub(crate) fn restart(&self) {
         let mut state = self.state();
         state.cut_at = None;
@@ -124,7 +124,7 @@ impl Disk {
         self.state().syncs_fail = true;
     }
 
-    /// The `n`-th call of a kind from now on fails, once.
+    /// The `n`-th call of a kind from now fails, once.
     pub(crate) fn fail_call(&self, call: Call, n: u64) {
         let mut state = self.state();
         state.failing = Some((call, n));
@@ -168,7 +168,7 @@ impl Disk {
         Ok(self.state().file(name, life)?.current.len())
     }
 
-    /// How many bytes there were to read.
+    /// Returns how many bytes were read.
     pub(crate) fn read(
         &self,
         name: &str,
@@ -248,7 +248,7 @@ impl DiskState {
         if self.is_off { Err(DiskError::Dead) } else { Ok(()) }
     }
 
-    /// Whether this is the call that was chosen to fail.
+    /// Whether this is the call chosen to fail.
     fn fails(&mut self, call: Call) -> bool {
         match &mut self.failing {
             Some((chosen, left)) if *chosen == call => {
@@ -264,7 +264,7 @@ impl DiskState {
     fn lose_power(&mut self) {
         self.is_off = true;
         let mut files = std::mem::take(&mut self.files);
-        // In order of name, so that one seed means one outcome.
+        // In order of name, so that a seed has one outcome.
         let mut names: Vec<&String> = files.keys().collect();
         names.sort();
         let fates: HashMap<String, Vec<u64>> = names
@@ -283,7 +283,7 @@ impl DiskState {
         self.files = files;
     }
 
-    /// Splitmix: small, seeded, and good enough to choose.
+    /// SplitMix: small, seeded, and good enough to choose.
     fn random(&mut self, below: u64) -> u64 {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.seed;
@@ -293,7 +293,7 @@ impl DiskState {
     }
 }
 
-/// What becomes of an operation that was not synced: lost, kept, or torn in the middle.
+/// Applies an unsynced operation: lost, kept, or torn in the middle.
 fn survive(op: Op, fate: u64, durable: &mut Vec<u8>) {
     match (fate, op) {
         (0, _) => {}

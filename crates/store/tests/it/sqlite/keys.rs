@@ -54,12 +54,12 @@ async fn keys_leave_a_day_after_their_tasks_end_and_not_before() {
 
 #[tokio::test]
 async fn a_rolled_back_batch_forgets_no_key_and_learns_none() {
-    // S2-115: the book of keys says what is committed, nothing else.
+    // S2-115: the key index holds what is committed, nothing else.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let mut coordinator = TestCoordinator::open(&path).await;
     submit(&mut coordinator, 1, "first").await;
-    // An id that is taken: the whole batch is refused.
+    // The id exists: the whole batch is refused.
     let refused = coordinator.submit_again(1, "second").await;
     assert!(refused.is_err());
     assert_eq!(holder(&mut coordinator, "second").await, None);

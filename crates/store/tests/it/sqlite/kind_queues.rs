@@ -1,4 +1,4 @@
-//! Kind queues come with what is submitted to them, and go with the last of it that is remembered.
+//! Kind queues are created with the first task submitted to them, and deleted with the last stored one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ impl TestCoordinator {
         self.carry(id, Request::Submit(submit), Some(spec)).await.unwrap();
     }
 
-    /// A task that is submitted and ended.
+    /// Submits a task and ends it.
     async fn end_kind(&mut self, id: u128, kind: &str) {
         self.submit_kind(id, kind).await;
         self.cancel(id, CancelMode::Graceful).await.unwrap();
     }
 
-    /// What a poll of this kind would be given.
+    /// What a poll for this kind would be given.
     async fn ready(&mut self, kind: &str) -> Vec<u128> {
         let (queues, kinds) = (vec![Name::from("images")], Some(vec![Name::from(kind)]));
         let want = Want { scope: Scope::default(), queues, kinds, max: 9 };
@@ -38,7 +38,7 @@ impl TestCoordinator {
         ready.iter().map(|ready| ready.task.id.as_u128()).collect()
     }
 
-    /// Forgets all that ended, in a batch that commits or does not.
+    /// Deletes all ended tasks, in a batch that commits or does not.
     async fn forget_ended(&mut self, commits: bool) {
         let mut batch = self.writer.begin().await.unwrap();
         let ended = batch.ended(None, 1_000).await.unwrap();
@@ -70,7 +70,7 @@ async fn reopened(coordinator: TestCoordinator, path: &Path) -> TestCoordinator 
 
 #[tokio::test]
 async fn a_kind_queue_goes_with_the_last_task_that_is_remembered_and_comes_back() {
-    // F77, G4: kinds that were used once do not stay for ever, on the disk either.
+    // F77, G4: kinds that were used once are removed eventually, also on disk.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let mut coordinator = TestCoordinator::open(&path).await;
@@ -100,7 +100,7 @@ async fn a_kind_queue_goes_with_the_last_task_that_is_remembered_and_comes_back(
 
 #[tokio::test]
 async fn a_kind_queue_that_a_dropped_batch_closed_is_as_it_was() {
-    // C2: memory follows the disk, also when nothing came of it.
+    // C2: memory follows the disk, also when a batch is rolled back.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let mut coordinator = TestCoordinator::open(&path).await;
@@ -125,7 +125,7 @@ async fn a_kind_queue_that_a_dropped_batch_opened_is_opened_again() {
     let mut coordinator = TestCoordinator::open(&path).await;
     coordinator.submit_kind(1, "first").await;
     for _ in 0..2 {
-        // The id is taken, so that the batch is undone after its kind queue was made.
+        // The id exists, so the batch is undone after its kind queue was created.
         let spec = spec(None);
         let submit = Submit { kind: "second".into(), ..submission(1, Policy::default(), &spec) };
         assert!(coordinator.submit_blindly(submit, spec).await.is_err());
@@ -139,7 +139,7 @@ async fn a_kind_queue_that_a_dropped_batch_opened_is_opened_again() {
 
 #[tokio::test]
 async fn a_store_with_more_ended_kinds_than_memory_keeps_finds_each_of_them_again() {
-    // F77: more kinds than are kept in memory without a task.
+    // F77: more kinds without a task than are kept in memory.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let mut coordinator = TestCoordinator::open(&path).await;
@@ -180,7 +180,7 @@ async fn pruning_closes_kind_queues_too() {
 
 #[tokio::test]
 async fn kind_queues_that_an_earlier_build_left_behind_go_when_it_is_opened() {
-    // F77: stores of the build before have a kind queue for every kind that they ever held.
+    // F77: stores of the previous build have a kind queue for every kind that they ever held.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     of_format_2(&path);

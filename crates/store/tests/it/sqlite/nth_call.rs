@@ -1,7 +1,7 @@
-//! SQLite's own method: the n-th call to the disk fails, for every n, until a run sees no failure.
+//! SQLite's own method: the n-th call to the disk fails, for every n, until a run has no failure.
 //!
-//! After each run the store is opened again on a disk that works: whatever was acknowledged is there, and what is
-//! there is whole.
+//! After each run the store is opened again on a working disk: every acknowledged step is there, and the store is
+//! intact.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use super::disk::{Call, Disk};
 use super::power::{Durability, disk, on_disk};
 use super::test_coordinator::{Step, TestCoordinator, key};
 
-/// What a run was told: how far each task had come.
+/// What was acknowledged in a run: how far each task had come.
 #[derive(Default)]
 struct Acknowledged {
     submitted: Vec<u128>,
     succeeded: Vec<u128>,
 }
 
-/// A few tasks from beginning to end, until the disk refuses something.
+/// Runs a few tasks from beginning to end, until a disk call fails.
 async fn life(
     path: &Path,
     name: &str,
@@ -71,7 +71,7 @@ async fn every_call(name: &str, call: Call) -> u64 {
         let ended = life(&path, name, &clock, &mut told).await;
         let has_failed = disk.has_failed();
         disk.heal();
-        // The process is gone and the machine is not: what was written is there, synced or not.
+        // The process died but the machine did not: written data is there, synced or not.
         check(&path, name, &clock, &told, n).await;
         if !has_failed {
             ended.expect("nothing failed");
@@ -84,14 +84,14 @@ async fn every_call(name: &str, call: Call) -> u64 {
 
 #[tokio::test]
 async fn f33_whichever_write_fails_nothing_acknowledged_is_lost() {
-    // W-4, S2-104: an error of the disk is a refusal or an unknown outcome, never a lie.
+    // W-4, S2-104: a disk error leads to a refusal or an unknown outcome, never to a false acknowledgement.
     let calls = every_call("nth-write", Call::Write).await;
     assert!(calls > 20, "the loop went through all of a run: {calls}");
 }
 
 #[tokio::test]
 async fn f20_f33_whichever_sync_fails_nothing_acknowledged_is_lost() {
-    // W-4, S2-104: a failed sync may or may not have happened, and whoever waits is told so.
+    // W-4, S2-104: a failed sync may or may not have happened, and the waiting caller gets that answer.
     let calls = every_call("nth-sync", Call::Sync).await;
     assert!(calls > 8, "the loop went through all of a run: {calls}");
 }

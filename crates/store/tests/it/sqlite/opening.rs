@@ -1,4 +1,4 @@
-//! Who may open a file, and which files are opened at all.
+//! Which processes may open a file, and which files can be opened.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use verdict::{Rules, Span, SupportedRules};
 
 use super::test_coordinator::{TestCoordinator, key, options};
 
-/// Set for the second process of the test below: the file it must not get.
+/// Set for the second process of the test below: the file that it must not be able to open.
 const SECOND_OPENER: &str = "TENURE_TEST_SECOND_OPENER";
 
 fn open(path: &Path) -> Result<SqliteStore, Failure> {
@@ -134,7 +134,7 @@ async fn a_clock_far_behind_the_store_is_refused_unless_accepted() {
 
 #[tokio::test]
 async fn opening_leaves_no_log_behind() {
-    // What is shown after opening is in the file itself, not only in a log that was just read.
+    // What the store shows after opening is in the file itself, not only in a log that was just recovered.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let mut coordinator = TestCoordinator::open(&path).await;
@@ -152,7 +152,7 @@ async fn opening_leaves_no_log_behind() {
     assert!(store.browse().find(&key(1)).await.unwrap().is_some());
 }
 
-/// A file as the last Tenure with format 2 left it: tasks in every state, played as in `tampering`.
+/// A file as the last Tenure with format 2 left it: tasks in every state, reached as in `tampering`.
 pub(super) fn of_format_2(path: &Path) {
     let raw = Connection::open(path).unwrap();
     raw.execute_batch(include_str!("format_2.sql")).unwrap();
@@ -161,7 +161,7 @@ pub(super) fn of_format_2(path: &Path) {
 
 #[tokio::test]
 async fn a_store_of_an_older_format_goes_on_where_it_was() {
-    // S2-114: what was recorded before is still whole, and still grows.
+    // S2-114: earlier records are still intact, and new ones are still added.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     of_format_2(&path);
@@ -182,7 +182,7 @@ async fn a_store_of_an_older_format_goes_on_where_it_was() {
     let history = coordinator.store.browse().history(&key(6), 0, 10).await.unwrap();
     assert_eq!(history.iter().map(|entry| entry.n).collect::<Vec<_>>(), [1, 2, 3]);
 
-    // What was decided by the first version is decided again by that one; from here on the newest decides.
+    // Decisions of the first version are verified with that version; from here on the newest version decides.
     assert_eq!(history.iter().map(|entry| entry.rules).collect::<Vec<_>>(), [1, 3, 3]);
 
     let raw = Connection::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! What is left after the power went out, the disk was full, or a sync failed.
+//! What is left after a power cut, a full disk, or a failed sync.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,14 +14,14 @@ use super::disk::Disk;
 use super::test_coordinator::{Step, StepFailure, TestCoordinator, key};
 use super::vfs;
 
-/// A disk of its own for one test, known to SQLite by the test's name.
+/// A separate disk for one test, registered with SQLite under the test's name.
 pub(crate) fn disk(name: &str, seed: u64) -> &'static Disk {
     let disk: &'static Disk = Box::leak(Box::new(Disk::new(seed)));
     vfs::register(disk, name);
     disk
 }
 
-/// Whether the store is opened to survive a loss of power.
+/// Whether the store is opened to survive a power loss.
 #[derive(Clone, Copy)]
 pub(crate) enum Durability {
     Full,
@@ -36,10 +36,10 @@ pub(crate) fn on_disk(name: &str, clock: &Arc<ManualClock>, durability: Durabili
     }
 }
 
-/// Every step that was acknowledged: the task and the least it must have come to.
+/// Every acknowledged step: the task and the state it must at least have reached.
 type Acknowledged = BTreeMap<u128, State>;
 
-/// Works until the disk stops it.
+/// Works until the disk fails.
 async fn work(
     coordinator: &mut TestCoordinator,
     next: &mut u128,
@@ -58,7 +58,7 @@ async fn work(
     }
 }
 
-/// How far a state is on the way of these tasks.
+/// The position of a state in the lifecycle of these tasks.
 fn progress(state: Option<State>) -> u8 {
     match state {
         None => 0,
@@ -78,14 +78,14 @@ async fn lost(store: &SqliteStore, acknowledged: &Acknowledged) -> usize {
     lost
 }
 
-/// What a series of power cuts did.
+/// The outcome of a series of power cuts.
 #[derive(Debug, Default)]
 struct Cuts {
     acknowledged: usize,
     lost: usize,
 }
 
-/// Cuts the power again and again: while a batch is written, and now and then while the store opens.
+/// Cuts the power repeatedly: while a batch is written, and sometimes while the store opens.
 async fn cut_power(path: &Path, name: &str, durability: Durability, cuts: u32) -> Cuts {
     let disk = disk(name, 7);
     let clock = Arc::new(ManualClock::default());
@@ -129,8 +129,8 @@ async fn every_acknowledged_commit_survives_a_power_cut() {
 
 #[tokio::test]
 async fn the_power_cut_test_notices_a_store_that_does_not_sync() {
-    // The same cuts on a store that leaves syncing to chance must lose something, or the test above
-    // proves nothing.
+    // The same cuts on a store that does not sync must lose something, or the test above proves
+    // nothing.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let cuts = cut_power(&path, "cut-relaxed", Durability::Relaxed, 40).await;
@@ -139,7 +139,7 @@ async fn the_power_cut_test_notices_a_store_that_does_not_sync() {
 
 #[tokio::test]
 async fn a_migration_cut_anywhere_starts_over() {
-    // Cut at every single operation of the first opening: the next one always finishes it.
+    // Cut at every single operation of the first opening: the next opening always completes it.
     let clock = Arc::new(ManualClock::default());
     let disk = disk("cut-migration", 11);
     for count in 1.. {
@@ -164,7 +164,7 @@ async fn a_migration_cut_anywhere_starts_over() {
 
 #[tokio::test]
 async fn a_full_disk_refuses_and_service_goes_on_when_there_is_room() {
-    // W-4: a refused commit has no effect, and needs no restart to be followed by a good one.
+    // W-4: a refused commit has no effect, and the next one can succeed without a restart.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let disk = disk("full", 3);
@@ -193,7 +193,7 @@ async fn a_full_disk_refuses_and_service_goes_on_when_there_is_room() {
 
 #[tokio::test]
 async fn a_failed_sync_leaves_the_outcome_open_and_the_store_closed() {
-    // An error from the commit itself is never an answer: the store must be opened again.
+    // An error from COMMIT itself is not a definite answer: the store must be reopened.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let disk = disk("sync", 5);

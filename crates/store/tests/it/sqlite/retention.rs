@@ -1,4 +1,4 @@
-//! Forgetting what ended long ago, and nothing else.
+//! Deletes tasks that ended long ago, and nothing else.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ async fn the_latest_ends_stay_if_they_are_to_be_kept() {
 
 #[tokio::test]
 async fn the_guards_stand_as_before_and_refuse_as_before() {
-    // An end cannot be changed or deleted by anybody, also after this.
+    // No caller can change or delete an end, not even after pruning.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let clock = three_days(&path).await;
@@ -122,12 +122,12 @@ async fn only_what_ended_a_day_ago_can_be_named_as_leaving_by_anybody() {
     let now = clock.wall().millis();
     let raw = Connection::open(&path).unwrap();
     let leave = |row: i64| raw.execute("INSERT INTO leaving VALUES (?1, ?2)", [row, now]);
-    // The first submission lives until the last day; the fifth waits; the ninth never was.
+    // The first submission lives until the last day; the fifth waits; the ninth does not exist.
     for row in [1, 5, 9] {
         let refusal = leave(row).unwrap_err();
         assert!(refusal.to_string().contains("only what ended a day ago"), "{refusal}");
     }
-    // An old end may go, and with it only what is its own.
+    // An old end may be deleted, and only its own rows with it.
     leave(2).unwrap();
     raw.execute("DELETE FROM done WHERE row = 2", []).unwrap();
     raw.execute("DELETE FROM done WHERE row = 3", []).unwrap_err();
@@ -142,7 +142,7 @@ async fn only_what_ended_a_day_ago_can_be_named_as_leaving_by_anybody() {
 
 #[tokio::test]
 async fn what_may_still_be_asked_about_and_a_store_in_use_are_left_alone() {
-    // No token lives longer than two hours, and an idempotency key holds for a day.
+    // No token is valid for longer than two hours, and an idempotency key holds for a day.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     let clock = three_days(&path).await;

@@ -1,4 +1,4 @@
-//! What the database itself refuses, whoever asks.
+//! What the database itself refuses, from any caller.
 
 use rusqlite::Connection;
 use store::{Batch, Browse, Change, FailureKind, Refused, Store, Writer};
@@ -7,7 +7,7 @@ use verdict::{Digest, LeaseId, Moment, Request, Subject, WorkerVerdict};
 
 use super::test_coordinator::{TestCoordinator, key};
 
-/// A store with one ended task and one that waits, and a connection beside it.
+/// A store with one ended and one waiting task, and a second connection to its file.
 async fn ended_and_waiting(path: &std::path::Path) -> (TestCoordinator, Connection) {
     let mut coordinator = TestCoordinator::open(path).await;
     coordinator.submit(1).await.unwrap();
@@ -43,7 +43,7 @@ async fn refuse(coordinator: &mut TestCoordinator, ready: &store::TaskWithSpec) 
 
 #[tokio::test]
 async fn what_has_ended_cannot_be_changed_or_deleted() {
-    // S2-41, S2-111: terminal is immutable, by the table and not by discipline.
+    // S2-41, S2-111: ended tasks are immutable because the table enforces it.
     let folder = tempfile::tempdir().unwrap();
     let (_play, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
     for table in ["done", "attempts", "history", "refused", "inputs"] {
@@ -63,7 +63,7 @@ async fn what_has_ended_cannot_be_changed_or_deleted() {
 
 #[tokio::test]
 async fn an_ended_task_never_lives_again() {
-    // S2-41: there is no way back from done to live, under the old row or a new one.
+    // S2-41: an ended task cannot become live again, under its old row or a new one.
     let folder = tempfile::tempdir().unwrap();
     let (_play, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
     let columns = "lane, priority, state, revision, due, lease_ms, attempt, failures, lost, \
@@ -86,7 +86,7 @@ async fn an_ended_task_never_lives_again() {
 
 #[tokio::test]
 async fn what_was_told_of_a_live_task_is_only_added_to() {
-    // S2-111: the first entries of a history stand in a row that changes; they do not.
+    // S2-111: the first entries of a history are in a row that changes; they themselves do not change.
     let folder = tempfile::tempdir().unwrap();
     let (mut coordinator, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
     let ready = coordinator.grant().await.unwrap().unwrap();
@@ -110,7 +110,7 @@ async fn what_was_told_of_a_live_task_is_only_added_to() {
 
 #[tokio::test]
 async fn a_history_longer_than_its_row_goes_on_in_its_table() {
-    // S2-114: whichever rows it stands in, it is read as one.
+    // S2-114: a history is read as one, whichever rows hold it.
     let folder = tempfile::tempdir().unwrap();
     let (coordinator, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
     let table: i64 = raw.query_row("SELECT count(*) FROM history", [], |row| row.get(0)).unwrap();
@@ -128,7 +128,7 @@ async fn a_history_longer_than_its_row_goes_on_in_its_table() {
 
 #[tokio::test]
 async fn refusals_of_one_kind_are_kept_once() {
-    // R-9: kept outside the state machine, and bounded however often a worker repeats itself.
+    // R-9: stored outside the state machine, and bounded however often a worker repeats the call.
     let folder = tempfile::tempdir().unwrap();
     let (coordinator, _raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
     let refused = coordinator.store.browse().refused(&key(1), None, 99).await.unwrap();
@@ -138,7 +138,7 @@ async fn refusals_of_one_kind_are_kept_once() {
 
 #[tokio::test]
 async fn a_failed_save_takes_the_whole_batch_back() {
-    // W-4: nothing of a batch that failed is there, in the tables or in the order.
+    // W-4: nothing of a failed batch remains, in the tables or in the in-memory order.
     let folder = tempfile::tempdir().unwrap();
     let (mut coordinator, _raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
     let mut batch = coordinator.writer.begin().await.unwrap();

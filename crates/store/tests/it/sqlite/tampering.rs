@@ -1,4 +1,4 @@
-//! Whoever changes a row behind the store's back is found out.
+//! `verify` detects rows that were changed behind the store's back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ async fn verified(path: &Path) -> Report {
 
 #[tokio::test]
 async fn an_honest_store_has_no_findings() {
-    // S2-114: every ended task has a record that anybody can compute again.
+    // S2-114: every ended task has a record that anyone can recompute.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.db");
     populate(&path).await;
@@ -78,7 +78,7 @@ async fn an_honest_store_has_no_findings() {
     assert!(report.entries > 15);
 }
 
-/// The ways to lie, each with a word that the finding must contain.
+/// Ways to tamper, each with a word that the finding must contain.
 const TAMPERINGS: [(&str, &str); 32] = [
     ("UPDATE done SET state = 'failed' WHERE row = 1", "history"),
     ("UPDATE done SET output = '2' WHERE row = 1", "record"),
@@ -122,7 +122,7 @@ const TAMPERINGS: [(&str, &str); 32] = [
 
 #[tokio::test]
 async fn every_tampering_is_found() {
-    // S2-111, S2-114: a row that was changed by other means than a decision contradicts another row.
+    // S2-111, S2-114: a row changed by anything but a decision contradicts another row.
     let folder = tempfile::tempdir().unwrap();
     let original = folder.path().join("tenure.db");
     populate(&original).await;
@@ -135,7 +135,7 @@ async fn every_tampering_is_found() {
     }
 }
 
-/// The same in a task with so many attempts that it is read in parts.
+/// The same for a task with so many attempts that it is read in parts.
 const LONG_TAMPERINGS: [(&str, &str); 7] = [
     ("UPDATE attempts SET owner = 'mallory' WHERE attempt = 150", "record"),
     ("UPDATE attempts SET reason = 'HEARTBEAT_TIMEOUT' WHERE attempt = 150", "attempts"),
@@ -152,7 +152,7 @@ const LONG_TAMPERINGS: [(&str, &str); 7] = [
 
 #[tokio::test]
 async fn every_tampering_with_a_long_history_is_found() {
-    // S2-111, S2-114: what is read page by page is bound together like what is read at once.
+    // S2-111, S2-114: rows that are read page by page are bound together like those read at once.
     let folder = tempfile::tempdir().unwrap();
     let original = folder.path().join("tenure.db");
     let mut coordinator = TestCoordinator::open(&original).await;
@@ -185,7 +185,7 @@ async fn every_tampering_with_a_long_history_is_found() {
     }
 }
 
-/// A change of what a task's row tells: table, row, the change, and a word of the finding.
+/// A change of a task's inline history: table, row, the change, and a word of the finding.
 type Retold = (&'static str, u128, fn(&mut Vec<Entry>), &'static str);
 
 const RETOLD: [Retold; 8] = [
@@ -208,7 +208,7 @@ fn submission(told: &mut [Entry]) -> &mut Submit {
 
 #[tokio::test]
 async fn every_retold_history_is_found() {
-    // S2-111, S2-114: entries that stand packed in a task's row are as bound as rows of their own.
+    // S2-111, S2-114: entries packed in a task's row are bound as strongly as separate rows.
     let folder = tempfile::tempdir().unwrap();
     let original = folder.path().join("tenure.db");
     populate(&original).await;
@@ -217,7 +217,7 @@ async fn every_retold_history_is_found() {
         let raw = Connection::open(&path).unwrap();
         let sql = format!("SELECT tale FROM {table} WHERE row = {row}");
         let told: Vec<u8> = raw.query_row(&sql, [], |row| row.get(0)).unwrap();
-        // Rows are numbered as the tasks are.
+        // Rows have the same numbers as the tasks.
         let task = TaskId::from_u128(row);
         let mut entries = InlineHistory::from_bytes(told).entries(task).unwrap();
         retell(&mut entries);
@@ -239,7 +239,7 @@ fn copy(original: &Path, name: &str) -> PathBuf {
     path
 }
 
-/// Changes a row as somebody with the file in hand would, triggers or no triggers.
+/// Changes a row as an attacker with access to the file would, bypassing triggers.
 fn tamper(path: &Path, sql: &str) {
     let raw = Connection::open(path).unwrap();
     let mut statement =

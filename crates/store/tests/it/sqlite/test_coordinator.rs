@@ -55,7 +55,7 @@ impl TestCoordinator {
         Self::open_with(path, options(&clock), clock).await.unwrap()
     }
 
-    /// Opens when this much time has passed since tests begin.
+    /// Opens the store when this much time has passed on the test's clock.
     pub(crate) async fn open_at(path: &Path, passed: Span) -> Self {
         let clock = Arc::new(ManualClock::default());
         clock.advance(passed);
@@ -86,7 +86,7 @@ impl TestCoordinator {
         self.carry(id, Request::Submit(submit), Some(spec)).await
     }
 
-    /// Submits without having loaded, as somebody would who believes the id to be new.
+    /// Submits without loading, as a caller would that believes the id to be new.
     pub(crate) async fn submit_again(&mut self, id: u128, key: &str) -> Step<()> {
         let spec = spec(Some(key));
         self.submit_blindly(submission(id, Policy::default(), &spec), spec).await
@@ -154,7 +154,7 @@ impl TestCoordinator {
         self.report(ready, Outcome::Failed(fault)).await
     }
 
-    /// A failure with more to say than fits into the task's own row.
+    /// A failure with more text than fits into the task's row.
     pub(crate) async fn fail_at_length(&mut self, ready: &TaskWithSpec) -> Step<Applied> {
         let message = "no ".repeat(1_000).into();
         let category = verdict::Category::Infrastructure;
@@ -197,7 +197,7 @@ impl TestCoordinator {
     }
 }
 
-/// What the rules say, and the change that saves it.
+/// The decision of the rules, and the change that saves it.
 pub(crate) fn decide(
     before: Subject,
     closed: Option<&verdict::ClosedAttempt>,

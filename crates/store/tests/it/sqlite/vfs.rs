@@ -1,6 +1,6 @@
-//! SQLite's way to a [`Disk`]: contents go there, locks and shared memory to the machine's own files.
+//! A SQLite VFS over a [`Disk`]: contents go there, locks and shared memory to the machine's real files.
 //!
-//! The only unsafe code of the store's tests. SQLite calls these functions with pointers it got from
+//! The only unsafe code in the store's tests. SQLite calls these functions with pointers it got from
 //! `open`, one thread at a time per file, and never after `close`.
 
 #![expect(unsafe_code, reason = "a file system for SQLite is a table of C functions")]
@@ -12,7 +12,7 @@ use rusqlite::ffi::{self, sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 
 use super::disk::{Disk, DiskError};
 
-/// What SQLite allocates for each open file; the machine's own file follows it in memory.
+/// What SQLite allocates for each open file; the machine's file follows it in memory.
 #[repr(C)]
 struct File {
     base: sqlite3_file,
@@ -25,7 +25,7 @@ struct Handle {
     life: u64,
 }
 
-/// Makes the disk known to SQLite under a name of its own, for the rest of the process.
+/// Registers the disk with SQLite under a unique name, for the rest of the process.
 pub(crate) fn register(disk: &'static Disk, name: &str) {
     let name = CString::new(name).unwrap().into_raw();
     // SAFETY: the default file system exists as long as the process, the copy is never freed, and
@@ -80,7 +80,7 @@ fn answer(result: Result<(), DiskError>) -> c_int {
     result.map_or_else(code, |()| ffi::SQLITE_OK)
 }
 
-/// The machine's own file system.
+/// The machine's default file system.
 fn machine() -> *mut sqlite3_vfs {
     // SAFETY: finding the default file system has no preconditions.
     unsafe { ffi::sqlite3_vfs_find(ptr::null()) }
@@ -96,7 +96,7 @@ unsafe fn handle<'a>(file: *mut sqlite3_file) -> &'a Handle {
     unsafe { &*(*file.cast::<File>()).handle }
 }
 
-/// The machine's own file behind ours, and its functions.
+/// The machine's file behind ours, and its functions.
 unsafe fn below(file: *mut sqlite3_file) -> (*mut sqlite3_file, &'static sqlite3_io_methods) {
     // SAFETY: `szOsFile` made room for it right after our part, and `open` opened it.
     unsafe {
@@ -123,7 +123,7 @@ unsafe extern "C" fn open(
         let real = file.cast::<u8>().add(size_of::<File>()).cast::<sqlite3_file>();
         (*real).pMethods = ptr::null();
         let opened = (*machine()).xOpen.unwrap()(machine(), name, real, flags, flags_out);
-        // Temporary files have no name and no need to survive.
+        // Temporary files have no name and need not survive.
         if opened != ffi::SQLITE_OK || name.is_null() {
             assert!(!name.is_null(), "nothing here needs a temporary file");
             return opened;
@@ -156,7 +156,7 @@ unsafe extern "C" fn access(
     // SAFETY: called by SQLite with our file system, a name, and a place for the answer.
     unsafe {
         let (disk, name) = (disk_of(vfs), name_of(name));
-        // An empty log or journal is as good as none.
+        // An empty log or journal counts as none.
         let size = disk.size(name, disk.life()).unwrap_or(0);
         *result = c_int::from(disk.exists(name) && size > 0);
     }
