@@ -1,13 +1,13 @@
-//! The suite every engine must pass: what the seam promises, asked of a real store.
+//! The conformance suite: what the seam guarantees, checked on a real store.
 //!
-//! Each function of the topics below is one check. [`checks!`] names them all, so that an engine
-//! runs every one of them twice: plainly, and with the store closed and opened again before every
-//! step, since nothing a caller was told may depend on what only memory knew. A check panics with
-//! what it found; it needs no test framework.
+//! Each function of the modules below is one check. [`checks!`] names them all, so that an engine runs
+//! every check twice: plainly, and with the store closed and reopened before every step, because no
+//! answer may depend on state that only memory had. A check panics with what it found; it needs no test
+//! framework.
 //!
-//! The checks stand above the seam and below the coordinator: [`mod@carry`] loads, decides and
-//! saves as a coordinator would, one request at a time. What no engine can be asked through the
-//! seam (files, locks of the operating system, damage) is tested with that engine.
+//! The checks are above the seam and below the coordinator: [`mod@carry`] loads, decides and saves as a
+//! coordinator would, one request at a time. What cannot be tested through the seam (files, locks of the
+//! operating system, damage) is tested with each engine.
 //!
 //! [`checks!`]: crate::conformance_checks
 
@@ -36,7 +36,7 @@ pub use carry::{Call, CallResult, Poll, Submission};
 pub use driver::Driver;
 pub use fixture::{Between, Fixture, run};
 
-/// Makes two tests of every check for the fixture that `$fixture` makes.
+/// Generates two tests of every check for the fixture that `$fixture` creates.
 #[macro_export]
 macro_rules! conformance_checks {
     ($fixture:expr) => {

@@ -1,4 +1,4 @@
-//! The PostgreSQL server that all tests share, with a database for each.
+//! The PostgreSQL server that all tests share, with a separate database for each.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ static SERVER: LazyLock<Shared> = LazyLock::new(|| {
     shared.unwrap_or_else(|failure| panic!("{failure}"))
 });
 
-/// A database of one test, dropped with this value.
+/// The database of one test, dropped with this value.
 pub struct Database {
     name: String,
     url: String,
@@ -42,12 +42,12 @@ impl Database {
         SERVER.folder().to_owned()
     }
 
-    /// The address for whoever reaches the server through another folder.
+    /// The address through another folder with the server's socket.
     pub fn url_through(&self, folder: &str) -> String {
         format!("host={folder} user=postgres dbname={}", self.name)
     }
 
-    /// As a restart of the server would: every session of this database ends.
+    /// Terminates every session of this database, as a restart of the server would.
     pub async fn end_all_connections(&self) {
         administer(format!(
             "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '{}'",
@@ -76,7 +76,7 @@ impl Drop for Database {
     }
 }
 
-/// Runs one statement on the server, on a thread of its own: callers may be inside a runtime.
+/// Runs one statement on the server, on a separate thread: callers may be inside a runtime.
 fn administer(sql: String) {
     let url = SERVER.conninfo("postgres");
     let (done, wait) = mpsc::channel();

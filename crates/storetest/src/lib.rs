@@ -1,11 +1,11 @@
-//! Test tools for stores: what every engine must do, and what a test needs to try it.
+//! Test tools for stores: the conformance suite, and what tests need to run it.
 //!
-//! [`conformance`] is the suite that all engines pass. [`memory`] is the reference engine that they are compared with
-//! and that simulations run on; it is written against the public face of `store`, as any engine outside of that crate
-//! would be. [`ManualClock`] moves by hand; [`unsynced`] opens a file without waiting for the disk; [`Database`] is a
-//! PostgreSQL database that lives as long as its test.
+//! [`conformance`] is the suite that all engines pass. [`memory`] is the reference engine: other engines are compared
+//! with it, and simulations run on it. It uses only the public interface of `store`, as an engine outside of that crate
+//! would. [`ManualClock`] moves only when a test sets it; [`unsynced`] opens a file without waiting for the disk;
+//! [`Database`] is a PostgreSQL database that exists as long as its test.
 //!
-//! Nothing here runs in production: only dev-dependencies and crates that are tests themselves name this one.
+//! Nothing here runs in production: only dev-dependencies and crates that are tests themselves use this crate.
 
 pub mod conformance;
 mod database;

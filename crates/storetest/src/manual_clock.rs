@@ -1,4 +1,4 @@
-//! A clock that moves only when told to, for simulations and tests.
+//! A clock that moves only when a test moves it, for simulations and tests.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -23,14 +23,14 @@ impl ManualClock {
         self.set_wall(self.wall().plus(span));
     }
 
-    /// Somebody sets the wall clock, forwards or backwards. No time passes.
+    /// Sets the wall clock, forwards or backwards. No time passes.
     pub fn set_wall(&self, wall: Time) {
         self.wall.store(wall.millis(), Ordering::SeqCst);
     }
 }
 
 impl Default for ManualClock {
-    /// Some ordinary day, so that times in failures look like times.
+    /// An ordinary date, so that times in failures look like times.
     fn default() -> Self {
         Self::at(Time::from_millis(1_700_000_000_000))
     }

@@ -1,16 +1,16 @@
-//! The reference engine: everything in memory, simple enough to be right at a glance.
+//! The reference engine: everything in memory, and simple enough to be obviously right.
 //!
-//! It exists to be compared with. Simulations run on it, and the other engines must answer as it
-//! does. So it is naive on purpose: ordered maps, scans instead of indexes, and no code shared with
-//! another engine. It is not for production: nothing here outlives the process.
+//! Simulations run on it, and the other engines must answer as it does. So it is naive on purpose:
+//! ordered maps, scans instead of indexes, and no code shared with another engine. It is not for
+//! production: its data ends with the process.
 //!
 //! With more than one of [`Writers`] it behaves like a database with several writers: rows that another batch
 //! has locked are `Locked`, changes are guarded by revisions, and a lost race is a conflict.
 //!
 //! A commit counts once its [`Disk`] has synced it, so that a simulator can crash in between.
 //!
-//! Invariants: a batch is invisible until it commits; what it locked is free once it ends, however
-//! it ends; ended tasks, closed attempts and history are only ever added to.
+//! Invariants: a batch is invisible until it commits; its locks are released when it ends, however it
+//! ends; ended tasks, closed attempts and history are append-only.
 
 mod batch;
 mod browse;
@@ -31,12 +31,12 @@ pub use self::browse::MemoryBrowse;
 pub use self::disk::{CommitOutcome, Disk, Immediate, Synced};
 use self::tables::Shared;
 
-/// How many writers may work at once.
+/// How many writers may work concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writers {
     One,
     Two,
-    /// So many, as a database has them.
+    /// This many, as in a database.
     Several(usize),
 }
 
@@ -57,7 +57,7 @@ pub struct MemoryStore {
     opened: Opened,
     disk: Arc<dyn Disk>,
     known: SupportedRules,
-    /// Which opening this is. Writers of an earlier one have lost the store.
+    /// The number of this opening. Writers of an earlier opening can no longer use the store.
     opening: u64,
 }
 
@@ -73,20 +73,20 @@ impl MemoryStore {
         Self::open(clock, shared, opened)
     }
 
-    /// The same store on another disk: from now on its commits are durable when that says so.
+    /// The same store on another disk: from now on that disk decides when commits are durable.
     #[must_use]
     pub fn on_disk(self, disk: Arc<dyn Disk>) -> Self {
         Self { disk, ..self }
     }
 
-    /// The same store for whoever knows only these versions of the rules.
+    /// The same store for a process that supports only these versions of the rules.
     #[must_use]
     pub fn with_rules(self, known: SupportedRules) -> Self {
         Self { known, ..self }
     }
 
-    /// Another session with the same data, as a second coordinator has it: the writers, locks and
-    /// commits of others stay. `clock` is its view of the store's one clock.
+    /// Another session with the same data, as of a second coordinator: the writers, locks and commits of
+    /// other sessions stay. `clock` is its view of the store's one clock.
     #[must_use]
     pub fn attach(&self, clock: Arc<dyn Clock>) -> Self {
         let shared = self.browse.shared.clone();
@@ -96,28 +96,28 @@ impl MemoryStore {
         Self { clock, browse: MemoryBrowse { shared, reading }, opened, ..self.clone() }
     }
 
-    /// Commits that were written and whose writer is gone: on the disk or not, nobody knows.
+    /// Commits that were written and whose writer is gone: it is unknown whether they are durable.
     pub fn orphans(&self) -> Vec<u64> {
         lock(&self.browse.shared).orphans()
     }
 
-    /// Says what became of an orphaned commit; until then its rows stay locked.
+    /// Decides the outcome of an orphaned commit; until then its rows stay locked.
     pub fn settle(&self, orphan: u64, outcome: CommitOutcome) {
         lock(&self.browse.shared).settle(orphan, outcome);
     }
 
-    /// What became of a batch, once that is settled: what a database says about a batch's marker.
+    /// The outcome of a batch, once it is decided: what a database knows from the batch's marker.
     pub fn commit_outcome(&self, batch: u64) -> Option<CommitOutcome> {
         lock(&self.browse.shared).commit_outcome(batch)
     }
 
-    /// The same data after a crash: what was not committed is gone, and so is every writer.
+    /// The same data after a crash: uncommitted changes and all writers are gone.
     #[must_use]
     pub fn reopen(&self) -> Self {
         self.reopen_in(self.opened.epoch)
     }
 
-    /// The same data as after a restore from a backup: a new epoch, so no lease counts any more.
+    /// The same data as after a restore from a backup: a new epoch, so no earlier lease counts.
     #[must_use]
     pub fn restore(&self) -> Self {
         self.reopen_in(self.opened.epoch + 1)
@@ -189,7 +189,7 @@ pub struct MemoryWriter {
     reading: MonotonicClock,
     disk: Arc<dyn Disk>,
     opening: u64,
-    /// When a batch last read the clock: what was ready by then has been seen.
+    /// When a batch last read the clock: tasks that were ready by then have been seen.
     looked_at: Option<Time>,
 }
 
@@ -205,8 +205,8 @@ impl Writer for MemoryWriter {
         Ok(MemoryBatch::new(self, number, rules))
     }
 
-    /// What became ready after a batch last looked still counts, although its time may have come:
-    /// its wake-up would be lost between two readings of the clock.
+    /// A task that became ready after the last batch read the clock still counts, even if its time is past:
+    /// otherwise its wake-up would be lost between two readings of the clock.
     async fn next_wake(&mut self) -> Result<Option<Time>, Failure> {
         let shared = lock(&self.shared);
         shared.check_opening(self.opening)?;

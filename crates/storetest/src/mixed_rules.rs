@@ -1,4 +1,4 @@
-//! A database for coordinators that know different versions of the rules.
+//! A database for coordinators that support different versions of the rules.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use verdict::{Rules, SupportedRules};
 
 use crate::{Database, ManualClock};
 
-/// What a coordinator of the first version knows.
+/// What a coordinator of the first version supports.
 pub const OLDER: SupportedRules = SupportedRules::only(Rules::V1, Rules::V1);
 
-/// A database, and a clock that stands still: a slow machine makes no coordinator seem absent.
+/// A database, and a clock that stands still, so that a slow machine makes no coordinator seem absent.
 pub struct MixedRules {
     pub database: Database,
     pub clock: Arc<ManualClock>,
@@ -22,7 +22,7 @@ impl MixedRules {
         Self { database: Database::create(), clock: Arc::default() }
     }
 
-    /// The options of one coordinator, under a name.
+    /// The options of one coordinator with this name.
     pub fn options(&self, name: &str, rules: SupportedRules, notify: Notify) -> Options {
         let clock = Some(self.clock.clone() as Arc<dyn store::Clock>);
         Options { clock, notify, rules, ..Options::new(name) }

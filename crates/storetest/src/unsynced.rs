@@ -1,11 +1,11 @@
-//! SQLite without the wait for the disk, for tests about everything but a loss of power.
+//! SQLite without waiting for the disk, for tests of everything but power loss.
 
 use std::sync::Arc;
 
 use store::Clock;
 use store::sqlite::Options;
 
-/// Options of a store whose commits survive the end of the process, but not a loss of power. The code is the same, and
+/// Options of a store whose commits survive the end of the process, but not a power loss. The code is the same, and
 /// a test runs in a fraction of the time.
 pub fn unsynced(clock: Arc<dyn Clock>) -> Options {
     Options::new(clock).without_sync()

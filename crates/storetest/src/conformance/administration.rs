@@ -1,4 +1,4 @@
-//! API keys and the record of who changed them.
+//! API keys and the audit of their changes.
 
 use store::administration::{
     Administration, ApiKey, Audit, AuditFilter, Audited, PreviousSecret, Seal, TenantLimits,
@@ -131,7 +131,7 @@ pub async fn keeps_the_limits_of_tenants_as_they_are_now<F: Fixture>(driver: &mu
 }
 
 pub async fn keeps_keys_in_their_scope_and_revoked<F: Fixture>(driver: &mut Driver<F>) {
-    // X12: whoever reaches the store cannot bring a revoked key back or move one to another tenant.
+    // X12: a caller with access to the store cannot restore a revoked key or move one to another tenant.
     let revoked = ApiKey { revoked_at: Some(driver.now()), ..key(driver, "k1") };
     let living = key(driver, "k2");
     administer(driver, &[&revoked, &living], &[]).await;
@@ -149,7 +149,7 @@ pub async fn writes_a_change_with_its_record_or_neither<F: Fixture>(driver: &mut
     let revoked = ApiKey { revoked_at: Some(driver.now()), ..key(driver, "k1") };
     let made = audit(driver, Scope::default(), "k1");
     administer(driver, &[&revoked], &[&made]).await;
-    // The second key cannot be written, so neither the first nor the record of both is.
+    // The second key cannot be written, so neither the first one nor the record of both is.
     let (other, revived) = (key(driver, "k2"), ApiKey { revoked_at: None, ..revoked.clone() });
     driver.pause().await;
     let wrong = act(&[&other, &revived], &[&audit(driver, Scope::default(), "k2")]);
@@ -157,7 +157,7 @@ pub async fn writes_a_change_with_its_record_or_neither<F: Fixture>(driver: &mut
     assert_eq!(keys(driver).await, [revoked]);
     let all = AuditFilter { limit: 10, ..AuditFilter::default() };
     assert_eq!(log(driver, all.clone()).await, [Audited { n: 1, audit: made.clone() }]);
-    // And the writer goes on.
+    // The writer still works.
     administer(driver, &[&other], &[&made]).await;
     assert_eq!(log(driver, all).await.len(), 2);
     driver.add(&Scope::default(), "images").await;

@@ -1,4 +1,4 @@
-//! Which of the polled queues may hold something: never one too few.
+//! Which polled queues may hold tasks: none that does is missing.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::carry::{Call, Poll, carry};
 use super::driver::{Driver, granted};
 use super::fixture::Fixture;
 
-/// Queues that somebody waits at.
+/// Polled queues.
 struct Waiting(BTreeSet<(Scope, Name)>);
 
 impl Waiting {
@@ -41,7 +41,7 @@ async fn backlogs<F: Fixture>(driver: &mut Driver<F>, polled: &Waiting) -> Vec<B
     batch.backlogs(polled, now).await.expect("the store says where to look")
 }
 
-/// At most how many tasks a queue holds.
+/// The upper bound of the tasks in a queue.
 fn at_most(backlogs: &[Backlog], scope: &Scope, queue: &str) -> usize {
     let of = backlogs.iter().filter(|it| it.scope == *scope && it.queue.as_str() == queue);
     of.map(|backlog| backlog.tasks).sum()
@@ -59,7 +59,7 @@ pub async fn names_every_polled_queue_that_holds_something<F: Fixture>(driver: &
     let mut later = driver.submission(&ours, "later");
     later.submit.run_at = Some(driver.now().plus(Span::from_secs(10)));
     driver.submit(later).await;
-    // G1: what is ready is found, also right behind a look that found nothing.
+    // G1: a ready task is found, also right after a call that found nothing.
     let found = backlogs(driver, &polled).await;
     assert!(at_most(&found, &ours, "images") >= 3, "{found:?}");
     assert!(at_most(&found, &theirs, "images") >= 1, "{found:?}");
@@ -78,7 +78,7 @@ pub async fn names_no_queue_that_nobody_polls<F: Fixture>(driver: &mut Driver<F>
         driver.add(&theirs, queue).await;
     }
     assert_eq!(backlogs(driver, &Waiting::at(&[])).await, []);
-    // whoever polls elsewhere learns nothing of these.
+    // a poll of another scope learns nothing of these.
     let found = backlogs(driver, &Waiting::at(&[(&ours, "mails")])).await;
     assert_eq!(found.len(), 1, "once, not twice: {found:?}");
     assert!(at_most(&found, &ours, "mails") >= 1, "{found:?}");
@@ -88,7 +88,7 @@ pub async fn names_no_queue_that_nobody_polls<F: Fixture>(driver: &mut Driver<F>
     assert_eq!(at_most(&found, &theirs, "mails") + at_most(&found, &ours, "songs"), 0);
 }
 
-/// Asked again in one batch, the store gives what is left, and nothing twice.
+/// Called again in one batch, the store gives the remaining tasks, and none twice.
 pub async fn follows_what_the_same_batch_grants<F: Fixture>(driver: &mut Driver<F>) {
     let scope = Scope::default();
     let made = [driver.add(&scope, "images").await.id, driver.add(&scope, "images").await.id];
@@ -102,7 +102,7 @@ pub async fn follows_what_the_same_batch_grants<F: Fixture>(driver: &mut Driver<
     carry(&mut batch, epoch, Call::Submit(submission)).await.expect("it is saved");
     let now = batch.now().await.expect("the clock can be read");
     let found = batch.backlogs(&polled, now).await.expect("the store says where to look");
-    // What the batch itself made ready counts.
+    // Tasks that the batch itself made ready count.
     assert!(at_most(&found, &scope, "images") >= 3, "{found:?}");
     let mut given = Vec::new();
     for (first_lease, max) in firsts.into_iter().zip([2, 9]) {
@@ -111,6 +111,6 @@ pub async fn follows_what_the_same_batch_grants<F: Fixture>(driver: &mut Driver<
         let said = carry(&mut batch, epoch, Call::Poll(poll)).await.expect("it is saved");
         given.push(granted(said).iter().map(|ready| ready.task.id).collect::<Vec<_>>());
     }
-    // W-1, S2-52: two questions of one batch, and no task in both answers.
+    // W-1, S2-52: two calls in one batch, and no task in both answers.
     assert_eq!(given, [made.to_vec(), vec![third]]);
 }

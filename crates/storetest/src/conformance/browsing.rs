@@ -1,4 +1,4 @@
-//! Reading beside the writers.
+//! Reading concurrently with the writers.
 
 use store::browse::Browse;
 use store::row::{
@@ -30,7 +30,7 @@ async fn list<F: Fixture>(driver: &mut Driver<F>, filter: Filter) -> Vec<TaskId>
     listed_ids(&listing)
 }
 
-/// Every page of a list, as far as it goes.
+/// Every page of a list, to its end.
 async fn pages<F: Fixture>(driver: &mut Driver<F>, mut filter: Filter) -> Vec<Vec<TaskId>> {
     let mut pages = Vec::new();
     loop {
@@ -43,7 +43,7 @@ async fn pages<F: Fixture>(driver: &mut Driver<F>, mut filter: Filter) -> Vec<Ve
     }
 }
 
-/// Adds tasks and ends every second one, so that listings must merge live and done.
+/// Adds tasks and ends every second one, so that lists must merge live and done.
 async fn populate<F: Fixture>(driver: &mut Driver<F>, count: usize) -> Vec<TaskId> {
     let scope = Scope::default();
     let mut made = Vec::new();
@@ -68,7 +68,7 @@ pub async fn lists_newest_first_page_by_page<F: Fixture>(driver: &mut Driver<F>)
     assert_eq!((pages.concat(), lengths), (made, vec![3, 3, 1]));
 }
 
-/// Submits a task with an input, and has it fail once, at length, if it shall.
+/// Submits a task with an input, and reports the outcome of its first attempt if there is one.
 async fn with_bodies<F: Fixture>(driver: &mut Driver<F>, outcome: Option<Outcome>) -> TaskId {
     let scope = Scope::default();
     let mut submission = driver.submission(&scope, "bodies");
@@ -112,7 +112,7 @@ pub async fn leaves_bodies_out_of_lists<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(listed_ids(&none), [broken, succeeded, waiting]);
     for listed in &none.tasks {
         assert_eq!(listed.task.spec.input.as_str(), "null");
-        // What the task was submitted with comes with it: nobody need read its history.
+        // The submission comes with the task: callers need not read its history.
         let submitted = listed.submitted.as_ref().expect("it was submitted");
         assert_eq!(submitted.policy.failures_max, 1);
     }
@@ -143,11 +143,11 @@ pub async fn ends_a_page_that_is_heavy_enough<F: Fixture>(driver: &mut Driver<F>
     let filter = |bytes| Filter { limit: 99, bytes, bodies, ..Filter::default() };
     let two_each = pages(driver, filter(3 * INPUT)).await;
     assert_eq!(two_each, [&made[..2], &made[2..4], &made[4..]]);
-    // One task is larger than a page may be: it comes alone.
+    // One task is larger than a page may be: it is alone in its page.
     let one_each = pages(driver, filter(INPUT / 2)).await;
     assert_eq!(one_each.concat(), made);
     assert!(one_each.iter().all(|page| page.len() == 1));
-    // Without its body, it is light.
+    // Without its body it is small.
     let light = Filter { bodies: Bodies::default(), ..filter(3 * INPUT) };
     assert_eq!(pages(driver, light).await, [made]);
 }
@@ -160,7 +160,7 @@ pub async fn looks_at_so_many_tasks_for_a_page<F: Fixture>(driver: &mut Driver<F
     driver.submit(red).await;
     for n in 0..6 {
         driver.add(&ours, if n == 4 { "letters" } else { "images" }).await;
-        // Tasks of another scope are not looked at.
+        // Tasks of another scope are not examined.
         driver.add(&theirs, "images").await;
         driver.add(&theirs, "images").await;
     }
@@ -175,13 +175,13 @@ pub async fn looks_at_so_many_tasks_for_a_page<F: Fixture>(driver: &mut Driver<F
     assert_eq!(pages(driver, filter.clone()).await, [empty.clone(), empty, vec![red_id]]);
     let whole = Filter { scan_max: 7, ..filter.clone() };
     assert_eq!(pages(driver, whole).await, [[red_id]]);
-    // Nobody is told that there may be more where everything was looked at.
+    // No next page is announced once everything was examined.
     let state = Filter { label: None, state: Some(State::Succeeded), ..filter };
     assert_eq!(pages(driver, Filter { scan_max: 7, ..state.clone() }).await, [[]]);
     assert_eq!(pages(driver, state).await.len(), 3);
 }
 
-/// A task that failed so often, each time at great length.
+/// A task that failed this often, each time with a long stack trace.
 async fn long_story<F: Fixture>(driver: &mut Driver<F>, attempts: u32, trace: usize) -> TaskKey {
     let scope = Scope::default();
     let mut submission = driver.submission(&scope, "stories");
@@ -217,7 +217,7 @@ pub async fn reads_a_long_history_in_pages<F: Fixture>(driver: &mut Driver<F>) {
         pages += 1;
     }
     assert!(pages > 1, "it does not fit into one page");
-    // Nothing is left out, and every trace is the one that was reported.
+    // Nothing is left out, and every trace is the reported one.
     let numbers: Vec<u32> = history.iter().map(|entry| entry.n).collect();
     assert_eq!(numbers, (1..=1 + 2 * ATTEMPTS).collect::<Vec<u32>>());
     let traces: Vec<usize> = history.iter().filter_map(closed_trace).collect();
@@ -237,7 +237,7 @@ pub async fn reads_a_long_history_in_pages<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(two.iter().map(|closed| closed.attempt).collect::<Vec<u32>>(), [4, 5]);
 }
 
-/// How long the stack trace is that an entry says an attempt ended with.
+/// The length of the stack trace with which the entry closed an attempt.
 fn closed_trace(entry: &Entry) -> Option<usize> {
     entry.events.iter().find_map(|event| match event {
         verdict::Event::AttemptClosed { closed, .. } => {
@@ -251,7 +251,7 @@ pub async fn reads_refusals_in_pages<F: Fixture>(driver: &mut Driver<F>) {
     let key = long_story(driver, 3, 9).await;
     let leased = driver.lease(&Scope::default(), "stories", 1).await;
     let now = caller(&leased[0]);
-    // Late reports, each under a lease that is over.
+    // Late reports, each under a lease that has ended.
     for attempt in 1..=3 {
         let attempts =
             driver.browse().attempts(&key, attempt - 1, 1).await.expect("browsing works");

@@ -17,7 +17,7 @@ pub async fn stops_waiting_tasks_at_once<F: Fixture>(driver: &mut Driver<F>) {
     let requested_at = driver.now();
     let accepted = Answer::CancelAccepted { state: State::Cancelled, requested_at };
     assert_eq!(driver.about(&key, cancel()).await, accepted);
-    // S2-23: it is given to nobody, and no attempt was ever made.
+    // S2-23: no poll gets it, and no attempt was ever made.
     assert!(driver.lease(&scope, "images", 9).await.is_empty());
     assert!(driver.browse().attempts(&key, 0, 99).await.expect("browsing works").is_empty());
     driver.wait(Span::from_secs(5));
@@ -36,7 +36,7 @@ pub async fn asks_running_tasks_and_then_insists<F: Fixture>(driver: &mut Driver
     driver.about(&key, beat).await;
     assert_eq!(driver.sweep().await, []);
     driver.wait(Span::from_millis(1));
-    // W-13, S4-56: the store finds it when the grace is over, although its lease is young.
+    // W-13, S4-56: the store finds it when the grace is over, although its lease has not expired.
     assert_eq!(driver.sweep().await, [(key.id, Answer::Done)]);
     let Subject::Done(done) = driver.load(&key).await else { panic!("the task has ended") };
     assert_eq!(done.end.reason, Some(Reason::CancelTimeout));

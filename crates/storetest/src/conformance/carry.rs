@@ -1,4 +1,4 @@
-//! One thing asked of a store, carried from loading to saving as a coordinator would.
+//! Carries one request from loading to saving, as a coordinator would.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use verdict::{
 
 use super::driver::key_of;
 
-/// One thing asked of the system.
+/// One request to the system.
 #[derive(Clone, Debug)]
 pub enum Call {
     Submit(Submission),
@@ -25,11 +25,11 @@ pub enum Call {
         request: Request,
     },
     Poll(Poll),
-    /// Sweeps what is due, up to the limit.
+    /// Sweeps due tasks, up to the limit.
     Sweep {
         limit: usize,
     },
-    /// Asks the same of every running task, one page at a time.
+    /// Makes the same request for every running task, one page at a time.
     OfRunning {
         request: Request,
         page: usize,
@@ -47,19 +47,19 @@ pub struct Poll {
     pub want: Want,
     pub worker: Name,
     pub name: Option<Name>,
-    /// The number of the first lease given; the others follow.
+    /// The number of the first lease granted; the others follow.
     pub first_lease: u128,
 }
 
-/// What came of it.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallResult {
     Answer(Answer),
     /// The tasks as they were leased.
     Granted(Vec<TaskWithSpec>),
-    /// Which tasks were swept or asked, in order, and what they answered.
+    /// Which tasks were swept or asked, in order, with their answers.
     Each(Vec<(TaskId, Answer)>),
-    /// Another writer has the task.
+    /// Another writer has locked the task.
     Locked,
 }
 
@@ -102,7 +102,7 @@ impl Submission {
     }
 }
 
-/// Loads, decides and saves one thing in an open batch.
+/// Loads, decides and saves one request in an open batch.
 pub async fn carry<B: Batch>(batch: &mut B, epoch: u32, ask: Call) -> Result<CallResult, Failure> {
     match ask {
         Call::Submit(submission) => submit(batch, epoch, submission).await,
@@ -263,7 +263,7 @@ async fn settle<B: Batch>(
     Ok(applied.answer)
 }
 
-/// One decision, and what it changes as a store takes it.
+/// One decision, and its change in the form that a store takes.
 pub fn change(
     mut subject: Subject,
     context: Context<'_>,

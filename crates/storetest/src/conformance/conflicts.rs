@@ -1,4 +1,4 @@
-//! Several writers at once, where the engine allows it.
+//! Several concurrent writers, where the engine allows them.
 
 use store::failure::{CommitFailure, Failure, FailureKind};
 use store::row::{Change, TaskKey, Want};
@@ -11,14 +11,14 @@ use super::fixture::Fixture;
 
 type WriterOf<F> = <<F as Fixture>::Store as Store>::Writer;
 
-/// A second writer, or the proof that this engine allows none.
+/// A second writer, or `None` after checking that this engine allows none.
 async fn second_writer<F: Fixture>(driver: &Driver<F>) -> Option<WriterOf<F>> {
     let second = driver.store().writer().await;
     assert_eq!(second.is_ok(), driver.store().opened().writers > 1);
     second.ok()
 }
 
-/// Commits what could be saved; rolls back what could not.
+/// Commits if the save succeeded; rolls back otherwise.
 async fn finish<B: Batch>(batch: B, saved: Result<(), Failure>) -> Result<(), Failure> {
     saved?;
     match batch.commit().await {
@@ -50,12 +50,12 @@ pub async fn holds_rows_of_another_batch<F: Fixture>(driver: &mut Driver<F>) {
     let keys = std::slice::from_ref(&key);
     assert!(matches!(first.load(keys).await.as_deref(), Ok([Loaded::Subject(_)])));
     let mut other = second.begin().await.expect("a batch can be begun");
-    // S2-81: a row that another has is passed over, not waited for.
+    // S2-81: a row that another batch holds is skipped, not waited for.
     assert!(matches!(other.load(keys).await.as_deref(), Ok([Loaded::Locked])));
     let request = Request::Sweep;
     let said = carry(&mut other, 1, Call::About { key: key.clone(), request }).await;
     assert!(matches!(said, Ok(CallResult::Locked)));
-    // Its own rows a batch may load as often as it likes.
+    // A batch may load its own rows repeatedly.
     assert!(matches!(first.load(keys).await.as_deref(), Ok([Loaded::Subject(_)])));
 }
 
@@ -68,7 +68,7 @@ pub async fn passes_over_what_another_batch_took<F: Fixture>(driver: &mut Driver
     let mut two = second.begin().await.expect("a batch can be begun");
     let mine = one.ready(&[want()], now).await.expect("ready works");
     let theirs = two.ready(&[want()], now).await.expect("ready works");
-    // S2-52, W-1: two pools at the same time never take the same task.
+    // S2-52, W-1: two concurrent batches never take the same task.
     assert_eq!(mine[0][0].task.id, first_key.id);
     assert_eq!(theirs[0][0].task.id, second_key.id);
 }
@@ -94,7 +94,7 @@ pub async fn loses_the_race_for_a_key<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!((task, replayed), (one.submit.id, true));
 }
 
-/// What a sweep at the deadline would change, from a task loaded now.
+/// The change of a sweep at the deadline, from a task loaded now.
 async fn prepared<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> Change {
     let subject = driver.load(key).await;
     let at = Moment {
@@ -117,7 +117,7 @@ pub async fn refuses_a_stale_revision<F: Fixture>(driver: &mut Driver<F>) {
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
     let saved = batch.save(vec![stale], Vec::new()).await;
     let failure = finish(batch, saved).await.expect_err("a stale change was saved");
-    // S0-35, S0-43, R-1, W-1: what is changed must be what was read.
+    // S0-35, S0-43, R-1, W-1: the changed revision must be the one that was read.
     assert!(matches!(failure.kind, FailureKind::Conflict(_)), "{failure:?}");
     assert_eq!(driver.load(&key).await, leased);
 }

@@ -1,4 +1,4 @@
-//! The smallest coordinator: a store, its writer, a clock that moves by hand, and one question at a
+//! A minimal coordinator: a store, its writer, a clock that the test moves, and one request at a
 //! time.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::carry::{Call, CallResult, Poll, Submission, carry};
 use super::fixture::{Between, Fixture};
 use crate::ManualClock;
 
-/// A store with a writer and a clock that moves by hand.
+/// A store with a writer and a clock that the test moves.
 pub struct Driver<F: Fixture> {
     fixture: F,
     clock: Arc<ManualClock>,
@@ -42,7 +42,7 @@ impl<F: Fixture> Driver<F> {
         self.open = Some(Open { store, writer });
     }
 
-    /// Between two steps.
+    /// Runs between two steps.
     pub async fn pause(&mut self) {
         if self.between == Between::Reopen {
             self.reopen().await;
@@ -73,18 +73,18 @@ impl<F: Fixture> Driver<F> {
         self.store().now()
     }
 
-    /// A number never used before in this check, so ids grow with time.
+    /// A number not used before in this check, so that ids grow with time.
     pub fn number(&mut self) -> u128 {
         self.made += 1;
         self.made
     }
 
-    /// Asks one thing in a batch of its own.
+    /// Makes one request in a separate batch.
     pub async fn ask(&mut self, ask: Call) -> CallResult {
         self.ask_all(vec![ask]).await.pop().expect("one question, one answer")
     }
 
-    /// Asks several things in one batch.
+    /// Makes several requests in one batch.
     pub async fn ask_all(&mut self, asks: Vec<Call>) -> Vec<CallResult> {
         self.pause().await;
         let epoch = self.store().opened().epoch;
@@ -164,7 +164,7 @@ pub fn granted(said: CallResult) -> Vec<TaskWithSpec> {
     }
 }
 
-/// Who holds the lease of a task that was just granted.
+/// The holder of the lease of a task that was just granted.
 pub fn caller(ready: &TaskWithSpec) -> Caller {
     let lease = ready.task.lease().expect("a granted task has a lease");
     Caller {

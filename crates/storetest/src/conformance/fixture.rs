@@ -1,4 +1,4 @@
-//! What an engine provides to be checked.
+//! What an engine provides to be tested.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use store::seam::Store;
 use super::driver::Driver;
 use crate::ManualClock;
 
-/// Makes a store, and opens it again.
+/// Creates a store, and reopens it.
 pub trait Fixture: Send + 'static {
     type Store: Store;
 
-    /// The first time an empty store, later the same data again. Every store and writer that was
-    /// made before is dropped by then.
+    /// The first call opens an empty store, later calls the same data again. All earlier stores and writers
+    /// are dropped by then.
     fn open(&mut self, clock: Arc<ManualClock>) -> impl Future<Output = Self::Store> + Send;
 }
 

@@ -43,7 +43,7 @@ async fn add<F: Fixture>(
 pub async fn gives_by_priority_then_age<F: Fixture>(driver: &mut Driver<F>) {
     let a = add(driver, "images", "resize", &[0, 5, 0, i32::MAX, -3, 5, i32::MIN]).await;
     let given = driver.lease(&Scope::default(), "images", 4).await;
-    // S2-24, R-19, W-2: the more urgent first; S0-36, S2-55: the older first among equals.
+    // S2-24, R-19, W-2: higher priority first; S0-36, S2-55: the older first among equals.
     assert_eq!(ids(&given), [a[3], a[1], a[5], a[0]]);
     let given = driver.lease(&Scope::default(), "images", 4).await;
     assert_eq!(ids(&given), [a[2], a[4], a[6]]);
@@ -56,7 +56,7 @@ pub async fn gives_only_wanted_kinds_and_queues<F: Fixture>(driver: &mut Driver<
     assert_eq!(ids(&driver.poll(want(&["images"], Some(&["blur"]), 9)).await), []);
     assert_eq!(ids(&driver.poll(want(&["nothing"], None, 9)).await), []);
     assert_eq!(ids(&driver.poll(want(&["images"], Some(&["resize"]), 1)).await), [resize[0]]);
-    // several queues, named twice or not, are one order.
+    // several queues, named twice or not, have one order.
     let all = driver.poll(want(&["images", "mails", "images"], None, 9)).await;
     assert_eq!(ids(&all), [mail[0], crop[0], resize[1]]);
 }
@@ -68,12 +68,12 @@ pub async fn gives_no_task_twice<F: Fixture>(driver: &mut Driver<F>) {
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
     let wants = [want(&["images"], None, 2), want(&["images"], None, 2)];
     let given = batch.ready(&wants, now).await.expect("the store says what is ready");
-    // W-1, S2-52: two polls in one batch never get one task.
+    // W-1, S2-52: two polls in one batch never get the same task.
     assert_eq!((ids(&given[0]), ids(&given[1])), (vec![made[0], made[1]], vec![made[2]]));
     drop(batch);
     let leased = driver.lease(&Scope::default(), "images", 2).await;
     assert_eq!(ids(&leased), [made[0], made[1]]);
-    // S0-53: and what is leased is given to nobody else.
+    // S0-53: and a leased task is given to no other poll.
     assert_eq!(ids(&driver.lease(&Scope::default(), "images", 9).await), [made[2]]);
     assert_eq!(ids(&driver.lease(&Scope::default(), "images", 9).await), []);
 }
@@ -84,28 +84,28 @@ pub async fn gives_nothing_before_its_time<F: Fixture>(driver: &mut Driver<F>) {
     later.submit.priority = 9;
     driver.submit(later.clone()).await;
     let soon = driver.add(&Scope::default(), "images").await;
-    // What is not due stands in nobody's way, though it is older and more urgent.
+    // A task that is not due blocks no other, though it is older and has a higher priority.
     assert_eq!(ids(&driver.lease(&Scope::default(), "images", 1).await), [soon.id.as_u128()]);
     driver.wait(Span::from_millis(9_999));
     assert_eq!(ids(&driver.lease(&Scope::default(), "images", 9).await), []);
     driver.wait(Span::from_millis(1));
-    // S2-96: from the very millisecond on.
+    // S2-96: from that exact millisecond on.
     let given = driver.lease(&Scope::default(), "images", 9).await;
     assert_eq!(ids(&given), [later.submit.id.as_u128()]);
 }
 
-/// A grant that nobody received goes back before those that came later.
+/// An undelivered grant returns to the queue before tasks that came later.
 pub async fn gives_back_old_places<F: Fixture>(driver: &mut Driver<F>) {
     let made = add(driver, "images", "resize", &[0, 0]).await;
     let given = driver.lease(&Scope::default(), "images", 1).await;
     let lease = caller(&given[0]).lease;
     let request = Request::Undelivered(Undelivered { lease });
     assert_eq!(driver.about(&key_of(&given[0]), request).await, Answer::Done);
-    // S2-55: it is not skipped for the younger one.
+    // S2-55: the younger task does not overtake it.
     assert_eq!(ids(&driver.lease(&Scope::default(), "images", 2).await), made);
 }
 
-/// Submitted and granted in one commit: no second one is needed.
+/// A task is submitted and granted in one commit: no second one is needed.
 pub async fn gives_what_the_same_batch_made_ready<F: Fixture>(driver: &mut Driver<F>) {
     let submission = driver.submission(&Scope::default(), "images");
     let id = submission.submit.id;

@@ -1,4 +1,4 @@
-//! What was written once is never written again: a caller that tries is refused by the store.
+//! Rows that are written once: the store refuses a caller that writes them again.
 
 use store::browse::Browse;
 use store::failure::FailureKind;
@@ -12,7 +12,7 @@ use super::driver::{Driver, caller};
 use super::fixture::Fixture;
 use super::reports::{failed, report, succeeded};
 
-/// Tries to save and commit, and insists that the store refuses.
+/// Tries to save and commit, and asserts that the store refuses.
 async fn refuses<F: Fixture>(driver: &mut Driver<F>, change: Change) {
     driver.pause().await;
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
@@ -23,7 +23,7 @@ async fn refuses<F: Fixture>(driver: &mut Driver<F>, change: Change) {
     assert!(is_refused, "the store wrote over what was written once");
 }
 
-/// The change that a cancel would make to the task as it is now.
+/// The change that a cancel would make to the current task.
 async fn next_change<F: Fixture>(driver: &mut Driver<F>, key: &TaskKey) -> Change {
     let subject = driver.load(key).await;
     let request = Request::Cancel(Cancel { reason: None, mode: CancelMode::Immediate });
@@ -39,15 +39,15 @@ pub async fn refuses_to_change_what_ended<F: Fixture>(driver: &mut Driver<F>) {
     let stale = next_change(driver, &key).await;
     driver.about(&key, report(&caller(&leased[0]), succeeded())).await;
     let done = driver.load(&key).await;
-    // S2-41, S2-108, S2-111: not even a caller that breaks the rules changes an ended task.
+    // S2-41, S2-108, S2-111: not even a caller that breaks the rules can change an ended task.
     refuses(driver, stale.clone()).await;
-    // Nor does anybody bring it to life again.
+    // Nor can a caller make it live again.
     let revived = Change { before: None, after: Subject::Live(leased[0].task.clone()), ..stale };
     refuses(driver, Change { spec: Some(leased[0].spec.clone()), ..revived }).await;
     assert_eq!(driver.load(&key).await, done);
 }
 
-/// No number is written smaller or negative because a column is too narrow: the change is refused, and named.
+/// No number is truncated or made negative by a narrow column: the change is refused, and the task is named.
 pub async fn refuses_numbers_that_no_column_holds<F: Fixture>(driver: &mut Driver<F>) {
     let scope = Scope::default();
     let key = driver.add(&scope, "images").await;
@@ -74,7 +74,7 @@ pub async fn refuses_numbers_that_no_column_holds<F: Fixture>(driver: &mut Drive
         batch.load(std::slice::from_ref(&key)).await.expect("loading works");
         let change = Change { after, ..beat.clone() };
         let failure = batch.save(vec![change], Vec::new()).await.expect_err("no column holds it");
-        // W-27: the claim version never goes back, not even in a table.
+        // W-27: the claim version never decreases, not even in a table.
         assert_eq!((failure.kind, failure.task), (FailureKind::Invalid, Some(key.id)));
         drop(batch);
         assert_eq!(driver.load(&key).await, before);

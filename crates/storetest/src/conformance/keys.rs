@@ -22,10 +22,10 @@ pub async fn finds_the_task_that_has_a_key<F: Fixture>(driver: &mut Driver<F>) {
     other.submit.fingerprint = Digest::of(&[b"another"]);
     let reused = Answer::Refused(Refusal::KeyReused { holder: task });
     assert_eq!(driver.submit(other).await, reused);
-    // Keys are exact: case and space count.
+    // Keys are exact: case and whitespace count.
     let near = driver.submission(&scope, "images").with_key("Order 12");
     assert!(matches!(driver.submit(near).await, Answer::Accepted { replayed: false, .. }));
-    // Both in one batch: the second finds what the first made.
+    // Both in one batch: the second finds the task of the first.
     let one = driver.submission(&scope, "images").with_key("twin");
     let two = driver.submission(&scope, "images").with_key("twin");
     let id = one.submit.id;

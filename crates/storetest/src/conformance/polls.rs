@@ -1,4 +1,4 @@
-//! Polls that name themselves.
+//! Polls with a name.
 
 use store::row::{TaskWithSpec, Want};
 use verdict::{Name, Scope};
@@ -22,14 +22,14 @@ pub async fn recalls_what_a_named_poll_was_given<F: Fixture>(driver: &mut Driver
     }
     let first = poll(driver, "ann", "p1").await;
     assert_eq!(first.len(), 2);
-    // S3-59: the same poll again, its answer having been lost, is given the same leases.
+    // S3-59: the same poll repeated, after its answer was lost, gets the same leases.
     assert_eq!(poll(driver, "ann", "p1").await, first);
     let bob = poll(driver, "bob", "p1").await;
     assert!(bob.iter().all(|ready| !first.contains(ready)));
     assert_eq!(bob.len(), 2);
     let key = super::driver::key_of(&first[0]);
     driver.about(&key, report(&caller(&first[0]), succeeded())).await;
-    // What has ended is no longer part of the answer.
+    // An ended task is no longer part of the answer.
     assert_eq!(poll(driver, "ann", "p1").await, first[1..]);
     assert_eq!(poll(driver, "ann", "p2").await, []);
 }

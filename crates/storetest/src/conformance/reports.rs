@@ -1,4 +1,4 @@
-//! Reports, their stored answers, and those that were refused.
+//! Reports, their stored answers, and refused reports.
 
 use store::browse::Browse;
 use verdict::request::{Caller, Outcome, Report};
@@ -42,7 +42,7 @@ pub async fn records_a_report_once<F: Fixture>(driver: &mut Driver<F>) {
     };
     assert_eq!(first, committed(false));
     let recorded = driver.load(&key).await;
-    // S2-44, S3-62, R-5: found again and answered again, from the store alone.
+    // S2-44, S3-62, R-5: found and answered again, from the store alone.
     assert_eq!(driver.about(&key, report(&caller, succeeded())).await, committed(true));
     assert_eq!(driver.load(&key).await, recorded);
     // S3-36: another report for the same lease changes nothing.
@@ -56,7 +56,7 @@ pub async fn keeps_a_second_attempt_apart<F: Fixture>(driver: &mut Driver<F>) {
     let key = driver.add(&scope, "images").await;
     let first = caller(&driver.lease(&scope, "images", 1).await[0]);
     driver.about(&key, report(&first, failed())).await;
-    // S2-35: nothing is given before the backoff is over.
+    // S2-35: the task is not leased before the backoff is over.
     assert!(driver.lease(&scope, "images", 1).await.is_empty());
     driver.wait(verdict::Span::from_secs(10));
     let second = caller(&driver.lease(&scope, "images", 1).await[0]);
@@ -65,7 +65,7 @@ pub async fn keeps_a_second_attempt_apart<F: Fixture>(driver: &mut Driver<F>) {
     let attempts = driver.browse().attempts(&key, 0, 99).await.expect("browsing works");
     let outcomes: Vec<_> = attempts.iter().map(|row| (row.attempt, row.outcome)).collect();
     assert_eq!(outcomes, [(1, AttemptOutcome::Failed), (2, AttemptOutcome::Succeeded)]);
-    // R-5, R-6: the first attempt's answer is still there, with the task's present state.
+    // R-5, R-6: the first attempt's answer is still stored, with the task's current state.
     let again = driver.about(&key, report(&first, failed())).await;
     let outcome = AttemptOutcome::Failed;
     assert_eq!(again, Answer::Committed { outcome, state: State::Succeeded, replayed: true });
@@ -80,7 +80,7 @@ pub async fn remembers_refused_reports<F: Fixture>(driver: &mut Driver<F>) {
     let before = driver.load(&key).await;
     let answer = driver.about(&key, report(&late, succeeded())).await;
     assert!(matches!(answer, Answer::Refused(Refusal::TaskExpired { .. })));
-    // R-9, S4-33: kept beside the state machine, and nothing else changed.
+    // R-9, S4-33: stored beside the state machine, and nothing else changed.
     let refused = driver.browse().refused(&key, None, 99).await.expect("browsing works");
     assert_eq!(refused.len(), 1);
     let row = &refused[0];
@@ -90,13 +90,13 @@ pub async fn remembers_refused_reports<F: Fixture>(driver: &mut Driver<F>) {
     assert!(row.digest.is_some());
     assert_eq!(row.at, driver.now());
     assert_eq!(driver.load(&key).await, before);
-    // A worker that repeats itself does not fill the table: the first refusal of a kind stands.
+    // A worker that repeats a call does not fill the table: only the first refusal of a kind is stored.
     driver.wait(verdict::Span::from_secs(1));
     driver.about(&key, report(&late, failed())).await;
     assert_eq!(driver.browse().refused(&key, None, 99).await.expect("browsing works"), refused);
 }
 
-/// Texts of any length and any characters come back as they were, from every table they are in.
+/// Texts of any length and any characters are read back unchanged, from every table that holds them.
 pub async fn carries_payloads_unchanged<F: Fixture>(driver: &mut Driver<F>) {
     let scope = Scope::default();
     let long = "wörd \u{1F600} \" \\ ".repeat(20_000);

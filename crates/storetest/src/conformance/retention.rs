@@ -1,4 +1,4 @@
-//! Forgetting what ended long ago, whole, and nothing else.
+//! Deletes tasks that ended long ago, with all their rows, and nothing else.
 
 use store::browse::Browse;
 use store::failure::FailureKind;
@@ -21,7 +21,7 @@ async fn ended<F: Fixture>(driver: &mut Driver<F>) -> Vec<EndedTask> {
     batch.ended(None, 100).await.expect("ends can be looked at")
 }
 
-/// Forgets these, if the store agrees.
+/// Deletes these, if the store agrees.
 async fn forget<F: Fixture>(driver: &mut Driver<F>, gone: &[EndedTask]) -> Result<(), FailureKind> {
     driver.pause().await;
     let positions: Vec<_> = gone.iter().map(|ended| ended.position).collect();
@@ -31,7 +31,7 @@ async fn forget<F: Fixture>(driver: &mut Driver<F>, gone: &[EndedTask]) -> Resul
     Ok(())
 }
 
-/// Runs a task of this queue to its success.
+/// Runs a task of this queue until it succeeds.
 async fn run<F: Fixture>(driver: &mut Driver<F>, submission: Submission) -> TaskKey {
     let key = submission.task_key();
     let queue = submission.submit.queue.clone();
@@ -41,7 +41,7 @@ async fn run<F: Fixture>(driver: &mut Driver<F>, submission: Submission) -> Task
     key
 }
 
-/// Two that ended, an hour apart; one that waits since before them; and the latest, which waits.
+/// Two that ended, an hour apart; one that has waited since before them; and the newest, which waits.
 async fn two_ends<F: Fixture>(driver: &mut Driver<F>) -> [TaskKey; 4] {
     let scope = Scope::default();
     let waits = driver.add(&scope, "waiting").await;
@@ -58,7 +58,7 @@ pub async fn forgets_ended_tasks_whole<F: Fixture>(driver: &mut Driver<F>) {
     let [waits, first, second, _] = two_ends(driver).await;
     driver.wait(DAY);
     let ends = ended(driver).await;
-    // In order of submission, which is what a walk in slices relies on.
+    // In order of submission, which deleting in slices relies on.
     assert_eq!(ends.len(), 2);
     assert!(ends[0].position < ends[1].position && ends[0].created_at <= ends[1].created_at);
     assert_eq!(ends[1].completed_at.since(ends[0].completed_at), Span::from_secs(3_600));
@@ -70,12 +70,12 @@ pub async fn forgets_ended_tasks_whole<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(browse.attempts(&first, 0, 99).await.expect("browsing works"), []);
     assert_eq!(browse.refused(&first, None, 99).await.expect("browsing works"), []);
     assert_eq!(ended(driver).await, ends[1..]);
-    // Everybody else is as before, and the whole is sound.
+    // All other tasks are unchanged, and the store is intact.
     assert!(driver.load(&waits).await.live().is_some());
     assert_eq!(driver.browse().attempts(&second, 0, 99).await.expect("browsing works").len(), 1);
     let found = verify(driver.store().browse()).await.expect("the store can be read");
     assert_eq!((found.tasks, found.findings), (3, Vec::new()));
-    // its key is free, and stays with whoever takes it now.
+    // its key is free, and belongs to the next task that uses it.
     let heir = driver.submission(&Scope::default(), "first").with_key("order 1");
     let id = heir.submit.id;
     let taken = driver.submit(heir).await;
@@ -95,7 +95,7 @@ pub async fn keeps_what_may_still_be_asked_about<F: Fixture>(driver: &mut Driver
     assert_eq!(forget(driver, &ends).await, Err(FailureKind::Invalid));
     assert!(matches!(driver.load(&first).await, Subject::Done(_)), "all of them or none");
     forget(driver, &ends[..1]).await.expect("it ended more than a day ago");
-    // Forgotten means gone: there is nothing left to forget, and nothing that lives in its place.
+    // The rows are gone: there is nothing left to delete, and no live task in their place.
     assert_eq!(forget(driver, &ends[..1]).await, Err(FailureKind::Invalid));
     assert!(matches!(driver.load(&second).await, Subject::Done(_)));
     let cancel = Request::Cancel(Cancel { reason: None, mode: CancelMode::Graceful });
@@ -113,7 +113,7 @@ pub async fn keeps_everything_when_a_batch_is_dropped<F: Fixture>(driver: &mut D
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
     batch.forget(&[ends[0].position]).await.expect("it ended a day ago");
     drop(batch);
-    // S2-104: what was not committed never happened.
+    // S2-104: what was not committed has no effect.
     assert!(matches!(driver.load(&first).await, Subject::Done(_)));
     assert_eq!(driver.browse().attempts(&first, 0, 99).await.expect("browsing works").len(), 1);
     assert_eq!(ended(driver).await, ends);

@@ -1,4 +1,4 @@
-//! A batch happens as a whole or not at all.
+//! A batch is atomic.
 
 use store::browse::Browse;
 use store::row::{Filter, IdempotencyKey};
@@ -30,7 +30,7 @@ pub async fn leaves_nothing_of_a_dropped_batch<F: Fixture>(driver: &mut Driver<F
         carry(&mut batch, 1, ask).await.expect("the store takes what was decided");
     }
     drop(batch);
-    // S2-104: what was not committed never happened: no row, no key, no lease, no place in a queue.
+    // S2-104: what was not committed has no effect: no row, no key, no lease, no position in a queue.
     assert_eq!(driver.load(&lost.task_key()).await, Subject::Absent);
     assert_eq!(driver.load(&kept).await, before);
     let filter = Filter { limit: 9, ..Filter::default() };
@@ -59,7 +59,7 @@ pub async fn shows_nothing_before_the_commit<F: Fixture>(driver: &mut Driver<F>)
     assert!(driver.load(&key).await.live().is_some());
 }
 
-/// What "last heard" means after a restart: the last commit, also one that changed nothing.
+/// After a restart the time of the last commit is known, also if that commit changed nothing.
 pub async fn pulses_without_changes<F: Fixture>(driver: &mut Driver<F>) {
     driver.add(&Scope::default(), "images").await;
     driver.wait(Span::from_secs(7));

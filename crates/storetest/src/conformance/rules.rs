@@ -1,4 +1,4 @@
-//! By which version of the rules a store is decided.
+//! Which version of the rules is in force for a store.
 
 use store::browse::Browse;
 use store::seam::{Batch, Store, Writer};
@@ -7,7 +7,7 @@ use verdict::{Rules, Scope};
 use super::driver::Driver;
 use super::fixture::Fixture;
 
-/// Whoever has a store alone decides by the newest version it knows, and every decision says so.
+/// The only coordinator of a store decides by the newest version it supports, and every decision records it.
 pub async fn are_the_newest_for_whoever_is_alone<F: Fixture>(driver: &mut Driver<F>) {
     let key = driver.add(&Scope::default(), "images").await;
     driver.pause().await;

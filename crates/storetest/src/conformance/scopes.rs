@@ -1,4 +1,4 @@
-//! A scope never sees another one's rows.
+//! A scope never sees rows of another one.
 
 use store::browse::Browse;
 use store::row::{Filter, IdempotencyKey, Listing, PollRef, TaskKey};
@@ -9,7 +9,7 @@ use super::driver::{Driver, caller};
 use super::fixture::Fixture;
 use super::reports::{report, succeeded};
 
-/// The same ids, keys, queues and names asked for from scopes that differ in one half only.
+/// The same ids, keys, queues and names, requested from scopes that differ in one half only.
 pub async fn never_leak<F: Fixture>(driver: &mut Driver<F>) {
     let ours = Scope::new("acme", "main");
     let theirs =
@@ -25,7 +25,7 @@ pub async fn never_leak<F: Fixture>(driver: &mut Driver<F>) {
         for id in [live.id, ended.id] {
             check_task(driver, &TaskKey { scope: scope.clone(), id }).await;
         }
-        // keys, queues and listings of another scope are as if they did not exist.
+        // keys, queues and lists of another scope are as if they did not exist.
         let filter = Filter { limit: 99, ..Filter::default() };
         let listing = driver.browse().list(scope, &filter).await.expect("browsing works");
         assert_eq!(listing, Listing::default());

@@ -1,4 +1,4 @@
-//! What was saved is what is loaded.
+//! What is loaded equals what was saved.
 
 use store::browse::Browse;
 use store::row::{Resources, TaskKey};
@@ -8,7 +8,7 @@ use verdict::{Answer, Scope, State, Subject};
 use super::driver::Driver;
 use super::fixture::Fixture;
 
-/// Every field of a task and its spec survives, also those no ordinary task has.
+/// Every field of a task and its spec is read back, including those that ordinary tasks do not have.
 pub async fn loads_what_was_saved<F: Fixture>(driver: &mut Driver<F>) {
     let mut submission = driver.submission(&Scope::default(), "images");
     submission.submit.priority = -7;
@@ -37,7 +37,7 @@ pub async fn loads_what_was_saved<F: Fixture>(driver: &mut Driver<F>) {
     let accepted =
         Answer::Accepted { task: key.id, state: State::Queued, created_at, replayed: false };
     assert_eq!(answer, accepted);
-    // S2-104: the submission is in the store before anybody acts on it.
+    // S2-104: the submission is in the store before anything acts on it.
     let Subject::Live(task) = driver.load(&key).await else { panic!("the task is live") };
     assert_eq!((task.priority, &task.policy), (-7, &submission.submit.policy));
     assert_eq!(task.claimable_at(), submission.submit.run_at);
@@ -46,7 +46,7 @@ pub async fn loads_what_was_saved<F: Fixture>(driver: &mut Driver<F>) {
     assert_eq!(found.subject, Subject::Live(task));
 }
 
-/// One answer per question, in the order of the questions, known or not.
+/// One answer per key, in the order of the keys, whether they exist or not.
 pub async fn orders_answers_like_questions<F: Fixture>(driver: &mut Driver<F>) {
     let scope = Scope::default();
     let first = driver.add(&scope, "images").await;

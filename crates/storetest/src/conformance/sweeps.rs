@@ -1,4 +1,4 @@
-//! What time brings.
+//! What the passing of time changes.
 
 use std::collections::BTreeSet;
 
@@ -31,11 +31,11 @@ pub async fn finds_what_is_due_earliest_first<F: Fixture>(driver: &mut Driver<F>
     let swept = driver.sweep().await;
     assert_eq!(swept.len(), 3);
     assert!(swept.iter().all(|(_, answer)| *answer == Answer::Done));
-    // What was swept is not due any more.
+    // A swept task is no longer due.
     assert_eq!(driver.sweep().await, []);
 }
 
-/// What cannot be carried on is left out of everything that is selected, and its place is taken by others.
+/// An excluded task is left out of everything that is selected, and others take its place.
 pub async fn leaves_out_what_is_avoided<F: Fixture>(driver: &mut Driver<F>) {
     let scope = Scope::default();
     let mut made: Vec<TaskId> = Vec::new();
@@ -74,7 +74,7 @@ pub async fn takes_over_after_a_loss<F: Fixture>(driver: &mut Driver<F>) {
     driver.wait(Span::from_millis(89_999));
     assert_eq!(driver.sweep().await, []);
     driver.wait(Span::from_millis(1));
-    // S0-48, S2-56, S2-103: the lease runs out and another worker gets the task, with a new fence.
+    // S0-48, S2-56, S2-103: the lease expires and another worker gets the task, with a new fence.
     assert_eq!(driver.sweep().await, [(key.id, Answer::Done)]);
     let second = driver.lease(&scope, "images", 1).await;
     assert_eq!(second[0].task.attempt, 2);

@@ -1,4 +1,4 @@
-//! One transaction: what it saved lies over what is committed, and becomes it at once.
+//! One transaction: its saved rows overlay the committed ones, and replace them atomically at commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,15 +19,15 @@ pub struct MemoryBatch<'w> {
     writer: &'w mut MemoryWriter,
     number: u64,
     rules: Rules,
-    /// What this batch saved, and nobody else sees yet.
+    /// What this batch saved; invisible to others.
     mine: Tables,
     /// The committed revision each saved task had; `None` for a new one.
     bases: BTreeMap<TaskId, Option<u32>>,
-    /// Whom each key belonged to when this batch first looked.
+    /// The task each key belonged to when this batch first read it.
     key_bases: BTreeMap<IdempotencyKey, Option<TaskId>>,
     now: Option<Time>,
     keep_alive: bool,
-    /// Left out of what is selected.
+    /// Tasks to leave out of what is selected.
     excluded: BTreeSet<TaskId>,
 }
 
@@ -46,12 +46,12 @@ impl<'w> MemoryBatch<'w> {
         }
     }
 
-    /// Under which number its commit is settled.
+    /// The number under which its commit is settled.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Works on the shared tables, if they are still this writer's.
+    /// Works on the shared tables, if this writer may still use them.
     fn with<T>(
         &mut self,
         work: impl FnOnce(&mut Self, &mut Shared) -> Result<T, Failure>,
@@ -178,7 +178,7 @@ impl<'w> MemoryBatch<'w> {
         Ok(())
     }
 
-    /// The revision guard: what is changed must be what was loaded.
+    /// The revision guard: the changed revision must be the one that was loaded.
     fn guard(&self, shared: &Shared, id: TaskId, before: Option<u32>) -> Result<(), Failure> {
         let current = match self.subject(shared, id) {
             None => None,
@@ -225,7 +225,7 @@ impl<'w> MemoryBatch<'w> {
         self.mine.specs.insert(id, spec);
     }
 
-    /// Nobody may have come in between, lock or no lock.
+    /// Checks that no other batch committed in between, with or without locks.
     fn check_bases(&self, shared: &Shared) -> Result<(), Failure> {
         for (id, base) in &self.bases {
             let committed = shared.tables.live.get(id).map(|task| task.revision);
@@ -458,7 +458,7 @@ fn invalid(what: &str) -> Failure {
     Failure::new(FailureKind::Invalid, what)
 }
 
-/// Ids grow with submissions, so that their order is that of positions.
+/// Ids grow with submissions, so their order is the order of positions.
 fn ended_task(done: &Done) -> EndedTask {
     let position = EndedPosition(done.id.as_u128());
     EndedTask { position, created_at: done.created_at, completed_at: done.completed_at }

@@ -1,4 +1,4 @@
-//! Reading committed state. Each call holds the tables for its whole length: one snapshot.
+//! Reading committed state. Each call holds the tables until it returns: one snapshot.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ impl MemoryBrowse {
         read(&lock(&self.shared).tables)
     }
 
-    /// The rows of a task, if it is of the scope that asks.
+    /// The rows of a task, if it belongs to the caller's scope.
     fn rows<T>(&self, key: &TaskKey, read: impl FnOnce(&Tables) -> Vec<T>) -> Vec<T> {
         let mut shared = lock(&self.shared);
         let tables = &shared.tables;
@@ -39,7 +39,7 @@ impl MemoryBrowse {
         rows
     }
 
-    /// How many entries, attempts and refusals were handed out so far: what reading costs, for tests.
+    /// How many entries, attempts and refusals were returned so far: the cost of reading, for tests.
     pub fn rows_read(&self) -> u64 {
         lock(&self.shared).rows_read
     }
@@ -196,7 +196,7 @@ fn list(tables: &Tables, scope: &Scope, filter: &Filter) -> Listing {
     Listing { tasks, next: None }
 }
 
-/// What the first entry of a task's history says was submitted.
+/// The submission that the first entry of a task's history records.
 fn submitted(tables: &Tables, id: TaskId) -> Option<Submitted> {
     let first = tables.history.get(&(id, 1))?;
     first.events.iter().find_map(|event| match event {

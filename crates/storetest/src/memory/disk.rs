@@ -1,9 +1,9 @@
-//! What lies between a commit and its being durable.
+//! What happens between a commit and its durability.
 //!
-//! The tables are what is on the disk. A commit that was written but not yet synced is in flight: no
-//! reader sees it, its rows stay locked, and it is acknowledged only when the sync is through. If its
-//! writer is gone by then, nobody knows what became of it: it is orphaned, until somebody says which
-//! way it went ([`MemoryStore::settle`](super::MemoryStore::settle)) or the store is opened again.
+//! The tables hold what is on disk. A commit that was written but not yet synced is in flight: no reader
+//! sees it, its rows stay locked, and it is acknowledged only after the sync. If its writer is gone by
+//! then, its outcome is unknown: it is orphaned until a caller decides the outcome
+//! ([`MemoryStore::settle`](super::MemoryStore::settle)) or the store is reopened.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,13 +12,13 @@ use store::failure::Failure;
 
 pub type Synced = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-/// How what was written becomes durable.
+/// How written data becomes durable.
 pub trait Disk: Send + Sync + 'static {
-    /// Resolves when everything written before is durable. After an error nobody knows whether it is.
+    /// Resolves when everything written before is durable. After an error it is unknown whether it is.
     fn sync(&self) -> Synced;
 }
 
-/// A disk that keeps everything at once.
+/// A disk that syncs at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Immediate;
 
@@ -28,7 +28,7 @@ impl Disk for Immediate {
     }
 }
 
-/// What became of a commit whose writer is gone.
+/// The outcome of a commit whose writer is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitOutcome {
     /// It had reached the disk.

@@ -1,4 +1,4 @@
-//! The tables, and who holds which row of them.
+//! The tables, and which batch holds which row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use verdict::{ClosedAttempt, Done, Name, Rules, Subject, SupportedRules, Task, T
 
 use crate::memory::CommitOutcome;
 
-/// Everything the store remembers. A batch keeps what it saved in a second, small set of tables.
+/// Everything the store holds. A batch keeps what it saved in a second, small set of tables.
 #[derive(Default)]
 pub(super) struct Tables {
     pub(super) live: BTreeMap<TaskId, Task>,
@@ -19,7 +19,7 @@ pub(super) struct Tables {
     pub(super) specs: BTreeMap<TaskId, Spec>,
     pub(super) attempts: BTreeMap<(TaskId, u32), ClosedAttempt>,
     pub(super) history: BTreeMap<(TaskId, u32), Entry>,
-    /// The last use of each idempotency key, for ever: the rules know how long it counts.
+    /// The last use of each idempotency key, kept for ever: the rules define how long it counts.
     pub(super) keys: BTreeMap<IdempotencyKey, KeyOwner>,
     pub(super) refused: Vec<Refused>,
     pub(super) api_keys: BTreeMap<Name, ApiKey>,
@@ -27,7 +27,7 @@ pub(super) struct Tables {
     pub(super) audit: Vec<Audit>,
     pub(super) ring: Option<SealedRing>,
     pub(super) last_commit_at: Option<Time>,
-    /// Ended tasks that a batch forgets; nothing of them is kept.
+    /// Ended tasks that a batch deletes with all their rows.
     pub(super) forgotten: BTreeSet<TaskId>,
 }
 
@@ -37,12 +37,12 @@ impl Tables {
         done.or_else(|| self.live.get(&id).cloned().map(Subject::Live))
     }
 
-    /// The task, if it is of this scope.
+    /// The task, if it belongs to this scope.
     pub(super) fn find(&self, key: &TaskKey) -> Option<Subject> {
         self.subject(key.id).filter(|subject| subject.scope() == Some(&key.scope))
     }
 
-    /// All of it or nothing: keys keep their scope, and what is revoked stays so.
+    /// Applies an act as a whole or not at all: keys keep their scope, and revoked keys stay revoked.
     pub(super) fn administer(&mut self, act: &Administration) -> Result<(), Failure> {
         if act.follows.is_some_and(|follows| follows != self.audit.len() as u64) {
             return Err(engine::audit_conflict());
@@ -62,7 +62,7 @@ impl Tables {
             }
         }
         for key in &act.keys {
-            // A change of a key is no use of it.
+            // A change of a key does not count as a use.
             let last_used_at = self.api_keys.get(&key.id).and_then(|known| known.last_used_at);
             self.api_keys.insert(key.id.clone(), ApiKey { last_used_at, ..key.clone() });
         }
@@ -80,7 +80,7 @@ impl Tables {
         Ok(())
     }
 
-    /// The first refusal of its kind under a lease; later ones say nothing new, however many come.
+    /// Stores the first refusal of its kind under a lease; later ones add nothing.
     pub(super) fn add_refused(&mut self, refused: Refused) {
         if !self.has_refused(&refused) {
             self.refused.push(refused);
@@ -107,7 +107,7 @@ impl Tables {
         StoredTask { subject, spec }
     }
 
-    /// Every task there is, live or done, in order of id.
+    /// Every task, live or done, in order of id.
     pub(super) fn ids(&self) -> Vec<TaskId> {
         let mut ids: Vec<TaskId> = self.live.keys().chain(self.done.keys()).copied().collect();
         ids.sort_unstable();
@@ -144,7 +144,7 @@ impl Tables {
     }
 }
 
-/// A commit that was written and is not yet known to be durable.
+/// A commit that was written but may not be durable yet.
 struct InFlight {
     batch: u64,
     saved: Tables,
@@ -166,13 +166,13 @@ pub(super) struct Shared {
     /// Which batch has a task locked.
     pub(super) locks: BTreeMap<TaskId, u64>,
     pub(super) writers: usize,
-    /// Which version of the rules decides.
+    /// The version of the rules in force.
     pub(super) rules: u32,
-    /// What each writer knows of the rules, by its number.
+    /// The versions that each writer supports, by the writer's number.
     writer_rules: BTreeMap<u64, SupportedRules>,
     joined: u64,
     in_flight: Vec<InFlight>,
-    /// What became of every batch that was written.
+    /// The outcome of every batch that was written.
     outcomes: BTreeMap<u64, CommitOutcome>,
     opening: u64,
     batches: u64,
@@ -195,8 +195,8 @@ impl Shared {
         }
     }
 
-    /// A new opening: whoever worked in the one before has lost its locks and its place, and what
-    /// was not synced is gone.
+    /// Begins a new opening: writers of the previous one lose their locks and may no longer write, and
+    /// unsynced commits are lost.
     pub(super) fn start_opening(&mut self) -> u64 {
         self.locks.clear();
         self.in_flight.clear();
@@ -214,7 +214,7 @@ impl Shared {
         }
     }
 
-    /// A writer joins, unless it could not decide by the rules in force. Returns its number.
+    /// Adds a writer, unless it does not support the rules in force. Returns its number.
     pub(super) fn add_writer(&mut self, newcomer: SupportedRules) -> Result<u64, Failure> {
         let living: Vec<SupportedRules> = self.writer_rules.values().copied().collect();
         let number = to_join(self.rules, newcomer, &living);
@@ -225,7 +225,7 @@ impl Shared {
         Ok(self.joined)
     }
 
-    /// A writer is gone: whom a newer version has waited for may be that one.
+    /// Removes a writer: it may be the last one that did not support a newer version.
     pub(super) fn remove_writer(&mut self, writer: u64) {
         self.writers -= 1;
         self.writer_rules.remove(&writer);
@@ -242,7 +242,7 @@ impl Shared {
         self.locks.get(&id).is_some_and(|holder| *holder != batch)
     }
 
-    /// A batch is gone. What it wrote and did not see synced keeps its locks.
+    /// Ends a batch. A commit that was written but not synced keeps its locks.
     pub(super) fn end_batch(&mut self, batch: u64) {
         match self.in_flight.iter_mut().find(|commit| commit.batch == batch) {
             Some(commit) => commit.is_orphan = true,
@@ -258,7 +258,7 @@ impl Shared {
         self.in_flight.push(InFlight { batch, saved, at, is_orphan: false });
     }
 
-    /// Whether a commit on its way to the disk uses this key: its outcome must be known first.
+    /// Whether a commit in flight uses this key: its outcome must be known first.
     pub(super) fn is_in_flight(&self, key: &IdempotencyKey) -> bool {
         self.in_flight.iter().any(|commit| commit.saved.keys.contains_key(key))
     }
