@@ -1,4 +1,4 @@
-//! What clients and workers share: the time, the network, and what they observed.
+//! State shared by simulated clients and workers: the time, the network, and everything they observed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,27 +22,27 @@ use crate::rng::SimRng;
 use crate::run_spec::scope_tags;
 use crate::scopes::{Access, Administrator};
 
-/// What a lease was, for those who look at the store afterwards.
+/// A lease as its worker received it. The judge compares it with the store afterwards.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldLease {
     pub(crate) worker: u32,
-    /// The worker keeps every rule, so that it must not lose the lease by our fault.
+    /// The worker follows every rule, so a fault of ours must never cost it the lease.
     pub(crate) is_obedient: bool,
 }
 
 #[derive(Default)]
 pub(crate) struct Observations {
-    /// Orders and follow-ups that are not finished.
+    /// Submissions and follow-up actions that have not finished.
     pub(crate) open: u64,
     pub(crate) accepted: BTreeSet<String>,
     pub(crate) ended: BTreeSet<String>,
-    /// Leases as workers got them, by task and attempt.
+    /// Leases as workers received them, by task and attempt.
     pub(crate) held: BTreeMap<(String, u32), HeldLease>,
-    /// Tokens that were seen, for those who try them elsewhere.
+    /// Every token seen so far. Some workers present them for other tasks.
     pub(crate) tokens: Vec<(String, u32, String)>,
-    /// Which coordinator gave out a lease.
+    /// The coordinator that granted each lease.
     pub(crate) granted_by: BTreeMap<(String, u32), usize>,
-    /// How often the store was restored.
+    /// How many times the store was restored.
     pub(crate) restores: u64,
     /// Runs that were accepted, with their scope.
     pub(crate) owned: Vec<(usize, String)>,
@@ -55,9 +55,9 @@ pub(crate) struct ActorContext {
     pub(crate) network: RefCell<Network>,
     pub(crate) history: RefCell<History>,
     pub(crate) observations: RefCell<Observations>,
-    /// Whose tags were in the answer to which call.
+    /// The scopes whose tags appeared in the answer to each call.
     pub(crate) scope_tags: RefCell<BTreeMap<u64, Vec<String>>>,
-    /// The scopes there are; clients and workers take turns in them.
+    /// All scopes. Clients and workers are distributed over them round-robin.
     pub(crate) accesses: Vec<Access>,
     pub(crate) administrator: Option<Administrator>,
     pub(crate) faults_stopped: Cell<bool>,
@@ -65,37 +65,37 @@ pub(crate) struct ActorContext {
     pub(crate) began: Instant,
 }
 
-/// Who calls, with what, and how long it waits for an answer.
+/// A request with its caller, its history entries and its timeout.
 pub(crate) struct OutgoingCall<'a> {
     pub(crate) who: &'a str,
     pub(crate) to: usize,
     pub(crate) ask: HttpRequest,
     pub(crate) timeout_ms: u64,
-    /// What the history knows of it: one entry for each thing that a batch asks for.
+    /// The history entries of this call: one for each item of a batch request.
     pub(crate) invokes: Vec<Invoke>,
 }
 
-/// A call that has ended, and under which numbers the history knows it.
+/// A call that has ended, with its numbers in the history.
 pub(crate) struct FinishedCall {
     pub(crate) ending: CallEnd,
     pub(crate) calls: Vec<u64>,
 }
 
-/// What a reply says, once for all kinds of calls.
+/// The meaning of a reply, common to all kinds of calls.
 pub(crate) enum CallOutcome<T> {
     Ok(T),
-    /// Refused, and nothing happened.
+    /// Refused: nothing happened.
     Refused(Box<Problem>),
-    /// Nothing happened, for the reason with this code, and asking again may help.
+    /// Nothing happened, for the reason with this code. A retry may succeed.
     NotNow(String),
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
 }
 
-/// What a history calls a connection that nobody took.
+/// The history's code for a connection that was not accepted.
 const UNREACHABLE: &str = "unreachable";
 
-/// Hangs up when whoever waits is gone.
+/// Hangs up when the waiting caller is dropped.
 struct HangUpGuard<'a> {
     ctx: &'a ActorContext,
     call_id: CallId,
@@ -122,7 +122,7 @@ impl ActorContext {
         self.log.say(what);
     }
 
-    /// Sends somebody out. A defect of theirs is a defect of the simulation, and must not pass in silence.
+    /// Spawns an actor. A panic in it is a defect of the simulation and must not pass silently.
     pub(crate) fn spawn(&self, actor: impl Future<Output = ()> + 'static) -> JoinHandle<()> {
         let log = self.log.clone();
         tokio::task::spawn_local(async move {
@@ -132,7 +132,7 @@ impl ActorContext {
         })
     }
 
-    /// In which scope somebody with this number is.
+    /// The scope of the actor with this number.
     pub(crate) fn scope_of(&self, number: u32) -> usize {
         number as usize % self.accesses.len()
     }
@@ -149,7 +149,7 @@ impl ActorContext {
         if foreign.is_empty() { None } else { Some((*rng.pick(&foreign)).clone()) }
     }
 
-    /// The store's time as everybody would read it, where no clock is wrong.
+    /// The store's current time; `None` where a clock may be wrong.
     pub(crate) fn store_time(&self) -> Option<i64> {
         let is_true = self.options.clock == ClockOptions::TRUE;
         is_true.then(|| EPOCH_MS + self.now() as i64)
@@ -168,7 +168,7 @@ impl ActorContext {
         };
         let sent = self.network.borrow_mut().send(now, to, ask);
         if sent.is_duplicated {
-            // The second copy is a call of its own that nobody will be told of.
+            // The duplicate is a separate call whose answer no caller receives.
             let mut history = self.history.borrow_mut();
             for invoke in &invokes {
                 history.invoke(now, "network", invoke);
@@ -185,7 +185,7 @@ impl ActorContext {
         FinishedCall { ending, calls }
     }
 
-    /// Keeps whose tags an answer holds for what will be recorded of it.
+    /// Records which scopes' tags an answer contains, for its entry in the history.
     fn note_scope_tags(&self, ending: &CallEnd, calls: &[u64]) {
         let (CallEnd::Answered(HttpResponse { body, .. }), 2..) = (ending, self.accesses.len())
         else {
@@ -196,15 +196,14 @@ impl ActorContext {
         calls.iter().for_each(|call| drop(noted.insert(*call, found.clone())));
     }
 
-    /// Records what a call came to.
+    /// Records the result of a call.
     pub(crate) fn record_return(&self, who: &str, call: u64, given: Return) {
         let scope_tags = self.scope_tags.borrow_mut().remove(&call).unwrap_or_default();
         let given = Return { scope_tags, ..given };
         self.history.borrow_mut().record_return(self.now(), who, call, given);
     }
 
-    /// Reads a reply. Anything but an answer is recorded at once for every call in it; for an answer the
-    /// caller records what it says.
+    /// Parses a reply. Anything but an answer is recorded at once for every call in it; the caller records an answer.
     pub(crate) fn read<T: serde::de::DeserializeOwned>(
         &self,
         who: &str,

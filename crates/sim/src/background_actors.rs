@@ -1,5 +1,5 @@
-//! Those who share the coordinators with everybody else and want nothing from them: workers that wait for what never
-//! comes, callers that try what is another's, and somebody who administers keys.
+//! Actors that share the coordinators with the main load: workers that poll for work that never comes, callers that
+//! try to reach other scopes' tasks, and an administrator of keys.
 
 use std::rc::Rc;
 
@@ -13,19 +13,19 @@ use crate::network::{CallEnd, HttpRequest, HttpResponse};
 use crate::rng::{SimRng, Stream};
 use crate::run_spec::queue;
 
-/// How long an idle worker waits for work, how many queues it asks for, and how much of it.
+/// How long an idle worker's poll waits, how many queues it names, and how many tasks it asks for.
 const IDLE_WAIT_MS: (u64, u64) = (5_000, 25_000);
 const IDLE_QUEUES_MAX: u64 = 32;
 const IDLE_MAX: u64 = 256;
 
-/// How long to wait for an answer beyond that, and between two calls.
+/// Timeout beyond the poll's wait, and the pause between two calls.
 const TIMEOUT_MS: u64 = 5_000;
 const PAUSE_MS: (u64, u64) = (100, 1_000);
 
-/// Something that was never there.
+/// A run that never existed.
 const MISSING: &str = "run_01HF000000000000000000000Z";
 
-/// A worker with nothing to do: its queues are its own invention, or its kinds are.
+/// A worker with nothing to do: no client submits to its queues or no client submits its kinds.
 pub(crate) async fn idle_worker(ctx: Rc<ActorContext>, number: u32) {
     let mut rng = SimRng::new(ctx.seed, Stream::IdleWorker(number));
     let access = &ctx.accesses[number as usize % ctx.accesses.len()];
@@ -60,7 +60,7 @@ pub(crate) async fn idle_worker(ctx: Rc<ActorContext>, number: u32) {
     }
 }
 
-/// Nobody submits what an idle worker asks for.
+/// Checks that an idle worker gets nothing: no client submits what it asks for.
 fn check_idle(ctx: &ActorContext, who: &str, called: &FinishedCall) {
     let CallEnd::Answered(HttpResponse { status: 200, body }) = &called.ending else { return };
     let answer: Value = serde_json::from_slice(body).expect("an answer is as documented");
@@ -69,7 +69,7 @@ fn check_idle(ctx: &ActorContext, who: &str, called: &FinishedCall) {
     }
 }
 
-/// Tries what belongs to another scope, and what belongs to nobody.
+/// Calls tasks that belong to another scope, and tasks that do not exist.
 pub(crate) async fn intruder(ctx: Rc<ActorContext>, number: u32) {
     let mut rng = SimRng::new(ctx.seed, Stream::Intruder(number));
     let own = number as usize % ctx.accesses.len();
@@ -108,7 +108,7 @@ pub(crate) async fn intruder(ctx: Rc<ActorContext>, number: u32) {
     }
 }
 
-/// What an intruder was told, without the name it asked for and without what every answer has of its own.
+/// The answer an intruder got, without the id it asked for and without the parts that differ in every answer.
 fn intruder_return(called: &FinishedCall, run: &str) -> Return {
     let CallEnd::Answered(HttpResponse { status, body }) = &called.ending else {
         return history::answer(Answer::Info);
@@ -123,7 +123,7 @@ fn intruder_return(called: &FinishedCall, run: &str) -> Return {
     Return { code, body: Some(text), ..history::answer(answer) }
 }
 
-/// Revokes keys that nobody uses, one after the other.
+/// Revokes spare keys, one after the other.
 pub(crate) async fn administrator(ctx: Rc<ActorContext>) {
     let Some(administrator) = ctx.administrator.clone() else { return };
     let mut rng = SimRng::new(ctx.seed, Stream::Intruder(u32::MAX));
@@ -154,7 +154,7 @@ pub(crate) async fn administrator(ctx: Rc<ActorContext>) {
     }
 }
 
-/// Calls that must be refused, whatever they are about.
+/// Calls that must be refused in every state.
 pub(crate) fn forbidden(ctx: &ActorContext) -> Vec<HttpRequest> {
     let (own, other) = (&ctx.accesses[0], &ctx.accesses[1]);
     let runs = ctx.observations.borrow().owned.clone();
@@ -184,7 +184,7 @@ pub(crate) fn forbidden(ctx: &ActorContext) -> Vec<HttpRequest> {
     ]
 }
 
-/// Makes one of them.
+/// Makes one forbidden call.
 pub(crate) async fn try_forbidden(ctx: Rc<ActorContext>, ask: HttpRequest) {
     let (method, path) = (ask.method, ask.path.clone());
     let calling =

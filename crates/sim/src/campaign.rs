@@ -1,4 +1,4 @@
-//! Many seeds, on as many cores as there are.
+//! Runs many seeds, on all cores.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use crate::log::{Keep, Tally};
 use crate::planted_bug::PlantedBug;
 use crate::world::{Outcome, run};
 
-/// One seed in so many is run twice, and must leave the same trace.
+/// One seed in this many is run twice, and both runs must leave the same trace.
 pub const TWICE_EVERY: u64 = 100;
 
-/// What many seeds came to.
+/// The combined result of many seeds.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     pub seeds: u64,
@@ -19,7 +19,7 @@ pub struct Totals {
     pub simulated_ms: u64,
     pub slowest_drain_ms: u64,
     pub tally: Tally,
-    /// By seed, with the first thing that was wrong.
+    /// Failed seeds, each with its first violation.
     pub failures: Vec<(u64, String)>,
 }
 
@@ -38,7 +38,7 @@ impl Totals {
     }
 }
 
-/// Runs the seeds; `progress` hears of every one that is done.
+/// Runs the seeds; `progress` is called after each one.
 pub fn campaign(
     seeds: std::ops::Range<u64>,
     threads: usize,
@@ -70,7 +70,7 @@ pub fn campaign(
     totals
 }
 
-/// Runs some seeds again; `Some(Some(…))` when the second run differed.
+/// Runs some seeds a second time; `Some(Some(…))` if the second run differed.
 fn repeat(first: &Outcome) -> Option<Option<(u64, String)>> {
     if !first.seed.is_multiple_of(TWICE_EVERY) {
         return None;

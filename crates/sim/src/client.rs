@@ -1,4 +1,4 @@
-//! Clients: they submit, repeat what was not answered, cancel, and watch their runs to the end.
+//! Clients: they submit, retry calls that got no answer, cancel, and watch their runs until the end.
 
 use std::rc::Rc;
 
@@ -16,20 +16,20 @@ use crate::rng::{SimRng, Stream};
 use crate::run_spec::RunSpec;
 use crate::scopes::Access;
 
-/// How long to wait for an answer, and before asking again.
+/// Timeout of a call, and the pause before a retry.
 const TIMEOUT_MS: u64 = 2_000;
 const RETRY_MS: (u64, u64) = (50, 800);
-/// How much longer than a worker under a lease a client waits.
+/// How much longer a client waits than a worker under a lease.
 const TIMEOUT_FACTOR: u64 = 2;
-/// How long a read may wait for the end of a run.
+/// How long a read may wait for a run to end.
 const WAIT_MS: u64 = 2_000;
 const RUNS_PER_BATCH: u64 = 3;
 
-/// What became of one run of a batch.
+/// The outcome of one run of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum BatchResult {
     Accepted(String),
-    /// Refused for good.
+    /// Refused permanently.
     Refused,
     Undecided,
 }
@@ -38,11 +38,11 @@ pub(crate) struct Client {
     ctx: Rc<ActorContext>,
     who: String,
     rng: SimRng,
-    /// In which scope it is.
+    /// The scope it submits to.
     scope: usize,
 }
 
-/// Runs of a flood that are submitted together, and when it begins.
+/// Runs of a flood that are submitted in one call, and when the flood begins.
 const FLOOD_BATCH: u64 = 20;
 const FLOOD_AFTER_MS: u64 = 1_000;
 
@@ -77,7 +77,7 @@ impl Client {
         Client { ctx: self.ctx.clone(), who: self.who.clone(), rng, scope: self.scope }
     }
 
-    /// Draws what to submit; where there are several scopes, with whose it is.
+    /// Draws a run to submit; where there are several scopes, tags it with its scope.
     fn draw(&mut self, options: &RunOptions, name: &str, now: u64) -> RunSpec {
         let spec = RunSpec::draw(&mut self.rng, options, name, now);
         if self.ctx.accesses.len() == 1 { spec } else { spec.tagged(&self.access().scope) }
@@ -87,7 +87,7 @@ impl Client {
         &self.ctx.accesses[self.scope]
     }
 
-    /// Submits far more at once than its workers can do.
+    /// Submits far more at once than its workers can execute.
     async fn flood(mut self) {
         self.ctx.sleep(FLOOD_AFTER_MS).await;
         self.ctx.observations.borrow_mut().open += 1;
@@ -157,8 +157,8 @@ impl Client {
         self.ctx.sleep(millis).await;
     }
 
-    /// Submits until it is known what became of it. A run without a key is given up when nobody knows:
-    /// asking again would make a second one.
+    /// Submits until the outcome is known. A run without a key is abandoned when the outcome is unknown: a retry
+    /// would create a second one.
     async fn submit(&mut self, spec: &RunSpec) -> Option<String> {
         let mut has_retried = false;
         loop {
@@ -209,7 +209,7 @@ impl Client {
         self.ctx.record_return(&self.who, call, given);
     }
 
-    /// Every run of the batch has a key, so that the whole batch may be repeated.
+    /// Every run of the batch has a key, so the whole batch can be retried.
     async fn submit_many(&mut self, specs: &[RunSpec]) {
         let runs: Vec<serde_json::Value> = specs
             .iter()
@@ -309,7 +309,7 @@ impl Client {
         }
     }
 
-    /// Whether the run was seen to have ended.
+    /// Returns whether this read showed the run's end.
     async fn read(&mut self, run: &str, wait_ms: Option<u64>) -> bool {
         let query = wait_ms.map(|millis| format!("?waitMs={millis}")).unwrap_or_default();
         let ask = self.ask("GET", format!("/v1/runs/{run}{query}"), None);
@@ -378,7 +378,7 @@ impl Client {
 }
 
 impl Client {
-    /// A call as the history has it: whose it is, and with what.
+    /// A call as the history records it: its scope, its credential and its operation.
     fn invoke(&self, op: Operation) -> Invoke {
         Invoke {
             scope: Some(self.access().scope.clone()),

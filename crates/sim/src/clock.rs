@@ -1,7 +1,7 @@
 //! A machine's clock in the simulation: it counts the virtual time of one runtime from an anchor.
 //!
-//! Only readable from inside the runtime it is anchored in; every call into a coordinator or its store
-//! happens there.
+//! It can be read only inside the runtime it is anchored in; every call into a coordinator or its store happens
+//! there.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,7 +10,7 @@ use store::Clock;
 use tokio::time::Instant;
 use verdict::{Span, Time};
 
-/// Some ordinary day, so that times in traces look like times.
+/// An arbitrary date, so that times in traces look like times.
 pub(crate) const EPOCH_MS: i64 = 1_700_000_000_000;
 
 pub(crate) struct HostClock {
@@ -35,7 +35,7 @@ impl HostClock {
         *self.anchor.lock().expect("no code panics while it holds the anchor") = Some(anchor);
     }
 
-    /// Somebody sets the wall clock. No time passes.
+    /// Sets the wall clock. No time passes.
     pub(crate) fn jump(&self, millis: i64) {
         self.wall_ahead_ms.fetch_add(millis, Ordering::SeqCst);
     }

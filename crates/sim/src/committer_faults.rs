@@ -1,5 +1,5 @@
-//! What happens to one committer of one coordinator while the other goes on: its connection hangs, is refused, or is
-//! found to be no longer trustworthy.
+//! Faults of one committer while the other one of the same coordinator continues: its connection hangs, is refused,
+//! or finds that the store cannot be trusted any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,10 +10,10 @@ use store::{Failure, FailureKind};
 use crate::fault::Fault;
 use crate::log::Log;
 
-/// Between two looks whether a connection answers again.
+/// Interval at which a hanging batch checks whether its connection answers again.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Which committer of which host: the first of two hears workers, the second takes new work.
+/// A committer of a host. Of two, the first carries calls under a lease and the second carries new work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CommitterId {
     pub(crate) host: usize,
@@ -22,17 +22,17 @@ pub(crate) struct CommitterId {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitterFault {
-    /// No batch begins.
+    /// No batch can begin.
     Hangs,
     /// Every batch is refused.
     Refuses,
-    /// Every batch finds that the store cannot be trusted, until the process has ended.
+    /// Every batch finds that the store cannot be trusted, until the process ends.
     Breaks,
 }
 
 #[derive(Default)]
 struct CommitterFaultState {
-    /// Until when, in true time.
+    /// Each fault with its end in true time.
     faults: BTreeMap<CommitterId, (CommitterFault, u64)>,
     active: BTreeSet<CommitterId>,
 }
@@ -61,7 +61,7 @@ impl CommitterFaults {
         self.state().faults.clear();
     }
 
-    /// The process of this host is gone.
+    /// The process of this host has ended: removes its committers and the faults that end with it.
     pub(crate) fn remove_host(&self, host: usize) {
         let mut state = self.state();
         state.active.retain(|committer_id| committer_id.host != host);
@@ -70,7 +70,7 @@ impl CommitterFaults {
         });
     }
 
-    /// Whether the coordinator of this committer has two committers.
+    /// Whether this committer's coordinator has two committers.
     pub(crate) fn has_two(&self, committer_id: CommitterId) -> bool {
         self.state().active.iter().filter(|active| active.host == committer_id.host).count() > 1
     }
@@ -85,7 +85,7 @@ impl CommitterFaults {
         (now < until).then_some(fault)
     }
 
-    /// A batch is about to begin.
+    /// Applies the fault, if any, to a batch that is about to begin.
     pub(crate) async fn before_batch(&self, committer_id: CommitterId) -> Result<(), Failure> {
         let mut is_told = false;
         loop {

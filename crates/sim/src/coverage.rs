@@ -1,9 +1,9 @@
-//! Situations that must be seen: coverage goals. A campaign that never met one has not tested it.
+//! Coverage goals: situations that a campaign must reach. A campaign that never reached one has not tested it.
 
 use crate::fault::named_enum;
 
 named_enum! {
-    /// Something that sometimes happens.
+    /// A situation that happens in some worlds.
     CoverageGoal {
         KeyedRetryFoundTheFirst => "a submission was repeated and the first one found",
         KeyReuseRefused => "a key with another body was refused",

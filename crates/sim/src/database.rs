@@ -1,11 +1,11 @@
-//! What a database with several writers does to their transactions, as `store::postgres` meets it.
+//! How a database with several writers treats their transactions, as `store::postgres` sees it.
 //!
-//! The memory engine already runs batches as transactions: rows that another has locked are missed, a revision
-//! or a key that changed meanwhile is a conflict, and a commit is in flight until it is synced. Here is what lies
-//! between it and a coordinator: transactions that are rolled back because of another, connections that are
-//! lost, rows that are passed over, hints, and COMMITs whose answer is lost and looked up by their marker.
+//! The memory engine already runs batches as transactions: it skips rows that another batch has locked, it reports a
+//! conflict when a revision or key has changed meanwhile, and a commit is in flight until it is synced. This module
+//! adds what lies between the engine and a coordinator: transactions rolled back because of another, lost
+//! connections, skipped rows, hints, and COMMITs whose answer is lost and looked up by their marker.
 //!
-//! Without options there is no database, and nothing here does anything.
+//! Without `DatabaseOptions` there is no database, and this module does nothing.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -22,28 +22,28 @@ use crate::log::Log;
 use crate::options::DatabaseOptions;
 use crate::rng::SimRng;
 
-/// How long a coordinator rests between two looks at what others did; as `store::postgres` does.
+/// Interval at which a coordinator polls for changes by its peers; the same as in `store::postgres`.
 const PEER_POLL_INTERVAL: Duration = Duration::from_millis(400);
 
-/// Between two tries to look up a lost COMMIT, and how long it is tried at most; as `store::postgres` does.
+/// Delay between two lookups of a lost COMMIT, and the limit for all of them; the same as in `store::postgres`.
 const LOOKUP_RETRY_DELAY: Duration = Duration::from_millis(250);
 const LOOKUP_TIMEOUT_MS: u64 = 10_000;
 
-/// How long a transaction waits for a row, and how often it looks.
+/// How often a transaction retries a locked row, and the delay between two tries.
 const LOCK_WAIT_TRIES: u32 = 20;
 const LOCK_WAIT_DELAY: Duration = Duration::from_millis(100);
 
-/// Stands for "whichever task it was".
+/// A placeholder where any task will do.
 const SOME_TASK: TaskId = TaskId::from_u128(0);
 
-/// Which connections a transaction is on: all end together.
+/// The connections of a transaction. All connections of one session end together.
 pub(crate) type Session = u64;
 
 struct DatabaseState {
     rng: SimRng,
     options: Option<DatabaseOptions>,
     session: Session,
-    /// Until when nobody can connect, in true time.
+    /// Until when new connections are refused, in true time.
     down_until: u64,
 }
 
@@ -73,7 +73,7 @@ impl Database {
         self.state().session
     }
 
-    /// Every connection is gone, and there are no new ones until then.
+    /// Drops every connection and refuses new ones until `until`.
     pub(crate) fn disconnect(&self, until: u64) {
         let mut state = self.state();
         state.session += 1;
@@ -86,14 +86,14 @@ impl Database {
         state.options = state.options.map(DatabaseOptions::healthy);
     }
 
-    /// Draws whether something happens whose chance the options give.
+    /// Draws whether something happens, with the chance from the options.
     fn draws(&self, chance: impl FnOnce(&DatabaseOptions) -> u32) -> bool {
         let mut state = self.state();
         let Some(per_mille) = state.options.as_ref().map(chance) else { return false };
         per_mille > 0 && state.rng.chance(per_mille)
     }
 
-    /// Whether a new connection can be had.
+    /// Opens a connection, unless the database is down.
     pub(crate) fn connect(&self) -> Result<Session, Failure> {
         let state = self.state();
         if self.log.now() < state.down_until {
@@ -102,7 +102,7 @@ impl Database {
         Ok(state.session)
     }
 
-    /// One statement of a transaction that began on these connections.
+    /// Runs one statement of a transaction that began in this session.
     pub(crate) fn execute(&self, session: Session, what: &'static str) -> Result<(), Failure> {
         if self.session() != session {
             let lost = format!("the connection was lost at {what}");
@@ -121,8 +121,8 @@ impl Database {
         self.draws(|options| options.lose_commit)
     }
 
-    /// Finds out what became of a COMMIT whose answer was lost, by the marker of its batch: it is there, or it
-    /// never will be. While the transaction itself may still be under way, asking waits for it.
+    /// Looks up the outcome of a COMMIT whose answer was lost, by its batch's marker: the marker exists, or it never
+    /// will. The lookup waits while the transaction itself may still be in flight.
     pub(crate) async fn look_up_commit(
         &self,
         store: &MemoryStore,
@@ -159,7 +159,7 @@ impl Database {
         }
     }
 
-    /// Lists of candidates are short and out of date: some rows that are ready are not found this time.
+    /// Drops some ready rows from the result, because lists of candidates are short and can be out of date.
     pub(crate) fn skip_candidates(&self, found: &mut [Vec<TaskWithSpec>]) {
         let most = self.state().options.map_or(usize::MAX, |options| options.candidates_max);
         for ready in found {
@@ -177,20 +177,20 @@ impl Database {
         }
     }
 
-    /// How long to wait for a row that another transaction has: pauses between looks.
+    /// The delays between tries to get a row that another transaction has locked.
     pub(crate) fn lock_wait_delays(&self) -> impl Iterator<Item = Duration> + use<> {
         let looks = if self.is_enabled() { LOCK_WAIT_TRIES } else { 0 };
         std::iter::repeat_n(LOCK_WAIT_DELAY, looks as usize)
     }
 
-    /// Tells everybody that something was committed.
+    /// Notifies all coordinators of a commit.
     pub(crate) fn notify_commit(&self) {
         if self.state().options.is_some_and(|options| options.hints) {
             self.committed.notify_waiters();
         }
     }
 
-    /// Resolves when another look may find what others did.
+    /// Resolves when a poll may find changes by a peer.
     pub(crate) async fn changed_elsewhere(&self) {
         if !self.is_enabled() {
             return std::future::pending().await;

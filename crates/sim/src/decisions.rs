@@ -1,4 +1,4 @@
-//! What the store remembers of each task, as the checker wants it told.
+//! Translates the stored history of each task into the decisions that the checker reads.
 
 use historyck::event::{Cause, Decision, Outcome, Record, Snapshot, State, TaskSnapshot};
 use store::{Entry, StoredTask};

@@ -1,5 +1,5 @@
-//! What can go wrong in the simulated world, by name. Every fault that happens is counted, so that a
-//! run which injected nothing cannot pass for one that survived.
+//! The faults of the simulated world, by name. Every injected fault is counted, so a run that injected nothing cannot
+//! pass for one that survived.
 
 macro_rules! named_enum {
     ($(#[$doc:meta])* $kind:ident { $($(#[$note:meta])* $name:ident => $text:literal,)+ }) => {
@@ -69,7 +69,7 @@ named_enum! {
 }
 
 impl Fault {
-    /// Those that only the world of a scenario has.
+    /// Faults that occur only in scenarios.
     pub const OF_SCENARIOS: &[Fault] = &[
         Fault::CommitterHangs,
         Fault::CommitterRefused,

@@ -1,4 +1,4 @@
-//! The history of a run, for the checker: who asked what, and what came back, in one order.
+//! The history of a run, for the checker: every call and every answer, in one order.
 
 use historyck::Event;
 use historyck::event::{Answer, EventKind, Invoke, Operation, Phase, Return, State};
@@ -18,7 +18,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Records that a call is about to be made; returns its number.
+    /// Records that a call is about to be made and returns its number.
     pub(crate) fn invoke(&mut self, now: u64, who: &str, invoke: &Invoke) -> u64 {
         self.calls += 1;
         let call = self.calls;
@@ -36,7 +36,7 @@ impl History {
         self.record(now, "nemesis", EventKind::Fault(fault));
     }
 
-    /// Whoever was down is started again, and nothing else fails.
+    /// Records that every stopped process is started again and that no more faults follow.
     pub(crate) fn restarted(&mut self, now: u64) {
         let (fault, phase) = (historyck::event::RESTART.to_owned(), Phase::End);
         let restart = historyck::event::Fault { fault, phase, detail: None };
@@ -53,7 +53,7 @@ impl History {
     }
 }
 
-/// Ids without their prefix: a run and its task are one.
+/// An id without its prefix: a run and its task share the rest.
 pub(crate) fn name(id: &str) -> String {
     id.split_once('_').map_or(id, |(_, ulid)| ulid).to_owned()
 }

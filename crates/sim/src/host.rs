@@ -1,8 +1,9 @@
-//! A machine that runs a coordinator: the real one, with its real routes, in a runtime of its own whose
-//! time stands still until the world moves it.
+//! A machine that runs a coordinator: the production code with its production routes, in a separate runtime whose
+//! time advances only when the world advances it.
 //!
-//! A crash drops the runtime with everything in it, wherever it was waiting. A pause lets the world go on
-//! without it; when it comes back, its clock has jumped. Its clock may run faster or slower than true time.
+//! A crash drops the runtime with everything in it, at whatever await point each task has reached. During a pause the
+//! world continues without the host; when the pause ends, the host's clock has jumped. The clock may run faster or
+//! slower than true time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -28,7 +29,7 @@ use crate::network::{CallId, HttpRequest, HttpResponse};
 use crate::options::Topology;
 use crate::store_faults::{SimStore, StoreFaults};
 
-/// How long a coordinator that was asked to stop lets calls finish.
+/// How long a stopping coordinator lets calls finish.
 const DRAIN: Duration = Duration::from_millis(300);
 
 /// One process of the coordinator.
@@ -36,7 +37,7 @@ struct HostProcess {
     runtime: Runtime,
     began: Instant,
     elapsed_us: u64,
-    /// Time that passed while the process stood still.
+    /// Time that passed while the process was paused.
     missed_us: u64,
     state: Arc<Mutex<ProcessState>>,
     calls: BTreeMap<u64, (CallId, AbortHandle)>,
@@ -46,9 +47,9 @@ struct HostProcess {
 #[derive(Default)]
 struct ProcessState {
     serving: Option<Serving>,
-    /// The process is over, and why.
+    /// Why the process ended, if it has.
     ended: Option<String>,
-    /// What was answered, by number of the call.
+    /// Answers by call number.
     answered: Vec<(u64, HttpResponse)>,
 }
 
@@ -62,10 +63,10 @@ pub(crate) struct Host {
     topology: Topology,
     drift_ppm: i64,
     pub(crate) clock: Arc<HostClock>,
-    /// What its own monotonic clock has counted.
+    /// The reading of the host's monotonic clock.
     monotonic_us: u64,
     process: Option<HostProcess>,
-    /// What its next process knows of the rules: all versions, unless it is the first.
+    /// The rule versions its next process supports: all of them, except at a first start before the upgrade.
     knows: SupportedRules,
     pub(crate) paused_until: Option<u64>,
     pub(crate) down_until: u64,
@@ -75,10 +76,10 @@ fn lock(state: &Mutex<ProcessState>) -> MutexGuard<'_, ProcessState> {
     state.lock().expect("no code panics while it holds the state")
 }
 
-/// What a process needs to begin.
+/// The parameters of a new process.
 pub(crate) struct Boot {
     pub(crate) host: usize,
-    /// One or two by chance if it is not said.
+    /// Number of committers; `None` draws one or two.
     pub(crate) committers: Option<usize>,
     pub(crate) retention: Retention,
     pub(crate) store_faults: StoreFaults,
@@ -109,7 +110,7 @@ impl Host {
         self.process.as_ref().is_some_and(|process| lock(&process.state).serving.is_some())
     }
 
-    /// Starts a process on the session that `open` gives, under this host's clock.
+    /// Starts a process on the store that `open` returns, under this host's clock.
     pub(crate) fn boot(&mut self, boot: Boot, open: impl FnOnce(&Arc<HostClock>) -> MemoryStore) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -121,7 +122,7 @@ impl Host {
         self.clock.anchor(began, self.anchor_ms(boot.database_ms));
         let knows = std::mem::replace(&mut self.knows, SupportedRules::OURS);
         let inner = open(&self.clock).with_rules(knows);
-        // Over a database half of the starts have two writers: both ways must be right, also side by side.
+        // Over a database half of the starts have two writers: both variants must be correct, also side by side.
         let has_two = boot.store_faults.database.is_enabled() && boot.entropy.is_multiple_of(2);
         let committers = boot.committers.unwrap_or(1 + usize::from(has_two));
         let (store_faults, host, given) = (boot.store_faults.clone(), boot.host, Arc::default());
@@ -147,7 +148,7 @@ impl Host {
         }
     }
 
-    /// Lets true time pass.
+    /// Advances true time.
     pub(crate) fn advance(&mut self, millis: u64, database_ms: u64) {
         let rate = (1_000_000 + self.drift_ppm) as u64;
         let passed_us = millis * rate / 1_000;
@@ -173,7 +174,7 @@ impl Host {
         });
     }
 
-    /// Hands a request to the coordinator; `false` when nobody listens.
+    /// Delivers a request to the coordinator; `false` if no process is listening.
     pub(crate) fn deliver(&mut self, ask: HttpRequest, call_id: CallId) -> bool {
         let Some(process) = &mut self.process else { return false };
         let serving = lock(&process.state).serving.clone();
@@ -189,7 +190,7 @@ impl Host {
         true
     }
 
-    /// The caller is gone: its handler is dropped where it stands.
+    /// The caller has disconnected: its handler is dropped at its current await point.
     pub(crate) fn hang_up(&mut self, call_id: CallId) {
         let Some(process) = &mut self.process else { return };
         process.calls.retain(|_, (of, handler)| {
@@ -201,7 +202,7 @@ impl Host {
         });
     }
 
-    /// What was answered since the last look.
+    /// Answers since the last call of this function.
     pub(crate) fn answers(&mut self) -> Vec<(CallId, HttpResponse)> {
         let Some(process) = &mut self.process else { return Vec::new() };
         let answered = std::mem::take(&mut lock(&process.state).answered);
@@ -212,12 +213,12 @@ impl Host {
         call_ids.collect()
     }
 
-    /// Why the process has ended by itself, if it has.
+    /// Why the process ended on its own, if it did.
     pub(crate) fn ended(&self) -> Option<String> {
         self.process.as_ref().and_then(|process| lock(&process.state).ended.clone())
     }
 
-    /// Asks the process to stop in good order.
+    /// Asks the process to shut down gracefully.
     pub(crate) fn stop(&self) {
         let Some(process) = &self.process else { return };
         let Some(Serving { coordinator, .. }) = lock(&process.state).serving.clone() else {
@@ -230,7 +231,7 @@ impl Host {
         });
     }
 
-    /// The process is gone; returns the calls whose connections are reset.
+    /// Kills the process; returns the calls whose connections are reset.
     pub(crate) fn crash(&mut self) -> Vec<CallId> {
         self.paused_until = None;
         let Some(process) = self.process.take() else { return Vec::new() };
@@ -240,7 +241,7 @@ impl Host {
     }
 }
 
-/// A process from its start to its end.
+/// The whole life of a process.
 async fn run_process(store: SimStore, boot: Boot, state: Arc<Mutex<ProcessState>>) {
     let ended = match start(store, boot).await {
         Err(failure) => format!("did not start: {failure}"),

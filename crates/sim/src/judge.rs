@@ -1,4 +1,4 @@
-//! The end of a run: the store is read to its last row and compared with what everybody was told.
+//! The end of a run: reads every row of the store and compares it with every answer that callers got.
 
 use historyck::event::{Audit, EventKind, Settled, Usage};
 use sha2::{Digest as _, Sha256};
@@ -24,7 +24,8 @@ struct TaskRows {
     attempts: Vec<ClosedAttempt>,
 }
 
-/// Looks at the store after a crash: every row must explain itself, and nothing acknowledged may be gone.
+/// Checks the store after a crash: every row must be consistent with its history, and no acknowledged write may be
+/// missing.
 pub(crate) async fn inspect(ctx: &ActorContext, store: &MemoryStore) {
     let report = store::verify::verify(store.browse()).await.expect("memory can be read");
     for finding in report.findings {
@@ -44,7 +45,7 @@ pub(crate) async fn digest(store: &MemoryStore) -> String {
     digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Looks at everything, once all is quiet.
+/// Checks everything once the world is idle.
 pub(crate) async fn judge(ctx: &ActorContext, store: &MemoryStore) {
     inspect(ctx, store).await;
     let all_task_rows = read(store).await;
@@ -75,8 +76,8 @@ pub(crate) async fn judge(ctx: &ActorContext, store: &MemoryStore) {
     ctx.say(format_args!("{} runs in the store", all_task_rows.len()));
 }
 
-/// How long a history may be where nothing fails: what is submitted, a cancel, and of each attempt its grant, start,
-/// signal and end.
+/// Records how long a history may be where nothing fails: one entry for the submission, one for a cancel, and for
+/// each attempt its grant, start, signal and end.
 fn record_usage(ctx: &ActorContext, task_rows: &TaskRows) {
     if !matches!(ctx.options.scenario, Scenario::Idle | Scenario::ManyTenants) {
         return;
@@ -94,7 +95,7 @@ fn record_usage(ctx: &ActorContext, task_rows: &TaskRows) {
     ctx.history.borrow_mut().record(ctx.now(), "judge", EventKind::Usage(usage));
 }
 
-/// What was administered, where somebody administers.
+/// Records the audit, where the world has an administrator.
 async fn record_audit(ctx: &ActorContext, store: &MemoryStore) {
     if ctx.administrator.is_none() {
         return;
@@ -157,8 +158,8 @@ fn check_history(ctx: &ActorContext) {
     }
 }
 
-/// Lease time runs only while a coordinator could have heard a heartbeat: where nothing but coordinators
-/// and stores failed, a worker that keeps the rules never loses its lease.
+/// Lease time runs only while a coordinator could have received a heartbeat: where only coordinators and stores
+/// failed, an obedient worker never loses its lease.
 fn check_fairness(ctx: &ActorContext, task_rows: &TaskRows) {
     if !ctx.options.is_fair_to_workers() {
         return;
@@ -181,7 +182,7 @@ fn check_fairness(ctx: &ActorContext, task_rows: &TaskRows) {
     }
 }
 
-/// Whoever hears workers was spared: nobody has missed any time.
+/// The committer for calls under a lease was spared, so no stall occurred and no lease may have been extended.
 fn check_no_extension(ctx: &ActorContext, task_rows: &TaskRows) {
     let is_extension = |event: &Event| matches!(event, Event::Extended { .. });
     if task_rows.history.iter().any(|entry| entry.events.iter().any(is_extension)) {
@@ -190,7 +191,7 @@ fn check_no_extension(ctx: &ActorContext, task_rows: &TaskRows) {
     }
 }
 
-/// On no task do older rules decide after newer ones.
+/// No task is decided by older rules after newer ones.
 fn check_rules(ctx: &ActorContext, task_rows: &TaskRows) {
     let versions: Vec<u32> = task_rows.history.iter().map(|entry| entry.rules).collect();
     if !versions.is_sorted() {

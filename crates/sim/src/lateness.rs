@@ -1,30 +1,30 @@
-//! Where nothing fails and hardly anybody calls, whatever time does is done in time: a lease that runs out, a deadline,
-//! a grace that is over, a retry that is due. A wake-up that never comes is seen here; elsewhere the next caller hides it.
+//! Checks that time-driven changes happen on time where nothing fails and calls are rare: a lease expiry, a deadline,
+//! the end of a grace, a due retry. A missing wake-up shows up here; elsewhere the next call hides it.
 
 use store::Entry;
 use verdict::{AttemptOutcome, ClosedAttempt, Event, Next, Policy, Reason, Request, Time};
 
 use crate::actor_context::ActorContext;
 
-/// How late a thing may be: a look at what others did, and the way of a poll.
+/// How late a change may be: one poll of the peers' changes plus the latency of a worker's poll.
 const LATE_MAX_MS: u64 = 1_500;
 
-/// What is known of a task on the way through its history.
+/// What the history has shown of a task so far.
 #[derive(Default)]
 struct TaskTimeline {
     policy: Option<Policy>,
-    /// From when on it may be leased.
+    /// The instant from which it may be leased.
     due: Option<Time>,
     signalled_at: Option<Time>,
     decided_at: Option<Time>,
 }
 
-/// Looks at everything that time alone brought about.
+/// Checks every change that time alone caused.
 pub(crate) fn check(ctx: &ActorContext, id: &str, history: &[Entry]) {
     let mut timeline = TaskTimeline::default();
     for entry in history {
         if let Some(instant) = timeline.instant(entry) {
-            // Nothing can be done about a task before it is there.
+            // A task cannot change before it exists.
             let instant = timeline.decided_at.map_or(instant, |decided_at| instant.max(decided_at));
             let late_ms = entry.at.since(instant).millis();
             if late_ms > LATE_MAX_MS {
@@ -41,7 +41,7 @@ pub(crate) fn check(ctx: &ActorContext, id: &str, history: &[Entry]) {
 }
 
 impl TaskTimeline {
-    /// When an entry should have come to be, if time alone made it.
+    /// When an entry was due, if time alone caused it.
     fn instant(&self, entry: &Entry) -> Option<Time> {
         match entry.request {
             Request::Grant(_) => self.due,

@@ -1,4 +1,4 @@
-//! One lease in the hands of a worker, from its start to its report.
+//! One lease held by a worker, from its start to its report.
 
 use std::rc::Rc;
 
@@ -17,10 +17,10 @@ use crate::network::{CallEnd, HttpRequest};
 use crate::rng::SimRng;
 use crate::worker_behaviour::WorkerBehaviour;
 
-/// How long to wait before asking again.
+/// The pause before a retry.
 const RETRY_MS: (u64, u64) = (30, 150);
 
-/// How often a worker without authority is repeated to, and heard.
+/// How many more calls a worker makes after it has lost its lease.
 const CALLS_AFTER_LOSS: u64 = 3;
 
 pub(crate) struct Lease {
@@ -33,23 +33,23 @@ pub(crate) struct Lease {
     token: String,
     interval_ms: u64,
     lease_ms: u64,
-    /// How often the store had been restored when the lease was granted.
+    /// How many times the store had been restored when the lease was granted.
     restores: u64,
-    /// Which coordinator it asks, where it stays with one.
+    /// The coordinator it calls, where it stays with one.
     host: usize,
     scope: usize,
-    /// The task and attempt that the token in hand was issued for.
+    /// The task and attempt that the presented token was issued for.
     shown: (String, u32),
 }
 
-/// What became of a call under the lease.
+/// The state of the lease after a call under it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeaseStatus {
-    /// The lease goes on.
+    /// The lease continues.
     Held,
-    /// The same, and the run is to be cancelled.
+    /// The lease continues, and the run is to be cancelled.
     CancelRequested,
-    /// The lease is over, or never was.
+    /// The lease is over or never existed.
     Over,
 }
 
@@ -92,7 +92,7 @@ impl Lease {
             let pause = self.rng.between(0, self.interval_ms);
             self.ctx.sleep(pause).await;
         }
-        // Some workers never say that they start: a heartbeat or a report is as good.
+        // Some workers never report a start: a heartbeat or a report serves as well.
         let has_begun = self.rng.chance(self.ctx.options.behaviour.starts);
         if has_begun && self.start().await == LeaseStatus::Over {
             return self.call_after_loss().await;
@@ -115,7 +115,7 @@ impl Lease {
         }
     }
 
-    /// Heartbeats for as long as the work takes.
+    /// Sends heartbeats for as long as the work takes.
     async fn execute(&mut self) -> LeaseStatus {
         let (low, high) = self.ctx.options.runs.work_ms;
         let until = self.ctx.now() + self.rng.between(low, high);
@@ -164,7 +164,7 @@ impl Lease {
         }
     }
 
-    /// A worker that was told that its lease is over, and does not care.
+    /// A worker that was told its lease is over and continues anyway.
     async fn call_after_loss(&mut self) {
         if self.behaviour != WorkerBehaviour::ContinuesAfterLoss {
             return;
@@ -265,7 +265,7 @@ impl Lease {
         self.ask("heartbeats", Operation::Heartbeat, body, |_| {}).await
     }
 
-    /// The one answer of a batch of one, as a single call would have had it.
+    /// The only answer of a batch of one, read like the answer of a single call.
     fn read_one(&self, called: &FinishedCall) -> CallOutcome<HeartbeatAck> {
         let mut answers = match self.ctx.read::<HeartbeatAnswers>(&self.who, called) {
             CallOutcome::Ok(answers) => answers,
@@ -334,7 +334,7 @@ impl Lease {
         if ack.should_cancel { LeaseStatus::CancelRequested } else { LeaseStatus::Held }
     }
 
-    /// Reports until it is known what became of the report.
+    /// Sends the report until its outcome is known.
     async fn report(&mut self, report: Value, outcome: Outcome) {
         let digest = match outcome {
             Outcome::Succeeded => report["output"].to_string(),
@@ -424,7 +424,7 @@ impl Lease {
         self.record_return(called, given);
     }
 
-    /// Notes a refusal.
+    /// Records a refusal and returns what it means for the lease.
     fn status_of_refusal(&self, op: Operation, problem: &Problem) -> LeaseStatus {
         let log = &self.ctx.log;
         let is_restored = self.ctx.observations.borrow().restores > self.restores;
@@ -459,14 +459,14 @@ impl Lease {
         LeaseStatus::Over
     }
 
-    /// Nobody answered, or not now: the next one may.
+    /// Waits before a retry. There was no answer, or a temporary refusal: the next coordinator may answer.
     async fn pause(&mut self) {
         self.host = (self.host + 1) % self.ctx.options.hosts();
         let millis = self.rng.between(RETRY_MS.0, RETRY_MS.1);
         self.ctx.sleep(millis).await;
     }
 
-    /// The world is over: nobody will answer any more.
+    /// Whether the world has ended: no call will be answered any more.
     fn is_world_over(&self) -> bool {
         self.ctx.is_over.get()
     }
@@ -523,7 +523,7 @@ impl Lease {
         called
     }
 
-    /// Where only the committer for new work fails, a call under a lease is answered (F44).
+    /// Where only the committer for new work fails, a call under a lease must be answered (F44).
     fn check_answered(&self, called: &FinishedCall) {
         let is_new_work_only = self.ctx.options.nemesis.committer_faults.new_work_only;
         if is_new_work_only && called.ending == CallEnd::Gone && !self.is_world_over() {

@@ -1,4 +1,4 @@
-//! The whole system in one thread and one seed.
+//! Simulates the whole system in one thread, from one seed.
 //!
 //! ```text
 //!   clients, workers ── network ──► hosts: the real routes, intake and carrier ──► memory engine
@@ -6,15 +6,15 @@
 //!          └───────────────┘           └── nemesis ────────────────────────────────────┘ lose a commit
 //! ```
 //!
-//! What runs here is the coordinator of production: its routes, tokens, intake, carrier, sweeps and
-//! hearing. Only what it is handed is simulated: time, randomness, transport and the store's disk. Each
-//! host has a runtime of its own whose time stands still until the world moves it, so that a crash can
-//! strike wherever something waits, a pause leaves one host behind, and clocks drift apart.
+//! This is the production coordinator: its routes, tokens, intake, carrier, sweeps and stall detection. Only its
+//! inputs are simulated: time, randomness, transport and the store's disk. Each host has a separate runtime whose
+//! time advances only when the world advances it. So a crash can occur at any await point, a pause leaves one host
+//! behind, and clocks drift apart.
 //!
-//! [`run`] is a function of its seed: the same seed gives the same trace, byte for byte. A seed draws which
-//! faults are on (`options`), breaks things for a while, then stops and wants everything to end. What
-//! everybody was told becomes a history for the checker, and every row of the store must explain itself.
-//! Seeds from a million on are about one thing each (`scenario`).
+//! [`run`] is a function of its seed: the same seed produces the same trace, byte for byte. A seed draws which faults
+//! are enabled (`options`). The world injects them for a while, then stops and requires everything to end. All calls
+//! and answers become a history for the checker, and every row of the store must be consistent with its history. Each
+//! million of seeds from 1,000,000 on is one scenario (`scenario`).
 
 mod actor_context;
 mod background_actors;

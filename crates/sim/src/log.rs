@@ -1,7 +1,7 @@
-//! What a simulated run leaves behind: its trace, its counts, and the first thing that was wrong.
+//! The result of a simulated run: its trace, its counts, and its first violation.
 //!
-//! The trace is a digest over every line; the lines themselves are kept only when somebody reads them.
-//! Nothing here depends on anything but the seed.
+//! The trace is a digest over every line; the lines themselves are kept only on request. Everything here depends on
+//! the seed alone.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,14 +12,14 @@ use sha2::{Digest, Sha256};
 use crate::coverage::CoverageGoal;
 use crate::fault::Fault;
 
-/// Whether somebody wants to read the lines.
+/// Whether to keep the lines of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     Lines,
     DigestOnly,
 }
 
-/// How often what was seen.
+/// How often each fault and each coverage goal occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub faults: BTreeMap<Fault, u64>,
@@ -42,7 +42,7 @@ struct LogState {
     violation: Option<String>,
 }
 
-/// Shared by everything in one world.
+/// The log of one world, shared by all its parts.
 #[derive(Clone)]
 pub struct Log(Arc<Mutex<LogState>>);
 
@@ -92,7 +92,7 @@ impl Log {
         *self.state().tally.goals.entry(goal).or_default() += 1;
     }
 
-    /// Something that must never be. The first one counts: what follows may be its consequence.
+    /// Records a violation. Only the first one counts: later ones may be its consequences.
     pub fn violate(&self, invariant: &str, what: std::fmt::Arguments<'_>) {
         self.say(format_args!("VIOLATION {invariant}: {what}"));
         let text = format!("{invariant}: {what}");
@@ -115,7 +115,7 @@ impl Log {
         self.state().lines.clone().unwrap_or_default()
     }
 
-    /// The digest over every line so far, as text.
+    /// The digest over every line so far, in hexadecimal.
     pub fn digest(&self) -> String {
         let digest = self.state().digest.clone().finalize();
         digest[..16].iter().fold(String::new(), |mut text, byte| {

@@ -1,4 +1,4 @@
-//! `tenure-sim`: one seed with its trace, or as many as you like.
+//! `tenure-sim`: runs one seed and prints its trace, or runs many seeds.
 #![expect(clippy::print_stdout, reason = "a command-line program speaks to its user on stdout")]
 #![expect(clippy::print_stderr, reason = "progress is for people, and not part of the result")]
 
@@ -41,7 +41,7 @@ fn one(seed: u64) -> ExitCode {
     let outcome = sim::run(seed, Keep::Lines, PlantedBug::Nothing);
     let mut out = std::io::stdout().lock();
     for line in &outcome.lines {
-        // A reader that has seen enough may close the pipe.
+        // The reader may close the pipe early.
         if writeln!(out, "{line}").is_err() {
             return ExitCode::FAILURE;
         }

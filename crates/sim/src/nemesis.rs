@@ -1,10 +1,10 @@
-//! What breaks when: drawn from the seed before the world begins.
+//! The schedule of faults, drawn from the seed before the world begins.
 
 use crate::committer_faults::{CommitterFault, CommitterId};
 use crate::options::Options;
 use crate::rng::{SimRng, Stream};
 
-/// Something done to the world at a time.
+/// A fault injected at a certain time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NemesisAction {
     Crash {
@@ -15,15 +15,15 @@ pub(crate) enum NemesisAction {
         host: usize,
         millis: u64,
     },
-    /// Asked to stop, and started again.
+    /// Shuts down gracefully and starts again.
     Stop {
         host: usize,
     },
-    /// Every coordinator and the store at once.
+    /// Crashes every coordinator and the store at once.
     CrashAll {
         down_ms: u64,
     },
-    /// The same, and the store comes back from a backup.
+    /// The same, and the store is restored from a backup.
     Restore {
         down_ms: u64,
     },
@@ -41,11 +41,11 @@ pub(crate) enum NemesisAction {
     StallDisk {
         millis: u64,
     },
-    /// Every connection to the database is gone; for so long there are no new ones.
+    /// Drops every connection to the database and refuses new ones for this long.
     Disconnect {
         millis: u64,
     },
-    /// Every call to the store waits for so long.
+    /// Delays every call to the store by this long.
     StallStore {
         millis: u64,
     },
@@ -60,18 +60,18 @@ pub(crate) enum NemesisAction {
     },
 }
 
-/// Down, paused or stalled for longer than the longest lease, sometimes.
+/// How long a process is down or paused, or the store stalled: sometimes longer than the longest lease.
 const OUTAGE_MS: (u64, u64) = (50, 9_000);
 const DOWN_MS: (u64, u64) = (50, 7_000);
-/// Two hours: far beyond every lease, far below the life of a key.
+/// Two hours: far beyond every lease, far below the lifetime of a key.
 const JUMP_MS: u64 = 2 * 60 * 60 * 1000;
-/// Long enough to matter to the shortest lease, and some longer than it.
+/// Long enough to affect the shortest lease; some are longer than it.
 const COMMITTER_FAULT_MS: (u64, u64) = (1_200, 4_500);
-/// How long before a hang ends its process may die, and how soon it is back.
+/// How long before the end of a hang the process may be killed, and how soon it is restarted.
 const DIES_BEFORE_MS: u64 = 300;
 const BACK_AFTER_MS: (u64, u64) = (50, 400);
 
-/// All actions in order of time.
+/// All actions, ordered by time.
 pub(crate) fn schedule(seed: u64, options: &Options) -> Vec<(u64, NemesisAction)> {
     let mut rng = SimRng::new(seed, Stream::Nemesis);
     let counts = options.nemesis;
@@ -103,7 +103,7 @@ pub(crate) fn schedule(seed: u64, options: &Options) -> Vec<(u64, NemesisAction)
     actions
 }
 
-/// What only some scenarios have, drawn apart so that other worlds stay as they are.
+/// Faults that only some scenarios have. They use a separate random stream, so that other worlds do not change.
 fn of_scenario(seed: u64, options: &Options) -> Vec<(u64, NemesisAction)> {
     let mut rng = SimRng::new(seed, Stream::Committers);
     let counts = options.nemesis;
@@ -130,7 +130,7 @@ fn of_scenario(seed: u64, options: &Options) -> Vec<(u64, NemesisAction)> {
                 if committer_faults.new_work_only { 1 } else { rng.between(0, 1) as usize };
             let committer_id = CommitterId { host, committer };
             actions.push((at, NemesisAction::FailCommitter { committer_id, fault, millis }));
-            // A process that dies while it does not hear must not forget that.
+            // A process that dies during a stall must not forget the stall.
             if fault == CommitterFault::Hangs && committer == 0 && rng.chance(400) {
                 let before = rng.between(0, DIES_BEFORE_MS);
                 let down_ms = rng.between(BACK_AFTER_MS.0, BACK_AFTER_MS.1);
@@ -141,7 +141,7 @@ fn of_scenario(seed: u64, options: &Options) -> Vec<(u64, NemesisAction)> {
     actions
 }
 
-/// When something of a scenario begins, and how long it takes.
+/// When a scenario's fault begins, and how long it lasts.
 fn moment(rng: &mut SimRng, options: &Options) -> (u64, u64) {
     (rng.between(2_000, options.safety_ms), rng.between(COMMITTER_FAULT_MS.0, COMMITTER_FAULT_MS.1))
 }

@@ -1,5 +1,5 @@
-//! The network between clients, workers and coordinators: it delays, loses, duplicates, reorders and
-//! cuts. A call is one connection; whoever waits on one that is cut learns that it is gone.
+//! The network between clients, workers and coordinators: it delays, loses, duplicates, reorders and cuts messages.
+//! Each call has one connection; the caller learns when that connection is cut.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::rng::SimRng;
 
 pub(crate) type CallId = u64;
 
-/// A request as it travels.
+/// A request in transit.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpRequest {
     pub(crate) method: &'static str,
@@ -22,32 +22,32 @@ pub(crate) struct HttpRequest {
     pub(crate) body: Option<Vec<u8>>,
 }
 
-/// What came back.
+/// A response as it arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
 }
 
-/// How a call ended for who made it.
+/// How a call ended for its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CallEnd {
     Answered(HttpResponse),
-    /// Nobody listens there: the request was not even read.
+    /// The connection was refused: the request was not read.
     Refused,
-    /// The connection is gone, or patience was over. Whatever was asked may have happened or may yet.
+    /// The connection was cut, or the caller timed out. The request may have taken effect or may still do so.
     Gone,
 }
 
-/// A call on its way.
+/// A call in flight.
 pub(crate) struct Sent {
     pub(crate) call_id: CallId,
     pub(crate) ending: oneshot::Receiver<CallEnd>,
-    /// The request will arrive twice.
+    /// The request will be delivered twice.
     pub(crate) is_duplicated: bool,
 }
 
-/// Something that arrives.
+/// A message or event that reaches a coordinator.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     Request {
@@ -55,7 +55,7 @@ pub(crate) enum Arrival {
         ask: HttpRequest,
         call_id: CallId,
     },
-    /// The coordinator notices that nobody waits any more.
+    /// The coordinator notices that the caller has disconnected.
     HangUp {
         to: usize,
         call_id: CallId,
@@ -82,11 +82,11 @@ struct Waiting {
     ending: oneshot::Sender<CallEnd>,
 }
 
-/// How much later than its fellows a straggler arrives: longer than the shortest lease, so that it can
-/// arrive in another world.
+/// Extra delay of a straggling message: longer than the shortest lease, so that the state can have changed completely
+/// when it arrives.
 const STRAGGLE_MS: (u64, u64) = (300, 7_000);
 
-/// How long a connection lives that is going to be cut.
+/// How long a connection lasts before it is cut.
 const CUT_AFTER_MS: (u64, u64) = (0, 400);
 
 impl Network {
@@ -108,7 +108,7 @@ impl Network {
         self.cut_off_until.fill(0);
     }
 
-    /// Nothing reaches the host or comes from it until then.
+    /// Cuts all traffic to and from the host until `until`.
     pub(crate) fn cut_off(&mut self, host: usize, until: u64) {
         self.cut_off_until[host] = until;
     }
@@ -139,7 +139,7 @@ impl Network {
         Sent { call_id, ending, is_duplicated }
     }
 
-    /// A coordinator answers.
+    /// Sends a coordinator's answer.
     pub(crate) fn answer(&mut self, now: u64, call_id: CallId, ending: CallEnd) {
         let Some(waiting) = self.waiting.get(&call_id) else { return };
         let is_cut_off = now < self.cut_off_until[waiting.to];
@@ -152,7 +152,7 @@ impl Network {
         self.put(at, Arrival::CallEnd { call_id, ending });
     }
 
-    /// The caller does not wait any more. Whether the coordinator learns of it is chance.
+    /// The caller stops waiting. Chance decides whether the coordinator learns of it.
     pub(crate) fn hang_up(&mut self, now: u64, call_id: CallId) {
         if let Some(waiting) = self.waiting.remove(&call_id)
             && self.rng.chance(500)
@@ -162,7 +162,7 @@ impl Network {
         }
     }
 
-    /// What has arrived by now, in order. Replies go to who waits for them.
+    /// Everything that has arrived by now, in order. Replies go to their waiting callers.
     pub(crate) fn arrivals(&mut self, now: u64) -> Vec<Arrival> {
         let later = self.queue.split_off(&(now + 1, 0));
         let due = std::mem::replace(&mut self.queue, later);
@@ -181,7 +181,7 @@ impl Network {
 
     fn complete_call(&mut self, call_id: CallId, ending: CallEnd) {
         if let Some(waiting) = self.waiting.remove(&call_id) {
-            // A caller that was cancelled in between has nobody to tell.
+            // The caller may have been cancelled meanwhile, so a closed channel is no error.
             drop(waiting.ending.send(ending));
         }
     }

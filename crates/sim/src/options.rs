@@ -1,7 +1,7 @@
-//! What kind of world a seed makes: which faults are on, how often, and how much of everything.
+//! The options of a seed's world: which faults are enabled, how often they occur, and how large the world is.
 //!
-//! Swarm testing: each feature and fault is switched on or off whole, because a world in which
-//! everything happens a little hides what only happens when one thing happens a lot.
+//! This is swarm testing: each feature and fault is switched on or off as a whole. A world in which everything
+//! happens rarely hides bugs that appear only when one thing happens often.
 
 use crate::rng::{PerMille, SimRng, Stream};
 use crate::scenario::Scenario;
@@ -9,9 +9,9 @@ use crate::scenario::Scenario;
 /// How coordinators share a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Topology {
-    /// One coordinator with the store in its own process, and time from its own clock.
+    /// One coordinator with the store in its own process; time comes from the host's clock.
     Embedded,
-    /// Several coordinators with one database, which has the clock.
+    /// Several coordinators over one database, which provides the clock.
     Shared,
 }
 
@@ -19,7 +19,7 @@ pub(crate) enum Topology {
 pub(crate) struct Options {
     pub(crate) scenario: Scenario,
     pub(crate) topology: Topology,
-    /// How far the world moves at once: the grain of what can interleave.
+    /// How far the world advances in one step: the granularity of interleavings.
     pub(crate) step_ms: u64,
     pub(crate) safety_ms: u64,
     pub(crate) clients: u32,
@@ -27,27 +27,27 @@ pub(crate) struct Options {
     pub(crate) runs_per_client: u64,
     pub(crate) network: NetworkOptions,
     pub(crate) store: StoreOptions,
-    /// How transactions meet each other, where the store is a database that says so.
+    /// How transactions affect each other, where the store is a database.
     pub(crate) database: Option<DatabaseOptions>,
-    /// How many coordinators of a database begin without the newest rules; each has them after its next start.
+    /// How many coordinators of a database start with older rules; each is upgraded at its next start.
     pub(crate) older: usize,
     pub(crate) nemesis: NemesisOptions,
     pub(crate) runs: RunOptions,
     pub(crate) behaviour: BehaviourOptions,
     pub(crate) clock: ClockOptions,
-    /// How many committers every coordinator has; one or two by chance if it is not said.
+    /// Number of committers of every coordinator; `None` draws one or two.
     pub(crate) committers: Option<usize>,
-    /// The store stays as slow as it is when faults stop.
+    /// The store stays slow after faults have stopped.
     pub(crate) is_slow_for_good: bool,
-    /// Whether the world goes on until everything that ended may be forgotten.
+    /// Whether the world continues until retention allows all ended tasks to be deleted.
     pub(crate) a_day_later: bool,
-    /// Tenants and workspaces that share the coordinators.
+    /// Number of scopes (tenants and workspaces) that share the coordinators.
     pub(crate) scopes: u32,
-    /// Workers that wait for what never comes.
+    /// Workers that poll for work that never comes.
     pub(crate) idle_workers: u32,
-    /// Runs that the first client submits at once.
+    /// Number of runs that the first client submits at once.
     pub(crate) flood: u64,
-    /// Callers that try what belongs to others.
+    /// Callers that try to reach other scopes' tasks.
     pub(crate) intruders: u32,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct NetworkOptions {
 }
 
 impl NetworkOptions {
-    /// What remains when faults stop.
+    /// The options after faults have stopped.
     pub(crate) fn healthy() -> Self {
         Self {
             delay_ms: (1, 10),
@@ -94,23 +94,23 @@ impl StoreOptions {
     }
 }
 
-/// A database as several coordinators have it: their batches are transactions that run at once, each lost
-/// race and each lost connection is one transaction's, and the answer to a lost COMMIT can be looked up.
+/// A database shared by several coordinators: their batches are concurrent transactions, each lost race and each lost
+/// connection affects one transaction, and the outcome of a lost COMMIT can be looked up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DatabaseOptions {
     pub(crate) coordinators: usize,
-    /// Whether coordinators tell each other what they committed.
+    /// Whether coordinators notify each other of their commits.
     pub(crate) hints: bool,
-    /// A transaction is rolled back because of another: serialisation, deadlock, a lock that took too long.
+    /// A transaction is rolled back because of another: serialization failure, deadlock or lock timeout.
     pub(crate) lose_race: PerMille,
     pub(crate) lose_commit: PerMille,
-    /// Of lost COMMITs: nobody can be asked what became of it.
+    /// Share of lost COMMITs whose outcome cannot be looked up.
     pub(crate) cannot_ask: PerMille,
-    /// A row that is ready is passed over, as by a list of candidates that is out of date.
+    /// A ready row is skipped, as with an outdated list of candidates.
     pub(crate) pass_over: PerMille,
-    /// How often every connection is lost at once, and sometimes the database for a while.
+    /// How often every connection is lost at once; sometimes the database is down for a while, too.
     pub(crate) disconnections: u64,
-    /// How many ready rows a list of candidates holds at most.
+    /// Largest number of ready rows in a list of candidates.
     pub(crate) candidates_max: usize,
 }
 
@@ -139,13 +139,13 @@ impl DatabaseOptions {
         }
     }
 
-    /// What remains when faults stop.
+    /// The options after faults have stopped.
     pub(crate) fn healthy(self) -> Self {
         Self { lose_race: 0, lose_commit: 0, cannot_ask: 0, pass_over: 0, ..self }
     }
 }
 
-/// How many of each in the safety phase.
+/// How many faults of each kind occur in the phase with faults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NemesisOptions {
     pub(crate) crashes: u64,
@@ -157,9 +157,9 @@ pub(crate) struct NemesisOptions {
     pub(crate) clock_jumps: u64,
     pub(crate) full_disks: u64,
     pub(crate) stalls: u64,
-    /// Every call to the store waits for a while.
+    /// Periods in which every call to the store waits.
     pub(crate) store_stalls: u64,
-    /// Nobody can look when to wake.
+    /// Periods in which no reader is free, so the next wake-up cannot be read.
     pub(crate) full_readers: u64,
     pub(crate) committer_faults: CommitterFaultOptions,
 }
@@ -181,13 +181,13 @@ impl NemesisOptions {
     };
 }
 
-/// What happens to one committer alone.
+/// Faults of a single committer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommitterFaultOptions {
     pub(crate) hangs: u64,
     pub(crate) refusals: u64,
     pub(crate) breaks: u64,
-    /// Only the committer for new work is struck.
+    /// Only the committer for new work fails.
     pub(crate) new_work_only: bool,
 }
 
@@ -196,7 +196,7 @@ impl CommitterFaultOptions {
         CommitterFaultOptions { hangs: 0, refusals: 0, breaks: 0, new_work_only: false };
 }
 
-/// What clients ask for.
+/// The runs that clients submit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunOptions {
     pub(crate) lease_ms: (u64, u64),
@@ -208,7 +208,7 @@ pub(crate) struct RunOptions {
     pub(crate) force: PerMille,
     pub(crate) delayed: PerMille,
     pub(crate) deadline: PerMille,
-    /// Of deadlines: it has passed already when the run is submitted.
+    /// Share of deadlines that have already passed when the run is submitted.
     pub(crate) past_deadline: PerMille,
     pub(crate) attempt_limit: PerMille,
     pub(crate) priorities: PerMille,
@@ -218,7 +218,7 @@ pub(crate) struct RunOptions {
     pub(crate) fail: PerMille,
 }
 
-/// How often a worker treats a lease in which bad way.
+/// How often a worker misbehaves, and in which way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BehaviourOptions {
     pub(crate) silent: PerMille,
@@ -229,19 +229,20 @@ pub(crate) struct BehaviourOptions {
     pub(crate) foreign_token: PerMille,
     pub(crate) lie: PerMille,
     pub(crate) ignore_cancel: PerMille,
-    /// Does nothing for a while before it starts: no fault, but a chance for others.
+    /// Idles for a while before it starts. This is no fault, but it lets others interleave.
     pub(crate) dawdle: PerMille,
     pub(crate) named_polls: PerMille,
     pub(crate) poll_wait_ms: (u64, u64),
-    /// Says that it starts, and waits for the answer before it does.
+    /// Reports its start and waits for the answer before it begins.
     pub(crate) starts: PerMille,
-    /// Leases one worker works on at once.
+    /// How many leases one worker holds at once.
     pub(crate) at_once_max: u64,
-    /// Asks for as much as it can work on.
+    /// Polls for as many tasks as it can hold.
     pub(crate) takes_all: bool,
-    /// How long a worker waits for an answer under a lease; others wait longer.
+    /// A worker's timeout for calls under a lease; other calls have longer timeouts.
     pub(crate) timeout_ms: u64,
-    /// Stays with one coordinator for as long as it answers, and then asks the next; else each call asks any.
+    /// Stays with one coordinator while it answers and then fails over to the next; otherwise each call goes to a
+    /// random one.
     pub(crate) fails_over: bool,
 }
 
@@ -262,7 +263,7 @@ impl BehaviourOptions {
         starts: 850,
         at_once_max: 3,
         takes_all: false,
-        // Short, because a lease runs while one waits.
+        // Short, because lease time passes during the wait.
         timeout_ms: 500,
         fails_over: false,
     };
@@ -270,7 +271,7 @@ impl BehaviourOptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockOptions {
-    /// How much faster than true time each clock runs, in millionths.
+    /// How much faster than true time each clock runs, in parts per million.
     pub(crate) drift_ppm: [i64; 3],
 }
 
@@ -332,9 +333,8 @@ impl Options {
         self.scenario == Scenario::Idle
     }
 
-    /// Whether nothing but coordinators and stores misbehaves, so that no worker that keeps the
-    /// rules may lose its lease. Of several coordinators a worker may ask the dead one for too long, unless it
-    /// goes on to the next.
+    /// Whether only coordinators and stores fail, so that no obedient worker may lose its lease. With several
+    /// coordinators a worker may keep calling a dead one for too long, unless it fails over to the next.
     pub(crate) fn is_fair_to_workers(&self) -> bool {
         (self.hosts() == 1 || self.behaviour.fails_over)
             && self.network.is_reliable()
@@ -388,14 +388,15 @@ fn nemesis(rng: &mut SimRng) -> NemesisOptions {
     }
 }
 
-/// Four shared stores in five are databases; the fifth knows no lost COMMIT but by opening it again.
+/// Four shared stores in five are databases; in the fifth, reopening the store is the only way to resolve a lost
+/// COMMIT.
 fn database(seed: u64, topology: Topology) -> Option<DatabaseOptions> {
     let mut rng = SimRng::new(seed, Stream::Database);
     let is_database = topology == Topology::Shared && rng.chance(800);
     is_database.then(|| DatabaseOptions::draw(&mut rng))
 }
 
-/// In half of the databases an upgrade is under way.
+/// In half of the databases an upgrade is in progress.
 fn older(seed: u64, coordinators: usize) -> usize {
     let mut rng = SimRng::new(seed, Stream::Upgrade);
     if rng.chance(500) { rng.between(1, coordinators as u64) as usize } else { 0 }

@@ -1,39 +1,39 @@
-//! Bugs that are there on purpose, to see that they are found.
+//! Bugs planted on purpose, to prove that the simulation finds them.
 
 /// A bug between the coordinator and its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlantedBug {
     Nothing,
-    /// Some commits are acknowledged and not made.
+    /// Some commits are acknowledged but not made.
     LosesCommits,
-    /// A start does not know since when nobody listened.
+    /// A starting coordinator does not know the time of the last commit, so it cannot extend leases.
     ForgetsLastCommit,
-    /// A commit is acknowledged although its disk did not say that it has it.
+    /// A commit is acknowledged before the disk has confirmed it.
     AnswersBeforeSync,
-    /// A key that was used is not found again.
+    /// An idempotency key that was used is not found again.
     ForgetsKeys,
     /// A closed attempt is not written with the decision that closed it.
     SavesPartially,
-    /// What time has ended is never looked at.
+    /// Due tasks are never swept.
     NeverSweeps,
-    /// A lost COMMIT is believed to have been made.
+    /// A lost COMMIT is assumed to have succeeded.
     AssumesLostCommits,
-    /// Some batches are decided by the oldest rules, whatever is in force.
+    /// Some batches are decided by the oldest rules, whatever version is in force.
     ForgetsRules,
-    /// The store names no instant to wake at.
+    /// The store reports no next wake-up.
     NamesNoWake,
-    /// The store names an instant that is too late.
+    /// The store reports its next wake-up too late.
     NamesLateWakes,
-    /// The store names no instant that has passed.
+    /// The store does not report wake-ups that are already due.
     ForgetsPastWakes,
-    /// What other coordinators do is never noticed.
+    /// Changes by other coordinators are never noticed.
     MissesPeerChanges,
-    /// A row that another committer has is taken for one that is not there.
+    /// A row locked by another committer is treated as missing.
     TreatsLockedAsMissing,
     /// Only the committer that grants knows how short leases are.
     HidesLeases,
-    /// A queue's tasks go to whoever asks, of whatever tenant.
+    /// A queue's tasks are granted to any poll, of any tenant.
     MixesTenants,
-    /// What has ended is never found by whoever forgets it.
+    /// Retention never finds ended tasks.
     NeverForgets,
 }

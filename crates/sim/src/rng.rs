@@ -1,10 +1,10 @@
-//! Chance, from the seed alone. Every part of the world has its own random stream, so that a change in one
-//! does not shift what another sees.
+//! Randomness derived from the seed alone. Every part of the world has a separate random stream, so a change in one
+//! part does not shift the values another part sees.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Who throws.
+/// The consumers of randomness, one stream each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Options,
@@ -61,7 +61,7 @@ impl SimRng {
         self.0.next_u64()
     }
 
-    /// From `low` to `high`, both included. The bias of the remainder is far below what a test could see.
+    /// A value from `low` to `high`, both included. The modulo bias is far below what a test could detect.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         assert!(low <= high, "a range has its ends in order");
         low + self.number() % (high - low + 1)
@@ -75,7 +75,7 @@ impl SimRng {
         &from[self.between(0, from.len() as u64 - 1) as usize]
     }
 
-    /// A value from the range, or nothing, each half of the time: a swarm switches whole features off.
+    /// A value from the range, or 0, with equal chance: swarm testing switches whole features off.
     pub(crate) fn sometimes(&mut self, low: u64, high: u64) -> u64 {
         if self.chance(500) { self.between(low, high) } else { 0 }
     }

@@ -1,4 +1,4 @@
-//! What a client may want done: drawn from the seed, spelled as the wire wants it.
+//! The runs that clients submit: drawn from the seed, in the wire format.
 
 use serde_json::{Map, Value, json};
 use wire::Time;
@@ -11,13 +11,13 @@ use crate::rng::SimRng;
 const DEADLINE_MS: (u64, u64) = (1_000, 25_000);
 const ATTEMPT_LIMIT_MS: (u64, u64) = (1_000, 6_000);
 
-/// Begins the tag of a scope; a semicolon ends it.
+/// Starts the tag of a scope; a semicolon ends it.
 const SCOPE_TAG: &str = "mark-of:";
 
 #[derive(Clone, Debug)]
 pub(crate) struct RunSpec {
     pub(crate) key: Option<String>,
-    /// As it is submitted, without its key.
+    /// The submission's body without its key.
     pub(crate) body: Value,
 }
 
@@ -58,26 +58,26 @@ impl RunSpec {
         Self { key, body: Value::Object(body) }
     }
 
-    /// Puts whose it is into what is handed to the worker, to be known again wherever it turns up.
+    /// Adds the scope's tag to the input, so that leaked data can be traced to its scope.
     pub(crate) fn tagged(mut self, scope: &str) -> Self {
         self.body["input"]["mark"] = json!(format!("{SCOPE_TAG}{scope};"));
         self
     }
 
-    /// Another run under the same key.
+    /// A different run under the same key.
     pub(crate) fn with_other_input(&self) -> Self {
         let mut other = self.clone();
         other.body["input"] = json!({ "name": "another" });
         other
     }
 
-    /// What the submission says, in a form in which equal means equal.
+    /// A digest of the submission: equal submissions have equal digests.
     pub(crate) fn digest(&self) -> String {
         self.body.to_string()
     }
 }
 
-/// The scopes whose tags stand in a text.
+/// The scopes whose tags appear in a text.
 pub(crate) fn scope_tags(text: &str) -> Vec<String> {
     let found = text.split(SCOPE_TAG).skip(1).filter_map(|rest| rest.split(';').next());
     found.map(str::to_owned).collect()

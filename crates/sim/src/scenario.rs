@@ -1,8 +1,8 @@
-//! What the world of a seed is about.
+//! Scenarios: what the world of a seed concentrates on.
 //!
-//! Seeds below a million draw everything by chance. Each further million is about one thing that chance alone shows
-//! too seldom: nothing happens but time, one of two committers fails, every batch is slow, coordinators take over from
-//! each other, many tenants share one coordinator. What a scenario fixes is said here; the rest is drawn as ever.
+//! Seeds below 1,000,000 draw everything at random. Each further million is one scenario that chance alone produces
+//! too rarely: an idle system, one of two committers failing, slow batches, failover between coordinators, many
+//! tenants on one coordinator. This module fixes the options that define a scenario; the rest is drawn as usual.
 
 use crate::options::{
     BehaviourOptions, ClockOptions, CommitterFaultOptions, DatabaseOptions, NemesisOptions,
@@ -17,13 +17,13 @@ const SEEDS_EACH: u64 = 1_000_000;
 pub enum Scenario {
     /// Everything is drawn.
     Swarm,
-    /// Nothing fails and hardly anybody calls: whatever happens, time alone must bring about.
+    /// Nothing fails and calls are rare: time alone must cause every change.
     Idle,
-    /// One coordinator with two committers over a database, of which one or the other fails.
+    /// One coordinator with two committers over a database; one or the other fails.
     TwoCommitters,
-    /// Every call to the store takes long, for good.
+    /// Every call to the store is slow, permanently.
     SlowStore,
-    /// Several coordinators fail, one after the other; workers go on to the next.
+    /// Several coordinators fail, one after the other; workers fail over to the next.
     Failover,
     /// Many tenants, queues and idle workers.
     ManyTenants,
@@ -44,12 +44,12 @@ impl Scenario {
         Self::ALL.get(place).copied().unwrap_or(Scenario::Swarm)
     }
 
-    /// The first of its seeds.
+    /// The first seed of the scenario.
     pub fn first_seed(self) -> u64 {
         self as u64 * SEEDS_EACH
     }
 
-    /// Fixes what the scenario is about.
+    /// Sets the options that define the scenario.
     pub(crate) fn shape(self, seed: u64, options: Options) -> Options {
         let mut rng = SimRng::new(seed, Stream::Scenario);
         match self {
@@ -63,12 +63,12 @@ impl Scenario {
     }
 }
 
-/// Nothing between a caller and its coordinator fails.
+/// A network without faults.
 fn reliable_network(options: &Options) -> NetworkOptions {
     NetworkOptions { delay_ms: options.network.delay_ms, ..NetworkOptions::healthy() }
 }
 
-/// Workers that do what they are told, apart from some that die.
+/// Workers that follow the rules, except that some die.
 fn honest(rng: &mut SimRng) -> BehaviourOptions {
     BehaviourOptions {
         silent: rng.sometimes(20, 100) as PerMille,
@@ -101,7 +101,7 @@ fn idle(rng: &mut SimRng, options: Options) -> Options {
     };
     let a_day_later = rng.chance(300);
     Options {
-        // Coordinators that share a store look what others did, which only a database lets them.
+        // Coordinators that share a store must notice their peers' changes, which only a database supports.
         topology: if options.database.is_some() { Topology::Shared } else { Topology::Embedded },
         safety_ms: rng.between(30_000, 60_000),
         clients: rng.between(1, 2) as u32,
@@ -122,7 +122,7 @@ fn idle(rng: &mut SimRng, options: Options) -> Options {
     }
 }
 
-/// Half of these worlds spare the committer that hears workers, so that nothing it does may suffer.
+/// Half of these worlds spare the committer for calls under a lease, so none of its work may be affected.
 fn two_committers(rng: &mut SimRng, options: Options) -> Options {
     let new_work_only = rng.chance(500);
     let unless_new_work_only = |count: u64| if new_work_only { 0 } else { count };
@@ -179,8 +179,8 @@ fn two_committers(rng: &mut SimRng, options: Options) -> Options {
     }
 }
 
-/// Five calls, the fewest of a round, take longer than the silence that counts as a stall of such leases. Rounds that
-/// take just less than that can cost a lease, and are not what this is about.
+/// A round has at least five calls. At this duration they take longer than the silence that counts as a stall for
+/// such leases. Slightly shorter rounds can cost a lease and are outside this scenario.
 const SLOW_CALL_MS: (u64, u64) = (250, 600);
 const SLOW_LEASE_MS: (u64, u64) = (2_000, 2_500);
 
@@ -194,7 +194,7 @@ fn slow_store(rng: &mut SimRng, options: Options) -> Options {
         ..database.healthy()
     });
     let behaviour = BehaviourOptions {
-        // Whoever talks to something slow gives it time, and makes no heartbeat wait for an answer.
+        // Workers of a slow service use long timeouts, and make no start call that would delay their heartbeats.
         timeout_ms: 10_000,
         starts: 0,
         ..honest(rng)
@@ -267,7 +267,7 @@ fn many_tenants(rng: &mut SimRng, options: Options) -> Options {
         ..options.runs
     };
     let scopes = rng.between(3, 6) as u32;
-    // One coordinator: a round of grants is then a round of everybody's.
+    // One coordinator, so that a round of grants includes all tenants.
     let database = options.database.map(|database| DatabaseOptions {
         coordinators: 1,
         disconnections: 0,

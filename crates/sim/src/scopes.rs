@@ -1,13 +1,13 @@
-//! Tenants and workspaces that share the coordinators, and the keys by which they are let in.
+//! The tenants and workspaces that share the coordinators, and their keys.
 
 use coordinator::SeededEntropy;
 use coordinator::admit::{NewKey, Role};
 use verdict::Scope;
 
-/// Keys of the first scope that are there to be revoked.
+/// Keys of the first scope that exist only to be revoked.
 const SPARE_KEYS: usize = 3;
 
-/// One scope as its clients and workers know it.
+/// A scope with the keys of its clients and workers.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     /// `tenant/workspace`.
@@ -16,14 +16,14 @@ pub(crate) struct Access {
     pub(crate) worker_key: String,
 }
 
-/// Whoever administers the keys of everybody, and keys it may revoke.
+/// The admin key, and the keys that the administrator may revoke.
 #[derive(Clone, Debug)]
 pub(crate) struct Administrator {
     pub(crate) key: String,
     pub(crate) spare_keys: Vec<String>,
 }
 
-/// Everybody's keys.
+/// The keys of all scopes.
 pub(crate) struct Scopes {
     pub(crate) keys: Vec<NewKey>,
     pub(crate) accesses: Vec<Access>,
@@ -31,14 +31,14 @@ pub(crate) struct Scopes {
 }
 
 impl Scopes {
-    /// The first scope, as every world has it.
+    /// The first scope, which every world has.
     pub(crate) fn first(entropy: &mut SeededEntropy) -> Self {
         let mut scopes = Self { keys: Vec::new(), accesses: Vec::new(), administrator: None };
         scopes.add(entropy, Scope::default());
         scopes
     }
 
-    /// As many as a world is to have. Every second one is another workspace of the tenant before it.
+    /// Adds scopes up to `count`. Every second one is another workspace of the previous tenant.
     pub(crate) fn extend(&mut self, entropy: &mut SeededEntropy, count: u32) {
         for n in 1..count {
             let scope = Scope::new(format!("t{}", n / 2), format!("w{}", n % 2));

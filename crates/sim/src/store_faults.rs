@@ -1,5 +1,5 @@
-//! What the store does to a coordinator: how long each call takes, which ones it refuses, and what
-//! becomes of commits. A wrapper around the memory engine, and the disk under it.
+//! Faults of the store: how long each call takes, which calls fail, and what happens to commits. This is a wrapper
+//! around the memory engine and the disk below it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,23 +27,23 @@ use crate::rng::{SimRng, Stream};
 struct FaultState {
     rng: SimRng,
     options: StoreOptions,
-    /// Until when, in true time.
+    /// The end of the fault, in true time.
     full_until: u64,
     stalled_until: u64,
     store_stalled_until: u64,
     readers_full_until: u64,
-    /// A store that is slow for good is so when faults have stopped, too.
+    /// The options after faults have stopped: a permanently slow store stays slow.
     healthy: StoreOptions,
 }
 
-/// How much later than it should a planted bug wakes, and until when the store is looked at again.
+/// How late the planted bug reports a wake-up, and the interval at which a waiting call checks again.
 const LATE: Span = Span::from_secs(5);
 const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// One commit in so many is lost where commits get lost.
+/// One commit in this many is lost, where commits are lost.
 const DROPS_ONE_IN: u64 = 50;
 
-/// Shared by all sessions with one store.
+/// Shared by all sessions of one store.
 #[derive(Clone)]
 pub(crate) struct StoreFaults {
     state: Arc<Mutex<FaultState>>,
@@ -83,12 +83,12 @@ impl StoreFaults {
         self.state().stalled_until = until;
     }
 
-    /// Every call waits until then.
+    /// Makes every call wait until `until`.
     pub(crate) fn stall_store(&self, until: u64) {
         self.state().store_stalled_until = until;
     }
 
-    /// Nobody else can read until then.
+    /// Occupies all readers until `until`.
     pub(crate) fn fill_readers(&self, until: u64) {
         self.state().readers_full_until = until;
     }
@@ -106,7 +106,7 @@ impl StoreFaults {
         state.options = state.healthy;
     }
 
-    /// Waits until the time that `until` names.
+    /// Waits until the time that `until` returns.
     async fn wait_while(&self, until: impl Fn(&FaultState) -> u64, fault: Fault) {
         let mut is_told = false;
         while self.log.now() < until(&self.state()) {
@@ -117,7 +117,7 @@ impl StoreFaults {
         }
     }
 
-    /// One call to the store: takes its time, and may be refused.
+    /// One call to the store: it takes time and may fail.
     async fn call(&self, what: &'static str) -> Result<(), Failure> {
         let (millis, refused) = {
             let mut state = self.state();
@@ -149,7 +149,7 @@ impl StoreFaults {
         self.bug == PlantedBug::LosesCommits && self.state().rng.between(1, DROPS_ONE_IN) == 1
     }
 
-    /// Whether a planted bug takes a commit in doubt for one that was made.
+    /// Whether a planted bug treats a commit in doubt as made.
     fn assumes_committed(&self, database: &Database) -> bool {
         match self.bug {
             PlantedBug::AnswersBeforeSync => !database.is_enabled(),
@@ -203,10 +203,10 @@ impl Disk for StoreFaults {
 pub(crate) struct SimStore {
     pub(crate) inner: MemoryStore,
     pub(crate) store_faults: StoreFaults,
-    /// How many writers a coordinator has.
+    /// The number of writers of a coordinator.
     pub(crate) committers: usize,
     pub(crate) host: usize,
-    /// How many of them were given out.
+    /// How many writers were handed out.
     pub(crate) given: Arc<AtomicUsize>,
 }
 
@@ -222,12 +222,12 @@ pub(crate) struct SimBatch<'w> {
     store: MemoryStore,
     store_faults: StoreFaults,
     session: Session,
-    /// Whether others would care.
+    /// Whether the batch wrote something that peers must learn of.
     has_saved: bool,
 }
 
 impl SimBatch<'_> {
-    /// One call inside the transaction: takes its time, and may be refused or lose it.
+    /// One call inside the transaction: it takes time, may fail, and may lose the transaction.
     async fn call(&self, what: &'static str) -> Result<(), Failure> {
         self.store_faults.call(what).await?;
         self.store_faults.database.execute(self.session, what)
@@ -502,7 +502,7 @@ impl Batch for SimBatch<'_> {
     }
 }
 
-/// The same wants, each in the scope of the one before it.
+/// The same wants, each with the scope of the previous one.
 fn with_swapped_scopes(wants: &[Want]) -> Vec<Want> {
     let scopes = wants.iter().map(|want| want.scope.clone());
     let others = scopes.cycle().skip(1).take(wants.len());

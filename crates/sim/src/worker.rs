@@ -1,4 +1,4 @@
-//! Workers: they poll, and treat each lease as their behaviour says.
+//! Workers: they poll, and handle each lease according to their behaviour.
 
 use std::rc::Rc;
 
@@ -14,17 +14,17 @@ use crate::rng::{SimRng, Stream};
 use crate::run_spec::queue;
 use crate::worker_behaviour::WorkerBehaviour;
 
-/// How long to wait for an answer beyond the poll's own wait.
+/// Timeout beyond the poll's wait.
 const TIMEOUT_MS: u64 = 1_500;
 
-/// How often the same poll is asked again before it is given up.
+/// How often the same poll is retried before the worker abandons it.
 const POLLS_MAX: usize = 4;
 
 pub(crate) async fn worker(ctx: Rc<ActorContext>, number: u32) {
     let mut rng = SimRng::new(ctx.seed, Stream::Worker(number));
     let who = format!("worker-{number}");
     let scope = ctx.scope_of(number);
-    // One worker of each scope always lives on, so that what was accepted can end.
+    // One worker of each scope never dies, so that every accepted run can end.
     let is_first = (number as usize) < ctx.accesses.len();
     let lives_on = is_first || rng.chance(500);
     let mut polls = 0;
@@ -43,7 +43,7 @@ pub(crate) async fn worker(ctx: Rc<ActorContext>, number: u32) {
     }
 }
 
-/// Asks for work; a poll with a name is repeated until it is answered.
+/// Polls for work; a poll with an id is retried until it is answered.
 async fn poll(
     ctx: &ActorContext,
     rng: &mut SimRng,
@@ -104,7 +104,7 @@ fn granted(lease: &Envelope) -> Granted {
         lease: Some(lease.lease_id.clone()),
         fence: Some(lease.fence),
         expires: Some(lease.lease_expires_at.as_ms()),
-        // Clocks drift here, so that the worker's own clock proves nothing; see `judge` instead.
+        // Clocks drift here, so the worker's clock proves nothing; see `judge` instead.
         lease_ms: None,
     }
 }

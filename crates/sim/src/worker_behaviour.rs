@@ -1,4 +1,4 @@
-//! How a worker treats a lease: by the rules, or in one of the ways the rules must survive.
+//! How a worker handles a lease: by the rules, or in one of the ways that the rules must survive.
 
 use crate::fault::Fault;
 use crate::log::Log;
@@ -7,21 +7,21 @@ use crate::rng::SimRng;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerBehaviour {
-    /// Starts, heartbeats, stops when asked, reports once and repeats what was not answered.
+    /// Starts, sends heartbeats, stops when asked, reports once and retries unanswered calls.
     Obedient,
-    /// Never says a word.
+    /// Makes no call at all.
     Silent,
-    /// Starts and is never heard of again.
+    /// Starts and makes no further call.
     Vanishes,
-    /// Starts, sleeps until its lease is long over, and reports.
+    /// Starts, sleeps until long after its lease expired, and reports.
     Sleeps,
-    /// Reports, and reports something else.
+    /// Reports, and then sends a different report.
     Contradicts,
-    /// Goes on after it was told that its authority is gone.
+    /// Continues after it was told that it has lost its authority.
     ContinuesAfterLoss,
-    /// Tries the token of another lease first.
+    /// Presents the token of another lease first.
     UsesForeignToken,
-    /// Quotes a wrong attempt or another worker's name first.
+    /// Sends a wrong attempt or another worker's name first.
     Lies,
 }
 
@@ -53,7 +53,7 @@ impl WorkerBehaviour {
         WorkerBehaviour::Obedient
     }
 
-    /// Whether its lease may end only by its own word, a cancel, a limit or a deadline.
+    /// Whether only its own report, a cancel, a limit or a deadline may end its lease.
     pub(crate) fn keeps_its_lease(self) -> bool {
         matches!(
             self,

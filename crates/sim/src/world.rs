@@ -1,6 +1,6 @@
-//! The world of one seed: hosts, clients, workers and what is done to them, moved in small steps of true
-//! time. First a phase with faults, in which nothing wrong may happen; then faults stop, and everything
-//! that was accepted must end.
+//! The world of one seed: hosts, clients, workers and the faults injected into them, advanced in small steps of true
+//! time. In the first phase faults occur and no invariant may break; in the second phase faults have stopped and
+//! everything that was accepted must end.
 
 mod after;
 
@@ -41,31 +41,31 @@ use crate::scopes::Scopes;
 use crate::store_faults::StoreFaults;
 use crate::worker::worker;
 
-/// Once faults have stopped, everything must have ended within this time: the longest sleep of a
-/// coordinator, and a full round of attempts, losses and waits of the longest policy that is drawn.
+/// Everything must end within this time after faults have stopped: the longest sleep of a coordinator plus a full
+/// round of attempts, losses and waits under the longest policy that is drawn.
 pub const DRAINED_WITHIN_MS: u64 = 240_000;
 
-/// The grain of time when nothing breaks any more.
+/// The step of time after faults have stopped.
 const DRAIN_STEP_MS: u64 = 25;
 
-/// How often to look whether everything has ended.
+/// Interval at which the world checks whether everything has ended.
 const LOOK_EVERY_MS: u64 = 500;
 
-/// What a coordinator knows that is not upgraded yet.
+/// The rules that a coordinator supports before its upgrade.
 const OLDER: SupportedRules = SupportedRules::only(Rules::V1, Rules::V1);
 
-/// How long a commit whose writer is gone may stay in doubt at a database.
+/// How long a commit without a living writer may stay in doubt at a database.
 const DOUBT_MS: (u64, u64) = (0, 2_000);
-/// The same where workers must not lose a lease of two seconds by it.
+/// The same where the doubt must not cost workers a lease of two seconds.
 const FAIR_DOUBT_MS: u64 = 200;
 
-/// How long a process needs to start.
+/// How long a process takes to start.
 const BOOT_MS: (u64, u64) = (20, 800);
 
-/// How soon a process is over that was asked to stop, or whose store is not to be trusted, with two committers.
+/// How soon a process with two committers must end after it was asked to stop or found its store untrustworthy.
 const OVER_WITHIN_MS: u64 = 15_000;
 
-/// What a seed came to.
+/// The result of a seed.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub seed: u64,
@@ -74,17 +74,17 @@ pub struct Outcome {
     pub tally: Tally,
     pub lines: Vec<String>,
     pub runs: u64,
-    /// Simulated time, and how much of it passed between the last fault and the last end.
+    /// Simulated time, and the part of it between the last fault and the last end.
     pub simulated_ms: u64,
     pub drained_ms: u64,
 }
 
-/// Whether the world of a seed breaks nothing but coordinators and their store.
+/// Whether the world of a seed has faults only in coordinators and their store.
 pub fn is_fair_to_workers(seed: u64) -> bool {
     Options::draw(seed).is_fair_to_workers()
 }
 
-/// Runs the world of a seed from its beginning to its judgement.
+/// Runs the world of a seed from the start to the judgement.
 pub fn run(seed: u64, keep: Keep, bug: PlantedBug) -> Outcome {
     let mut world = World::new(seed, keep, bug);
     world.run_with_faults();
@@ -98,7 +98,7 @@ pub fn run(seed: u64, keep: Keep, bug: PlantedBug) -> Outcome {
     world.into_outcome(drained_ms)
 }
 
-/// How the store is to be opened the next time.
+/// How the store is opened the next time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reopening {
     AsItIs,
@@ -119,11 +119,11 @@ struct World {
     rng: SimRng,
     now: u64,
     database_us: u64,
-    /// Requests that wait for a paused host.
+    /// Requests to a paused host.
     backlog: Vec<(usize, HttpRequest, CallId)>,
-    /// Commits in doubt: when they are settled, and how.
+    /// Commits in doubt, each with the time at which it is settled and its outcome.
     orphans: BTreeMap<u64, (u64, CommitOutcome)>,
-    /// Processes that must be over by a time, and how.
+    /// Processes that must end, each with its limit in time and the expected ending.
     expected_exits: BTreeMap<usize, (u64, &'static str)>,
     signing_key: [u8; 32],
     keys: Vec<NewKey>,
@@ -199,12 +199,12 @@ impl World {
         world
     }
 
-    /// Boots every host and sends everybody out.
+    /// Boots every host and spawns every actor.
     fn begin(&mut self) {
         (0..self.hosts.len()).for_each(|host| self.boot(host));
         let keys = self.keys.iter().map(|key| key.row(Time::from_millis(EPOCH_MS))).collect();
         let act = Administration { keys, ..Administration::default() };
-        // Before a host has run at all, so that its writer is not taken yet.
+        // This happens before a host has run, while its writer is still free.
         let store = self.store.clone().expect("a host was booted").with_rules(OLDER);
         self.runtime.block_on(async move {
             let mut writer = store.writer().await.expect("nobody writes yet");
@@ -235,7 +235,7 @@ impl World {
         }
     }
 
-    /// From now on nothing breaks.
+    /// Stops all faults.
     fn stop_faults(&mut self) {
         self.say(format_args!("faults stop"));
         self.actions.clear();
@@ -244,7 +244,7 @@ impl World {
         self.store_faults.stop_faults();
         self.expected_exits.retain(|_, (_, how)| *how != "fatal");
         if self.ctx.options.scenario == Scenario::TwoCommitters {
-            // From now on nothing keeps a process from starting.
+            // From now on every process can start.
             self.ctx.history.borrow_mut().restarted(self.now);
         }
         for host in &mut self.hosts {
@@ -253,7 +253,7 @@ impl World {
         }
     }
 
-    /// Lets everything end; returns how long that took.
+    /// Runs until everything has ended; returns how long that took.
     fn drain(&mut self) -> u64 {
         let began = self.now;
         let mut look_at = self.now;
@@ -270,7 +270,7 @@ impl World {
         self.now - began
     }
 
-    /// Everything that should have ended and has not.
+    /// Reports everything that should have ended and has not.
     fn report_unfinished(&self) {
         let store = self.store.clone().expect("a host was booted");
         let everything = self.runtime.block_on(store.browse().all_tasks(None, usize::MAX));
@@ -305,7 +305,7 @@ impl World {
         self.database_us / 1_000
     }
 
-    /// Moves everything on by one grain of time.
+    /// Advances everything by one step of time.
     fn step(&mut self, millis: u64) {
         let target = self.ctx.began + Duration::from_millis(self.now + millis);
         let until = async { tokio::time::sleep_until(target).await };
@@ -327,7 +327,7 @@ impl World {
         self.check_expected_exits();
     }
 
-    /// A process that had to be over by now.
+    /// Reports processes that should have ended by now.
     fn check_expected_exits(&mut self) {
         let now = self.now;
         if let Some((host, (_, how))) = self.expected_exits.iter().find(|(_, (by, _))| *by < now) {
@@ -335,7 +335,7 @@ impl World {
         }
     }
 
-    /// With two committers a process ends as a whole: by a time, and as it should.
+    /// Expects a process with two committers to end as a whole, in time and in the expected way.
     fn expect_exit(&mut self, host: usize, how: &'static str) {
         if self.ctx.options.scenario == Scenario::TwoCommitters {
             self.expected_exits.insert(host, (self.now + OVER_WITHIN_MS, how));
@@ -404,10 +404,9 @@ impl World {
         }
     }
 
-    /// A clock that was never right may be set back before it has counted for anything: the store begins
-    /// with it, and whoever asks for a start by true time waits until that clock has caught up. That is as
-    /// it must be and no fault that could end with the others, so a clock goes back only once a commit
-    /// holds the store's time.
+    /// Sets a host's wall clock. If it were set back before a commit holds the store's time, the store would begin
+    /// with the earlier time, and a run with a start in true time would wait until that clock has caught up. That is
+    /// correct behaviour and does not end with the faults, so a clock is set back only after the first commit.
     fn jump_clock(&mut self, host: usize, millis: i64) {
         let has_begun = !self.ctx.observations.borrow().accepted.is_empty();
         if millis < 0 && !has_begun {
@@ -427,7 +426,7 @@ impl World {
         (0..self.hosts.len()).for_each(|host| self.crash(host, down_ms));
         self.resolve_all_commits();
         self.inspect();
-        // A restore that is not through yet stays one.
+        // A restore that is not finished stays a restore.
         if self.reopening != Reopening::Restored {
             self.reopening = reopening;
         }
@@ -452,7 +451,7 @@ impl World {
         self.hosts[host].down_until = self.now + down_ms;
     }
 
-    /// Connections that a dead host had not looked at yet are reset.
+    /// Resets connections that a dead host had not yet read.
     fn reset_backlog(&mut self, host: usize) {
         let waiting = std::mem::take(&mut self.backlog);
         for (to, ask, call_id) in waiting {
@@ -464,7 +463,7 @@ impl World {
         }
     }
 
-    /// A process that ended by itself is started again, as a supervisor would.
+    /// Restarts a process that ended on its own, as a supervisor would.
     fn restart_ended(&mut self) {
         for host in 0..self.hosts.len() {
             if let Some(why) = self.hosts[host].ended() {
@@ -556,12 +555,12 @@ impl World {
         }
     }
 
-    /// Decides what became of commits whose writer is gone.
+    /// Decides the outcome of commits whose writer is dead.
     fn resolve_commits(&mut self) {
         let Some(store) = self.store.clone() else { return };
         let is_fair = self.ctx.options.behaviour.fails_over;
         let (low, high) = match (self.ctx.options.topology, self.ctx.faults_stopped.get()) {
-            // Rows of a dead process stay locked meanwhile, and nobody can be heard about them.
+            // Rows of a dead process stay locked meanwhile, so no call about them can be decided.
             (Topology::Shared, false) if is_fair => (0, FAIR_DOUBT_MS),
             (Topology::Shared, false) => DOUBT_MS,
             _ => (0, 0),
@@ -605,7 +604,7 @@ impl World {
     }
 }
 
-/// Of one coordinator.
+/// The largest number of writers of one coordinator.
 const WRITERS_MAX: usize = 2;
 
 fn open(

@@ -1,4 +1,4 @@
-//! What is done to a world once everything in it has ended: things that must be refused, the judgement, a day of sleep.
+//! What happens to a world after everything in it has ended: forbidden calls, the judgement, and a day of retention.
 
 use historyck::event::{EventKind, Moment, StateDigest};
 use store::{Browse, Store};
@@ -7,14 +7,14 @@ use super::{DRAIN_STEP_MS, Outcome, World};
 use crate::background_actors::{forbidden, try_forbidden};
 use crate::judge;
 
-/// Nothing is forgotten before a day has passed, and everything soon after.
+/// No ended task is deleted before a day has passed, and all are deleted soon after.
 const ALMOST_A_DAY_MS: u64 = 23 * 60 * 60 * 1000;
 const OVER_A_DAY_MS: u64 = 2 * 60 * 60 * 1000;
 const FORGOTTEN_WITHIN_MS: u64 = 5 * 60 * 1000;
 const IDLE_STEP_MS: u64 = 1_000;
 
 impl World {
-    /// Where nobody does anything any more, whatever is refused must leave everything as it is.
+    /// The world is idle, so refused calls must leave the state unchanged.
     pub(super) fn try_forbidden_calls(&mut self) {
         if self.ctx.options.intruders == 0 || self.log.is_violated() {
             return;
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// A day passes in which nobody asks for anything; what has ended may then be forgotten, and is.
+    /// Lets a day pass without calls; ended tasks may then be deleted, and must be.
     pub(super) fn check_retention(&mut self) {
         let rows = self.rows();
         self.sleep(ALMOST_A_DAY_MS);
@@ -60,10 +60,11 @@ impl World {
         }
     }
 
-    /// Everybody stands still for so long, and then has a while to notice.
+    /// Pauses every host for this long, then lets the world run for a while.
     fn sleep(&mut self, millis: u64) {
         let until = self.now + millis;
-        // They go on only with the step after: a day in which they looked about would take one.
+        // The hosts resume only in the step after: a day of polling in small steps would take far too long to
+        // simulate.
         self.hosts.iter_mut().for_each(|host| host.paused_until = Some(until + 1));
         self.step(millis);
         (0..FORGOTTEN_WITHIN_MS / IDLE_STEP_MS).for_each(|_| self.step(IDLE_STEP_MS));

@@ -1,12 +1,12 @@
-//! A simulation that nobody has seen fail proves nothing: bugs that are always there must be found.
+//! A simulation that was never seen to fail proves nothing: every planted bug must be found.
 
 use sim::log::Keep;
 use sim::{PlantedBug, Scenario};
 
-/// How many worlds a planted bug may survive.
+/// How many worlds may pass before a planted bug is found.
 const WORLDS_MAX: usize = 60;
 
-/// What the first world says in which a planted bug shows.
+/// The violation in the first world that shows the planted bug.
 fn finds(bug: PlantedBug, seeds: impl Iterator<Item = u64>) -> String {
     let violation = |seed| sim::run(seed, Keep::DigestOnly, bug).violation;
     let found = seeds.take(WORLDS_MAX).find_map(violation);
@@ -21,7 +21,7 @@ fn a_store_that_loses_what_it_acknowledged_is_found() {
 
 #[test]
 fn a_start_that_does_not_give_back_the_time_nobody_listened_is_found() {
-    // S3-49 would be a lie: an honest worker loses its lease to our outage.
+    // S3-49 would be violated: an honest worker loses its lease to our outage.
     let what =
         finds(PlantedBug::ForgetsLastCommit, (0..).filter(|seed| sim::is_fair_to_workers(*seed)));
     assert!(what.contains("kept the rules and lost"), "{what}");
@@ -29,7 +29,7 @@ fn a_start_that_does_not_give_back_the_time_nobody_listened_is_found() {
 
 #[test]
 fn an_answer_before_the_disk_has_it_is_found() {
-    // Museum 35: acknowledged, and gone after the crash.
+    // Museum 35: acknowledged, and missing after the crash.
     let what = finds(PlantedBug::AnswersBeforeSync, 0..);
     assert!(!what.is_empty());
 }
@@ -42,14 +42,14 @@ fn a_key_that_makes_a_second_run_is_found() {
 
 #[test]
 fn a_decision_that_is_written_in_part_is_found() {
-    // By the rows that do not explain themselves, or by a call that trips over them.
+    // Found by rows that contradict their history, or by a call that fails on them.
     let what = finds(PlantedBug::SavesPartially, 0..);
     assert!(what.starts_with("verify") || what.starts_with("X32"), "{what}");
 }
 
 #[test]
 fn a_store_in_which_nothing_ever_runs_out_is_found() {
-    // Museum 4: running for ever.
+    // Museum 4: a task that runs forever.
     let what = finds(PlantedBug::NeverSweeps, 0..);
     assert!(!what.is_empty());
 }
@@ -62,19 +62,19 @@ fn a_run_that_older_rules_decide_after_newer_ones_is_found() {
 
 #[test]
 fn a_lost_commit_that_is_taken_for_made_is_found() {
-    // The database was never asked what became of it.
+    // The bug never asks the database for the outcome.
     let what = finds(PlantedBug::AssumesLostCommits, 0..);
     assert!(!what.is_empty());
 }
 
-/// The same among worlds that are about one thing.
+/// The same, in the worlds of one scenario.
 fn finds_in(bug: PlantedBug, scenario: Scenario) -> String {
     finds(bug, scenario.first_seed()..)
 }
 
 #[test]
 fn a_store_that_names_no_instant_to_wake_at_is_found() {
-    // With callers that come and go the next one would hide it.
+    // With frequent callers the next call would hide the bug.
     let what = finds_in(PlantedBug::NamesNoWake, Scenario::Idle);
     assert!(!what.is_empty());
 }

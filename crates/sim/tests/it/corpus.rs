@@ -1,4 +1,4 @@
-//! Seeds that once failed never fail again.
+//! Regression tests: seeds that failed once must pass.
 
 use sim::PlantedBug;
 use sim::log::Keep;

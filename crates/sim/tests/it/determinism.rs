@@ -1,4 +1,4 @@
-//! A seed is a bug report: it must say the same to everybody.
+//! A seed is a bug report, so it must reproduce the same run everywhere.
 
 use sim::PlantedBug;
 use sim::log::Keep;
@@ -11,7 +11,7 @@ fn a_seed_leaves_the_same_trace_whenever_and_wherever_it_runs() {
     assert!(here.lines.len() > 20, "a world has a story to tell");
     assert_eq!(here.lines, elsewhere.lines);
     assert_eq!(here.digest, elsewhere.digest);
-    // Keeping the lines changes nothing about the world.
+    // Keeping the lines does not change the run.
     assert_eq!(sim::run(7, Keep::DigestOnly, PlantedBug::Nothing).digest, here.digest);
 }
 

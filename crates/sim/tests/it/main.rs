@@ -1,4 +1,4 @@
-//! The simulation's own promises, and many worlds.
+//! Tests of the simulation itself, and of the system in many simulated worlds.
 
 mod canary;
 mod corpus;

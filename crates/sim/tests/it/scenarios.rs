@@ -1,13 +1,13 @@
-//! Worlds that are about one thing each. None may break a promise, and each must have seen what it is about.
+//! Worlds of one scenario each. None may break an invariant, and each must reach what its scenario is about.
 
 use sim::Scenario;
 use sim::campaign::{Totals, campaign};
 use sim::fault::Fault;
 
-/// As in the ranges: scenarios run beside each other.
+/// One thread, as in the ranges: the scenarios run in parallel.
 const THREADS: usize = 1;
 
-/// How often a scenario's own faults must strike.
+/// The least number of each of a scenario's faults.
 const FAULTS_MIN: u64 = 10;
 
 fn hold(scenario: Scenario, worlds: u64) -> Totals {
@@ -33,13 +33,14 @@ fn must_have_struck(totals: &Totals, faults: &[Fault]) {
 
 #[test]
 fn nothing_happens_but_time_and_it_is_never_late() {
-    // S2-100: leases, deadlines, graces and retries take effect when they are due, although nobody calls.
+    // S2-100: leases, deadlines, graces and retries take effect when they are due, although no call arrives.
     hold(Scenario::Idle, 60);
 }
 
 #[test]
 fn one_of_two_committers_fails_and_no_promise_does() {
-    // F44: whatever holds up new work, workers are heard; whatever holds up hearing costs no worker its lease.
+    // F44: faults that delay new work do not delay calls under a lease; faults that delay those calls cost no worker
+    // its lease.
     let totals = hold(Scenario::TwoCommitters, 60);
     must_have_struck(
         &totals,
@@ -61,14 +62,14 @@ fn a_store_that_is_slow_for_good_delays_work_and_never_stops_it() {
 
 #[test]
 fn coordinators_fail_in_turn_and_no_honest_worker_loses_its_lease() {
-    // A8 with several coordinators: a worker that goes on to the next one is heard there.
+    // A8 with several coordinators: a worker that fails over to the next one keeps its lease there.
     let totals = hold(Scenario::Failover, 40);
     must_have_struck(&totals, &[Fault::HostCrashed, Fault::StoreStalled, Fault::ReadersFull]);
 }
 
 #[test]
 fn a_crowd_shares_coordinators_and_nobody_notices_the_others() {
-    // G2, S1, S2, S4, S6: tenants, idle workers, a flood, intruders and an administrator beside each other.
+    // G2, S1, S2, S4, S6: tenants, idle workers, a flood, intruders and an administrator side by side.
     let totals = hold(Scenario::ManyTenants, 8);
     must_have_struck(&totals, &[Fault::ForeignTried]);
 }

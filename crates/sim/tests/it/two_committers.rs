@@ -1,13 +1,14 @@
-//! Worlds that show what two committers of one coordinator could do wrong, a few for each bug of the museum.
+//! Worlds that show what can go wrong with two committers of one coordinator, a few for each bug of the museum.
 //!
-//! They are among the worlds of `scenarios::one_of_two_committers_fails_and_no_promise_does`, chosen so that the museum
-//! need not run all of those for each bug. When the simulation draws otherwise and a bug survives, run that test with
-//! `TENURE_LAB=mutant@NN` in a build with the feature `tenure-faultpoint/lab`: it names the worlds in which NN shows.
+//! They are a selection from the worlds of `scenarios::one_of_two_committers_fails_and_no_promise_does`, so that the
+//! museum need not run all of them for each bug. When the simulation draws differently and a bug survives, run that
+//! test with `TENURE_LAB=mutant@NN` in a build with the feature `tenure-faultpoint/lab`: it names the worlds in which
+//! NN shows.
 
 use sim::log::Keep;
 use sim::{PlantedBug, Scenario};
 
-/// Runs the worlds with these places among the scenario's.
+/// Runs the worlds with these indexes in the scenario.
 fn hold(worlds: &[u64]) {
     for world in worlds {
         let seed = Scenario::TwoCommitters.first_seed() + world;

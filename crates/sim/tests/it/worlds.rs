@@ -1,17 +1,17 @@
-//! Many worlds, in ranges that run beside each other. Each range must meet every situation and inject every
-//! kind of fault often enough, so that none can go quiet unnoticed.
+//! Many worlds, in ranges that run in parallel. Each range must reach every coverage goal and inject every kind of
+//! fault often enough, so that none can disappear unnoticed.
 
 use sim::campaign::{TWICE_EVERY, campaign};
 use sim::coverage::CoverageGoal;
 use sim::fault::Fault;
 
-/// Worlds of one range; there are four.
+/// Number of worlds in one range; there are four ranges.
 const WORLDS: u64 = 260;
 
 /// The least number of each kind of fault in one range.
 const FAULTS_MIN: u64 = 10;
 
-/// Cores that one range takes: the ranges themselves are what runs beside each other.
+/// Threads of one range: the ranges themselves run in parallel.
 const THREADS: usize = 1;
 
 fn hold(range: u64) {
@@ -36,8 +36,8 @@ fn hold(range: u64) {
 
 #[test]
 fn worlds_break_and_no_promise_does_in_the_first_range() {
-    // S2-100, R-1, R-2, R-5, R-11: no acknowledged write is lost, one report wins, what ended never
-    // changes, fences only grow, equal keys are one run, and what was accepted ends.
+    // S2-100, R-1, R-2, R-5, R-11: no acknowledged write is lost, one report wins, an ended task never changes,
+    // fences only grow, equal keys are one run, and every accepted run ends.
     hold(0);
 }
 
