@@ -1,6 +1,6 @@
-//! Two PostgreSQL servers on this machine: one takes writes, the other follows and takes over.
+//! Two PostgreSQL servers on this machine: a primary and a standby that can take over.
 //!
-//! Nothing here judges.
+//! This module starts, breaks and waits; it does not judge.
 
 use anyhow::{Context, Result};
 use pgserver::Server;
@@ -10,29 +10,29 @@ use crate::waits;
 /// Which acknowledgements a failover may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replication {
-    /// A commit waits until the standby has it: none.
+    /// A commit waits for the standby: a failover loses none.
     Synchronous,
-    /// The standby follows when it can: the last ones.
+    /// Commits do not wait for the standby: a failover may lose the last ones.
     Asynchronous,
 }
 
-/// The name under which a standby follows.
+/// The application name under which the standby replicates.
 const STANDBY: &str = "standby";
 
-/// Where coordinators keep what they decide. The one that every server has: another one would be hundreds of files
-/// more to copy for each new standby.
+/// The database that holds the store. It is the default one: another database would add hundreds of files to copy for
+/// each new standby.
 const DATABASE: &str = "postgres";
 
 pub(crate) struct Cluster {
     primary: Server,
     standby: Server,
-    /// Both, in the order in which they were made: the address does not change with who takes writes.
+    /// Both servers in the order of their creation: the URL does not change with a failover.
     hosts: [String; 2],
     replication: Replication,
 }
 
 impl Cluster {
-    /// One server and a standby that has all of it. The disk is waited for as in production.
+    /// Starts a primary and a standby that has caught up. Commits wait for the disk as in production.
     pub(crate) fn start(replication: Replication) -> Result<Cluster> {
         let primary = Server::builder()
             .set("max_connections", "120")
@@ -46,12 +46,13 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The address that names both: whoever connects takes the one that takes writes.
+    /// The URL that names both servers: a client connects to the one that accepts writes.
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@{}/{DATABASE}", self.hosts.join(","))
     }
 
-    /// A fresh standby of the server that takes writes; returns when commits wait for it, if they shall.
+    /// Creates a new standby of the primary; returns when it has caught up and, with synchronous replication, commits
+    /// wait for it.
     pub(crate) fn follow(&mut self) -> Result<()> {
         self.standby.follow(&self.primary, STANDBY)?;
         self.wait_for_standby()
@@ -68,34 +69,34 @@ impl Cluster {
         Ok(self.primary.until_followed(state)?)
     }
 
-    /// Coordinators notice within seconds that commits wait for a standby again; until then a failover would
-    /// void every lease, to be on the safe side.
+    /// Waits until coordinators have noticed that commits wait for a standby again, which takes seconds. A failover
+    /// before that voids every lease, as a precaution.
     pub(crate) fn wait_until_noticed(&self) -> Result<()> {
-        // A look is a program that starts; it rests first, so that those who are waited for have the processor.
+        // Each query starts a process. It sleeps first, to leave the processor to the coordinators.
         let look = "SELECT pg_sleep(0.1); SELECT waits FROM tenure.meta";
         let noticed = || Ok((self.primary.sql(DATABASE, look)? == "t").then_some(()));
         waits::until(noticed)?.context("waited in vain for coordinators to notice")
     }
 
-    /// The standby hears nothing more, as behind a broken network.
+    /// Stops replication to the standby, as a network failure would.
     pub(crate) fn cut(&self) -> Result<()> {
         let nowhere = format!("host={}", self.standby.folder().join("nowhere").display());
         self.standby.set("primary_conninfo", &nowhere)?;
         Ok(self.primary.until_alone()?)
     }
 
-    /// Every process of the server that takes writes dies in the same moment, as with its machine.
+    /// Kills every process of the primary at once, as a machine failure would.
     pub(crate) fn kill_primary(&self) -> Result<()> {
         Ok(self.primary.kill()?)
     }
 
-    /// The same for the server that took writes before somebody took over.
+    /// Kills the former primary after a failover.
     pub(crate) fn kill_former(&self) -> Result<()> {
         Ok(self.standby.kill()?)
     }
 
-    /// Every commit that waits for a standby there is cancelled, as by somebody who is tired of waiting. The server
-    /// says to each that it is done, and warns.
+    /// Cancels every commit on the former primary that waits for a standby, as an impatient operator would. The
+    /// server reports each as committed, with a warning.
     pub(crate) fn cancel_waiting_on_former(&self) -> Result<()> {
         let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity \
             WHERE wait_event = 'SyncRep'";
@@ -103,7 +104,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The standby takes over. Commits wait for nobody until there is a standby again.
+    /// Promotes the standby. Commits do not wait for replication until there is a standby again.
     pub(crate) fn promote(&mut self) -> Result<()> {
         self.standby.promote()?;
         std::mem::swap(&mut self.primary, &mut self.standby);

@@ -1,4 +1,5 @@
-//! Servers under load that are killed and come back, until it is enough; then everything must end and be there.
+//! Servers under load that are killed and restarted; at the end every run must have ended and no acknowledged write
+//! may be missing.
 
 use std::time::Duration;
 
@@ -19,11 +20,11 @@ use crate::waits::within;
 const CLIENTS: u64 = 4;
 const WORKERS: u64 = 4;
 const NEMESIS: &str = "nemesis";
-/// One of several is gone: those who ask it must ask another.
+/// One of several servers is down: its callers must fail over to another.
 const ONE_DOWN: &str = "one down";
-/// All that still serve are stopped for a moment.
+/// All servers that still run are paused while the store is verified.
 const LOOKED_AT: &str = "looked at";
-/// Between two looks whether everything has ended.
+/// Interval at which to check whether everything has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub struct CrashScenario {
@@ -48,7 +49,7 @@ impl CrashScenario {
         for at in 1..cluster.listen.len() {
             servers.push(cluster.start(at, None)?.expect_ready(&cluster)?);
         }
-        // It never repeats a call by itself: the history wants to see every silence.
+        // The client does not retry on its own: the history must record every unanswered call.
         let client = |listen: &String| -> Result<Client> {
             let client = Client::new(&format!("http://{listen}"), &api_key)?;
             Ok(client.with_retries(Retries::NONE))
@@ -69,7 +70,7 @@ impl CrashScenario {
         self.actors = vec![self.load.clients(CLIENTS), self.load.workers(WORKERS)];
     }
 
-    /// Waits until so much more has happened.
+    /// Waits until this many more events were recorded.
     pub async fn wait_for_events(&self, events: usize) -> Result<()> {
         let enough = self.load.history.len() + events;
         let happens = async {
@@ -90,12 +91,12 @@ impl CrashScenario {
         noted.expect("a history is kept in memory");
     }
 
-    /// What it means that one server is gone.
+    /// The fault to record when one server is down.
     fn loss(&self) -> &'static str {
         if self.servers.len() == 1 { DOWN } else { ONE_DOWN }
     }
 
-    /// A server is dead: what it left must be whole.
+    /// Records a server's death and verifies the store it left.
     pub fn note_death(&mut self, at: usize, how: &str) -> Result<()> {
         self.note(self.loss(), Phase::Begin, Some(how));
         self.servers[at] = None;
@@ -103,12 +104,12 @@ impl CrashScenario {
         self.verify().with_context(|| format!("after {how}"))
     }
 
-    /// Looks at the store. Whoever still serves from it stands still meanwhile: a database grows faster than it
-    /// is read, and standing still is one more thing that must cost nobody a lease.
+    /// Verifies the store. Servers that still run are paused meanwhile: a database grows faster than it is read, and
+    /// the pause is one more fault that must not cost any worker a lease.
     pub fn verify(&mut self) -> Result<()> {
         let serving: Vec<&Server> = self.servers.iter().flatten().collect();
         if !serving.is_empty() {
-            // No outage for the judge: a stop that is shorter than what counts as one is not given back.
+            // The judge does not count this as an outage: leases are not extended by a pause shorter than a stall.
             self.note(LOOKED_AT, Phase::Begin, None);
         }
         serving.iter().try_for_each(|server| server.freeze())?;
@@ -118,7 +119,7 @@ impl CrashScenario {
         verified.map(|_| ())
     }
 
-    /// A new server; it may be made to die, even before it is ready.
+    /// Starts a new server; with a fault spec it may die, even before it is ready.
     pub fn restart(&mut self, at: usize, fault_spec: Option<&str>) -> Result<()> {
         self.note(self.loss(), Phase::End, fault_spec);
         let server = self.cluster.start(at, fault_spec)?;
@@ -130,7 +131,7 @@ impl CrashScenario {
         Ok(())
     }
 
-    /// Waits until every coordinator takes work, each by itself.
+    /// Waits until every coordinator accepts work, each checked separately.
     pub async fn wait_until_all_serve(&self, when: &str) -> Result<()> {
         for at in 0..self.servers.len() {
             let me = self.load.at(at, "probe");
@@ -141,7 +142,7 @@ impl CrashScenario {
         Ok(())
     }
 
-    /// Fails if a server has ended by itself.
+    /// Fails if a server has exited on its own.
     pub fn expect_all_running(&mut self) -> Result<()> {
         for server in self.servers.iter_mut().flatten() {
             server.expect_running(&self.cluster)?;
@@ -158,12 +159,12 @@ impl CrashScenario {
         self.tally.points += 1;
     }
 
-    /// How many answers so far were the recorded ones, and how many calls nobody answered.
+    /// How many answers so far were replays of a recorded one, and how many calls got no answer.
     pub fn repeated(&self) -> (usize, usize) {
         (judge::replayed(&self.load.history), judge::unanswered(&self.load.history))
     }
 
-    /// No more faults: everything ends, everything is read, and the history is judged.
+    /// Stops all faults, waits until everything has ended, reads every run and judges the history.
     pub async fn settle(&mut self, name: &str, options: &LabOptions) -> Result<Tally> {
         for at in 0..self.servers.len() {
             if self.servers[at].is_none() {
@@ -192,7 +193,7 @@ impl CrashScenario {
         Ok(self.tally.clone())
     }
 
-    /// Whoever ends otherwise than by going home has found something.
+    /// An actor that ends before it is told to has found a defect.
     async fn join_actors(&mut self) -> Result<()> {
         for actors in &mut self.actors {
             while let Some(gone) = actors.join_next().await {
@@ -203,7 +204,7 @@ impl CrashScenario {
     }
 
     async fn wait_until_idle(&mut self) -> Result<()> {
-        // Whoever still submits is done when the last of its calls is answered.
+        // Clients are done when the last of their calls is answered.
         while let Some(gone) = self.actors.first_mut().map(JoinSet::join_next) {
             let Some(gone) = gone.await else { break };
             gone.context("a client gave up")?;

@@ -1,4 +1,5 @@
-//! Several coordinators over one database, under load, until it is enough; then everything must end and be there.
+//! Several coordinators over one database, under load; at the end every run must have ended and no acknowledged write
+//! may be missing.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::waits::{TIMEOUT, within};
 const CLIENTS: u64 = 4;
 const WORKERS: u64 = 6;
 const NEMESIS: &str = "nemesis";
-/// Between two looks whether everything has ended.
+/// Interval at which to check whether everything has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) struct Fleet {
@@ -38,7 +39,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// So many coordinators of the store. Clients also know where so many more will be.
+    /// Starts `size` coordinators on the store. Clients also know the addresses of the `later` ones.
     pub(crate) fn start(
         binary: &std::path::Path,
         keep: PathBuf,
@@ -63,7 +64,7 @@ impl Fleet {
         Ok(Fleet { cluster, store, listens, servers, api_key, load, actors, keep, tally })
     }
 
-    /// Where all of them are, for clients that know several.
+    /// The addresses of all coordinators, for clients that accept several.
     pub(crate) fn urls(&self) -> String {
         urls(&self.listens)
     }
@@ -76,7 +77,7 @@ impl Fleet {
         self.actors = vec![self.load.clients(CLIENTS), self.load.workers(WORKERS)];
     }
 
-    /// One more worker, who knows only this coordinator: whatever it is given, that one gave.
+    /// Adds a worker that calls only this coordinator, so every task it gets was granted there.
     pub(crate) fn add_worker(&mut self, number: usize) -> Result<String> {
         let client = client(&self.listens[number..=number], &self.api_key)?;
         let (name, actors) = self.load.one_more_worker(WORKERS, client);
@@ -84,7 +85,7 @@ impl Fleet {
         Ok(name)
     }
 
-    /// Waits until a worker was given something.
+    /// Waits until this worker was granted a task.
     pub(crate) async fn wait_for_grant_to(&self, worker: &str) -> Result<()> {
         let is_its = |event: &Event| {
             event.who == worker
@@ -98,7 +99,7 @@ impl Fleet {
         tokio::time::timeout(TIMEOUT, given).await.context("a coordinator grants nothing")
     }
 
-    /// Waits until so much more has happened.
+    /// Waits until this many more events were recorded.
     pub(crate) async fn wait_for_events(&self, events: usize) -> Result<()> {
         let enough = self.load.history.len() + events;
         let happens = async {
@@ -122,7 +123,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// As an upgrade does it: told to stop, waited for.
+    /// Stops a coordinator gracefully, as an upgrade does, and waits for its exit.
     pub(crate) fn stop(&mut self, number: usize) -> Result<()> {
         let mut server = self.servers[number].take().context("it runs")?;
         server.signal(Signal::TERM)?;
@@ -137,7 +138,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Until a write is acknowledged, by whomever.
+    /// Waits until any coordinator acknowledges a write.
     pub(crate) async fn wait_until_serving(&self, key: &str) -> Result<()> {
         let me = self.load.recording_as("probe");
         let accepted = self.load.retry_until_decided(|| me.submit(self.load.plain_run(), key));
@@ -146,14 +147,14 @@ impl Fleet {
         Ok(())
     }
 
-    /// No more faults: everything ends and is read. Returns how many runs there are.
+    /// Stops all faults, waits until everything has ended, and reads every run. Returns the number of runs.
     pub(crate) async fn settle(&mut self) -> Result<usize> {
         self.load.stop_submitting.cancel();
         let since = Instant::now();
         tokio::time::timeout(TIMEOUT, self.wait_until_idle())
             .await
             .context("G1: something that was accepted does not end")??;
-        // Where commits were lost, a late worker may be told anything but that it won.
+        // Where commits were lost, a late worker may get any answer but COMMITTED.
         let _ = within("late reports to be answered", self.load.send_late_reports()).await?;
         self.load.stop_working.cancel();
         let actors = &mut self.actors;
@@ -174,7 +175,7 @@ impl Fleet {
         Ok(runs)
     }
 
-    /// The store is whole, and has these runs.
+    /// Verifies the store and the number of its runs.
     pub(crate) fn verify(&mut self, runs: usize) -> Result<()> {
         let since = Instant::now();
         let tasks = self.cluster.verify_store(&self.store)?;
@@ -184,7 +185,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Everything the history says must hold.
+    /// Checks every invariant on the history.
     pub(crate) fn judge(&mut self, name: &str) -> Result<()> {
         let since = Instant::now();
         let events = judge::judge(name, &self.load.history, &self.keep)?;
@@ -221,7 +222,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Nobody can be heard from now on.
+    /// Records that no coordinator can receive calls from now on.
     pub(crate) fn note_down(&self, how: &str) {
         self.note(DOWN, Phase::Begin, how);
     }
@@ -236,7 +237,7 @@ fn urls(listens: &[String]) -> String {
     urls.join(",")
 }
 
-/// It never repeats a call by itself: the history wants to see every silence.
+/// The client does not retry on its own: the history must record every unanswered call.
 fn client(listens: &[String], api_key: &str) -> Result<Client> {
     Ok(Client::new(&urls(listens), api_key)?.with_retries(Retries::NONE))
 }

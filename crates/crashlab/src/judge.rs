@@ -1,4 +1,4 @@
-//! What a run left, written into its history, and the verdict on all of it.
+//! Records the final state of a run in its history, and judges the history.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,16 +19,16 @@ use crate::recording_client::{RecordingClient, state, ulid_of};
 
 const COORDINATOR: &str = "coordinator";
 const PAGE: u32 = 200;
-/// How many runs are read at the same time: a run takes three calls, and thousands of runs in a row take longer than
-/// the faults that made them. More than the coordinators have connections for would only queue.
+/// How many runs are read concurrently. A run takes three calls, and reading thousands of runs sequentially takes
+/// longer than the faults did. More concurrency than the coordinators have connections would only queue.
 const READ_AT_A_TIME: usize = 12;
-/// How often a call is made before a reader gives up: the faults are over, a machine may still be slow.
+/// How often a reader retries a call: the faults are over, but the machine may still be slow.
 const TRIES_MAX: usize = 20;
 
-/// Reads every run with all that is known of it, through HTTP like everybody else.
+/// Reads every run with all its details, through HTTP like any client.
 pub(crate) async fn record_all_runs(reader: &RecordingClient) -> Result<usize> {
     let all = all_runs(reader.client()).await?;
-    // Whoever works in another queue keeps no history.
+    // Workers of other queues record no history.
     let runs: Vec<&Run> = all.iter().filter(|run| run.queue == QUEUE).collect();
     let reading = stream::iter(runs.iter().copied().map(Ok));
     reading
@@ -66,7 +66,7 @@ pub(crate) async fn all_runs(client: &Client) -> Result<Vec<Run>> {
     }
 }
 
-/// Reads again what was not answered, so many times.
+/// Retries a read that got no answer, up to the limit.
 async fn persist<T, F>(read: impl Fn() -> F) -> Result<T, tenure::Error>
 where
     F: Future<Output = Result<T, tenure::Error>>,
@@ -186,7 +186,7 @@ fn cause(
     })
 }
 
-/// Checks a history, and keeps it for people when something is wrong with it.
+/// Checks a history, and writes it to a file if it violates an invariant.
 pub(crate) fn judge(name: &str, history: &Recorder, keep: &Path) -> Result<usize> {
     let events: Vec<Event> = history.events();
     let findings = historyck::check(&events)?;
@@ -207,14 +207,14 @@ pub(crate) fn judge(name: &str, history: &Recorder, keep: &Path) -> Result<usize
     )
 }
 
-/// How many answers were the recorded ones of a call that was made before.
+/// How many answers replayed the recorded answer of an earlier call.
 pub(crate) fn replayed(history: &Recorder) -> usize {
     let is_recorded =
         |event: &&Event| matches!(&event.what, EventKind::Return(answer) if answer.replayed);
     history.events().iter().filter(is_recorded).count()
 }
 
-/// How many calls nobody answered.
+/// How many calls got no answer.
 pub(crate) fn unanswered(history: &Recorder) -> usize {
     let is_open = |event: &&Event| matches!(&event.what, EventKind::Return(answer) if answer.answer == event::Answer::Info);
     history.events().iter().filter(is_open).count()

@@ -1,12 +1,13 @@
-//! Kills, stops and starves real servers under load, and judges what they leave.
+//! Kills, pauses and starves real servers under load, and judges the result.
 //!
-//! A [`TestCluster`](test_cluster::TestCluster) is a folder with a store; servers start there, die in every way a server can, and come
-//! back. A [`CrashScenario`](crash_scenario::CrashScenario) is a cluster under the load of clients and workers that write down everything
-//! they ask and are told. An experiment breaks a storm and lets it settle; then `tenure verify` judges the store,
-//! and `historyck` the history. The tests of `tenure` run the same experiments on the binary that people use;
-//! what needs a test build, because the server must die at a named place, is run by the program `crashlab`.
+//! A [`TestCluster`](test_cluster::TestCluster) is a folder with a store; its servers start, die in every way a
+//! server can, and restart. A [`CrashScenario`](crash_scenario::CrashScenario) is a cluster under the load of clients
+//! and workers that record every call and every answer. An experiment injects faults into a scenario and lets it
+//! settle; then `tenure verify` checks the store and `historyck` checks the history. The tests of `tenure` run the
+//! same experiments on the ordinary binary. Experiments that need a test build, because the server must die at a named
+//! fault point, are run by the program `crashlab`.
 //!
-//! Every wait has an end, and says what it waited for.
+//! Every wait has a timeout, and its error names what it waited for.
 #![expect(clippy::print_stdout, reason = "experiments tell on stdout what they did")]
 
 mod cluster;

@@ -1,5 +1,5 @@
-//! Clients and workers that know only HTTP: they repeat what was not answered, and everything they see goes into
-//! the history. They judge nothing.
+//! Clients and workers that use only HTTP: they retry unanswered calls and record everything they see in the history.
+//! They do not judge.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -21,24 +21,24 @@ use crate::rng::SeededRng;
 
 pub(crate) const QUEUE: &str = "storm";
 
-/// Clients wait when this many runs are unfinished, so that the end is near when the faults stop.
+/// Clients pause while this many runs are unfinished, so that everything ends soon after the faults stop.
 const UNFINISHED_MAX: usize = 32;
 /// Leases per poll: enough for several reports to share a commit.
 const LEASES: u32 = 4;
 const POLL_MS: u64 = 400;
 
-/// A worker that answers keeps this lease whatever happens to the server.
+/// An obedient worker keeps a lease of this length through every fault of the server.
 pub(crate) const LEASE_MS: u64 = 4_000;
-/// Takeover from a silent worker follows after this.
+/// The lease of a task whose worker falls silent: another worker takes over after this time.
 const SHORT_LEASE_MS: u64 = 2_000;
 
-/// How long to leave a server alone that did not answer.
+/// The pause before calling a server again that did not answer.
 pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// Between two runs of a client while it is calm.
+/// The pause between two runs of a client while load is reduced.
 const SLOW_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a run asks of its first worker.
+/// The input that tells the first worker how to behave.
 const LIVE: &str = r#"{"worker":"lives"}"#;
 const DIE: &str = r#"{"worker":"dies"}"#;
 const FAIL: &str = r#"{"worker":"fails once"}"#;
@@ -48,13 +48,13 @@ pub struct Load {
     clients: Arc<[Client]>,
     pub(crate) history: Arc<Recorder>,
     room: Arc<Semaphore>,
-    /// Clients take their time.
+    /// Clients submit slowly.
     is_slowed: Arc<AtomicBool>,
-    /// No more new runs.
+    /// Stops submissions.
     pub(crate) stop_submitting: CancellationToken,
-    /// No more work.
+    /// Stops the workers.
     pub(crate) stop_working: CancellationToken,
-    /// Leases whose worker fell silent after it had begun.
+    /// Leases whose worker fell silent after it had started.
     silent: Arc<Mutex<Vec<(String, Envelope)>>>,
     seed: u64,
     padding: usize,
@@ -75,24 +75,24 @@ impl Load {
         }
     }
 
-    /// As much room as at the beginning: what was lost gives none back.
+    /// Restores all permits: runs lost in a failover return none.
     pub(crate) fn make_room(&self) {
         let missing = UNFINISHED_MAX.saturating_sub(self.room.available_permits());
         self.room.add_permits(missing);
     }
 
-    /// Runs still come, and no more of them than somebody can read afterwards. For the time in which a standby is
-    /// made: that takes seconds, and nothing is struck.
+    /// Reduces the load, so that reading all runs afterwards stays cheap. Used while a standby is created, which
+    /// takes seconds and injects no fault.
     pub(crate) fn slow_down(&self) {
         self.is_slowed.store(true, Ordering::SeqCst);
     }
 
-    /// As many runs again as fit.
+    /// Restores the full load.
     pub(crate) fn speed_up(&self) {
         self.is_slowed.store(false, Ordering::SeqCst);
     }
 
-    /// The same with runs that take so much room each.
+    /// Pads each run's input to this many bytes.
     pub(crate) fn with_bytes(mut self, padding: usize) -> Load {
         self.padding = padding;
         self
@@ -110,13 +110,13 @@ impl Load {
         (0..count).map(|n| self.clone().work_until_told(n)).collect()
     }
 
-    /// One more worker, who asks nobody but this one. Returns its name.
+    /// Adds a worker that calls only this coordinator. Returns its name.
     pub(crate) fn one_more_worker(&self, number: u64, client: Client) -> (String, JoinSet<()>) {
         let load = Load { clients: Arc::new([client]), ..self.clone() };
         (worker_name(number), std::iter::once(load.work_until_told(number)).collect())
     }
 
-    /// Makes the same call until somebody decides about it.
+    /// Retries the same call until a coordinator decides it.
     pub(crate) async fn retry_until_decided<T, F>(&self, call: impl Fn() -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
@@ -159,7 +159,7 @@ impl Load {
                 () = self.stop_submitting.cancelled() => return,
                 room = self.room.acquire() => room.expect("the room is never closed"),
             };
-            // Given back by whoever ends the run.
+            // The worker that ends the run returns the permit.
             room.forget();
             if self.is_slowed.load(Ordering::SeqCst) {
                 tokio::time::sleep(SLOW_PAUSE).await;
@@ -176,7 +176,7 @@ impl Load {
             };
             if rng.one_in(16) {
                 let mode = if rng.one_in(2) { CancelMode::Immediate } else { CancelMode::Graceful };
-                // It may have ended already, which is an answer too.
+                // The run may have ended already, which is an answer too.
                 let _ = self.retry_until_decided(|| me.cancel(&accepted.run_id, mode)).await;
                 self.room.add_permits(1);
             }
@@ -199,7 +199,7 @@ impl Load {
                 kinds: None,
                 max: LEASES,
                 wait_ms: Some(POLL_MS),
-                // One in four does not name its polls: a grant that got lost waits for its lease's end.
+                // One worker in four sends no poll id: a lost grant then waits for lease expiry.
                 poll_id: (number % 4 != 3).then(|| format!("{worker}-{n}")),
             };
             let Ok(leases) = self.retry_until_decided(|| me.lease(&request)).await else {
@@ -234,7 +234,7 @@ impl Load {
         }
     }
 
-    /// The workers that fell silent come back with a result, each after another has won: a report gets exactly
+    /// Sends the reports of the workers that fell silent, each after another worker has won: a report gets exactly
     /// one of three answers, and this one is CANCELLED.
     pub(crate) async fn send_late_reports(&self) -> Result<()> {
         let silent = self.silent.lock().expect("nothing panics with the list in hand").clone();
@@ -249,7 +249,7 @@ impl Load {
         Ok(())
     }
 
-    /// One who asks a certain coordinator only.
+    /// A client that calls only this coordinator.
     pub(crate) fn at(&self, at: usize, who: &str) -> RecordingClient {
         let only = Arc::new([self.clients[at].clone()]);
         RecordingClient::new(only, self.history.clone(), who)

@@ -1,8 +1,8 @@
-//! `crashlab`: kills, stops and starves a real server under load, and judges what it leaves.
+//! `crashlab`: kills, pauses and starves a real server under load, and judges the result.
 //!
-//! The binary it is given must be a test build (feature `lab` of `tenure-faultpoint`), so that it can be made to
-//! die at named places. Every experiment ends with its whole history going through `historyck`, and every death
-//! with `tenure verify` on what is on the disk. `cargo xtask crash` builds and starts all of it.
+//! The given binary must be a test build (feature `lab` of `tenure-faultpoint`), so that it can be made to die at
+//! named fault points. Every experiment ends with `historyck` on its whole history, and every death with `tenure
+//! verify` on the stored data. `cargo xtask crash` builds and starts all of it.
 #![expect(clippy::print_stdout, reason = "a command-line program speaks to its user on stdout")]
 
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
-//! A client that writes every call and every answer into the history.
+//! A client that records every call and every answer in the history.
 //!
-//! Where there are several coordinators each call goes to the next of them, so that what one of them said is always
-//! asked of another.
+//! With several coordinators each call goes to the next one, so that the answers of one coordinator are always
+//! checked against another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,13 +17,13 @@ use wire::requests::{Completed, Heartbeat, LeaseRequest, Started, SubmitRun};
 #[derive(Clone)]
 pub(crate) struct RecordingClient {
     clients: Arc<[Client]>,
-    /// Which of them is asked.
+    /// The index of the current coordinator.
     at: Arc<AtomicUsize>,
     pub(crate) history: Arc<Recorder>,
     who: String,
 }
 
-/// A run and its task share what follows the underscore.
+/// A run and its task share the part after the underscore.
 pub(crate) fn ulid_of(id: &str) -> String {
     id.split_once('_').map_or(id, |(_, ulid)| ulid).to_owned()
 }
@@ -48,7 +48,7 @@ fn outcome(outcome: wire::Outcome) -> Outcome {
     }
 }
 
-/// A refusal is definite; no answer, 429 and 5xx are not.
+/// A refusal is definite; a missing answer, 429 and 5xx are not.
 fn declined(error: &Error) -> Return {
     let is_definite = error.status().is_some_and(|status| status < 500 && status != 429);
     let answer = if is_definite { Answer::Fail } else { Answer::Info };
@@ -65,7 +65,7 @@ impl RecordingClient {
         history: Arc<Recorder>,
         who: &str,
     ) -> RecordingClient {
-        // By name, so that who asks whom is the same in every run.
+        // Derived from the name, so that the choice of coordinators is the same in every run.
         let first = who.bytes().map(usize::from).sum();
         RecordingClient {
             clients,
@@ -75,7 +75,7 @@ impl RecordingClient {
         }
     }
 
-    /// Whoever is asked now.
+    /// The client of the current coordinator.
     pub(crate) fn client(&self) -> &Client {
         &self.clients[self.at.load(Ordering::SeqCst) % self.clients.len()]
     }

@@ -1,4 +1,4 @@
-//! Chance that can be repeated: everything random in a run comes from one printed number.
+//! Reproducible randomness: everything random in a run is derived from one printed seed.
 
 /// SplitMix64: eight lines, and every seed is a good one.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! The experiments. Each starts a place of its own, breaks it, and has its history judged.
+//! The experiments. Each one starts a cluster, breaks it, and has its history judged.
 
 mod clocks;
 mod commands;
@@ -17,19 +17,19 @@ use anyhow::Result;
 pub use outages::{asked_to_stop, stopped_for_longer_than_a_lease};
 pub use points::killed_at_any_time;
 
-/// What is asked of every experiment.
+/// The options of every experiment.
 #[derive(Clone, Debug)]
 pub struct LabOptions {
     pub binary: PathBuf,
-    /// How often servers are killed, over all experiments.
+    /// How many kills, over all experiments.
     pub kills: usize,
     pub mutant: Option<u8>,
-    /// Where histories go that something is wrong with.
+    /// Folder for histories that violate an invariant.
     pub keep: PathBuf,
     pub seed: u64,
 }
 
-/// What an experiment did.
+/// The counts of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub kills: usize,
@@ -65,7 +65,7 @@ impl std::fmt::Display for Tally {
 type Future<'w> = Pin<Box<dyn std::future::Future<Output = Result<Tally>> + 'w>>;
 type ScenarioFn = for<'w> fn(&'w LabOptions) -> Future<'w>;
 
-/// Adding an experiment is a function and a row.
+/// To add an experiment, write a function and add a row.
 pub const SCENARIOS: &[(&str, ScenarioFn)] = &[
     ("points", |options| Box::pin(points::killed_at_every_place(options))),
     ("random", |options| Box::pin(points::killed_at_any_time(options, share(options)))),
@@ -86,9 +86,9 @@ fn share(options: &LabOptions) -> usize {
     (options.kills * PERCENT_AT_ANY_TIME / 100).max(1)
 }
 
-/// Of all kills, so many in a hundred fall at named places of a server with a file, ...
+/// Percentage of all kills that happen at named fault points of a server with a file, ...
 const PERCENT_AT_PLACES: usize = 60;
-/// ... so many at any time, ...
+/// ... at random times, ...
 const PERCENT_AT_ANY_TIME: usize = 20;
-/// ... and as many again on one of three with a database, half of them at named places.
+/// ... and on one of three servers with a database, half of them at named fault points.
 const PERCENT_ON_A_DATABASE: usize = 20;

@@ -1,13 +1,14 @@
-//! One PostgreSQL server of the lab's own, without a standby, with the durability of production, that can be cut, locked and restarted.
+//! A private PostgreSQL server without a standby, with the durability of production. It can be cut off, locked and
+//! restarted.
 
 use anyhow::Result;
 use pgserver::{Server, Stop};
 
-/// Sessions of coordinators, whatever each is called.
+/// The sessions of coordinators, under any application name.
 const SESSIONS: &str =
     "FROM pg_stat_activity WHERE application_name LIKE 'tenure %' AND pid <> pg_backend_pid()";
 
-/// Where coordinators keep what they decide.
+/// The database that holds the store.
 const DATABASE: &str = "postgres";
 
 pub struct SingleDatabase {
@@ -16,12 +17,12 @@ pub struct SingleDatabase {
 
 impl SingleDatabase {
     pub fn start() -> Result<SingleDatabase> {
-        // Three coordinators, their readers, and whoever looks.
+        // Three coordinators, their readers, and the lab's connections.
         let server = Server::builder().set("max_connections", "100").set("shared_buffers", "64MB");
         Ok(SingleDatabase { server: server.start()? })
     }
 
-    /// As `--store` takes it.
+    /// The URL, as `--store` takes it.
     pub fn url(&self) -> String {
         self.server.url(DATABASE)
     }
@@ -30,22 +31,22 @@ impl SingleDatabase {
         Ok(self.server.start()?)
     }
 
-    /// Every process of it dies at once; nothing is written that was not written before.
+    /// Kills every process of the server at once; no unwritten data is flushed.
     pub fn crash(&self) -> Result<()> {
         Ok(self.server.stop(Stop::Immediate)?)
     }
 
-    /// Every session of every coordinator ends.
+    /// Terminates every session of every coordinator.
     pub fn cut_connections(&self) -> Result<()> {
         self.tell(&format!("SELECT count(pg_terminate_backend(pid)) {SESSIONS}"))
     }
 
-    /// Every statement that runs is ended as one that took too long.
+    /// Cancels every running statement, as a statement timeout would.
     pub fn time_statements_out(&self) -> Result<()> {
         self.tell(&format!("SELECT count(pg_cancel_backend(pid)) {SESSIONS} AND state = 'active'"))
     }
 
-    /// Holds the table of live tasks for so many seconds, so that whoever wants to write waits for its lock.
+    /// Locks the table of live tasks for this many seconds, so that writers wait for the lock.
     pub fn hold_table(&self, seconds: u32) -> Result<()> {
         self.tell(&format!(
             "BEGIN; LOCK TABLE tenure.live IN SHARE MODE; SELECT pg_sleep({seconds}); COMMIT"

@@ -1,5 +1,5 @@
-//! A small disk in memory, mounted in a mount namespace of its own: it needs no rights of the machine's
-//! administrator where users may make namespaces, and it is gone with the processes.
+//! A small disk in memory (tmpfs), mounted in a separate mount namespace. It needs no root where user namespaces are
+//! allowed, and it disappears with its processes.
 
 use std::fs;
 use std::io::Write;
@@ -11,11 +11,11 @@ use anyhow::{Context, Result, ensure};
 use crate::waits;
 
 pub const DISK_BYTES: usize = 16 << 20;
-/// What is deleted when room is needed: most of the disk, because a log is folded into the database before it is
-/// cut, so that for a moment both need their room.
+/// The size of the file that is deleted when space is needed. It takes most of the disk, because a WAL is
+/// checkpointed into the database before it is truncated, so both need space for a moment.
 const BALLAST_BYTES: usize = 12 << 20;
 
-/// A disk that only processes in its namespace see.
+/// A disk that is visible only to processes in its namespace.
 pub struct SmallDisk {
     keeper: Child,
     mounted_at: PathBuf,
@@ -24,7 +24,7 @@ pub struct SmallDisk {
 
 #[derive(Clone, Copy, Debug)]
 enum Rights {
-    /// A namespace of users too, in which anybody may mount.
+    /// A user namespace as well, in which any user may mount.
     Anybody,
     Administrator,
 }
@@ -69,18 +69,18 @@ impl SmallDisk {
         Ok(SmallDisk { keeper, mounted_at: at.to_owned(), rights })
     }
 
-    /// Where processes in the namespace see it.
+    /// The mount point inside the namespace.
     pub fn inside(&self) -> &Path {
         &self.mounted_at
     }
 
-    /// Where everybody else does.
+    /// The path of a file as seen from outside the namespace.
     pub fn outside(&self, name: &str) -> PathBuf {
         let inside = self.mounted_at.strip_prefix("/").unwrap_or(&self.mounted_at).join(name);
         Path::new("/proc").join(self.keeper.id().to_string()).join("root").join(inside)
     }
 
-    /// A program that sees the disk.
+    /// A command that runs inside the namespace.
     pub fn enter(&self, program: &Path) -> Command {
         let mut command = Command::new("nsenter");
         command

@@ -1,7 +1,7 @@
-//! A place on this machine with a store and servers that die in every way a server can.
+//! A folder with a store and servers that die in every way a server can.
 //!
-//! A server always comes back on the same store and address. One serves from a file; several share a database.
-//! Nothing here judges; it starts, breaks, waits.
+//! A server always restarts on the same store and address. One server uses a file; several share a database. This
+//! module starts, breaks and waits; it does not judge.
 
 use std::fs;
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ use crate::single_database::SingleDatabase;
 use crate::small_disk::SmallDisk;
 use crate::waits;
 
-/// Below the ports that systems give to outgoing connections: nobody takes ours while it is free.
+/// Below the range of ephemeral ports, so that no outgoing connection takes our port while it is free.
 const FIRST_PORT: u64 = 20_000;
 const PORTS: u64 = 10_000;
 
@@ -28,31 +28,31 @@ const FILES: [&str; 3] = ["tenure.db", "tenure.db-wal", "tenure.db-shm"];
 pub struct TestCluster {
     binary: PathBuf,
     folder: TempDir,
-    /// Where its servers listen: one address each.
+    /// The addresses of its servers, one each.
     pub listen: Vec<String>,
     storage: Storage,
-    /// Played by every server of this place.
+    /// The museum bug that every server of this cluster plays.
     mutant: Option<u8>,
     clocks: Clocks,
 }
 
-/// Whose wall clocks the servers have.
+/// Which wall clocks the servers have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Clocks {
     Machine,
-    /// Each its own, as if each were on a machine of its own.
+    /// Each its own, as on separate machines.
     Own,
 }
 
-/// What the store lies on.
+/// What the store is kept on.
 enum Storage {
     Folder,
-    /// A disk that is soon full.
+    /// A disk that fills up soon.
     SmallDisk(SmallDisk),
     Database(SingleDatabase),
 }
 
-/// A server that runs, or ran.
+/// A server that runs, or has ended.
 pub struct Server {
     child: Child,
     pub ready: Option<Value>,
@@ -73,13 +73,13 @@ impl TestCluster {
         })
     }
 
-    /// The store shall be on a disk that is soon full.
+    /// Puts the store on a disk that fills up soon.
     pub fn on_small_disk(mut self) -> Result<TestCluster> {
         self.storage = Storage::SmallDisk(SmallDisk::mount(&self.folder.path().join("disk"))?);
         Ok(self)
     }
 
-    /// The store shall be a database of its own, shared by so many servers.
+    /// Uses a private database as the store, shared by this many servers.
     pub fn on_a_database(mut self, servers: usize, rng: &mut SeededRng) -> Result<TestCluster> {
         self.storage = Storage::Database(SingleDatabase::start()?);
         while self.listen.len() < servers {
@@ -88,17 +88,17 @@ impl TestCluster {
         Ok(self)
     }
 
-    /// Every server shall have a wall clock of its own, which can be set while it runs.
+    /// Gives every server a separate wall clock, which can be set while it runs.
     pub fn with_clocks(mut self) -> Result<TestCluster> {
         self.clocks = Clocks::Own;
         (0..self.listen.len()).try_for_each(|at| self.set_clock(at, 0))?;
         Ok(self)
     }
 
-    /// Puts the wall clock of a server so many milliseconds ahead.
+    /// Sets the wall clock of a server this many milliseconds ahead.
     pub fn set_clock(&self, at: usize, ahead_ms: i64) -> Result<()> {
         let file = self.clock_of(&self.listen[at]);
-        // Named whole, so that nobody reads half a number.
+        // The file is renamed into place, so that no server reads half a number.
         let new = file.with_extension("new");
         fs::write(&new, ahead_ms.to_string())?;
         Ok(fs::rename(new, file)?)
@@ -133,7 +133,7 @@ impl TestCluster {
         }
     }
 
-    /// As `--store` takes it.
+    /// The store, as `--store` takes it.
     pub fn store(&self) -> String {
         match &self.storage {
             Storage::Database(cluster) => cluster.url(),
@@ -141,7 +141,7 @@ impl TestCluster {
         }
     }
 
-    /// The binary, which sees nothing of the person's who runs it.
+    /// The binary, isolated from the environment and configuration of the user.
     pub fn tenure(&self, arguments: &[&str], fault_spec: Option<&str>) -> Command {
         let mut command = match &self.storage {
             Storage::SmallDisk(disk) => disk.enter(&self.binary),
@@ -163,7 +163,7 @@ impl TestCluster {
         command
     }
 
-    /// Starts the server of a place, and returns when it says that it is ready or when it is dead.
+    /// Starts the server with this index; returns when it is ready or dead.
     pub fn start(&self, at: usize, fault_spec: Option<&str>) -> Result<Server> {
         self.start_on(&self.listen[at], &self.store(), fault_spec)
     }
@@ -192,8 +192,8 @@ impl TestCluster {
         self.folder.path().join("log")
     }
 
-    /// Checks the store: a database as it is, and of files a copy, so that the next server still finds what the
-    /// last one left.
+    /// Verifies the store: a database in place, files as a copy, so that the next server still finds them as the last
+    /// one left them.
     pub fn verify(&self) -> Result<u64> {
         let copy = tempfile::tempdir_in(self.folder.path())?;
         for name in FILES {
@@ -209,12 +209,12 @@ impl TestCluster {
         self.verify_file(&copy.path().join(FILES[0]))
     }
 
-    /// The number of tasks in a store that is whole.
+    /// Verifies a store and returns its number of tasks.
     pub fn verify_file(&self, path: &Path) -> Result<u64> {
         self.verify_store(&format!("sqlite:{}", path.display()))
     }
 
-    /// The same, wherever it lies.
+    /// The same for any store.
     pub fn verify_store(&self, store: &str) -> Result<u64> {
         let mut command = Command::new(&self.binary);
         command.args(["verify", "--json", "--store", store]).env("RUST_LOG", "error");
@@ -245,7 +245,7 @@ impl Server {
         Ok(kill_process(self.pid(), signal)?)
     }
 
-    /// Stops it where it stands, and returns when not one of its threads runs any more.
+    /// Pauses the process (SIGSTOP), and returns when none of its threads runs any more.
     pub fn freeze(&self) -> Result<()> {
         self.signal(Signal::STOP)?;
         let frozen = waits::until(|| Ok(self.is_frozen()?.then_some(())))?;
@@ -256,7 +256,7 @@ impl Server {
         let threads = fs::read_dir(format!("/proc/{}/task", self.child.id()))?;
         Ok(threads.flatten().all(|thread| {
             let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-            // The name may hold anything, so the state is what follows its last parenthesis.
+            // The name may contain anything, so the state follows its last parenthesis.
             stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
         }))
     }
@@ -269,12 +269,12 @@ impl Server {
         Ok(())
     }
 
-    /// Waits until it is dead.
+    /// Waits until the process has exited.
     pub fn wait_for_death(&mut self, what: &str) -> Result<ExitStatus> {
         waits::death(&mut self.child, what)
     }
 
-    /// The key of a store that had none.
+    /// The key that the server printed for a new store.
     pub fn api_key(&self) -> Result<String> {
         let key = self.ready.as_ref().and_then(|ready| ready["apiKey"].as_str());
         Ok(key.context("a new store gets a key")?.to_owned())

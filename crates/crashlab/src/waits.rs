@@ -1,4 +1,4 @@
-//! Waiting with an end. Only an experiment that fails waits for so long, and it says for what.
+//! Waits with a timeout. Only a failing experiment reaches the timeout, and the error names what it waited for.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longer than any single step takes on a machine that has a tenth of a core to spare.
+/// Longer than any single step takes on a machine with a tenth of a core to spare.
 pub const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How often to look for what nobody announces.
+/// Polling interval for changes without a notification.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 pub async fn within<T>(what: &str, happens: impl Future<Output = T>) -> Result<T> {
@@ -19,7 +19,7 @@ pub async fn within<T>(what: &str, happens: impl Future<Output = T>) -> Result<T
     happened.with_context(|| format!("waited {} s for {what}", TIMEOUT.as_secs()))
 }
 
-/// Looks until something is there, and returns `None` if it never is.
+/// Polls until `look` returns something, and returns `None` on timeout.
 pub fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
     let mut looks = TIMEOUT.as_millis() / POLL_INTERVAL.as_millis();
     loop {
@@ -32,14 +32,14 @@ pub fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>
     }
 }
 
-/// Between two looks at something that nobody announces.
+/// The pause between two polls.
 fn pause() {
     let (tell, told) = mpsc::channel::<()>();
     let _ = told.recv_timeout(POLL_INTERVAL);
     drop(tell);
 }
 
-/// How a process ended.
+/// Waits for a process to end and returns its status.
 pub fn death(child: &mut Child, what: &str) -> Result<ExitStatus> {
     match until(|| Ok(child.try_wait()?))? {
         Some(status) => Ok(status),
@@ -47,21 +47,21 @@ pub fn death(child: &mut Child, what: &str) -> Result<ExitStatus> {
     }
 }
 
-/// The first line a process says; nothing if it ends without a word.
+/// The first line that a process prints; empty if it ends without output.
 pub fn first_line(child: &mut Child, what: &str) -> Result<String> {
     let stdout = child.stdout.take().context("the output is piped")?;
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = BufReader::new(stdout).read_line(&mut line).map(|_| line);
-        // Whoever asked may have lost its patience.
+        // The receiver may have timed out.
         let _ = tell.send(read);
     });
     let said = told.recv_timeout(TIMEOUT);
     Ok(said.with_context(|| format!("waited {} s for {what}", TIMEOUT.as_secs()))??)
 }
 
-/// Runs a command to its end, or ends it.
+/// Runs a command to its end, or kills it on timeout.
 pub fn run(command: &mut Command) -> Result<Output> {
     let what = format!("{command:?}");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,4 +1,4 @@
-//! A worker of the SDK with a client beside it, in a queue of its own: it must never see an error.
+//! An SDK worker and a client in a separate queue: they must never see an error.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -22,7 +22,7 @@ pub(crate) struct ZeroErrorProbe {
 }
 
 impl ZeroErrorProbe {
-    /// Works at all of these coordinators, with the settings everybody gets.
+    /// Uses all of these coordinators, with default settings.
     pub(crate) fn start(urls: &str, api_key: &str) -> Result<ZeroErrorProbe> {
         let client = Client::new(urls, api_key)?;
         let (seen, over) = (Arc::new(Mutex::new(Vec::new())), CancellationToken::new());
@@ -41,14 +41,14 @@ impl ZeroErrorProbe {
         Ok(ZeroErrorProbe { client, seen, over, worker, submitting })
     }
 
-    /// Waits until a run that is submitted now has succeeded.
+    /// Waits until a newly submitted run has succeeded.
     pub(crate) async fn works(&self, patience: Duration) -> Result<()> {
         let ended = self.client.submit_run(run()).await?.wait_timeout(patience).await?;
         ensure!(ended.state == State::Succeeded, "a run is {} after all this time", ended.state);
         Ok(())
     }
 
-    /// Ends both, and says whether either of them saw anything but success.
+    /// Stops both, and fails if either of them saw an error.
     pub(crate) async fn end(self) -> Result<()> {
         self.over.cancel();
         let submitted = self.submitting.await?.context("a client saw an error")?;

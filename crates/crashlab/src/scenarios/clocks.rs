@@ -1,7 +1,8 @@
-//! The wall clock of one of three coordinators' machines is set, hours ahead and hours back, while leases are held.
+//! The wall clock of one of three coordinators is set hours ahead and hours back while leases are held.
 //!
-//! Time is the database's, so nothing may come of it: no lease ends early or late, no token is refused, nobody is
-//! missed who is there. A build that decides by its machine's clock (bug 29 of the museum) fails here.
+//! Time is the database's, so this must have no effect: no lease ends early or late, no token is refused, and no
+//! running coordinator is reported as silent. A build that decides by its machine's clock (bug 29 of the museum)
+//! fails here.
 
 use anyhow::{Context, Result, ensure};
 use historyck::event::Phase;
@@ -16,10 +17,10 @@ use crate::test_cluster::TestCluster;
 use crate::waits::{self, within};
 
 const HOUR_MS: i64 = 3_600_000;
-/// Ahead, back beyond where it began, ahead by more than any lease or token lasts, and right again.
+/// Ahead, back beyond the start, ahead by more than any lease or token lasts, and correct again.
 const JUMPS_MS: [i64; 4] = [3 * HOUR_MS, -5 * HOUR_MS, 48 * HOUR_MS, 0];
-/// A coordinator says every few seconds that it is there, by a clock that must be the database's. However slow the
-/// machine is, it is not silent for this long.
+/// A coordinator records that it is alive every few seconds, by the database's clock. Even on a slow machine it is
+/// not silent for this long.
 const SILENT_MS_MAX: u64 = HOUR_MS as u64 / 2;
 
 pub(crate) async fn that_jump_on_one_of_three(options: &LabOptions) -> Result<Tally> {
@@ -27,7 +28,7 @@ pub(crate) async fn that_jump_on_one_of_three(options: &LabOptions) -> Result<Ta
     let mut rng = SeededRng::new(seed);
     let cluster = TestCluster::new(&options.binary, options.mutant, &mut rng)?;
     let cluster = cluster.on_a_database(COORDINATORS, &mut rng)?.with_clocks()?;
-    // One machine was hours behind from the beginning.
+    // One machine is hours behind from the start.
     cluster.set_clock(0, -7 * HOUR_MS)?;
     let mut scenario = CrashScenario::on(cluster, rng, seed)?;
     let held = within("leases to be granted", hold(&scenario, LONG_LEASE_MS)).await??;
@@ -46,7 +47,7 @@ pub(crate) async fn that_jump_on_one_of_three(options: &LabOptions) -> Result<Ta
     scenario.settle("pg-clocks", options).await
 }
 
-/// `tenure coordinators` shows all of them, each heard of lately.
+/// Checks that `tenure coordinators` lists all of them, each alive recently.
 fn all_are_heard(cluster: &TestCluster) -> Result<()> {
     let store = cluster.store();
     let ran =

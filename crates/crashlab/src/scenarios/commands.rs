@@ -1,4 +1,4 @@
-//! Commands on the file of a store, killed at their named places: what they leave is whole, and they can be
+//! Commands on the file of a store, killed at their named fault points: the data they leave verifies, and they can be
 //! repeated.
 
 use std::path::Path;
@@ -10,9 +10,9 @@ use super::{LabOptions, Tally};
 use crate::crash_scenario::CrashScenario;
 use crate::waits;
 
-/// What must have happened before there is something to copy.
+/// Events to wait for before there is something to copy.
 const EVENTS_FIRST: usize = 100;
-/// A wall clock that is 25 hours ahead, so that what ended just now is old enough to be forgotten.
+/// A wall clock that is 25 hours ahead, so that runs that ended just now are old enough for `prune`.
 const TOMORROW: &str = "skew@90000000";
 
 pub(crate) async fn killed_while_copying_and_forgetting(options: &LabOptions) -> Result<Tally> {
@@ -21,7 +21,7 @@ pub(crate) async fn killed_while_copying_and_forgetting(options: &LabOptions) ->
     scenario.wait_for_events(EVENTS_FIRST).await?;
     let mut killed = 0;
     let backup = scenario.cluster.path().join("backup.db");
-    // Beside a server that works.
+    // While a server is running.
     for point in places(Trigger::BackingUp) {
         tokio::task::block_in_place(|| {
             dies(
@@ -60,7 +60,7 @@ fn path(path: &Path) -> Result<&str> {
     path.to_str().context("a temporary path is text")
 }
 
-/// Runs a command that is killed at a place.
+/// Runs a command that is killed at a fault point.
 pub(super) fn dies(
     scenario: &CrashScenario,
     arguments: &[&str],
@@ -82,7 +82,7 @@ fn runs(scenario: &CrashScenario, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A restore that dies leaves the old store, with what is in its log only, or the new one, and can be repeated.
+/// A killed restore leaves the old store, including what is only in its WAL, or the new one, and can be repeated.
 fn restore(scenario: &CrashScenario, backup: &Path, tasks: u64) -> Result<()> {
     let target = scenario.cluster.path().join("restored.db");
     let to = format!("sqlite:{}", target.display());
@@ -102,7 +102,7 @@ fn restore(scenario: &CrashScenario, backup: &Path, tasks: u64) -> Result<()> {
     Ok(())
 }
 
-/// Kills a command whose commit is then in the log of the store and not in its file. How many tasks are left by it.
+/// Kills a command whose commit is then in the store's WAL but not in its file. Returns the number of tasks left.
 fn leave_a_log(scenario: &CrashScenario, store: &Path) -> Result<u64> {
     let to = format!("sqlite:{}", store.display());
     let arguments = ["prune", "--older-than", "24h", "--store", &to];
@@ -116,7 +116,7 @@ fn leave_a_log(scenario: &CrashScenario, store: &Path) -> Result<u64> {
     scenario.cluster.verify_file(&copy)
 }
 
-/// Forgetting is all or nothing, slice by slice.
+/// Pruning is atomic for each slice.
 fn prune(scenario: &CrashScenario) -> Result<usize> {
     let to = scenario.cluster.store();
     let arguments = ["prune", "--older-than", "24h", "--store", &to];

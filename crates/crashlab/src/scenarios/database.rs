@@ -1,4 +1,4 @@
-//! Three coordinators over one database: one of them dies, or what they stand on does.
+//! Three coordinators over one database: one of them dies, or the database does.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use crate::rng::SeededRng;
 use crate::test_cluster::TestCluster;
 
 pub(super) const COORDINATORS: usize = 3;
-/// Which of them dies at named places; the others go on, so that theirs are the locks and the load.
+/// The coordinator that dies at fault points; the others continue, so that locks and load come from them.
 const VICTIM: usize = 2;
-/// What must happen between two faults, so that each meets work in hand.
+/// Events to wait for between two faults, so that each fault hits work in progress.
 pub(super) const EVENTS_BETWEEN: usize = 60;
-/// How long until the next one is killed at any time.
+/// Longest time until the next random kill.
 const LIFE_MS_MAX: u64 = 300;
-/// How often sessions are cut, statements ended and tables held.
+/// How often connections are cut, statements cancelled and tables locked.
 const CUTS: usize = 12;
 /// Longer than a batch waits for a lock.
 const LOCK_SECONDS: u32 = 3;
-/// How often the database dies.
+/// How often the database is killed.
 const FALLS: usize = 4;
-/// How much longer than a lease it stays away; nobody may lose one for that.
+/// How much longer than a lease the database stays down; no worker may lose a lease because of it.
 const AWAY_MS_MAX: u64 = 1_500;
 
 fn begin(options: &LabOptions, salt: u64) -> Result<CrashScenario> {
@@ -39,8 +39,8 @@ fn begin(options: &LabOptions, salt: u64) -> Result<CrashScenario> {
     Ok(scenario)
 }
 
-/// Places that such a coordinator passes. The first key was made by the first of them all, and leases get time
-/// back only when nobody listened, which does not happen while others do.
+/// The fault points that such a coordinator reaches. The first coordinator created the first key, and leases are
+/// extended only after a time without any running coordinator, which does not occur here.
 fn passed() -> Vec<&'static Point> {
     let is_passed = |point: &&Point| !point.name.starts_with("recover.");
     places(StoreKind::Postgres).into_iter().filter(is_passed).collect()
@@ -75,7 +75,7 @@ pub(crate) async fn one_of_three_killed_at_any_time(options: &LabOptions) -> Res
     scenario.settle("pg-random", options).await
 }
 
-/// Every session ends, every statement takes too long, or a table is held by somebody else; in turn.
+/// In turn, every session is terminated, every statement times out, or another session locks a table.
 pub(crate) async fn sessions_cut_and_statements_ended(options: &LabOptions) -> Result<Tally> {
     let mut scenario = begin(options, 0xdb03)?;
     for n in 0..CUTS {
@@ -96,7 +96,7 @@ pub(crate) async fn sessions_cut_and_statements_ended(options: &LabOptions) -> R
     scenario.settle("pg-cut", options).await
 }
 
-/// The database dies as if its power failed, stays away for a while, and comes back.
+/// The database is killed as by a power failure, stays down for a while, and is started again.
 pub(crate) async fn killed_under_its_coordinators(options: &LabOptions) -> Result<Tally> {
     let mut scenario = begin(options, 0xdb04)?;
     for n in 0..FALLS {

@@ -1,8 +1,8 @@
-//! The database of several coordinators fails over, under load.
+//! Failover of the database of several coordinators, under load.
 //!
-//! With a synchronous standby nothing that was acknowledged may be lost, and no lease either. With an
-//! asynchronous one the last acknowledgements are: they are counted and reported, and no fence may ever be
-//! given twice for it. Now and then two servers take writes at once. Coordinators come, go and are killed meanwhile.
+//! With a synchronous standby no acknowledged write and no lease may be lost. With an asynchronous one the last
+//! acknowledged writes are lost: they are counted and reported, and no fence may be granted twice because of it. In
+//! some failovers two servers accept writes at once. Coordinators join, leave and are killed meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,17 +22,17 @@ use crate::single_database::SingleDatabase;
 use crate::waits::TIMEOUT;
 
 const COORDINATORS: usize = 3;
-/// Between two blows: so many calls and answers that every one of them is in the middle of something.
+/// Events between two faults: enough that every actor has a call in progress.
 const EVENTS_BETWEEN: usize = 240;
-/// Acknowledged while the standby is cut off, so that there is something to lose.
+/// Events acknowledged while the standby is cut off, so that there is something to lose.
 const EVENTS_UNHEARD: usize = 200;
-/// In one of how many failovers two servers take writes.
+/// In one of this many failovers two servers accept writes.
 const SPLIT_ONE_IN: usize = 3;
-/// How long they do before commits that wait on the old one are cancelled, how often that happens, and how long
-/// until it dies.
+/// How long both accept writes before commits waiting on the old one are cancelled, how often that happens, and how
+/// long until the old one is killed.
 const SPLIT: Duration = Duration::from_millis(500);
 const CANCELS: usize = 2;
-/// One asynchronous failover for so many synchronous ones.
+/// One asynchronous failover for this many synchronous ones.
 const SYNCHRONOUS_PER_ASYNCHRONOUS: usize = 3;
 
 pub async fn all(options: &LabOptions, times: usize, only: Option<&str>) -> Result<()> {
@@ -64,16 +64,16 @@ fn fleet(options: &LabOptions, cluster: &Cluster, size: usize, seed: u64) -> Res
     Fleet::start(&options.binary, keep, cluster.url(), (size, 0), seed)
 }
 
-/// What the primary does when its standby takes over.
+/// What the primary does when its standby is promoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Former {
     Dies,
-    /// Still takes writes for a while, as where only the way to the standby is broken. Its commits wait for that
-    /// standby, also those that it calls done because somebody cancelled the wait: none may be acknowledged.
+    /// Accepts writes for a while, as when only the link to the standby is broken. Its commits wait for that standby.
+    /// None may be acknowledged, including those it reports as committed because their wait was cancelled.
     LivesOn,
 }
 
-/// The primary dies, the standby takes over, work flows again.
+/// The primary fails, the standby is promoted, and service resumes.
 async fn fail_over(
     fleet: &mut Fleet,
     cluster: &mut Cluster,
@@ -84,7 +84,7 @@ async fn fail_over(
     if former == Former::LivesOn {
         block_in_place(|| cluster.promote())?;
         for _ in 0..CANCELS {
-            // That there are two is the fault.
+            // Two primaries at once are the fault.
             tokio::time::sleep(SPLIT).await;
             block_in_place(|| cluster.cancel_waiting_on_former())?;
         }
@@ -131,7 +131,7 @@ async fn with_a_synchronous_standby(options: &LabOptions, times: usize) -> Resul
     Ok(fleet.tally.clone())
 }
 
-/// A new standby, which every coordinator knows to wait for. Work goes on meanwhile, calmly.
+/// Creates a new standby and waits until every coordinator knows that commits wait for it. Load is reduced meanwhile.
 fn prepare_for_the_next(fleet: &Fleet, cluster: &mut Cluster) -> Result<()> {
     fleet.load.slow_down();
     let since = Instant::now();
@@ -146,7 +146,7 @@ fn prepare_for_the_next(fleet: &Fleet, cluster: &mut Cluster) -> Result<()> {
     Ok(())
 }
 
-/// How many writes somebody was told are durable.
+/// How many writes were acknowledged as durable.
 fn acknowledged(fleet: &Fleet) -> usize {
     let events = fleet.load.history.events();
     let mut writes = BTreeSet::new();
@@ -165,7 +165,7 @@ fn acknowledged(fleet: &Fleet) -> usize {
     told.count()
 }
 
-/// What a failover to a standby that had not heard everything took.
+/// The acknowledged writes lost in a failover to a standby that lagged behind.
 struct Lost {
     submitted: usize,
     completed: usize,
@@ -196,18 +196,18 @@ async fn with_an_asynchronous_standby(options: &LabOptions) -> Result<Lost> {
     fleet.wait_for_events(EVENTS_BETWEEN).await?;
     let runs = fleet.settle().await?;
     block_in_place(|| fleet.verify(runs))?;
-    // A2: whoever holds a fence from before holds the smaller one.
+    // A2: a fence granted before the failover is smaller than every fence granted after it.
     ensure!(fences(&fleet).len() == 2, "A2: the epoch was raised once");
     no_fence_is_given_twice(&fleet)?;
     count_lost(&fleet, before).await
 }
 
-/// Every epoch that a fence was given in.
+/// Every epoch in which a fence was granted.
 fn fences(fleet: &Fleet) -> BTreeSet<u64> {
     granted(fleet).map(|(_, fence, _)| fence >> 32).collect()
 }
 
-/// Task, fence and lease of every grant that a worker was told of.
+/// Task, fence and lease of every grant that a worker received.
 fn granted(fleet: &Fleet) -> impl Iterator<Item = (String, u64, Option<String>)> {
     let returns = fleet.load.history.events().into_iter().filter_map(|event| match event.what {
         EventKind::Return(answer) => Some(answer.grants),
@@ -228,7 +228,7 @@ fn no_fence_is_given_twice(fleet: &Fleet) -> Result<()> {
     Ok(())
 }
 
-/// Among the writes that were acknowledged before the failover: those the store does not know any more.
+/// Counts the writes that were acknowledged before the failover and that the store does not hold any more.
 async fn count_lost(fleet: &Fleet, before: usize) -> Result<Lost> {
     let reader = fleet.load.recording_as("reader");
     let client = reader.client();
@@ -263,14 +263,14 @@ async fn count_lost(fleet: &Fleet, before: usize) -> Result<Lost> {
     Ok(lost)
 }
 
-/// Restarted one after the other, killed, taken away and brought back; workers of the SDK notice nothing.
+/// Restarts each coordinator, during which an SDK worker must see no error; then kills and restarts each one.
 async fn while_coordinators_come_and_go(options: &LabOptions) -> Result<Tally> {
     let cluster = block_in_place(|| Cluster::start(Replication::Synchronous))?;
     let mut fleet = block_in_place(|| fleet(options, &cluster, COORDINATORS, 0x70))?;
     let worker = crate::zero_error_probe::ZeroErrorProbe::start(&fleet.urls(), &fleet.api_key)?;
     fleet.start_load();
-    // A drain and a start take seconds. Each is struck under full load, and meanwhile fewer runs come, so that not
-    // thousands of them are read and judged afterwards.
+    // A drain and a start take seconds. Each restart happens under full load; the load is reduced meanwhile, so that
+    // there are not thousands of runs to read and judge afterwards.
     for number in 0..fleet.size() {
         fleet.load.speed_up();
         fleet.wait_for_events(EVENTS_BETWEEN).await?;
@@ -295,7 +295,7 @@ async fn while_coordinators_come_and_go(options: &LabOptions) -> Result<Tally> {
     Ok(fleet.tally.clone())
 }
 
-/// A fourth one joins and grants leases, one is told to leave, one is killed; those two never come back.
+/// A fourth coordinator joins and grants leases, one is asked to leave, one is killed; those two do not return.
 async fn while_the_fleet_changes(options: &LabOptions) -> Result<Tally> {
     let database = block_in_place(SingleDatabase::start)?;
     let (keep, seed) = (options.keep.clone(), options.seed ^ 0x4f);

@@ -1,4 +1,4 @@
-//! A disk that is full: refusals, nothing lost, and service goes on when there is room again.
+//! A full disk: writes are refused, nothing is lost, and service resumes when there is space again.
 
 use anyhow::{Result, bail, ensure};
 
@@ -10,7 +10,7 @@ use crate::waits::within;
 
 /// A few dozen of these fill the disk.
 const INPUT_BYTES: usize = 64 << 10;
-/// Far more than fit.
+/// Far more than fit on the disk.
 const SUBMISSIONS_MAX: usize = 1_024;
 
 pub(crate) async fn on_a_disk_that_is_full(options: &LabOptions) -> Result<Tally> {
@@ -21,7 +21,7 @@ pub(crate) async fn on_a_disk_that_is_full(options: &LabOptions) -> Result<Tally
     scenario.load = scenario.load.clone().with_bytes(INPUT_BYTES);
     scenario.cluster.disk()?.lay_ballast()?;
     within("the disk to be full", fill(&scenario)).await??;
-    // Killed while there is no room, it comes back and still refuses or takes, but loses nothing.
+    // Killed while the disk is full, it restarts and may refuse or accept, but loses nothing.
     tokio::task::block_in_place(|| scenario.kill(0, "on a full disk"))?;
     scenario.cluster.disk()?.drop_ballast()?;
     tokio::task::block_in_place(|| scenario.restart(0, None))?;

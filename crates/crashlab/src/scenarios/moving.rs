@@ -1,6 +1,6 @@
-//! `tenure migrate`, killed at each of its named places, from a file into a database and back: the old store is as
-//! it was, what is there of the new one is refused with its remedy, the remedy works, and the new store never has
-//! the epoch of the old one.
+//! `tenure migrate`, killed at each of its fault points, from a file into a database and back. The old store is
+//! unchanged, an unfinished new store is refused with a remedy, the remedy works, and the new store never has the
+//! epoch of the old one.
 
 use std::process::Output;
 
@@ -15,19 +15,19 @@ use super::{LabOptions, Tally};
 use crate::crash_scenario::CrashScenario;
 use crate::waits;
 
-/// More than one page of tasks, so that the first is not all of them.
+/// Enough for more than one page of tasks, so that the first page is not all of them.
 const EVENTS_FIRST: usize = 1_200;
 
-/// What a command says whose database did not answer within seconds, which is no news on a machine that is busy.
+/// The error of a command whose database did not answer within seconds, which is normal on a busy machine.
 const UNREACHABLE: &str = "no connection to the database";
 const TRIES_MAX: usize = 20;
 
-/// What a death at a place leaves where the new store should be.
+/// What a kill at a fault point leaves in place of the new store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// Nothing that would stand in anybody's way.
+    /// Nothing that prevents another try.
     Nothing,
-    /// Something that is no store, and is refused as such.
+    /// Not a store, and refused as such.
     Unfinished,
     /// The new store.
     Store,
@@ -57,7 +57,7 @@ pub(crate) async fn killed_while_moving(options: &LabOptions) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Places that a move into such a store passes.
+/// The fault points that a move into such a store reaches.
 fn passed(to: StoreKind) -> impl Iterator<Item = &'static Point> {
     places(Trigger::Moving).filter(move |point| [StoreKind::Any, to].contains(&point.store))
 }
@@ -68,7 +68,7 @@ struct Moves<'s> {
 }
 
 impl Moves<'_> {
-    /// From a file into databases, and from the last of them into files.
+    /// Moves from a file into databases, and from the last of them into files.
     fn there_and_back(&self) -> Result<usize> {
         let first = self.scenario.cluster.store();
         let digest = self.digest(&first)?;
@@ -132,7 +132,7 @@ impl Moves<'_> {
         Ok(())
     }
 
-    /// A server finds everything, and stops when it is told to.
+    /// Checks that a server on this store finds all tasks and shuts down when asked.
     fn still_serves(&self, store: &str) -> Result<()> {
         let cluster = &self.scenario.cluster;
         let mut server =
@@ -143,7 +143,7 @@ impl Moves<'_> {
         Ok(())
     }
 
-    /// Which life of a store this is.
+    /// The epoch of a store.
     fn epoch(&self, store: &str) -> Result<u64> {
         if let Some((_, name)) =
             store.strip_prefix("postgres:").and_then(|url| url.rsplit_once('/'))
@@ -154,7 +154,7 @@ impl Moves<'_> {
         members(&copied)?["epoch"].as_u64().context("a backup says its epoch")
     }
 
-    /// What a store holds, in one number.
+    /// A digest of a store's contents.
     fn digest(&self, store: &str) -> Result<Value> {
         let nowhere = "sqlite:nowhere.db";
         let counted =
@@ -162,8 +162,8 @@ impl Moves<'_> {
         Ok(members(&counted)?["digest"].clone())
     }
 
-    /// Killed at the place. Where a connection fails before it is reached, what is there is no matter: it begins
-    /// again.
+    /// Runs a command that is killed at the fault point. If the connection fails before that point, it discards the
+    /// unfinished target and starts again.
     fn dies(&self, arguments: &[&str], point: &Point) -> Result<()> {
         let arguments = [arguments, &["--discard"]].concat();
         let mut died = dies(self.scenario, &arguments, point, None);
@@ -196,7 +196,7 @@ struct Experiment<'e> {
     point: &'e Point,
     from: &'e str,
     to: &'e str,
-    /// What is in the old store.
+    /// The digest of the old store.
     digest: &'e Value,
 }
 

@@ -1,4 +1,4 @@
-//! Nobody answers for longer than a lease: no honest worker may pay for that.
+//! No coordinator answers for longer than a lease: no obedient worker may lose its lease.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::crash_scenario::CrashScenario;
 use crate::load::{LEASE_MS, QUEUE, report};
 use crate::waits::within;
 
-/// Longer than a lease, by far.
+/// Much longer than a lease.
 const SILENCE: Duration = Duration::from_millis(LEASE_MS * 3 / 2);
-/// Longer than any experiment: who holds this is never late, however slow the machine.
+/// Longer than any experiment: a worker with this lease is never late, however slow the machine is.
 pub(super) const LONG_LEASE_MS: u64 = 600_000;
-/// What must have happened for a server to be busy.
+/// Events to wait for until the server is busy.
 const EVENTS_FIRST: usize = 100;
-/// Leases that are held meanwhile.
+/// Leases held during the outage.
 pub(super) const HELD: u32 = 8;
 const HOLDER: &str = "holder";
 
@@ -30,7 +30,7 @@ pub async fn stopped_for_longer_than_a_lease(options: &LabOptions) -> Result<Tal
     scenario.start_load();
     tokio::task::block_in_place(|| scenario.server(0)?.freeze())?;
     scenario.note(DOWN, Phase::Begin, Some("stopped"));
-    // Silence is the fault.
+    // The silence is the fault.
     tokio::time::sleep(SILENCE).await;
     scenario.note(DOWN, Phase::End, Some("goes on"));
     scenario.server(0)?.signal(Signal::CONT)?;
@@ -49,8 +49,8 @@ pub(crate) async fn down_for_longer_than_a_lease(options: &LabOptions) -> Result
     scenario.settle("outage", options).await
 }
 
-/// A server that is asked to stop under load drains: who waits is answered, who is not asks again after the
-/// restart, and every lease is still its worker's.
+/// A server that is asked to stop under load drains: waiting calls are answered, unanswered ones are retried after
+/// the restart, and every lease still belongs to its worker.
 pub async fn asked_to_stop(options: &LabOptions) -> Result<Tally> {
     let mut scenario = CrashScenario::begin(options, options.seed ^ 0x70)?;
     let held = within("leases to be granted", hold(&scenario, LONG_LEASE_MS)).await??;
@@ -66,7 +66,7 @@ pub async fn asked_to_stop(options: &LabOptions) -> Result<Tally> {
     scenario.server(0)?.signal(Signal::TERM)?;
     let me = scenario.load.recording_as(HOLDER);
     for lease in &held {
-        // Answered while it drains, or not at all; never refused.
+        // Answered during the drain or not at all; never refused.
         if let Err(error) = me.heartbeat(HOLDER, lease).await {
             ensure!(error.is_retryable(), "a heartbeat was refused while draining: {error}");
         }
@@ -91,7 +91,7 @@ fn poll(worker: &str, max: u32) -> LeaseRequest {
     }
 }
 
-/// Submits so many runs, leases them all and begins them.
+/// Submits `HELD` runs, leases them all and starts them.
 pub(super) async fn hold(scenario: &CrashScenario, lease_ms: u64) -> Result<Vec<Envelope>> {
     let me = scenario.load.recording_as(HOLDER);
     for n in 0..HELD {
@@ -102,7 +102,7 @@ pub(super) async fn hold(scenario: &CrashScenario, lease_ms: u64) -> Result<Vec<
     ensure!(leases.len() == HELD as usize, "all are leased at once");
     let mut held = Vec::new();
     for lease in leases {
-        // On a machine that stands still for a whole lease it is lost before anything began.
+        // On a machine that stalls for a whole lease, the lease is lost before the experiment begins.
         let is_held =
             me.started(HOLDER, &lease).await.is_ok() && me.heartbeat(HOLDER, &lease).await.is_ok();
         held.extend(is_held.then_some(lease));
@@ -110,9 +110,9 @@ pub(super) async fn hold(scenario: &CrashScenario, lease_ms: u64) -> Result<Vec<
     Ok(held)
 }
 
-/// How many of the leases that were held are honoured; the report of each ends its run. A worker that this machine
-/// kept from asking for a whole lease after the silence proves nothing. Whether one was robbed is judged with the
-/// history, by its own clock.
+/// Counts the held leases that are still valid; a report ends each run. A worker that this machine delayed for a
+/// whole lease after the silence proves nothing. The judge decides from the history, by the worker's clock, whether a
+/// lease ended too early.
 pub(super) async fn still_theirs(scenario: &CrashScenario, held: &[Envelope]) -> Result<usize> {
     let me = scenario.load.recording_as(HOLDER);
     let mut kept = 0;

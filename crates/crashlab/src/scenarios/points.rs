@@ -1,4 +1,4 @@
-//! Killed at every named place, and at any time.
+//! Kills at every named fault point, and at random times.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::crash_scenario::CrashScenario;
 use crate::load::RETRY_DELAY;
 use crate::recording_client::RecordingClient;
 
-/// Small numbers kill a server that has hardly begun, large ones one that is busy.
+/// Small numbers kill a server that has just started, large ones a busy server.
 const TIMES_MAX: u64 = 24;
-/// What must have happened before a start can be interesting: there are leases to give time back to.
+/// Events to wait for before a restart is interesting: there must be leases to extend.
 const EVENTS_FIRST: usize = 100;
-/// How long a server lives that is killed at any time.
+/// Longest life of a server that is killed at a random time.
 const LIFE_MS_MAX: u64 = 400;
-/// So many kills that lose no answer mean that no answers are lost at all.
+/// This many kills without a lost answer mean that the experiment loses none.
 const KILLS_MAX: usize = 1_000;
 
 pub(crate) async fn killed_at_every_place(options: &LabOptions) -> Result<Tally> {
@@ -41,7 +41,7 @@ pub(crate) async fn killed_at_every_place(options: &LabOptions) -> Result<Tally>
     Ok(tally)
 }
 
-/// Where a server over such a store can be made to die.
+/// The fault points at which a server over such a store can be killed.
 pub(super) fn places(over: StoreKind) -> Vec<&'static Point> {
     use Trigger::{Administering, Serving, Starting, Stopping};
     let is_of_a_server = |point: &&Point| {
@@ -51,7 +51,7 @@ pub(super) fn places(over: StoreKind) -> Vec<&'static Point> {
     POINTS.iter().filter(is_of_a_server).collect()
 }
 
-/// Starts a server that will die at the place, and does what leads there.
+/// Starts a server that will die at the fault point, and triggers the operation that reaches it.
 pub(super) async fn die_at(scenario: &mut CrashScenario, at: usize, point: &Point) -> Result<()> {
     let time = match point.trigger {
         Trigger::Serving => 1 + scenario.rng.below(TIMES_MAX),
@@ -76,8 +76,8 @@ pub(super) async fn die_at(scenario: &mut CrashScenario, at: usize, point: &Poin
     tokio::task::block_in_place(|| scenario.note_death(at, &fault_spec))
 }
 
-/// Makes keys until somebody ends it. The server dies with one of the calls; that nothing half-made is left is
-/// what verify looks at.
+/// Creates keys until it is stopped. The server dies during one of the calls; `verify` checks that nothing incomplete
+/// is left.
 async fn administer(me: RecordingClient) {
     let name = Some("lab".to_owned());
     let wanted = CreateKey { name, roles: vec![wire::Role::Client], ..CreateKey::default() };
@@ -91,7 +91,7 @@ pub async fn killed_at_any_time(options: &LabOptions, wanted: usize) -> Result<T
     let mut scenario = CrashScenario::begin(options, options.seed ^ 0x5eed)?;
     scenario.start_load();
     let mut killed = 0;
-    // Until a call that nobody answered was made again, too: else nothing was tested.
+    // It continues until an unanswered call was also retried: otherwise nothing was tested.
     while killed < wanted || (scenario.repeated().0 == 0 && killed < KILLS_MAX) {
         let life = Duration::from_millis(scenario.rng.below(LIFE_MS_MAX));
         tokio::time::sleep(life).await;

@@ -1,12 +1,12 @@
-//! Several coordinators over one PostgreSQL database: it fails over, they come and go. The lab itself judges; this
-//! runs the small measure of every change. `cargo xtask failover --times 20` runs more of the same.
+//! Several coordinators over one PostgreSQL database: it fails over, they join and leave. The lab itself judges; this
+//! is the short run for every change. `cargo xtask failover --times 20` runs more of the same.
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report")]
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs one part of the lab with the server that was built beside it, and returns what it said.
+/// Runs one part of the lab with the server that was built with it, and returns its output.
 fn lab(only: &str, failovers: u32) -> String {
     let crashlab = Path::new(env!("CARGO_BIN_EXE_crashlab"));
     let server = crashlab.with_file_name("tenure");
@@ -27,7 +27,7 @@ fn lab(only: &str, failovers: u32) -> String {
 
 #[test]
 fn no_acknowledged_write_and_no_lease_is_lost_with_a_synchronous_standby() {
-    // S2-108, S3-60: three failovers under load; what was acknowledged is there, decided once, and verified.
+    // S2-108, S3-60: three failovers under load; every acknowledged write is present, decided once, and verified.
     let said = lab("synchronous", 3);
     assert!(said.contains("nothing acknowledged was lost"), "{said}");
     assert_eq!(said.matches("promoted after").count(), 3, "{said}");
@@ -52,7 +52,7 @@ fn coordinators_come_and_go_and_no_worker_of_the_sdk_sees_an_error() {
 
 #[test]
 fn one_joins_one_leaves_and_one_dies_under_load() {
-    // S2-104, S3-60: who joins grants leases at once; who leaves or dies takes nothing with it.
+    // S2-104, S3-60: a coordinator that joins grants leases at once; one that leaves or dies loses nothing.
     let said = lab("joining", 1);
     assert!(said.contains("the newcomer took its share"), "{said}");
 }
