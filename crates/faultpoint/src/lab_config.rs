@@ -1,4 +1,4 @@
-//! What the environment chose, and doing it. Only test builds have this.
+//! Reads the configured faults from the environment and executes them. Only test builds contain this module.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,16 +6,16 @@ use std::sync::{Mutex, OnceLock};
 
 use rustix::process::{Signal, getpid, kill_process};
 
-/// Chooses what goes wrong.
+/// The environment variable that selects the faults.
 pub const VARIABLE: &str = "TENURE_LAB";
 
 #[derive(Debug, Default)]
 struct LabConfig {
-    /// What to do at a place, and at which time it is reached.
+    /// Each signal with its fault point and the visit at which it is sent.
     faults: Vec<(String, u64, Signal)>,
     mutants: Vec<u8>,
     skew_ms: i64,
-    /// A file that says how far, for a clock that jumps while the process runs.
+    /// A file with the offset, for a clock that jumps while the process runs.
     skew_in: Option<PathBuf>,
 }
 
@@ -24,7 +24,7 @@ fn config() -> &'static LabConfig {
     CONFIG.get_or_init(|| parse(&std::env::var(VARIABLE).unwrap_or_default()))
 }
 
-/// A choice that is misspelt must not look like a build that survived it.
+/// Panics on a misspelt spec: it must not look like a build that survived the fault.
 fn parse(text: &str) -> LabConfig {
     let mut config = LabConfig::default();
     for word in text.split(',').filter(|word| !word.is_empty()) {
@@ -52,7 +52,7 @@ fn invalid<T>(word: &str) -> T {
     panic!("{VARIABLE}: `{word}` chooses nothing that exists")
 }
 
-/// A place was reached.
+/// Called when a fault point is reached.
 pub fn reach(name: &'static str) {
     let config = config();
     if !config.faults.iter().any(|(at, ..)| at == name) {
@@ -70,20 +70,20 @@ pub fn reach(name: &'static str) {
     }
 }
 
-/// Whether a bug of the museum is to be played.
+/// Whether a bug of the museum is active.
 pub fn mutant(number: u8) -> bool {
     let is_chosen = config().mutants.contains(&number);
     debug_assert!(crate::MUTANTS.contains(&number), "mutant {number} has no row");
     is_chosen
 }
 
-/// The next number of a stream that everybody draws from.
+/// The next number of a stream shared by all callers.
 pub fn draw() -> u32 {
     static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     NEXT.fetch_add(1, std::sync::atomic::Ordering::SeqCst)
 }
 
-/// How far the wall clock is put ahead.
+/// How far the wall clock is ahead.
 pub fn skew_ms() -> i64 {
     let config = config();
     let Some(file) = &config.skew_in else { return config.skew_ms };

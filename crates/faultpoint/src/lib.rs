@@ -1,9 +1,9 @@
-//! Places at which a test build can be made to die, and bugs it can be made to have.
+//! Fault points, at which a test build can be made to die, and bugs that it can be made to have.
 //!
-//! `faultpoint::point!("commit.before")` marks a place; `faultpoint::mutant(9)` asks whether bug 9 of the museum
-//! is to be played. Without the feature `lab` the first is nothing at all and the second is the constant
-//! `false`: no name, no variable and no branch is left in the binary. With it, the variable `TENURE_LAB` chooses
-//! at run time, so that one build serves every experiment:
+//! `faultpoint::point!("commit.before")` marks a fault point; `faultpoint::mutant(9)` asks whether bug 9 of the
+//! museum is active. Without the feature `lab` the first expands to nothing and the second is the constant `false`:
+//! the binary contains no name, no variable and no branch of it. With the feature, the variable `TENURE_LAB` chooses
+//! at run time, so one build serves every experiment:
 //!
 //! ```text
 //! TENURE_LAB=kill@commit.before#3          SIGKILL when that place is reached for the third time
@@ -12,7 +12,8 @@
 //! TENURE_LAB=skew-in@FILE                  a wall clock as far ahead as the file says at any moment
 //! ```
 //!
-//! A place has a row in [`POINTS`], a bug one in [`MUTANTS`]. Nothing here knows what the code around does.
+//! A fault point has a row in [`POINTS`], a bug has one in [`MUTANTS`]. This crate does not know what the code around
+//! them does.
 
 mod tables;
 
@@ -23,7 +24,7 @@ mod lab_config;
 #[cfg(feature = "lab")]
 pub use lab_config::{VARIABLE, draw, mutant, reach, skew_ms};
 
-/// A place with a name.
+/// A named fault point.
 #[cfg(feature = "lab")]
 #[macro_export]
 macro_rules! point {
@@ -32,35 +33,35 @@ macro_rules! point {
     };
 }
 
-/// A place with a name: nothing, in this build.
+/// A named fault point: nothing, in this build.
 #[cfg(not(feature = "lab"))]
 #[macro_export]
 macro_rules! point {
     ($name:literal) => {};
 }
 
-/// Whether this build is to have a bug of the museum. This one never has.
+/// Whether a bug of the museum is active. Never in this build.
 #[cfg(not(feature = "lab"))]
 #[inline(always)]
 pub const fn mutant(_: u8) -> bool {
     false
 }
 
-/// The next number of a stream that a bug of the museum draws from; there is none.
+/// The next number of the stream that bugs of the museum draw from; always 0 in this build.
 #[cfg(not(feature = "lab"))]
 #[inline(always)]
 pub const fn draw() -> u32 {
     0
 }
 
-/// How far the wall clock is put ahead: not at all.
+/// How far the wall clock is ahead: not at all in this build.
 #[cfg(not(feature = "lab"))]
 #[inline(always)]
 pub const fn skew_ms() -> i64 {
     0
 }
 
-/// The compiler knows all of it in an ordinary build: no name, no variable and no branch is left for run time.
+/// The compiler evaluates all of it in an ordinary build: no name, no variable and no branch is left for run time.
 #[cfg(not(feature = "lab"))]
 const _: () = {
     point!("commit.before");

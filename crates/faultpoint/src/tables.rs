@@ -1,6 +1,6 @@
-//! The places and the bugs, by name.
+//! The tables of fault points and bugs.
 
-/// How a place is reached, so that the lab knows what to do while it waits for the blow.
+/// How a fault point is reached, so that the lab knows which operation to trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// While the server works.
@@ -21,7 +21,7 @@ pub enum Trigger {
     Moving,
 }
 
-/// Which store must be in use for a place to be reached.
+/// Which store must be in use for a fault point to be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreKind {
     Any,
@@ -29,7 +29,7 @@ pub enum StoreKind {
     Postgres,
 }
 
-/// A place at which the process can be made to die.
+/// A fault point: a place in the code at which the process can be made to die.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     pub name: &'static str,
@@ -51,7 +51,7 @@ const fn postgres(name: &'static str, trigger: Trigger) -> Point {
 
 use Trigger::{Administering, BackingUp, Moving, Pruning, Restoring, Serving, Starting, Stopping};
 
-/// Every place, in the order in which a request or a command comes by.
+/// Every fault point, in the order in which a request or a command reaches it.
 #[rustfmt::skip]
 pub const POINTS: &[Point] = &[
     sqlite("open.created", Starting),        // the file is there, and empty if it is new
@@ -110,7 +110,7 @@ pub const POINTS: &[Point] = &[
     point("move.finished", Moving),         // a store, and nobody was told
 ];
 
-/// The numbers of the bugs that are built in. What each is and who catches it stands in the museum's own table.
+/// The numbers of the built-in bugs. The museum's table describes each one and the test that catches it.
 pub const MUTANTS: &[u8] = &[
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 24, 25, 26, 27, 28, 29,
     30, 31, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45,

@@ -1,4 +1,4 @@
-//! The tables say what the code has, no more and no less.
+//! The tables and the code name the same fault points and bugs.
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report, in its helpers too")]
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every place in the sources of the workspace that opens with `before` and goes on to `after`.
+/// Every name in the sources of the workspace between `before` and `after`, with its count.
 fn named(before: &str, after: char) -> BTreeMap<String, usize> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let mut files = Vec::new();
@@ -47,7 +47,7 @@ fn every_place_has_one_row_and_every_row_one_place() {
 
 #[test]
 fn every_mutant_in_the_code_has_one_row_and_every_row_is_in_the_code() {
-    // A text that speaks of mutants without a number is no mutant.
+    // Text that mentions mutants without a number is no mutant.
     let names = named("faultpoint::mutant(", ')');
     let mut in_code: Vec<u8> = names.keys().filter_map(|number| number.parse().ok()).collect();
     in_code.sort_unstable();
@@ -56,7 +56,7 @@ fn every_mutant_in_the_code_has_one_row_and_every_row_is_in_the_code() {
 
 #[test]
 fn nothing_turns_the_lab_on() {
-    // X33: a switch of the test build that a manifest turns on would be in every build.
+    // X33: a manifest that enables the test feature would enable it in every build.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut manifests = vec![root.join("Cargo.toml"), root.join("sdks/rust/Cargo.toml")];
     for entry in fs::read_dir(root.join("crates")).unwrap() {

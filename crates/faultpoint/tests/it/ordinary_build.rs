@@ -1,11 +1,11 @@
-//! What only test builds may have is not in the binary that people use.
+//! The ordinary binary contains nothing that only test builds may have.
 //!
-//! Cargo says which features it would build the server with; nothing is built for the question. That without the
-//! feature nothing is left at run time is a constant in the library itself, which every ordinary build evaluates.
+//! Cargo reports which features it would build the server with; this test builds nothing. A constant in the library,
+//! which every ordinary build evaluates, proves that nothing is left at run time without the feature.
 
 use std::process::Command;
 
-/// The features with which cargo would build the fault points, if it were asked to build this.
+/// The features with which cargo would build `faultpoint` as part of this build.
 fn features_in(what: &[&str]) -> Vec<String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["tree", "--edges", "normal,build", "--locked", "--offline"]);
