@@ -1,4 +1,4 @@
-//! Drives `hostile::answers` with inputs of the fuzzer's own.
+//! Calls `hostile::answers` with generated inputs.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hostile::answers(bytes));

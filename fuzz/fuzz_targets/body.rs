@@ -1,4 +1,4 @@
-//! Drives `hostile::body` with inputs of the fuzzer's own.
+//! Calls `hostile::body` with generated inputs.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hostile::body(bytes));

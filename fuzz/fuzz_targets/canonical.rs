@@ -1,4 +1,4 @@
-//! Drives `hostile::canonical` with inputs of the fuzzer's own.
+//! Calls `hostile::canonical` with generated inputs.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hostile::canonical(bytes));

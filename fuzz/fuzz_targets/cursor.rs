@@ -1,4 +1,4 @@
-//! Drives `hostile::cursor` with inputs of the fuzzer's own.
+//! Calls `hostile::cursor` with generated inputs.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hostile::cursor(bytes));

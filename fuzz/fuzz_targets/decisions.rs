@@ -1,4 +1,4 @@
-//! Drives `hostile::decisions` with inputs of the fuzzer's own.
+//! Calls `hostile::decisions` with generated inputs.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hostile::decisions(bytes));

@@ -1,4 +1,4 @@
-//! Drives `hostile::token` with inputs of the fuzzer's own.
+//! Calls `hostile::token` with generated inputs.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hostile::token(bytes));

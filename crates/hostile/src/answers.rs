@@ -1,5 +1,5 @@
-//! Answers as a client reads them: the first byte says which one, the rest is what arrived. A coordinator may be newer,
-//! and what stands between it and the client may be anything.
+//! Answers as a client reads them: the first byte selects the type, the rest is the body. A coordinator may be newer
+//! than the client, and any proxy may stand between them.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,7 +25,7 @@ pub fn answers(bytes: &[u8]) {
     }
 }
 
-/// What was understood, written down and read again, is the same answer.
+/// A parsed answer, written and parsed again, is the same answer.
 fn one<T: DeserializeOwned + Serialize + PartialEq>(bytes: &[u8]) {
     let Ok(answer) = serde_json::from_slice::<T>(bytes) else { return };
     let text = serde_json::to_vec(&answer).expect("an answer that was read can be written");

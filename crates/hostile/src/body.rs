@@ -1,4 +1,4 @@
-//! Bodies of requests: the first byte says which one, the rest is what arrived.
+//! Request bodies: the first byte selects the type, the rest is the body.
 
 use serde::Serialize;
 use wire::admin::{CreateKey, RotateKey, RotateSigning};
@@ -54,7 +54,7 @@ fn item<T: Body + Serialize + PartialEq>(item: &Result<T, FieldError>) {
     }
 }
 
-/// What was accepted, written down and read again, is the same request: repairs are made once.
+/// An accepted request, written and parsed again, is the same request: normalization happens once.
 fn read_back<T: Body + Serialize + PartialEq>(request: &T) {
     let text = serde_json::to_vec(request).expect("a request that was read can be written");
     match parse::<T>(&text) {

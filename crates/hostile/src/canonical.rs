@@ -1,4 +1,4 @@
-//! Digests of payloads: the same value has the same digest, however it is spelled, and another value another one.
+//! Digests of payloads: equal values have equal digests in every spelling, and different values have different ones.
 
 use edge::canonical::Canonical;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use verdict::Digest;
 use wire::requests::SubmitRun;
 use wire::{Json, parse};
 
-/// The payload of a submission, if the door lets it in.
+/// Checks a submission's payload, if the wire limits accept it.
 pub fn canonical(bytes: &[u8]) {
     let body = [br#"{"kind":"k","queue":"q","input":"#, bytes, b"}"].concat();
     let Ok(SubmitRun { input, .. }) = parse(&body) else { return };
@@ -34,7 +34,7 @@ fn of_tree(tree: &Value) -> Digest {
     said.digest()
 }
 
-/// The same value with the members of every object in the opposite order.
+/// The same value with the members of every object in reverse order.
 fn turned(tree: &Value) -> String {
     match tree {
         Value::Array(items) => {

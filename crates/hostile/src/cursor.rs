@@ -1,4 +1,4 @@
-//! Cursors of listings: only what this coordinator wrote for this scope is read.
+//! Cursors of listings: only a cursor that this coordinator issued for this scope is accepted.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ pub fn cursor(bytes: &[u8]) {
     let keyring = Arc::new(SigningKey::new([5; 32], None));
     let (scope, now) = (Scope::default(), Time::default());
     let cursors = Cursors { keyring: &keyring, scope: &scope, now };
-    // Forging a cursor needs the key, so whatever is read must be the one spelling we write.
+    // Forging a cursor needs the key, so an accepted text must be the canonical spelling.
     let text = String::from_utf8_lossy(bytes);
     if let Some(last) = cursors.read(&text) {
         assert_eq!(cursors.write(last), text, "a second spelling of a cursor");
@@ -23,7 +23,7 @@ pub fn cursor(bytes: &[u8]) {
     changed(&cursors, &written, &bytes[length..]);
 }
 
-/// A cursor of ours with one byte changed is none of ours.
+/// A cursor of ours with one byte changed is refused.
 fn changed(cursors: &Cursors<'_, impl Keys>, written: &str, edit: &[u8]) {
     let [at, mask, ..] = edit else { return };
     let mut text = written.as_bytes().to_vec();

@@ -1,7 +1,7 @@
-//! The rules under requests that no edge has checked: absurd times, lengths, counts and ids.
+//! The rules under requests that bypass the checks of the wire: absurd times, lengths, counts and ids.
 //!
-//! The model check explores tame numbers in every order; here the numbers are wild and the order is
-//! the fuzzer's. What holds is what no number can excuse.
+//! The model checker explores moderate numbers in every order; here the numbers are extreme and the fuzzer chooses
+//! the order. The properties checked here hold for all numbers.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use verdict::request::{
@@ -57,7 +57,7 @@ impl TaskRun {
         Ok((request, now))
     }
 
-    /// Near what the task waits for, or anywhere.
+    /// A time near one that the task waits for, or any time.
     fn time(&self, source: &mut Unstructured<'_>) -> Result<Time> {
         let task = self.subject.live();
         let near = match source.int_in_range(0..=4)? {
@@ -98,7 +98,7 @@ impl TaskRun {
         })
     }
 
-    /// Somebody who held a lease, or somebody who claims anything.
+    /// A caller that held a lease, or one with arbitrary claims.
     fn caller(&self, source: &mut Unstructured<'_>) -> Result<Caller> {
         if !self.callers.is_empty() && source.ratio(7, 8)? {
             return Ok(source.choose(&self.callers)?.clone());
@@ -215,7 +215,7 @@ fn submission(source: &mut Unstructured<'_>) -> Result<Submit> {
     })
 }
 
-/// Short ones, so that something happens, and sometimes one that overflows everything.
+/// Short spans, so that something happens, and sometimes one that overflows.
 fn span(source: &mut Unstructured<'_>) -> Result<Span> {
     if source.ratio(1, 8)? {
         return Ok(Span::from_millis(source.arbitrary()?));

@@ -1,9 +1,9 @@
-//! What must hold for any bytes at all.
+//! Properties that must hold for any bytes.
 //!
-//! Each target is a function of bytes that panics when something is broken. The fuzzer in `fuzz/`
-//! drives it with inputs of its own, and the tests here replay the inputs that are kept in
-//! `fuzz/corpus`, with the stable toolchain. A target says what holds, not only that nothing
-//! panics: what is accepted must be accepted again, what was not issued must not be believed.
+//! Each target is a function of bytes that panics when a property is broken. The fuzzer in `fuzz/` calls it with
+//! generated inputs, and the tests here replay the inputs that are kept in `fuzz/corpus`, with the stable toolchain.
+//! A target asserts more than the absence of panics: accepted input must be accepted again, and a token or cursor
+//! that was not issued must be refused.
 
 mod answers;
 mod body;
@@ -19,7 +19,7 @@ pub use cursor::cursor;
 pub use decisions::decisions;
 pub use token::token;
 
-/// The name of a corpus, and what must hold for each input in it.
+/// The name of a corpus, and the property that must hold for each of its inputs.
 pub type Target = (&'static str, fn(&[u8]));
 
 pub const TARGETS: &[Target] = &[

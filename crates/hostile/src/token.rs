@@ -1,4 +1,4 @@
-//! Task tokens: exactly what was issued is believed, until its end.
+//! Task tokens: exactly the issued tokens are accepted, until they expire.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use edge::token::{self, LIFETIME_DEFAULT, TokenScope};
 use edge::{Keys, SigningKey};
 use verdict::{LeaseId, Scope, TaskId, Time};
 
-/// The longest name that the door lets in: tokens are made for names that passed it.
+/// The longest name that the wire limits accept: tokens are issued only for such names.
 const NAME_BYTES_MAX: usize = 128;
 const NOW: Time = Time::from_millis(1_800_000_000_000);
 
 pub fn token(bytes: &[u8]) {
     let keyring = Arc::new(SigningKey::new([7; 32], None));
-    // Raw text is believed only if it could have been issued, and that needs the key.
+    // Raw text is accepted only if it could have been issued, which needs the key.
     let text = String::from_utf8_lossy(bytes);
     assert!(token::verify(&keyring, &text, NOW).is_err(), "a forged token was believed");
-    // Bytes that are too few to build from prove nothing.
+    // Too few bytes to build from prove nothing.
     let _too_short = issued(&keyring, &mut Unstructured::new(bytes));
 }
 
@@ -35,7 +35,7 @@ fn issued(keyring: &impl Keys, source: &mut Unstructured<'_>) -> Result<()> {
     changed(keyring, &issued.token, source)
 }
 
-/// A token with one byte changed, cut or added is none of ours.
+/// A token with one byte changed, removed or added is refused.
 fn changed(keyring: &impl Keys, issued: &str, source: &mut Unstructured<'_>) -> Result<()> {
     let mut text = issued.as_bytes().to_vec();
     let at = source.choose_index(text.len())?;
@@ -51,7 +51,7 @@ fn changed(keyring: &impl Keys, issued: &str, source: &mut Unstructured<'_>) -> 
     Ok(())
 }
 
-/// Names as the door lets them in.
+/// A name that the wire limits accept.
 fn name(source: &mut Unstructured<'_>) -> Result<String> {
     const LETTERS: &[u8] = b"ABCXYZabcxyz0189._:-";
     let length = source.int_in_range(1..=NAME_BYTES_MAX)?;

@@ -1,4 +1,4 @@
-//! Every input that the fuzzer kept, and every one that once broke something, holds now.
+//! Every input that the fuzzer kept, and every input that once broke a property, must pass.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ fn corpus(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
 }
 
-/// How many inputs were replayed; which one broke something is printed before its panic.
+/// Replays a corpus and returns the number of its inputs; a failing input is printed before its panic.
 fn replay(target: &str) -> usize {
     let (_, run) = TARGETS.iter().find(|(name, _)| *name == target).unwrap();
     let mut replayed = 0;
