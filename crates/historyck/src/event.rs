@@ -1,25 +1,25 @@
-//! One line of a history: who saw what, and in which order.
+//! The events of a history, one per line: the writer, what it saw, and its place in the order.
 //!
-//! A history is JSON lines. Clients and workers write a call when they make it (`invoke`) and when they are
-//! answered (`return`); coordinators write what they decided; whoever breaks things writes that down too.
-//! `at` is an order that all writers share: an event with a smaller `at` was over before one with a larger
-//! `at` began. It need not be a time. Everything else is optional unless it is needed to understand the event;
-//! a check that lacks what it needs says nothing about that event.
+//! A history is JSON lines. Clients and workers write a call when they make it (`invoke`) and when its answer arrives
+//! (`return`); coordinators write their decisions; the nemesis writes the faults it injects. `at` is an order shared
+//! by all writers: an event with a smaller `at` was over before one with a larger `at` began. It need not be a time.
+//! All other members are optional unless the event is meaningless without them; a check that lacks a member skips
+//! that event.
 //!
-//! Members that are unknown here are refused: a misspelt member must not turn a check off.
+//! Unknown members are refused: a misspelt member must not disable a check.
 
 use serde::{Deserialize, Serialize};
 
-/// A task's or run's name; the ULID is enough.
+/// The name of a task or run; the ULID is sufficient.
 pub type Task = String;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The order all writers share.
+    /// The order shared by all writers.
     pub at: u64,
     /// `client-3`, `worker-1`, `coordinator-2`, `nemesis`.
     pub who: String,
-    /// The writer's monotonic clock in milliseconds, where all writers of a history read one and the same.
+    /// The writer's monotonic clock in milliseconds, if all writers of the history read the same clock.
     pub clock: Option<u64>,
     pub what: EventKind,
 }
@@ -29,22 +29,22 @@ pub struct Event {
 pub enum EventKind {
     /// A call is about to be made.
     Invoke(Invoke),
-    /// Its answer came, or it is known that none will. A call without a `return` is one without an answer.
+    /// The answer to a call, or the certainty that there will be none. A call without a `return` got no answer.
     Return(Return),
-    /// What a coordinator decided, and made durable.
+    /// A decision that a coordinator made durable.
     Decision(Decision),
     Fault(Fault),
     /// All tasks at one moment.
     Snapshot(Snapshot),
-    /// A provenance record as somebody read it.
+    /// A provenance record as it was read.
     Record(Record),
-    /// A digest over the whole state.
+    /// A digest of the whole state.
     State(StateDigest),
-    /// One record of the audit, as it was read.
+    /// One record of the audit as it was read.
     Audit(Audit),
-    /// How much of something is used that has a limit.
+    /// How much of a limited resource is in use.
     Usage(Usage),
-    /// Faults are over and everything accepted had its time to end.
+    /// Faults have stopped, and everything accepted had time to end.
     Settled(Settled),
 }
 
@@ -58,7 +58,7 @@ pub enum Operation {
     Report,
     Cancel,
     Get,
-    /// Changes who may do what.
+    /// Changes keys or permissions.
     Administer,
 }
 
@@ -76,42 +76,42 @@ pub struct Invoke {
     /// Idempotency key of a submission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What a submission or a report says, in any form in which equal means equal.
+    /// The content of a submission or a report, in any form that preserves equality.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// The name of a poll that may be repeated.
+    /// The id of a poll that may be retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll: Option<String>,
-    /// What a report says.
+    /// The outcome in a report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
-    /// A cancel that does not ask.
+    /// An immediate cancel: the worker is not asked.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force: bool,
-    /// How much is asked for at most.
+    /// The largest number of tasks that a poll asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
-    /// The coordinator's time in milliseconds when the call was made, where the caller knows it.
+    /// The coordinator's time in milliseconds when the call was made, if the caller knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<i64>,
-    /// What the caller shows to be let in.
+    /// The credential that the caller presents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<Credential>,
-    /// What an administrative call is to change, in any form in which equal means equal.
+    /// The change that an administrative call makes, in any form that preserves equality.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
 }
 
-/// What a caller shows to be let in.
+/// The credential that a caller presents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Credential {
     pub class: Class,
-    /// The lease that a task's token was issued for.
+    /// The lease that a task token was issued for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,12 +126,12 @@ pub enum Class {
     Admin,
     /// The token of one lease.
     Task,
-    /// Nothing, or nothing that was ever issued.
+    /// No credential, or one that was never issued.
     None,
 }
 
 impl Invoke {
-    /// A call as it is written down before it is made; members that do not apply stay empty.
+    /// A call as it is recorded before it is made; members that do not apply stay empty.
     pub fn of(op: Operation) -> Self {
         Self {
             call: 0,
@@ -156,11 +156,11 @@ impl Invoke {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It is done.
+    /// The call succeeded.
     Ok,
     /// A definite refusal: nothing happened.
     Fail,
-    /// Nobody can say: a timeout, a cut connection, an answer 5xx. It may take effect at any later time.
+    /// The outcome is unknown: a timeout, a cut connection, a 5xx answer. The call may take effect at any later time.
     Info,
 }
 
@@ -169,7 +169,7 @@ pub enum Answer {
 pub struct Return {
     pub call: u64,
     pub answer: Answer,
-    /// The refusal's stable name.
+    /// The error code of the refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// COMMITTED, CANCELLED or REJECTED.
@@ -177,37 +177,37 @@ pub struct Return {
     pub verdict: Option<String>,
     #[serde(default, skip_serializing_if = "is_false")]
     pub replayed: bool,
-    /// The task a submission made or found.
+    /// The task that a submission created or found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
-    /// The task's state as answered.
+    /// The task's state in the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
-    /// The task's attempt as read.
+    /// The task's attempt in the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// The task's output as read, in the form in which it was reported.
+    /// The task's output in the answer, in the form in which it was reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// When a renewed lease ends, by the coordinator's clock in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<i64>,
-    /// A heartbeat's answer asks the worker to stop.
+    /// The answer to a heartbeat asks the worker to stop.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cancel: bool,
-    /// What a poll got.
+    /// The leases that a poll got.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Granted>,
-    /// The answer as it came, without the name that was asked for and without the time.
+    /// The body of the answer, without the requested id and without the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The scopes whose tags stand in the answer: each scope tags whatever it submits.
+    /// The scopes whose tags appear in the answer: each scope tags everything it submits.
     #[serde(rename = "marks", default, skip_serializing_if = "Vec::is_empty")]
     pub scope_tags: Vec<String>,
 }
 
 impl Return {
-    /// An answer with nothing in it but what it is.
+    /// An answer without further members.
     pub fn of(answer: Answer) -> Self {
         Self {
             call: 0,
@@ -228,7 +228,7 @@ impl Return {
     }
 }
 
-/// A lease as its worker got it.
+/// A lease as its worker received it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Granted {
@@ -245,7 +245,7 @@ pub struct Granted {
     pub lease_ms: Option<u64>,
 }
 
-/// What made a coordinator decide.
+/// What caused a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -256,18 +256,18 @@ pub enum Cause {
     Report,
     Cancel,
     Sweep,
-    /// A grant nobody received is handed back.
+    /// A grant that was not delivered is handed back.
     Undelivered,
-    /// A lease gets back the time nobody could be heard.
+    /// A lease is extended by a time in which no heartbeat could be recorded.
     Extend,
 }
 
-/// One row of a task's history. Renewals may be left out.
+/// One row of a task's history. Renewals may be omitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {
     pub task: Task,
-    /// From 1, without gaps; `None` for what is not kept, such as a renewal.
+    /// From 1, without gaps; `None` for decisions that are not stored, such as a renewal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u32>,
     /// The coordinator's time in milliseconds.
@@ -275,7 +275,7 @@ pub struct Decision {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u32>,
     pub cause: Cause,
-    /// The state it was decided on.
+    /// The state before the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<State>,
     pub after: State,
@@ -291,13 +291,13 @@ pub struct Decision {
     pub fence: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// When the lease ends: as it is after a grant, a renewal or an extension, as it was before a closing.
+    /// When the lease expires: the new value for a grant, a renewal or an extension, the old one for a closing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<i64>,
-    /// From when on the task may be leased.
+    /// The instant from which the task may be leased.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<i64>,
-    /// With a submission.
+    /// Only with a submission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -309,7 +309,7 @@ pub struct Decision {
     pub outcome: Option<Outcome>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The report that closed it, or what was submitted.
+    /// The report that closed the attempt, or the submission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
@@ -350,21 +350,21 @@ pub enum Phase {
     End,
 }
 
-/// Something was broken, or mended.
+/// The beginning or the end of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// `down` means that no coordinator could hear: those who wait are not to blame for that time.
+    /// `down` means that no coordinator could receive calls: that time does not count against any worker.
     pub fault: String,
     pub phase: Phase,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// The name of the fault during which nobody can be heard.
+/// The name of the fault during which no coordinator can receive calls.
 pub const DOWN: &str = "down";
 
-/// The names of faults whose end begins a recovery: a process is started again, a standby is promoted.
+/// The names of faults whose end begins a recovery: a process restarts, a standby is promoted.
 pub const RESTART: &str = "restart";
 pub const FAILOVER: &str = "failover";
 
@@ -373,11 +373,11 @@ pub const FAILOVER: &str = "failover";
 pub struct Snapshot {
     /// The coordinator's time.
     pub now: i64,
-    /// How long after its lease's end a task may still be running: the sweep's pace and some slack.
+    /// How long after lease expiry a task may still be running: the sweep's interval plus some slack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slack_ms: Option<i64>,
     pub tasks: Vec<TaskSnapshot>,
-    /// How many tasks somebody else counted, such as a metric.
+    /// The number of tasks according to another source, such as a metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<u64>,
 }
@@ -396,7 +396,7 @@ pub struct TaskSnapshot {
 pub struct Record {
     pub task: Task,
     pub state: State,
-    /// The record's own digest.
+    /// The digest of the record.
     pub digest: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<i64>,
@@ -409,13 +409,13 @@ pub struct Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
-    /// What was durable when the coordinator went.
+    /// The durable state when the coordinator died.
     Lost,
-    /// What the next one found.
+    /// The state that the next coordinator found.
     Recovered,
-    /// What was there before a call that must be refused, while nobody else called.
+    /// The state before a call that must be refused, with no other call in progress.
     Asked,
-    /// What was there after it.
+    /// The state after that call.
     Refused,
 }
 
@@ -429,9 +429,9 @@ pub struct StateDigest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Audit {
-    /// What was changed, as the call said it.
+    /// The change, as the call described it.
     pub change: String,
-    /// Who is named as having done it.
+    /// The principal named as its author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -439,7 +439,7 @@ pub struct Audit {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
-    /// Entries of a history, waiting polls, bytes of a log.
+    /// The resource: entries of a history, waiting polls, bytes of a log.
     pub what: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,

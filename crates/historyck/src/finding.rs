@@ -1,4 +1,4 @@
-//! What the checker can say: which invariant, about which task, shown by which events, and why.
+//! Findings of the checker: the broken invariant, the task, the events that show it, and the reason.
 
 use crate::event::Task;
 
@@ -6,14 +6,14 @@ use crate::event::Task;
 pub struct Finding {
     pub invariant: Invariant,
     pub task: Option<Task>,
-    /// Places in the list of events that was checked.
+    /// Indexes into the checked list of events.
     pub events: Vec<usize>,
     pub why: String,
 }
 
 macro_rules! invariants {
     ($($name:ident $says:literal)*) => {
-        /// What always holds. The ids are those of `docs/invariants.md`.
+        /// The invariants. Their ids are those of `docs/invariants.md`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Invariant { $($name),* }
 

@@ -1,4 +1,4 @@
-//! A history taken apart: calls with their answers, decisions by task, and what happened before what.
+//! A parsed history: calls with their answers, decisions by task, and the order between events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::event::{
 };
 use crate::finding::{Finding, Invariant};
 
-/// Text that can be read but cannot have happened: nothing is concluded from it.
+/// The text can be parsed but cannot have happened: no invariant is checked on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("call {0} is invoked twice")]
@@ -22,14 +22,14 @@ pub enum Malformed {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'e> {
     pub(crate) invoke: &'e Invoke,
-    /// Place of the invocation.
+    /// Index of the invocation.
     pub(crate) begun: usize,
-    /// The answer with its place; `None` if none came.
+    /// The answer with its index; `None` if there was none.
     pub(crate) answer: Option<(usize, &'e Return)>,
 }
 
 impl<'e> Call<'e> {
-    /// The answer, if it says that the call was done.
+    /// The answer, if the call succeeded.
     pub(crate) fn ok(&self) -> Option<(usize, &'e Return)> {
         self.answer.filter(|(_, answer)| answer.answer == Answer::Ok)
     }
@@ -38,7 +38,7 @@ impl<'e> Call<'e> {
         self.answer.filter(|(_, answer)| answer.answer == Answer::Fail)
     }
 
-    /// Nobody knows whether it happened.
+    /// Whether the outcome is unknown.
     pub(crate) fn is_open(&self) -> bool {
         self.answer.is_none_or(|(_, answer)| answer.answer == Answer::Info)
     }
@@ -47,7 +47,7 @@ impl<'e> Call<'e> {
         self.invoke.op == op
     }
 
-    /// The task it is about: named by the caller, or by the answer to a submission.
+    /// The task the call is about, named by the caller or by the answer to a submission.
     pub(crate) fn task(&self) -> Option<&'e str> {
         let told = self.answer.and_then(|(_, answer)| answer.task.as_deref());
         self.invoke.task.as_deref().or(told)
@@ -65,11 +65,11 @@ impl<'e> Call<'e> {
 pub(crate) struct History<'e> {
     pub(crate) events: &'e [Event],
     pub(crate) calls: Vec<Call<'e>>,
-    /// In the order of `n`; those without a number where they stand in the history.
+    /// In the order of `n`; decisions without a number stay in the order of the history.
     pub(crate) decisions: BTreeMap<&'e str, Vec<(usize, &'e Decision)>>,
-    /// Places in `calls`.
+    /// Indexes into `calls`.
     about: BTreeMap<&'e str, Vec<usize>>,
-    /// The same with the lease that the call brought.
+    /// The same, with the lease that the call was granted.
     grants: BTreeMap<&'e str, Vec<(usize, &'e Granted)>>,
 }
 
@@ -116,12 +116,12 @@ impl<'e> History<'e> {
         Ok(History { events, calls, decisions, about, grants })
     }
 
-    /// Whether the first event was over before the second began.
+    /// Whether the first event was over before the second one began.
     pub(crate) fn precedes(&self, first: usize, second: usize) -> bool {
         self.events[first].at < self.events[second].at
     }
 
-    /// Every task that anybody named.
+    /// Every task that any event names.
     pub(crate) fn tasks(&self) -> BTreeSet<&'e str> {
         let named = self.about.keys().chain(self.grants.keys());
         self.decisions.keys().chain(named).copied().collect()
@@ -132,7 +132,7 @@ impl<'e> History<'e> {
         places.map(|place| &self.calls[*place])
     }
 
-    /// Grants of a task as workers got them, with their call.
+    /// The grants of a task as workers received them, with their calls.
     pub(crate) fn grants_of(&self, task: &str) -> impl Iterator<Item = (&Call<'e>, &'e Granted)> {
         let places = self.grants.get(task).into_iter().flatten();
         places.map(|(place, granted)| (&self.calls[*place], *granted))
@@ -142,19 +142,19 @@ impl<'e> History<'e> {
         self.decisions.get(task).map_or(&[], Vec::as_slice)
     }
 
-    /// Whose each task is, by the submission that made it, with its place.
+    /// The scope of each task, from the submission that created it, with the submission's index.
     pub(crate) fn owners(&self) -> BTreeMap<&'e str, (&'e str, usize)> {
         owners(&self.calls)
     }
 
-    /// Everything that was seen of a task's state: by decision, by report and by read.
+    /// The last observed state of a task: from decisions, reports and reads.
     pub(crate) fn last_state(&self, task: &str) -> Option<(usize, State)> {
         let decided = self.decisions_about(task).last().map(|(at, d)| (*at, d.after));
         let told = self.calls_about(task).filter_map(|call| {
             let (at, answer) = call.ok()?;
             Some((at, answer.state?))
         });
-        // A terminal state wins: what has ended cannot be live again, and B2 says so where it is.
+        // A terminal state wins: an ended task cannot become live again, and B2 reports it if one does.
         decided.into_iter().chain(told).max_by_key(|(at, state)| (state.is_terminal(), *at))
     }
 }
@@ -173,7 +173,7 @@ fn owners<'e>(calls: &[Call<'e>]) -> Owners<'e> {
     owners
 }
 
-/// Tasks that somebody decided about, or was told something of.
+/// Tasks that have a decision, or an answer that is not a refusal.
 fn existing_tasks<'e>(
     calls: &[Call<'e>],
     decisions: &BTreeMap<&'e str, Vec<(usize, &'e Decision)>>,
@@ -183,7 +183,7 @@ fn existing_tasks<'e>(
     decisions.keys().copied().chain(told).chain(granted).collect()
 }
 
-/// A refusal to somebody in another scope, or about what nobody ever saw, says nothing about the task.
+/// A refusal to a caller in another scope, or about a task that no event shows, says nothing about the task.
 fn is_refusal_to_other_scope(
     call: &Call<'_>,
     task: &str,
@@ -196,7 +196,7 @@ fn is_refusal_to_other_scope(
     owners.get(task).map_or(!existing_tasks.contains(task), |(owner, _)| *owner != scope)
 }
 
-/// By number; those without one keep their place behind the decision before them.
+/// Sorts by number; a decision without a number stays behind the decision before it.
 fn order(decisions: &mut [(usize, &Decision)]) {
     let mut last = 0;
     let mut keys: BTreeMap<usize, (u32, usize)> = BTreeMap::new();
@@ -207,7 +207,7 @@ fn order(decisions: &mut [(usize, &Decision)]) {
     decisions.sort_by_key(|(place, _)| keys.get(place).copied());
 }
 
-/// Closes an attempt, by whatever cause.
+/// Whether the decision closes an attempt, for any cause.
 pub(crate) fn closes(decision: &Decision) -> bool {
     decision.outcome.is_some()
 }

@@ -1,7 +1,7 @@
-//! The invariants, one function each. A function looks at a whole history and says all it finds.
+//! The invariants, one function each. A function reads a whole history and reports everything it finds.
 //!
-//! What is seen from outside (calls and answers) and what coordinators wrote down (decisions) are checked apart,
-//! so that a history of one kind alone is checked as far as it goes.
+//! External observations (calls and answers) and the coordinators' records (decisions) are checked separately, so a
+//! history with only one of them is still checked as far as possible.
 
 mod durability;
 mod fairness;
@@ -18,7 +18,7 @@ use crate::linearize;
 
 pub(crate) type Check = fn(&History<'_>, &mut Vec<Finding>);
 
-/// Adding an invariant is a row here, a variant in `finding.rs` and a folder of histories.
+/// To add an invariant, add a row here, a variant in `finding.rs` and a folder of histories.
 pub(crate) const CHECKS: &[(Invariant, Check)] = &[
     (Invariant::A1, leases::one_open_lease),
     (Invariant::A2, leases::fences_grow),

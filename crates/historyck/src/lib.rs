@@ -1,11 +1,11 @@
-//! Says which promise a history breaks.
+//! Checks a history and reports which invariants it breaks.
 //!
-//! A run of the real system, or of a simulated one, leaves a history: what clients and workers asked and were
-//! answered, what coordinators decided, what was broken meanwhile ([`event`]). [`check`] reads it and returns
-//! every broken invariant with the events that show it. It knows nothing of the code that made the history, so
-//! that no defect can excuse itself.
+//! A run of the real system, or of a simulated one, leaves a history: the calls of clients and workers with their
+//! answers, the coordinators' decisions, and the injected faults ([`event`]). [`check`] reads it and returns every
+//! broken invariant with the events that show it. It knows nothing of the code that produced the history, so it
+//! shares no defect with that code.
 //!
-//! What it cannot decide within its budget counts as broken: an unknown is not a proof.
+//! A question that it cannot decide within its budget counts as broken: an unknown is not a proof.
 
 pub mod event;
 mod finding;
@@ -23,7 +23,7 @@ pub use self::recorder::Recorder;
 
 use self::history::History;
 
-/// Everything that is wrong with a history, in the order of the invariants. An error says that it is no history.
+/// Every violation in a history, in the order of the invariants. An error means that the events are no valid history.
 pub fn check(events: &[Event]) -> Result<Vec<Finding>, Malformed> {
     let history = History::assemble(events)?;
     let mut findings = Vec::new();
@@ -33,7 +33,7 @@ pub fn check(events: &[Event]) -> Result<Vec<Finding>, Malformed> {
     Ok(findings)
 }
 
-/// A finding with the lines it speaks of, for people.
+/// A finding as text, with the lines it refers to.
 pub fn describe(finding: &Finding, events: &[Event]) -> String {
     let task = finding.task.as_ref().map(|task| format!(" of {task}")).unwrap_or_default();
     let says = finding.invariant.says();

@@ -1,10 +1,11 @@
-//! Is there one order of the calls about a task that the sequential rules explain?
+//! Linearizability: is there one order of the calls about a task that the sequential rules explain?
 //!
-//! The search of Wing and Gong with Lowe's memory: take any call that no unexplained call wholly precedes,
-//! apply it, go on; remember every pair of explained calls and state, so that nothing is looked at twice. A call
-//! that fits here and changes nothing is taken at once: every order that has it later has it here as well. Tasks
-//! share nothing, so each is searched alone and stays small. A call without an answer may have happened at any
-//! time after it was made, or never. A search that exceeds its budget has no result, and that is a failure.
+//! This is the search of Wing and Gong with Lowe's memoization: take any call that no unexplained call wholly
+//! precedes, apply it, continue; remember every pair of explained calls and state, so that none is visited twice. A
+//! call that fits now and changes nothing is taken at once: every order that has it later also works with it here.
+//! Tasks share nothing, so each is searched alone and each search stays small. A call without an answer may have
+//! happened at any time after it was made, or never. A search that exceeds its budget has no result, which counts as
+//! a failure.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -13,20 +14,21 @@ use crate::finding::{Finding, Invariant};
 use crate::history::{Call, History, findings_for};
 use crate::sequential::{Model, Phase, Step};
 
-/// Pairs of explained calls and state per task: seconds of work at most, and far beyond what a task's calls need.
+/// Limit on pairs of explained calls and state per task: a few seconds of work, and far more than a task's calls
+/// need.
 const BUDGET: usize = 50_000;
 
 struct Timed {
     step: Step,
     begun: u64,
-    /// `None`: it may be explained at any time, or never.
+    /// `None`: the call may be explained at any time, or never.
     ended: Option<u64>,
     places: Vec<usize>,
 }
 
 enum Searched {
     Explained,
-    /// How many calls the best order explains, and which call it cannot go on with.
+    /// How many calls the best order explains, and the call at which it gets stuck.
     Not {
         explained: usize,
         stuck: Vec<usize>,
@@ -57,7 +59,7 @@ pub(crate) fn check(history: &History<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Submissions that were never told their task, by the task that has their key.
+/// Submissions whose answer did not name their task, by the task that has their key.
 struct KeysOfTasks<'e> {
     unanswered: BTreeMap<&'e str, Vec<Call<'e>>>,
 }
@@ -82,7 +84,7 @@ impl<'e> KeysOfTasks<'e> {
         }
         let mut unanswered: BTreeMap<&str, Vec<Call<'e>>> = BTreeMap::new();
         for call in submits().filter(|call| call.task().is_none()) {
-            // A key that served two tasks says nothing about which of them was meant.
+            // If a key belongs to two tasks, it is unknown which of them the submission meant.
             let tasks =
                 key_of(call).and_then(|key| tasks.get(&key)).filter(|tasks| tasks.len() == 1);
             if let Some(task) = tasks.and_then(|tasks| tasks.first()) {
@@ -97,7 +99,7 @@ fn key_of<'e>(call: &Call<'e>) -> Option<Key<'e>> {
     Some((call.invoke.scope.as_deref(), call.invoke.key.as_deref()?))
 }
 
-/// The calls, and how the task stands before the first.
+/// The calls about a task, and the task's state before the first one.
 fn calls_about(history: &History<'_>, task: &str, keys: &KeysOfTasks<'_>) -> (Vec<Timed>, Model) {
     let unanswered = keys.unanswered.get(task).into_iter().flatten();
     let calls = history.calls_about(task).chain(unanswered);
@@ -111,7 +113,7 @@ fn calls_about(history: &History<'_>, task: &str, keys: &KeysOfTasks<'_>) -> (Ve
     (timed, Model { phase, ..Model::default() })
 }
 
-/// Whether a call's answer is about a task that exists. Somebody may ask for an id that nobody ever submitted.
+/// Whether a call's answer is about a task that exists. Callers may ask for an id that was never submitted.
 fn shows_a_task(call: &Timed) -> bool {
     let is_missing = matches!(call.step.code.as_deref(), Some("task_not_found" | "run_not_found"));
     call.step.answer == Answer::Ok || (call.step.answer == Answer::Fail && !is_missing)
@@ -166,7 +168,7 @@ fn timed(history: &History<'_>, call: &Call<'_>, step: Step) -> Timed {
     Timed { step, begun: at(call.begun), ended, places: call.places() }
 }
 
-/// Which calls are explained, one bit each.
+/// The set of explained calls, one bit each.
 type Explained = Vec<u64>;
 
 fn search(calls: &[Timed], first: Model) -> Searched {
@@ -206,7 +208,7 @@ fn search(calls: &[Timed], first: Model) -> Searched {
     Searched::Not { explained: best.0, stuck: best.1 }
 }
 
-/// Those that no other unexplained call wholly precedes.
+/// The calls that no other unexplained call wholly precedes.
 fn next_calls(calls: &[Timed], explained: &Explained) -> Vec<usize> {
     let left = || calls.iter().enumerate().filter(|(i, _)| !has(explained, *i));
     let first_end = left().filter_map(|(_, call)| call.ended).min().unwrap_or(u64::MAX);

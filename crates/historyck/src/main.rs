@@ -1,4 +1,4 @@
-//! `historyck FILE…`: checks the history in these files, merged, and says what is wrong with it.
+//! `historyck FILE…`: merges the histories in these files, checks them, and prints the violations.
 #![expect(clippy::print_stdout, reason = "a command-line program speaks to its user on stdout")]
 
 use std::path::PathBuf;

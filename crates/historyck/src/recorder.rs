@@ -1,8 +1,8 @@
-//! Writes a history while it happens, from any number of threads, in one order.
+//! Records a history from any number of threads, in one order.
 //!
-//! The order number is taken while the event is written, under one lock: a call whose return was recorded
-//! before another call's invocation has the smaller number. Record an invocation before the request leaves, and
-//! a return after the answer is whole.
+//! The order number is assigned while the event is written, under one lock: a call whose return was recorded before
+//! another call's invocation has the smaller number. Record an invocation before the request is sent, and a return
+//! after the answer is complete.
 
 use std::io::{self, Write};
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use std::time::Instant;
 use crate::event::{Event, EventKind};
 use crate::text;
 
-/// Where histories go while they happen.
+/// Records the events of a history.
 pub struct Recorder {
     began: Instant,
     inner: Mutex<Inner>,
@@ -31,7 +31,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Keeps events in memory, and writes each to `sink` as well, for whoever looks after a crash.
+    /// Keeps events in memory, and also writes each one to `sink`, so that it survives a crash.
     pub fn new(sink: Option<Box<dyn Write + Send>>) -> Self {
         let inner = Inner { next_at: 1, next_call: 1, events: Vec::new(), sink };
         #[expect(
@@ -42,7 +42,7 @@ impl Recorder {
         Self { began, inner: Mutex::new(inner) }
     }
 
-    /// A number for a call that is about to be made.
+    /// Returns the number of the next call.
     pub fn next_call(&self) -> u64 {
         let mut inner = self.lock();
         inner.next_call += 1;
@@ -61,7 +61,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// How many events there are so far.
+    /// The number of events so far.
     pub fn len(&self) -> usize {
         self.lock().events.len()
     }
@@ -70,7 +70,7 @@ impl Recorder {
         self.len() == 0
     }
 
-    /// Everything so far.
+    /// All events so far.
     pub fn events(&self) -> Vec<Event> {
         self.lock().events.clone()
     }

@@ -1,21 +1,21 @@
-//! One task as if every call came alone: what each may be answered, and what it changes.
+//! The sequential model of one task: which answers each call may get, and what it changes.
 //!
-//! This is the contract in its smallest form, written down a second time on purpose. Time is not in it: a lease
-//! may lapse and a waiting task may be granted to somebody unseen at any moment, and other invariants say when
-//! that was too early.
+//! This is the contract in its smallest form, restated on purpose, independently of the rules. It has no time: at any
+//! moment a lease may expire and a waiting task may be granted to an unseen worker. Other invariants check that this
+//! was not too early.
 
 use std::collections::BTreeMap;
 
 use crate::event::{Answer, Operation, Outcome, State};
 
-/// How a task stands.
+/// The state of a task in the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Model {
     pub(crate) phase: Phase,
     pub(crate) attempt: u32,
     pub(crate) is_cancelled: bool,
     pub(crate) submitted: Option<String>,
-    /// The report each attempt closed with.
+    /// The report that closed each attempt.
     pub(crate) reports: BTreeMap<u32, Option<String>>,
     pub(crate) output: Option<String>,
 }
@@ -26,12 +26,12 @@ pub(crate) enum Phase {
     Absent,
     Waiting,
     Running,
-    /// The lease is over and nobody has swept it: it still shows as running.
+    /// The lease has expired and no sweep has closed it: the task still shows as running.
     Lapsed,
     Ended(State),
 }
 
-/// A call with what it was answered, or a lease that came with one.
+/// A call with its answer, or a lease that it was granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) op: Operation,
@@ -43,14 +43,14 @@ pub(crate) struct Step {
     pub(crate) state: Option<State>,
     pub(crate) output: Option<String>,
     pub(crate) is_replayed: bool,
-    /// A poll that may be asked again, or a cancel that does not ask.
+    /// A poll that may be retried, or an immediate cancel.
     pub(crate) may_repeat: bool,
     pub(crate) is_forced: bool,
     pub(crate) signals: bool,
 }
 
 impl Model {
-    /// What may happen without anybody's call.
+    /// States that the task may reach without a call.
     pub(crate) fn by_itself(&self, attempts_max: u32) -> Vec<Model> {
         let mut next = Vec::new();
         match self.phase {
@@ -80,7 +80,7 @@ impl Model {
         Model { phase, ..self.clone() }
     }
 
-    /// Every state in which the task may be after a step; none if the answer cannot be explained here.
+    /// Every state in which the task may be after a step; empty if the answer cannot be explained here.
     pub(crate) fn after(&self, step: &Step) -> Vec<Model> {
         match step.answer {
             Answer::Info => self.effects(step),
@@ -106,7 +106,7 @@ impl Model {
         next.into_iter().filter(fits).collect()
     }
 
-    /// What a call does when it is taken.
+    /// The effects of a call that is accepted.
     fn effects(&self, step: &Step) -> Vec<Model> {
         match step.op {
             Operation::Get | Operation::Administer => vec![self.clone()],
@@ -184,12 +184,12 @@ impl Model {
             Some("idempotency_key_reused") => {
                 self.stay(self.phase != Phase::Absent && self.submitted != step.digest)
             }
-            // Another refusal is about the caller, not about the task.
+            // Any other refusal is about the caller, not about the task.
             _ => vec![self.clone()],
         }
     }
 
-    /// A start that meets a cancel is refused, and ends the task.
+    /// A start after a cancel is refused, and ends the task.
     fn refuses_terminal(&self, step: &Step, ended: bool) -> Vec<Model> {
         if step.op == Operation::Started && self.is_cancelled && self.holds(step) {
             return vec![self.with(Phase::Ended(State::Cancelled))];
@@ -211,7 +211,7 @@ impl Model {
         self.stay(self.phase != Phase::Absent && attempt && output)
     }
 
-    /// Whether a state that somebody was told can be this one.
+    /// Whether a caller that sees this model may be told `state`.
     fn shows(&self, state: State) -> bool {
         match self.phase {
             Phase::Absent => false,

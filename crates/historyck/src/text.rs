@@ -1,7 +1,7 @@
-//! Histories as text: one JSON object per line, `#` begins a remark.
+//! Histories as text: one JSON object per line; `#` starts a comment.
 //!
-//! Several files are one history: their events are put in the order of `at`. Events with the same `at` stay in
-//! the order in which they were read.
+//! Several files form one history: their events are sorted by `at`. Events with the same `at` stay in the order in
+//! which they were read.
 
 use serde_json::{Map, Value};
 
@@ -16,14 +16,14 @@ pub struct Unreadable {
     pub source: serde_json::Error,
 }
 
-/// Reads the events of one text, in the order of its lines.
+/// Parses the events of one text, in the order of its lines.
 pub fn read(text: &str) -> Result<Vec<Event>, Unreadable> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     let events = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     events.map(|(line, text)| parse(text).map_err(|source| Unreadable { line, source })).collect()
 }
 
-/// Puts the events of several writers in one order.
+/// Merges the events of several writers into one order.
 pub fn merge(writers: Vec<Vec<Event>>) -> Vec<Event> {
     let mut events: Vec<Event> = writers.into_iter().flatten().collect();
     events.sort_by_key(|event| event.at);
@@ -40,7 +40,7 @@ fn parse(line: &str) -> Result<Event, serde_json::Error> {
     Ok(Event { at, who, clock, what })
 }
 
-/// One line, without its end.
+/// One line, without the line break.
 pub fn write(event: &Event) -> String {
     let what = serde_json::to_value(&event.what).expect("an event is plain data");
     let Value::Object(what) = what else { unreachable!("an event is an object") };

@@ -1,4 +1,4 @@
-//! What was said stays true, what was not said did not happen, and reads agree with both.
+//! Acknowledged writes stay, unacknowledged effects do not appear from nowhere, and reads agree with both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,7 +57,7 @@ fn missing_from_snapshots(
     }
 }
 
-/// Who was told COMMITTED finds the end in every later read and among the decisions.
+/// A report that was answered COMMITTED shows its end in every later read and among the decisions.
 fn committed_reports(
     history: &History<'_>,
     task: &str,
@@ -112,7 +112,7 @@ pub(super) fn nothing_unasked(history: &History<'_>, findings: &mut Vec<Finding>
             unexplained.push((task, place));
         }
     }
-    // A submission that was never answered may be any of them, but only one.
+    // A submission without an answer may be any of them, but only one.
     let unanswered = submits.iter().filter(|call| call.is_open()).count();
     for (task, place) in unexplained.iter().skip(unanswered) {
         found.report(Some(task), vec![*place], "nobody submitted it");
@@ -141,7 +141,7 @@ fn everything_there<'e>(history: &History<'e>) -> BTreeMap<&'e str, usize> {
     existing_tasks
 }
 
-/// Every attempt that a report closed had somebody who reported that.
+/// Every attempt that a report closed has a matching report call.
 fn reports_are_made(history: &History<'_>, found: &mut crate::history::FindingSink<'_>) {
     for (task, decisions) in &history.decisions {
         for (place, decision) in

@@ -1,6 +1,6 @@
-//! What others do costs nobody its turn, and nothing grows beyond its bound.
+//! The load of one tenant does not cost another its turn, and nothing grows beyond its bound.
 //!
-//! Priorities do not age, so that nothing is said here about how long a low one waits.
+//! Priorities do not age, so no check here limits how long a low-priority task waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use crate::event::{Cause, EventKind, FAILOVER, Operation, Outcome, Phase, RESTAR
 use crate::finding::{Finding, Invariant};
 use crate::history::{Call, History, findings_for, is_grant};
 
-/// Rounds of grants to others that a tenant's only task may have to wait for.
+/// How many rounds of grants to other tenants a tenant's only task may have to wait for.
 const ROUNDS_MAX: usize = 10;
 
-/// A wait from one instant of the coordinator's time to another.
+/// A wait, from one instant to another of the coordinator's time.
 #[derive(Clone, Copy)]
 struct Wait {
     from: i64,
@@ -24,7 +24,7 @@ impl Wait {
     }
 }
 
-/// All grants of one batch have one time: that is a round.
+/// All grants of one batch have the same time: they are one round.
 pub(super) fn one_task_is_started_soon(history: &History<'_>, findings: &mut Vec<Finding>) {
     let mut found = findings_for(findings, Invariant::G2);
     let owners = history.owners();
@@ -56,7 +56,7 @@ fn tenant_of(scope: &str) -> &str {
     scope.split('/').next().unwrap_or(scope)
 }
 
-/// From when to when each task was there.
+/// When each task was created, and when it ended.
 fn lives<'e>(history: &History<'e>) -> BTreeMap<&'e str, (i64, Option<i64>)> {
     let life = |decisions: &Vec<(usize, &crate::event::Decision)>| {
         let ended = decisions.iter().find(|(_, decision)| decision.after.is_terminal());
@@ -66,7 +66,7 @@ fn lives<'e>(history: &History<'e>) -> BTreeMap<&'e str, (i64, Option<i64>)> {
     history.decisions.iter().map(|(task, decisions)| (*task, life(decisions))).collect()
 }
 
-/// When the poll was asked that got this attempt.
+/// When the poll was made that was granted this attempt.
 fn asked_at(history: &History<'_>, task: &str, attempt: Option<u32>) -> Option<i64> {
     let mut grants = history.grants_of(task);
     grants.find(|(_, granted)| Some(granted.attempt) == attempt)?.0.invoke.now
@@ -90,14 +90,14 @@ pub(super) fn limits_are_kept(history: &History<'_>, findings: &mut Vec<Finding>
     }
 }
 
-/// From how many on it can be said whether they come apart, and over how many seconds they must be meant to.
+/// The least number of retries for which their spread is checked, and the least number of seconds they must span.
 const TOGETHER_MIN: usize = 60;
 const SECONDS_MIN: i64 = 4;
 const SECOND_MS: i64 = 1_000;
-/// How many times its share of them a second may have.
+/// How many times its even share of the retries one second may have.
 const SHARE_MAX: usize = 3;
 
-/// Only where at least 60 attempts failed within one second, and are to be tried again over four seconds or more.
+/// Applies only where at least 60 attempts failed within one second and their retries span four seconds or more.
 pub(super) fn retries_come_apart(history: &History<'_>, findings: &mut Vec<Finding>) {
     let mut found = findings_for(findings, Invariant::G5);
     let mut failed: BTreeMap<i64, Vec<(i64, usize)>> = BTreeMap::new();
@@ -129,7 +129,8 @@ pub(super) fn retries_come_apart(history: &History<'_>, findings: &mut Vec<Findi
     }
 }
 
-/// How soon somebody is answered again, and within what time somebody must have asked to say so.
+/// How soon calls must be answered again after a recovery, and the window in which a call must have been made for the
+/// check to apply.
 const RESTARTED_WITHIN_MS: u64 = 5_000;
 const FAILED_OVER_WITHIN_MS: u64 = 10_000;
 const ASKED_WITHIN_MS: u64 = 1_000;

@@ -1,4 +1,4 @@
-//! Asking twice is asking once.
+//! A repeated call has the effect of one call.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::event::{Cause, Operation};
 use crate::finding::{Finding, Invariant};
 use crate::history::{Call, History, findings_for};
 
-/// How long a key outlives its run's end.
+/// How long a key is remembered after its run has ended.
 const KEY_WINDOW_MS: i64 = 24 * 60 * 60 * 1000;
 
 type Key<'e> = (Option<&'e str>, &'e str);
@@ -56,7 +56,7 @@ fn code<'e>(call: &Call<'e>) -> Option<&'e str> {
     call.refused().and_then(|(_, answer)| answer.code.as_deref())
 }
 
-/// When a run was made, until when its key is its own, where that is said, and which run it is.
+/// When a run was created, until when it owns its key (if that is known), the submission's index, and the run.
 type Holding<'e> = (i64, Option<i64>, usize, &'e str);
 
 pub(super) fn no_shared_keys(history: &History<'_>, findings: &mut Vec<Finding>) {
@@ -87,8 +87,8 @@ pub(super) fn no_shared_keys(history: &History<'_>, findings: &mut Vec<Finding>)
     }
 }
 
-/// A token may be too old to be looked at, and a coordinator too busy to look: both say nothing about the
-/// report.
+/// Codes that say nothing about the report: the token may have expired before it was checked, or the coordinator may
+/// have been too busy.
 const ABOUT_THE_CALLER: [&str; 6] =
     ["token_expired", "unauthorized", "unavailable", "overloaded", "shutting_down", "unreachable"];
 

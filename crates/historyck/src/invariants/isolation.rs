@@ -1,4 +1,4 @@
-//! Who may do what, and what is seen of others: nothing.
+//! Authorization and isolation: a caller does only what its credential allows and sees nothing of other scopes.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) fn entitled(history: &History<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether what was shown is what the call asks for: a key of the right kind, or the token of that very lease.
+/// Whether the credential fits the call: a key of the right kind, or the token of exactly that lease.
 fn entitles(shown: &Credential, call: &Call<'_>) -> bool {
     match call.invoke.op {
         Operation::Submit | Operation::Cancel | Operation::Get => shown.class == Class::Client,
@@ -52,7 +52,7 @@ pub(super) fn refusals_change_nothing(history: &History<'_>, findings: &mut Vec<
     }
 }
 
-/// Only where the audit was read at all.
+/// Applies only to histories in which the audit was read.
 pub(super) fn changes_are_audited(history: &History<'_>, findings: &mut Vec<Finding>) {
     let mut found = findings_for(findings, Invariant::S4);
     let mut records: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -97,7 +97,7 @@ pub(super) fn answers_are_ones_own(history: &History<'_>, findings: &mut Vec<Fin
     }
 }
 
-/// Refusals about tasks that are not the caller's, compared by what was asked.
+/// Compares refusals about tasks of another scope with refusals about missing tasks, per operation.
 pub(super) fn foreign_is_like_missing(history: &History<'_>, findings: &mut Vec<Finding>) {
     let mut found = findings_for(findings, Invariant::S6);
     let owners = history.owners();
@@ -109,7 +109,7 @@ pub(super) fn foreign_is_like_missing(history: &History<'_>, findings: &mut Vec<
         };
         match owners.get(task) {
             Some((owner, _)) if *owner != scope => foreign.push(call),
-            // Whatever anybody decided about it, it is there.
+            // A task with decisions exists.
             None if history.decisions_about(task).is_empty() => {
                 missing.entry(call.invoke.op).or_insert(call);
             }
@@ -125,7 +125,7 @@ pub(super) fn foreign_is_like_missing(history: &History<'_>, findings: &mut Vec<
     }
 }
 
-/// What a refusal says, where that was written down.
+/// The content of a refusal, if it was recorded.
 fn answered<'e>(call: &Call<'e>) -> Option<(Option<&'e str>, &'e str)> {
     let (_, answer) = call.refused()?;
     Some((answer.code.as_deref(), answer.body.as_deref()?))

@@ -1,4 +1,4 @@
-//! Leases and fences: who may speak for a task.
+//! Leases and fences: which worker has authority over a task.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -128,7 +128,7 @@ pub(super) fn reports_of_the_newest_lease(history: &History<'_>, findings: &mut 
                         "a report was committed for a lease that is not the newest",
                     );
                 }
-                // As it was when the report came, renewals included; without that, nothing is known of them.
+                // The expiry when the report arrived, renewals included; without it, the renewals are unknown.
                 if let Some(end) =
                     decision.expires.max(expires.filter(|_| decision.expires.is_some()))
                     && decision.now >= end
@@ -144,7 +144,7 @@ pub(super) fn reports_of_the_newest_lease(history: &History<'_>, findings: &mut 
     }
 }
 
-/// Refusals that say that a lease is over, whoever asks.
+/// Refusals that mean a lease is over, for every caller.
 const OVER: [&str; 4] =
     ["attempt_mismatch", "task_expired", "task_already_terminal", "attempt_already_completed"];
 

@@ -1,4 +1,4 @@
-//! Time: when a lease may be taken, and when a task may be given.
+//! Time: when a lease may be revoked, and when a task may be granted.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) fn no_early_takeover(history: &History<'_>, findings: &mut Vec<Findin
     }
 }
 
-/// Time alone closed an attempt because nobody was heard.
+/// Whether an attempt was closed by lease expiry because no heartbeat arrived.
 fn is_expiry(decision: &Decision) -> bool {
     decision.cause == Cause::Sweep
         && matches!(decision.outcome, Some(Outcome::Lost | Outcome::Undelivered))
@@ -57,11 +57,12 @@ fn by_the_coordinators_clock(history: &History<'_>, task: &str, found: &mut Find
     }
 }
 
-/// Refusals that take a worker's authority although nobody asked for that.
+/// Refusals that take a worker's authority although no caller requested that.
 const LOST: [&str; 2] = ["attempt_mismatch", "task_expired"];
 
-/// A worker that was answered may count on its lease from the moment it asked. Whoever is told earlier that the
-/// lease is lost was robbed, unless somebody ended the task. Time while nobody could be heard does not count.
+/// A worker that got an answer may rely on its lease for its full length, counted from the moment of its call. An
+/// earlier refusal took the lease wrongly, unless a caller ended the task. Time in which no coordinator could receive
+/// calls does not count.
 fn by_the_workers_clock(history: &History<'_>, task: &str, found: &mut FindingSink<'_>) {
     let is_asked = |op| move |call: &&Call<'_>| call.is(op) && call.refused().is_none();
     if history.calls_about(task).any(|call| is_asked(Operation::Cancel)(&call)) {
@@ -71,7 +72,7 @@ fn by_the_workers_clock(history: &History<'_>, task: &str, found: &mut FindingSi
         let Some(lease_ms) = granted.lease_ms else { continue };
         let is_its = |call: &&Call<'_>| call.invoke.attempt == Some(granted.attempt);
         let own: Vec<&Call<'_>> = history.calls_about(task).filter(is_its).collect();
-        // Its own report may have closed the attempt.
+        // The worker's report may have closed the attempt.
         if own.iter().any(is_asked(Operation::Report)) {
             continue;
         }
@@ -96,7 +97,7 @@ fn by_the_workers_clock(history: &History<'_>, task: &str, found: &mut FindingSi
     }
 }
 
-/// A poll that is repeated finds the lease it was given when it was first asked.
+/// The first call of a poll. A retried poll finds the lease that was granted to the first call.
 fn first_asked(history: &History<'_>, call: &Call<'_>) -> usize {
     let is_same = |other: &&Call<'_>| {
         other.is(Operation::Lease)
@@ -116,7 +117,7 @@ fn is_loss(call: &Call<'_>) -> bool {
     code.is_some_and(|code| LOST.contains(&code))
 }
 
-/// Milliseconds of the shared clock between two events, without those in which nobody could be heard.
+/// Milliseconds of the shared clock between two events, without the time in which no coordinator could receive calls.
 fn heard_between(history: &History<'_>, from: usize, to: usize) -> Option<u64> {
     let (from, to) = (history.events[from].clock?, history.events[to].clock?);
     let mut deaf = 0;

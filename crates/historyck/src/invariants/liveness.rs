@@ -1,4 +1,4 @@
-//! What was accepted ends, and stays in its own scope.
+//! Everything accepted ends, and stays in its scope.
 
 use crate::event::{EventKind, Operation};
 use crate::finding::{Finding, Invariant};

@@ -1,4 +1,4 @@
-//! The state machine: which changes may happen, in which order, and when they are over.
+//! The state machine: which transitions may happen, in which order, and when they must be over.
 
 use std::collections::BTreeMap;
 
@@ -33,13 +33,13 @@ pub(super) fn decided_on_what_was(history: &History<'_>, findings: &mut Vec<Find
 
 use State::{Cancelled, Failed, Queued, Retry, Running, Succeeded};
 
-/// The published table: from, to, and why. A decision that changes no state is free to happen while it runs.
+/// The published table: from, to, and cause. A decision that changes no state is always allowed while a task runs.
 const TABLE: [(Option<State>, State, Cause); 18] = [
     (None, Queued, Cause::Submit),
     (Some(Queued), Running, Cause::Grant),
     (Some(Retry), Running, Cause::Grant),
     (Some(Running), Retry, Cause::Undelivered),
-    // As many grants in a row as may came to nobody.
+    // The allowed number of consecutive grants was not delivered.
     (Some(Running), Failed, Cause::Undelivered),
     (Some(Running), Succeeded, Cause::Report),
     (Some(Running), Failed, Cause::Report),
@@ -53,7 +53,7 @@ const TABLE: [(Option<State>, State, Cause); 18] = [
     (Some(Queued), Cancelled, Cause::Cancel),
     (Some(Retry), Cancelled, Cause::Cancel),
     (Some(Running), Cancelled, Cause::Cancel),
-    // A start that meets a cancel, and a grant that comes back to one, end the task.
+    // A start after a cancel ends the task, and so does an undelivered grant after a cancel.
     (Some(Running), Cancelled, Cause::Started),
 ];
 
@@ -215,7 +215,7 @@ pub(super) fn nothing_after_a_cancel(history: &History<'_>, findings: &mut Vec<F
         let cancels = history.calls_about(task).filter(|call| call.is(Operation::Cancel));
         let Some(asked) = cancels.filter_map(|call| Some(call.ok()?.0)).min() else { continue };
         let mut grants = history.grants_of(task);
-        // A poll that may be repeated finds the lease it was given before.
+        // A poll with an id may be retried and then finds the lease granted before.
         let new = |call: &crate::history::Call<'_>| call.invoke.poll.is_none();
         if let Some((call, _)) =
             grants.find(|(call, _)| new(call) && history.precedes(asked, call.begun))

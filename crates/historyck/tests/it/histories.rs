@@ -1,5 +1,5 @@
-//! The hand-written histories under `histories/`, one folder per invariant: `refused-…` must be refused by that
-//! invariant, `passes-…` stand at the border and must pass every one.
+//! The hand-written histories under `histories/`, one folder per invariant: each `refused-…` must violate that
+//! invariant; each `passes-…` is a border case and must satisfy all of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

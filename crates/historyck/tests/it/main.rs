@@ -1,4 +1,4 @@
-//! A checker nobody has seen fail proves nothing: every invariant has histories that it must refuse.
+//! A checker that was never seen to fail proves nothing: every invariant has histories that it must refuse.
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report, in its helpers too")]
 

@@ -1,4 +1,4 @@
-//! The program: what it reads, what it says, how it ends.
+//! The program: its input, its output and its exit status.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -29,7 +29,7 @@ fn it_ends_with_zero_when_nothing_is_wrong_and_with_two_when_it_cannot_read() {
 
 #[test]
 fn several_files_are_one_history() {
-    // Each alone is fine; together one task's fence falls.
+    // Each file alone passes; merged, one task's fence decreases.
     let folder = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string(history("A2/refused-same-fence.jsonl")).unwrap();
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();

@@ -1,4 +1,4 @@
-//! The search for an order: it is exact where it ends, and says so where it does not.
+//! The linearizability search: it is exact within its budget, and reports when it exceeds it.
 
 use historyck::event::{
     Answer, Event, EventKind, Granted, Invoke, Operation, Outcome, Return, State,
@@ -29,7 +29,7 @@ fn grant(call: u64, attempt: u32) -> Return {
     Return { grants: vec![granted], ..answer(call) }
 }
 
-/// So many calls at once: leases and reads, all under way together.
+/// Many concurrent calls: leases and reads, all in flight together.
 fn storm(reads: u64, last_state: State) -> Vec<Event> {
     let mut events = Vec::new();
     for call in 1..=reads {
@@ -57,7 +57,7 @@ fn calls_that_were_all_under_way_are_put_in_order() {
     assert_eq!(check(&storm(60, State::Running)).unwrap(), []);
 }
 
-/// Reports nobody heard the answer of, `rivals` for each of so many attempts, and then a state nobody can explain.
+/// Reports without an answer, `rivals` for each of `attempts` attempts, and then a state that none of them explains.
 fn reports_in_vain(attempts: u32, rivals: u64) -> Vec<Event> {
     let mut events = Vec::new();
     let mut say = |what| events.push(event(events.len() as u64 + 1, what));
@@ -82,7 +82,7 @@ fn reports_in_vain(attempts: u32, rivals: u64) -> Vec<Event> {
 
 #[test]
 fn what_is_not_explained_within_the_budget_is_a_failure() {
-    // Nobody reported a success, and what may have been reported can be tried in more ways than there is time for.
+    // No call reported a success, and the possible reports have more orders than the budget allows.
     let found = check(&reports_in_vain(12, 3)).unwrap();
     let said = found.iter().find(|finding| finding.invariant == Invariant::A5).unwrap();
     assert!(said.why.starts_with("unknown"), "{}", said.why);
@@ -90,7 +90,7 @@ fn what_is_not_explained_within_the_budget_is_a_failure() {
 
 #[test]
 fn calls_that_were_refused_for_now_cost_the_search_nothing() {
-    // A full disk: one worker asks again and again, and others read meanwhile.
+    // A full disk: one worker retries again and again while others read.
     let mut events = Vec::new();
     let mut say = |what| events.push(event(events.len() as u64 + 1, what));
     for call in 1..=200 {
