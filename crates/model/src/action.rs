@@ -1,12 +1,12 @@
-//! What can happen next in a world.
+//! The actions that can happen next in a world.
 
 use verdict::request::CancelMode;
 
-/// A task of the world, by its place.
+/// The index of a task.
 pub type TaskAt = usize;
-/// A lease that was ever issued, by its place in [`crate::World::issued`].
+/// The index of an issued lease in [`crate::World::issued`].
 pub type IssuedAt = usize;
-/// A worker, by its number.
+/// The number of a worker.
 pub type Worker = u8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,40 +16,39 @@ pub enum Action {
     /// The clock is set back.
     StepBack,
     Submit(TaskAt, Submission),
-    /// A worker's poll meets the task.
+    /// A worker's poll is granted the task.
     Poll(TaskAt, Worker, GrantDelivery),
-    /// A call arrives: for the first time, again, or long after its lease ended.
+    /// A call arrives: for the first time, again, or long after its lease has ended.
     Arrives(IssuedAt, Call, Sender),
     Cancel(TaskAt, CancelMode),
     Sweep(TaskAt),
-    /// The coordinator believes that the answer with this grant was not received.
+    /// The coordinator assumes that the answer with this grant was not delivered.
     Undelivered(IssuedAt),
-    /// The coordinator dies, with whatever it had decided and not committed, and is back after so
-    /// many units of time.
+    /// The coordinator dies, loses all uncommitted decisions, and restarts after this many units of time.
     Crash(u64),
-    /// A copy of the store is taken.
+    /// A backup of the store is taken.
     Backup,
-    /// The copy replaces the store, whatever was committed since.
+    /// The backup replaces the store and discards all later commits.
     Restore,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submission {
-    /// The first, or the same again under the same key.
+    /// The first submission, or its repetition under the same key.
     Same,
-    /// Another submission under the key of the first.
+    /// A different submission under the key of the first.
     Other,
 }
 
-/// Whether the answer that carried a grant left the coordinator.
+/// Whether the answer with the grant left the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantDelivery {
     Sent,
-    /// The coordinator died between the commit and the answer: nobody knows of this lease.
+    /// The coordinator died between the commit and the answer: no worker knows of this lease.
     Unsent,
 }
 
-/// What a worker says under a lease.
+/// A worker's call under a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     Started,
@@ -57,18 +56,18 @@ pub enum Call {
     Report(ReportKind),
 }
 
-/// The reports a worker can make. Each has its own digest.
+/// The reports a worker can make. Each has a different digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReportKind {
     Succeeded,
-    /// A failure that may be tried again.
+    /// A retryable failure.
     Failed,
-    /// A failure that may not.
+    /// A failure that must not be retried.
     Hopeless,
     Cancelled,
 }
 
-/// Who a call comes from, and what it claims.
+/// The sender of a call, and what it claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     Owner,
@@ -76,8 +75,8 @@ pub enum Sender {
     Thief(Worker),
     /// The owner, claiming an attempt that was never granted.
     AheadOfItself,
-    /// The owner, quoting a lease that nobody ever issued.
+    /// The owner, naming a lease that was never issued.
     Inventing,
-    /// The owner, asking about a task for which the lease was not issued.
+    /// The owner, calling for a task for which the lease was not issued.
     Astray(TaskAt),
 }

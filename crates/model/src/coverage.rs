@@ -1,6 +1,6 @@
-//! What an exploration must have met somewhere: each goal is a `sometimes`.
+//! The coverage goals of an exploration: situations that must occur in at least one state.
 //!
-//! Kept beside the states and not in them: what has happened makes no state different.
+//! Goals are kept outside the states: reaching one must not make a state different.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,7 @@ use verdict::{Answer, AttemptOutcome, Event, Next, Reason, Refusal, Request, Sub
 
 use crate::ledger::{Decision, owner};
 
-/// Answers, with the cases of each that a worker or client can tell apart.
+/// Answers, with the cases of each that a worker or client can distinguish.
 const ANSWERS: [&str; 14] = [
     "accepted",
     "accepted again",
@@ -42,7 +42,7 @@ const REFUSALS: [&str; 12] = [
     "refused: history full",
 ];
 
-/// Moments that several rules must get right together.
+/// Situations in which several rules must work together.
 const MOMENTS: [&str; 5] = [
     "a late report is refused",
     "a report is refused because the cancel came first",
@@ -66,7 +66,7 @@ impl Default for CoverageGoals {
     }
 }
 
-/// The name of every goal there is.
+/// The names of all goals.
 pub fn all() -> Vec<String> {
     (0..COUNT).map(name).collect()
 }
@@ -94,7 +94,7 @@ impl CoverageGoals {
     }
 
     fn set(&self, goal: usize) {
-        // Most goals are set long since: reading leaves the line shared between the cores.
+        // Most goals are already set: reading first keeps the cache line shared between cores.
         if !self.0[goal].load(Ordering::Relaxed) {
             self.0[goal].store(true, Ordering::Relaxed);
         }

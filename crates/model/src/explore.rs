@@ -1,4 +1,4 @@
-//! Runs an exploration and says what came of it.
+//! Runs an exploration and reports its result.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,31 +10,31 @@ use crate::property::Property;
 use crate::space::{Production, Rules, Space};
 use crate::worlds::Bounds;
 
-/// What one exploration found.
+/// The result of one exploration.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub name: &'static str,
     pub unique: usize,
-    /// Steps taken, those into states already known included.
+    /// Number of steps, including those into known states.
     pub generated: usize,
     pub depth: usize,
-    /// Whether every reachable state was visited, or those within so many steps.
+    /// `None` if every reachable state was visited; otherwise the limit on steps.
     pub within: Option<usize>,
     pub violations: Vec<Violation>,
-    /// Coverage goals that had to be met and were not.
+    /// Coverage goals that had to be reached and were not.
     pub missed: Vec<String>,
-    /// Coverage goals that were said to be impossible here and were met.
+    /// Coverage goals that were declared impossible here and were reached.
     pub unexpected: Vec<String>,
 }
 
-/// A property that does not hold, with the steps that show it.
+/// A broken property, with the steps that show it.
 #[derive(Clone, Debug)]
 pub struct Violation {
     pub property: &'static str,
     pub steps: Vec<String>,
 }
 
-/// Visits every state of the bounds with the rules of production.
+/// Visits every state within the bounds, with the production rules.
 pub fn explore(bounds: Bounds, threads: usize) -> Outcome {
     let (name, within) = (bounds.name, bounds.depth);
     let never: BTreeSet<String> = bounds.impossible().map(str::to_owned).collect();
@@ -63,7 +63,7 @@ pub fn explore(bounds: Bounds, threads: usize) -> Outcome {
     }
 }
 
-/// Looks for one way in which `rules` break `property`.
+/// Searches for one sequence of steps in which `rules` break `property`.
 pub fn find(bounds: Bounds, rules: impl Rules, property: Property) -> Option<Violation> {
     let wanted = BTreeSet::from([property.name()]);
     let checker = Space::new(bounds, rules)
@@ -86,7 +86,7 @@ fn violations(checker: &impl Checker<Space>) -> Vec<Violation> {
 }
 
 impl Outcome {
-    /// Every property held and everything that can happen did.
+    /// Whether every property held and every possible goal was reached.
     pub fn is_proof(&self) -> bool {
         self.violations.is_empty() && self.missed.is_empty() && self.unexpected.is_empty()
     }

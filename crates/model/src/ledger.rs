@@ -1,9 +1,8 @@
-//! A second opinion on every decision.
+//! An independent check of every decision.
 //!
-//! The ledger follows what was granted, renewed, told and answered, by counting for itself, and
-//! compares each verdict with that. It never reads what the rules keep in the task where it can
-//! know better. Lengths of time are taken from the policy, so this is where a wrong `expires_at`
-//! shows.
+//! The ledger tracks all grants, renewals, signals and answers with its own counters and compares each verdict with
+//! them. Where it can derive a value, it does not read the one that the rules keep in the task. It takes durations
+//! from the policy, so a wrong `expires_at` shows up here.
 
 use verdict::policy::UNDELIVERED_MAX;
 use verdict::request::{Extend, Report};
@@ -23,7 +22,7 @@ pub struct Ledger {
     /// The reports that were committed, by lease.
     pub committed: Vec<Committed>,
     pub cancel: Option<CancelState>,
-    /// Grants in a row under which nobody was heard.
+    /// Consecutive grants under which the worker made no call.
     pub unheard: u32,
 }
 
@@ -43,24 +42,24 @@ pub struct Committed {
     pub outcome: AttemptOutcome,
 }
 
-/// A cancel that was accepted, and when a worker was first told.
+/// An accepted cancel, and when a worker was first told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CancelState {
     pub told_at: Option<Time>,
 }
 
-/// One decision, before it came true.
+/// One decision, before it is applied.
 pub(crate) struct Decision<'a> {
     pub(crate) before: &'a Subject,
     pub(crate) request: &'a Request,
     pub(crate) verdict: &'a Verdict,
     pub(crate) at: Moment,
-    /// The largest fence given for the task so far.
+    /// The largest fence granted for the task so far.
     pub(crate) fence: u64,
 }
 
 impl Ledger {
-    /// What the decision breaks by itself. After such a one nothing is settled.
+    /// The properties that the decision alone breaks. Such a decision is not applied.
     pub(crate) fn judge(&self, decision: &Decision<'_>) -> Broken {
         let mut broken = Broken::default();
         let events = &decision.verdict.events;
@@ -105,7 +104,7 @@ impl Ledger {
         broken.require(Property::B4, in_order && closed.closed_at == at.now);
     }
 
-    /// A row of grants that came to nobody rests from the second one on, and has an end.
+    /// Consecutive undelivered grants are delayed from the second one on, and their number is limited.
     fn judge_row(&self, closed: &ClosedAttempt, next: &Next, at: Moment, broken: &mut Broken) {
         let Next::Retry { due } = next else { return };
         if closed.outcome == AttemptOutcome::Undelivered {
@@ -128,7 +127,7 @@ impl Ledger {
         }
     }
 
-    /// Whether an accepted call had the right to be: newest lease, its owner, in time.
+    /// Whether an accepted call had authority: newest lease, its owner, in time.
     fn judge_authority(&self, decision: &Decision<'_>, or: Property, broken: &mut Broken) {
         let Some(caller) = decision.request.caller() else { return };
         let Some(open) = &self.open else { return broken.require(or, false) };
@@ -159,7 +158,7 @@ impl Ledger {
         }
     }
 
-    /// What the settled decision breaks: changes, counts, times, and what time would do next.
+    /// The properties that the applied decision breaks: transitions, counts, times, and the next effect of time.
     pub(crate) fn compare(&self, decision: &Decision<'_>, after: &Subject) -> Broken {
         let mut broken = Broken::default();
         judge_change(decision, after, &mut broken);
@@ -174,8 +173,7 @@ impl Ledger {
         broken
     }
 
-    /// The instant from which on a sweep must close the open attempt, and whether it must end the
-    /// task.
+    /// The instant from which a sweep must close the open attempt, and whether it must end the task.
     pub(crate) fn must_close(&self, policy: &Policy) -> Option<(Time, Ending)> {
         let open = self.open.as_ref()?;
         Some(match self.cancel {
@@ -187,7 +185,7 @@ impl Ledger {
         })
     }
 
-    /// Writes down what a decision that broke nothing did.
+    /// Records the effects of a decision that broke nothing.
     pub(crate) fn note(&mut self, decision: &Decision<'_>, policy: &Policy) {
         for event in &decision.verdict.events {
             self.note_event(event, decision.at, policy);
@@ -236,7 +234,7 @@ impl Ledger {
         }
     }
 
-    /// A lease that was alive when hearing stopped is owed the gap.
+    /// A lease that was alive when the stall began must be extended by the gap.
     fn note_gap(&mut self, extend: &Extend, at: Moment, policy: &Policy) {
         let Some(open) = &mut self.open else { return };
         if open.epoch != at.epoch || open.until.has_come(extend.stalled_since) {
@@ -250,7 +248,7 @@ impl Ledger {
     }
 }
 
-/// What a sweep must bring about.
+/// The effect that a sweep must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Attempt,
@@ -258,7 +256,7 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// Whether the events do it.
+    /// Whether the events have this effect.
     pub(crate) fn is_done_by(self, events: &[Event]) -> bool {
         events.iter().any(|event| match event {
             Event::AttemptClosed { next, .. } => {
@@ -269,7 +267,7 @@ impl Ending {
     }
 }
 
-/// A lease ends with the attempt's limit and the deadline at the latest.
+/// A lease ends at the attempt's limit or at the deadline at the latest.
 fn bounded(policy: &Policy, granted_at: Time, wanted: Time) -> Time {
     let limited = policy.attempt_limit.map_or(wanted, |limit| wanted.min(granted_at.plus(limit)));
     policy.deadline.map_or(limited, |deadline| limited.min(deadline))
@@ -297,7 +295,7 @@ fn judge_change(decision: &Decision<'_>, after: &Subject, broken: &mut Broken) {
     broken.require(Property::B1, listed);
 }
 
-/// Who made a change, by what was asked and why the attempt was closed.
+/// The owner of a transition, derived from the request and from the reason the attempt was closed.
 pub(crate) fn owner(decision: &Decision<'_>, to: State) -> Authority {
     match decision.request {
         Request::Submit(_) => Authority::Submitter,
@@ -322,8 +320,7 @@ fn closing_reason(events: &[Event]) -> Option<Reason> {
     })
 }
 
-/// Each failure and each lost worker is counted once, and a task that waits or runs has not yet
-/// used up either.
+/// Each failure and each lost worker is counted once, and a waiting or running task has not used up either limit.
 fn judge_counts(decision: &Decision<'_>, after: &Subject, broken: &mut Broken) {
     let Some(before) = decision.before.live() else { return };
     let closed = |outcome| {

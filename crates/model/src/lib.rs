@@ -1,12 +1,11 @@
-//! Every state that small worlds can reach, with the rules that run in production.
+//! Explores every state that small worlds can reach, with the production rules.
 //!
-//! A world is a few tasks, a few workers, a network, a clock and a coordinator that may die. What
-//! happens next is chosen in every possible way; what it means is decided by `verdict::decide`
-//! itself, through the seam [`Rules`], so nothing here is a model of the rules. An independent
-//! [`ledger`] says what each decision breaks, and [`coverage`] says what the exploration has met, so
-//! that a world in which nothing happens cannot pass.
+//! A world has a few tasks, a few workers, a network, a clock and a coordinator that may die. The explorer tries
+//! every possible next action; `verdict::decide` itself decides the result, through the seam [`Rules`], so this crate
+//! does not restate the rules. An independent [`ledger`] reports what each decision breaks, and [`coverage`] records
+//! which situations the exploration has reached, so that a world in which nothing happens cannot pass.
 //!
-//! What is not here: the store, the carrier, HTTP. The simulator runs those.
+//! The store, the carrier and HTTP are not part of this; the simulator runs those.
 
 pub mod action;
 pub mod coverage;

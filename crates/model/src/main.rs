@@ -1,7 +1,7 @@
-//! Explores every named world with the rules of production and prints how many states there are.
+//! Explores every named world with the production rules and prints the number of states.
 //!
-//! `tenure-model [--long] [part of a world's name]`. Ends with 1 when a property is broken or a
-//! mark is not met.
+//! `tenure-model [--long] [part of a world's name]`. Exits with 1 when a property is broken or a coverage goal is not
+//! reached.
 #![expect(clippy::print_stdout, reason = "a command-line program speaks to its user on stdout")]
 
 use std::process::ExitCode;

@@ -1,11 +1,10 @@
-//! The worst network there is, and workers that obey nothing.
+//! The worst possible network, and workers that follow no rules.
 //!
-//! Whatever a worker could have sent under a lease it was given may arrive now: late, again, out of
-//! order, or never. Keeping the messages in flight as part of the state would add nothing to that:
-//! a message that can always arrive and need never arrive is lost, duplicated and reordered in some
-//! exploration, at every moment. So the network's whole memory is the list of leases whose grants
-//! were sent. In the same way a coordinator that dies before its commit has done nothing, and one
-//! that dies between commit and answer has decided something nobody heard of.
+//! Any call that a worker could have sent under a lease it was granted may arrive now: late, again, out of order, or
+//! never. Messages in flight need not be part of the state: a message that can always arrive and need never arrive is
+//! lost, duplicated and reordered in some exploration, at every moment. So the network's only state is the list of
+//! leases whose grants were sent. In the same way a coordinator that dies before its commit has done nothing, and one
+//! that dies between commit and answer has decided something that no caller knows.
 
 use verdict::LeaseId;
 use verdict::request::{
@@ -17,7 +16,7 @@ use crate::action::{Call, IssuedAt, ReportKind, Sender, Submission, TaskAt, Work
 use crate::world::World;
 use crate::worlds::Bounds;
 
-/// A lease whose grant was sent to a worker. Never forgotten, also not by a restored store.
+/// A lease whose grant was sent to a worker. It is never forgotten, not even by a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Issued {
     pub task: TaskAt,
@@ -33,7 +32,7 @@ pub(crate) fn worker_name(worker: Worker) -> Name {
     Name::from(NAMES[usize::from(worker)])
 }
 
-/// An id that no other acquisition has: attempts repeat only in another life of the store.
+/// A unique lease id: attempts repeat only in another epoch of the store.
 pub(crate) fn lease_id(task: TaskAt, attempt: u32, epoch: u32) -> LeaseId {
     LeaseId::from_u128((u128::from(epoch) << 64) | ((task as u128) << 32) | u128::from(attempt))
 }
@@ -57,7 +56,7 @@ pub(crate) fn submission(
     }
 }
 
-/// Cheap stand-ins: what counts is that they differ.
+/// Cheap stand-ins for fingerprints: they only need to differ.
 pub(crate) fn fingerprint(which: Submission) -> Digest {
     Digest::from_bytes([which as u8 + 1; 32])
 }
@@ -113,7 +112,7 @@ fn report(caller: Caller, said: ReportKind) -> Report {
     Report { caller, outcome, digest: digest(said), claims: None }
 }
 
-/// Cheap stand-ins for the digests of the reports: what counts is that they differ.
+/// Cheap stand-ins for the digests of reports: they only need to differ.
 fn digest(said: ReportKind) -> Digest {
     Digest::from_bytes([said as u8 + 1; 32])
 }

@@ -1,9 +1,9 @@
-//! One form for all states that the rules cannot tell apart.
+//! Maps all states that the rules cannot distinguish to one form.
 //!
-//! Times are kept as distances from noon, and what lies so far back that no rule will ever tell
-//! it from earlier is moved to one place. Numbers that only grow (claim version, fence, revision)
-//! keep their order and lose their size. What the rules never read again (digests, texts, times of
-//! closed attempts) is made equal. Everything that judges a step runs before this, on real values.
+//! Times are kept relative to the reference time, and times so far in the past that no rule can distinguish them are
+//! mapped to one value. Counters that only grow (claim version, fence, revision) keep their order and lose their
+//! size. Values that the rules never read again (digests, texts, times of closed attempts) are made equal. All checks
+//! of a step run before this, on real values.
 
 use verdict::bounds::{DECISIONS_MAX, ENTRIES_MAX};
 use verdict::{
@@ -15,33 +15,33 @@ use crate::network::ZERO;
 use crate::world::{REFERENCE_TIME, Row, World};
 use crate::worlds::STEP_BACK;
 
-/// So little room is none for a whole attempt.
+/// Too little room left for a whole attempt.
 const SHORT: u32 = 8;
 
-/// Before everything that matters.
+/// Earlier than every time that matters.
 const EARLIEST_TIME: Time = Time::from_millis(0);
 
-/// How a world's times are moved.
+/// How the times of a world are shifted.
 #[derive(Clone, Copy)]
 struct Shift {
     by: i64,
-    /// How far the clock may still be set back: so long the past is not over.
+    /// How far the clock may still be set back: times within this distance are not yet past.
     slack: i64,
 }
 
 impl Shift {
-    /// An instant that only asks whether it has come.
+    /// An instant of which only its arrival matters.
     fn instant(self, time: Time) -> Time {
         self.since(time, 0)
     }
 
-    /// An instant that no clock will come before again is as good as any earlier one.
+    /// An instant that no clock will precede again is equivalent to any earlier one.
     fn past(self, time: Time) -> Time {
         let time = Time::from_millis(time.millis() - self.by);
         if time.millis() <= REFERENCE_TIME.millis() - self.slack { EARLIEST_TIME } else { time }
     }
 
-    /// An instant from which something is counted for at most `span`.
+    /// An instant from which a duration of at most `span` is counted.
     fn since(self, time: Time, span: u64) -> Time {
         let floor = REFERENCE_TIME.millis() - self.slack - span as i64;
         Time::from_millis((time.millis() - self.by).max(floor))
@@ -61,7 +61,7 @@ pub(crate) fn normalise(world: &mut World) {
     }
 }
 
-/// Below, at or above the largest fence: more the next grant cannot tell.
+/// Below, at or above the largest fence: the next grant depends on nothing more.
 fn beside(fence: u64, claim_version: u32) -> u32 {
     let given = fence as u32;
     let ahead = (i64::from(claim_version) - i64::from(given)).clamp(-1, 1);
@@ -85,7 +85,7 @@ fn normalise_row(row: &mut Row, fence: u64, shift: Shift) {
 fn normalise_task(task: &mut Task, shift: Shift) {
     task.created_at = EARLIEST_TIME;
     task.started_at = task.started_at.map(|_| EARLIEST_TIME);
-    // A rule that looks further back than it may must not be saved by this.
+    // Normalization must not hide a rule that reads further back than it may.
     task.decided_at = shift.past(task.decided_at);
     task.revision = near(task.revision, DECISIONS_MAX);
     task.entries = near(task.entries, ENTRIES_MAX);
@@ -102,7 +102,7 @@ fn normalise_task(task: &mut Task, shift: Shift) {
     task.policy.deadline = task.policy.deadline.map(|deadline| shift.instant(deadline));
 }
 
-/// A count matters only near its bound, and not how far it is beyond what an attempt needs.
+/// A count matters only near its limit; beyond what one attempt needs, its distance to the limit does not matter.
 fn near(count: u32, max: u32) -> u32 {
     if count < max / 2 { 0 } else { count.min(max - SHORT) }
 }
@@ -115,7 +115,7 @@ fn normalise_lease(lease: &mut Lease, policy: &Policy, shift: Shift) {
     lease.fence = Fence::new(lease.fence.epoch(), 1);
 }
 
-/// Only an attempt's limit counts from here.
+/// Only the attempt's limit is counted from here.
 fn acquired_at(time: Time, policy: &Policy, shift: Shift) -> Time {
     policy.attempt_limit.map_or(EARLIEST_TIME, |limit| shift.since(time, limit.millis()))
 }

@@ -1,9 +1,9 @@
-//! What must hold in every state, by the ids of `docs/invariants.md`.
+//! The properties that must hold in every state, with the ids of `docs/invariants.md`.
 //!
-//! A broken property is part of the state, because the explorer looks at states and not at steps:
-//! a step that breaks something must lead to a state of its own.
+//! A broken property is part of the state, because the explorer checks states and not steps: a step that breaks
+//! something must lead to a distinct state.
 
-/// One promise about leases, states or answers.
+/// An invariant of leases, states or answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Property {
@@ -15,26 +15,25 @@ pub enum Property {
     A3,
     /// A committed report belongs to the newest grant, which has not expired.
     A4,
-    /// Under a lease that ended nothing is accepted any more.
+    /// After a lease has ended, no call under it is accepted.
     A6,
-    /// What is accepted for an attempt comes from the worker it was granted to.
+    /// Every accepted call for an attempt comes from the worker it was granted to.
     A7,
-    /// No lease is taken back as expired before it ran out, gaps of ours given back.
+    /// No lease is revoked as expired before its end, extensions by our gaps included.
     A8,
-    /// Only changes of the published table, each by its owner.
+    /// Only transitions of the published table, each by its owner.
     B1,
-    /// What ended never changes.
+    /// An ended task never changes.
     B2,
-    /// Attempts grow by one with each grant; failures, losses and grants that came to nobody are counted, and
-    /// limited.
+    /// Attempts grow by one with each grant; failures, losses and undelivered grants are counted and limited.
     B3,
     /// Created, started, closed, completed: in this order, and time never runs backwards.
     B4,
-    /// Once its lease is over, a sweep closes a running task's attempt.
+    /// After lease expiry a sweep closes the attempt of a running task.
     B6,
-    /// After a cancel nothing is granted, and the end comes within the grace.
+    /// After a cancel nothing is granted, and the task ends within the grace.
     B7,
-    /// Nothing is granted before it is due or after its deadline.
+    /// No task is granted before it is due or after its deadline.
     B8,
     /// A repeated report gets its recorded answer and changes nothing.
     C6,
@@ -80,7 +79,7 @@ impl Property {
     }
 }
 
-/// The properties that the step into a state broke.
+/// The properties that the last step broke.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Broken(u16);
 
@@ -93,7 +92,7 @@ impl Broken {
         self.0 & (1 << property as u8) != 0
     }
 
-    /// Notes `property` as broken unless `holds`.
+    /// Marks `property` as broken unless `holds`.
     pub(crate) fn require(&mut self, property: Property, holds: bool) {
         if !holds {
             self.0 |= 1 << property as u8;

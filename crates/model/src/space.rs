@@ -1,4 +1,4 @@
-//! The space of all worlds within bounds, as the explorer sees it.
+//! The state space of all worlds within bounds, as the explorer sees it.
 
 use stateright::{Model, Property as Checked};
 use verdict::request::{CancelMode, Request};
@@ -12,7 +12,7 @@ use crate::property::Property;
 use crate::world::World;
 use crate::worlds::Bounds;
 
-/// The seam at which the rules come in. Tests put broken ones here.
+/// The seam through which the rules are supplied. Tests supply broken ones.
 pub trait Rules: Send + Sync + 'static {
     fn decide(&self, read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict;
 }
@@ -67,7 +67,7 @@ impl Space {
         actions.push(Action::Sweep(task));
     }
 
-    /// Workers are alike until they have held a lease, so of those that have not only one polls.
+    /// Workers are interchangeable until they have held a lease, so only one of those that have not polls.
     fn polls(&self, world: &World, task: TaskAt, actions: &mut Vec<Action>) {
         if world.tasks[task].ledger.grants >= self.bounds.attempts {
             return;

@@ -1,4 +1,4 @@
-//! What an action does to a world: ask the rules, judge, settle, and bring into normal form.
+//! Applies an action to a world: calls the rules, judges, applies the verdict, and normalises.
 
 use verdict::bounds::{DECISIONS_MAX, ENTRIES_MAX};
 use verdict::request::{Extend, Request};
@@ -17,7 +17,7 @@ use crate::world::{Row, World};
 use crate::worlds::STEP_BACK;
 
 impl Space {
-    /// The world after `action`; `None` when that is the same one.
+    /// The world after `action`; `None` if nothing changed.
     pub(crate) fn step(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
         let changed = match action {
@@ -84,10 +84,10 @@ impl Space {
         changed
     }
 
-    /// What was not committed was never answered, so it has not happened; what was alive gets the
-    /// gap back before anything else is decided. As a store opens: never before its last commit,
-    /// wherever the wall clock was set meanwhile. Every engine holds that, by `MonotonicClock::open` (SQLite,
-    /// memory) and `StoreClock::open` (PostgreSQL); the conformance suite asks for it (`never_runs_backwards`).
+    /// An uncommitted decision was never answered, so it has not happened; leases that were alive are extended by the
+    /// gap before anything else is decided. The store opens with a time no earlier than its last commit, wherever the
+    /// wall clock was set meanwhile. Every engine guarantees that, by `MonotonicClock::open` (SQLite, memory) and
+    /// `StoreClock::open` (PostgreSQL); the conformance suite checks it (`never_runs_backwards`).
     fn crash(&self, world: &mut World, gap: u64) -> bool {
         let last_commit = latest_decision(world).unwrap_or(world.now);
         let stalled_since = world.now.max(last_commit);
@@ -111,8 +111,7 @@ impl Space {
         true
     }
 
-    /// Asks the rules about one task and lets their verdict come true; says whether anything is
-    /// different afterwards.
+    /// Asks the rules about one task and applies their verdict; returns whether anything changed.
     fn ask(&self, world: &mut World, task: TaskAt, request: &Request) -> bool {
         let row = &world.tasks[task];
         let moment = Moment { now: world.now, epoch: world.epoch, rules: verdict::Rules::NEWEST };
@@ -149,8 +148,8 @@ impl Space {
         true
     }
 
-    /// What a sweep will do, asked now: leaving it to chance whether one comes in time would prove
-    /// only that it can.
+    /// Runs the next sweep ahead of time: if chance decided whether one comes in time, this would prove only that it
+    /// can.
     fn foresee(&self, row: &Row, epoch: u32) -> Broken {
         let mut broken = Broken::default();
         let Some(task) = row.subject.live() else { return broken };

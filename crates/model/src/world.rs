@@ -1,4 +1,4 @@
-//! One state: what the store holds, what the network remembers, and what is left of the bounds.
+//! One state: the contents of the store, the network's memory, and what is left of the bounds.
 
 use verdict::{ClosedAttempt, Subject, Time};
 
@@ -7,25 +7,25 @@ use crate::network::Issued;
 use crate::property::Broken;
 use crate::worlds::Bounds;
 
-/// Every state is shifted so that it is noon: only distances in time make states different.
+/// Every state is shifted to this time: only distances in time distinguish states.
 pub(crate) const REFERENCE_TIME: Time = Time::from_millis(1_000);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     pub now: Time,
-    /// Which life of the store this is.
+    /// The epoch of the store.
     pub epoch: u32,
     pub tasks: Vec<Row>,
     pub issued: Vec<Issued>,
-    /// The largest fence ever given for each task. A restore does not forget it.
+    /// The largest fence ever granted for each task. A restore does not reset it.
     pub fences: Vec<u64>,
     pub backup: Option<Box<Vec<Row>>>,
     pub left: Budget,
-    /// What the last step broke. Nothing follows such a state.
+    /// The properties that the last step broke. Exploration stops at such a state.
     pub broken: Broken,
 }
 
-/// What a store keeps of one task, and what the ledger thinks of it.
+/// What a store keeps of one task, and what the ledger knows of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
     pub subject: Subject,
@@ -33,7 +33,7 @@ pub struct Row {
     pub ledger: Ledger,
 }
 
-/// How often the rare things may still happen.
+/// How often each rare action may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Budget {
     pub crashes: u8,

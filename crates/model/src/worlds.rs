@@ -1,14 +1,13 @@
-//! The worlds that are explored, by name, and how large each is.
+//! The explored worlds, by name, with their bounds.
 //!
-//! Time passes in units of one millisecond and every length is a few of them, so that each
-//! instant before, at and after every limit is visited. All worlds have the hostile network of
-//! [`crate::network`].
+//! Time passes in units of one millisecond and every duration is a few units, so the instants before, at and after
+//! every limit are visited. All worlds have the hostile network of [`crate::network`].
 
 use verdict::{Policy, Span, Time};
 
 use crate::action::ReportKind;
 
-/// How far a clock is set back, where it is.
+/// How far a clock is set back, in worlds that do so.
 pub const STEP_BACK: i64 = 2;
 
 const EVERY_REPORT: &[ReportKind] =
@@ -17,21 +16,21 @@ const EVERY_REPORT: &[ReportKind] =
 /// How much of each world is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// What every change is held against.
+    /// The size that every change is tested with.
     Short,
     Long,
 }
 
-/// One world: who is in it, what may happen and how often.
+/// The bounds of one world: its actors, its possible actions, and how often they happen.
 #[derive(Clone, Debug)]
 pub struct Bounds {
     pub name: &'static str,
     pub tasks: usize,
     pub workers: u8,
-    /// Grants per task.
+    /// Largest number of grants per task.
     pub attempts: u32,
     pub crashes: u8,
-    /// How long the coordinator is away after a crash.
+    /// How long the coordinator is down after a crash.
     pub gaps: &'static [u64],
     pub restores: u8,
     pub steps_back: u8,
@@ -39,19 +38,19 @@ pub struct Bounds {
     /// Counted from the submission.
     pub deadline_after: Option<Span>,
     pub starts_after: Option<Span>,
-    /// The reports workers make; a world without any is one in which nobody ever calls.
+    /// The reports workers make; in a world without any, workers make no call at all.
     pub says: &'static [ReportKind],
-    /// Whether grants come back although nobody ever calls.
+    /// Whether undelivered grants are handed back, in a world in which workers make no call.
     pub hands_back: bool,
-    /// How many entries and decisions a new task has left of what it may have, where that is few.
+    /// How many entries and decisions a new task has left of its limits, where only few are left.
     pub room: Option<u32>,
     /// Steps from the beginning; `None` explores to exhaustion.
     pub depth: Option<usize>,
-    /// What cannot happen in this world, and why. Every other mark must be met.
+    /// Coverage goals that this world cannot reach. Every other goal must be reached.
     pub never: &'static [Impossible],
 }
 
-/// Coverage goals that a world without something cannot meet: no deadline, no restore, no second task.
+/// Coverage goals that a world without some feature cannot reach: no deadline, no restore, no second task.
 pub type Impossible = &'static [&'static str];
 
 const WITHOUT_LIMITS: Impossible = &[
@@ -103,7 +102,7 @@ const WITHOUT_CALLS: Impossible = &[
 ];
 
 impl Bounds {
-    /// Every mark this world need not meet.
+    /// The names of all goals that this world need not reach.
     pub fn impossible(&self) -> impl Iterator<Item = &'static str> {
         self.never.iter().flat_map(|coverage| coverage.iter().copied())
     }
@@ -114,7 +113,7 @@ impl Bounds {
     }
 }
 
-/// Every world that is explored, in the order in which it is reported.
+/// All explored worlds, in the order in which they are reported.
 pub fn all(extent: Extent) -> Vec<Bounds> {
     vec![
         one_task_three_workers(extent),
@@ -131,7 +130,7 @@ fn millis(count: u64) -> Span {
     Span::from_millis(count)
 }
 
-/// Backoffs of one and two units, without jitter, since half of one is none.
+/// Backoffs of one and two units, without jitter, since half of one unit rounds to none.
 fn policy(lease: u64, grace: u64, tries: u32) -> Policy {
     Policy {
         lease: millis(lease),
@@ -179,7 +178,7 @@ pub fn one_task_three_workers(extent: Extent) -> Bounds {
     }
 }
 
-/// Two tasks between two workers: nothing that is said of one may touch the other.
+/// Two tasks and two workers: no call about one task may affect the other.
 pub fn two_tasks_two_workers(extent: Extent) -> Bounds {
     let depth = match extent {
         Extent::Short => 13,
@@ -206,8 +205,7 @@ pub fn two_tasks_two_workers(extent: Extent) -> Bounds {
     }
 }
 
-/// A deadline, an attempt's limit, a later start, a grace longer than the lease, and a clock that
-/// is set back.
+/// A deadline, an attempt's limit, a delayed start, a grace longer than the lease, and a clock that is set back.
 pub fn limits_and_clocks(extent: Extent) -> Bounds {
     let (workers, deadline) = match extent {
         Extent::Short => (2, 7),
@@ -232,7 +230,7 @@ pub fn limits_and_clocks(extent: Extent) -> Bounds {
     }
 }
 
-/// A store that is replaced by an older copy of itself: what it forgot has no authority.
+/// A store that is replaced by its backup: leases that it does not know any more have no authority.
 pub fn restored(extent: Extent) -> Bounds {
     let (attempts, restores) = match extent {
         Extent::Short => (2, 1),
@@ -258,7 +256,7 @@ pub fn restored(extent: Extent) -> Bounds {
     }
 }
 
-/// Grants that nobody ever answers, until the task is given up.
+/// Grants without any call from a worker, until the task fails.
 pub fn nobody_answers() -> Bounds {
     Bounds {
         name: "nobody answers",
@@ -280,7 +278,7 @@ pub fn nobody_answers() -> Bounds {
     }
 }
 
-/// Grants that come back, or run out unheard, one after the other until the task is given up.
+/// Grants that are handed back or expire without a call, one after the other, until the task fails.
 pub fn grants_come_back() -> Bounds {
     Bounds {
         name: "grants come back",
@@ -298,7 +296,7 @@ pub fn grants_come_back() -> Bounds {
     }
 }
 
-/// A task of which little more can be recorded: whatever happens, it can end.
+/// A task that has almost reached the limits of its history: it can end in every case.
 pub fn nearly_full() -> Bounds {
     Bounds {
         name: "nearly full",

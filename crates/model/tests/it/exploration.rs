@@ -1,14 +1,14 @@
-//! The short form of every world: every property holds, every mark is met.
+//! The short form of every world: every property holds, every coverage goal is reached.
 
 use std::collections::BTreeSet;
 
 use tenure_model::{Bounds, Extent, coverage, explore, worlds};
 
-/// One thread each: the tests run beside each other.
+/// One thread each: the tests run in parallel.
 fn prove(bounds: Bounds) {
     let outcome = explore(bounds, 1);
     assert!(outcome.is_proof(), "{outcome}");
-    // A world without choices would prove nothing.
+    // A world without choices proves nothing.
     assert!(outcome.unique > 10_000, "{outcome}");
 }
 
@@ -21,7 +21,7 @@ fn one_task_and_three_workers() {
 
 #[test]
 fn two_tasks_and_two_workers() {
-    // S0-40, W-1: nothing that is said of one task touches the lease of another.
+    // S0-40, W-1: no call about one task affects the lease of another.
     prove(worlds::two_tasks_two_workers(Extent::Short));
 }
 
@@ -33,25 +33,25 @@ fn limits_and_a_clock_that_is_set_back() {
 
 #[test]
 fn a_store_restored_from_a_backup() {
-    // S3-24, R-1: what was granted before a restore has no authority, and fences still grow.
+    // S3-24, R-1: leases granted before a restore have no authority, and fences still grow.
     prove(worlds::restored(Extent::Short));
 }
 
 #[test]
 fn grants_that_nobody_answers() {
-    // S2-100, W-19: a task that no worker ever answers is given up.
+    // S2-100, W-19: a task whose workers never call fails in the end.
     prove(worlds::nobody_answers());
 }
 
 #[test]
 fn grants_that_come_back() {
-    // S2-100, W-19: whoever hangs up on every grant delays the task more and more, and in the end ends it.
+    // S2-100, W-19: a worker that disconnects on every grant delays the task more and more, and finally fails it.
     prove(worlds::grants_come_back());
 }
 
 #[test]
 fn a_history_that_is_nearly_full() {
-    // S2-41, W-27: the last attempts fit, the task ends, and no counter begins again.
+    // S2-41, W-27: the last attempts fit, the task ends, and no counter wraps around.
     prove(worlds::nearly_full());
 }
 

@@ -1,7 +1,6 @@
-//! Rules with a bug in them: the checker must find each, by the property it breaks.
+//! Rules with a planted bug: the checker must find each one, by the property it breaks.
 //!
-//! Every bug is a wrapper around the rules of production, one line of wrongness each, most of them
-//! bugs that other systems have shipped.
+//! Every bug is a small wrapper around the production rules; most of them are bugs that other systems have shipped.
 
 use tenure_model::{Bounds, Extent, Property, Rules, find, worlds};
 use verdict::request::Request;
@@ -27,12 +26,12 @@ fn must_be_found(bug: Bug, property: Property) {
 fn must_be_found_in(bounds: Bounds, bug: Bug, property: Property) {
     let found = find(bounds, BuggyRules(bug), property);
     assert!(found.is_some(), "the bug went unnoticed by {}", property.name());
-    // The first step of every story is a submission: what is printed can be followed.
+    // The printed trace contains the submission, so it can be followed from the beginning.
     let steps = found.unwrap().steps;
     assert!(steps.iter().any(|step| step.starts_with("Submit")), "{steps:?}");
 }
 
-/// The moment just before the lease ran out.
+/// The moment just before the lease expires.
 fn in_time(read_set: ReadSet<'_>, at: Moment) -> Moment {
     let expires_at =
         read_set.subject.live().and_then(|task| task.lease()).map(|lease| lease.expires_at);
@@ -213,7 +212,7 @@ fn a_poison_task_whose_lost_workers_never_count() {
     must_be_found(bug, Property::B3);
 }
 
-/// What becomes of a task whose grant came back.
+/// Replaces the next state of a task whose grant was handed back.
 fn instead_of_hand_backs(verdict: &mut Verdict, then: impl Fn(&Next) -> Option<Next>) {
     for event in &mut verdict.events {
         if let Event::AttemptClosed { closed, next } = event
