@@ -1,7 +1,6 @@
-//! `cargo xtask bench-postgres`: the benchmark against a PostgreSQL server of its own, started for it and removed
-//! afterwards.
+//! `cargo xtask bench-postgres`: runs the benchmark against a private PostgreSQL server, which it starts and removes.
 //!
-//! As durable as PostgreSQL is by default: every commit waits for the disk.
+//! The server is as durable as PostgreSQL is by default: every commit waits for the disk.
 
 use std::path::Path;
 
@@ -10,7 +9,7 @@ use pgserver::Server;
 
 use crate::steps;
 
-/// What an operator of a small machine would set. Durability is the default's, and said all the same.
+/// Typical settings for a small machine. Durability is the default, and stated explicitly.
 const SETTINGS: [(&str, &str); 5] = [
     ("fsync", "on"),
     ("synchronous_commit", "on"),

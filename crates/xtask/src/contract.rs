@@ -1,7 +1,8 @@
-//! `docs/contract.md`: one line per requirement, with the tests that prove it, or that cite it where none says so.
+//! `docs/contract.md`: one line per requirement, with the tests that prove it or, if there are none, the tests that
+//! cite it.
 //!
-//! The requirement column is frozen text (S2-116) and the source of the rows; only the column `proved by` is made here. A
-//! requirement that no test cites says `later`, so that nobody takes silence for proof.
+//! The requirement column is frozen text (S2-116) and the source of the rows; only the column `proved by` is
+//! generated. A requirement that no test cites says `later`, so that a missing proof is visible.
 
 mod citations;
 mod id;
@@ -18,14 +19,14 @@ use id::Id;
 
 const FILE: &str = "docs/contract.md";
 const LATER: &str = "later";
-/// Enough for the same promise seen from several sides, and short enough for a table.
+/// Enough to show a requirement from several sides, and short enough for a table.
 const NAMES_MAX: usize = 3;
 
-/// How many requirements each source has: a lost row would otherwise be a promise nobody misses.
+/// The number of requirements of each source: without it, a lost row would go unnoticed.
 const SOURCES: &[(&str, u16)] =
     &[("S0", 58), ("S1", 40), ("S2", 116), ("S3", 68), ("S4", 75), ("R", 40), ("W", 32)];
 
-/// Checksum of ids and requirement texts. It changes with an entry in docs/amendments.md, in the same commit.
+/// Checksum of ids and requirement texts. It changes only with an entry in docs/amendments.md, in the same commit.
 const FROZEN: u64 = 0xfb84_5ff1_4831_d489;
 
 pub(crate) fn write(root: &Path, tree: &Tree) -> Result<()> {
@@ -101,7 +102,7 @@ fn finding(line: usize, what: String, remedy: &str) -> Finding {
     }
 }
 
-/// Every line as it was, but for the last cell of the rows.
+/// Every line unchanged, except for the last cell of the rows.
 fn refresh(text: &str, citations: &Citations) -> String {
     let line = |line: &str| match Row::parse(line) {
         Some(row) => {
@@ -133,7 +134,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// FNV-1a: enough to notice a change, which is all that is asked of it.
+/// FNV-1a: sufficient to notice a change, which is its only purpose.
 fn checksum(text: &str) -> u64 {
     let rows = text.lines().filter_map(Row::parse);
     let frozen: String = rows.map(|row| format!("{} {}\n", row.id, row.requirement)).collect();
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_text_of_a_requirement_changes_only_with_an_amendment() {
-        // S2-116: the contract is frozen; the checksum covers ids and texts, not the column that is made.
+        // S2-116: the contract is frozen; the checksum covers ids and texts, not the generated column.
         let proved = TABLE.replace("later", "`x::y`");
         assert_eq!(checksum(TABLE), checksum(&proved));
         assert_ne!(checksum(TABLE), checksum(&TABLE.replace("One.", "One, or not.")));

@@ -1,5 +1,5 @@
-//! `cargo xtask failover`: the database of three coordinators dies under load and its standby takes over, so many
-//! times, with a synchronous and with an asynchronous standby.
+//! `cargo xtask failover`: repeatedly kills the database of three coordinators under load and promotes its standby,
+//! with a synchronous and with an asynchronous standby.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::steps;
 
-/// What a release must survive.
+/// The number of failovers that a release must survive.
 const TIMES: usize = 20;
 
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What a check has to say: where, what, why it matters and what to do about it.
+//! A finding of a check: where, what, why it matters, and the remedy.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
-//! `cargo xtask fuzz`: libFuzzer on each target of `crates/hostile`, with the toolchain that builds everything else.
+//! `cargo xtask fuzz`: runs libFuzzer on each target of `crates/hostile`, with the toolchain that builds everything else.
 //!
-//! libFuzzer needs to know which code an input reaches, and nothing more: the counters come from a pass of the
-//! compiler's own back end, so that neither a nightly toolchain nor a sanitizer is involved. Each target is a process
-//! of its own with bounded memory and time, one for each processor at once. What was found goes to a folder beside the
-//! build; with `--keep` it is reduced to the inputs that reach something new, and joins the corpus that the tests replay.
+//! libFuzzer only needs to know which code an input reaches. LLVM's coverage pass provides the counters, so neither a
+//! nightly toolchain nor a sanitizer is needed. Each target is a separate process with bounded memory and time, and
+//! one runs per processor. New inputs go to a folder beside the build; with `--keep` they are reduced to those that
+//! reach new code, and added to the corpus that the tests replay.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,23 +12,24 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{parallel, steps};
 
-/// Long enough to meet the shallow ones; what every change gets.
+/// Long enough to find shallow bugs; the duration for every change.
 pub(crate) const SECONDS: u32 = 30;
 
-/// Counters at every edge, a table of where they are, and what is compared with what.
+/// Counters at every edge, a table of their locations, and a trace of compared values.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// For one input: seconds until it counts as a hang, bytes beyond which nothing new is reached, megabytes in use.
+/// Limits for one input: seconds until it counts as a hang, bytes beyond which it reaches nothing new, megabytes of
+/// memory.
 const INPUT_SECONDS_MAX: u32 = 10;
 const INPUT_BYTES_MAX: u32 = 4_096;
 const MEMORY_MB_MAX: u32 = 1_024;
 
-/// What is kept is read by people when it breaks, and replayed with every test run.
+/// Kept inputs are read by people when they fail, and replayed in every test run.
 const KEPT_BYTES_MAX: u32 = 512;
 
-/// How much of what a fuzzer said is shown when it found something.
+/// How many lines of a failing fuzzer's output are shown.
 const TOLD_LINES: usize = 60;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -91,7 +92,7 @@ impl FuzzBuild {
         let machine = this_machine()?;
         let target = root.join("target/fuzz");
         let mut cargo = steps::cargo_command(&root.join("fuzz"));
-        // Named, so that build scripts and macros are built without counters.
+        // The target is explicit, so that build scripts and macros are built without counters.
         cargo.args(["build", "--quiet", "--release", "--bins", "--locked", "--target", &machine]);
         cargo.env("RUSTFLAGS", COVERAGE).env("CARGO_TARGET_DIR", &target);
         ensure!(cargo.status().context("start cargo")?.success(), "the fuzzers cannot be built");
@@ -116,7 +117,7 @@ impl FuzzBuild {
         if options.keep { self.keep(target, &corpus, &found) } else { Ok(()) }
     }
 
-    /// Takes over what reaches something that the corpus does not, the smallest input for each.
+    /// Adds the inputs that reach code the corpus does not reach, the smallest one for each.
     fn keep(&self, target: &str, corpus: &Path, found: &Path) -> Result<()> {
         let before = corpus.read_dir()?.count();
         let mut merger = self.fuzzer(target);
@@ -146,14 +147,14 @@ impl FuzzBuild {
     }
 }
 
-/// Whether it ended well, and what it said.
+/// Runs a command; returns whether it succeeded, and its output.
 fn listen(command: &mut Command) -> Result<(bool, String)> {
     let output = command.stdin(Stdio::null()).output().context("start a fuzzer")?;
     let said = [output.stdout, output.stderr].concat();
     Ok((output.status.success(), String::from_utf8_lossy(&said).into_owned()))
 }
 
-/// The name under which the compiler knows this machine.
+/// The target triple of this machine.
 fn this_machine() -> Result<String> {
     let told = Command::new("rustc").arg("-vV").output().context("start rustc")?;
     let told = String::from_utf8_lossy(&told.stdout).into_owned();

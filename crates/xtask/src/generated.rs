@@ -1,4 +1,4 @@
-//! Files that are made from code, committed, and compared: today the OpenAPI document.
+//! Files that are generated from code, committed, and compared: today the OpenAPI document.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
-//! `cargo xtask hostile`: schemathesis tries everything that the OpenAPI document says, and what it does not say, against
-//! a live server on loopback.
+//! `cargo xtask hostile`: schemathesis tests the OpenAPI document against a live server on loopback, with valid and
+//! with invalid requests.
 //!
-//! The document is read from the server itself. What is asked of each route stands in `protocol/schemathesis.toml`. A run
-//! in which the server's keys were lost half way would prove nothing, so the key is tried again at the end.
+//! The document is read from the server itself. The settings of each route are in `protocol/schemathesis.toml`. A run
+//! whose key was revoked half way would prove nothing, so the key is tried again at the end.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-/// Pinned, because a new version asks new questions: they are answered when it is taken, not when it appears.
+/// Pinned, because a new version sends new requests: their findings are handled at the upgrade, not at the release.
 const VERSION: &str = "4.32.0";
 
-/// Enough for every change; `--examples` asks for more.
+/// Enough for every change; use `--examples` for more.
 const EXAMPLES: &str = "6";
 
-/// The same questions every time, so that a failure can be repeated.
+/// A fixed seed, so that a failure can be reproduced.
 const SEED: &str = "1";
 
-/// Rotating the signing keys in an emergency voids the token of the task that is asked about, so it comes last.
+/// An emergency rotation of the signing keys voids the token of the task under test, so it comes last.
 const VOIDS_TOKENS: &str = "^/v1/signing-keys";
 
 const CONFIG: &str = "protocol/schemathesis.toml";
@@ -45,13 +45,13 @@ pub(crate) fn run(root: &Path, server: &Path, words: &[&str]) -> Result<()> {
     server.still_knows_its_key(&fixture)
 }
 
-/// Where cargo builds.
+/// Cargo's target folder.
 pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root.join("target"), |folder| root.join(folder))
 }
 
-/// The program, in an environment of its own below `target`; installed when this version is not there.
+/// The program, in a virtual environment below `target`; installed if this version is missing.
 fn schemathesis(target: &Path) -> Result<PathBuf> {
     let folder = target.join(format!("schemathesis-{VERSION}"));
     let program = folder.join("bin/st");
@@ -104,14 +104,14 @@ fn ask(
     Ok(())
 }
 
-/// A server of this run's own; it ends with it.
+/// A server for this run only; it is stopped at the end.
 struct Server {
     child: Child,
     url: String,
     key: String,
 }
 
-/// What the questions need to exist.
+/// What the requests need to exist.
 struct Fixture {
     url: String,
     key: String,
@@ -144,7 +144,7 @@ impl Server {
         Ok(server)
     }
 
-    /// A task under a lease, and a key that may be lost.
+    /// Creates a task under a lease, and a key that may be revoked.
     fn create_fixture(&self) -> Result<Fixture> {
         // An hour: longer than any run of this command.
         let run = json!({ "kind": "hostile", "queue": "hostile", "leaseMs": 3_600_000 });
@@ -185,7 +185,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself, and nothing of it is needed any more.
+        // It may have exited already, and nothing of it is needed any more.
         let _ended = self.child.kill();
         let _status = self.child.wait();
     }

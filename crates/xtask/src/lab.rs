@@ -1,9 +1,9 @@
-//! The test build: the whole workspace with the feature `lab`, for everything that runs.
+//! The test build: the whole workspace with the feature `lab`.
 //!
 //! The tests, the crash lab, the museum and the hostile input share it, so that no crate is compiled twice. The test
-//! runner repeats these very arguments and finds everything built: another package list or another feature would
-//! select other features of shared dependencies, and cargo would compile those and all that is above them again.
-//! The server is copied aside, because an ordinary build writes to the same name.
+//! runner uses exactly these arguments and finds everything built: a different package list or feature would select
+//! different features of shared dependencies, and cargo would compile those and all their dependents again. The
+//! server is copied to another path, because an ordinary build writes to the same name.
 
 pub(crate) mod crash;
 pub(crate) mod exhibits;
@@ -16,10 +16,11 @@ use std::process::Stdio;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// Turns on the fault points and the museum's bugs, which are then chosen at run time.
+/// Enables the fault points and the museum's bugs, which are then chosen at run time.
 pub(crate) const FEATURE: &str = "tenure-faultpoint/lab";
 
-/// What the test runner asks of cargo, too. A binary is built where an integration test of its package starts it.
+/// The test runner passes the same arguments to cargo. A binary is built if an integration test of its package starts
+/// it.
 const BUILD: &[&str] = &[
     "test",
     "--no-run",
@@ -58,7 +59,7 @@ impl Build {
 
     fn note(&mut self, message: &Value) {
         let Some(executable) = message["executable"].as_str() else { return };
-        // The unit tests of a program have the program's name.
+        // The unit tests of a program have the same name as the program.
         if message["target"]["kind"][0] == "bin" && message["profile"]["test"] == true {
             return;
         }
@@ -87,7 +88,7 @@ fn put_aside(built: &Path) -> Result<PathBuf> {
     Ok(aside)
 }
 
-/// `path+file:///…/crates/store#tenure-store@0.1.0`, or without the name where it is the folder's.
+/// `path+file:///…/crates/store#tenure-store@0.1.0`, or without the name if it equals the folder's.
 fn package(id: &str) -> String {
     let (path, tail) = id.rsplit_once('#').unwrap_or(("", id));
     match tail.split_once('@') {

@@ -1,7 +1,8 @@
-//! `cargo xtask`: the commands with which this repository is tested and kept tidy.
+//! `cargo xtask`: the commands that test this repository and keep it tidy.
 //!
-//! Built before every test run, so it stays small: it knows `wire`, for the OpenAPI text and the error codes,
-//! `faultpoint`, for the museum's numbers, and no other crate of ours. It decides nothing about the product; it only reads the tree and runs cargo.
+//! It is built before every test run, so it stays small: it depends on `wire`, for the OpenAPI text and the error
+//! codes, on `faultpoint`, for the museum's numbers, and on `pgserver`, for private PostgreSQL servers. It decides
+//! nothing about the product; it only reads the tree and runs cargo.
 #![expect(clippy::print_stdout, reason = "a command-line program speaks to its user on stdout")]
 
 mod bench_postgres;
@@ -85,7 +86,7 @@ fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Cargo sets the variable for `cargo run`; the constant serves whoever starts the binary by hand.
+/// Cargo sets the variable for `cargo run`; the constant is the fallback when the binary is started directly.
 fn repository_root() -> Result<PathBuf> {
     let manifest = std::env::var("CARGO_MANIFEST_DIR")
         .unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());

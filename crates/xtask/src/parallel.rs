@@ -1,12 +1,12 @@
-//! Work side by side: the same on many items, one thread for each processor, or one long step beside others.
+//! Parallel work: the same function on many items, one thread per processor, or one long step beside others.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 
-/// Works on every item and returns the results in the order of the items.
-/// After the first error no further item is begun.
+/// Applies the function to every item and returns the results in the order of the items. After the first error no
+/// further item is started.
 pub(crate) fn for_each<T: Send, R: Send>(
     items: impl IntoIterator<Item = T>,
     work: impl Fn(T) -> Result<R> + Sync,
@@ -30,7 +30,7 @@ pub(crate) fn for_each<T: Send, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Runs `waiting`, a step that mostly waits, beside `working`. Both are carried to their end.
+/// Runs `waiting`, a step that mostly waits, in parallel with `working`. Both run to completion.
 pub(crate) fn beside<R: Send>(
     waiting: impl FnOnce() -> Result<R> + Send,
     working: impl FnOnce() -> Result<()>,

@@ -1,7 +1,7 @@
-//! What the tests need from the machine, and how to get it there.
+//! The tools that the tests need on the machine, and how to install them.
 //!
-//! One row per need, and only what some test needs today. Everything that is installed is printed first, with its reason.
-//! Without root nothing of the system is changed: the command is printed instead.
+//! One row per prerequisite, and only those that some test needs today. Each installation is printed first, with its
+//! reason. Without root no system package is installed: the command is printed instead.
 
 use std::process::{Command, Stdio};
 
@@ -14,22 +14,22 @@ struct Prerequisite {
     source: Source,
 }
 
-/// How it is seen that a need is met.
+/// How to check that a prerequisite is met.
 #[derive(Clone, Copy)]
 enum Probe {
     /// A command that succeeds.
     Command(&'static [&'static str]),
-    /// Whoever uses it knows where it looks.
+    /// A function of the code that uses the tool, which knows where to search.
     Look(fn() -> bool),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
-    /// Packages of Debian and its relatives.
+    /// Packages of Debian and its derivatives.
     Debian(&'static str),
-    /// A program from the Rust registry.
+    /// A program from crates.io.
     Cargo(&'static str),
-    /// A part of the Rust toolchain.
+    /// A component of the Rust toolchain.
     Toolchain(&'static str),
 }
 
@@ -51,7 +51,7 @@ const fn server(
     Prerequisite { name, why, probe: Probe::Look(look), source }
 }
 
-/// One line per need: name, why, probe, where it comes from.
+/// One line per prerequisite: name, reason, probe, source.
 #[rustfmt::skip]
 const PREREQUISITES: &[Prerequisite] = &[
     prerequisite("a C compiler", "SQLite is built from source into the binary", &["cc", "--version"], Source::Debian("gcc libc6-dev")),
@@ -65,7 +65,7 @@ const PREREQUISITES: &[Prerequisite] = &[
     prerequisite("Python with venv", "schemathesis tries hostile input on a live server", &["python3", "-c", "import ensurepip, venv"], Source::Debian("python3 python3-venv")),
 ];
 
-/// Installs what is missing; fails when something had to be left to the user.
+/// Installs what is missing; fails if something is left for the user to install.
 pub(crate) fn ensure_installed() -> Result<()> {
     let missing: Vec<&Prerequisite> =
         PREREQUISITES.iter().filter(|prerequisite| !is_installed(prerequisite)).collect();

@@ -1,9 +1,9 @@
-//! Just enough of Rust's syntax to scan it honestly: what is code, what is a comment, where functions begin and end,
+//! Just enough of Rust's syntax for reliable scans: what is code, what is a comment, where functions begin and end,
 //! and which parts are tests.
 //!
-//! This is no parser. It knows strings, raw strings, characters, lifetimes, nested comments and braces, so that a word in a
-//! string is not mistaken for a call. The masks have the length of the text, with everything else blanked, so that an
-//! offset in a mask is an offset in the text.
+//! This is no parser. It knows strings, raw strings, characters, lifetimes, nested comments and braces, so that a
+//! word in a string is not mistaken for a call. The masks have the same length as the text, with everything else
+//! blanked, so an offset in a mask is an offset in the text.
 
 mod items;
 mod mask;
@@ -18,7 +18,7 @@ pub(crate) struct RustSource {
     /// Comments only.
     pub(crate) comments: String,
     pub(crate) functions: Vec<Function>,
-    /// Names of the modules that exist under `cfg(test)` only and live in files of their own.
+    /// Names of the modules that exist only under `cfg(test)` and have separate files.
     pub(crate) test_module_files: Vec<String>,
     test_spans: Vec<std::ops::Range<usize>>,
     line_starts: Vec<usize>,
@@ -53,7 +53,7 @@ impl RustSource {
     }
 }
 
-/// Offsets of `needle` as a whole word: an identifier may not go on at either end where the needle ends in a letter.
+/// Offsets of `needle` as a whole word: where the needle ends in a letter, the identifier must end too.
 pub(crate) fn find_word(text: &str, needle: &str) -> Vec<usize> {
     let bytes = text.as_bytes();
     let opens_with_letter = needle.bytes().next().is_some_and(is_identifier_byte);

@@ -1,6 +1,6 @@
 //! How long each step of a test run took, printed as one table.
 //!
-//! The table makes a step that grows visible to everyone. No step is judged by its time.
+//! The table makes a growing step visible. No step fails because of its duration.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ impl fmt::Display for Minutes {
     }
 }
 
-/// The real clock, for durations that are only printed or bound a wait.
+/// The real clock, for durations that are only printed or limit a wait.
 #[expect(clippy::disallowed_methods, reason = "commands measure real steps; no rule depends on it")]
 pub(crate) fn now() -> Instant {
     Instant::now()

@@ -1,8 +1,8 @@
-//! `cargo xtask test`: the steps of a test run, in order, stopping at the first that fails.
+//! `cargo xtask test`: runs the steps of a test run in order and stops at the first failure.
 //!
-//! The same command runs on a laptop and in CI. Everything that runs comes from one build: the test build, with the
-//! feature `lab`. The lints check the ordinary build, without it. The test runner comes last, so that the output ends
-//! in its summary; the time of every other step is printed before it.
+//! The same command runs on a laptop and in CI. Every test runs from one build: the test build, with the feature
+//! `lab`. The lints check the ordinary build, without it. The test runner comes last, so that the output ends in its
+//! summary; the durations of all other steps are printed before it.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,10 +14,10 @@ use crate::{fuzz, hostile, lab, parallel, prerequisites, tidy};
 
 const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 const LINT: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-/// A program that embeds the coordinator may leave HTTP and PostgreSQL out.
+/// A program that embeds the coordinator may disable HTTP and PostgreSQL.
 const EMBEDDED: &[&str] = &["check", "--package", "tenure-coordinator", "--no-default-features"];
-/// The test runner leaves out the examples in the client's documentation. The whole workspace is named because other
-/// packages select other features of what they share, and cargo would build all of it again.
+/// The test runner does not run the examples in the client's documentation. The whole workspace is named because a
+/// smaller set would select other features of shared dependencies, and cargo would build all of it again.
 const DOC_TESTS: &[&str] = &["test", "--quiet", "--workspace", "--doc", "--features", lab::FEATURE];
 /// All of them, also after one has failed: a run is long, and one report of everything is worth more than an early end.
 const TESTS: &[&str] =
@@ -35,7 +35,7 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     let build = times.step("test build", || lab::Build::make(root))?;
     times.step("examples in the documentation", || cargo(root, DOC_TESTS))?;
     let crash_lab = || lab::crash::run_aside(root, &build);
-    // The crash lab waits for leases and restarts most of its time; these use the processors meanwhile.
+    // The crash lab mostly waits for leases and restarts; these steps use the processors meanwhile.
     let took = parallel::beside(crash_lab, || {
         times.step("hostile input", || hostile::run(root, build.server(), &[]))?;
         times.step("fuzz", || fuzz::run(root, &[]))?;
@@ -52,19 +52,19 @@ pub(crate) fn hostile(root: &Path, more: &[&str]) -> Result<()> {
     hostile::run(root, &hostile::target(root).join("debug/tenure"), more)
 }
 
-/// `cargo xtask sim`: simulated worlds. The trace of a seed is all there is on stdout, so that two runs can be compared.
+/// `cargo xtask sim`: simulated worlds. Stdout contains only the trace of a seed, so that two runs can be compared.
 pub(crate) fn sim(root: &Path, more: &[&str]) -> Result<()> {
     let run = ["run", "--quiet", "--package", "tenure-sim", "--"];
     run_cargo(root, &[&run, more].concat())
 }
 
-/// `cargo xtask model`: the same worlds as the tests explore, with their figures; `--long` for larger ones.
+/// `cargo xtask model`: explores the same worlds as the tests and prints the figures; `--long` for larger ones.
 pub(crate) fn model(root: &Path, more: &[&str]) -> Result<()> {
     let run = ["run", "--quiet", "--package", "tenure-model", "--"];
     cargo(root, &[&run, more].concat())
 }
 
-/// Runs cargo and prints what is run.
+/// Prints a cargo command and runs it.
 pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
     println!("cargo {}", arguments.join(" "));
     run_cargo(root, arguments)
@@ -81,7 +81,7 @@ fn run_cargo(root: &Path, arguments: &[&str]) -> Result<()> {
 }
 
 /// The cargo that runs this program, for another build. Variables about this package are removed: build scripts that
-/// watch them would run again.
+/// depend on them would run again.
 pub(crate) fn cargo_command(root: &Path) -> Command {
     let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     command.current_dir(root);

@@ -1,6 +1,7 @@
 //! Rules of the tree that no compiler checks. Each is a pure function from a `Tree` to findings.
 //!
-//! A rule belongs here when a reviewer would otherwise have to say it twice. What clippy or rustc can hold belongs to them.
+//! A rule belongs here if reviewers would otherwise have to repeat it. Rules that clippy or rustc can enforce belong
+//! there.
 
 mod architecture;
 mod calls;

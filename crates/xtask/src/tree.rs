@@ -1,7 +1,7 @@
 //! The repository's text files in memory, so that every check is a pure function of a `Tree`.
 //!
-//! The tree is read from the working directory and not from a commit: a check says the same before and after `git commit`.
-//! Tests build small trees from strings.
+//! The tree is read from the working directory and not from a commit: a check has the same result before and after
+//! `git commit`. Tests build small trees from strings.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,13 +10,14 @@ use anyhow::{Context, Result};
 
 use crate::rust_source::RustSource;
 
-/// Folders that hold nothing of ours. Hidden folders are skipped too, but for `KEPT_HIDDEN`.
+/// Folders without our files. Hidden folders are skipped too, except for `KEPT_HIDDEN`.
 const SKIPPED_FOLDERS: &[&str] = &["target", "node_modules"];
 const KEPT_HIDDEN: &[&str] = &[".ci", ".cargo", ".config", ".github"];
-/// Files above this size are data and not text that people read.
+/// Larger files are data, not text for people.
 const TEXT_BYTES_MAX: u64 = 2 << 20;
 
-/// Folders and files whose every line is test code. The conformance suite is library code by form and test by purpose.
+/// Folders and files in which every line is test code. The conformance suite is library code in form and test code in
+/// purpose.
 const TEST_FOLDERS: &[&str] = &["tests", "conformance"];
 const TEST_FILES: &[&str] = &["/tests.rs", "/conformance.rs"];
 
@@ -50,7 +51,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// A file that is not UTF-8 is no text and concerns no check.
+    /// A file that is not UTF-8 is skipped.
     fn read_file(&mut self, path: &Path, relative: String) -> Result<()> {
         let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
         if let Ok(text) = String::from_utf8(bytes) {
@@ -78,7 +79,7 @@ impl Tree {
         self.rust.iter().map(|(path, source)| (path.as_str(), source))
     }
 
-    /// Whether everything in this file is test code: it lies in a folder for tests, or is a module under `cfg(test)`.
+    /// Whether everything in this file is test code: it is in a test folder, or it is a module under `cfg(test)`.
     pub(crate) fn is_test_file(&self, path: &str) -> bool {
         let by_name = path.split('/').any(|part| TEST_FOLDERS.contains(&part))
             || TEST_FILES.iter().any(|name| path.ends_with(name));
@@ -117,7 +118,7 @@ fn is_ours(folder: &str) -> bool {
     !hidden && !SKIPPED_FOLDERS.contains(&folder)
 }
 
-/// Where the modules that a file declares live.
+/// The folder of the modules that a file declares.
 fn submodule_folder(file: &str) -> String {
     let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
     match name {

@@ -1,12 +1,13 @@
-//! Which tests cite which requirement, in their name or anywhere between their comment and their closing brace.
+//! Finds the tests that cite each requirement, in their name or anywhere between their comment and their closing
+//! brace.
 //!
-//! A test is a function marked as one, or any function in a file or item that exists for tests (a conformance suite and a
-//! property macro mark theirs in other ways). Of this program's own tests only names and comments count, because their
-//! strings are samples of citations and not citations.
+//! A test is a function marked as one, or any function in a file or item that exists for tests (a conformance suite
+//! and a property macro mark theirs in other ways). In the tests of xtask itself only names and comments count,
+//! because their strings are samples of citations.
 //!
-//! A test that was written to notice when a requirement breaks says so in a line that begins with `Proves:`. Where there
-//! are such tests, those that only mention the requirement are not named. Otherwise tests from outside come before those
-//! of a part, and tests about little before tests about much.
+//! A test that was written to detect a violation of a requirement says so in a line that begins with `Proves:`. If a
+//! requirement has such tests, tests that only mention it are not listed. Otherwise tests of the whole product come
+//! before tests of a part, and tests with few ids before tests with many.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,7 @@ use crate::rust_source::{Function, RustSource, find_word};
 use crate::tree::Tree;
 
 const THIS_PROGRAM: &str = "crates/xtask/";
-/// Begins the line of a comment that names what the test proves.
+/// Starts the comment line that names the requirements a test proves.
 const PROOF: &str = "Proves:";
 /// Crates whose integration tests see the product as its users do.
 const OUTSIDE: &[&str] = &["crates/cli/tests/", "crates/coordinator/tests/", "sdks/"];
@@ -28,7 +29,7 @@ pub(super) struct Citations {
     ranges: Vec<(Id, Place)>,
 }
 
-/// Places sort by usefulness: proofs first, from outside first, those with few other ids first, then by name.
+/// Sort order by usefulness: proofs first, then tests of the whole product, then few other ids, then by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     rank: Rank,
@@ -103,7 +104,7 @@ impl Citations {
         }
     }
 
-    /// The best names for an id, from different crates where there are such. Where something proves it, mentions stay out.
+    /// The best names for an id, from different crates if possible. Mentions are left out if there is a proof.
     pub(super) fn names(&self, id: &Id, max: usize) -> Vec<String> {
         let places: &[Place] = self.by_id.get(id).map_or(&[], Vec::as_slice);
         let proofs = places.iter().take_while(|place| place.rank == Rank::Proof).count();
@@ -121,7 +122,7 @@ impl Citations {
         chosen.into_iter().map(|place| place.name.clone()).collect()
     }
 
-    /// Citations that prove nothing: of ids that do not exist, and ranges, which only name their ends.
+    /// Citations that prove nothing: ids that do not exist, and ranges, which name only their ends.
     pub(super) fn unknown(&self, known: &[Id]) -> Vec<Finding> {
         let unknown = self.by_id.iter().filter(|(id, _)| !known.contains(id));
         let unknown = unknown.flat_map(|(id, places)| places.iter().map(move |place| (id, place)));
@@ -143,7 +144,7 @@ impl Citations {
     }
 }
 
-/// A part of a test that was moved into a function of its own goes by the name of the test, which a person can run.
+/// A helper function of a test is listed under the test's name, because the test can be run by name.
 fn test_that_runs<'a>(source: &'a RustSource, function: &'a Function) -> &'a Function {
     let calls = |test: &&Function| {
         test.is_test && !find_word(&source.code[test.span.clone()], &function.name).is_empty()
@@ -155,11 +156,11 @@ fn test_that_runs<'a>(source: &'a RustSource, function: &'a Function) -> &'a Fun
     }
 }
 
-/// Whether the line at which an id stands says that it is proved.
+/// Whether the line of an id says that the test proves it.
 fn is_proof(text: &str, offset: usize) -> bool {
     let start = text[..offset].rfind('\n').map_or(0, |end| end + 1);
     let line = text[start..offset].trim_start();
-    // Behind the opening brace in one line is a place for a comment, too.
+    // A comment may also follow the opening brace on the same line.
     let comment = line.find("//").map_or(line, |at| &line[at..]);
     comment.trim_start_matches('/').trim_start().starts_with(PROOF)
 }
@@ -190,7 +191,7 @@ fn crate_name(path: &str) -> String {
     path.split('/').take(2).collect::<Vec<_>>().join("/")
 }
 
-/// `store::sqlite::tests::name` for our crates; for an SDK the file, since its language may have no modules.
+/// `store::sqlite::tests::name` for our crates; the file for an SDK, since its language may have no modules.
 fn test_name(path: &str, function: &Function) -> String {
     let mut parts: Vec<String> = match path.strip_prefix("crates/") {
         Some(inside) => modules_of(inside),

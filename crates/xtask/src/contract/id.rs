@@ -17,7 +17,7 @@ impl Id {
         Self { source, number }
     }
 
-    /// The whole text is one id.
+    /// Parses a text that is exactly one id.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (source, number) = text.split_once('-')?;
         Self::of_parts(source, number)
@@ -29,7 +29,7 @@ impl Id {
         plain.then(|| number.parse().ok()).flatten().map(|number| Self { source, number })
     }
 
-    /// Ids in running text, spelled exactly and standing alone, with their offsets.
+    /// Ids in running text, spelled exactly and as separate words, with their offsets.
     pub(super) fn in_text(text: &str) -> Vec<(usize, Self)> {
         let bytes = text.as_bytes();
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! `cargo xtask crash`: the crash lab, and the tests of the store that cut its power and fail its disk.
+//! `cargo xtask crash`: runs the crash lab, and the store's tests of power cuts and disk errors.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,15 +9,15 @@ use anyhow::{Context, Result, bail};
 use super::Build;
 use crate::step_times;
 
-/// What every change must survive.
+/// The number of kills that every change must survive.
 pub(crate) const KILLS: usize = 100;
-/// What a release must.
+/// The number of kills that a release must survive.
 const KILLS_LONG: usize = 2_000;
 
-/// Power cuts, and errors of the disk at every single call: they need a disk of their own making.
+/// Power cuts, and disk errors at every single call: these tests simulate their disk.
 const DISK_TESTS: &[&str] = &["sqlite::power::", "sqlite::nth_call::"];
 
-/// Reads `--kills N`, `--long` and what is left for the lab itself.
+/// Parses `--kills N` and `--long`; the remaining arguments go to the lab.
 pub(crate) fn wanted(words: &[&str]) -> Result<(usize, Vec<String>)> {
     match words {
         [] => Ok((KILLS, Vec::new())),
@@ -38,7 +38,8 @@ pub(crate) fn run(root: &Path, build: &Build, kills: usize, rest: &[String]) -> 
     check(&mut lab(root, build, kills, rest)?, "the crash lab")
 }
 
-/// The short form, for a run beside other steps: says everything at its end. Returns how long it took.
+/// The short form, which runs in parallel with other steps and prints its output at the end. Returns how long it
+/// took.
 pub(crate) fn run_aside(root: &Path, build: &Build) -> Result<Duration> {
     let began = step_times::now();
     let ran = lab(root, build, KILLS, &[])?.output().context("start the crash lab")?;
@@ -57,7 +58,7 @@ fn lab(root: &Path, build: &Build, kills: usize, rest: &[String]) -> Result<Comm
     Ok(lab)
 }
 
-/// Power cuts and failing disks; the test runner runs these too, without the lab's build.
+/// Power cuts and failing disks; the test runner also runs these, without the lab build.
 pub(crate) fn disks(root: &Path, build: &Build) -> Result<()> {
     println!("\n== power cuts and failing disks");
     let mut disk = Command::new(build.executable("tenure-store", "it")?);

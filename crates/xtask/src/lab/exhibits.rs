@@ -1,11 +1,11 @@
-//! The museum's table: bugs that other systems shipped, whether each can be ours, and who would notice. Behind them
-//! stand those that two committers of one coordinator could have.
+//! The museum's table: bugs that other systems shipped, whether each is possible here, and the test that would catch
+//! it. Bugs specific to two committers of one coordinator follow at the end.
 //!
-//! Adding one is a row here, a number in `crates/faultpoint/src/tables.rs`, and one line
-//! `faultpoint::mutant(NN)` where the bug would be. A bug of the rules is a function in
-//! `crates/verdict/src/planted.rs` instead, so that the rules hold none.
+//! To add one, add a row here, a number in `crates/faultpoint/src/tables.rs`, and one line `faultpoint::mutant(NN)`
+//! where the bug would be. A bug of the rules is a function in `crates/verdict/src/planted.rs` instead, so that the
+//! rules contain none.
 
-/// A bug of somebody else's.
+/// A bug that another system shipped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exhibit {
     pub(crate) number: u8,
@@ -14,21 +14,21 @@ pub(crate) struct Exhibit {
     pub(crate) here: Presence,
 }
 
-/// Whether a bug can be in what is built so far.
+/// Whether a bug is possible in the current code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Presence {
     Mutant { how: &'static str, catcher: Catcher },
     Not(&'static str),
 }
 
-/// A test that notices.
+/// A test that catches a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Catcher {
     pub(crate) layer: &'static str,
     pub(crate) package: &'static str,
     pub(crate) folder: &'static str,
     pub(crate) target: &'static str,
-    /// Its full name; with `::` at the end, all that begin so.
+    /// Its full name; with `::` at the end, all tests with this prefix.
     pub(crate) test: &'static str,
 }
 
@@ -60,7 +60,7 @@ const fn client(test: &'static str) -> Catcher {
     Catcher { layer: "client", package: "tenure-sdk", folder: "sdks/rust", target: "it", test }
 }
 
-/// A few worlds in which one of two committers fails.
+/// A few simulated worlds in which one of two committers fails.
 const fn worlds(test: &'static str) -> Catcher {
     Catcher { layer: "worlds", package: "tenure-sim", folder: "crates/sim", target: "it", test }
 }

@@ -1,8 +1,8 @@
-//! `cargo xtask museum`: every bug of the museum is played, and a test must notice it.
+//! `cargo xtask museum`: plays every bug of the museum; a test must catch it.
 //!
-//! A catcher is a test that runs without the bug first, so that it is known to pass, and then with it, so that it
-//! is known to fail. A test that does not end in time has not passed either. As many catchers run at a time as there
-//! are processors: they are tests that the test runner runs side by side, too.
+//! A catcher is a test that runs first without the bug, where it must pass, and then with it, where it must fail. A
+//! timeout counts as a failure. One catcher runs per processor: these are tests that the test runner also runs in
+//! parallel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,10 +15,10 @@ use super::Build;
 use super::exhibits::{Catcher, EXHIBITS, Exhibit, Presence};
 use crate::{parallel, step_times};
 
-/// A test that takes so many times what it took without a bug has not passed either, on a slow machine too.
+/// The timeout as a multiple of the duration without a bug, so that it holds on a slow machine, too.
 const TIMEOUT_TIMES: u32 = 5;
 const TIMEOUT_MIN: Duration = Duration::from_secs(10);
-/// Without a bug nothing may hang.
+/// The timeout without a bug, where nothing may hang.
 const TIMEOUT_FIRST: Duration = Duration::from_secs(600);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -30,7 +30,7 @@ enum CatcherEnd {
     Hung,
 }
 
-/// An exhibit that can be played here.
+/// An exhibit that can be played in this build.
 #[derive(Clone, Copy, Debug)]
 struct Played {
     exhibit: &'static Exhibit,
@@ -71,7 +71,7 @@ fn playable(exhibit: &'static Exhibit) -> Option<Played> {
     }
 }
 
-/// Plays one bug, prints what became of it, and says how its catcher ended.
+/// Plays one bug, prints the result, and returns how its catcher ended.
 fn play(root: &Path, build: &Build, played: &Played, usual: Duration) -> Result<CatcherEnd> {
     let Played { exhibit, how, catcher } = *played;
     let timeout = (usual * TIMEOUT_TIMES).max(TIMEOUT_MIN);
@@ -86,7 +86,7 @@ fn play(root: &Path, build: &Build, played: &Played, usual: Duration) -> Result<
     Ok(end)
 }
 
-/// How long a catcher takes when there is nothing to catch.
+/// How long a catcher takes without a bug.
 fn usual_duration(root: &Path, build: &Build, catcher: Catcher) -> Result<Duration> {
     let (ended, took) = run_with_mutant(root, build, catcher, None, TIMEOUT_FIRST)?;
     if ended != CatcherEnd::Passed {
@@ -95,7 +95,7 @@ fn usual_duration(root: &Path, build: &Build, catcher: Catcher) -> Result<Durati
     Ok(took)
 }
 
-/// Two lines in one text, so that exhibits that end together do not mix.
+/// Two lines as one text, so that the output of concurrent exhibits does not interleave.
 fn line(
     exhibit: &Exhibit,
     layer: &str,
@@ -123,7 +123,7 @@ fn run_with_mutant(
         vec![catcher.test, "--exact"]
     };
     command.args(exact).current_dir(root.join(catcher.folder));
-    // Into a file: a test that fails may say more than a pipe holds, and would wait for a reader for ever.
+    // Output goes to a file: a failing test may print more than a pipe holds, and would block forever.
     let said = tempfile::NamedTempFile::new().context("keep what the catcher says")?;
     command.stdin(Stdio::null()).stdout(said.reopen()?).stderr(Stdio::null());
     command.env("TENURE_LAB", mutant.map_or(String::new(), |number| format!("mutant@{number}")));
@@ -144,7 +144,7 @@ fn run_with_mutant(
     Ok((CatcherEnd::Hung, began.elapsed()))
 }
 
-/// Between two looks at a process.
+/// The pause between two polls of a process.
 fn pause() {
     let (tell, told) = std::sync::mpsc::channel::<()>();
     let _ = told.recv_timeout(POLL_INTERVAL);

@@ -11,18 +11,18 @@ pub(crate) struct Function {
     pub(crate) modules: Vec<String>,
     /// From the first line of its comment or attributes to its closing brace.
     pub(crate) span: Range<usize>,
-    /// Where the word `fn` stands.
+    /// The offset of the word `fn`.
     pub(crate) keyword: usize,
     /// Marked as a test by an attribute.
     pub(crate) is_test: bool,
-    /// Inside an item that only exists for tests.
+    /// Inside an item that exists only for tests.
     pub(crate) in_test_item: bool,
 }
 
 const TEST_CONDITIONS: &[&str] = &["#[cfg(test)]", "#[cfg(all(test", "#[cfg(any(test"];
 const TEST_ATTRIBUTES: &[&str] = &["#[test]", "#[tokio::test"];
 
-/// Spans of items that exist for tests only, and the names of such modules that live in files of their own.
+/// Spans of items that exist only for tests, and the names of such modules that have separate files.
 pub(super) fn test_items(code: &str) -> (Vec<Range<usize>>, Vec<String>) {
     let mut spans = Vec::new();
     let mut files = Vec::new();
@@ -73,7 +73,7 @@ fn inline_modules(code: &str) -> Vec<(String, Range<usize>)> {
         .collect()
 }
 
-/// The identifier behind `at`, when only blanks stand between.
+/// The identifier after `at`, if only whitespace is in between.
 fn identifier_after(code: &str, at: usize) -> Option<String> {
     let rest = code[at..].trim_start();
     let length = rest.bytes().take_while(|byte| is_identifier_byte(*byte)).count();
@@ -81,7 +81,7 @@ fn identifier_after(code: &str, at: usize) -> Option<String> {
     (separated && length > 0).then(|| rest[..length].to_owned())
 }
 
-/// The braces of the item that begins at `at`; nothing for an item that ends in a semicolon.
+/// The braces of the item that begins at `at`; `None` for an item that ends in a semicolon.
 fn body_after(code: &str, at: usize) -> Option<Range<usize>> {
     let mut nesting = 0i32;
     for (offset, byte) in code.bytes().enumerate().skip(at) {
@@ -96,7 +96,7 @@ fn body_after(code: &str, at: usize) -> Option<Range<usize>> {
     None
 }
 
-/// The offset behind the brace that closes the one at `open`.
+/// The offset after the brace that closes the one at `open`.
 fn closing_brace(code: &str, open: usize) -> usize {
     let mut depth = 0usize;
     for (offset, byte) in code.bytes().enumerate().skip(open) {
@@ -110,7 +110,7 @@ fn closing_brace(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// The offset of the item behind a run of attributes that begins at `at`.
+/// The offset of the item after a run of attributes that begins at `at`.
 fn item_after_attributes(code: &str, mut at: usize) -> Option<usize> {
     loop {
         at += code[at..].find(|c: char| !c.is_whitespace())?;
@@ -137,7 +137,7 @@ fn module_name(item: &str) -> Option<String> {
     identifier_after(head, at + 3)
 }
 
-/// Goes up over the comment and attribute lines above the line of `keyword`.
+/// Moves up over the comment and attribute lines above the line of `keyword`.
 fn start_with_attributes(text: &str, line_starts: &[usize], keyword: usize) -> usize {
     let own = line_starts.partition_point(|start| *start <= keyword) - 1;
     let line = |index: usize| {

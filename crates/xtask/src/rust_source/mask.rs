@@ -25,7 +25,7 @@ pub(super) fn split(text: &str) -> (String, String) {
     (String::from_utf8(code).expect(whole), String::from_utf8(comments).expect(whole))
 }
 
-/// One lexical piece, with the offset behind it.
+/// One lexical element, with the offset after it.
 enum Piece {
     Comment(usize),
     Quoted(usize),
@@ -92,7 +92,7 @@ fn block_comment_length(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// `r"…"`, `br#"…"#` and their like. A prefix that is the start of an identifier is none.
+/// `r"…"`, `br#"…"#` and the like. A prefix that starts an identifier is not one.
 fn raw_string_length(rest: &[u8]) -> Option<usize> {
     let prefix = [b"r".as_slice(), b"br", b"cr"]
         .into_iter()
@@ -121,7 +121,7 @@ fn string_length(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// The length of a character literal, or nothing when the quote begins a lifetime.
+/// The length of a character literal, or `None` if the quote begins a lifetime.
 fn character_length(rest: &[u8]) -> Option<usize> {
     let first = *rest.get(1)?;
     if first == b'\\' {

@@ -1,6 +1,7 @@
-//! ARCHITECTURE.md says what is so: the crate graph it shows is that of the manifests, and the paths it names exist.
+//! ARCHITECTURE.md matches the repository: its crate graph equals that of the manifests, and the paths it names
+//! exist.
 //!
-//! Prose cannot be checked; these two can, and they are what goes stale first.
+//! Other prose cannot be checked; these two can, and they become outdated first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +48,7 @@ fn exists(tree: &Tree, path: &str) -> bool {
     tree.text(path).is_some() || tree.texts().any(|(known, _)| known.starts_with(&folder))
 }
 
-/// The rows of the graph against the manifests, in both directions.
+/// Compares the rows of the graph with the manifests, in both directions.
 fn graph(tree: &Tree, page: &str) -> Vec<Finding> {
     let told = rows(page);
     let mut findings = Vec::new();
@@ -69,7 +70,7 @@ fn graph(tree: &Tree, page: &str) -> Vec<Finding> {
     findings
 }
 
-/// `| crates/edge | verdict, wire | … |` below the heading, with the line of each.
+/// `| crates/edge | verdict, wire | … |` below the heading, each with its line number.
 fn rows(page: &str) -> BTreeMap<String, (usize, BTreeSet<String>)> {
     let lines = page.lines().enumerate().skip_while(|(_, line)| *line != GRAPH).skip(1);
     lines

@@ -1,19 +1,19 @@
 //! Calls that a crate may not make, found in its code outside tests.
 //!
-//! Clippy bans some of these by resolved path across the workspace. This table says more (which crate, which file may) and
-//! needs no type information, so it also sees what is behind a macro.
+//! Clippy bans some of these by resolved path in the whole workspace. This table is more precise (per crate, with
+//! exceptions per file) and needs no type information, so it also finds calls inside macros.
 
 use crate::finding::Finding;
 use crate::rust_source::find_word;
 use crate::tree::Tree;
 
 struct Ban {
-    /// Folders whose code may not say it.
+    /// Folders whose code may not contain the words.
     folders: &'static [&'static str],
     words: &'static [&'static str],
-    /// Names of the files, without `.rs`, that exist to do exactly this. A folder of that name counts too.
+    /// Names of the files, without `.rs`, whose purpose is this call. A folder of that name counts too.
     except: &'static [&'static str],
-    /// What makes the word another thing when it stands right before it.
+    /// Prefixes directly before the word that make it a different item.
     harmless_after: &'static [&'static str],
     why: &'static str,
     remedy: &'static str,
@@ -76,7 +76,7 @@ const BANS: &[Ban] = &[
         folders: SHELL,
         words: &["SystemTime::now", "Instant::now", "Timestamp::now", "Zoned::now"],
         except: &["clock"],
-        // How long to wait is measured by the runtime's clock, which a simulator pauses.
+        // The runtime's clock measures waits; a simulator can pause it.
         harmless_after: &["tokio::time::"],
         why: "there is one clock and a simulator must be able to replace it",
         remedy: "ask the clock that was handed in",
@@ -116,7 +116,7 @@ const BANS: &[Ban] = &[
     Ban {
         folders: &["crates/cli/src/"],
         words: &["store::", "coordinator::"],
-        // Those beside `serve` work on a store itself, also when no server can, or are a part of serving.
+        // The commands beside `serve` work on a store directly, even when no server can run, or are part of serving.
         except: &[
             "serve",
             "traces",
@@ -130,7 +130,7 @@ const BANS: &[Ban] = &[
             "restore",
             "retention",
         ],
-        // A module of the crate itself.
+        // A module of the same crate.
         harmless_after: &["crate::", "self::", "super::"],
         why: "the program talks HTTP and embeds the coordinator only to serve",
         remedy: "go through the client of sdks/rust",

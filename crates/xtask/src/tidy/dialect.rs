@@ -1,8 +1,8 @@
-//! The SQL of the PostgreSQL engine stays inside the dialect that compatible databases share, and asks nothing of
-//! a session that a pooler could take away.
+//! The SQL of the PostgreSQL engine stays inside the dialect that compatible databases share, and uses no session
+//! state that a connection pooler could break.
 //!
-//! Two lists: what is banned, but for the files that say why; and what is relied on, which the page for
-//! operators names, feature by feature. SQL is what stands in strings of the engine and in its migrations.
+//! There are two lists: banned features, except in files with a reason; and required features, which the operators'
+//! page must list one by one. SQL means the strings of the engine and its migrations.
 
 use crate::finding::Finding;
 use crate::rust_source::{RustSource, find_word};
@@ -14,13 +14,13 @@ const PAGE: &str = "docs/operate/scaling.md";
 
 struct Ban {
     words: &'static [&'static str],
-    /// Names of files, without folder, where it may stand; `*.sql` for the migrations.
+    /// File names, without folder, where it is allowed; `*.sql` for the migrations.
     except: &'static [&'static str],
     why: &'static str,
     remedy: &'static str,
 }
 
-/// In SQL. Keywords are written in capitals in this repository, so that prose in strings is not mistaken for them.
+/// Banned words in SQL. This repository writes keywords in capitals, so prose in strings is not mistaken for SQL.
 const BANS: &[Ban] = &[
     Ban {
         words: &[
@@ -122,7 +122,7 @@ const BANS: &[Ban] = &[
     },
 ];
 
-/// Calls of the driver that name a prepared statement in the session.
+/// Calls of the driver that create a named prepared statement in the session.
 const NAMING_CALLS: &[&str] = &[
     ".prepare(",
     ".prepare_typed(",
@@ -138,7 +138,7 @@ const NAMING_CALLS: &[&str] = &[
     ".copy_out(",
 ];
 
-/// What engines may lack. Whatever of it our SQL uses, the page for operators names.
+/// Features that other engines may lack. The operators' page lists each one that our SQL uses.
 const FEATURES: &[&str] = &[
     "FOR UPDATE",
     "SKIP LOCKED",
@@ -199,7 +199,7 @@ fn engine(tree: &Tree) -> impl Iterator<Item = (&str, &RustSource)> {
     tree.rust().filter(|(path, _)| path.starts_with(ENGINE))
 }
 
-/// Everything that may be SQL, with the rest blanked so that lines stay.
+/// All text that may be SQL, with the rest blanked so that line numbers stay.
 fn sql(tree: &Tree) -> Vec<(String, String)> {
     let strings = engine(tree).map(|(path, source)| (path.to_owned(), strings_of(source)));
     let files = tree
@@ -245,7 +245,7 @@ fn banned(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Where statements get their names, after it was found out that nobody stands in between.
+/// The file that names prepared statements, after it has checked that there is no pooler in between.
 const NAMING_PLACE: &str = "connections.rs";
 
 fn naming(path: &str, source: &RustSource) -> Vec<Finding> {
@@ -268,7 +268,7 @@ fn naming(path: &str, source: &RustSource) -> Vec<Finding> {
     findings
 }
 
-/// What the page lists: the first cell of each row, in backticks.
+/// The features that the page lists: the first cell of each row, in backticks.
 fn listed(page: &str) -> Vec<&str> {
     page.lines()
         .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))

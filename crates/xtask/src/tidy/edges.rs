@@ -1,21 +1,22 @@
 //! Dependency direction: arrows between crates point inward only.
 //!
-//! Reads the manifests by line. The same rule holds for dev-dependencies, so that no test needs an arrow the code may not have.
+//! The manifests are read line by line. The same rule holds for dev-dependencies, so that no test needs an arrow that
+//! the code may not have.
 
 use crate::finding::Finding;
 use crate::tree::Tree;
 
 struct Member {
     folder: &'static str,
-    /// Name under which other crates of the workspace depend on it.
+    /// The name under which other crates of the workspace depend on it.
     dependency: &'static str,
     may_know: &'static [&'static str],
-    /// The only outside crates it may use, where that is limited.
+    /// The only external crates it may use, if that is limited.
     outside: Option<&'static [&'static str]>,
 }
 
-/// The whole graph. `verdict` is pure: a hash, a seeded generator and an id format are all it may have from outside.
-/// `faultpoint` is nothing at all but in test builds.
+/// The whole graph. `verdict` is pure: its only external crates are a hash, a seeded generator and an id format.
+/// `faultpoint` is empty except in test builds.
 const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/verdict",
@@ -32,7 +33,7 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/edge",
         dependency: "edge",
-        // What hostile text reaches first, and a fuzzer alone: no store, no runtime.
+        // Hostile text reaches this crate first, and fuzzers run it alone: no store, no runtime.
         may_know: &["faultpoint", "verdict", "wire"],
         outside: Some(&[
             "serde",
@@ -47,7 +48,7 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/store",
         dependency: "store",
-        // Its tests start databases; nothing of that is in the library.
+        // Its tests start databases; the library does not.
         may_know: &["faultpoint", "verdict", "pgserver", "storetest"],
         outside: None,
     },
@@ -79,14 +80,14 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/pgserver",
         dependency: "pgserver",
-        // It starts servers and knows nothing of what is kept in them.
+        // It starts servers and knows nothing of their contents.
         may_know: &[],
         outside: Some(&["rustix", "tempfile", "thiserror"]),
     },
     Member {
         folder: "crates/historyck",
         dependency: "historyck",
-        // It judges what the others wrote down: no defect of theirs may be its own.
+        // It judges what the other crates recorded, so it must not share their defects.
         may_know: &[],
         outside: Some(&["serde", "serde_json", "thiserror"]),
     },
@@ -124,7 +125,7 @@ const MEMBERS: &[Member] = &[
     Member {
         folder: "crates/cli",
         dependency: "cli",
-        // The lab breaks its binary in tests; nothing of the lab is in the binary.
+        // In tests the lab breaks its binary; the binary contains nothing of the lab.
         may_know: &[
             "wire",
             "tenure",
@@ -145,11 +146,11 @@ const MEMBERS: &[Member] = &[
     },
 ];
 
-/// A library names its failures; only programs may fall back to an error that is any error.
+/// A library has typed errors; only programs may use a catch-all error.
 const ANY_ERROR: &str = "anyhow";
 const MAY_USE_ANY_ERROR: &[&str] = &["crates/cli", "crates/crashlab", "crates/xtask"];
 
-/// Test tools for stores: a dev-dependency, except of crates that are tests.
+/// Test tools for stores: a dev-dependency, except in crates that are tests.
 const TEST_TOOLS: &str = "storetest";
 const MAY_BE_MADE_OF_TEST_TOOLS: &[&str] = &["crates/sim"];
 
@@ -167,7 +168,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// The crates of the workspace that a manifest's product code depends on.
+/// The workspace crates that a manifest's product code depends on.
 pub(super) fn known_by(manifest: &str) -> Vec<String> {
     let product = dependencies(manifest).into_iter().filter(|found| found.kind == Kind::Product);
     let ours = |name: &String| MEMBERS.iter().any(|member| member.dependency == name);
@@ -295,7 +296,7 @@ mod tests {
 
     #[test]
     fn an_arrow_that_points_outward_is_found_with_its_line() {
-        // S2-108: which crate may touch which is held by a check of the manifests.
+        // S2-108: a check of the manifests enforces which crate may depend on which.
         let found = findings(
             "crates/store/Cargo.toml",
             "[dependencies]\nserde.workspace = true\nwire.workspace = true\n",

@@ -1,11 +1,11 @@
-//! Every code an answer may carry has a page that says what it means, its usual cause and what to do, and no page outlives its code.
+//! Every error code has a page with its meaning, its usual cause and the remedy, and every page has an error code.
 
 use crate::finding::Finding;
 use crate::tree::Tree;
 
 const FOLDER: &str = "docs/errors/";
 const TABLE: &str = "crates/wire/src/code.rs";
-/// The folder's own introduction.
+/// The folder's introduction.
 const INTRODUCTION: &str = "README";
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {

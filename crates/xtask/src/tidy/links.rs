@@ -1,6 +1,6 @@
-//! Links between documents lead somewhere.
+//! Links between documents have valid targets.
 //!
-//! Only links to files of this repository are followed; the network is none of tidy's business.
+//! Only links to files of this repository are checked; tidy does not use the network.
 
 use crate::finding::Finding;
 use crate::tree::Tree;
@@ -70,7 +70,7 @@ fn leads_somewhere(tree: &Tree, from: &str, target: &str) -> bool {
         || resolve(from, file).is_some_and(|path| tree.has_file_or_folder(&path))
 }
 
-/// The path from the root of the repository; nothing for a path that leaves it.
+/// The path from the root of the repository; `None` for a path outside it.
 fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

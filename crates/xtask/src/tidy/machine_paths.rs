@@ -1,9 +1,9 @@
-//! No text names a path of the machine it was written on.
+//! No text contains a path of the machine it was written on.
 
 use crate::finding::Finding;
 use crate::tree::Tree;
 
-// Spelled in two parts so that this file does not find itself.
+// Split in two so that this file does not match itself.
 const MACHINE_PATHS: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/tmp/", "target")];
 
@@ -18,7 +18,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// A path is absolute where no name stands before its first slash.
+/// A path is absolute if no name precedes its first slash.
 fn names_absolute(line: &str, needle: &str) -> bool {
     line.match_indices(needle).any(|(at, _)| {
         let before = line[..at].chars().next_back();

@@ -1,4 +1,4 @@
-//! Every module says first what it is for.
+//! Every module begins with a comment that says what it is for.
 
 use crate::finding::Finding;
 use crate::tree::Tree;

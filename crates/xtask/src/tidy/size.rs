@@ -1,18 +1,18 @@
-//! Files and functions stay small enough to be read in one go.
+//! Files and functions stay small enough to read in one go.
 
 use crate::finding::Finding;
 use crate::rust_source::RustSource;
 use crate::tree::Tree;
 
-/// Above this a file holds two ideas. Typical is 100 to 500.
+/// A longer file holds two ideas. Typical is 100 to 500.
 const FILE_LINES_MAX: usize = 800;
-/// Above this a function is several screens. Typical is 5 to 15, few are above 70.
+/// A longer function takes several screens. Typical is 5 to 15, few are above 70.
 const FUNCTION_LINES_MAX: usize = 100;
 
-/// File, function, and the reason for people who wonder why the limit does not hold there.
+/// File, function, and the reason for the exception.
 type LongFunction = (&'static str, &'static str, &'static str);
 
-/// A ratchet: a row may leave and none may come without a reason. A row that is needed no more is itself a finding.
+/// A ratchet: rows may be removed, but a new one needs a reason. An obsolete row is itself a finding.
 const LONG_FUNCTIONS: &[LongFunction] = &[];
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {

@@ -1,10 +1,10 @@
-//! Markers of unfinished or unchecked work, which may exist on a branch and not in the tree that is tested.
+//! Markers of unfinished or unchecked work: allowed on a branch, but not in the tested tree.
 
 use crate::finding::Finding;
 use crate::rust_source::find_word;
 use crate::tree::Tree;
 
-// Spelled in two parts so that this file does not find itself.
+// Split in two so that this file does not match itself.
 const IN_COMMENTS: &[&str] = &[concat!("FIX", "ME"), concat!("TO", "DO"), concat!("XX", "X")];
 const IN_CODE: &[(&str, &str)] = &[
     (concat!("to", "do!"), "write it, or leave it out"),
@@ -16,7 +16,7 @@ const IN_CODE: &[(&str, &str)] = &[
         "use `#[expect(…, reason = …)]`, which fails when it is needed no more",
     ),
 ];
-/// Other text in which such a mark is a comment whatever the syntax.
+/// Other files in which such a marker is always a comment.
 const SCRIPTS: &[&str] = &[".sh", ".sql", ".py", ".ts", ".toml", ".yaml", ".yml"];
 
 const WHY: &str = "what is on main is finished and checked";
