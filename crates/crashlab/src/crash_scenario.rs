@@ -193,7 +193,7 @@ impl CrashScenario {
         Ok(self.tally.clone())
     }
 
-    /// An actor that ends before it is told to has found a defect.
+    /// Waits for all actors. An actor that ended early has found a defect.
     async fn join_actors(&mut self) -> Result<()> {
         for actors in &mut self.actors {
             while let Some(gone) = actors.join_next().await {

@@ -211,7 +211,7 @@ impl Model {
         self.stay(self.phase != Phase::Absent && attempt && output)
     }
 
-    /// Whether a caller that sees this model may be told `state`.
+    /// Whether an answer may show `state` for a task in this state of the model.
     fn shows(&self, state: State) -> bool {
         match self.phase {
             Phase::Absent => false,
