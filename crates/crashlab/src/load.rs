@@ -159,7 +159,7 @@ impl Load {
                 () = self.stop_submitting.cancelled() => return,
                 room = self.room.acquire() => room.expect("the room is never closed"),
             };
-            // The worker that ends the run returns the permit.
+            // The client or worker that ends the run returns the permit.
             room.forget();
             if self.is_slowed.load(Ordering::SeqCst) {
                 tokio::time::sleep(SLOW_PAUSE).await;

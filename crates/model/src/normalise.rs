@@ -102,7 +102,7 @@ fn normalise_task(task: &mut Task, shift: Shift) {
     task.policy.deadline = task.policy.deadline.map(|deadline| shift.instant(deadline));
 }
 
-/// A count matters only near its limit; beyond what one attempt needs, its distance to the limit does not matter.
+/// A count matters only near its limit. Once the room is too small for an attempt, its exact value does not matter.
 fn near(count: u32, max: u32) -> u32 {
     if count < max / 2 { 0 } else { count.min(max - SHORT) }
 }
