@@ -1,8 +1,8 @@
 //! A coordinator inside another program, without HTTP: submit a task, lease it, complete it, read the result.
 //!
-//! Run it with `cargo run -p tenure-coordinator --example embed`. It needs none of the default features.
-//! Requests are built with [`coordinator::requests`], so that a client over HTTP that repeats one of them, with the same
-//! idempotency key or for the same lease, is answered as before.
+//! Run it with `cargo run -p tenure-coordinator --example embed`. It needs none of the default features. Requests are
+//! built with [`coordinator::requests`], so that an HTTP client that repeats one of them, with the same idempotency key
+//! or for the same lease, gets the same answer.
 
 #![expect(clippy::print_stdout, reason = "the result is what the program is for")]
 
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The output of the one task there is.
+/// The output of the only task.
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let clock = Arc::new(SystemClock::start());

@@ -1,9 +1,9 @@
-//! Who is asking: API keys of people and workers, task tokens of single attempts.
+//! Authentication: API keys of people and workers, task tokens of single attempts.
 //!
-//! Four principals that cannot be confused, because they are four types: a route that wants a
-//! [`TaskPrincipal`] cannot be given a [`ClientPrincipal`]. Each can be made only by the module that
-//! verifies its credential. Nothing here says whether a call is granted: a token proves that we
-//! issued it, and the row says whether it still counts.
+//! There are four principals that cannot be confused, because they are four types: a route that
+//! wants a [`TaskPrincipal`] cannot be given a [`ClientPrincipal`]. Only the module that verifies a
+//! credential can construct its principal. Nothing here decides whether a call is accepted: a token
+//! proves that this installation issued it, and the row says whether it is still valid.
 
 pub(crate) mod administer;
 pub mod api_key;
@@ -25,7 +25,7 @@ use edge::hex;
 /// The cursors of this coordinator's listings.
 pub type Cursors<'a> = edge::Cursors<'a, Keyring>;
 
-/// Compares secrets in a time that does not depend on where they differ.
+/// Compares secrets in constant time.
 fn is_same(left: &[u8; 32], right: &[u8; 32]) -> bool {
     let difference = left.iter().zip(right).fold(0, |found, (l, r)| found | (l ^ r));
     std::hint::black_box(difference) == 0

@@ -1,9 +1,9 @@
-//! What each tenant may use and has used: limits from the store, and what is counted beside it.
+//! The limits of each tenant and their use: limits from the store, and counters in memory.
 //!
-//! The limits are the store's; this follows them, and a change counts before who made it is answered. How
-//! many runs a tenant has unfinished is counted once at the start and moved by every commit after that, which
-//! is exact while one coordinator writes; where several do, the store counts inside the batch instead. What is
-//! spent of a rate may be lost: it is forgotten within seconds anyway. Several coordinators share each rate. The rules themselves are in [`verdict::allowance`].
+//! The store is the source of truth for limits; a change is in force before its caller is answered. The number of a
+//! tenant's unfinished runs is read once at the start and updated by every commit, which is exact while one coordinator
+//! writes; with several, the store counts inside the batch instead. The spent part of a rate may be lost: it recovers
+//! within seconds anyway. Several coordinators share each rate. The rules themselves are in [`verdict::allowance`].
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -20,16 +20,16 @@ pub(crate) struct Allowances {
 
 #[derive(Default)]
 struct Inner {
-    /// Whether any tenant has limits, so that nobody pays for what is not used.
+    /// Whether any tenant has limits, so that unused limits cost nothing.
     any: AtomicBool,
     limits: RwLock<HashMap<Name, Arc<TenantLimits>>>,
-    /// How many coordinators share each rate; 0 counts as one.
+    /// How many coordinators share each rate; 0 counts as 1.
     sharers: AtomicU32,
-    /// No more entries than tenants with a rate.
+    /// At most one entry per tenant with a rate.
     spent: Mutex<HashMap<Name, RateUsage>>,
-    /// When a tenant was last refused because of its rate. No more entries than tenants with a rate.
+    /// When a tenant was last refused because of its rate. At most one entry per tenant with a rate.
     refused: Mutex<HashMap<Name, Time>>,
-    /// No more entries than tenants with unfinished runs.
+    /// At most one entry per tenant with unfinished runs.
     unfinished: Mutex<HashMap<Name, u64>>,
 }
 
@@ -39,12 +39,12 @@ pub(crate) struct RateStanding {
     pub(crate) per_second: u32,
     pub(crate) burst: u32,
     pub(crate) left: u32,
-    /// Until the next request would be fair, where none is now.
+    /// The time until the next request is allowed, if none is now.
     pub(crate) wait: Option<Span>,
     pub(crate) refused_at: Option<Time>,
 }
 
-/// How a batch changes the number of unfinished runs.
+/// How a batch changes the number of unfinished runs, by tenant.
 pub(crate) type Moved = HashMap<Name, i64>;
 
 impl Allowances {
@@ -73,7 +73,7 @@ impl Allowances {
     pub(crate) fn put(&self, row: TenantLimits) {
         let mut limits =
             self.inner.limits.write().expect("no code panics while it holds the limits");
-        // What was spent under another rate says nothing about this one.
+        // Use under the old rate says nothing about the new one.
         self.spent().remove(&row.tenant);
         self.refused().remove(&row.tenant);
         limits.insert(row.tenant.clone(), Arc::new(row));
@@ -88,7 +88,7 @@ impl Allowances {
         limits.get(tenant).cloned()
     }
 
-    /// Every tenant's, by name.
+    /// The limits of all tenants, sorted by name.
     pub(crate) fn all(&self) -> Vec<Arc<TenantLimits>> {
         let limits = self.inner.limits.read().expect("no code panics while it holds the limits");
         let mut all: Vec<_> = limits.values().cloned().collect();
@@ -96,7 +96,7 @@ impl Allowances {
         all
     }
 
-    /// Takes one request of the tenant's rate, or says how long to wait for it.
+    /// Takes one request from the tenant's rate, or returns how long to wait for it.
     pub(crate) fn try_acquire(&self, tenant: &Name, now: Time) -> Result<(), Span> {
         let Some(limits) = self.get(tenant) else { return Ok(()) };
         let Some(per_second) = limits.requests_per_second else { return Ok(()) };
@@ -114,7 +114,7 @@ impl Allowances {
         }
     }
 
-    /// How the tenant stands against its rate, if it has one.
+    /// The tenant's rate and what is left of it, if it has one.
     pub(crate) fn rate(&self, tenant: &Name, now: Time) -> Option<RateStanding> {
         let limits = self.get(tenant)?;
         let per_second = limits.requests_per_second?;
@@ -129,13 +129,13 @@ impl Allowances {
         })
     }
 
-    /// What this coordinator may let pass of a rate. Rounded up, so that nobody is shut out.
+    /// This coordinator's share of a rate. Rounded up, so that no tenant is shut out.
     fn share_of(&self, per_second: u32, burst: Option<u32>) -> Rate {
         let sharers = self.inner.sharers.load(Ordering::Relaxed).max(1);
         Rate::new(per_second.div_ceil(sharers), burst.map(|burst| burst.div_ceil(sharers)))
     }
 
-    /// So many coordinators take requests: each lets its share of every rate pass.
+    /// Sets how many coordinators accept requests: each allows its share of every rate.
     pub(crate) fn share_among(&self, coordinators: u32) {
         self.inner.sharers.store(coordinators, Ordering::Relaxed);
     }
@@ -149,7 +149,7 @@ impl Allowances {
         self.unfinished_runs().get(tenant).copied().unwrap_or(0)
     }
 
-    /// Counts what a commit made of the runs.
+    /// Applies a commit's change to the number of unfinished runs.
     pub(crate) fn settle(&self, moved: Moved) {
         if moved.is_empty() {
             return;
@@ -178,7 +178,7 @@ impl Allowances {
     }
 }
 
-/// Notes a change that is about to be saved: a task that the store did not know, or one that ended.
+/// Notes a change that is about to be saved: a new task, or one that ended.
 pub(crate) fn note(moved: &mut Moved, change: &Change) {
     let by = match (&change.after, change.before) {
         (Subject::Live(_), None) => 1,
@@ -226,7 +226,7 @@ mod tests {
         allowances.put(limits(Some(10), None));
         allowances.share_among(3);
         let now = Time::from_millis(5_000);
-        // Rounded up, so that nobody is shut out: at most one request a second too many for each.
+        // Rounded up, so that no tenant is shut out: at most one request a second too many for each.
         assert_eq!((0..99).filter(|_| allowances.try_acquire(&acme, now).is_ok()).count(), 4);
     }
 

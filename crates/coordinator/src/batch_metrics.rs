@@ -1,5 +1,5 @@
-//! What a batch did, in numbers: noted decision by decision, and added to the metrics in one go when
-//! the batch is durable. A batch that is undone was never counted.
+//! What a batch did, in numbers: collected decision by decision, and added to the metrics once the
+//! batch is durable. A batch that is rolled back is never counted.
 
 use verdict::{
     Answer, ClosedAttempt, End, Event, Next, Phase, Reason, Refusal, Span, Task, Time,
@@ -11,19 +11,19 @@ pub(crate) struct BatchMetrics {
     pub(crate) submitted: u64,
     pub(crate) granted: u64,
     pub(crate) renewed: u64,
-    /// Leases that ran out.
+    /// Leases that expired.
     pub(crate) expired: u64,
     pub(crate) cancel_signals: u64,
     pub(crate) cancel_timeouts: u64,
-    /// Submissions refused because their tenant has too many unfinished runs.
+    /// Submissions refused because their tenant reached its quota of unfinished runs.
     pub(crate) quota_refusals: u64,
-    /// How long tasks that could be leased waited until they were.
+    /// How long ready tasks waited until they were leased.
     pub(crate) waits: Vec<Span>,
-    /// How much later than its interval each heartbeat came.
+    /// How much later than its interval each heartbeat arrived.
     pub(crate) heartbeat_lags: Vec<Span>,
-    /// From each lease to its end.
+    /// The time from each lease to its end.
     pub(crate) attempt_lengths: Vec<Span>,
-    /// When the tasks that ended were submitted.
+    /// The submission times of the tasks that ended.
     pub(crate) ended_created: Vec<Time>,
     /// By outcome.
     pub(crate) attempts: Counts<&'static str>,
@@ -35,7 +35,7 @@ pub(crate) struct BatchMetrics {
     pub(crate) verdicts: Counts<(&'static str, &'static str)>,
 }
 
-/// A number for each label. Labels are few, so that looking through them beats hashing.
+/// A number for each label. There are few labels, so a linear search beats hashing.
 #[derive(Debug)]
 pub(crate) struct Counts<L>(Vec<(L, u64)>);
 
@@ -59,7 +59,7 @@ impl<L: PartialEq + Copy> Counts<L> {
 }
 
 impl BatchMetrics {
-    /// Notes what was decided at `now` about a task that was as `before`.
+    /// Counts an event that was decided at `now`, for a task whose state was `before`.
     pub(crate) fn note_event(&mut self, before: Option<&Task>, event: &Event, now: Time) {
         match event {
             Event::Submitted(_) => self.submitted += 1,
@@ -98,7 +98,7 @@ impl BatchMetrics {
         self.cancel_timeouts += u64::from(end.reason == Some(Reason::CancelTimeout));
     }
 
-    /// The word a worker got.
+    /// Counts the verdict that a worker got.
     pub(crate) fn note_answer(&mut self, answer: &Answer) {
         let label = match answer {
             Answer::Acknowledged | Answer::Alive { .. } => ("COMMITTED", "ok"),
@@ -121,7 +121,7 @@ impl BatchMetrics {
     }
 }
 
-/// Since when the task could be leased.
+/// Since when the task has been ready.
 fn due(task: &Task) -> Option<Time> {
     match task.phase {
         Phase::Queued { due } | Phase::Retry { due } => Some(due),
@@ -129,7 +129,7 @@ fn due(task: &Task) -> Option<Time> {
     }
 }
 
-/// When the worker was to be heard again.
+/// When the next heartbeat of the worker was due.
 fn next_heartbeat(task: &Task) -> Option<Time> {
     Some(task.lease()?.heartbeat_at.plus(task.policy.heartbeat_every))
 }

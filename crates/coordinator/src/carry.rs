@@ -1,4 +1,4 @@
-//! The carrier: one loop that takes what is waiting and carries it to verdicts in one commit.
+//! The carrier: a loop that collects the waiting requests, decides them and commits them as one batch.
 //!
 //! ```text
 //!   wait ─► load ─► decide each ─► sweep what is due ─► grant what is ready ─► commit ─► answer
@@ -6,15 +6,16 @@
 //!    └──────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! This file is the loop. Beside it: how it waits ([`wait`]), one batch ([`batch`], with [`load`] and [`grant`]),
-//! committing and answering ([`commit`]), a batch that fails ([`abort`]) and the search for a bad request in it
-//! ([`isolate`]), stalls ([`stall`]), the roles of two carriers ([`role`]), and retention ([`retention`]).
+//! This file is the loop. The submodules hold the rest: waiting ([`wait`]), one batch ([`batch`], with [`load`] and
+//! [`grant`]), committing and answering ([`commit`]), failed batches ([`abort`]) and the search for the bad request
+//! in one ([`isolate`]), stalls ([`stall`]), the roles of two carriers ([`role`]), and retention ([`retention`]).
 //!
-//! An idle coordinator answers at once; a busy one shares each commit among all callers that waited for the last. A
-//! store that refuses is left alone for growing pauses, except for what a caller asks.
+//! An idle coordinator answers at once; a busy one shares each commit among all callers that waited for the previous
+//! one. While the store refuses writes, background work backs off exponentially; requests of callers are always
+//! tried.
 //!
-//! Answers leave after the commit is durable, never before. Between two batches nothing is kept but what may be lost:
-//! waiting polls.
+//! Invariants: answers are sent only after the commit is durable. Between two batches the carrier keeps only state
+//! that may be lost: waiting polls.
 
 mod abort;
 mod administer;
@@ -55,8 +56,8 @@ use crate::set_aside::SetAsideList;
 use crate::task_watch::TaskWatchers;
 use crate::trace::TraceSender;
 
-/// How often a start tries to extend leases while another writer has one of them locked, and how long it pauses in
-/// between: together longer than a database keeps the locks of a coordinator that died.
+/// How many times a start tries to extend leases while another writer holds a row lock on one of them, and the pause
+/// between two tries. Together they are longer than a database keeps the locks of a coordinator that died.
 const RECOVERY_TRIES_MAX: usize = 150;
 const RECOVERY_PAUSE: Duration = Duration::from_millis(500);
 
@@ -68,31 +69,31 @@ pub(crate) struct Carrier<S: Store> {
     receiver: IntakeReceiver,
     watch: TaskWatchers,
     metrics: Metrics,
-    /// Tasks that cannot be carried on.
+    /// Tasks that cannot be processed.
     set_aside: SetAsideList,
     allowances: Allowances,
-    /// Seals the audit, once the server has opened its key file.
+    /// Seals the audit log. Empty until the server has opened its key file.
     sealer: Arc<OnceLock<Sealer>>,
     polls: Polls,
     stall: StallDetector,
     retention_state: RetentionState,
-    /// Where spans of what is durable are exported to.
+    /// Queue of the span exporter. Receives only what is durable.
     trace_sender: Option<TraceSender>,
     /// Grants that reached no worker, to be handed back with the next batch.
     unclaimed: Vec<Item>,
-    /// Until when not to start a batch that no caller asked for.
+    /// Until when to start no batch that no caller asked for.
     backoff: Backoff,
-    /// Why the store refused the last batch that wanted to write; `None` since one was written.
+    /// Why the store refused the last batch that had something to write; `None` after a successful write.
     outage: channel::Sender<Option<Outage>>,
     /// More was due than one batch takes.
     more_due: bool,
-    /// The time of the last batch: what was due by then has been looked at.
+    /// The time of the last batch. Everything due by then has been considered.
     swept_at: Time,
-    /// What was due by then and was still there when the carrier last asked when to wake.
+    /// A wake-up time at or before `swept_at` that the store still reported at the last `next_wake`.
     left_over: Option<Time>,
 }
 
-/// How a carrier is set up, and what it shares with its coordinator and the other carrier.
+/// The setup of a carrier, and what it shares with its coordinator and the other carrier.
 pub(crate) struct CarrierOptions {
     pub(crate) role: CarrierRole,
     /// `FOR_EVER` for the carrier of new work, which deletes nothing.
@@ -108,12 +109,12 @@ pub(crate) struct CarrierOptions {
     pub(crate) trace_sender: Option<TraceSender>,
 }
 
-/// Nothing can be decided any more: how the carrier ends.
+/// Ends the carrier: nothing can be decided any more.
 #[derive(Debug)]
 pub(crate) struct Fatal(StopReason);
 
 impl Fatal {
-    /// The store is no longer to be trusted, or no longer to be understood.
+    /// The store can no longer be trusted, or this program does not know its rules.
     fn of(failure: &Failure) -> Self {
         match failure.kind {
             FailureKind::UnknownRules => Self(StopReason::Outdated(failure.what.clone())),
@@ -121,7 +122,7 @@ impl Fatal {
         }
     }
 
-    /// The store is sound, but not for this program.
+    /// Whether the store is sound, but decided by rules that this program does not know.
     fn is_outdated(&self) -> bool {
         matches!(self.0, StopReason::Outdated(_))
     }
@@ -171,20 +172,20 @@ impl<S: Store> Carrier<S> {
         self.stall.clone()
     }
 
-    /// Recovers, says so, and carries until told to close or until the store fails.
+    /// Recovers, reports the result to `recovered`, and runs until it is closed or the store fails.
     pub(crate) async fn run(
         mut self,
         recovered: oneshot::Sender<Result<(), Failure>>,
     ) -> StopReason {
         let recovery = self.recover().await;
         let failed = recovery.is_err();
-        // A start that is no longer waited for is not wanted.
+        // The caller of `start` is gone, so the coordinator is not needed.
         if recovered.send(recovery).is_err() || failed {
             return StopReason::Drained;
         }
         let ended = self.run_until_closed().await;
         if ended != StopReason::Drained {
-            // The other carrier must not go on as if nothing had happened.
+            // The other carrier must stop taking new work, too.
             self.receiver.draining.cancel();
         }
         self.receiver.reject_remaining().await;
@@ -211,7 +212,7 @@ impl<S: Store> Carrier<S> {
         }
     }
 
-    /// Nothing new comes in; what is already waiting is still carried and answered.
+    /// Closes the intake. Requests that are already waiting are still carried and answered.
     async fn drain(&mut self) -> StopReason {
         self.receiver.close();
         while let Some(first) = self.receiver.next_after_close().await {
@@ -235,7 +236,7 @@ impl<S: Store> Carrier<S> {
         let Some(last_commit_at) = opened.last_commit_at else { return Ok(()) };
         let silence = self.store.now().since(last_commit_at);
         let tolerance = StallDetector::tolerance(self.writer.shortest_lease());
-        // Where other coordinators may run, silence that is shorter than a stall is theirs.
+        // If other coordinators may run, a silence shorter than a stall may simply be their idle time.
         if opened.writers > 1 && tolerance.is_none_or(|tolerance| silence <= tolerance) {
             return Ok(());
         }
@@ -262,7 +263,7 @@ impl<S: Store> Carrier<S> {
         if self.receiver.draining.is_cancelled() {
             self.polls.answer_all_empty();
         }
-        // Where the store refused, checking whether leases must be extended is an attempt like any other.
+        // If the store refused, a check for stalls is an attempt to write like any other, so it respects the backoff.
         if !(rests && self.stall.is_refused()) {
             match self.begin_round().await? {
                 None if rests && !self.is_stalled() => {}
@@ -276,7 +277,7 @@ impl<S: Store> Carrier<S> {
         }
         let outage = *self.outage.borrow();
         self.polls.answer_expired(tokio::time::Instant::now(), outage);
-        // A ping asks for a round trip and nothing more; its sender may have left.
+        // A ping only waits for one round of the carrier; its sender may be gone.
         for ping in arrivals.pings {
             let _ = ping.send(());
         }

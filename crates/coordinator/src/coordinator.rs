@@ -1,7 +1,7 @@
-//! The coordinator as a program embeds it.
+//! The coordinator, as a program embeds it.
 //!
-//! Cheap to clone; every method may be called from anywhere. Nothing here decides: requests go to
-//! the intake, and reads go to the store beside the carrier.
+//! Cheap to clone; every method may be called from any thread. Nothing is decided here: requests go to the
+//! intake, and reads go to the store, past the carrier.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -28,17 +28,17 @@ use crate::set_aside::{SetAsideList, SetAsideTask};
 use crate::task_watch::TaskWatchers;
 use crate::trace::{self, FINAL_EXPORT_TIMEOUT, SpanExport, TaskTrace};
 
-/// When to come back while leases from before the start are being recovered: one commit.
+/// `Retry-After` while leases from before the start are being recovered: the time of one commit.
 const RECOVERY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How often somebody who waits for a task looks whether another coordinator has changed it.
+/// How often a wait for a task polls the store for changes by other coordinators.
 const WATCH_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 pub struct Options {
     pub entropy: Box<dyn Entropy>,
-    /// Who is told what happened to tasks, as spans; `None` for nobody.
+    /// Receives what happened to tasks, as spans; `None` exports nothing.
     pub spans: Option<Arc<dyn SpanExport>>,
-    /// What is kept of ended tasks while the coordinator runs.
+    /// Which ended tasks are kept while the coordinator runs.
     pub retention: Retention,
 }
 
@@ -63,9 +63,9 @@ pub struct Coordinator<S: Store> {
     registry: Arc<Registry>,
     ready: Arc<AtomicBool>,
     ended: channel::Receiver<Option<StopReason>>,
-    /// Of each carrier.
+    /// One per carrier.
     outages: Vec<channel::Receiver<Option<Outage>>>,
-    /// The task that exports spans, where there is one.
+    /// The task that exports spans, if there is an exporter.
     exporter_task: Option<Arc<Mutex<Option<JoinHandle<()>>>>>,
 }
 
@@ -88,20 +88,21 @@ impl<S: Store> Clone for Coordinator<S> {
     }
 }
 
-/// How a coordinator's work came to its end.
+/// Why a coordinator stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// Everything that was asked is answered.
+    /// Every request is answered.
     Drained,
-    /// The store can no longer be trusted; reopen it. Says why.
+    /// The store can no longer be trusted and must be reopened. Holds the reason.
     Fatal(String),
-    /// The store is decided by rules that this program does not know: others have a newer one. Says which.
+    /// The store is decided by rules that this program does not know: a peer has a newer version. Holds
+    /// which.
     Outdated(String),
 }
 
 impl<S: Store> Coordinator<S> {
-    /// Starts carrying. Returns when leases from before have been given back the time nobody was
-    /// listening, so that the first answer is already a fair one.
+    /// Starts the coordinator. Returns once live leases are extended by the time in which no coordinator ran,
+    /// so that the first answer already takes it into account.
     pub async fn start(store: S, options: Options) -> Result<Self, Failure> {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
@@ -135,7 +136,8 @@ impl<S: Store> Coordinator<S> {
         Ok(coordinator)
     }
 
-    /// Starts one carrier, or two that share the work: the one that handles leases first, since it recovers.
+    /// Starts one carrier, or two that share the work. The one that handles leases comes first, because it
+    /// recovers.
     async fn carry(
         &mut self,
         channels: IntakeChannels,
@@ -152,7 +154,7 @@ impl<S: Store> Coordinator<S> {
             return start(self.carrier(channels.first, ids, options).await?, end).await;
         };
         let options = self.carrier_options(CarrierRole::Leased, retention, &trace_sender);
-        // The carrier that handles leases makes no ids: new tasks and leases are the other's.
+        // The carrier that handles leases makes no ids: the other one creates tasks and leases.
         let first = self.carrier(channels.first, Ids::new(ids.fork()), options).await?;
         let leased_carrier = LeasedCarrier {
             intake: channels.intake,
@@ -186,7 +188,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// A carrier with a writer of its own.
+    /// Opens a writer and builds a carrier with it.
     async fn carrier(
         &self,
         receiver: IntakeReceiver,
@@ -197,7 +199,8 @@ impl<S: Store> Coordinator<S> {
         Ok(Carrier::new(self.store.clone(), writer, ids, receiver, options))
     }
 
-    /// Wakes who waits here for a task that another coordinator has ended, without waiting for the next look.
+    /// Wakes local waiters of a task that another coordinator has ended, without waiting for their next poll
+    /// of the store.
     fn forward_remote_ends(&self) {
         if self.store.opened().writers == 1 {
             return;
@@ -223,8 +226,8 @@ impl<S: Store> Coordinator<S> {
         trace_sender
     }
 
-    /// What a worker continues the trace from: the attempt's span, if spans are told, else what the
-    /// submitter said.
+    /// The `traceparent` a worker continues from: the attempt's span if spans are exported, else the
+    /// submitter's.
     pub fn traceparent(&self, granted: &Granted) -> Option<String> {
         let given = granted.spec.traceparent.as_ref().map(|text| text.as_str());
         let trace = TaskTrace::of(granted.task.id, given);
@@ -234,12 +237,12 @@ impl<S: Store> Coordinator<S> {
         given.map(str::to_owned)
     }
 
-    /// Records new tasks, or finds the ones that hold their keys.
+    /// Records new tasks, or finds the ones that own their idempotency keys.
     pub async fn submit(&self, submissions: Vec<Submission>) -> Vec<Reply> {
         self.intake.ask(submissions.into_iter().map(Item::Submit).collect()).await
     }
 
-    /// Waits for work until there is some or the poll's time is over (then: nothing).
+    /// Waits for work. Returns no grants if the poll times out.
     pub async fn lease(&self, poll: Poll) -> Result<Vec<Granted>, RequestError> {
         self.intake.poll(poll).await
     }
@@ -274,13 +277,12 @@ impl<S: Store> Coordinator<S> {
         self.about(key, Request::Cancel(cancel)).await
     }
 
-    /// Writes an administrative act with its record. Goes through the carrier, which has the writer.
+    /// Writes an administrative act with its audit entry. Goes through the carrier, which owns the writer.
     pub async fn administer(&self, act: Administration) -> Result<(), RequestError> {
         self.intake.administer(act).await
     }
 
-    /// Gives back grants whose answer could not be handed over. Best effort: the lease's own end
-    /// does the same, later.
+    /// Hands back grants whose answer could not be delivered. Best effort: lease expiry does the same, later.
     pub fn release(&self, grants: Vec<(TaskKey, LeaseId)>) {
         self.intake.hand_back(grants.into_iter());
     }
@@ -290,8 +292,7 @@ impl<S: Store> Coordinator<S> {
         replies.pop().expect("one item has one reply")
     }
 
-    /// Calls `look` until it has something, or `wait` is over: at once, and after every change of
-    /// the task.
+    /// Calls `look` until it returns a value, or `wait` is over: at once, and after every change of the task.
     pub async fn watch_until<T, F>(
         &self,
         task: TaskId,
@@ -307,16 +308,16 @@ impl<S: Store> Coordinator<S> {
         loop {
             let changed = watching.changed();
             tokio::pin!(changed);
-            // Registered before looking, so that a change in between is not missed.
+            // Registered before `look` is called, so that a change in between is not missed.
             changed.as_mut().enable();
             if let Some(found) = look().await? {
                 return Ok(Some(found));
             }
-            // Where others write too, a change may be theirs, and only looking finds it.
+            // If other coordinators write too, only polling finds their changes.
             let look_again = tokio::time::Instant::now() + WATCH_POLL_INTERVAL;
             let others = self.store.opened().writers > 1;
             tokio::select! {
-                // In this order, so that equal runs of a simulation stay equal.
+                // In a fixed order, so that equal runs of a simulation stay equal.
                 biased;
                 () = &mut changed => {}
                 () = tokio::time::sleep_until(deadline) => return Ok(None),
@@ -334,23 +335,24 @@ impl<S: Store> Coordinator<S> {
         self.store.browse()
     }
 
-    /// The store's time: the only one that counts.
+    /// The store's time, the only one that decisions use.
     pub fn now(&self) -> Time {
         self.store.now()
     }
 
-    /// Seals what is written to the audit from now on. Only the first one counts.
+    /// Seals audit entries from now on. Only the first sealer is used.
     pub(crate) fn seal_with(&self, sealer: Sealer) {
         let is_first = self.sealer.set(sealer).is_ok();
         debug_assert!(is_first, "two sealers would make two chains");
     }
 
-    /// What tenants may use and have used.
+    /// The limits of tenants and their use.
     pub(crate) fn allowances(&self) -> &Allowances {
         &self.allowances
     }
 
-    /// How many runs of each of these tenants wait or run. Where others write too, only the store knows.
+    /// How many runs of each of these tenants wait or run. If other coordinators write too, only the store
+    /// knows.
     pub(crate) async fn unfinished(&self, tenants: &[Name]) -> Result<Vec<u64>, Failure> {
         if self.store.opened().writers > 1 {
             return self.browse().unfinished(tenants).await;
@@ -358,7 +360,7 @@ impl<S: Store> Coordinator<S> {
         Ok(tenants.iter().map(|tenant| self.allowances.unfinished(tenant)).collect())
     }
 
-    /// Tasks that cannot be carried on, for operators.
+    /// Tasks that cannot be processed, for operators.
     pub fn set_aside(&self) -> Vec<SetAsideTask> {
         self.set_aside.list(tokio::time::Instant::now())
     }
@@ -371,7 +373,7 @@ impl<S: Store> Coordinator<S> {
         &self.registry
     }
 
-    /// Proves progress: a batch went through the carrier, and the store takes what is written.
+    /// Proves progress: a batch went through the carrier, and the store accepts writes.
     pub async fn is_progressing(&self) -> Result<(), RequestError> {
         if self.ended.borrow().is_some() || self.intake.is_draining() {
             return Err(RequestError::ShuttingDown);
@@ -384,8 +386,8 @@ impl<S: Store> Coordinator<S> {
         self.has_caught_up().await
     }
 
-    /// Waits until the carrier has gone round: a stall of ours that ended before is noticed then,
-    /// and leases have their time back, unless the store does not take that.
+    /// Waits until the carrier has completed a round. A stall that ended earlier is noticed by then and
+    /// leases are extended by it, unless the store refuses the write.
     pub(crate) async fn has_caught_up(&self) -> Result<(), RequestError> {
         self.intake.ping().await?;
         match self.outages.iter().find_map(|outage| *outage.borrow()) {
@@ -394,7 +396,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// How many workers wait at this moment for tasks of this queue and kind.
+    /// How many workers wait now for tasks of this queue and kind.
     pub async fn count_polls(
         &self,
         scope: Scope,
@@ -404,12 +406,12 @@ impl<S: Store> Coordinator<S> {
         self.intake.count_polls(scope, queue, kind).await
     }
 
-    /// Refuses new work, answers waiting polls empty, and keeps taking reports and heartbeats.
+    /// Refuses new work, answers waiting polls empty, and still accepts reports and heartbeats.
     pub fn drain(&self) {
         self.intake.drain();
     }
 
-    /// Takes nothing any more; what is already in the intake is still answered.
+    /// Accepts nothing more; requests that are already in the intake are still answered.
     pub async fn stop(&self) -> StopReason {
         self.intake.drain();
         self.intake.close().await;
@@ -418,7 +420,7 @@ impl<S: Store> Coordinator<S> {
         ended
     }
 
-    /// Waits for the last spans, but not for long, and lets go of the store in any case.
+    /// Waits for the last spans for a limited time, and releases the store in any case.
     async fn flush_spans(&self) {
         let exporter_task = self.exporter_task.as_ref();
         let exporter_task =
@@ -431,7 +433,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Resolves when the carrier has ended, by [`Coordinator::stop`] or because the store failed.
+    /// Resolves when the carrier has ended, through [`Coordinator::stop`] or because the store failed.
     pub async fn stopped(&self) -> StopReason {
         let mut ended = self.ended.clone();
         let end = ended.wait_for(Option::is_some).await;
@@ -443,10 +445,10 @@ impl<S: Store> Coordinator<S> {
 
 type StopSender = channel::Sender<Option<StopReason>>;
 
-/// The ways into one carrier, or into two.
+/// The intake and its receivers, for one carrier or two.
 struct IntakeChannels {
     intake: Intake,
-    /// Everything, or calls under a lease.
+    /// Receives everything, or calls under a lease.
     first: IntakeReceiver,
     new_work: Option<IntakeReceiver>,
 }
@@ -486,7 +488,7 @@ impl StopLatch {
     }
 }
 
-/// Starts a carrier where its store wants to run, and waits until it has recovered.
+/// Starts a carrier on the runtime or thread that its store asks for, and waits until it has recovered.
 async fn start<S: Store>(carrier: Carrier<S>, end: Arc<StopLatch>) -> Result<(), Failure> {
     let (recovered, recovery) = oneshot::channel();
     let work = async move {

@@ -1,12 +1,12 @@
-//! The coordinator's HTTP API: read, limit, authenticate, translate, ask, answer.
+//! The coordinator's HTTP API: parse, limit, authenticate, translate, ask, answer.
 //!
-//! Nothing is decided here. A request that passes is handed to the [`Coordinator`], and what comes
-//! back is spelled as JSON. Errors are `application/problem+json` with the worker contract's own
-//! members beside (`error`, `message`, `verdict`, …); see [`api_error`].
+//! Nothing is decided here. A request that passes all checks goes to the [`Coordinator`], and its answer is
+//! serialised as JSON. Errors are `application/problem+json` together with the members of the worker contract
+//! (`error`, `message`, `verdict`, …); see [`api_error`].
 //!
 //! [`routes`] is the table of all routes. Order of checks: the row's audience is authenticated before the body is
-//! read. Task calls check the token's signature, then the body's shape, then the token against path and body, and
-//! the rules do the rest.
+//! read. Task calls check the token's signature, then the body's shape, then the token against path and body; the
+//! rules do the rest.
 
 mod api_error;
 mod app_state;

@@ -1,8 +1,8 @@
-//! New ids: ULIDs that only grow, from injected time and randomness.
+//! New ids: monotonic ULIDs, from injected time and randomness.
 
 use verdict::{LeaseId, TaskId, Time};
 
-/// Where randomness comes from.
+/// A source of randomness.
 pub trait Entropy: Send + 'static {
     fn fill(&mut self, bytes: &mut [u8]);
 }
@@ -17,14 +17,14 @@ impl Entropy for OsEntropy {
     }
 }
 
-/// The operating system's generator, asked for many small numbers at once. For ids, which are names
-/// and no secrets: what is in stock lies in memory until it is used.
+/// The operating system's generator, read in larger blocks. For ids, which are not secrets: unused
+/// bytes stay in memory.
 pub struct BufferedEntropy {
     stock: [u8; BUFFER_BYTES],
     left: usize,
 }
 
-/// A hundred ids for one system call.
+/// Enough for a hundred ids per system call.
 const BUFFER_BYTES: usize = 1024;
 
 impl Default for BufferedEntropy {
@@ -48,7 +48,7 @@ impl Entropy for BufferedEntropy {
     }
 }
 
-/// The same bytes for the same seed: for simulations.
+/// A deterministic generator for simulations: the same bytes for the same seed.
 pub struct SeededEntropy(rand_chacha::ChaCha8Rng);
 
 impl SeededEntropy {
@@ -67,7 +67,7 @@ impl Entropy for SeededEntropy {
 
 const RANDOM_BITS: u32 = 80;
 
-/// Makes ids that are larger than every id it made before.
+/// Generates ids, each larger than all before it.
 pub struct Ids {
     entropy: Box<dyn Entropy>,
     last: u128,
@@ -108,7 +108,8 @@ impl Ids {
     fn random(&mut self) -> u128 {
         let mut bytes = [0; 16];
         self.entropy.fill(&mut bytes[6..]);
-        // The top bit stays free, so that counting up within a millisecond cannot reach the next.
+        // The top bit stays free, so that counting up within a millisecond cannot overflow into the
+        // next.
         u128::from_be_bytes(bytes) & !(1 << (RANDOM_BITS - 1))
     }
 }

@@ -1,10 +1,10 @@
-//! Where requests wait for the next batch.
+//! The intake: where requests wait for the next batch.
 //!
-//! Two bounded priority classes: calls of workers that hold a lease, and everything else. When the coordinator
-//! is overloaded it refuses new work long before it refuses a heartbeat or a report, because those
-//! release load. Nothing waits here by a timer: a batch is what was waiting when the last one ended.
+//! It has two bounded priority classes: calls of workers that hold a lease, and everything else. An overloaded
+//! coordinator refuses new work long before it refuses a heartbeat or a report, because those release load. No
+//! timer delays a request: a batch takes everything that waited when the previous one ended.
 //!
-//! Both classes lead to one carrier, or each to one of its own.
+//! One carrier serves both classes, or two carriers serve one each.
 
 use std::task::Poll as Polled;
 
@@ -15,20 +15,20 @@ use verdict::{LeaseId, Name, Scope, Time};
 
 use crate::item::{Granted, Group, Item, Poll, Reply, RequestError, WaitingPoll};
 
-/// Callers that may wait with new work. At 2 ms a batch of a thousand this is under ten
-/// milliseconds of queue; more would only make answers later, not more.
+/// How many callers may wait with new work. At 2 ms per batch of a thousand this is less than ten milliseconds of
+/// queue; a longer queue would delay answers without adding throughput.
 const NEW_WORK_WAITING_MAX: usize = 4_096;
 
-/// Callers that may wait with heartbeats, starts and reports: four times as patient.
+/// How many callers may wait with heartbeats, starts and reports: four times as many.
 pub(crate) const LEASED_WAITING_MAX: usize = 16_384;
 
 /// How urgent a request is when the coordinator is overloaded or drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PriorityClass {
-    /// A call of a worker that holds a lease. It releases load, so it is the last to be refused, and is heard until
-    /// the coordinator has drained.
+    /// A call of a worker that holds a lease. It releases load, so it is refused last, and is accepted until the
+    /// coordinator has drained.
     Leased,
-    /// Everything else. Refused first, and from the moment the coordinator drains.
+    /// Everything else. Refused first, and as soon as the coordinator drains.
     NewWork,
 }
 
@@ -37,33 +37,33 @@ pub enum PriorityClass {
 pub(crate) enum Arrival {
     Group(Group),
     Poll(WaitingPoll),
-    /// Written in a transaction of its own, between two batches.
+    /// Written in a separate transaction, between two batches.
     Administer {
         act: Administration,
         reply: oneshot::Sender<Result<(), RequestError>>,
     },
-    /// Answered when the batch it arrived in is through: proof that the carrier moves.
+    /// Answered when the batch it arrived in is finished: proof that the carrier makes progress.
     Ping(oneshot::Sender<()>),
-    /// Answered with how many polls want such a task now.
+    /// Answered with the number of polls that want such a task now.
     CountPolls(CountPolls),
-    /// Tasks that were submitted at these times have ended by another carrier's batch.
+    /// A batch of another carrier ended tasks that were submitted at these times.
     TasksEnded {
         created: Vec<Time>,
         at: Time,
     },
-    /// Nothing will come after this.
+    /// Nothing is sent after this.
     Close,
 }
 
 impl Arrival {
-    /// Whoever has hung up has nobody to tell.
+    /// Refuses the arrival. Its caller may have disconnected.
     fn refuse(self) {
         match self {
             Arrival::Group(Group { items, reply }) => {
                 drop(reply.send(vec![Err(RequestError::ShuttingDown); items.len()]));
             }
             Arrival::Administer { reply, .. } => drop(reply.send(Err(RequestError::ShuttingDown))),
-            // These are told by being let go.
+            // Dropping these closes their reply channel, which refuses them.
             Arrival::Poll(_)
             | Arrival::Ping(_)
             | Arrival::CountPolls(_)
@@ -73,7 +73,7 @@ impl Arrival {
     }
 }
 
-/// The question whether anybody would take a task.
+/// Asks how many polls would take a task.
 #[derive(Debug)]
 pub(crate) struct CountPolls {
     pub(crate) scope: Scope,
@@ -91,16 +91,16 @@ pub(crate) struct Intake {
     carriers: Carriers,
 }
 
-/// Where the classes lead.
+/// Which carriers serve the classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carriers {
-    /// To one carrier.
+    /// One carrier serves both.
     One,
-    /// Each to a carrier of its own.
+    /// Each class has its own carrier.
     Two,
 }
 
-/// The receiving side, owned by a carrier: its classes, the more urgent first.
+/// The receiving side, owned by a carrier: its classes, the most urgent first.
 #[derive(Debug)]
 pub(crate) struct IntakeReceiver {
     classes: Vec<mpsc::Receiver<Arrival>>,
@@ -130,7 +130,7 @@ fn channels(carriers: Carriers) -> (Intake, IntakeReceiver, IntakeReceiver) {
 }
 
 impl IntakeReceiver {
-    /// The next arrival, from the most urgent class that has one. `None` when nobody is left to send.
+    /// The next arrival, from the most urgent class that has one. `None` when all senders are gone.
     pub(crate) async fn next(&mut self) -> Option<Arrival> {
         std::future::poll_fn(|context| {
             let mut classes = self.classes.iter_mut().map(|class| class.poll_recv(context));
@@ -139,18 +139,18 @@ impl IntakeReceiver {
         .await
     }
 
-    /// The same, if there is one already.
+    /// The same without waiting.
     pub(crate) fn try_next(&mut self) -> Option<Arrival> {
         self.classes.iter_mut().find_map(|class| class.try_recv().ok())
     }
 
-    /// Nothing new comes in.
+    /// Closes the classes to new arrivals.
     pub(crate) fn close(&mut self) {
         self.classes.iter_mut().for_each(mpsc::Receiver::close);
     }
 
-    /// What still came in before the classes were closed. Waits for those who have their place in a class and have
-    /// put nothing there yet: what they put there later nobody would take, and they would wait for ever.
+    /// The next arrival that was sent before the classes were closed. Waits for senders that have reserved a slot
+    /// and not filled it yet: otherwise nothing would receive their message, and they would wait for ever.
     pub(crate) async fn next_after_close(&mut self) -> Option<Arrival> {
         for class in &mut self.classes {
             if let Some(arrival) = class.recv().await {
@@ -160,7 +160,7 @@ impl IntakeReceiver {
         None
     }
 
-    /// Nobody is left to decide: who still waits here is refused, since nothing was written for it.
+    /// After the carrier has stopped: refuses everything that still waits, since nothing was written for it.
     pub(crate) async fn reject_remaining(&mut self) {
         self.close();
         while let Some(arrival) = self.next_after_close().await {
@@ -170,7 +170,7 @@ impl IntakeReceiver {
 }
 
 impl Intake {
-    /// Refuses new work from now on; calls under a lease still come through.
+    /// Refuses new work from now on; calls under a lease are still accepted.
     pub(crate) fn drain(&self) {
         self.draining.cancel();
     }
@@ -179,7 +179,7 @@ impl Intake {
         self.draining.is_cancelled()
     }
 
-    /// Answers each item in order, after their batch is durable.
+    /// Answers each item in order, after its batch is durable.
     pub(crate) async fn ask(&self, items: Vec<Item>) -> Vec<Reply> {
         let count = items.len();
         if count == 0 {
@@ -212,14 +212,13 @@ impl Intake {
         written.await.unwrap_or(Err(RequestError::Unknown))
     }
 
-    /// Sends without waiting for an answer; used for what must not be forgotten but has no caller.
+    /// Sends items without waiting for an answer; for requests that have no caller.
     fn send_detached(&self, items: Vec<Item>) -> Result<(), RequestError> {
         let (reply, _) = oneshot::channel();
         self.send(&self.leased, Arrival::Group(Group { items, reply }))
     }
 
-    /// Gives back grants whose answer could not be handed over. Best effort: the lease's own end
-    /// does the same, later.
+    /// Hands back grants whose answer could not be delivered. Best effort: lease expiry does the same, later.
     pub(crate) fn hand_back(&self, grants: impl Iterator<Item = (TaskKey, LeaseId)>) {
         let items: Vec<Item> = grants.map(|(key, lease)| Item::undelivered(key, lease)).collect();
         if items.is_empty() {
@@ -230,32 +229,33 @@ impl Intake {
         }
     }
 
-    /// Waits until every carrier has gone round once.
+    /// Waits until every carrier has completed a round.
     pub(crate) async fn ping(&self) -> Result<(), RequestError> {
         self.ping_leased().await?;
         if self.carriers == Carriers::One {
             return Ok(());
         }
         let (reply, moved) = oneshot::channel();
-        // Waits for its place: a full class is no sign that its carrier stands still.
+        // Waits for a slot: a full class does not mean that its carrier is stuck.
         let sent = self.new_work.send(Arrival::Ping(reply)).await;
         sent.map_err(|_| RequestError::ShuttingDown)?;
         moved.await.map_err(|_| RequestError::ShuttingDown)
     }
 
-    /// Waits until the carrier of calls under a lease has gone round once.
+    /// Waits until the carrier of calls under a lease has completed a round.
     pub(crate) async fn ping_leased(&self) -> Result<(), RequestError> {
         let (reply, moved) = oneshot::channel();
         self.send(&self.leased, Arrival::Ping(reply))?;
         moved.await.map_err(|_| RequestError::ShuttingDown)
     }
 
-    /// Tells the carrier that forgets what has ended. Best effort: what is not counted is kept a little longer.
+    /// Reports ended tasks to the carrier that runs retention. Best effort: tasks that are not counted are kept a
+    /// little longer.
     pub(crate) fn note_ends(&self, created: Vec<Time>, at: Time) {
         let _ = self.leased.try_send(Arrival::TasksEnded { created, at });
     }
 
-    /// How many polls are waiting that want tasks of this scope, queue and kind.
+    /// How many waiting polls want tasks of this scope, queue and kind.
     pub(crate) async fn count_polls(
         &self,
         scope: Scope,
@@ -263,14 +263,14 @@ impl Intake {
         kind: Name,
     ) -> Result<usize, RequestError> {
         let (reply, count) = oneshot::channel();
-        // Asked until the end: whoever drains still has polls to tell of.
+        // Asked even while draining: there are still waiting polls to count.
         let asked = Arrival::CountPolls(CountPolls { scope, queue, kind, reply });
         self.new_work.try_send(asked).map_err(refused)?;
         count.await.map_err(|_| RequestError::ShuttingDown)
     }
 
-    /// Tells the carrier to end after what is already waiting. Of two the one for new work, which tells the other
-    /// when it needs it no more.
+    /// Asks the carrier to end after everything that already waits. With two carriers this is the one for new work,
+    /// which closes the other when it no longer needs it.
     pub(crate) async fn close(&self) {
         let class = match self.carriers {
             Carriers::Two if !faultpoint::mutant(43) => &self.new_work,
@@ -280,7 +280,7 @@ impl Intake {
         let _ = class.send(Arrival::Close).await;
     }
 
-    /// Tells the carrier of calls under a lease to end after what is already waiting.
+    /// Asks the carrier of calls under a lease to end after everything that already waits.
     pub(crate) async fn close_leased(&self) {
         let _ = self.leased.send(Arrival::Close).await;
     }
@@ -305,8 +305,8 @@ fn refused(why: TrySendError<Arrival>) -> RequestError {
     }
 }
 
-/// A caller that waits for grants. If it leaves after they were sent and before it took them, they
-/// are handed back instead of being left to run out.
+/// A caller that waits for grants. If it disconnects after they were sent and before it took them, they are handed
+/// back instead of being left to lease expiry.
 struct GrantGuard<'a> {
     intake: &'a Intake,
     granted: oneshot::Receiver<Result<Vec<Granted>, RequestError>>,

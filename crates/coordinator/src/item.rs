@@ -1,4 +1,4 @@
-//! What travels through the intake: a request with its scope and the way back to its caller.
+//! What passes through the intake: a request with its scope and its reply channel.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use verdict::{Answer, LeaseId, Name, Policy, Request, Scope, Task, Time};
 
 use crate::intake::PriorityClass;
 
-/// A task somebody wants done. Its id is given when it is decided, so that age is acceptance order.
+/// A task to be created. Its id is assigned when it is decided, so that ids sort by acceptance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
     pub scope: Scope,
@@ -26,7 +26,7 @@ pub struct Submission {
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     Submit(Submission),
-    /// Anything about a task that exists already.
+    /// A request about an existing task.
     About {
         key: TaskKey,
         request: Request,
@@ -34,12 +34,12 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    /// A grant nobody received.
+    /// The hand-back of a grant that no worker received.
     pub(crate) fn undelivered(key: TaskKey, lease: LeaseId) -> Self {
         Item::About { key, request: Request::Undelivered(Undelivered { lease }) }
     }
 
-    /// The lease a call quotes, by which its closed attempt is found.
+    /// The lease that a call quotes, used to find its closed attempt.
     pub(crate) fn quoted_lease(&self) -> Option<LeaseId> {
         match self {
             Item::About { request, .. } => request.caller().map(|caller| caller.lease),
@@ -47,7 +47,7 @@ impl Item {
         }
     }
 
-    /// Where it waits for a batch.
+    /// The priority class in which it waits for a batch.
     pub(crate) fn class(&self) -> PriorityClass {
         match self {
             Item::About { request: Request::Undelivered(_), .. } => PriorityClass::Leased,
@@ -57,48 +57,49 @@ impl Item {
     }
 }
 
-/// Requests that came together and are answered together, each on its own.
+/// Requests that arrived together and are answered together; each is decided separately.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) items: Vec<Item>,
     pub(crate) reply: oneshot::Sender<Vec<Reply>>,
 }
 
-/// What one request got.
+/// The result of one request.
 pub type Reply = Result<Answered, RequestError>;
 
-/// A verdict's answer, given when its batch was durable.
+/// The answer of a verdict, sent after its batch was durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     pub answer: Answer,
-    /// The store's time of the decision.
+    /// The store's time at the decision.
     pub at: Time,
 }
 
-/// Why a request got no verdict. Never a refusal.
+/// Why a request got no verdict. Never a refusal by the rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     #[error("too many requests are waiting; try again later")]
     Overloaded,
     #[error("the coordinator is shutting down; try again in a moment")]
     ShuttingDown,
-    /// Definite: nothing happened.
+    /// Definite: nothing was changed.
     #[error("the store could not take the request because {0}; nothing was changed")]
     Unavailable(Outage),
-    /// The commit's outcome is not known. Asking again with the same key or report is safe.
+    /// The commit's outcome is unknown. Repeating the request with the same key or report is safe.
     #[error(
         "the outcome is unknown because the store failed during the commit; a report, or a submission with an idempotency key, is safe to repeat"
     )]
     Unknown,
-    /// This request alone broke an assertion or could not be stored; nothing of it happened.
+    /// This request alone violated an assertion or could not be stored; nothing was changed.
     #[error("the request failed because of a bug in the coordinator; nothing was changed")]
     Defect,
-    /// The task cannot be read, decided or stored, and is tried again after this time; nothing happened.
+    /// The task cannot be read, decided or stored, and is tried again after this time; nothing was
+    /// changed.
     #[error("the task is set aside because it cannot be processed; the server's log says why")]
     SetAside(Duration),
 }
 
-/// A store that does not take what is written, and when to ask it again.
+/// An outage: why the store refuses writes, and when to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Outage {
@@ -106,7 +107,7 @@ pub struct Outage {
     pub retry_after: Duration,
 }
 
-/// What the store lacks, in words that anybody may read. Details are for the operator's log.
+/// Why the store is unavailable, in words that any client may see. Details go to the operator's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnavailableReason {
     #[error("its disk is full")]
@@ -144,13 +145,13 @@ pub struct Poll {
     pub queues: Vec<Name>,
     pub kinds: Option<Vec<Name>>,
     pub max: usize,
-    /// Until when to wait for the first task.
+    /// When to stop waiting for the first task.
     pub until: Instant,
-    /// A name for the poll, under which a repeated one finds the same leases.
+    /// A name for the poll. A repeated poll with the same name gets the same leases.
     pub poll: Option<Name>,
 }
 
-/// A poll with the way back to its worker.
+/// A poll with its reply channel.
 #[derive(Debug)]
 pub(crate) struct WaitingPoll {
     pub(crate) poll: Poll,
@@ -179,7 +180,7 @@ impl Granted {
         self.task.lease().expect("a granted task has a lease").id
     }
 
-    /// Who speaks for the lease: what its worker calls with.
+    /// The caller that a worker of this lease acts as.
     pub fn caller(&self) -> Caller {
         let lease = self.task.lease().expect("a granted task has a lease");
         Caller {

@@ -1,4 +1,4 @@
-//! Carries requests to verdicts: a library that a program may embed, with an HTTP API.
+//! Decides requests and commits their verdicts: a library that a program may embed, with an HTTP API.
 //!
 //! ```text
 //!   http, admit   parse, limit, authenticate       (optional: embedders call [`Coordinator`])
@@ -10,11 +10,11 @@
 //!   answer        each caller gets its own, only after the commit is durable
 //! ```
 //!
-//! [`http`] and [`server`] are the cargo feature `http`, which is on by default; a program that embeds the coordinator
-//! can leave it out, and builds requests with [`requests`]. `examples/embed.rs` shows how.
+//! [`http`] and [`server`] need the cargo feature `http`, which is on by default. A program that embeds the
+//! coordinator can disable it and build requests with [`requests`]; `examples/embed.rs` shows how.
 //!
-//! No rule lives here, and no state that could not be lost: waiting polls, wake-ups and caches.
-//! Clock, randomness and transport come in from outside.
+//! This crate contains no rules and no state that must not be lost: only waiting polls, wake-ups and caches. Clock,
+//! randomness and transport are injected.
 
 pub mod admit;
 mod allowances;

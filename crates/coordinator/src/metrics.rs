@@ -1,4 +1,4 @@
-//! What the coordinator counts. Labels come from bounded sets only: never ids, never names.
+//! The coordinator's metrics. Labels come from bounded sets only: never ids, never names.
 
 use std::sync::atomic::AtomicU64;
 
@@ -40,7 +40,7 @@ pub struct VerdictLabels {
 pub enum LimitKind {
     Requests,
     UnfinishedRuns,
-    /// Not one that is set: expired task tokens that were shown too often to be looked up.
+    /// Not a configurable limit: expired task tokens that were presented too often to be looked up.
     ExpiredTokens,
 }
 
@@ -79,22 +79,22 @@ impl SpanDropReason {
     }
 }
 
-/// Why a connection was not taken, or ended before its client did.
+/// Why a connection was refused, or closed before its client did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DisconnectReason {
-    /// All seats are taken.
+    /// All connection slots are taken.
     Full,
-    /// All seats of its peer are taken.
+    /// All slots of its peer are taken.
     PeerFull,
-    /// No TLS came of it.
+    /// The TLS handshake failed.
     Handshake,
-    /// The head of a request did not end.
+    /// The head of a request did not end in time.
     SlowHead,
-    /// An answer was not taken.
+    /// An answer was not read in time.
     SlowReader,
-    /// Nothing moved.
+    /// No byte moved for too long.
     Silent,
-    /// No request with a good key or token came.
+    /// No request with a valid key or token arrived in time.
     NoKey,
 }
 
@@ -132,13 +132,13 @@ pub struct Metrics {
     pub submitted: Counter,
     pub granted: Counter,
     pub renewed: Counter,
-    /// Leases that ran out, whether anybody was heard under them or not.
+    /// Leases that expired, whether their worker ever made a call or not.
     pub expired: Counter,
-    /// How much later than its interval a heartbeat came.
+    /// How much later than its interval a heartbeat arrived.
     pub heartbeat_lag: Histogram,
-    /// How long a task that could be leased waited for a worker.
+    /// How long a ready task waited for a worker.
     pub wait_seconds: Histogram,
-    /// From a lease to its end.
+    /// The time from a lease to its end.
     pub attempt_seconds: Histogram,
     /// Attempts closed, by outcome.
     pub attempts: Family<OutcomeLabel, Counter>,
@@ -146,7 +146,7 @@ pub struct Metrics {
     pub ended: Family<StateLabel, Counter>,
     /// Retries scheduled, by error category or LOST.
     pub retries: Family<CategoryLabel, Counter>,
-    /// Answers to calls under a lease: duplicates and late reports are the refused ones.
+    /// Answers to calls under a lease: duplicates and late reports are among the refused ones.
     pub verdicts: Family<VerdictLabels, Counter>,
     pub cancel_signals: Counter,
     pub cancel_timeouts: Counter,
@@ -154,33 +154,33 @@ pub struct Metrics {
     pub batch_items: Histogram,
     pub commit_seconds: Histogram,
     pub failures: Counter,
-    /// Tasks that cannot be carried on and are left alone.
+    /// Tasks that cannot be processed and are set aside.
     pub set_aside: Gauge,
     pub forgotten: Counter,
     pub forget_seconds: Histogram,
-    /// When this coordinator started; a change is a restart.
+    /// When this coordinator started; a change means a restart.
     pub start_time_seconds: Gauge<f64, AtomicU64>,
-    /// How long it took to read what was stored and to give leases their time back.
+    /// How long it took at the start to read the store and to extend leases.
     pub recovery_seconds: Gauge<f64, AtomicU64>,
-    /// 1 while the files of the certificate are not usable and an older one is shown.
+    /// 1 while the certificate files are unusable and an older certificate is presented.
     pub certificate_stale: Gauge,
     /// Requests refused because of a tenant's limits, by limit.
     pub limited: Family<LimitLabel, Counter>,
-    /// 1 where the store gives a promise about its commits, 0 where it does not.
+    /// 1 for each promise that the store gives about its commits, 0 for the others.
     pub promises: Family<PromiseLabel, Gauge>,
-    /// Spans a collector took.
+    /// Spans that a collector accepted.
     pub spans_sent: Counter,
     /// Spans that were lost, by reason.
     pub spans_dropped: Family<ReasonLabel, Counter>,
     pub connections: Gauge,
-    /// Connections that were not taken or were ended here, by reason.
+    /// Connections that were refused or closed by the server, by reason.
     pub disconnects: Family<ReasonLabel, Counter>,
 }
 
 impl Metrics {
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::new();
-        // Known from the beginning, so that a first loss is an increase.
+        // All labels exist from the start, so that a first loss shows as an increase.
         SpanDropReason::ALL.iter().for_each(|reason| metrics.count_dropped_spans(*reason, 0));
         for why in DisconnectReason::ALL {
             metrics.disconnects.get_or_create(&ReasonLabel { reason: why.name() }).inc_by(0);
@@ -312,7 +312,7 @@ impl Metrics {
         self.disconnects.get_or_create(&ReasonLabel { reason: why.name() }).inc();
     }
 
-    /// Adds what a durable batch did.
+    /// Adds the counts of a durable batch.
     pub(crate) fn add(&self, batch_metrics: &BatchMetrics) {
         self.submitted.inc_by(batch_metrics.submitted);
         self.granted.inc_by(batch_metrics.granted);

@@ -1,8 +1,8 @@
-//! Requests as the API describes them become requests of the rules, member by member.
+//! Translates requests of the API into requests of the rules, member by member.
 //!
-//! HTTP and programs that embed the coordinator both come through here, so that the same words mean the same thing: the
-//! same limits, the same defaults, and the same digests by which a repeated submission or report is recognised. Nothing
-//! is decided here, and members are taken apart exhaustively: a new one does not compile until it has a meaning.
+//! HTTP and programs that embed the coordinator both use this, so that a request means the same for both: the same
+//! limits, the same defaults, and the same digests by which a repeated submission or report is recognised. Nothing is
+//! decided here. Structs are destructured exhaustively: a new member does not compile until it is translated.
 
 use edge::digests;
 use serde_json::{Value, json};
@@ -22,14 +22,14 @@ pub fn submission(scope: &Scope, mut run: SubmitRun) -> Result<Submission, Field
     Ok(checked_submission(scope, run, key))
 }
 
-/// The end of an attempt, as its worker tells it. `caller` is [`crate::Granted::caller`] of the lease.
+/// The end of an attempt, as its worker reports it. `caller` is [`crate::Granted::caller`] of the lease.
 pub fn report(caller: Caller, mut completed: Completed) -> Result<Report, FieldError> {
     completed.repair();
     completed.check()?;
     checked_report(caller, completed)
 }
 
-/// Translates a run that was checked when it was parsed. `key` is the idempotency key, from a header or a member.
+/// Translates a run that was validated when it was parsed. `key` is the idempotency key, from a header or a member.
 pub(crate) fn checked_submission(scope: &Scope, run: SubmitRun, key: Option<String>) -> Submission {
     let fingerprint = digests::submission(&run);
     let policy = policy(&run);
@@ -62,7 +62,7 @@ pub(crate) fn checked_submission(scope: &Scope, run: SubmitRun, key: Option<Stri
         asset_id: asset_id.map(Text::from),
         resources: resources.map(resources_row),
         labels,
-        // What is not valid is ignored, as W3C wants it.
+        // An invalid value is ignored, as W3C requires.
         traceparent: traceparent
             .and_then(|text| TraceContext::parse(&text))
             .map(|context| Text::from(context.to_string())),
@@ -107,7 +107,7 @@ fn resources_row(resources: wire::requests::Resources) -> Resources {
     Resources { memory_bytes, cpu_millicores, timeout_ms }
 }
 
-/// Translates a report that was checked when it was parsed.
+/// Translates a report that was validated when it was parsed.
 pub(crate) fn checked_report(caller: Caller, completed: Completed) -> Result<Report, FieldError> {
     let digest = digests::report(&completed);
     let claims = claims(&completed);
@@ -126,7 +126,7 @@ pub(crate) fn checked_report(caller: Caller, completed: Completed) -> Result<Rep
     let outcome = match outcome {
         wire::Outcome::Succeeded => Outcome::Succeeded { output: output.as_ref().map(raw) },
         wire::Outcome::Failed => Outcome::Failed(fault(error)?),
-        // What was done until the stop is all the output there is (S4-35).
+        // The partial output up to the stop is all the output there is (S4-35).
         wire::Outcome::Cancelled => {
             Outcome::Cancelled { output: partial_progress.as_ref().map(raw) }
         }
@@ -148,7 +148,7 @@ fn fault(error: Option<ReportedError>) -> Result<Fault, FieldError> {
     })
 }
 
-/// What the worker says beside its outcome: kept with the attempt, decides nothing.
+/// What the worker reports beside its outcome: stored with the attempt, decides nothing.
 fn claims(completed: &Completed) -> Option<verdict::Json> {
     let Completed {
         completed_at,

@@ -1,8 +1,8 @@
-//! Serves the HTTP API: our own accept loop, so that every wait has an end.
+//! Serves the HTTP API. It has its own accept loop, so that every wait has a timeout.
 //!
-//! Nothing here knows a route. Limits of the transport are in [`Limits`]; limits of bodies are with
-//! the routes. Without TLS only loopback addresses are taken, unless the embedder insists: a token sent
-//! in the clear over a network is no secret.
+//! Nothing here knows a route. Limits of the transport are in [`Limits`]; limits of bodies are with the routes.
+//! Without TLS only loopback addresses are accepted, unless the embedder allows others: a token sent in the clear
+//! over a network is no secret.
 
 mod accept;
 mod answer;
@@ -41,19 +41,18 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(10);
 pub struct ServeOptions {
     /// Port 0 takes a free one; see [`Server::local_addr`].
     pub listen: SocketAddr,
-    /// What workers are told to call; the address listened on when absent. Never taken from a
-    /// request.
+    /// The base URL that workers are told to call; by default the address listened on. Never taken from a request.
     pub callback_base_url: Option<String>,
-    /// The certificate to show; without one, plain HTTP is spoken.
+    /// The certificate to present; without one, the server speaks plain HTTP.
     pub tls: Option<TlsFiles>,
     pub plaintext: Plaintext,
-    /// Where `/metrics` alone is served, in the clear and without a key. At `listen` it needs the key of an
-    /// administrator, unless only this machine can reach that.
+    /// The address that serves only `/metrics`, without TLS and without a key. At `listen`, `/metrics` needs an
+    /// administrator's key, unless `listen` is reachable only from this machine.
     pub metrics_listen: Option<SocketAddr>,
-    /// Where the signing key lies; made there when missing.
+    /// The path of the signing key; created if it is missing.
     pub keyring_path: PathBuf,
-    /// Keys to remember before the first request. A store may allow a single writer, which the
-    /// coordinator holds while it runs, so that keys are made before it starts.
+    /// Keys to store before the first request. A store may allow a single writer, which the coordinator holds while
+    /// it runs, so these keys are stored before it starts.
     pub new_keys: Vec<NewKey>,
     pub coordinator: Options,
     pub limits: Limits,
@@ -75,46 +74,46 @@ impl ServeOptions {
     }
 }
 
-/// Where plain HTTP may be spoken.
+/// Where plain HTTP is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plaintext {
-    /// Nobody but this machine can listen in.
+    /// Only on loopback addresses, where no other machine can read the traffic.
     OnLoopback,
-    /// Whoever says this has something in front that encrypts, or a network that nobody else is on.
+    /// On any address. Requires a proxy in front that encrypts, or a private network.
     Anywhere,
 }
 
-/// What one connection, one peer and all together may take.
+/// Limits per connection, per peer and in total.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// From a connection's first byte to the end of its TLS handshake.
     pub handshake_within: Duration,
     /// From a request's first byte to the end of its head.
     pub head_within: Duration,
-    /// How long no byte may move in either direction. Longer than any long poll.
+    /// How long a connection may be idle in both directions. Longer than any long poll.
     pub idle: Duration,
-    /// How long a connection may stay without a request that has a good key or token, or that needs none because the
-    /// operator opened its route. Bytes alone do not count, nor do HTTP/2's pings. As long as `idle`: whoever asks
-    /// less often loses nothing by a new connection.
+    /// How long a connection may stay open without a request that has a valid key or token, or that needs none
+    /// because the operator opened its route. Bytes alone do not count, nor do HTTP/2's pings. As long as `idle`: a
+    /// client that sends requests less often loses nothing by a new connection.
     pub authenticate_within: Duration,
     pub answer: SlowReaderLimits,
     pub timeouts: Timeouts,
     pub connections: usize,
-    /// A peer is an address of IPv4 or a network (/64) of IPv6. All local processes share one address, so that a limit per peer means nothing on loopback:
-    /// it is the limit of all.
+    /// A peer is an IPv4 address or an IPv6 network (/64). All local processes share one address, so a limit per peer
+    /// is meaningless on loopback: there it is the total limit.
     pub connections_per_peer: usize,
 }
 
-/// Connections of scrapers: there are one or two, and they keep theirs.
+/// Connections of scrapers. There are one or two, and they keep theirs open.
 const SCRAPERS_MAX: usize = 64;
 
 impl Limits {
-    /// For an address that serves metrics and nothing else.
+    /// The limits for an address that serves only metrics.
     fn of_metrics(self) -> Self {
         Self { connections: SCRAPERS_MAX, connections_per_peer: SCRAPERS_MAX, ..self }
     }
 
-    /// For an address that many machines reach: none of them may take all the connections.
+    /// The limits for an address that many machines reach: no single one may take all connections.
     pub fn beyond_loopback() -> Self {
         Self { connections_per_peer: 256, ..Self::default() }
     }
@@ -156,7 +155,7 @@ pub enum ServeError {
     Store(#[from] Failure),
 }
 
-/// A coordinator that is being served. Dropping it does not stop it; [`Server::shutdown`] does.
+/// A running server. Dropping it does not stop it; [`Server::shutdown`] does.
 pub struct Server<S: Store> {
     coordinator: Coordinator<S>,
     local_addr: SocketAddr,
@@ -164,12 +163,12 @@ pub struct Server<S: Store> {
     keys: ApiKeys,
     keyring: Keyring,
     certificates: Option<Certificates>,
-    /// Cancelled first: no new connections, none kept alive.
+    /// Cancelled first: no new connections, and no keep-alive.
     closing: CancellationToken,
-    /// Cancelled last: connections that did not finish are cut.
+    /// Cancelled last: connections that did not finish are closed.
     aborting: CancellationToken,
     connections: TaskTracker,
-    /// What goes on after its answer.
+    /// Tasks that continue after their request was answered.
     background: TaskTracker,
     accepting: Vec<JoinHandle<()>>,
 }
@@ -232,7 +231,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server<S
     server.follow();
     if let Some(scraped) = scraped {
         let routes = router_of_metrics(app.clone().with_open_metrics(true));
-        // Nothing secret is said there, so that it needs no certificate.
+        // Metrics contain no secret, so this listener needs no certificate.
         server.accept(scraped, routes, limits.of_metrics(), None);
     }
     server.accept(bound, router(app), limits, server.certificates.clone());
@@ -243,7 +242,7 @@ fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// A place where connections can be taken.
+/// A bound listener.
 struct Bound {
     listener: TcpListener,
     address: SocketAddr,
@@ -258,11 +257,11 @@ impl Bound {
     }
 }
 
-/// How long a key that another coordinator made is unknown here, and one that it revoked still good.
+/// How long a key that another coordinator created stays unknown here, and one that it revoked stays valid.
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
-/// Keys and limits may be changed through any coordinator of a store: each reads them again and again. What is slow
-/// to read keeps none of the others waiting.
+/// Keys and limits may be changed through any coordinator of a store, so each coordinator reads them again
+/// periodically. A slow read does not delay the others.
 async fn follow_peers<S: Store>(coordinator: Coordinator<S>, keys: ApiKeys, keyring: Keyring) {
     let (store, allowances) = (coordinator.store(), coordinator.allowances());
     let ring = poll_periodically(|| async {
@@ -299,7 +298,7 @@ async fn poll_periodically<F: Future<Output = ()>>(read: impl Fn() -> F) {
     }
 }
 
-/// Keeps new keys, with a writer that is gone before the coordinator takes its own.
+/// Stores new keys, with a writer that is closed before the coordinator opens its own.
 async fn store_new_keys<S: Store>(
     store: &S,
     new_keys: &[NewKey],
@@ -318,7 +317,7 @@ async fn store_new_keys<S: Store>(
 }
 
 impl<S: Store> Server<S> {
-    /// Follows what other coordinators of the same store change.
+    /// Follows changes by other coordinators of the same store.
     fn follow(&self) {
         if self.coordinator.store().opened().writers == 1 {
             return;
@@ -326,7 +325,7 @@ impl<S: Store> Server<S> {
         let (keys, keyring) = (self.keys.clone(), self.keyring.clone());
         let following = follow_peers(self.coordinator.clone(), keys, keyring);
         let closing = self.closing.clone();
-        // Dropped wherever it waits: it only reads.
+        // May be dropped at any await: it only reads.
         self.background.spawn(async move { closing.run_until_cancelled(following).await });
     }
 
@@ -350,7 +349,7 @@ impl<S: Store> Server<S> {
         self.accepting.push(tokio::spawn(accepting));
     }
 
-    /// Where `/metrics` alone is served, if anywhere.
+    /// The address that serves only `/metrics`, if there is one.
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics_addr
     }
@@ -369,12 +368,12 @@ impl<S: Store> Server<S> {
         self.coordinator.allowances().reload(self.coordinator.store()).await
     }
 
-    /// Reads the certificate again; one that cannot be used leaves the one in use as it is.
+    /// Reads the certificate again. If the new one is unusable, the one in use stays.
     pub fn reload_certificate(&self) -> Result<(), TlsError> {
         self.certificates.as_ref().map_or(Ok(()), Certificates::reload)
     }
 
-    /// Reads the signing keys again; a file that cannot be used leaves the keys in use as they are.
+    /// Reads the signing keys again. If the file is unusable, the keys in use stay.
     pub fn reload_signing_keys(&self) -> Result<(), KeyringError> {
         self.keyring.reload()
     }
@@ -385,7 +384,7 @@ impl<S: Store> Server<S> {
         faultpoint::point!("stop.asked");
         self.coordinator.drain();
         for accepting in self.accepting {
-            // It ends by the token; a panic in it was logged by the runtime.
+            // The token ends it; the runtime has logged a panic in it.
             let _ = accepting.await;
         }
         self.connections.close();
@@ -396,7 +395,7 @@ impl<S: Store> Server<S> {
         }
         faultpoint::point!("stop.drained");
         let ended = self.coordinator.stop().await;
-        // Nothing waits longer than the carrier lived, and afterwards nobody holds the store.
+        // No background task waits for longer than the carrier lives. After this, nothing holds the store.
         self.background.close();
         self.background.wait().await;
         self.coordinator.store().wait_for_dropped_writers().await;
@@ -404,7 +403,7 @@ impl<S: Store> Server<S> {
         ended
     }
 
-    /// Resolves when the coordinator has ended by itself, because its store failed.
+    /// Resolves when the coordinator has ended without `shutdown`, because its store failed.
     pub async fn wait(&self) -> StopReason {
         self.coordinator.stopped().await
     }

@@ -1,12 +1,12 @@
-//! Tasks that cannot be carried on: told, left alone for a while, and tried again.
+//! Tasks that cannot be processed: they are reported, excluded for a while, and tried again.
 //!
-//! A row that cannot be read, a decision that breaks an assertion, a change that the store does not take: whatever is
-//! wrong with one task must cost no other. The task is left out of sweeps and grants, calls about it are answered at
-//! once, and it is tried again after pauses that grow, or after a restart: a newer program may know better. Kept in
-//! memory only, because what is wrong with a task is found again.
+//! A row that cannot be read, a decision that violates an assertion, a change that the store refuses: a problem with
+//! one task must not affect any other. The task is excluded from sweeps and grants, calls about it are answered at
+//! once, and it is tried again after growing pauses, or after a restart, perhaps with a newer version. The list is in
+//! memory only, because the problem is found again.
 //!
-//! The list has a bound. What is found beyond it is not set aside: then sweeps and grants as a whole rest in growing
-//! pauses, as they do when the store refuses, because so many bad tasks mean that the store itself is bad.
+//! The list is bounded. Tasks beyond the bound are not set aside: then all sweeps and grants back off, as they do
+//! when the store refuses, because so many bad tasks mean that the store itself is bad.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,27 +16,27 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
 use verdict::{TaskId, Time};
 
-/// Tasks that are set aside at once: as many as one batch sweeps.
+/// How many tasks may be set aside at once: as many as one batch sweeps.
 pub(crate) const SET_ASIDE_MAX: usize = 1_024;
 
-/// The first pause: long enough that trying again is no load.
+/// The first pause: long enough that a retry is no load.
 const FIRST: Duration = Duration::from_secs(5);
 
-/// The longest pause, and how long a task stays in the list that was not met again: whoever has mended a row by hand
-/// waits no longer than this.
+/// The longest pause, and how long a task stays in the list if it does not fail again: after a row was repaired by
+/// hand, this is the longest wait.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// What is known of one such task.
+/// A task that is set aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAsideTask {
     pub task: TaskId,
-    /// What went wrong the last time, for operators.
+    /// The last error, for operators.
     pub why: String,
-    /// When it was first found, by the store's clock.
+    /// When the problem was first found, by the store's clock.
     pub since: Time,
-    /// How often it was tried.
+    /// How many times it was tried.
     pub tries: u32,
-    /// How long it is still left alone.
+    /// The rest of its pause.
     pub left: Duration,
 }
 
@@ -47,12 +47,12 @@ struct Entry {
     until: Instant,
 }
 
-/// What became of a task that was found to be bad.
+/// The result of setting a task aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SetAsideOutcome {
-    /// It is left alone from now on, after so many tries.
+    /// It is excluded from now on, after this many tries.
     Added(u32),
-    /// There are too many already.
+    /// The list is full.
     ListFull,
 }
 
@@ -75,19 +75,19 @@ impl SetAsideList {
         self.entries().is_empty()
     }
 
-    /// The tasks that are to be left alone now.
+    /// The tasks that are excluded now.
     pub(crate) fn excluded(&self, here: Instant) -> BTreeSet<TaskId> {
         let entries = self.entries();
         entries.iter().filter(|(_, entry)| here < entry.until).map(|(task, _)| *task).collect()
     }
 
-    /// How long a task is still left alone, if it is.
+    /// How long a task is still excluded, if it is.
     pub(crate) fn remaining(&self, task: TaskId, here: Instant) -> Option<Duration> {
         let until = self.entries().get(&task)?.until;
         (here < until).then(|| until - here)
     }
 
-    /// This task could not be carried on.
+    /// Records that this task could not be processed.
     pub(crate) fn add(
         &self,
         task: TaskId,
@@ -110,7 +110,7 @@ impl SetAsideList {
         SetAsideOutcome::Added(tries)
     }
 
-    /// These were carried on after all.
+    /// Records that these tasks were processed.
     pub(crate) fn resolve(&self, tasks: impl Iterator<Item = TaskId>, here: Instant) {
         let mut entries = self.entries();
         for task in tasks {
@@ -135,13 +135,13 @@ impl SetAsideList {
     }
 }
 
-/// After so many tries.
+/// The pause after this many tries.
 fn pause(tries: u32) -> Duration {
     let doubled = 1_u32.checked_shl(tries).and_then(|factor| FIRST.checked_mul(factor));
     doubled.map_or(LONGEST, |pause| pause.min(LONGEST))
 }
 
-/// Whether this try is worth a line in the log: the first, and then ever more seldom.
+/// Whether this try is worth a line in the log: the first, and then ever fewer.
 pub(crate) fn is_worth_logging(tries: u32) -> bool {
     tries.is_power_of_two()
 }

@@ -1,6 +1,6 @@
-//! Waking those who wait for a task to change.
+//! Wakes callers that wait for a task to change.
 //!
-//! A wake-up is a hint: whoever gets one reads the store again. Losing all of this loses nothing.
+//! A wake-up is a hint: its receiver reads the store again. Losing all of this state loses nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ pub(crate) struct TaskWatchers {
     waiting: Arc<Mutex<HashMap<TaskId, Arc<Notify>>>>,
 }
 
-/// A registered interest in one task. Dropping the last one forgets the task.
+/// A registered interest in one task. Dropping the last one removes the task.
 pub(crate) struct TaskWatch {
     watch: TaskWatchers,
     task: TaskId,
@@ -27,7 +27,7 @@ impl TaskWatchers {
         TaskWatch { watch: self.clone(), task, notify }
     }
 
-    /// Wakes everybody who waits for one of these tasks.
+    /// Wakes all waiters of these tasks.
     pub(crate) fn notify(&self, tasks: impl Iterator<Item = TaskId>) {
         let waiting = self.waiting.lock().expect("no code panics while it holds this lock");
         if waiting.is_empty() {
@@ -38,7 +38,7 @@ impl TaskWatchers {
 }
 
 impl TaskWatch {
-    /// Resolves at the next change after this call was made.
+    /// Resolves at the next change after this call.
     pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.notify.notified()
     }
@@ -47,7 +47,7 @@ impl TaskWatch {
 impl Drop for TaskWatch {
     fn drop(&mut self) {
         let mut waiting = self.watch.waiting.lock().expect("no code panics under this lock");
-        // The map's own handle and ours: nobody else is waiting.
+        // The map's handle and this one: there is no other waiter.
         if Arc::strong_count(&self.notify) == 2 {
             waiting.remove(&self.task);
         }

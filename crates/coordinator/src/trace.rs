@@ -1,17 +1,17 @@
-//! What happened to a task, as spans of a trace, for whoever collects them.
+//! What happened to a task, as spans of a trace, for a collector.
 //!
 //! ```text
 //!   submitter's span ─► run ─► task ─┬─► wait      from due to granted
 //!                                    └─► attempt   from granted to closed ─► the worker's own spans
 //! ```
 //!
-//! Nobody keeps a span open: its ids come from what is stored (a run's and a task's from the task's id,
-//! an attempt's from its lease), so that a worker can continue the trace before its attempt has ended,
-//! and whichever coordinator commits the end can tell it. A trace is the submitter's, by its
-//! `traceparent`; a task without one has a trace of its own, named by its id.
+//! No span is kept open: its ids are derived from stored ids (a run's and a task's from the task's id,
+//! an attempt's from its lease). A worker can therefore continue the trace before its attempt has
+//! ended, and the coordinator that commits the end can export it. A task belongs to its submitter's
+//! trace, by its `traceparent`; a task without one has a separate trace, named by its id.
 //!
-//! Spans are told after the commit and may be lost: nothing is decided by them and nobody waits for
-//! them. Without an exporter nothing is done at all.
+//! Spans are exported after the commit and may be lost: no decision depends on them and no caller waits
+//! for them. Without an exporter nothing is done at all.
 
 mod cache;
 mod event;
@@ -29,12 +29,11 @@ pub(crate) use self::exporter::{FINAL_EXPORT_TIMEOUT, TraceSender, open};
 
 /// Sends spans to a collector.
 pub trait SpanExport: Send + Sync + 'static {
-    /// Called with one batch after the other, never with two at once. A call that takes too long is
-    /// given up.
+    /// Called with one batch at a time, never concurrently. A call that takes too long is cancelled.
     fn export(&self, spans: Vec<Span>) -> BoxFuture<'_, Result<(), ExportFailed>>;
 }
 
-/// A collector did not take a batch.
+/// The collector refused a batch.
 #[derive(Debug, thiserror::Error)]
 #[error("the collector did not accept the spans")]
 pub struct ExportFailed {
@@ -42,7 +41,7 @@ pub struct ExportFailed {
     pub source: Box<dyn Error + Send + Sync>,
 }
 
-/// Something that took a while and is over.
+/// Something that took some time and is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub name: String,
@@ -52,9 +51,9 @@ pub struct Span {
     pub start: Time,
     pub length: Duration,
     pub attributes: Vec<(&'static str, Attribute)>,
-    /// Other spans that belong to this one.
+    /// Related spans.
     pub links: Vec<TraceContext>,
-    /// Why it did not go well.
+    /// What went wrong, if anything.
     pub fault: Option<String>,
 }
 
@@ -62,7 +61,7 @@ pub struct Span {
 pub enum SpanKind {
     /// A worker had the task.
     Consumer,
-    /// Nobody but the coordinator.
+    /// Only the coordinator was involved.
     Internal,
 }
 
@@ -84,10 +83,10 @@ impl From<u32> for Attribute {
     }
 }
 
-/// A task's place in its trace.
+/// A task's position in its trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskTrace {
-    /// Who submitted it, if that was said.
+    /// The submitter's span, if the submission named one.
     submitter: Option<TraceContext>,
     run: TraceContext,
     task: TraceContext,
@@ -115,7 +114,7 @@ impl TaskTrace {
     }
 }
 
-/// The part of an id that is random, or counts on from what was.
+/// The random part of an id, possibly incremented.
 const fn low_half(id: u128) -> u64 {
     id as u64
 }

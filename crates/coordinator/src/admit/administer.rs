@@ -1,8 +1,10 @@
-//! Who may change which key, and the change itself: decided on what is known, written with its record
-//! through the carrier, and in force before anybody is told.
+//! Changes of API keys: which administrator may change which key, and the change itself. A change is
+//! decided on the known keys, written with its audit entry through the carrier, and in force before
+//! its caller is answered.
 //!
 //! An administrator of the scope default/default reaches everything. Others reach their tenant; in the
-//! tenant `default` only their own workspace, or they could make themselves a key of default/default.
+//! tenant `default` only their own workspace, because otherwise they could give themselves a key of
+//! default/default.
 
 use std::sync::Arc;
 
@@ -14,10 +16,10 @@ use super::api_keys::{ApiKeys, usable};
 use crate::coordinator::Coordinator;
 use crate::item::RequestError;
 
-/// Keys kept for one tenant, revoked ones included: all of them are in memory.
+/// Keys stored for one tenant, including revoked ones: all of them are in memory.
 const KEYS_PER_TENANT_MAX: usize = 10_000;
 
-/// Who made a key that no key made.
+/// The creator of keys that were not created with a key.
 const SERVER: &str = "server";
 
 const CREATED: &str = "key.created";
@@ -39,14 +41,14 @@ pub(crate) enum KeyChangeError {
     LastAdmin,
     #[error("a tenant has at most {KEYS_PER_TENANT_MAX} keys, revoked ones included")]
     TooMany,
-    /// The caller's own key ended while the call waited for its turn.
+    /// The caller's key became invalid while the call waited for its turn.
     #[error("the API key of this call is no longer valid")]
     CallerGone,
     #[error(transparent)]
     Request(#[from] RequestError),
 }
 
-/// What an administrator may touch.
+/// What an administrator may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     Everything,
@@ -90,17 +92,18 @@ impl AdminPrincipal {
     }
 }
 
-/// What is wished about a key.
+/// A requested change of a key.
 pub(crate) enum KeyChange {
     Create(Box<ApiKey>),
     Rotate { id: Name, secret: NewSecret, overlap: Span },
     Revoke { id: Name },
 }
 
-/// A decision: the row as it will be, and what the record calls it. `None` when it is so already.
+/// A decision: the row after the change, and the name of the action in the audit. `None` if nothing
+/// changes.
 type Decided = (ApiKey, Option<&'static str>);
 
-/// Decides on the keys as they are. Pure, so that every refusal can be tested without a server.
+/// Decides on the current keys. Pure, so that every refusal can be tested without a server.
 fn decide(
     keys: &[Arc<ApiKey>],
     reach: &Reach,
@@ -155,8 +158,8 @@ fn revoke(keys: &[Arc<ApiKey>], key: &ApiKey, now: Time) -> Result<Decided, KeyC
     Ok((ApiKey { revoked_at: Some(now), previous: None, ..key.clone() }, Some(REVOKED)))
 }
 
-/// Carries out a wish. Once begun it goes through even if its caller leaves, so that memory and store
-/// cannot part ways.
+/// Applies a change. Once begun it completes even if its caller disconnects, so that memory and store
+/// cannot diverge.
 pub(crate) async fn change<S: Store>(
     keys: &ApiKeys,
     coordinator: &Coordinator<S>,
@@ -184,7 +187,7 @@ pub(crate) async fn change<S: Store>(
         coordinator.administer(act).await?;
         Ok(keys.put(key))
     });
-    // Only a defect ends the task early; what became of the change is not known then.
+    // Only a bug ends the task early; the outcome of the change is then unknown.
     changing.await.unwrap_or(Err(KeyChangeError::Request(RequestError::Unknown)))
 }
 
@@ -204,7 +207,7 @@ fn record(actor: Name, action: &str, key: &ApiKey, at: Time) -> Audit {
     }
 }
 
-/// A rotation of the signing keys, recorded before it happens: it can fail, but never go unseen.
+/// A rotation of the signing keys, recorded before it happens: it can fail, but never go unrecorded.
 pub(crate) fn signing_rotation(
     admin: &AdminPrincipal,
     kid: &str,
@@ -227,7 +230,8 @@ pub(crate) fn signing_rotation(
     Administration { audit: vec![audit], ..Administration::default() }
 }
 
-/// Limits a tenant, durably and then for everybody. Once begun it goes through, as [`change`] does.
+/// Sets a tenant's limits, first durably and then in memory. Once begun it completes, as [`change`]
+/// does.
 pub(crate) async fn set_limits<S: Store>(
     keys: &ApiKeys,
     coordinator: &Coordinator<S>,
@@ -261,11 +265,11 @@ pub(crate) async fn set_limits<S: Store>(
         coordinator.allowances().put(limits);
         Ok(())
     });
-    // Only a defect ends the task early; what became of the change is not known then.
+    // Only a bug ends the task early; the outcome of the change is then unknown.
     setting.await.unwrap_or(Err(KeyChangeError::Request(RequestError::Unknown)))
 }
 
-/// The first keys of a store, which nobody could have asked for with a key.
+/// The first keys of a store, which cannot be requested with a key.
 pub(crate) fn initial_keys(keys: Vec<ApiKey>, now: Time) -> Administration {
     let audit = keys.iter().map(|key| record(SERVER.into(), CREATED, key, now)).collect();
     Administration { keys, audit, ..Administration::default() }

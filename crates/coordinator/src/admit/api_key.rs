@@ -1,7 +1,7 @@
-//! API keys: `tnr_<id>_<secret>_<checksum>`, shown once and kept as a digest.
+//! API keys: `tnr_<id>_<secret>_<checksum>`, shown once and stored as a digest.
 //!
-//! The checksum only tells a typing mistake, and a scanner for leaked secrets, what a key looks like.
-//! A key has a scope and a set of roles; each role is a principal type of its own.
+//! The checksum only detects typing mistakes, and lets scanners for leaked secrets recognise a key. A
+//! key has a scope and a set of roles; each role has its own principal type.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Role {
     }
 }
 
-/// A key that was just made: the only time its text is known.
+/// A key that was just created: the only time its text is known.
 #[derive(Clone)]
 pub struct NewKey {
     pub id: Name,
@@ -60,12 +60,12 @@ impl NewKey {
         Self { id, scope, roles: roles.to_vec(), secret }
     }
 
-    /// What the holder sends. Shown to people once, kept nowhere.
+    /// What the holder sends. Shown once, stored nowhere.
     pub fn text(&self) -> &str {
         self.secret.text()
     }
 
-    /// What the store keeps.
+    /// The row for the store.
     pub fn row(&self, created_at: Time) -> ApiKey {
         ApiKey {
             id: self.id.clone(),
@@ -119,7 +119,7 @@ pub(super) fn digest(id: &str, secret: &str) -> Digest {
     Digest::of(&[b"tenure api key", id.as_bytes(), secret.as_bytes()])
 }
 
-/// Id and secret of a text that could be a key of ours.
+/// Id and secret of a text that has the form of a key.
 pub(super) fn parts(text: &str) -> Option<(&str, &str)> {
     if text.len() != TEXT_BYTES {
         return None;
@@ -130,7 +130,7 @@ pub(super) fn parts(text: &str) -> Option<(&str, &str)> {
     is_ours.then_some((id, secret))
 }
 
-/// A key whose secret was right. Its roles say what it may become.
+/// A key whose secret was correct. Its roles say which principals it may become.
 #[derive(Debug)]
 pub(crate) struct Verified {
     pub(super) key: Arc<ApiKey>,
@@ -146,7 +146,7 @@ pub(super) fn has_role(key: &ApiKey, role: Role) -> bool {
     key.roles.iter().any(|name| name.as_str() == role.name())
 }
 
-/// A principal that only a verified key with the right role becomes.
+/// A principal that is constructed only from a verified key with the right role.
 pub(crate) trait Principal: Sized {
     const ROLE: Role;
     fn admit(verified: &Verified) -> Option<Self>;
@@ -198,7 +198,7 @@ principal!(
 );
 
 impl WorkerPrincipal {
-    /// Whether the key is good for this queue.
+    /// Whether the key is valid for this queue.
     pub fn may_lease_from(&self, queue: &str) -> bool {
         let queues = self.key.queues.as_ref();
         queues.is_none_or(|queues| queues.iter().any(|name| name.as_str() == queue))
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_key_opens_exactly_its_roles() {
-        // X10: a client key is no worker key, whatever it says.
+        // X10: a client key is not a worker key, whatever it claims.
         let new = NewKey::generate(&mut SeededEntropy::new(1), Scope::default(), &[Role::Client]);
         let keys = keys(&[&new]);
         let found = keys.find(new.text(), Time::default()).unwrap();

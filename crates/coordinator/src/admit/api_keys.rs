@@ -1,7 +1,7 @@
-//! The keys there are, in memory, so that no request waits for the store to learn who asks.
+//! All API keys, in memory, so that no request waits for the store to authenticate its caller.
 //!
-//! The store is the truth; this follows it. A change is put here when it is durable and before its
-//! caller is answered, so that whoever was told of a revocation sees it hold (X12).
+//! The store is the source of truth. A change is applied here when it is durable and before its
+//! caller is answered, so a caller whose revocation was answered sees it in force (X12).
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
@@ -15,16 +15,17 @@ use super::is_same;
 #[derive(Clone, Default)]
 pub struct ApiKeys {
     by_id: Arc<RwLock<ById>>,
-    /// Held from deciding about a change until it is durable: two changes never cross.
+    /// Locked from the decision about a change until it is durable: changes are serialised.
     pub(super) changing: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// How exactly the last use of a key is kept: a write for each request would cost more than the request.
+/// How precisely the last use of a key is recorded: a write per request would cost more than the
+/// request.
 const USE_RECORDED_EVERY: Span = Span::from_secs(3600);
 
 type ById = HashMap<String, Arc<ApiKey>>;
 
-/// Why a credential is none. Only the holder of the right secret learns more than that.
+/// Why a credential is invalid. Only the holder of the right secret learns more than that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum KeyError {
     #[error("send a valid API key as `Authorization: Bearer tnr_…`")]
@@ -56,7 +57,7 @@ impl ApiKeys {
         Self { by_id: Arc::new(RwLock::new(by_id(rows))), ..Self::default() }
     }
 
-    /// The key that was sent, if it is one of ours and still good.
+    /// Finds the key that was sent, if it exists and is valid.
     pub(crate) fn find(&self, text: &str, now: Time) -> Result<Verified, KeyError> {
         let (id, secret) = parts(text).ok_or(KeyError::Unknown)?;
         let key = self.get(id).ok_or(KeyError::Unknown)?;
@@ -77,7 +78,7 @@ impl ApiKeys {
         self.by_id.read().expect("no code panics while it holds the keys").get(id).cloned()
     }
 
-    /// Every key, by id.
+    /// All keys, sorted by id.
     pub(crate) fn all(&self) -> Vec<Arc<ApiKey>> {
         let by_id = self.by_id.read().expect("no code panics while it holds the keys");
         let mut all: Vec<Arc<ApiKey>> = by_id.values().cloned().collect();
@@ -85,12 +86,12 @@ impl ApiKeys {
         all
     }
 
-    /// Whether a key that was good when a call began still is.
+    /// Whether a key that was valid when a call began still is.
     pub(crate) fn is_usable(&self, id: &str, now: Time) -> bool {
         self.get(id).is_some_and(|key| usable(&key, now).is_ok())
     }
 
-    /// Whether a use is worth writing down; from then on it is known.
+    /// Whether to record a use of the key. If so, it is noted in memory at once.
     pub(crate) fn should_record_use(&self, verified: &Verified, now: Time) -> bool {
         let known = verified.key().last_used_at;
         if known.is_some_and(|at| now.since(at) < USE_RECORDED_EVERY) {
@@ -98,7 +99,7 @@ impl ApiKeys {
         }
         let mut by_id = self.by_id.write().expect("no code panics while it holds the keys");
         let Some(key) = by_id.get_mut(verified.key().id.as_str()) else { return false };
-        // Another call may have been first since this one looked.
+        // Another call may have been faster.
         if key.last_used_at != known {
             return false;
         }

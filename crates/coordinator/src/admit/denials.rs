@@ -1,9 +1,9 @@
-//! Which refusals are written down. All of them are counted; so many that an attacker could fill the
-//! disk are not written.
+//! Which refused calls are written to the audit. All of them are counted; their rows are limited, so
+//! that an attacker cannot fill the disk.
 //!
-//! Each principal may cause a few rows an hour, everybody without a key counts as one principal, and
-//! all together have a bound of their own. What is not written is not lost: the next row of the same
-//! principal says how many it stands for.
+//! Each principal may cause a few rows an hour, all callers without a key count as one principal,
+//! and all principals together have a separate bound. Unwritten refusals are not lost: the next row
+//! of the same principal says how many it stands for.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -11,24 +11,24 @@ use std::sync::Mutex;
 use store::Audit;
 use verdict::{Name, Scope, Span, Text, Time};
 
-/// Enough to see that something is wrong, and with what.
+/// Enough to see that something is wrong, and what.
 const ROWS_PER_PRINCIPAL: u32 = 10;
 
-/// A thousand keys that misbehave at once still write less than a megabyte a day.
+/// A thousand misbehaving keys still write less than a megabyte a day.
 const ROWS_OF_ALL: u32 = 100;
 
 const WINDOW: Span = Span::from_secs(3600);
 
-/// Who is refused without a key that we know.
+/// The principal of all callers without a known key.
 const ANONYMOUS: &str = "anonymous";
 
 const REFUSED: &str = "refused";
 
 /// A refused call.
 pub(crate) struct DeniedCall<'a> {
-    /// The key that was recognised, with its scope.
+    /// The recognised key, with its scope.
     pub(crate) by: Option<&'a (Name, Scope)>,
-    /// Method and route, never what was sent.
+    /// Method and route pattern, never the path that was sent.
     pub(crate) route: String,
     pub(crate) code: &'a str,
     pub(crate) request: &'a str,
@@ -41,7 +41,7 @@ pub(crate) struct DenialLog {
 
 #[derive(Default)]
 struct DenialCounts {
-    /// No longer than the list of keys there are: only known keys have a name here.
+    /// Bounded by the number of keys: only known keys have an entry.
     by_principal: HashMap<Name, Count>,
     all: Count,
 }
@@ -63,7 +63,7 @@ impl Count {
 }
 
 impl DenialLog {
-    /// What to write about a refusal, if anything.
+    /// The row to write about a refusal, if any.
     pub(crate) fn note(&self, refusal: &DeniedCall<'_>, now: Time) -> Option<Audit> {
         let (actor, scope) = refusal.by.cloned().unwrap_or((ANONYMOUS.into(), Scope::default()));
         let mut counts = self.counts.lock().expect("no code panics while it counts");
@@ -113,11 +113,11 @@ mod tests {
         let at = |millis| Time::from_millis(HOUR + millis);
         let rows = (0..1000).filter_map(|n| refusals.note(&refusal(None), at(n))).count();
         assert_eq!(rows, ROWS_PER_PRINCIPAL as usize);
-        // Another principal is not silenced by the first.
+        // The first principal does not silence another.
         let other = principal(1);
         let row = refusals.note(&refusal(Some(&other)), at(1)).unwrap();
         assert_eq!((row.actor, row.scope, row.times), (other.0.clone(), other.1.clone(), 1));
-        // The next row stands for all that were not written.
+        // The next row stands for all unwritten ones.
         assert!(refusals.note(&refusal(None), at(HOUR - 1)).is_none());
         let row = refusals.note(&refusal(None), at(HOUR)).unwrap();
         assert_eq!(row.times, 1000 - ROWS_PER_PRINCIPAL + 2);

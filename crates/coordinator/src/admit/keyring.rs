@@ -1,13 +1,13 @@
-//! The signing keys: each 32 random bytes, in a file of the operator's, from which every other key is
-//! derived.
+//! The signing keys: each is 32 random bytes, in a file of the operator; every other key is derived from them.
 //!
-//! The first key signs. The next one is made a rotation ahead and already counts, so that every process
-//! that has read the file since knows it before anything is signed with it. Older ones still count until their end, which a rotation sets so far ahead that
-//! no token in flight outlives its key; an emergency rotation drops them at once. A token that names an
-//! unknown key makes the file be read again before it is refused: another process may have rotated.
+//! The first key signs. The next one is created one rotation ahead and is already accepted, so every process that has
+//! read the file since then knows it before anything is signed with it. Older keys are accepted until they expire. A
+//! rotation sets that expiry so late that no token in flight outlives its key; an emergency rotation drops older keys
+//! at once. A token that names an unknown key causes one reload of the file before it is refused: another process may
+//! have rotated.
 //!
-//! There is no built-in key and no way to go without one: a missing file is filled with fresh
-//! randomness, and a file that others can read, or that somebody typed, is refused.
+//! There is no built-in key and no way to run without one: a missing file is created with fresh randomness, and a file
+//! that others can read, or that looks typed, is refused.
 
 mod error;
 mod key_file;
@@ -31,54 +31,54 @@ use super::hex;
 use super::shared_ring::RingSeal;
 use crate::ids::Entropy;
 
-/// How often an unknown key may make the file be read: an attacker can name a new one in every call.
+/// How often an unknown key may cause a reload of the file: an attacker can name a new one in every call.
 const RELOAD_EVERY: Span = Span::from_secs(1);
 
-/// The keys there are, as everybody in this process sees them. Cheap to clone.
+/// The keys, shared by the whole process. Cheap to clone.
 #[derive(Clone)]
 pub struct Keyring {
     source: KeySource,
     ring: Arc<RwLock<Ring>>,
 }
 
-/// Where keys are kept.
+/// Where keys are stored.
 #[derive(Clone)]
 enum KeySource {
     Memory,
     File(PathBuf),
-    /// In the store, sealed with what lies in the file.
+    /// In the store, sealed with a key from the file.
     Store {
         path: PathBuf,
         seal: Arc<RingSeal>,
     },
 }
 
-/// New keys that are not in force yet.
+/// New keys that are not yet in force.
 pub(crate) struct Rotated {
     contents: Contents,
-    /// What the store must remember for that, if it keeps them.
+    /// The change to write to the store, if the keys are stored there.
     pub(crate) change: Option<RingChange>,
 }
 
 struct Ring {
-    /// The one in use first, then the older ones.
+    /// The signing key first, then the older ones.
     keys: Vec<Arc<SigningKey>>,
-    /// What the next rotation signs with; known once there has been a rotation.
+    /// The key of the next rotation; `None` before the first rotation.
     next: Option<Arc<SigningKey>>,
-    /// Of keys that are gone, oldest first.
+    /// Sealing keys of signing keys that are gone, oldest first.
     sealing: Vec<SealingKey>,
     read_at: Option<Time>,
-    /// Of the keys in the store.
+    /// The version of the keys in the store.
     version: u64,
 }
 
 impl Keyring {
-    /// Reads the keys of `path`, or makes one there.
+    /// Reads the keys at `path`, or creates one there.
     pub fn open(path: &Path) -> Result<Self, KeyringError> {
         Ok(Self::at(KeySource::File(path.to_owned()), read_or_create(path)?, 0))
     }
 
-    /// What was found in a store that several coordinators share.
+    /// A keyring from the keys in a store that several coordinators share.
     pub(super) fn shared(path: &Path, seal: RingSeal, version: u64, contents: Contents) -> Self {
         Self::at(
             KeySource::Store { path: path.to_owned(), seal: Arc::new(seal) },
@@ -93,14 +93,14 @@ impl Keyring {
         Self { source, ring: Arc::new(RwLock::new(ring)) }
     }
 
-    /// What opens the keys of the store, and which of them are known, where they are kept there.
+    /// The seal, the known version and the file, if the keys are stored in the store.
     pub(super) fn in_store(&self) -> Option<(&RingSeal, u64, &Path)> {
         let KeySource::Store { path, seal } = &self.source else { return None };
         let ring = self.ring.read().expect("no code panics while it holds the keys");
         Some((seal, ring.version, path))
     }
 
-    /// From now on these count.
+    /// Puts these keys in force.
     pub(super) fn replace(&self, contents: Contents, version: u64) {
         let mut ring = self.ring.write().expect("no code panics while it holds the keys");
         if version >= ring.version {
@@ -109,30 +109,30 @@ impl Keyring {
         }
     }
 
-    /// Every key there is, as it is written down.
+    /// All keys, in the form in which they are stored.
     pub(super) fn contents(&self) -> Contents {
         let ring = self.ring.read().expect("no code panics while it holds the keys");
         let Ring { keys, next, sealing, .. } = &*ring;
         Contents { keys: keys.clone(), next: next.clone(), sealing: sealing.clone() }
     }
 
-    /// One key that is in no file.
+    /// A single key that is in no file.
     pub fn from_bytes(master: [u8; KEY_BYTES]) -> Self {
         Self::at(KeySource::Memory, of_one_key(master), 0)
     }
 
-    /// The public name of the key in use.
+    /// The public name of the signing key.
     pub fn kid(&self) -> String {
         self.current().kid().to_owned()
     }
 
-    /// What seals the audit now, with its name.
+    /// The key that seals the audit now, with its name.
     pub(super) fn sealing_key(&self) -> ([u8; KID_BYTES], [u8; KEY_BYTES]) {
         let current = self.current();
         (kid_bytes(current.kid()), sealing(&current))
     }
 
-    /// What sealed the audit under this name, also if it signs no more.
+    /// The key that sealed the audit under this name, even if it no longer signs.
     pub(super) fn sealing_key_of(&self, kid: &[u8]) -> Option<[u8; KEY_BYTES]> {
         let name = hex(kid);
         let ring = self.ring.read().expect("no code panics while it holds the keys");
@@ -156,7 +156,7 @@ impl Keyring {
         }
     }
 
-    /// Reads the file again: what it says counts from now on. Keys in the store are followed anyway.
+    /// Reads the file again and puts its keys in force. Keys in the store are followed anyway.
     pub fn reload(&self) -> Result<(), KeyringError> {
         let path = match &self.source {
             KeySource::Memory => return Err(KeyringError::NoFile),
@@ -168,7 +168,7 @@ impl Keyring {
         Ok(())
     }
 
-    /// Makes a new key, writes the file, and signs with the new key from then on.
+    /// Creates a new key, writes the file, and signs with the new key from then on.
     #[cfg(test)]
     pub(crate) fn rotate(
         &self,
@@ -179,7 +179,7 @@ impl Keyring {
         self.apply(self.rotated(entropy, rotation, now)?)
     }
 
-    /// The keys after a rotation, with what the store must remember before they count.
+    /// The keys after a rotation, and the change to write to the store before they are in force.
     pub(crate) fn rotated(
         &self,
         entropy: &mut dyn Entropy,
@@ -201,7 +201,7 @@ impl Keyring {
         Ok(Rotated { contents, change })
     }
 
-    /// Signs with the new keys from now on; what lies in a file is written first.
+    /// Puts the new keys in force; if they are stored in a file, the file is written first.
     pub(crate) fn apply(&self, rotated: Rotated) -> Result<(), KeyringError> {
         let Rotated { contents, change } = rotated;
         if let KeySource::File(path) = &self.source {
@@ -220,13 +220,13 @@ impl Keys for Keyring {
         ring.keys.first().expect("a ring is never empty").clone()
     }
 
-    /// Every key whose signatures count now.
+    /// All keys whose signatures are accepted now.
     fn accepted(&self, now: Time) -> Vec<Arc<SigningKey>> {
         let ring = self.ring.read().expect("no code panics while it holds the keys");
         ring.named().filter(|key| key.is_valid_at(now)).cloned().collect()
     }
 
-    /// The key a signature names, if it counts. An unknown one is looked for in the file first.
+    /// The key that a signature names, if it is accepted. An unknown one causes a reload of the file first.
     fn find(&self, is_named: impl Fn(&SigningKey) -> bool, now: Time) -> Option<Arc<SigningKey>> {
         let known = |ring: &Ring| ring.named().find(|key| is_named(key)).cloned();
         let found = known(&self.ring.read().expect("no code panics while it holds the keys"));
@@ -244,7 +244,7 @@ impl Ring {
         (self.keys, self.next, self.sealing) = (keys, next, sealing);
     }
 
-    /// Every key that a signature may name, the one in use first.
+    /// All keys that a signature may name, the signing key first.
     fn named(&self) -> impl Iterator<Item = &Arc<SigningKey>> {
         self.keys.iter().chain(&self.next)
     }
@@ -296,7 +296,7 @@ mod tests {
                 assert!(accepts(&ring, &second, time(now)));
             }
         }
-        // Another rotation lengthens nobody's life, and forgets who is retired.
+        // Another rotation extends no key's life, and forgets retired keys.
         ring.rotate(&mut entropy, Rotation::Overlap(OVERLAP), time(7000)).unwrap();
         assert!(accepts(&ring, &first, time(7329)) && !accepts(&ring, &first, time(7330)));
         ring.rotate(&mut entropy, Rotation::Overlap(OVERLAP), time(8000)).unwrap();
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn the_next_key_is_known_before_anything_is_signed_with_it() {
-        // X07: a process that read the file after one rotation needs not read it for the next one.
+        // X07: a process that read the file after one rotation needs no reload for the next one.
         let (_folder, path, ring) = file();
         let mut entropy = crate::ids::SeededEntropy::new(5);
         ring.rotate(&mut entropy, Rotation::Overlap(OVERLAP), time(1)).unwrap();
@@ -332,7 +332,7 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert!(accepts(&other, &ring.kid(), time(2)));
         assert_eq!(other.kid(), signing, "and signs as before until it reads the file");
-        // After an emergency nothing counts that stood in the file before.
+        // After an emergency nothing in the old file is accepted.
         let published: Vec<String> =
             ring.accepted(time(2)).iter().map(|key| key.kid().to_owned()).collect();
         ring.rotate(&mut entropy, Rotation::Emergency, time(3)).unwrap();
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn what_a_key_sealed_can_be_checked_after_it_is_gone() {
-        // X45: a rotation, also in an emergency, leaves old entries of the audit checkable.
+        // X45: a rotation, also in an emergency, leaves old audit entries verifiable.
         let (_folder, path, ring) = file();
         let mut entropy = crate::ids::SeededEntropy::new(4);
         let mut sealed = vec![ring.sealing_key()];
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_looked_for_in_the_file_once_in_a_while() {
-        // X07: another process rotated; naming made-up keys does not read the disk in every call.
+        // X07: another process rotated; made-up key names do not cause a read of the disk in every call.
         let (_folder, path, ring) = file();
         let other = Keyring::open(&path).unwrap();
         let mut entropy = crate::ids::SeededEntropy::new(3);
@@ -371,7 +371,7 @@ mod tests {
         assert!(!accepts(&ring, &new, time(10)), "it has just looked");
         assert!(accepts(&ring, &new, time(11)));
         assert_eq!(ring.kid(), new, "and signs with it from now on");
-        // A file that broke keeps the keys that are known.
+        // If the file is damaged, the known keys stay.
         fs::write(&path, "[{\"key\":1}]").unwrap();
         assert!(!accepts(&ring, "made up", time(20)));
         assert!(accepts(&ring, &new, time(20)));

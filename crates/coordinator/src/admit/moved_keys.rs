@@ -1,9 +1,9 @@
-//! Signing keys that move with their store, into another file or another database.
+//! Signing keys that move with their store, to another file or another database.
 //!
-//! The keys stay the same ones, so that a token from before is known and answered CANCELLED instead of refused as
-//! a stranger's, and every seal of the audit can still be checked. Only where they lie differs: beside a store in
-//! a file they are a file; in a database they are sealed with what lies in the file of its coordinators.
-//! Nothing is ever written over.
+//! The keys stay the same, so that an earlier token is recognised and answered CANCELLED instead of being refused
+//! as unknown, and every seal of the audit can still be verified. Only their location differs: beside a store in a
+//! file they are a file; in a database they are sealed with a key from the file of its coordinators. Nothing is
+//! ever overwritten.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,8 @@ use super::shared_ring::RingSeal;
 use crate::ids::OsEntropy;
 
 impl Keyring {
-    /// The keys that a server of this store would use; nothing is made. `None` if it would make new ones.
+    /// The keys that a server of this store would use; nothing is created. `None` if a server would create new
+    /// ones.
     pub async fn of_store<B: Browse>(
         browse: &B,
         path: &Path,
@@ -30,7 +31,7 @@ impl Keyring {
         }
     }
 
-    /// Refuses if other keys lie where these shall be.
+    /// Fails if other keys are already at the destination.
     pub fn check_unoccupied(&self, path: &Path) -> Result<(), KeyringError> {
         if path.exists() && keyring::text(&keyring::read_or_create(path)?) != self.text() {
             return Err(KeyringError::Occupied { path: path.to_owned() });
@@ -38,7 +39,7 @@ impl Keyring {
         Ok(())
     }
 
-    /// Writes these keys to the file of another store, unless they lie there already.
+    /// Writes these keys to the file of another store, unless they are already there.
     pub fn write_to(&self, path: &Path) -> Result<(), KeyringError> {
         self.check_unoccupied(path)?;
         if !path.exists() {
@@ -49,8 +50,8 @@ impl Keyring {
         Ok(())
     }
 
-    /// These keys as a database keeps them, sealed with what lies in the file of its coordinators. Where there is
-    /// no such file yet, it is made of these keys.
+    /// These keys in the form of a database, sealed with a key from the file of its coordinators. If there is no
+    /// such file yet, it is created from these keys.
     pub fn sealed_for(&self, path: &Path) -> Result<RingChange, KeyringError> {
         if !path.exists() {
             self.write_to(path)?;
@@ -65,8 +66,8 @@ impl Keyring {
     }
 }
 
-/// Takes over the key file and the anchor that all databases of a machine once shared under one name, if they are this
-/// store's. They stay where they are: another database may need them.
+/// Adopts the key file and the anchor that all databases of a machine once shared under one name, if they belong to
+/// this store. The originals stay: another database may need them.
 pub async fn adopt<B: Browse>(browse: &B, old: &Path, new: &Path) -> Result<(), KeyringError> {
     if new.exists() || !old.exists() {
         return Ok(());
@@ -77,18 +78,18 @@ pub async fn adopt<B: Browse>(browse: &B, old: &Path, new: &Path) -> Result<(), 
         Err(error) => return Err(error),
     }
     let failed = |source| KeyringError::Io { path: new.to_owned(), source };
-    // The anchor first: whoever finds the key file looks at nothing else of before.
+    // The anchor first: a start that finds the key file does not search for older files.
     if seal::is_anchored(browse, &anchor_path(old)).await? {
         copy_anchor(old, new).map_err(failed)?;
     }
     match fs::hard_link(old, new) {
-        // Another coordinator of this machine was faster.
+        // Another coordinator on this machine was faster.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         linked => linked.map_err(failed),
     }
 }
 
-/// The note of where the audit ends goes along, unless there is one.
+/// Copies the anchor of the audit, unless there is one already.
 pub fn copy_anchor(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (anchor_path(from), anchor_path(to));
     if from.exists() && !to.exists() {
@@ -112,7 +113,7 @@ mod tests {
 
     const NOW: Time = Time::from_millis(1_000_000);
 
-    /// Keys after a rotation: the one that signs, the one before, and the next.
+    /// Keys after a rotation: the signing key, the previous one, and the next.
     fn rotated(path: &Path) -> Keyring {
         let keys = Keyring::open(path).unwrap();
         let overlap = Rotation::Overlap(Span::from_secs(60));
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn keys_are_laid_down_whole_and_never_over_others() {
-        // X11: whoever follows the file of a moved store knows every token from before.
+        // X11: a server with the file of a moved store accepts every earlier token.
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let keys = rotated(&at("old.key"));
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_database_gets_the_same_keys_whatever_file_seals_them() {
-        // X07: with a file of its own, and with one that coordinators of another store made before.
+        // X07: with a new file, and with one that coordinators of another store created before.
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let keys = rotated(&at("old.key"));
@@ -176,7 +177,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_databases_of_one_machine_shared_is_taken_over_by_whom_it_belongs_to() {
-        // X11, X45: two databases once had one key file and one anchor, which only the last one wrote.
+        // X11, X45: two databases once shared one key file and one anchor, which only the last one wrote.
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let earlier = sealed_with(&at("postgres.key"), "earlier").await;

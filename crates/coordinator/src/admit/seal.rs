@@ -1,13 +1,13 @@
-//! Seals on the audit: whoever changes, removes, adds or reorders entries without the key is noticed.
+//! Seals on the audit: they reveal entries that were changed, removed, added or reordered without the key.
 //!
-//! Each entry carries a code over itself, its number and the seal before, made with a key that is derived
-//! from the key file and is in no database. The newest seal is also kept in a file beside the key file, so
-//! that a log which was cut at its end is noticed too. An entry without a seal is as suspicious as one with a wrong
-//! seal, unless it is from before this store had seals, which the store itself knows.
+//! Each entry carries a message authentication code over its content, its number and the previous seal. The key is
+//! derived from the key file and is in no database. The newest seal is also stored in a file beside the key file
+//! (the anchor), so that a log which was truncated at its end is detected too. An entry without a seal is as
+//! suspicious as one with a wrong seal, unless it dates from before this store had seals, which the store records.
 //!
-//! What this cannot show: a change by somebody who has the key file as well; a cut by somebody who also
-//! takes the anchor back to an older one, for which copy the anchor to where they cannot write; and seals that were
-//! all removed by somebody who also rewrote when the store got its format, if there is no anchor.
+//! What this cannot detect: a change by an attacker who also has the key file; a truncation by an attacker who also
+//! restores an older anchor (copy the anchor to where they cannot write); and the removal of all seals by an
+//! attacker who also rewrote when the store got its format, if there is no anchor.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -26,16 +26,16 @@ use verdict::Time;
 
 use super::keyring::Keyring;
 
-/// How often an act is sealed again because others wrote in between: many coordinators, each busy.
+/// How many times an act is sealed again because other coordinators wrote in between. Enough for many busy ones.
 const TRIES_MAX: usize = 64;
 
-/// Entries read at once.
+/// Entries read in one page.
 const PAGE: usize = 1_000;
 
 /// A log with this many findings needs a backup, not a longer list.
 const FINDINGS_MAX: usize = 100;
 
-/// What stands before the first seal.
+/// The predecessor of the first seal.
 const NOTHING: [u8; Seal::BYTES] = [0; Seal::BYTES];
 
 /// The end of the log.
@@ -45,7 +45,7 @@ pub struct Head {
     seal: Option<Seal>,
 }
 
-/// Seals what is written, one after the other, behind what others wrote. Only the store's writer may use it.
+/// Seals entries in order, after those that others wrote. Only the store's writer may use it.
 pub(crate) struct Sealer {
     keyring: Keyring,
     anchor: PathBuf,
@@ -53,7 +53,7 @@ pub(crate) struct Sealer {
 }
 
 impl Sealer {
-    /// Goes on where the log ends.
+    /// Continues at the end of the log.
     pub(crate) async fn open<B: Browse>(
         browse: &B,
         keyring: Keyring,
@@ -63,7 +63,7 @@ impl Sealer {
         Ok(Self { keyring, anchor: anchor_path(keyring_path), head })
     }
 
-    /// Seals an act behind the end of the log and writes it; again, if another coordinator was first.
+    /// Seals an act after the end of the log and writes it; repeats if another coordinator was first.
     pub(crate) async fn write<S: Store>(
         &self,
         store: &S,
@@ -96,14 +96,14 @@ impl Sealer {
         Ok(())
     }
 
-    /// Others write to the same log: its end is where they left it.
+    /// Reads the end of the log again, because other coordinators write to it too.
     async fn catch_up<B: Browse>(&self, browse: &B) -> Result<(), Failure> {
         let head = end_of(browse).await?;
         *self.head() = head;
         Ok(())
     }
 
-    /// Gives the entries their seals, in the order in which they will be written.
+    /// Seals the entries, in the order in which they will be written.
     fn seal(&self, entries: &mut [Audit]) -> Head {
         let mut head = *self.head();
         for entry in entries {
@@ -116,7 +116,7 @@ impl Sealer {
         head
     }
 
-    /// The sealed entries are durable: the next ones follow them.
+    /// Records that the sealed entries are durable: the next ones follow them.
     fn written(&self, head: Head) {
         *self.head() = head;
         if let Err(error) = write_anchor(&self.anchor, head) {
@@ -138,14 +138,14 @@ fn is_conflict(failure: &Failure) -> bool {
     matches!(failure.kind, FailureKind::Conflict(_))
 }
 
-/// Beside the key file.
+/// The anchor's path, beside the key file.
 pub fn anchor_path(keyring_path: &Path) -> PathBuf {
     keyring_path.with_extension("anchor")
 }
 
 fn write_anchor(path: &Path, head: Head) -> io::Result<()> {
     let Head { n, seal: Some(seal) } = head else { return Ok(()) };
-    // Coordinators of one machine share the file, and each renames only what it wrote itself.
+    // Coordinators on one machine share the file, and each renames only its own draft.
     let draft = path.with_extension(format!("anchor.{}.new", std::process::id()));
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
@@ -153,7 +153,7 @@ fn write_anchor(path: &Path, head: Head) -> io::Result<()> {
     fs::rename(&draft, path)
 }
 
-/// The end of the log as it was noted; `None` when nothing was.
+/// The end of the log according to the anchor; `None` if there is no anchor.
 pub fn read_anchor(path: &Path) -> io::Result<Option<Head>> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
@@ -170,7 +170,7 @@ pub fn read_anchor(path: &Path) -> io::Result<Option<Head>> {
     parsed.map(Some).ok_or_else(broken)
 }
 
-/// Whether what was noted there is an entry of this very log, and not of another store's.
+/// Whether the anchor names an entry of this log, and not of another store's.
 pub(super) async fn is_anchored<B: Browse>(browse: &B, path: &Path) -> Result<bool, Failure> {
     let Ok(Some(Head { n, seal })) = read_anchor(path) else { return Ok(false) };
     let before = Some(n.saturating_add(1));
@@ -185,7 +185,7 @@ fn joined(kid: [u8; KID_BYTES], code: [u8; 32]) -> [u8; Seal::BYTES] {
     seal
 }
 
-/// Over everything an entry says, where it stands, and what stands before it.
+/// The code over an entry's content, its number and the previous seal.
 fn code(key: &[u8; 32], before: Option<Seal>, n: u64, entry: &Audit) -> [u8; 32] {
     keyed(key, before, n, entry).finalize().into_bytes().into()
 }
@@ -220,7 +220,7 @@ fn keyed(key: &[u8; 32], before: Option<Seal>, n: u64, entry: &Audit) -> HmacSha
     ];
     let digests =
         [was, after].map(|digest| digest.as_ref().map(|digest| digest.bytes().as_slice()));
-    // The length in front keeps fields apart, and nothing apart from an empty text.
+    // The length prefix separates fields, and distinguishes an absent text from an empty one.
     for field in texts.map(|text| text.map(str::as_bytes)).into_iter().chain(digests) {
         mac.update(&field.map_or(u32::MAX, |field| field.len() as u32).to_be_bytes());
         mac.update(field.unwrap_or_default());
@@ -228,19 +228,19 @@ fn keyed(key: &[u8; 32], before: Option<Seal>, n: u64, entry: &Audit) -> HmacSha
     mac
 }
 
-/// What was looked at, and what was found wrong.
+/// How many entries were checked, and what was wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SealReport {
     pub entries: u64,
-    /// Those from before there were seals have none; each other one without is a finding.
+    /// Entries from before there were seals have none; any other entry without one is a finding.
     pub sealed: u64,
-    /// In the order of the entries they are about.
+    /// In the order of the entries they concern.
     pub findings: Vec<SealFinding>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealFinding {
-    /// The first entry it is about.
+    /// The first entry it concerns.
     pub n: u64,
     pub what: String,
 }
@@ -269,11 +269,11 @@ pub async fn verify<B: Browse>(
 struct Check<'a> {
     keyring: &'a Keyring,
     anchor: Option<Head>,
-    /// When entries got no seals.
+    /// The period in which entries got no seals.
     unsealed_time: Option<Range<Time>>,
-    /// The entry after the one that is looked at.
+    /// The entry after the current one.
     later: Option<Audited>,
-    /// The first and the last of the entries after it that should have seals and have none.
+    /// The first and the last of the later entries that should have seals and have none.
     bare: Option<(u64, u64)>,
     report: SealReport,
 }
@@ -285,7 +285,7 @@ impl<'a> Check<'a> {
     }
 
     fn find(&mut self, n: u64, what: impl Into<String>) {
-        // Sorted and cut at the end; this only keeps a ruined log from filling memory.
+        // Sorted and truncated at the end; this only keeps a ruined log from filling memory.
         if self.report.findings.len() < 2 * FINDINGS_MAX {
             self.report.findings.push(SealFinding { n, what: what.into() });
         }
@@ -303,7 +303,7 @@ impl<'a> Check<'a> {
         self.later = Some(entry);
     }
 
-    /// The last entry that is left is the first there was.
+    /// The last remaining entry is the first of the log.
     fn begin(&mut self) {
         match self.later.take() {
             Some(first) => self.follows(Head::default(), &first),
@@ -331,7 +331,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whether `later` stands where it was written, and says what it said then.
+    /// Checks that `later` is at its original position with its original content.
     fn follows(&mut self, here: Head, later: &Audited) {
         match later.audit.seal {
             None if here.seal.is_some() || !self.is_from_before(&later.audit) => {
@@ -353,7 +353,7 @@ impl<'a> Check<'a> {
         self.unsealed_time.as_ref().is_some_and(|time| time.contains(&entry.at))
     }
 
-    /// One finding for neighbours, however many they are.
+    /// Reports adjacent unsealed entries as one finding, however many there are.
     fn tell_bare(&mut self) {
         let what = match self.bare.take() {
             None => return,
@@ -403,7 +403,7 @@ mod tests {
         Keyring::from_bytes(std::array::from_fn(|at| at as u8 * 7))
     }
 
-    /// Six entries as they are written, and the end of them.
+    /// Six entries as they are written, and the head after them.
     fn written() -> (Vec<Audited>, Head) {
         let head = Mutex::new(Head::default());
         let sealer = Sealer { keyring: keyring(), anchor: PathBuf::new(), head };
@@ -435,7 +435,7 @@ mod tests {
         check(entries, anchor).first().map(|finding| finding.n)
     }
 
-    /// Numbers without gaps, as somebody who hides a hole would make them.
+    /// Renumbers entries without gaps, as an attacker who hides a removal would.
     fn renumbered(mut entries: Vec<Audited>) -> Vec<Audited> {
         entries.iter_mut().zip(1..).for_each(|(entry, n)| entry.n = n);
         entries
@@ -446,7 +446,7 @@ mod tests {
         let (entries, head) = written();
         assert_eq!(check(&entries, Some(head)), []);
         assert_eq!(check(&[], None), []);
-        // A noted end that is older than the log is no contradiction.
+        // An anchor that is older than the log is no contradiction.
         let older = Head { n: 4, seal: entries[3].audit.seal };
         assert_eq!(check(&entries, Some(older)), []);
     }
@@ -505,7 +505,7 @@ mod tests {
 
     #[test]
     fn a_cut_is_noticed_by_what_is_noted_elsewhere() {
-        // X45: without the anchor a cut at the end cannot be seen, which the module says.
+        // X45: without the anchor a truncation at the end cannot be seen, as the module says.
         let (entries, head) = written();
         assert_eq!(first_bad(&entries[..4], Some(head)), Some(5));
         assert_eq!(first_bad(&[], Some(head)), Some(1));
@@ -518,7 +518,7 @@ mod tests {
 
     #[test]
     fn seals_that_are_gone_are_missed_wherever_they_were() {
-        // X45: also when all of them are gone and no end is noted elsewhere.
+        // X45: also when all seals are gone and there is no anchor.
         let (entries, _) = written();
         let without = |gone: &[usize]| {
             let mut entries = entries.clone();
@@ -540,13 +540,13 @@ mod tests {
         let begun_later = told(&all, time(1, 4));
         assert_eq!(begun_later, [format!("entries 4 to 6 have no seals, {but}")]);
         assert_eq!(told(&all, time(1, 7)), Vec::<String>::new());
-        // Backdated, it still stands behind one that has a seal.
+        // Backdated, it still follows one that has a seal.
         assert_eq!(told(&[5], time(1, 7)), [format!("entry 6 has no seal, {but}")]);
     }
 
     #[test]
     fn what_was_sealed_after_all_seals_were_removed_does_not_hide_that() {
-        // X45: a server goes on behind the last entry, whatever that is, and notes the new end.
+        // X45: a server continues after the last entry, whatever that is, and writes the new anchor.
         let (mut entries, _) = written();
         entries.iter_mut().for_each(|entry| entry.audit.seal = None);
         let head = Mutex::new(Head { n: 6, seal: None });
@@ -559,7 +559,7 @@ mod tests {
 
     #[tokio::test]
     async fn two_sealers_make_one_chain() {
-        // X45: each believes that it knows the end, and whoever is wrong looks again.
+        // X45: each assumes that it knows the end; the one that is wrong reads it again.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tenure.key");
         let keyring = Keyring::open(&path).unwrap();
@@ -590,7 +590,7 @@ mod tests {
         for n in 2..5 {
             let sealer = Sealer::open(store.browse(), keyring.clone(), &path).await.unwrap();
             let mut act = Administration { audit: vec![entry(n)], ..Administration::default() };
-            // What was not written leaves no trace.
+            // An act that was not written leaves no trace.
             sealer.seal(&mut act.audit);
             sealer.write(&store, &mut writer, &mut act).await.unwrap();
         }
@@ -598,7 +598,7 @@ mod tests {
         assert_eq!(anchor.map(|anchor| anchor.n), Some(4));
         let report = verify(store.browse(), &keyring, anchor).await.unwrap();
         assert_eq!((report.entries, report.sealed), (4, 3));
-        // The first was written by somebody else: no store of today has entries without seals.
+        // The first was written without a sealer: no current store has entries without seals.
         assert!(matches!(&report.findings[..], [SealFinding { n: 1, .. }]), "{report:?}");
         std::fs::write(anchor_path(&path), "nonsense").unwrap();
         assert!(read_anchor(&anchor_path(&path)).is_err());

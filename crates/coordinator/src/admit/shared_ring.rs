@@ -1,10 +1,10 @@
-//! Signing keys that several coordinators share: they lie in the store, sealed with a key from a file that each
+//! Signing keys shared by several coordinators. They are in the store, sealed with a key from a file that each
 //! machine has a copy of.
 //!
-//! The file never changes, so that it is copied once. A rotation through any coordinator is one administrative
-//! act with its record, and the others follow within a second; the next key is always published a rotation
-//! ahead, so that no token is refused meanwhile. Whoever has another file cannot open what is in the store, and
-//! does not start: it would sign tokens that nobody else believes.
+//! The file never changes, so it is copied once. A rotation through any coordinator is one administrative act
+//! with its audit entry, and the others follow within a second; the next key is always published one rotation
+//! ahead, so that no token is refused meanwhile. A coordinator with a different file cannot open the keys in
+//! the store and does not start: the tokens it would sign are not accepted elsewhere.
 
 use std::path::Path;
 
@@ -17,16 +17,16 @@ use verdict::Scope;
 use super::keyring::{self, Contents, Keyring, KeyringError};
 use crate::ids::{Entropy, OsEntropy};
 
-/// What the sealed bytes are, so that they are taken for nothing else.
+/// Associated data of the sealed bytes, so that they are not mistaken for anything else.
 const CONTEXT: &[u8] = b"tenure signing keys 1";
 
 const PURPOSE: &str = "ring-seal";
 
-/// Seals and opens the keys that lie in a store.
+/// Seals and opens the keys in a store.
 pub(super) struct RingSeal(LessSafeKey);
 
 impl RingSeal {
-    /// The first key of the file is the one that seals.
+    /// The first key of the file is the sealing key.
     pub(super) fn of(file: &Contents) -> Self {
         let first: &SigningKey = file.keys.first().expect("a file holds a key");
         let key = UnboundKey::new(&CHACHA20_POLY1305, &first.derive(PURPOSE, &Scope::default()));
@@ -43,7 +43,7 @@ impl RingSeal {
         [&nonce[..], &text].concat()
     }
 
-    /// `None` for what was sealed with another key, or is damaged.
+    /// `None` if the bytes were sealed with another key, or are damaged.
     pub(super) fn open(&self, sealed: &[u8]) -> Option<Contents> {
         let (nonce, text) = sealed.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
@@ -54,7 +54,7 @@ impl RingSeal {
 }
 
 impl Keyring {
-    /// The keys of a store that several coordinators work on; the first of them puts the keys there.
+    /// The keys of a store that several coordinators use; the first coordinator creates them.
     pub async fn share<S: Store>(store: &S, path: &Path) -> Result<Self, KeyringError> {
         let found = store.browse().ring().await?;
         if found.is_some() && !path.exists() {
@@ -69,7 +69,8 @@ impl Keyring {
         Self::opened(path, seal, &found)
     }
 
-    /// The same for whoever only checks: nothing is made. `None` where the store or this machine has no keys.
+    /// The same for programs that only verify: nothing is created. `None` if the store or this machine has no
+    /// keys.
     pub async fn look<B: Browse>(browse: &B, path: &Path) -> Result<Option<Self>, KeyringError> {
         let Some(found) = browse.ring().await?.filter(|_| path.exists()) else { return Ok(None) };
         let seal = RingSeal::of(&keyring::read_or_create(path)?);
@@ -82,7 +83,7 @@ impl Keyring {
         Ok(Keyring::shared(path, seal, found.version, contents))
     }
 
-    /// Takes in what another coordinator has changed.
+    /// Applies changes by other coordinators.
     pub async fn follow<B: Browse>(&self, browse: &B) -> Result<(), KeyringError> {
         let Some((seal, known, path)) = self.in_store() else { return Ok(()) };
         let Some(found) = browse.ring().await?.filter(|found| found.version != known) else {
@@ -95,7 +96,7 @@ impl Keyring {
     }
 }
 
-/// Puts the first keys there, unless somebody else is faster.
+/// Stores the first keys, unless another coordinator is faster.
 async fn begin<S: Store>(
     store: &S,
     seal: &RingSeal,
@@ -114,7 +115,7 @@ async fn begin<S: Store>(
         {
             return Err(failure.into());
         }
-        // Written, or by a fellow, or nobody knows: what is there now tells.
+        // Written here, written by a peer, or unknown: the next read shows what is there.
         Ok(()) | Err(_) => {}
     }
     let gone = || Failure::new(FailureKind::Unavailable, "the signing keys were not written");

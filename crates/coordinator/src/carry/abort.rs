@@ -1,12 +1,11 @@
-//! What is done about a batch that did not happen.
+//! What happens after a batch that was not committed.
 //!
-//! - Another writer was first: it is decided again, a bounded number of times.
+//! - Another writer was first: the batch is decided again, a bounded number of times.
 //! - A request or a task cannot be decided or stored: it is found and left out ([`super::isolate`]), and everything
 //!   else goes on.
-//! - The store does not take it: every caller is told so, at once and definitely, and the store is left alone for a
-//!   while.
-//! - The outcome of the commit is unknown: callers are told that. The carrier goes on, unless the store's memory can no
-//!   longer be trusted.
+//! - The store refuses the batch: every caller gets a definite error at once, and background work backs off.
+//! - The outcome of the commit is unknown: callers get an error that says so. The carrier goes on, unless the store's
+//!   in-memory state can no longer be trusted.
 //! - The store cannot be used any more, or not by this program: the carrier ends.
 
 use store::{CommitFailure, Failure, FailureKind, Store, Writer};
@@ -19,10 +18,10 @@ use super::stall::{Lateness, StallDetector};
 use super::{Carrier, Fatal, duration};
 use crate::item::{Group, Outage, RequestError, UnavailableReason};
 
-/// How often a batch is decided again because another writer was first.
+/// How many times a batch is decided again because another writer was first.
 const CONFLICTS_MAX: usize = 16;
 
-/// How the parts of a batch are tried, and how often they were.
+/// How the parts of a batch are tried, and how many times they were.
 pub(super) struct Retries {
     pub(super) lock_wait: LockWait,
     pub(super) lateness: Lateness,
@@ -49,12 +48,12 @@ impl Retries {
     }
 }
 
-/// What to do about a batch that did not happen.
+/// What to do about a batch that was not committed.
 enum AbortAction {
     Retry,
     Isolate(Culprit),
     Answer(UnavailableReason),
-    /// It may have happened, and the store goes on.
+    /// The batch may have been committed, and the store is still usable.
     OutcomeUnknown(String),
     Stop(Fatal),
 }
@@ -94,7 +93,7 @@ impl AbortAction {
 }
 
 impl<S: Store> Carrier<S> {
-    /// Says what becomes of a part that did not happen: carried again, answered, or taken apart.
+    /// Carries a failed part again, answers it, or isolates the culprit in it.
     pub(super) async fn on_abort(
         &mut self,
         isolation: &mut Isolation,
@@ -121,7 +120,8 @@ impl<S: Store> Carrier<S> {
         Ok(())
     }
 
-    /// The carrier that handles leases stalled. It extends them first, and then the part is carried again.
+    /// Handles a stall of the carrier that handles leases. That carrier extends them first; then the part is carried
+    /// again.
     async fn retry_after_stall(
         &mut self,
         isolation: &mut Isolation,
@@ -146,26 +146,26 @@ impl<S: Store> Carrier<S> {
         isolation.answer(part, &RequestError::Unknown);
     }
 
-    /// Records that the store refused what workers said, if this carrier handles leases.
+    /// Records that the store refused calls of workers, if this carrier handles leases.
     fn mark_stalled(&self) {
         if self.role.handles_leases() || faultpoint::mutant(40) {
             self.stall.refused();
         }
     }
 
-    /// Answers every request with the reason for the outage, without asking the store again.
+    /// Answers every request with the reason for the outage, without trying the store again.
     pub(super) fn refuse(&mut self, groups: Vec<Group>, reason: UnavailableReason) {
         let outage = self.enter_outage(reason);
-        // They are left to the end of their leases, as after any batch that was refused.
+        // Undelivered grants end with lease expiry, as after any batch that was refused.
         self.unclaimed.clear();
         for group in groups {
-            // A caller that hung up needs no answer.
+            // A caller that disconnected needs no answer.
             drop(group.reply.send(vec![Err(RequestError::Unavailable(outage)); group.items.len()]));
         }
     }
 
-    /// The store refused: pauses, and says when to come back. That is when the store is tried again, but soon enough
-    /// that no worker loses a lease by having waited as told.
+    /// Starts or continues the backoff, and returns when callers should retry. That is the end of the backoff, but soon
+    /// enough that no worker loses its lease by waiting for it.
     pub(super) fn enter_outage(&mut self, reason: UnavailableReason) -> Outage {
         let here = tokio::time::Instant::now();
         self.metrics.failures.inc();
@@ -179,8 +179,8 @@ impl<S: Store> Carrier<S> {
     }
 }
 
-/// Where only this program cannot go on, its batch was rolled back or never begun: callers may turn to another
-/// coordinator at once.
+/// If only this program cannot go on, its batch was rolled back or never begun, so callers may try another coordinator
+/// at once.
 fn stop(isolation: &mut Isolation, part: Part, fatal: Fatal) -> Fatal {
     if fatal.is_outdated() {
         isolation.again(part);
@@ -189,7 +189,7 @@ fn stop(isolation: &mut Isolation, part: Part, fatal: Fatal) -> Fatal {
     fatal
 }
 
-/// A failure with everything behind it, on one line.
+/// A failure with its chain of sources, on one line.
 pub(super) fn error_chain(failure: &Failure) -> String {
     let mut text = failure.what.clone();
     let mut source = std::error::Error::source(failure);

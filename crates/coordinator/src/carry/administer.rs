@@ -1,4 +1,4 @@
-//! Administrative acts go through the carrier, because the carrier has the store's writer.
+//! Administrative acts. They go through the carrier, because the carrier owns the store's writer.
 
 use store::{Administration, CommitFailure, FailureKind, Store, Writer};
 use tokio::sync::oneshot;
@@ -6,14 +6,15 @@ use tokio::sync::oneshot;
 use super::{Carrier, Fatal};
 use crate::item::{RequestError, UnavailableReason};
 
-/// An act that waits to be written, with the way back to its caller.
+/// An act that waits to be written, with the reply channel of its caller.
 pub(super) struct Act {
     pub(super) act: Administration,
     pub(super) reply: oneshot::Sender<Result<(), RequestError>>,
 }
 
 impl<S: Store> Carrier<S> {
-    /// One transaction each: acts are rare, and none may fail because of another.
+    /// Writes each act in a separate transaction: acts are rare, and none may fail because of
+    /// another.
     pub(super) async fn administer(&mut self, acts: Vec<Act>) -> Result<(), Fatal> {
         for Act { mut act, reply } in acts {
             let written = match self.sealer.get() {
@@ -44,7 +45,7 @@ impl<S: Store> Carrier<S> {
                     (Err(RequestError::Unknown), end)
                 }
             };
-            // The act of a caller that hung up is written all the same.
+            // The act of a caller that disconnected is written all the same.
             let _ = reply.send(answer);
             end?;
         }

@@ -1,9 +1,9 @@
-//! How long to leave a store alone that did not take what was written.
+//! Backoff after the store refused a write.
 //!
 //! The pause doubles with every failed attempt, up to a bound, and has jitter, so that coordinators that lost the same
-//! database do not come back to it together. It concerns only background work (sweeps, grants to waiting polls, the
-//! attempt whether the store is back): a request is always put to the store, and its failure does not lengthen the
-//! pause. Decides nothing about tasks, and reads no clock.
+//! database do not all return to it at once. It applies only to background work (sweeps, grants to waiting polls, the
+//! probe whether the store is back): a request is always tried against the store, and its failure does not lengthen
+//! the pause. Decides nothing about tasks, and reads no clock.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use tokio::time::Instant;
 
 use crate::ids::{Entropy, SeededEntropy};
 
-/// The longest first pause: a hiccup is over by then, and four tries a second are no load.
+/// The longest first pause. Brief failures are over by then, and four tries a second are no load.
 const FIRST: Duration = Duration::from_millis(250);
 
-/// The longest pause at all. After an operator has made room, readiness returns within this time without a request.
+/// The longest pause. After an operator has made room, readiness returns within this time without a request.
 const LONGEST: Duration = Duration::from_secs(8);
 
 pub(super) struct Backoff {
     entropy: SeededEntropy,
-    /// Tries in a row that failed.
+    /// Failed tries in a row.
     failed: u32,
-    /// When to try again; `None` while all is well.
+    /// When to try again; `None` while the store works.
     until: Option<Instant>,
 }
 
@@ -30,7 +30,7 @@ impl Backoff {
         Self { entropy, failed: 0, until: None }
     }
 
-    /// A try failed. Within a pause that says nothing new.
+    /// Records a failed try. A failure within a pause changes nothing.
     pub(super) fn failed(&mut self, here: Instant) {
         if self.is_resting(here) {
             return;
@@ -40,7 +40,7 @@ impl Backoff {
         self.until = Some(here + pause);
     }
 
-    /// The store took everything that was to be written.
+    /// Records that the store accepted everything there was to write.
     pub(super) fn succeeded(&mut self) {
         self.failed = 0;
         self.until = None;
@@ -50,7 +50,7 @@ impl Backoff {
         self.until.is_some_and(|until| here < until)
     }
 
-    /// When to try again, which may be past; `None` while all is well.
+    /// When to try again, possibly in the past; `None` while the store works.
     pub(super) fn until(&self) -> Option<Instant> {
         self.until
     }
@@ -59,7 +59,7 @@ impl Backoff {
         self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(here))
     }
 
-    /// Between half of the pause and all of it.
+    /// A random duration between half of the pause and all of it.
     fn jittered(&mut self, pause: Duration) -> Duration {
         let half = pause / 2;
         let mut bytes = [0; 4];
@@ -68,7 +68,7 @@ impl Backoff {
     }
 }
 
-/// After `failed` tries in a row, before chance shortens it.
+/// The pause after `failed` tries in a row, before jitter.
 fn longest_pause(failed: u32) -> Duration {
     let doubled = 1_u32.checked_shl(failed).and_then(|factor| FIRST.checked_mul(factor));
     doubled.map_or(LONGEST, |pause| pause.min(LONGEST))
@@ -78,7 +78,7 @@ fn longest_pause(failed: u32) -> Duration {
 mod tests {
     use super::*;
 
-    /// The pauses of a store that never comes back.
+    /// The pauses for a store that never recovers.
     fn pauses(seed: u64, count: usize) -> Vec<Duration> {
         let mut backoff = Backoff::new(SeededEntropy::new(seed));
         let mut here = Instant::now();
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn equal_seeds_pause_alike_and_others_do_not() {
-        // S2-109: chance comes from outside, so that a simulation repeats itself.
+        // S2-109: randomness is injected, so that a simulation is repeatable.
         assert_eq!(pauses(7, 8), pauses(7, 8));
         assert_ne!(pauses(7, 8), pauses(8, 8));
     }

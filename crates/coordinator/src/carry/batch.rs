@@ -1,11 +1,14 @@
 //! One batch: load, decide, sweep, grant, save, commit.
 //!
-//! [`OpenBatch::carry`] is the whole of it, in order. Decisions are the rules' ([`WorkingSet`]); what is done with a
-//! batch that fails is the committer's ([`super::commit`]), and answers leave only from there.
+//! [`OpenBatch::carry`] runs all steps in order. The rules decide ([`WorkingSet`]). The commit loop
+//! ([`super::commit`]) handles batches that fail, and only it sends answers.
 //!
-//! Invariants: the store's clock is read once, after the tasks are loaded; nothing is decided about a lease after a
-//! stall before the lease was extended by it; requests are decided before the sweep, so that a report or heartbeat of
-//! this batch counts before the end of its lease.
+//! Invariants:
+//! - The store's clock is read once per batch, after the tasks are loaded. Only a batch that extends leases after a
+//!   stall reads it earlier, before it loads the tasks.
+//! - After a stall, a lease is extended before anything else is decided about it.
+//! - Requests are decided before the sweep, so a report or heartbeat of the batch takes effect before its lease
+//!   expires.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -26,18 +29,18 @@ use crate::ids::Ids;
 use crate::item::{Answered, Item, Submission};
 use crate::trace::TraceEvent;
 
-/// Tasks swept in one batch. More wait for the next one, which follows at once.
+/// Tasks swept in one batch. The rest is swept by the next batch, which follows at once.
 const SWEEP_MAX: usize = 1_024;
 
 /// What a committed batch did.
 #[derive(Default)]
 pub(super) struct BatchResult {
-    /// One per item, in order; `None` where another writer has the task.
+    /// One per item, in order; `None` where another writer has the task locked.
     pub(super) answers: Vec<Option<Answered>>,
-    /// What polls were granted, where the batch looked for it.
+    /// What was granted to polls; `None` if the batch did not grant.
     pub(super) round_result: Option<RoundResult>,
     pub(super) batch_metrics: BatchMetrics,
-    /// What is to be exported as spans.
+    /// Events to export as spans.
     pub(super) trace_events: Vec<TraceEvent>,
     pub(super) changed: Vec<TaskId>,
     pub(super) moved: Moved,
@@ -47,14 +50,14 @@ pub(super) struct BatchResult {
     pub(super) more_due: bool,
 }
 
-/// Why a batch did not happen.
+/// Why a batch was not committed.
 pub(super) enum Aborted {
     Failed(Failure),
     Commit(CommitFailure),
-    /// A rule broke an assertion.
+    /// A rule violated an assertion.
     Defect,
-    /// So much time passed before anything was decided that leases must first get it back: to be carried again,
-    /// by a batch that does.
+    /// So much time passed before the first decision that leases must be extended first. The batch is carried again,
+    /// and then extends them.
     Stalled,
 }
 
@@ -64,7 +67,7 @@ impl From<Failure> for Aborted {
     }
 }
 
-/// A rule broke an assertion while it decided.
+/// A rule violated an assertion during a decision.
 struct Defect;
 
 impl From<Defect> for Aborted {
@@ -73,13 +76,13 @@ impl From<Defect> for Aborted {
     }
 }
 
-/// Whether a batch also does what no request asked for.
+/// Whether a batch also does work that no request asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BackgroundWork {
-    /// What the carrier's role includes: sweeping what is due, granting what is ready.
+    /// The background work of the carrier's role: sweeping due tasks, granting ready tasks.
     Included {
         keep_alive: bool,
-        /// How many tasks it may concern at most.
+        /// The largest number of tasks it may touch.
         background_max: usize,
     },
     None,
@@ -90,24 +93,24 @@ pub(super) enum BackgroundWork {
 pub(super) enum LockWait {
     /// Leave them to a later batch.
     Skip,
-    /// Wait a while. Only for a task that is alone in its batch.
+    /// Wait for the lock, for a limited time. Only for a task that is alone in its batch.
     Wait,
 }
 
-/// What holds for one batch.
+/// The settings of one batch.
 #[derive(Clone, Copy)]
 pub(super) struct BatchOptions<'a> {
-    /// The epoch of the store, once the clock was read.
+    /// Returns the epoch of the store. Called after the clock was read.
     pub(super) epoch: &'a (dyn Fn() -> u32 + Send + Sync),
     pub(super) background: BackgroundWork,
     pub(super) lock_wait: LockWait,
     pub(super) stall_status: StallStatus<'a>,
     pub(super) stall: &'a StallDetector,
     pub(super) allowances: &'a Allowances,
-    /// Whether what happened is exported as spans.
+    /// Whether to collect events for spans.
     pub(super) is_tracing: bool,
     pub(super) role: &'a CarrierRole,
-    /// Tasks that are left alone.
+    /// Tasks that are excluded from the batch.
     pub(super) set_aside: &'a BTreeSet<TaskId>,
 }
 
@@ -116,20 +119,21 @@ impl BatchOptions<'_> {
         matches!(self.stall_status, StallStatus::StalledSince(_))
     }
 
-    /// Whether it may wait for a lock. Such a batch locks nothing ahead, or two of them could wait for each other.
+    /// Whether the batch may wait for a row lock. Such a batch locks nothing ahead of need (it does not prefetch),
+    /// because two of them could otherwise wait for each other.
     pub(super) fn may_wait_for_lock(&self) -> bool {
         self.lock_wait == LockWait::Wait || self.is_stalled()
     }
 }
 
-/// A batch that has begun.
+/// An open batch.
 pub(super) struct OpenBatch<'a, B: Batch> {
     pub(super) batch: B,
     pub(super) work: WorkingSet,
     pub(super) options: BatchOptions<'a>,
     pub(super) ids: &'a mut Ids,
     pub(super) polls: &'a mut Polls,
-    /// Tasks that it sweeps and grants, also of a batch that fails: one of them may be the reason.
+    /// Tasks that the batch has swept and granted. Kept if the batch fails, because one of them may be the cause.
     pub(super) background_done: &'a mut Vec<TaskId>,
     pub(super) result: BatchResult,
 }
@@ -151,7 +155,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         Self { batch, work, options, ids, polls, background_done, result }
     }
 
-    /// Carries the batch to its commit.
+    /// Runs all steps up to the commit.
     pub(super) async fn carry(mut self, items: &[Item]) -> Result<BatchResult, Aborted> {
         self.prefetch();
         self.count_unfinished(items).await?;
@@ -166,7 +170,8 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         self.commit().await
     }
 
-    /// Extends leases before anything else is locked, because it waits for whatever other writers have locked.
+    /// Extends leases after a stall. Runs before any other row is locked, because it waits for the row locks of other
+    /// writers.
     async fn extend_leases_after_stall(&mut self) -> Result<(), Aborted> {
         if let StallStatus::StalledSince(since) = self.options.stall_status {
             stall::extend_all_leases(&mut self.batch, since, self.options.epoch).await?;
@@ -175,7 +180,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         Ok(())
     }
 
-    /// Reads the clock, and looks whether the time until now was a stall.
+    /// Reads the clock, and checks whether the time until now was a stall.
     async fn begin_deciding(&mut self) -> Result<Moment, Aborted> {
         let now = self.batch.now().await?;
         self.result.now = now;
@@ -193,7 +198,8 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         Ok(at)
     }
 
-    /// Extends loaded leases that expired before a worker could have had them; see [`StallDetector::late_grants_since`].
+    /// Extends loaded leases that expired before a worker could have received them; see
+    /// [`StallDetector::late_grants_since`].
     fn extend_late_grants(&mut self, at: Moment) -> Result<(), Defect> {
         if !self.options.role.handles_leases() {
             self.options.stall.granting(at.now);
@@ -211,7 +217,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         Ok(())
     }
 
-    /// Sweeps, grants and records liveness, as far as the batch includes it.
+    /// Sweeps, grants and writes the keep-alive, as far as the batch includes them.
     async fn do_background_work(&mut self, at: Moment) -> Result<(), Aborted> {
         let BackgroundWork::Included { keep_alive, background_max } = self.options.background
         else {
@@ -222,7 +228,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
             faultpoint::point!("batch.swept");
         }
         if self.options.role.grants() {
-            // What became ready in this very batch is found only where it is saved.
+            // The store finds tasks that became ready in this batch only after they are saved.
             self.save().await?;
             self.grant(at, background_max.saturating_sub(self.background_done.len())).await?;
             faultpoint::point!("batch.granted");
@@ -234,7 +240,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         Ok(())
     }
 
-    /// Decides what time has done to tasks.
+    /// Decides about tasks that are due, because time has changed something for them.
     async fn sweep(&mut self, at: Moment, background_max: usize) -> Result<(), Aborted> {
         let max = background_max.min(SWEEP_MAX);
         let due = self.batch.due(at.now, max).await?;
@@ -254,7 +260,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         Ok(())
     }
 
-    /// Hands over to the store what was decided since the last call.
+    /// Passes the decisions since the last call to the store.
     pub(super) async fn save(&mut self) -> Result<(), Aborted> {
         let (changes, refused) = self.work.take();
         if changes.is_empty() && refused.is_empty() {
@@ -270,7 +276,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         Ok(())
     }
 
-    /// Commits also where nothing was written: the store then knows what was looked at, at no cost.
+    /// Commits even if nothing was written. That costs nothing, and the store learns what the batch examined.
     async fn commit(self) -> Result<BatchResult, Aborted> {
         let Self { batch, work, mut result, .. } = self;
         batch.commit().await.map_err(Aborted::Commit)?;
@@ -281,7 +287,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
     }
 }
 
-/// The answer to one request; `None` where another writer has its task.
+/// The answer to one request; `None` if another writer has its task locked.
 fn decide_item(
     work: &mut WorkingSet,
     ids: &mut Ids,
@@ -299,7 +305,7 @@ fn decide_item(
     Some(Answered { answer, at: at.now })
 }
 
-/// Whether another writer has the task that an item is about, or the one that holds its key.
+/// Whether another writer has a lock on the item's task, or on the task that owns its idempotency key.
 fn is_locked(work: &WorkingSet, item: &Item) -> bool {
     match item {
         Item::About { key, .. } => work.is_locked(key),
@@ -331,12 +337,12 @@ fn submit(
     work.submit(id, request, &submission.spec, at, allowances)
 }
 
-/// A broken assertion undoes the batch instead of the process.
+/// Turns a panic into a failed batch, so that a violated assertion does not end the process.
 fn catch_panic<T>(decide: impl FnOnce() -> T) -> Result<T, Defect> {
     catch_unwind(AssertUnwindSafe(decide)).map_err(|_| Defect)
 }
 
-/// The same for a decision about one task that no request asked for: the failure names the task.
+/// The same for a decision about one task that no request asked for. The failure names the task.
 pub(super) fn catch_task_panic<T>(task: TaskId, decide: impl FnOnce() -> T) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(decide)).map_err(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);

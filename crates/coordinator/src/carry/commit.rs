@@ -1,14 +1,14 @@
-//! From requests to their answers: a batch is committed, and then everyone who waits is answered.
+//! From requests to answers: commits a batch, and then answers every caller in it.
 //!
-//! Read from top to bottom this is the way of a batch that succeeds: [`Carrier::carry`] takes the requests, `commit`
-//! commits them with what rides along, `conclude` does what follows from a commit, and `answer_callers` sends the
-//! answers. What is done about a batch that fails is in [`super::abort`], and how one bad request is found among many
-//! is in [`super::isolate`].
+//! Read from top to bottom, this is the path of a batch that succeeds: [`Carrier::carry`] takes the requests,
+//! `commit` commits them together with background work, `conclude` runs everything that follows a commit, and
+//! `answer_callers` sends the answers. [`super::abort`] handles batches that fail, and [`super::isolate`] finds one
+//! bad request among many.
 //!
-//! A task that another writer has locked is missed, not waited for: it is carried in the next batch, and only after a
-//! few misses in a batch of its own that waits.
+//! A batch skips a task that another writer has locked. The request is carried again in the next batch; after a few
+//! misses it is carried alone, in a batch that waits for the lock.
 //!
-//! Invariant: no answer leaves before the commit that it speaks of is durable.
+//! Invariant: no answer is sent before the commit that it reports is durable.
 
 use std::time::Duration;
 
@@ -23,33 +23,33 @@ use super::isolate::{Isolation, Part};
 use super::{Carrier, Fatal};
 use crate::item::{Group, Item, Outage, Reply, RequestError, UnavailableReason};
 
-/// How often a request is carried in a batch with others before it waits for its task alone.
+/// How many batches with other requests may miss a request's task before the request waits for it alone.
 const MISSES_MAX: usize = 3;
 
-/// When to ask again about a task that other writers kept for too long.
+/// When to ask again about a task that other writers kept locked for too long.
 const NEXT_TURN: Duration = Duration::from_millis(250);
 
-/// One reply per item; `None` where another writer has the task.
+/// One reply per item; `None` where another writer has the task locked.
 pub(super) type Replies = Vec<Option<Reply>>;
 
-/// What rides along with the items of a batch.
+/// What a batch does besides its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BatchMode {
     /// Sweeps and grants.
     WithBackground,
     RequestsOnly,
-    /// Nothing but time for a task that another writer keeps.
+    /// No background work; waits for a task that another writer has locked.
     WaitForLock,
 }
 
-/// The way back to the caller of a group, and how many replies it waits for.
+/// The reply channel to the caller of a group, and how many replies it waits for.
 struct WaitingCaller {
     items: usize,
     reply: oneshot::Sender<Vec<Reply>>,
 }
 
 impl<S: Store> Carrier<S> {
-    /// Carries all groups and answers them; sweeps and grants ride along, and grants that were not delivered go back.
+    /// Carries all groups and answers them, together with sweeps, grants, and the hand-back of undelivered grants.
     pub(super) async fn carry(&mut self, groups: Vec<Group>) -> Result<(), Fatal> {
         let (mut items, mut callers) = (Vec::new(), Vec::new());
         for Group { items: asked, reply } in groups {
@@ -63,7 +63,7 @@ impl<S: Store> Carrier<S> {
         outcome
     }
 
-    /// A reply for every item, and whether the store can still be asked.
+    /// Returns a reply for every item, and whether the store is still usable.
     async fn carry_items(&mut self, items: &[Item]) -> (Vec<Reply>, Result<(), Fatal>) {
         let mut replies: Replies = vec![None; items.len()];
         let outcome = self.carry_missed(items, &mut replies).await;
@@ -78,7 +78,7 @@ impl<S: Store> Carrier<S> {
         (replies.collect(), outcome)
     }
 
-    /// Carries everything once, what was missed a few times more, and what is still missed alone.
+    /// Carries all items once, missed ones a few more times, and those still missed one at a time.
     async fn carry_missed(&mut self, items: &[Item], replies: &mut Replies) -> Result<(), Fatal> {
         let (carried, outcome) = self.carry_once(items, BatchMode::WithBackground).await;
         *replies = carried;
@@ -102,7 +102,7 @@ impl<S: Store> Carrier<S> {
         Ok(())
     }
 
-    /// One commit, or several where a part of the batch must be told from the rest.
+    /// Usually makes one commit; several if a part of the batch must be isolated from the rest.
     async fn carry_once(
         &mut self,
         items: &[Item],
@@ -126,7 +126,7 @@ impl<S: Store> Carrier<S> {
         (isolation.replies, Ok(()))
     }
 
-    /// Commits one batch; when it is durable, does what follows from it.
+    /// Commits one batch, and runs everything that follows once it is durable.
     async fn commit(
         &mut self,
         items: &[Item],
@@ -165,8 +165,8 @@ impl<S: Store> Carrier<S> {
         Ok(replies)
     }
 
-    /// What rides along, and whether an empty commit is written. A store that refused is asked to write again, so that
-    /// readiness returns without a request.
+    /// Which background work to include, and whether to write a keep-alive commit. After an outage it asks for a
+    /// write, so that readiness returns without a request.
     fn background_work(&self, background_max: Option<usize>) -> BackgroundWork {
         let Some(background_max) = background_max else { return BackgroundWork::None };
         let keep_alive = self.outage.borrow().is_some()
@@ -175,7 +175,7 @@ impl<S: Store> Carrier<S> {
         BackgroundWork::Included { keep_alive, background_max }
     }
 
-    /// After the commit: what the coordinator knows of quotas, of the store and of time.
+    /// After the commit: updates what the coordinator knows of quotas, the store and the time.
     fn note_commit(&mut self, result: &mut BatchResult, items: usize, begun: Instant) {
         self.allowances.settle(std::mem::take(&mut result.moved));
         if result.is_written {
@@ -186,8 +186,8 @@ impl<S: Store> Carrier<S> {
         }
     }
 
-    /// After the commit: spans are exported, polls are answered, metrics are added, watchers of tasks are woken. What
-    /// is left are the replies to callers.
+    /// After the commit: exports spans, answers polls, adds metrics and wakes watchers of tasks. Returns the replies
+    /// to callers, which are sent last.
     fn conclude(&mut self, mut result: BatchResult, background: BackgroundWork) -> Replies {
         if let Some(trace_sender) = &self.trace_sender {
             trace_sender.send(std::mem::take(&mut result.trace_events));
@@ -201,7 +201,7 @@ impl<S: Store> Carrier<S> {
         result.answers.into_iter().map(|answered| answered.map(Ok)).collect()
     }
 
-    /// Answers polls with what they were granted. A grant whose poll has gone is handed back with the next batch.
+    /// Answers polls with their grants. A grant whose poll has disconnected is handed back with the next batch.
     fn answer_polls(&mut self, result: &mut BatchResult) {
         self.backoff.succeeded();
         self.swept_at = result.now;
@@ -213,11 +213,11 @@ impl<S: Store> Carrier<S> {
     }
 }
 
-/// Gives each caller its replies, in the order of its items.
+/// Sends each caller its replies, in the order of its items.
 fn answer_callers(callers: Vec<WaitingCaller>, replies: Vec<Reply>) {
     let mut replies = replies.into_iter();
     for WaitingCaller { items, reply } in callers {
-        // The request of a caller that hung up was decided all the same.
+        // The request of a caller that disconnected was decided all the same.
         drop(reply.send(replies.by_ref().take(items).collect()));
     }
 }

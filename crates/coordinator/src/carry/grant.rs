@@ -1,7 +1,7 @@
-//! Granting: tasks that are ready, also those that became so in this very batch, go to waiting polls.
+//! Granting: gives ready tasks, including those that became ready in this batch, to waiting polls.
 //!
-//! [`super::polls`] says whose turn it is; the store says what is ready; the rules decide each grant. Answers to polls
-//! leave after the commit ([`super::commit`]).
+//! [`super::polls`] chooses the poll, the store finds ready tasks, and the rules decide each grant. Answers to polls
+//! are sent after the commit ([`super::commit`]).
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,8 +17,8 @@ use crate::item::Granted;
 use crate::trace::TraceEvent;
 
 impl<B: Batch> OpenBatch<'_, B> {
-    /// Tells the store what the first polls will want of the queues that seem to hold something, so that it reads it
-    /// together with what the batch loads.
+    /// Passes the wants of the first polls at queues that probably hold tasks to the store, which then reads those
+    /// tasks in the same round trip as the rest of the batch.
     pub(super) fn prefetch(&mut self) {
         let has_background = self.options.background != BackgroundWork::None;
         if !has_background || !self.options.role.grants() || self.options.may_wait_for_lock() {
@@ -33,7 +33,7 @@ impl<B: Batch> OpenBatch<'_, B> {
         self.batch.prefetch(&wants);
     }
 
-    /// One round of turns, for at most so many tasks.
+    /// Runs one round of turns, for at most `left` tasks.
     pub(super) async fn grant(&mut self, at: Moment, mut left: usize) -> Result<(), Aborted> {
         let recalled = self.recall(at.now).await?;
         let except = recalled.iter().map(|(poll, _)| *poll).collect();
@@ -45,7 +45,7 @@ impl<B: Batch> OpenBatch<'_, B> {
             if wants.is_empty() || left == 0 {
                 break;
             }
-            // What was granted before is saved, so that it is not found again.
+            // Earlier grants are saved first, so that the store does not find those tasks again.
             self.save().await?;
             let ready = self.batch.ready(&cap_wants(wants, left), at.now).await?;
             for (line, tasks) in lines.into_iter().zip(ready) {
@@ -60,7 +60,7 @@ impl<B: Batch> OpenBatch<'_, B> {
         Ok(())
     }
 
-    /// What polls that name themselves were given before.
+    /// Leases that named polls were granted before.
     async fn recall(&mut self, now: Time) -> Result<Vec<(PollId, Vec<Granted>)>, Aborted> {
         let (named, names) = self.polls.unrecalled_names();
         if names.is_empty() {
@@ -74,7 +74,7 @@ impl<B: Batch> OpenBatch<'_, B> {
         Ok(recalled.map(|(poll, leases)| (poll, granted(leases))).collect())
     }
 
-    /// Gives tasks to the polls of a line, the oldest first.
+    /// Grants tasks to the polls of a line, the oldest first.
     fn grant_to_line(
         &mut self,
         round: &mut Round,
@@ -100,7 +100,7 @@ impl<B: Batch> OpenBatch<'_, B> {
     }
 }
 
-/// Decides one grant; `None` where the rules do not give it.
+/// Decides one grant; `None` if the rules refuse it.
 fn grant_task(
     work: &mut WorkingSet,
     ready: TaskWithSpec,
@@ -122,7 +122,7 @@ fn grant_task(
     Ok(Some(Granted { task, spec, at: at.now }))
 }
 
-/// Wants of at most so many tasks together, for the lines that asked first.
+/// Caps the wants to `left` tasks in total; lines that asked first come first.
 fn cap_wants(mut wants: Vec<Want>, mut left: usize) -> Vec<Want> {
     for want in &mut wants {
         want.max = want.max.min(left);

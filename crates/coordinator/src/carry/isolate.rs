@@ -1,9 +1,10 @@
-//! Finding what a batch cannot be carried with, so that everything else goes on in the same round.
+//! Isolation: finds the request or task that makes a batch fail, so that the rest is carried in the same round.
 //!
-//! Where the store or a decision names a task, the task is set aside ([`crate::set_aside`]) and the batch is carried
-//! without it. Where no task is named, requests and background work (sweeps and grants) are carried apart, and each part
-//! is halved until the culprit is alone: a request then gets an error, a task is set aside. A failing request never
-//! sets its task aside, because the request itself may be what cannot be stored.
+//! If the store or a decision names a task, that task is set aside ([`crate::set_aside`]) and the batch is carried
+//! without it. If no task is named, or the named one cannot be set aside, requests and background work (sweeps and
+//! grants) are carried separately, and each part is halved until the culprit is alone. A single request then gets an
+//! error; a single task of the background work is set aside. A request that fails without a named task never sets its
+//! task aside, because the request itself may be what cannot be stored.
 
 use std::ops::Range;
 
@@ -17,14 +18,14 @@ use super::commit::Replies;
 use crate::item::{Item, RequestError};
 use crate::set_aside::{SetAsideOutcome, is_worth_logging};
 
-/// Tasks of background work in one batch: more than any batch sweeps and grants together.
+/// No limit on the tasks of background work in one batch.
 const BACKGROUND_MAX: usize = usize::MAX;
 
-/// How often a round is carried again to find the culprit. The search then goes on in the next round, so that other
-/// callers are answered in between.
+/// How many times a round is carried again to find the culprit. The search then continues in the next round, so that
+/// other callers are answered in between.
 const TRIES_MAX: usize = 96;
 
-/// What a batch could not be carried with, as far as is known.
+/// What made a batch fail, as far as is known.
 pub(super) struct Culprit {
     pub(super) task: Option<TaskId>,
     pub(super) why: String,
@@ -39,11 +40,11 @@ impl Culprit {
 /// What one batch of a round carries.
 pub(super) struct Part {
     pub(super) range: Range<usize>,
-    /// How many tasks background work may concern; `None` for a batch without it.
+    /// The largest number of tasks that background work may touch; `None` for a batch without it.
     pub(super) background_max: Option<usize>,
 }
 
-/// One round: the parts that are left of it, and the reply to every request.
+/// The state of one round: the parts still to be carried, and the reply to every request.
 pub(super) struct Isolation {
     parts: Vec<Part>,
     pub(super) replies: Replies,
@@ -51,7 +52,7 @@ pub(super) struct Isolation {
 }
 
 impl Isolation {
-    /// Everything in one batch at first.
+    /// Begins with everything in one batch.
     pub(super) fn of(items: usize, has_background: bool) -> Self {
         let whole =
             Part { range: 0..items, background_max: has_background.then_some(BACKGROUND_MAX) };
@@ -70,7 +71,7 @@ impl Isolation {
         self.parts.push(part);
     }
 
-    /// A part was committed. Where background work was limited, the rest of it follows.
+    /// Records a committed part. If its background work was limited, the rest is queued.
     pub(super) fn carried(&mut self, part: Part, answered: Replies, background_done: usize) {
         for (reply, answer) in self.replies[part.range].iter_mut().zip(answered) {
             *reply = answer;
@@ -89,14 +90,14 @@ impl Isolation {
         self.replies[part.range].fill(Some(Err(error.clone())));
     }
 
-    /// Answers all that is left.
+    /// Answers all remaining parts.
     pub(super) fn answer_all(&mut self, error: &RequestError) {
         while let Some(part) = self.next() {
             self.answer(part, error);
         }
     }
 
-    /// Halves a range of requests. One request alone gets an error instead, and its range is returned.
+    /// Halves a range of requests. A single request gets an error instead, and its range is returned.
     fn halve(&mut self, range: Range<usize>) -> Option<Range<usize>> {
         if range.len() == 1 {
             self.replies[range.clone()].fill(Some(Err(RequestError::Defect)));
@@ -110,7 +111,7 @@ impl Isolation {
 }
 
 impl<S: Store> Carrier<S> {
-    /// A batch cannot be carried as it is: what is to be carried instead.
+    /// Queues what to carry instead of a batch that failed.
     pub(super) fn isolate(
         &mut self,
         isolation: &mut Isolation,
@@ -123,7 +124,7 @@ impl<S: Store> Carrier<S> {
         let is_named = task.is_some_and(|task| self.set_aside(task, &why));
         let Part { range, background_max } = part;
         match background_max {
-            // Setting aside goes on in the next round, after callers were answered.
+            // Tasks are set aside further in the next round, after callers were answered.
             Some(_) if isolation.tries >= TRIES_MAX && range.is_empty() => self.more_due = true,
             _ if is_named => isolation.again(Part { range, background_max }),
             Some(_) if !range.is_empty() => {
@@ -141,7 +142,7 @@ impl<S: Store> Carrier<S> {
         }
     }
 
-    /// The culprit is in the background work.
+    /// Narrows down the culprit within the background work.
     fn isolate_background(
         &mut self,
         isolation: &mut Isolation,
@@ -160,7 +161,7 @@ impl<S: Store> Carrier<S> {
         }
     }
 
-    /// Sets a task aside, unless it is already or the list is full.
+    /// Sets a task aside. Returns `false` if it is set aside already or the list is full.
     fn set_aside(&mut self, task: TaskId, why: &str) -> bool {
         let here = tokio::time::Instant::now();
         if self.set_aside.remaining(task, here).is_some() {
@@ -183,13 +184,14 @@ impl<S: Store> Carrier<S> {
         outcome != SetAsideOutcome::ListFull
     }
 
-    /// Whether a failure concerns one task, which is then set aside.
+    /// Sets the task of a failure aside. Returns `false` if the failure concerns no single task.
     pub(super) fn set_aside_failed_task(&mut self, failure: &Failure) -> bool {
         let task = failure.task.filter(|_| failure.kind == FailureKind::Invalid);
         task.is_some_and(|task| self.set_aside(task, &error_chain(failure)))
     }
 
-    /// After a commit: a task that was carried is no longer set aside, and a request about one that still is gets told.
+    /// After a commit: tasks that were carried leave the set-aside list, and requests about tasks still on it get an
+    /// error.
     pub(super) fn note_carried(
         &self,
         items: &[Item],

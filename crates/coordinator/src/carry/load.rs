@@ -1,8 +1,8 @@
-//! What a batch reads before it decides: tasks, the attempts they quote, the owners of idempotency keys, and how many
-//! unfinished runs a tenant with a quota has.
+//! What a batch reads before it decides: tasks, the attempts that requests quote, the owners of idempotency keys, and
+//! the number of unfinished runs of each tenant with a quota.
 //!
-//! Tasks are loaded in the order of their keys, so that two writers that lock rows never wait for each other. A task
-//! that is set aside is not read at all, and counts as locked.
+//! Tasks are loaded in the order of their keys, so that two writers that lock rows never deadlock. A task that is set
+//! aside is not read at all, and counts as locked.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use verdict::{LeaseId, Name, TaskId};
 use super::batch::{Aborted, LockWait, OpenBatch};
 use crate::item::{Item, Submission};
 
-/// What the requests of a batch name.
+/// The rows that the requests of a batch name.
 #[derive(Default)]
 struct Named {
     tasks: Vec<TaskKey>,
@@ -78,7 +78,7 @@ impl<B: Batch> OpenBatch<'_, B> {
         Ok(())
     }
 
-    /// The owners of keys are tasks to be loaded too.
+    /// Loads the owners of keys. They are tasks to be loaded, too.
     async fn load_key_owners(
         &mut self,
         keys: Vec<IdempotencyKey>,

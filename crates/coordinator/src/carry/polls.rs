@@ -1,8 +1,8 @@
-//! Workers that wait for work. They live in memory only: a worker repeats a poll that is lost.
+//! Workers that wait for work. Polls exist in memory only: a worker repeats a poll that is lost.
 //!
-//! A poll costs nothing while it waits. It is found by its queues ([`lines`]), its end, its name and its tenant, and
-//! a batch never walks over polls that wait for something else. A worker that has hung up is noticed when its turn
-//! comes, when its poll ends, or when its seat is needed.
+//! A waiting poll costs nothing. It is indexed by its queues ([`lines`]), its timeout, its name and its tenant, and a
+//! batch never visits polls that wait for something else. A disconnected worker is noticed when its turn comes, when
+//! its poll times out, or when its seat is needed.
 
 mod lines;
 mod round;
@@ -22,11 +22,11 @@ pub(super) use self::round::{Round, RoundResult};
 use crate::intake::CountPolls;
 use crate::item::{Granted, Outage, Poll, RequestError, WaitingPoll};
 
-/// Workers that may wait at once. Each is an open connection; more than this is a misconfiguration.
+/// How many workers may wait at once. Each is an open connection; more than this is a misconfiguration.
 const POLLS_MAX: usize = 16_384;
 
-/// When all seats are taken, so many are checked for a worker that has hung up before a poll is refused. All of them are
-/// checked in turn, so that the seats of a restarted fleet are free again within a few polls.
+/// When all seats are taken, this many are checked for a disconnected worker before a poll is refused. Successive
+/// checks cover all seats in turn, so the seats of a restarted fleet are free again within a few polls.
 const DISCONNECT_CHECKS_MAX: usize = 64;
 
 pub(super) struct Polls {
@@ -35,9 +35,9 @@ pub(super) struct Polls {
     ends: BTreeSet<(Instant, PollId)>,
     names: HashMap<PollRef, PollId>,
     tenants: HashMap<Name, Tenant>,
-    /// Tenants by how many seats they have.
+    /// Tenants, sorted by their number of seats.
     sizes: BTreeSet<(usize, Name)>,
-    /// Named polls that no batch has looked up yet.
+    /// Named polls whose earlier leases no batch has looked up yet.
     unrecalled: BTreeSet<PollId>,
     /// The tenant that had the last turn.
     turn: Option<Name>,
@@ -50,13 +50,13 @@ struct Seat {
     line: LineId,
 }
 
-/// One that has seats.
+/// A tenant that has seats.
 #[derive(Default)]
 struct Tenant {
     seats: BTreeSet<PollId>,
-    /// Workspace and queue that had the last turn.
+    /// The workspace and queue that had the last turn.
     turn: Option<(Name, Name)>,
-    /// The seat that was looked at last, for a worker that has hung up.
+    /// The seat that was last checked for a disconnected worker.
     looked_at: Option<PollId>,
 }
 
@@ -135,15 +135,15 @@ impl Polls {
         }
     }
 
-    /// The same poll asked again means that the worker no longer waits for the first answer.
+    /// A repeated poll replaces the first one: its worker no longer waits for that answer.
     fn replace_duplicate(&mut self, poll: &WaitingPoll) {
         let duplicate = named(&poll.poll).and_then(|name| self.names.get(&name).copied());
         let duplicate = duplicate.and_then(|duplicate| self.remove(duplicate));
         duplicate.into_iter().for_each(|duplicate| answer(duplicate, Ok(Vec::new())));
     }
 
-    /// Whether there is a seat now for a poll of this tenant. The tenant with most seats gives one up to a tenant with
-    /// fewer, so that none is shut out because another has many workers.
+    /// Whether there is a seat now for a poll of this tenant. The tenant with the most seats loses one to a tenant with
+    /// fewer, so that a tenant with many workers cannot shut out another.
     fn make_room(&mut self, tenant: &Name) -> bool {
         let Some((most, largest)) = self.sizes.last().cloned() else { return true };
         self.drop_disconnected(&largest);
@@ -162,7 +162,8 @@ impl Polls {
         }
     }
 
-    /// Checks some of a tenant's seats, from where it stopped last time, and frees those whose worker has hung up.
+    /// Checks some of a tenant's seats, from where the last check stopped, and frees those whose worker has
+    /// disconnected.
     fn drop_disconnected(&mut self, tenant: &Name) {
         use std::ops::Bound::{Excluded, Unbounded};
         let Some(known) = self.tenants.get_mut(tenant) else { return };
@@ -181,21 +182,21 @@ impl Polls {
         self.seats.get(&id).is_some_and(|seat| seat.waiting.reply.is_closed())
     }
 
-    /// Says how many workers wait for such a task; the caller may have left.
+    /// Answers how many workers wait for such a task; the caller may be gone.
     pub(super) fn answer_count(&self, asked: CountPolls) {
         let CountPolls { scope, queue, kind, reply } = asked;
         let takers = self.lines.takers(&scope, &queue, &kind);
         let _ = reply.send(takers.filter(|poll| !self.is_disconnected(*poll)).count());
     }
 
-    /// Named polls that have not been looked up yet.
+    /// Named polls whose earlier leases have not been looked up yet.
     pub(super) fn unrecalled_names(&self) -> (Vec<PollId>, Vec<PollRef>) {
         let waits = |id: &&PollId| !self.is_disconnected(**id);
         let name = |id: &PollId| Some((*id, named(&self.seats.get(id)?.waiting.poll)?));
         self.unrecalled.iter().filter(waits).filter_map(name).unzip()
     }
 
-    /// Begins to hand out what these queues hold, but not to those who are answered already.
+    /// Begins a round over the tasks of these queues, without the polls in `except`, which are already answered.
     pub(super) fn round(&self, backlogs: Vec<Backlog>, except: HashSet<PollId>) -> Round {
         Round::new(backlogs, self, except)
     }
@@ -209,8 +210,8 @@ impl Polls {
         Some((workspace, queue))
     }
 
-    /// The first polls of a line, as many as take so many tasks, each with what it takes. Those whose worker has hung
-    /// up are forgotten on the way.
+    /// The first polls of a line, enough to take this many tasks, each with the number it takes. Polls of disconnected
+    /// workers are removed on the way.
     fn seated(
         &mut self,
         line: LineId,
@@ -239,7 +240,7 @@ impl Polls {
         self.seats.get(&id).map(|seat| &seat.waiting.poll)
     }
 
-    /// Hands grants to their workers after the commit; returns those that reached no worker.
+    /// Sends grants to their workers after the commit. Returns those that reached no worker.
     pub(super) fn answer(&mut self, round_result: RoundResult) -> Vec<Granted> {
         let RoundResult { grants, resume_point, .. } = round_result;
         self.unrecalled.clear();
@@ -262,8 +263,8 @@ impl Polls {
         unclaimed
     }
 
-    /// Answers polls whose time is over with no lease. While the store refuses, that would be a guess and another
-    /// coordinator may have work, so the outage is the answer instead.
+    /// Answers polls that timed out with no lease. While the store refuses they get the outage as an error instead: "no
+    /// work" would be a guess, and another coordinator may have work.
     pub(super) fn answer_expired(&mut self, now: Instant, outage: Option<Outage>) {
         let nothing =
             outage.map_or(Ok(Vec::new()), |outage| Err(RequestError::Unavailable(outage)));
@@ -285,7 +286,7 @@ impl Polls {
     }
 }
 
-/// The worker of the poll may have left; then the answer is dropped.
+/// Sends the answer, which is dropped if the worker has disconnected.
 fn answer(poll: WaitingPoll, granted: Result<Vec<Granted>, RequestError>) {
     drop(poll.reply.send(granted));
 }

@@ -1,13 +1,14 @@
-//! Retention: deleting tasks that ended long ago, in slices between batches.
+//! Retention: deletes tasks that ended long ago, in slices between batches.
 //!
-//! A walk goes over ended tasks in order of submission, a slice per round, and deletes those that the rule lets go. It
-//! ends where no later task can be old enough, because no task ends before it was submitted, and the next walk begins
-//! when the earliest end that was kept is due. After each slice comes a pause in proportion to its length, so that
-//! callers always have most of the writer's time, and a server with nothing to delete does not wake for it.
+//! A walk visits ended tasks in order of submission, one slice per round, and deletes those that the retention rule
+//! releases. It ends where no later task can be old enough, because no task ends before it was submitted. The next walk
+//! begins when the task with the earliest end among those kept is due. After each slice comes a pause in proportion to
+//! its duration, so that callers always have most of the writer's time. A server with nothing to delete does not wake
+//! for it.
 //!
-//! The first walk counts all ended tasks. A task that ends meanwhile is counted by its time of submission: before the
-//! walk's position it is added, after it the walk will see it. A task that was submitted in the very millisecond of the
-//! position may be missed: then more is kept than was asked, never less.
+//! The first walk counts all ended tasks. A task that ends during the walk is counted by its time of submission: if
+//! that is before the walk's position it is added; if it is after, the walk will visit it. A task that was submitted in
+//! the same millisecond as the position may be missed: then more is kept than the rule asks for, never less.
 
 use std::time::Duration;
 
@@ -19,24 +20,23 @@ use super::role::CarrierRole;
 use super::{Carrier, Fatal, duration};
 use crate::item::UnavailableReason;
 
-/// Ended tasks looked at in one commit: a few milliseconds of the writer's time.
+/// Ended tasks examined in one commit: a few milliseconds of the writer's time.
 const SLICE: usize = 256;
 
-/// The pause after a slice, in lengths of the slice: a fifth of the time at most goes into
-/// forgetting.
+/// The pause after a slice, as a multiple of the slice's duration: deletion takes at most a fifth of the time.
 const PAUSE_FACTOR: u32 = 4;
 
-/// Between two walks, so that tasks which end one by one are forgotten together.
+/// The pause between two walks, so that tasks which end one by one are deleted together.
 const WALK_PAUSE: Duration = Duration::from_secs(60);
 
-/// What is known of ended tasks, and how far the walk has come.
+/// What is known about ended tasks, and the progress of the walk.
 pub(super) struct RetentionState {
     rule: Retention,
-    /// How many ended tasks there are at least; `None` until the first walk has counted them.
+    /// A lower bound for the number of ended tasks; `None` until the first walk has counted them.
     ended: Option<u64>,
-    /// No task that is still there ended before this; `None` when there is none.
+    /// No remaining task ended before this; `None` when there is none.
     earliest_end: Option<Time>,
-    /// The first end since the walk began.
+    /// The first task end since the walk began.
     ended_meanwhile: Option<Time>,
     walk: Option<Walk>,
     not_before: Option<Instant>,
@@ -45,17 +45,17 @@ pub(super) struct RetentionState {
 #[derive(Clone, Copy, Default)]
 struct Walk {
     after: Option<EndedPosition>,
-    /// When the last task that was looked at was submitted.
+    /// The time of submission of the last task that was visited.
     seen_until: Option<Time>,
     kept: u64,
     earliest_kept: Option<Time>,
 }
 
-/// What one slice comes to.
+/// The result of one slice.
 struct SliceResult {
     deletable: Vec<EndedPosition>,
     walk: Walk,
-    /// A bound for the ends of all tasks that come later, if the walk ends here.
+    /// Set if the walk ends here: a bound for the ends of all later tasks.
     over: Option<WalkEnd>,
 }
 
@@ -63,7 +63,7 @@ struct SliceResult {
 enum WalkEnd {
     /// There are no more ended tasks.
     Everything,
-    /// Whatever comes later was submitted, and therefore ended, at this time or after.
+    /// All later tasks were submitted, and therefore ended, at this time or after.
     TooYoung(Time),
 }
 
@@ -80,7 +80,7 @@ impl RetentionState {
         }
     }
 
-    /// A batch ended tasks that were submitted at these times.
+    /// Records that a batch ended tasks that were submitted at these times.
     pub(super) fn note_ends(&mut self, created: &[Time], at: Time) {
         if created.is_empty() {
             return;
@@ -95,12 +95,12 @@ impl RetentionState {
         self.ended_meanwhile.get_or_insert(at);
     }
 
-    /// What is left is not known: the next walk goes over everything and counts it.
+    /// Starts over, because the number of remaining tasks is unknown: the next walk visits and counts everything.
     fn count_again(&mut self) {
         *self = Self::new(self.rule);
     }
 
-    /// When there is something to do; `None` if that takes another end.
+    /// When there is something to do; `None` if nothing is until another task ends.
     pub(super) fn wake(&self, here: Instant, now: Time) -> Option<Instant> {
         let due = match self.walk {
             Some(_) => here,
@@ -137,12 +137,12 @@ impl RetentionState {
         SliceResult { deletable, walk, over }
     }
 
-    /// The number of ended tasks matters and is not known yet: this walk goes over all of them.
+    /// Whether the number of ended tasks matters and is still unknown: this walk visits all of them.
     fn is_counting(&self) -> bool {
         self.rule.tasks.is_some() && self.ended.is_none()
     }
 
-    /// A slice is done and durable.
+    /// Records a slice that is done and durable.
     fn advance(&mut self, slice: SliceResult, begun: Instant, here: Instant) {
         let SliceResult { deletable, walk, over } = slice;
         self.ended = self.ended.map(|ended| ended.saturating_sub(deletable.len() as u64));
@@ -166,7 +166,7 @@ impl RetentionState {
 }
 
 impl<S: Store> Carrier<S> {
-    /// Counts tasks that have ended, or tells the carrier that deletes them.
+    /// Counts ended tasks, or reports them to the carrier that deletes them.
     pub(super) fn note_ends(&mut self, created: Vec<Time>, at: Time) {
         match &self.role {
             CarrierRole::Everything | CarrierRole::Leased => {
@@ -181,7 +181,7 @@ impl<S: Store> Carrier<S> {
         }
     }
 
-    /// Forgets a slice of what ended long ago, if it is time. Never while the store refuses.
+    /// Deletes a slice of tasks that ended long ago, if it is time. Never while the store refuses.
     pub(super) async fn run_retention(&mut self) -> Result<(), Fatal> {
         let begun = tokio::time::Instant::now();
         let wake = self.retention_state.wake(begun, self.store.now());
@@ -230,7 +230,7 @@ impl<S: Store> Carrier<S> {
         let now = batch.now().await.map_err(definite)?;
         let seen = batch.ended(walk.after, SLICE).await.map_err(definite)?;
         let slice = self.retention_state.evaluate_slice(walk, &seen, now);
-        // Looking leaves nothing to commit, so that an idle server writes nothing.
+        // Without a deletion there is no commit, so an idle server writes nothing.
         if !slice.deletable.is_empty() {
             batch.forget(&slice.deletable).await.map_err(definite)?;
             batch.commit().await?;
@@ -263,7 +263,7 @@ mod tests {
         let stored: Vec<EndedTask> = (0..SLICE as i64).map(|n| ended(10 * n)).collect();
         let first = retention_state.evaluate_slice(Walk::default(), &stored, at(20_000));
         retention_state.advance(first, here, here);
-        // One was submitted before the walk's place, one after it: the walk meets only the second.
+        // One was submitted before the walk's position, one after it: the walk visits only the second.
         let later = 10 * SLICE as i64;
         retention_state.note_ends(&[at(5), at(later)], at(20_000));
         let walk = retention_state.walk.expect("there is more to look at");

@@ -1,15 +1,16 @@
-//! Which part of a coordinator's work a carrier does.
+//! The role of a carrier: which part of a coordinator's work it does.
 //!
-//! Where a store has one writer, one carrier does everything. Where it has several, two carriers share the work, each
-//! with its own writer, so that one batch is decided while the other is written:
+//! Usually one carrier does everything. Two carriers run if the store asks for two ([`store::Store::committers`]):
+//! PostgreSQL does when the coordinator finds no peer at its start. Each carrier has its own writer, so one batch is
+//! decided while the other is written:
 //!
 //! - *New work*: submissions, cancellations, administration, and polls with their grants. A task that is submitted
 //!   while a worker waits is granted in the same commit.
-//! - *Calls under a lease*: starts, heartbeats and reports, and what time does to a task. The same carrier therefore
-//!   decides a heartbeat and the expiry of its lease, in one batch and in the right order.
+//! - *Calls under a lease*: starts, heartbeats and reports, and sweeps. The same carrier therefore decides a heartbeat
+//!   and the expiry of its lease, in one batch and in the right order.
 //!
-//! Only the second one handles leases. The first decides nothing before it knows whether the second stalled, because a
-//! lease must be extended by a stall before anything is decided about it.
+//! Only the second carrier handles leases. The first decides nothing before it knows whether the second stalled,
+//! because after a stall a lease must be extended before anything else is decided about it.
 
 use tokio::sync::watch as channel;
 
@@ -28,22 +29,22 @@ impl CarrierRole {
         !matches!(self, CarrierRole::Leased)
     }
 
-    /// Whether it decides what time does, and so must detect stalls.
+    /// Whether it sweeps, and so must detect stalls.
     pub(super) fn handles_leases(&self) -> bool {
         !matches!(self, CarrierRole::NewWork(_))
     }
 }
 
-/// The carrier that handles leases, as the other one knows it.
+/// The carrier that handles leases, as seen by the carrier of new work.
 pub(crate) struct LeasedCarrier {
-    /// The way to it. It ends no sooner than the holder of this.
+    /// Sends to that carrier, which runs at least as long as the holder of this.
     pub(crate) intake: Intake,
     pub(crate) stall: StallDetector,
     pub(crate) outage: channel::Receiver<Option<Outage>>,
 }
 
 impl LeasedCarrier {
-    /// Why the store refuses, as far as that carrier knows.
+    /// Why the store refuses, according to that carrier.
     pub(super) fn reason(&self) -> UnavailableReason {
         self.outage.borrow().map_or(UnavailableReason::Contended, |outage| outage.reason)
     }

@@ -1,19 +1,20 @@
-//! Stalls: times in which the coordinator could not have received a heartbeat.
+//! Stalls: periods in which the coordinator could not have received a heartbeat.
 //!
-//! Lease time runs only while a heartbeat could be recorded. A process that was stopped, a disk that hung or was full,
-//! a restart: all are stalls of ours, and no worker loses its lease for them. A heartbeat that cannot be stored counts
-//! as not received, however promptly it was refused. While leases are alive the carrier wakes often enough to see a
-//! stall that matters, and writes a keep-alive commit when nothing else was written, so that a later start knows how
-//! long the stall was. A crash loop cannot keep a dead worker's lease for ever: time up to each keep-alive commit counts.
+//! Lease time runs only while a heartbeat could be recorded. A stopped process, a disk that hung or was full, a
+//! restart: all of these are stalls of the coordinator, and no worker loses its lease because of them. A heartbeat that
+//! cannot be stored counts as not received, however promptly it was refused. While leases are alive the carrier wakes
+//! often enough to notice a stall that matters. If nothing else was written it writes a keep-alive commit, so that a
+//! later start knows how long the stall was. A crash loop cannot keep a dead worker's lease alive for ever: time up to
+//! each keep-alive commit counts.
 //!
-//! Leases are extended by a stall in the first batch after it, in the same commit as what that batch decides. A batch
-//! that is itself so slow that it becomes a stall is rolled back once and extends leases when it is carried again, so
-//! that there is progress however slow every batch is. Of several late rounds in a row each still counts as one check
-//! period of lease time; otherwise leases of dead workers would live for as long as the store is slow.
+//! The first batch after a stall extends leases by it, in the same commit as the decisions of that batch. A batch that
+//! is itself so slow that it becomes a stall is rolled back once and extends leases when it is carried again, so there
+//! is progress however slow every batch is. Each of several late rounds in a row still counts as one check period of
+//! lease time; otherwise leases of dead workers would live for as long as the store is slow.
 //!
 //! How long a silence may last depends on the shortest lease that is alive, which another coordinator of the same
-//! database may have granted. After a silence that could matter to the shortest lease allowed, the carrier reads that
-//! lease from the store before it judges the silence.
+//! database may have granted. After a silence that could matter to the shortest allowed lease, the carrier reads the
+//! shortest live lease from the store before it judges the silence.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -29,27 +30,28 @@ use super::{Carrier, Fatal};
 use crate::coordinator::StopReason;
 use crate::item::{RequestError, UnavailableReason};
 
-/// The shortest and longest time between two looks while leases are alive. Half of the shortest
-/// gap that can matter to a two-second lease, and seldom enough to be no load.
+/// The shortest and longest period between two stall checks while leases are alive. The shortest is half of the
+/// shortest gap that can matter to a two-second lease, and still rare enough to be no load.
 const PERIOD_MIN: Span = Span::from_millis(250);
 const PERIOD_MAX: Span = Span::from_secs(5);
 
-/// The shortest lease that a submission may ask for.
+/// The shortest lease that a submission may request.
 const LEASE_MIN: Span = Span::from_millis(*wire::limits::LEASE_MS.start());
 
 /// Running tasks are loaded in slices of this size; all are saved in one commit.
 const SLICE: usize = 512;
 
-/// What is known about stalls. The carrier that handles leases writes it; the other one of the same coordinator reads it.
+/// What is known about stalls. The carrier that handles leases writes it; the other carrier of the coordinator reads
+/// it.
 #[derive(Clone)]
 pub(crate) struct StallDetector(Arc<Mutex<StallState>>);
 
 struct StallState {
-    /// When the last round of the carrier began whose batch the store took.
+    /// When the last round began whose batch the store accepted.
     at: Time,
-    /// The same before this round, in case the store refuses.
+    /// The same before the current round, restored if the store refuses.
     before: Time,
-    /// Since when the store has refused calls of workers. A small write that still fits does not end this; only
+    /// Since when the store has refused calls of workers. A small write that still succeeds does not end this; only
     /// extending leases does.
     refused_since: Option<Time>,
     /// When something was last committed.
@@ -60,35 +62,35 @@ struct StallState {
 }
 
 /// Grants of the carrier of new work that may be committed late. A lease runs from the clock of the batch that grants
-/// it, and no worker can send a heartbeat before that batch is committed. Meanwhile the other carrier may have gone
-/// round in time, so no stall of its own covers this.
+/// it, and its worker can send no heartbeat before that batch is committed. The other carrier may have completed rounds
+/// in time meanwhile, so it sees no stall that covers this.
 #[derive(Clone, Copy, Default)]
 struct GrantsUnderWay {
-    /// The clock of the batch that is on its way to its commit.
+    /// The clock of the batch that is about to be committed.
     since: Option<Time>,
-    /// Batches that were late and that no round has begun after: the clock of the first, and the end of the last.
+    /// Late batches after which no round has begun: the clock of the first, and the end of the last.
     late: Option<(Time, Time)>,
 }
 
-/// What a batch knows of a stall before it decides.
+/// What a batch knows about stalls before it decides.
 #[derive(Clone, Copy)]
 pub(super) enum StallStatus<'a> {
-    /// Heartbeats could be received at this time, and no known lease is shorter than this. A decision that comes much
-    /// later means that the carrier stalled meanwhile.
+    /// Heartbeats could be received at this time, and no known lease is shorter than this span. If the decision comes
+    /// much later, the carrier stalled in between.
     AliveAt(Time, Option<Span>),
-    /// No heartbeat could be received since then: this batch extends leases before it decides.
+    /// No heartbeat could be received since this time: the batch extends leases before it decides.
     StalledSince(Time),
-    /// The other carrier handles leases, and no known lease is shorter than this.
+    /// The other carrier handles leases, and no known lease is shorter than this span.
     OtherCarrier(&'a StallDetector, Option<Span>, Lateness),
 }
 
-/// How often a batch of the carrier of new work has come too late.
+/// Whether a batch of the carrier of new work was already late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lateness {
-    /// Not yet: it is rolled back, and carried again once leases are extended. Its own commit would be the newest in the
-    /// store, and a start after a crash would take that for a time at which heartbeats were received.
+    /// Not yet. A late batch is rolled back, and carried again once leases are extended. Its commit would be the newest
+    /// in the store, and a start after a crash would take it as proof that heartbeats were received then.
     First,
-    /// Every batch is late: this one goes on, because otherwise none would.
+    /// It was late before. The batch goes on, because otherwise there would be no progress while every batch is late.
     Again,
 }
 
@@ -105,13 +107,13 @@ impl StallDetector {
         self.0.lock().expect("nothing panics with it in hand")
     }
 
-    /// Whether the silence could matter to the shortest lease allowed: then the shortest lease there is must be read
+    /// Whether the silence could matter to the shortest allowed lease. If so, the shortest live lease must be read
     /// before the silence is judged.
     fn may_have_stalled(&self, now: Time) -> bool {
         stalled_after(self.state().at, Some(LEASE_MIN)).is_some_and(|until| now > until)
     }
 
-    /// Begins a round. One that begins in a stall does not count until leases are extended by it.
+    /// Begins a round. A round that begins in a stall does not count until leases are extended by the stall.
     fn begin_round(&self, shortest: Option<Span>, now: Time) {
         let is_stalled = self.stalled_since(shortest, now).is_some();
         let mut state = self.state();
@@ -122,18 +124,18 @@ impl StallDetector {
         }
     }
 
-    /// Begins a round in which the shortest lease cannot be read: it does not count before the silence is judged.
+    /// Begins a round in which the shortest lease cannot be read. It does not count until the silence is judged.
     fn begin_unverified(&self) {
         let mut state = self.state();
         state.before = state.at;
     }
 
-    /// A batch was carried in time.
+    /// Records a batch that was carried in time.
     fn completed_in_time(&self) {
         self.state().was_late = false;
     }
 
-    /// Leases are extended up to here.
+    /// Records that leases are extended up to `now`.
     fn leases_extended(&self, now: Time) {
         let mut state = self.state();
         (state.at, state.before) = (now, now);
@@ -141,7 +143,7 @@ impl StallDetector {
         state.was_late = true;
     }
 
-    /// The store refused a batch of this round, so that the round does not count.
+    /// Records that the store refused a batch of this round: the round does not count.
     pub(super) fn refused(&self) {
         if faultpoint::mutant(7) {
             return;
@@ -152,17 +154,17 @@ impl StallDetector {
         state.refused_since.get_or_insert(before);
     }
 
-    /// Whether the store has refused calls of workers, and leases are not extended by that yet.
+    /// Whether the store has refused calls of workers and leases are not yet extended by that time.
     pub(super) fn is_refused(&self) -> bool {
         self.state().refused_since.is_some()
     }
 
-    /// A batch of the carrier of new work begins to grant.
+    /// Records that a batch of the carrier of new work begins to grant.
     pub(super) fn granting(&self, now: Time) {
         self.state().grants.since = Some(now);
     }
 
-    /// That batch has ended, committed or not: after a COMMIT without an answer both are possible.
+    /// Records that this batch has ended, committed or not: a COMMIT without an answer may have happened or not.
     fn granted(&self, now: Time) {
         let grants = &mut self.state().grants;
         let Some(since) = grants.since.take() else { return };
@@ -172,13 +174,13 @@ impl StallDetector {
         }
     }
 
-    /// Leases acquired since then may have been committed late: they are extended instead of swept.
+    /// Leases acquired since this time may have been committed late. They are extended instead of swept.
     pub(super) fn late_grants_since(&self) -> Option<Time> {
         let GrantsUnderWay { since, late } = self.state().grants;
         [since, late.map(|(first, _)| first)].into_iter().flatten().min()
     }
 
-    /// A round that began at this time is committed: it has seen what was committed before.
+    /// Records the commit of a round that began at `begun`: it has seen everything committed before.
     fn seen_grants(&self, begun: Time) {
         let grants = &mut self.state().grants;
         grants.late = grants.late.filter(|(_, end)| *end >= begun);
@@ -189,13 +191,12 @@ impl StallDetector {
         state.written_at = state.written_at.max(now);
     }
 
-    /// How long to sleep at most, given the shortest lease that is alive.
+    /// The longest sleep, given the shortest lease that is alive.
     pub(super) fn check_period(shortest: Option<Span>) -> Option<Span> {
         shortest.map(|lease| Span::from_millis(lease.millis() / 8).clamp(PERIOD_MIN, PERIOD_MAX))
     }
 
-    /// The longest silence that is no stall: a quarter of the shortest lease beyond the time the
-    /// carrier sleeps anyway.
+    /// The longest silence that is not a stall: the check period plus a quarter of the shortest lease.
     pub(super) fn tolerance(shortest: Option<Span>) -> Option<Span> {
         let period = Self::check_period(shortest)?.millis();
         Some(Span::from_millis(period.saturating_add(shortest?.millis() / 4)))
@@ -207,8 +208,8 @@ impl StallDetector {
         Self::check_period(shortest).is_some_and(|period| now.since(written_at) >= period)
     }
 
-    /// Since when no heartbeat could be received, if that was long enough to matter. Each of several late rounds in a row
-    /// counts as one check period.
+    /// Since when no heartbeat could be received, if that is long enough to matter. Each of several late rounds in a
+    /// row counts as one check period.
     pub(super) fn stalled_since(&self, shortest: Option<Span>, now: Time) -> Option<Time> {
         let StallState { at, refused_since, was_late, .. } = *self.state();
         if refused_since.is_some() && shortest.is_some() {
@@ -219,7 +220,7 @@ impl StallDetector {
         is_over.then(|| counted.map_or(at, |period| at.plus(period)))
     }
 
-    /// What a batch that begins now and handles leases must know.
+    /// The stall status for a batch that begins now and handles leases.
     fn stall_status(&self, shortest: Option<Span>, now: Time) -> StallStatus<'_> {
         match self.stalled_since(shortest, now) {
             Some(since) => StallStatus::StalledSince(since),
@@ -233,8 +234,8 @@ fn stalled_after(last_alive_at: Time, shortest: Option<Span>) -> Option<Time> {
 }
 
 impl<S: Store> Carrier<S> {
-    /// Begins a round. The carrier of new work asks whether the other one stalled: if it did and leases could not be
-    /// extended, nothing can be decided, and the reason is the answer to every request.
+    /// Begins a round. The carrier of new work first checks whether the other one stalled. If it did and leases could
+    /// not be extended, nothing can be decided, and every request is answered with the returned reason.
     pub(super) async fn begin_round(&mut self) -> Result<Option<UnavailableReason>, Fatal> {
         let now = self.store.now();
         if let CarrierRole::NewWork(leased_carrier) = &self.role {
@@ -252,7 +253,8 @@ impl<S: Store> Carrier<S> {
         Ok(None)
     }
 
-    /// Whether the shortest lease is known now, including leases that other coordinators granted.
+    /// Reads the shortest lease again, including leases that other coordinators granted. Returns whether it is known
+    /// now.
     async fn refresh_shortest_lease(&mut self) -> bool {
         if self.store.opened().writers == 1 {
             return true;
@@ -261,7 +263,7 @@ impl<S: Store> Carrier<S> {
         batch.read_shortest_lease().await.is_ok()
     }
 
-    /// Whether leases must be extended although no request came.
+    /// Whether leases must be extended even if no request arrived.
     pub(super) fn is_stalled(&self) -> bool {
         let (shortest, now) = (self.writer.shortest_lease(), self.store.now());
         self.role.handles_leases() && self.stall.stalled_since(shortest, now).is_some()
@@ -279,14 +281,14 @@ impl<S: Store> Carrier<S> {
         }
     }
 
-    /// The batch of this carrier has ended, however.
+    /// Records that the batch of this carrier has ended, in whatever way.
     pub(super) fn note_batch_end(&self) {
         if !self.role.handles_leases() {
             self.stall.granted(self.store.now());
         }
     }
 
-    /// Extends leases that were alive at the last commit before a start by the time since then.
+    /// At a start: extends leases that were alive at the last commit by the time since then.
     pub(super) async fn extend_leases_since(&mut self, since: Time) -> Result<(), Failure> {
         let resting = self.set_aside.excluded(tokio::time::Instant::now());
         let mut batch = self.writer.begin().await?;
@@ -323,8 +325,8 @@ impl StallStatus<'_> {
     }
 }
 
-/// Whether a batch may decide at this time. If so much time has passed that it could matter, the shortest lease that
-/// other coordinators granted is read first.
+/// Whether a batch may decide at this time. If enough time has passed to matter, it first reads the shortest lease,
+/// including leases that other coordinators granted.
 pub(super) async fn check_batch<B: Batch>(
     batch: &mut B,
     stall_status: StallStatus<'_>,
@@ -359,14 +361,14 @@ pub(super) async fn check_batch<B: Batch>(
 pub(super) enum StallAction {
     Proceed,
     /// The carrier that handles leases extends all other leases; those of this batch are extended here, before anything
-    /// is decided about them.
+    /// else is decided about them.
     ExtendSince(Time),
     /// The stall was too long: the batch is carried again, and extends leases first.
     Retry,
 }
 
-/// Extends every lease that was alive at `since` by the time since then, in one commit: a crash
-/// in between must not leave some extended and the rest forgotten. Returns the batch's time.
+/// Extends every lease that was alive at `since` by the time since then, in one commit: a crash in between must not
+/// leave only some of them extended. Returns the batch's time.
 pub(super) async fn extend_all_leases<B: Batch>(
     batch: &mut B,
     since: Time,
@@ -399,7 +401,7 @@ pub(super) fn extend_request(since: Time, now: Time) -> Request {
     Request::Extend(Extend { stalled_since: since, gap: now.since(since) })
 }
 
-/// Asks the carrier that handles leases whether it stalled. If so, it extends leases first.
+/// Asks the carrier that handles leases whether it stalled. If so, that carrier extends leases first.
 async fn check_leased_carrier(
     leased_carrier: &LeasedCarrier,
     stall: &StallDetector,
@@ -410,7 +412,7 @@ async fn check_leased_carrier(
         return Ok(None);
     }
     match leased_carrier.intake.ping_leased().await {
-        // Its class of the intake is full. The calls in it were not recorded, so the stall goes on.
+        // Its priority class is full. The calls in it were not recorded, so the stall continues.
         Ok(()) | Err(RequestError::Overloaded) => {}
         Err(_) => {
             return Err(Fatal(StopReason::Fatal(
@@ -430,7 +432,8 @@ mod tests {
 
     #[tokio::test]
     async fn too_many_waiting_to_be_heard_is_an_outage_and_no_end() {
-        // S3-60: in an outage calls under a lease pile up; the carrier of new work refuses its own and goes on.
+        // S3-60: in an outage calls under a lease pile up; the carrier of new work refuses its own requests and goes
+        // on.
         let (intake, leased, _new_work) = intake::for_two_carriers();
         for _ in 0..intake::LEASED_WAITING_MAX {
             intake.note_ends(Vec::new(), Time::from_millis(0));

@@ -1,8 +1,8 @@
-//! How a carrier waits: for requests, and for the earliest instant at which time changes something.
+//! How a carrier waits: for requests, and for the earliest time at which something becomes due.
 //!
-//! There is no timer that collects. What is waiting when a batch ends goes into the next one; a carrier with nothing to
-//! do sleeps until a lease ends, a retry is due or a poll has waited long enough. It wakes more often only while leases
-//! are alive, to notice a stall, and while a task is set aside.
+//! No timer collects requests: everything that waits when a batch ends goes into the next one. An idle carrier sleeps
+//! until a lease expires, a retry is due or a poll times out. It wakes more often only while leases are alive, to
+//! notice a stall, and while a task is set aside.
 
 use std::time::Duration;
 
@@ -22,17 +22,17 @@ use crate::item::{Group, UnavailableReason};
 /// still ends within milliseconds.
 const BATCH_ITEMS_MAX: usize = 1_024;
 
-/// A wake-up further away than this is looked at again then: it bounds what a wrong clock can do.
+/// The longest sleep; a later wake-up time is computed again after it. It bounds the effect of a wrong clock.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
-/// How often to wake while a task is set aside: the store names the earliest alarm, and that may be the alarm of this
-/// very task.
+/// Sleep limit while a task is set aside: the store returns only the earliest wake-up time, and that may be the one of
+/// the set-aside task.
 const SET_ASIDE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What came in while the last batch was being carried.
+/// What arrived while the last batch was being carried.
 #[derive(Default)]
 pub(super) struct Arrivals {
-    /// How many of any kind.
+    /// The number of arrivals of any kind.
     count: usize,
     items: usize,
     pub(super) groups: Vec<Group>,
@@ -55,10 +55,10 @@ enum IdleWait {
 }
 
 impl<S: Store> Carrier<S> {
-    /// What is to be carried next.
+    /// Waits for work and returns it.
     pub(super) async fn wait(&mut self) -> Arrivals {
         let mut arrivals = Arrivals::default();
-        // A request that is waiting already does not wait for the question of how long to sleep.
+        // A request that is already waiting must not wait for the `next_wake` query.
         self.drain_intake(&mut arrivals);
         if arrivals.count > 0 || !self.unclaimed.is_empty() {
             return arrivals;
@@ -74,10 +74,10 @@ impl<S: Store> Carrier<S> {
         arrivals
     }
 
-    /// Waits for the next arrival, until then at the latest.
+    /// Waits for the next arrival, at most until `until`.
     async fn receive_until(&mut self, until: Instant, arrivals: &mut Arrivals) -> IdleWait {
         let (draining, receiver) = (self.receiver.draining.clone(), &mut self.receiver);
-        // A priority class without senders means that every handle is gone: no request can come any more.
+        // A priority class without senders means that every handle was dropped: no more requests can arrive.
         let first = tokio::select! {
             biased;
             arrival = receiver.next() => Some(arrival.unwrap_or(Arrival::Close)),
@@ -90,7 +90,7 @@ impl<S: Store> Carrier<S> {
         IdleWait::Interrupted
     }
 
-    /// Takes what else is waiting, calls under a lease first, up to one batch.
+    /// Takes everything else that waits, calls under a lease first, up to one batch.
     pub(super) fn drain_intake(&mut self, arrivals: &mut Arrivals) {
         while arrivals.items < BATCH_ITEMS_MAX {
             let Some(arrival) = self.receiver.try_next() else { return };
@@ -120,12 +120,12 @@ impl<S: Store> Carrier<S> {
         }
     }
 
-    /// The earliest of: time changes a task, a poll is over, a stall check is due.
+    /// The earliest of: a task becomes due, a poll times out, a stall check is due.
     async fn next_wake(&mut self) -> Instant {
         let here = tokio::time::Instant::now();
         let (by_store, to_forget) = match self.backoff.until() {
             None if self.more_due => (Some(here), None),
-            // Time only makes tasks ready for this carrier, and no poll waits for one.
+            // For this carrier time only makes tasks ready, and no poll waits for one.
             None if !self.role.handles_leases() && self.polls.is_empty() => (None, None),
             None => {
                 let to_forget = self.retention_state.wake(here, self.store.now());
@@ -144,7 +144,7 @@ impl<S: Store> Carrier<S> {
         let now = self.store.now();
         match self.writer.next_wake().await {
             Ok(wake) => {
-                // Bug 13 of the museum: what did not fit into one sweep is forgotten.
+                // Bug 13 of the museum: tasks that did not fit into one sweep are forgotten.
                 let is_forgotten = |at: &Time| faultpoint::mutant(13) && *at <= self.swept_at;
                 let wake = wake.filter(|at| !is_forgotten(at));
                 let pause = self.pause_for(wake);
@@ -158,9 +158,9 @@ impl<S: Store> Carrier<S> {
         }
     }
 
-    /// What was due at the last batch and is still there came with that batch, after its sweep: the next batch follows
-    /// at once. If it stays, another writer has it locked. It is then tried at intervals, so that what is due later
-    /// does not wait for it.
+    /// A task that was due at the last batch and is still due was added by that batch, after its sweep: the next batch
+    /// follows at once. If it is still due after that, another writer has it locked. It is then retried at intervals,
+    /// so that it does not delay tasks that are due later.
     fn pause_for(&mut self, wake: Option<Time>) -> Duration {
         let left_over = wake.filter(|wake| *wake <= self.swept_at);
         let stays = left_over.is_some() && self.left_over == left_over;
@@ -168,7 +168,7 @@ impl<S: Store> Carrier<S> {
         if stays { S::PEER_POLL_INTERVAL } else { Duration::ZERO }
     }
 
-    /// While the store refuses, the stall is known already: there is nothing to notice until it is tried again.
+    /// While the store refuses, the stall is already known, so no check is needed until the store is tried again.
     fn wake_for_stall_check(&self, here: Instant) -> Option<Instant> {
         if self.stall.is_refused() || !self.role.handles_leases() {
             return None;
@@ -178,8 +178,8 @@ impl<S: Store> Carrier<S> {
     }
 }
 
-/// Resolves when another coordinator may have changed something. A carrier that grants follows hints; for one that only
-/// follows time it is enough to poll.
+/// Resolves when another coordinator may have changed something. A carrier that grants listens for hints; polling is
+/// enough for one that only sweeps.
 async fn changed_elsewhere<S: Store>(store: &S, role: &CarrierRole) {
     match role {
         CarrierRole::Everything | CarrierRole::NewWork(_) => store.changed_elsewhere().await,

@@ -1,7 +1,7 @@
-//! The working set of one batch: what was loaded, changed decision by decision.
+//! The working set of one batch: the loaded rows, changed decision by decision.
 //!
-//! Decisions are made one after the other on this set, so the outcome is as if every request had
-//! come alone, and only the result is written.
+//! Decisions are made one after the other on this set, so the outcome is the same as if every
+//! request had come alone. Only the result is written.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -27,19 +27,19 @@ pub(super) struct WorkingSet {
     /// Tasks that another writer has locked.
     locked: HashSet<TaskKey>,
     refused: Vec<Refused>,
-    /// Tasks accepted in this batch, by tenant: the store does not count them yet.
+    /// Tasks accepted in this batch, by tenant: the store's count does not include them yet.
     accepted: HashMap<Name, u64>,
-    /// Unfinished runs by tenant, where the store has counted them for this batch.
+    /// Unfinished runs by tenant, for tenants whose runs the store counted for this batch.
     pub(super) unfinished: HashMap<Name, u64>,
-    /// Everything that happened, for those who count.
+    /// Counts of everything that happened, for the metrics.
     pub(super) batch_metrics: BatchMetrics,
-    /// What is to be told as spans, where somebody is.
+    /// Events to export as spans; `None` if no spans are exported.
     pub(super) trace_events: Option<Vec<TraceEvent>>,
 }
 
 struct Slot {
     subject: Subject,
-    /// The revision the store has; `None` while it has never seen the task.
+    /// The revision in the store; `None` for a task that is not stored yet.
     stored: Option<u32>,
     spec: Option<Spec>,
     closed: Vec<ClosedAttempt>,
@@ -66,7 +66,7 @@ impl WorkingSet {
         self.slots.entry(key).or_insert_with(|| Slot::loaded(subject));
     }
 
-    /// Nothing can be decided about this task in this batch.
+    /// Marks a task as locked: nothing can be decided about it in this batch.
     pub(super) fn put_locked(&mut self, key: TaskKey) {
         self.locked.insert(key);
     }
@@ -90,7 +90,8 @@ impl WorkingSet {
         self.holders.insert(key, held);
     }
 
-    /// Takes in a task that the store selected; what was decided in this batch stays.
+    /// Adds a task that the store selected. If the batch already decided about it, the newer state
+    /// stays.
     pub(super) fn adopt(&mut self, task: Task) -> TaskKey {
         let key = TaskKey { scope: task.scope.clone(), id: task.id };
         self.put(key.clone(), Subject::Live(task));
@@ -101,7 +102,7 @@ impl WorkingSet {
         self.slots.get(key)?.subject.live()
     }
 
-    /// Decides a submission; a new task joins the set with its key.
+    /// Decides a submission. A new task joins the set with its idempotency key.
     pub(super) fn submit(
         &mut self,
         id: TaskId,
@@ -131,7 +132,7 @@ impl WorkingSet {
         self.settle(&task, Cow::Owned(request), verdict, at)
     }
 
-    /// What the tenant may have, and has: what the store counts, and what this batch accepted.
+    /// The tenant's quota and use: what the store counts, plus what this batch accepted.
     fn quota(&self, tenant: &Name, allowances: &Allowances) -> Option<Quota> {
         let max = allowances.quota(tenant)?;
         let counted = self.unfinished.get(tenant).copied();
@@ -147,7 +148,7 @@ impl WorkingSet {
         Some(KeyHolder { subject, fingerprint: held.fingerprint })
     }
 
-    /// Decides anything about a task that was put into the set before.
+    /// Decides a request about a task that is already in the set.
     pub(super) fn decide(
         &mut self,
         key: &TaskKey,
@@ -157,7 +158,7 @@ impl WorkingSet {
         let slot = self.slots.get(key).expect("every task of a batch is loaded first");
         let at = slot.subject.dated(at);
         let closed = request.caller().and_then(|caller| {
-            // An attempt that closed in this very batch is not in the store yet.
+            // The store does not have an attempt yet that closed in this batch.
             let here = slot.closed.iter().find(|closed| closed.lease == caller.lease);
             here.or_else(|| self.closed.get(&(key.id, caller.lease)))
         });
@@ -171,7 +172,7 @@ impl WorkingSet {
         self.settle(key, request, verdict, at)
     }
 
-    /// The same for leases that were acquired since then and have expired.
+    /// Extends leases that were acquired since `since` and have expired.
     pub(super) fn extend_late_grants(&mut self, since: Time, at: Moment) {
         let is_late =
             |slot: &Slot| slot.subject.live().is_some_and(|task| is_late(task, since, at));
@@ -187,7 +188,7 @@ impl WorkingSet {
         }
     }
 
-    /// Decides about every lease in the set, in an order that is the same each time.
+    /// Decides `request` about every lease in the set, in a deterministic order.
     pub(super) fn extend_leases(&mut self, request: &Request, at: Moment) {
         let is_leased =
             |slot: &Slot| slot.subject.live().is_some_and(|task| task.lease().is_some());
@@ -199,7 +200,7 @@ impl WorkingSet {
         }
     }
 
-    /// Lets a verdict come true, and keeps what the store and the metrics need of it.
+    /// Applies a verdict, and keeps what the store and the metrics need of it.
     fn settle(
         &mut self,
         key: &TaskKey,
@@ -225,7 +226,7 @@ impl WorkingSet {
         applied.answer
     }
 
-    /// What is to be saved since the last call.
+    /// The changes and refusals to be saved since the last call.
     pub(super) fn take(&mut self) -> (Vec<Change>, Vec<Refused>) {
         let changed = std::mem::take(&mut self.changed);
         let changes = changed.into_iter().filter_map(|key| {

@@ -1,7 +1,7 @@
-//! A request that gets no: its code, what a person should know, and what the worker contract quotes.
+//! An error answer: its code, its message for people, and the members of the worker contract.
 //!
-//! A route returns one of these; [`super::middleware`] makes the body, because only there the request's
-//! id and the server's time are known.
+//! A route returns one of these; [`super::middleware`] writes the body, because only it knows the
+//! request's id and the server's time.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use wire::{Code, FieldError};
 use super::translate;
 use crate::item::RequestError;
 
-/// When to come back after an overload or an outage that is expected to pass, where nothing better
-/// is known.
+/// When to retry after an overload or an outage that is expected to pass, if nothing more precise is
+/// known.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub struct ApiError {
     pub(crate) code: Code,
     pub(crate) message: String,
-    /// Where the code alone does not say it.
+    /// Set if the code alone does not determine it.
     pub(crate) verdict: Option<wire::Verdict>,
     pub(crate) state: Option<wire::State>,
     pub(crate) attempts: Option<Attempts>,
     pub(crate) field: Option<String>,
-    /// When to come back, where that is known better than by the code.
+    /// When to retry, if that is known more precisely than from the code.
     pub(crate) retry_after: Option<Duration>,
-    /// The key that asked, where one was recognised: for the operator's record, not for the answer.
+    /// The authenticated key, if there is one: for the audit, not for the answer.
     pub(crate) by: Option<Box<(Name, Scope)>>,
 }
 
@@ -59,7 +59,7 @@ impl ApiError {
         Self { by: Some(Box::new((key.clone(), scope.clone()))), ..self }
     }
 
-    /// A run that does not exist, or is another tenant's: the same words for both (X13).
+    /// A run that does not exist, or belongs to another tenant: the same answer for both (X13).
     pub(crate) fn run_not_found() -> Self {
         Self::new(Code::RunNotFound, "no run has this id")
     }
@@ -68,12 +68,12 @@ impl ApiError {
         FieldError::new(field, message).into()
     }
 
-    /// What a worker reads from this.
+    /// The verdict that a worker gets with this error.
     pub(crate) fn worker_verdict(&self) -> Option<wire::Verdict> {
         self.verdict.or(self.code.verdict())
     }
 
-    /// When to repeat the very same request; `None` where that is of no use.
+    /// When to repeat the same request; `None` if that is of no use.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.code.worker_may_retry().then_some(self.retry_after.unwrap_or(RETRY_AFTER))
     }
@@ -94,12 +94,12 @@ impl ApiError {
     }
 }
 
-/// Never zero, which would ask for no pause at all.
+/// Never zero, which would mean no pause at all.
 fn whole_millis(pause: Duration) -> u64 {
     pause.as_micros().div_ceil(1_000).max(1) as u64
 }
 
-/// Carries the reason to [`super::middleware`], which writes the body.
+/// Attaches the error to the response; [`super::middleware`] writes the body.
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.code.status()).expect("codes have real statuses");
@@ -136,7 +136,7 @@ impl From<RequestError> for ApiError {
     }
 }
 
-/// A read that failed. The reason is for the operator's log, not for the client.
+/// A read that failed. The reason goes to the operator's log, not to the client.
 impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
         if failure.kind == FailureKind::Overloaded {

@@ -1,4 +1,4 @@
-//! What every route needs, and how long a route may wait.
+//! The state shared by all routes, and their timeouts.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -27,16 +27,16 @@ use crate::ids::Entropy;
 use crate::metrics::LimitKind;
 use crate::server::tls::Certificates;
 
-/// How long to wait for what.
+/// Timeouts of a route.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// For an answer, beyond what the request asked to wait. A batch takes milliseconds; after this
-    /// the store is stuck and the client is better told so.
+    /// For an answer, beyond the time that the request asked to wait. A batch takes milliseconds; after this
+    /// timeout the store is stuck, and the client gets an error.
     pub answer: Duration,
-    /// For one round of the carrier, before it is said to be stuck.
+    /// For one round of the carrier, before it counts as stuck.
     pub progress: Duration,
-    /// For counts of tasks that are newer than the last known ones, before a scraper gets those. Much shorter than
-    /// scrapers wait.
+    /// For fresh counts of tasks, before a scraper gets the last known ones. Much shorter than a scraper's
+    /// timeout.
     pub queue_counts: Duration,
     pub body: SlowBodyLimits,
 }
@@ -52,13 +52,13 @@ impl Default for Timeouts {
     }
 }
 
-/// Who are refused at the same time are told to come back at different times, in so many steps.
+/// How many different retry times are handed out to clients that are refused at the same time.
 const SPREAD: u32 = 64;
 
-/// How far apart they come back at most, where the wait itself is longer.
+/// The largest spread of retry times, where the wait itself is longer.
 const SPREAD_MAX: Duration = Duration::from_secs(1);
 
-/// A request's name, known before it is answered, so that records can quote it.
+/// A request's id, assigned before it is answered, so that audit entries can quote it.
 #[derive(Clone, Debug)]
 pub(super) struct RequestId(pub(super) Arc<str>);
 
@@ -76,7 +76,7 @@ pub struct AppState<S: Store> {
     /// Shared, because every route clones its state several times.
     pub(crate) coordinator: Arc<Coordinator<S>>,
     pub(crate) inner: Arc<Inner>,
-    /// Whether whoever reaches the listener may read `/metrics`.
+    /// Whether `/metrics` needs no key at this listener.
     pub(super) has_open_metrics: bool,
 }
 
@@ -84,22 +84,22 @@ pub(crate) struct Inner {
     pub(crate) keyring: Keyring,
     pub(crate) keys: ApiKeys,
     pub(crate) denials: DenialLog,
-    /// Where workers call back: from configuration, never from what a request says (X18).
+    /// The base URL for callbacks of workers: from configuration, never from a request (X18).
     pub(crate) callback_base_url: String,
     pub(crate) timeouts: Timeouts,
-    /// What the listener shows, if it speaks TLS.
+    /// The certificate of the listener, if it uses TLS.
     pub(crate) certificates: Option<Certificates>,
-    /// What goes on after its answer; a server that stops waits for it, because it holds the store.
+    /// Tasks that continue after their answer; a stopping server waits for them, because they hold the store.
     pub(crate) background: TaskTracker,
-    /// Where the end of the audit is noted, outside of the store.
+    /// The path of the audit's anchor, outside of the store.
     pub(crate) anchor: Option<PathBuf>,
-    /// What those who ask for health wait for.
+    /// The health check under way, which concurrent probes share.
     pub(crate) probes: Probes,
-    /// How full the queues are, as last read.
+    /// The last known task counts of the queues.
     pub(crate) queue_counts: Arc<QueueCountCache>,
-    /// What tenants have asked about tokens that are past their end.
+    /// Rate limits of lookups for expired tokens, by tenant.
     pub(crate) grace_lookups: GraceLookups,
-    /// Where new secrets come from.
+    /// The source of randomness for new secrets.
     entropy: Mutex<Box<dyn Entropy>>,
     process: u32,
     requests: AtomicU64,
@@ -143,7 +143,8 @@ impl<S: Store> AppState<S> {
         Self { coordinator, inner, has_open_metrics: false }
     }
 
-    /// Says what the listener shows, so that its errors can be told. Before the state is shared.
+    /// Sets the listener's certificates, so that readiness can report their errors. Call it before sharing the
+    /// state.
     #[must_use]
     pub(crate) fn with_certificates(mut self, certificates: Option<Certificates>) -> Self {
         let inner = Arc::get_mut(&mut self.inner).expect("a new state has no clones");
@@ -151,7 +152,7 @@ impl<S: Store> AppState<S> {
         self
     }
 
-    /// Says where the end of the audit is noted. Before the state is shared.
+    /// Sets the path of the audit's anchor. Call it before sharing the state.
     #[must_use]
     pub(crate) fn with_anchor(mut self, anchor: PathBuf) -> Self {
         let inner = Arc::get_mut(&mut self.inner).expect("a new state has no clones");
@@ -159,17 +160,17 @@ impl<S: Store> AppState<S> {
         self
     }
 
-    /// Says whether `/metrics` needs no key at the listener that this state is for.
+    /// Sets whether `/metrics` needs no key at the listener of this state.
     #[must_use]
     pub(crate) fn with_open_metrics(self, has_open_metrics: bool) -> Self {
         Self { has_open_metrics, ..self }
     }
 
-    /// A name for a request, unique among the processes of an installation.
+    /// An id for a request, unique across the processes of an installation.
     pub(super) fn request_id(&self) -> Arc<str> {
         const PREFIX: &[u8] = b"req_";
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        /// Of the number: enough for a thousand years of requests.
+        /// The width of the number: enough for a thousand years of requests.
         const BITS: u32 = 48;
         let number = self.inner.requests.fetch_add(1, Ordering::Relaxed);
         let name = u128::from(self.inner.process) << BITS | u128::from(number);
@@ -181,7 +182,7 @@ impl<S: Store> AppState<S> {
         std::str::from_utf8(&text).expect("hexadecimal digits are ASCII").into()
     }
 
-    /// Takes one request of the tenant's rate, or says when to come back.
+    /// Takes one request from the tenant's rate, or returns when to retry.
     pub(super) fn check_rate(&self, tenant: &Name, now: Time) -> Result<(), ApiError> {
         self.coordinator.allowances().try_acquire(tenant, now).map_err(|wait| {
             self.coordinator.metrics().count_limited(LimitKind::Requests, 1);
@@ -191,13 +192,13 @@ impl<S: Store> AppState<S> {
         })
     }
 
-    /// A wait, and up to as much again but no more than [`SPREAD_MAX`], by whose turn it is.
+    /// The wait plus a varying part of it: up to as much again, but no more than [`SPREAD_MAX`].
     pub(super) fn spread(&self, wait: Duration) -> Duration {
         let turn = self.inner.requests.load(Ordering::Relaxed) % u64::from(SPREAD);
         wait + wait.min(SPREAD_MAX) * turn as u32 / SPREAD
     }
 
-    /// Writes down, once in an hour, that a key is in use. Nobody waits for it.
+    /// Records, once an hour, that a key is in use. No request waits for it.
     pub(super) fn note_use(&self, verified: &Verified, now: Time) {
         if !self.inner.keys.should_record_use(verified, now) {
             return;
@@ -211,7 +212,7 @@ impl<S: Store> AppState<S> {
         });
     }
 
-    /// Makes something that needs randomness.
+    /// Calls `make` with the source of randomness.
     pub(super) fn with_entropy<T>(&self, make: impl FnOnce(&mut dyn Entropy) -> T) -> T {
         make(self.inner.entropy.lock().expect("no code panics while it draws").as_mut())
     }
@@ -220,12 +221,12 @@ impl<S: Store> AppState<S> {
         time(self.coordinator.now())
     }
 
-    /// Waits for a decision. One that does not come in time may still happen.
+    /// Waits for a decision. After a timeout the decision may still happen.
     pub(super) async fn decided<T>(&self, asked: impl Future<Output = T>) -> Result<T, ApiError> {
         self.decided_after(Duration::ZERO, asked).await
     }
 
-    /// The same for a request that asked to wait itself.
+    /// The same for a request that asked to wait.
     pub(super) async fn decided_after<T>(
         &self,
         wait: Duration,
@@ -240,7 +241,7 @@ impl<S: Store> AppState<S> {
         })
     }
 
-    /// Waits for something to be read, after `wait` that the client asked for.
+    /// Waits for a read, after the `wait` that the client asked for.
     pub(super) async fn read<T>(
         &self,
         wait: Duration,

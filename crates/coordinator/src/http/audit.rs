@@ -1,5 +1,5 @@
-//! `GET /v1/audit`: what was administered and refused, for administrators; and whether it is as it was
-//! written.
+//! `GET /v1/audit`: administrative acts and refused calls, for administrators; and whether the log is
+//! unmodified.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) async fn audit<S: Store>(
 ) -> Result<Json<AuditLog>, ApiError> {
     let AuditQuery { before, limit } = query(&uri)?;
     let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
-    // One more than asked tells whether there is a next page.
+    // One more than the page size shows whether there is a next page.
     let filter = principal.reach().audit(before, limit + 1);
     let mut found = app.read(Duration::ZERO, app.coordinator.browse().audit(&filter)).await?;
     let is_last = found.len() <= limit;
@@ -36,8 +36,8 @@ pub(super) async fn audit<S: Store>(
     Ok(Json(AuditLog { entries: found.into_iter().map(view).collect(), next_before }))
 }
 
-/// `GET /v1/audit/verify`: whether the whole log is as it was written. Everybody's, so only for who reaches
-/// everything.
+/// `GET /v1/audit/verify`: whether the whole log is unmodified. It covers all tenants, so it is only for
+/// administrators of everything.
 pub(super) async fn verify<S: Store>(
     State(app): State<AppState<S>>,
     principal: AdminPrincipal,
@@ -83,9 +83,9 @@ fn view(audited: Audited) -> AuditEntry {
     }
 }
 
-/// Writes down who was refused, within bounds. Nobody waits for it: the answer is no either way.
+/// Records who was refused, within bounds. No request waits for it: the answer is the same either way.
 ///
-/// Expired tokens are not of interest: honest workers that were asleep send them every day.
+/// Expired tokens are not recorded: honest workers that were asleep send them every day.
 pub(super) fn note_denial<S: Store>(
     app: &AppState<S>,
     error: &ApiError,

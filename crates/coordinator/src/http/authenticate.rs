@@ -1,8 +1,8 @@
-//! From the Authorization header to a principal, as the row of the route wants it.
+//! From the Authorization header to the principal that the route's row requires.
 //!
-//! Authentication runs before the handler and before the body is read. The principal is left in the request, from
-//! which the handler takes it by its type. A handler whose type is not the one of its row gets none, and the call
-//! fails as a defect: no route is open because a row and a handler disagree.
+//! Authentication runs before the handler and before the body is read. It stores the principal in the request,
+//! from which the handler extracts it by type. If a handler's type differs from its row, it finds no principal
+//! and the call fails with an internal error: a mismatch never opens a route.
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -21,7 +21,7 @@ use crate::admit::api_key::Principal;
 use crate::admit::{AdminPrincipal, ClientPrincipal, KeyError, TaskPrincipal, WorkerPrincipal};
 use crate::server::ConnectionAuth;
 
-/// Lets a request through whose credential is the one its route wants, and leaves its principal in it.
+/// Passes a request on if its credential is the one its route requires, with the principal stored in it.
 pub(super) async fn authenticate<S: Store>(
     app: &AppState<S>,
     route: &Route,
@@ -45,7 +45,7 @@ fn leave<P: Clone + Send + Sync + 'static>(
     Ok(())
 }
 
-/// The one bearer credential of a request. Two headers are none: who reads which would differ.
+/// The only bearer credential of a request. Two headers count as none: two readers might pick different ones.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next()?;
@@ -90,8 +90,8 @@ async fn admit_token<S: Store>(
     Ok(principal)
 }
 
-/// Metrics are about the work of all tenants. They are open to every caller of a listener that the operator opened,
-/// and elsewhere to administrators of everything.
+/// Metrics cover the work of all tenants. They are open to every caller of a listener that the operator opened;
+/// elsewhere they need an administrator of everything.
 fn admit_scraper<S: Store>(
     app: &AppState<S>,
     route: &Route,
@@ -112,7 +112,7 @@ fn admit_scraper<S: Store>(
 const METRICS_NEED: &str = "metrics are about all tenants: beyond loopback they need an admin key of \
                             default/default, or a separate listener (`tenure serve --metrics-listen`)";
 
-/// Says what `/metrics` needs to a caller that came without it.
+/// Explains what `/metrics` needs to a caller without it.
 fn ask_for_metrics(error: ApiError) -> ApiError {
     match error.code {
         Code::Unauthenticated | Code::Forbidden => {
@@ -122,7 +122,8 @@ fn ask_for_metrics(error: ApiError) -> ApiError {
     }
 }
 
-/// Tells the connection that its caller was recognised. Requests that came without a connection have none to tell.
+/// Reports to the connection that its caller was authenticated. Requests without a connection have nothing to
+/// report to.
 fn mark_authenticated(parts: &Parts) {
     if let Some(connection_auth) = parts.extensions.get::<ConnectionAuth>() {
         connection_auth.mark_authenticated();

@@ -1,8 +1,8 @@
-//! Bodies: how large, how slow, and in which spelling they may come.
+//! Request bodies: limits of size and speed, and their encoding.
 //!
-//! An input of 256 KiB must fit with the members around it, also when escaped, so that the body's
-//! limit is twice the payload's; completions carry output, partial progress and a stack trace, and
-//! batches carry many.
+//! An input of 256 KiB must fit together with the other members, even when escaped, so the body's
+//! limit is twice the payload's. Completions carry output, partial progress and a stack trace, and
+//! batches carry many items.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) const HEARTBEAT_BYTES_MAX: usize = 16 * 1024;
 pub(super) const API_BYTES_MAX: usize = 512 * 1024;
 pub(super) const LARGE_BYTES_MAX: usize = 1024 * 1024;
 
-/// How long a body may take: a start for free, then a minimum rate.
+/// How slowly a body may arrive: a grace period, then a minimum rate.
 #[derive(Clone, Copy, Debug)]
 pub struct SlowBodyLimits {
     pub grace: Duration,
@@ -32,7 +32,7 @@ pub struct SlowBodyLimits {
 }
 
 impl Default for SlowBodyLimits {
-    /// Slower than any modem, faster than an attacker who wants to hold connections.
+    /// Slower than any modem, faster than an attacker who wants to hold connections open.
     fn default() -> Self {
         Self { grace: Duration::from_secs(5), bytes_per_second: 1024 }
     }
@@ -63,7 +63,7 @@ impl<S: Store, const MAX: usize> FromRequest<AppState<S>> for JsonBody<MAX> {
     }
 }
 
-/// Nothing is decompressed: a small bomb must stay small (X22).
+/// Compressed bodies are refused: a small bomb must stay small (X22).
 fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     let is_plain = |value: &axum::http::HeaderValue| value.as_bytes() == b"identity";
     if headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
@@ -117,7 +117,7 @@ async fn read(mut body: Body, max: usize, limits: SlowBodyLimits) -> Result<Byte
         })?;
         let Some(frame) = frame else { return Ok(bytes.whole()) };
         let frame = frame.map_err(|_| ApiError::field("", "ended before it was complete"))?;
-        // Trailers are legal and mean nothing here.
+        // Trailers are legal and ignored here.
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > max {
             return Err(too_large(max));
@@ -129,7 +129,7 @@ async fn read(mut body: Body, max: usize, limits: SlowBodyLimits) -> Result<Byte
     }
 }
 
-/// A body's parts. Nearly all bodies come in one, which is then used as it is.
+/// The chunks of a body. Nearly all bodies arrive in one, which is then used without a copy.
 #[derive(Default)]
 struct Collected {
     first: Bytes,

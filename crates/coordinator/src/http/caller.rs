@@ -1,4 +1,4 @@
-//! From a task token and what a path names to a caller of the rules.
+//! From a task token and the path of a request to a caller of the rules.
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
@@ -12,7 +12,7 @@ use super::app_state::AppState;
 use super::token_grace::TokenGrace;
 use crate::admit::{TaskPrincipal, token};
 
-/// The attempt a task token speaks for. Time in which the coordinator could not be reached does not end it.
+/// The attempt of a task token. Time in which the coordinator could not be reached does not expire it.
 pub(super) async fn verify<S: Store>(
     app: &AppState<S>,
     text: &str,
@@ -32,12 +32,12 @@ pub(super) fn invalid_token() -> ApiError {
     ApiError::new(Code::InvalidToken, "send the token of this task as `Authorization: Bearer …`")
 }
 
-/// The task a call names, exactly as we print it.
+/// The task id in a call, only in its canonical spelling.
 pub(super) fn task_id(text: &str) -> Option<TaskId> {
     TaskId::parse(text).filter(|_| text.starts_with("task_"))
 }
 
-/// The run a path names. A spelling that is none, a missing run and a foreign one look alike (X13).
+/// The run id in a path. A malformed id, a missing run and another tenant's run get the same answer (X13).
 pub(super) struct RunPath(pub(super) TaskId);
 
 impl<S: Store> FromRequestParts<AppState<S>> for RunPath {
@@ -52,8 +52,8 @@ impl<S: Store> FromRequestParts<AppState<S>> for RunPath {
     }
 }
 
-/// Who calls, once the token agrees with what the request says about itself: the task of the path
-/// and the attempt of the body, not the ones of the store.
+/// The caller, once the token agrees with the request: with the task of the path and the attempt of the
+/// body, not with those of the store.
 pub(super) fn caller(
     principal: &TaskPrincipal,
     path_task: &str,

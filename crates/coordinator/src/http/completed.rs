@@ -1,4 +1,4 @@
-//! `POST /v1/tasks/{taskId}/completed`: an attempt's end, in its worker's words.
+//! `POST /v1/tasks/{taskId}/completed`: the end of an attempt, as its worker reports it.
 
 use axum::Json;
 use axum::extract::{Path, State};

@@ -1,7 +1,8 @@
-//! An answer that hands out leases, and notices when nobody took it.
+//! An answer with leases that detects when it was not delivered.
 //!
-//! If the worker hangs up before a byte of the answer was asked for, the grants are released at once
-//! as undelivered, so that the next poll gets the work without waiting for a lease to run out.
+//! If the worker disconnects before the first byte of the answer was requested, the grants are
+//! released at once as undelivered, so that the next poll gets the tasks without waiting for lease
+//! expiry.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::item::Granted;
 pub(super) struct Delivery<S: Store> {
     coordinator: Arc<Coordinator<S>>,
     grants: Vec<(TaskKey, LeaseId)>,
-    /// `None` once the connection has asked for it.
+    /// `None` once the connection has requested it.
     answer: Option<Bytes>,
 }
 

@@ -1,5 +1,6 @@
-//! `GET /v1/runs/{runId}/explain`: what the rules say of a task, with what only the coordinator
-//! knows: whether anybody asks for it, how many stand before it, and what its tenant may still use.
+//! `GET /v1/runs/{runId}/explain`: what the rules say about a task, and what only the coordinator
+//! knows: whether workers poll for it, how many tasks are ahead of it, and what its tenant may
+//! still use.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::translate::{state, time};
 use crate::admit::ClientPrincipal;
 use crate::allowances::{Allowances, RateStanding};
 
-/// More than this is a number that nobody waits out by counting.
+/// Counting stops here: beyond this, the exact number helps no reader.
 const AHEAD_MAX: usize = 10_000;
 
 pub(super) async fn explain<S: Store>(
@@ -30,7 +31,7 @@ pub(super) async fn explain<S: Store>(
     let StoredTask { subject, .. } = found.ok_or_else(ApiError::run_not_found)?;
     let now = app.coordinator.now();
     let store = app.coordinator.store();
-    // Nothing is decided here, so a version that is not known is no reason to say nothing.
+    // Nothing is decided here, so an unknown version of the rules is no reason to refuse an answer.
     let rules = Rules::of(store.rules_in_force()).unwrap_or(Rules::NEWEST);
     let moment = Moment { now, epoch: store.epoch(), rules };
     let mut gates = Vec::new();
@@ -54,7 +55,7 @@ pub(super) async fn explain<S: Store>(
     }))
 }
 
-/// The rules would let it go: is there anybody to take it, and who is first?
+/// The rules allow a grant: does a worker poll for it, and what is ahead of it?
 async fn ready<S: Store>(
     app: &AppState<S>,
     key: &TaskKey,
@@ -104,7 +105,7 @@ async fn ready<S: Store>(
     Ok(gates)
 }
 
-/// A tenant whose rate is spent cannot poll: its workers are refused like everybody of it.
+/// A tenant that has spent its rate cannot poll: its workers are refused like all its callers.
 fn rate_gate(allowances: &Allowances, tenant: &Name, now: Time) -> Option<Gate> {
     let RateStanding { per_second, burst, left, wait, .. } = allowances.rate(tenant, now)?;
     let then = match Headroom::of(left.into(), burst.into()) {
@@ -120,7 +121,7 @@ fn rate_gate(allowances: &Allowances, tenant: &Name, now: Time) -> Option<Gate> 
     Some(gate("tenant_rate", said, change, wait.map(|wait| now.plus(wait))))
 }
 
-/// It holds no run that exists, but whatever is to follow.
+/// The quota blocks no existing run, only new ones.
 async fn runs_gate<S: Store>(app: &AppState<S>, tenant: &Name) -> Result<Option<Gate>, ApiError> {
     let Some(quota) = app.coordinator.allowances().quota(tenant) else { return Ok(None) };
     let tenants = std::slice::from_ref(tenant);
@@ -145,7 +146,7 @@ fn gate(name: &str, now: String, change: String, at: Option<Time>) -> Gate {
     Gate { gate: name.to_owned(), now, change: Some(change), at: at.map(time) }
 }
 
-/// A table, one row for each gate: its name, its value now, what changes it, and when.
+/// One row for each gate: its name, its value now, what changes it, and when.
 fn spell(rule: Rule) -> Gate {
     let (name, now, change, at) = match rule {
         Rule::RunAt { due } => (
@@ -216,7 +217,7 @@ fn spell(rule: Rule) -> Gate {
     gate(name, now, change.to_owned(), at)
 }
 
-/// Nothing changes it any more.
+/// The task has ended: nothing changes it any more.
 fn ended(state: verdict::State, reason: Option<Reason>, attempt: u32, at: Time) -> Gate {
     let why = reason.map(|reason| format!(" ({})", reason.name())).unwrap_or_default();
     let now = format!("{}{why} with attempt {attempt} at {}", state.name(), time(at));

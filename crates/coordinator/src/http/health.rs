@@ -1,7 +1,6 @@
-//! `/livez`, `/readyz` and `/version`: open to everybody, say nothing about anybody's work.
+//! `/livez`, `/readyz` and `/version`: open to all callers, and without any information about tenants' work.
 //!
-//! Whoever asks whether work goes through makes the carrier go round. No key is needed for that, so those who ask
-//! at the same time share one round.
+//! A readiness probe needs a round of the carrier. It needs no key, so concurrent probes share one round.
 
 use std::sync::Mutex;
 
@@ -23,14 +22,14 @@ pub(super) async fn livez() -> &'static str {
     "ok\n"
 }
 
-/// The round that is under way for those who asked, if any. It says what is wrong.
+/// The probe under way, if any. It returns what is wrong.
 #[derive(Default)]
 pub(crate) struct Probes {
     under_way: Mutex<Option<Shared<BoxFuture<'static, Option<String>>>>>,
 }
 
 impl Probes {
-    /// What the round under way says, or a new one where none is.
+    /// Joins the probe under way, or starts a new one.
     async fn join<F>(&self, background: &TaskTracker, probe: impl FnOnce() -> F) -> Option<String>
     where
         F: Future<Output = Option<String>> + Send + 'static,
@@ -40,7 +39,8 @@ impl Probes {
             let joined = under_way.take().filter(|round| round.peek().is_none());
             let round = joined.unwrap_or_else(|| {
                 let round = probe().boxed().shared();
-                // It goes on although those who asked for it hang up, or the next would join a round of long ago.
+                // It continues even if its callers disconnect; otherwise the next caller could join a probe of
+                // long ago.
                 background.spawn(round.clone());
                 round
             });
@@ -50,7 +50,7 @@ impl Probes {
     }
 }
 
-/// Work goes through: an empty batch went round. Send no traffic if this fails.
+/// Work is processed: an empty batch completed a round. Send no traffic if this fails.
 pub(super) async fn readyz<S: Store>(State(app): State<AppState<S>>) -> Response {
     let detail = app.inner.probes.join(&app.inner.background, || progress(app.clone())).await;
     let ready = detail.is_none();
@@ -60,7 +60,7 @@ pub(super) async fn readyz<S: Store>(State(app): State<AppState<S>>) -> Response
     (status, Json(Ready { ready, checks })).into_response()
 }
 
-/// What keeps work from going through, if anything.
+/// What keeps work from being processed, if anything.
 async fn progress<S: Store>(app: AppState<S>) -> Option<String> {
     let timeout = app.inner.timeouts.progress;
     match tokio::time::timeout(timeout, app.coordinator.is_progressing()).await {
@@ -70,8 +70,8 @@ async fn progress<S: Store>(app: AppState<S>) -> Option<String> {
     }
 }
 
-/// An old certificate still opens the door: worth a word, and no reason to send traffic elsewhere. What is
-/// wrong with the files is for the operator's log.
+/// An outdated certificate still works: worth reporting, and no reason to redirect traffic. What is wrong with
+/// the files is in the operator's log.
 fn certificate(certificates: &Certificates) -> ReadyCheck {
     let is_stale = certificates.error().is_some();
     let detail = is_stale.then(|| {
@@ -96,7 +96,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_who_ask_at_the_same_time_share_a_round_and_the_next_gets_another() {
-        // X46: nobody has a key, and none of them costs the carrier more than the first.
+        // X46: none has a key, and together they cost the carrier no more than the first.
         const PROBES: usize = 1_000;
         let (probes, background) = (Probes::default(), TaskTracker::new());
         let (rounds, through) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));

@@ -1,4 +1,4 @@
-//! `POST /v1/heartbeats`: many heartbeats at once, one answer each.
+//! `POST /v1/heartbeats`: many heartbeats in one call, one answer each.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,7 +17,7 @@ use super::reports::{check_scope, split};
 use super::token_grace::TokenGrace;
 use crate::admit::{TaskPrincipal, WorkerPrincipal};
 
-/// A batch answers 200 whatever became of its items.
+/// A batch answers 200, whatever the outcome of its items.
 const OK: u16 = 200;
 
 pub(super) async fn heartbeats<S: Store>(

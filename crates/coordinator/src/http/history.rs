@@ -26,7 +26,7 @@ use crate::admit::ClientPrincipal;
 mod entry;
 mod grants;
 
-/// How long one look for news lasts; then the stream looks whether it should end.
+/// How long one wait for new entries lasts; then the stream checks whether it should end.
 const STREAM_POLL_INTERVAL: Duration = Duration::from_secs(15);
 
 const EVENT_STREAM: &str = "text/event-stream";
@@ -55,7 +55,7 @@ pub(super) async fn history<S: Store>(
     Ok(Json(History { entries, next_after }).into_response())
 }
 
-/// Beyond every entry there can be: nothing comes after it.
+/// A position beyond every possible entry: nothing comes after it.
 fn position(after: Option<u64>) -> u32 {
     u32::try_from(after.unwrap_or(0)).unwrap_or(u32::MAX)
 }
@@ -69,7 +69,7 @@ fn wants_stream(headers: &HeaderMap) -> bool {
     accepted.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with(EVENT_STREAM))
 }
 
-/// Entries after a position; waits for the first while there is none and the run goes on.
+/// Entries after a position; waits for the first one while there is none and the run goes on.
 async fn news<S: Store>(
     app: &AppState<S>,
     key: &TaskKey,
@@ -85,7 +85,7 @@ async fn news<S: Store>(
     Ok(app.coordinator.watch_until(key.id, wait, look).await?.unwrap_or_default())
 }
 
-/// Asked before the entries are read, so that an end in between shows as one more look.
+/// Read before the entries, so that an end in between leads to one more read.
 async fn is_over<S: Store>(app: &AppState<S>, key: &TaskKey) -> Result<bool, Failure> {
     let found = app.coordinator.browse().find(key).await?;
     Ok(!found.is_some_and(|found| matches!(found.subject, Subject::Live(_))))
@@ -110,7 +110,7 @@ async fn page<S: Store>(
     Ok(numbered.collect())
 }
 
-/// The entries as they come, until the run has ended and everything was sent.
+/// Streams entries as they are written, until the run has ended and all of them were sent.
 fn follow<S: Store>(
     app: AppState<S>,
     key: TaskKey,
@@ -128,7 +128,7 @@ fn follow<S: Store>(
             let is_over = is_over(&app, &key).await.ok()?;
             let limit = PAGE_ITEMS_DEFAULT as usize;
             let entries = news(&app, &key, after, limit, STREAM_POLL_INTERVAL).await.ok()?;
-            // A draining coordinator answers at once and for ever with nothing.
+            // A draining coordinator returns at once with nothing, every time.
             if entries.is_empty() && (is_over || app.coordinator.is_progressing().await.is_err()) {
                 return None;
             }

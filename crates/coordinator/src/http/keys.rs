@@ -132,7 +132,7 @@ fn role(role: wire::Role) -> Role {
 }
 
 fn view(key: &ApiKey) -> Key {
-    // The digests are nobody's business.
+    // The digests never leave the server.
     let ApiKey {
         id,
         scope,

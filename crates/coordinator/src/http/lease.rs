@@ -1,4 +1,4 @@
-//! `POST /v1/leases`: a worker asks for work and waits for it.
+//! `POST /v1/leases`: a worker polls for work.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) async fn lease<S: Store>(
     let asked = app.coordinator.lease(poll(principal.scope(), request, wait));
     let granted = app.decided_after(wait, asked).await??;
     if !app.inner.keys.is_usable(principal.key().as_str(), app.coordinator.now()) {
-        // The key ended while its poll waited: what it was given goes to somebody else, at once.
+        // The key became invalid while its poll waited: its grants are handed back at once.
         app.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
         return Err(ApiError::new(
             Code::Unauthenticated,
@@ -46,7 +46,7 @@ pub(super) async fn lease<S: Store>(
     Ok(Delivery::new(app.coordinator.clone(), granted, bytes).into_response())
 }
 
-/// A worker's key may be good for some queues only.
+/// A worker's key may be limited to some queues.
 fn check_queues(principal: &WorkerPrincipal, request: &LeaseRequest) -> Result<(), ApiError> {
     match request.queues.iter().find(|queue| !principal.may_lease_from(queue)) {
         None => Ok(()),

@@ -66,7 +66,7 @@ pub(super) async fn set<S: Store>(
     Ok(Json(views.remove(0)))
 }
 
-/// Each with what is used of it now, by everybody.
+/// Each tenant's limits with their current use.
 async fn views<S: Store>(
     app: &AppState<S>,
     all: &[Arc<TenantLimits>],

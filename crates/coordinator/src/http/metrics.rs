@@ -1,7 +1,7 @@
-//! `GET /metrics`: what the coordinator counts, and how full the queues are over all scopes.
+//! `GET /metrics`: the coordinator's counters, and the number of tasks in the queues over all scopes.
 //!
-//! Nothing here names a tenant, a queue or a task. Still it tells how busy everybody is, so that it is open
-//! only to this machine, to administrators, and where the operator opened a listener for it.
+//! Nothing here names a tenant, a queue or a task. It still shows how busy the installation is, so it is
+//! open only to this machine, to administrators, and on a listener that the operator opened for it.
 
 use std::sync::atomic::AtomicU64;
 
@@ -37,7 +37,8 @@ pub(super) async fn only_metrics() -> ApiError {
     ApiError::new(Code::NotFound, "this address serves /metrics and nothing else")
 }
 
-/// Counts what is not ended, unless that takes too long or the coordinator ends: then the store is let go.
+/// Counts unfinished tasks. Stops if that takes too long or the coordinator ends, and then releases the
+/// store.
 async fn read<S: Store>(app: AppState<S>) -> Option<QueueCounts> {
     let depths = tokio::select! {
         depths = app.coordinator.browse().queues(None) => depths,
@@ -56,7 +57,7 @@ async fn read<S: Store>(app: AppState<S>) -> Option<QueueCounts> {
     }
 }
 
-/// What is not counted as it happens. Figures that are not known yet are left out.
+/// Values that are read at scrape time. Unknown ones are left out.
 fn gauges<S: Store>(cached: Option<&CachedCounts>, app: &AppState<S>) -> Registry {
     let mut registry = Registry::default();
     let rules = u64::from(app.coordinator.store().rules_in_force());

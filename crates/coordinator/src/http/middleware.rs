@@ -1,4 +1,4 @@
-//! What every request passes on its way in and out: spelling of the path, authentication, panics, problem bodies.
+//! The middleware of every request: path spelling, authentication, panics, problem bodies.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::audit::note_denial;
 use super::authenticate::authenticate;
 use super::routes::{Audience, Route, RouteIndex, answering};
 
-/// Every path and query of ours fits into a few hundred bytes.
+/// Every path and query of this API fits into a few hundred bytes.
 const URI_BYTES_MAX: usize = 4 * 1024;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -38,7 +38,7 @@ pub(super) async fn handle<S: Store>(
     let matched = MatchedRequest::of(&request, &routes);
     let request_id = app.request_id();
     request.extensions_mut().insert(RequestId(request_id.clone()));
-    // A panic in a route is a defect of ours that must not take the connection with it.
+    // A panic in a route is a bug that must not close the connection.
     let answered = AssertUnwindSafe(answer(&app, &matched, request, next)).catch_unwind().await;
     let response = answered.unwrap_or_else(|_| {
         tracing::error!("a route panicked");
@@ -56,7 +56,7 @@ pub(super) async fn handle<S: Store>(
     response
 }
 
-/// What the route says, once the path is well spelled and the caller is one the route wants.
+/// The route's answer, once the path is well-formed and the caller is one the route accepts.
 async fn answer<S: Store>(
     app: &AppState<S>,
     matched: &MatchedRequest<'_>,
@@ -83,7 +83,7 @@ async fn admit<S: Store>(
     }
 }
 
-/// What a request asked for, for its answer and for the audit.
+/// A request's route, for its answer and for the audit.
 struct MatchedRequest<'a> {
     method: Method,
     path: Option<MatchedPath>,
@@ -102,19 +102,19 @@ impl<'a> MatchedRequest<'a> {
         answering(self.rows, &self.method)
     }
 
-    /// Whether every answer carries a verdict, the refusal of a wrong method included.
+    /// Whether every answer carries a verdict, including the refusal of a wrong method.
     fn wants_verdict(&self) -> bool {
         self.rows.iter().any(|row| row.audience == Audience::TaskToken)
     }
 
-    /// The pattern and not the path: what a caller made up is not repeated.
+    /// The pattern, not the path: text made up by a caller is not repeated.
     fn pattern(&self) -> String {
         let path = self.path.as_ref().map_or("", MatchedPath::as_str);
         format!("{} {path}", self.method)
     }
 }
 
-/// No path of ours needs escapes, so that no id has two spellings (X25).
+/// No path of this API needs escapes, so no id has two spellings (X25).
 fn check_spelling(uri: &Uri) -> Result<(), ApiError> {
     let length = uri.path_and_query().map_or(0, |text| text.as_str().len());
     if length > URI_BYTES_MAX {
@@ -132,7 +132,7 @@ fn check_spelling(uri: &Uri) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Gives a refused request its problem body.
+/// Writes the problem body of a refused request.
 fn attach_problem<S: Store>(
     app: &AppState<S>,
     mut response: Response,
@@ -143,7 +143,7 @@ fn attach_problem<S: Store>(
     note_denial(app, &error, || matched.pattern(), request_id);
     let verdict = error.worker_verdict().filter(|_| matched.wants_verdict());
     let code = error.code;
-    // Whoever is refused together does not come back together (F59).
+    // Callers that are refused together must not return together (F59).
     let retry_after = error.retry_after().map(|wait| app.spread(wait));
     let error = ApiError { retry_after, ..error };
     let mut problem = error.problem(request_id.to_owned(), app.server_time());
@@ -164,7 +164,8 @@ fn attach_problem<S: Store>(
     explained
 }
 
-/// The header knows only whole seconds; too late is polite, too early is not, and zero is no pause.
+/// The header has whole seconds only. It rounds up, because too early is worse than too late, and zero means no
+/// pause.
 fn whole_seconds(pause: Duration) -> u64 {
     pause.as_millis().div_ceil(1_000).max(1) as u64
 }
@@ -205,7 +206,7 @@ mod tests {
         "administered"
     }
 
-    /// A row that any caller may use, whatever its handler wants.
+    /// A row that any caller may use, whatever principal its handler extracts.
     fn open<T: 'static>(
         path: &'static str,
         audience: Audience,
@@ -257,7 +258,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_handler_gets_only_the_principal_of_its_row() {
-        // X10: the key has all roles, and still opens an administrator's handler only through such a row.
+        // X10: the key has all roles, and still reaches an administrator's handler only through such a row.
         for (audience, status) in [
             (Audience::Admin, 200),
             (Audience::Client, 500),

@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: the description of this interface, made from the very types that are parsed.
+//! `GET /openapi.json`: the description of this API, generated from the types that are parsed.
 
 use std::sync::LazyLock;
 

@@ -1,8 +1,9 @@
-//! How full the queues are, for `/metrics`: read beside the scrape, by one reader at a time, at most so often.
+//! The number of tasks in the queues, for `/metrics`: read beside the scrape, by one reader at a time, with a
+//! limited rate.
 //!
-//! Counting reads everything that is not ended. A scrape starts such a reading when the last one is old
-//! enough, waits for it a short while, and answers with the last known counts otherwise: however many
-//! scrape, and however slow the store is, it is asked no more than this allows.
+//! Counting reads all unfinished tasks. A scrape starts a reading if the last one is old enough, waits for it for
+//! a short time, and otherwise answers with the last known counts. However many scrapers there are, and however
+//! slow the store is, the store is not queried more often than this allows.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -16,8 +17,8 @@ use verdict::Time;
 /// Scrapers come every ten seconds or so; two of them share a reading.
 const READ_EVERY: Duration = Duration::from_secs(2);
 
-/// After a reading there is none for so many times as long as it took: at most a twentieth of the time is spent
-/// reading, however much there is to count.
+/// The pause after a reading, as a multiple of its duration: at most a twentieth of the time is spent reading,
+/// however much there is to count.
 const REST_PER_READ: u32 = 19;
 
 /// Over all scopes.
@@ -58,7 +59,7 @@ impl CachedCounts {
 #[derive(Default)]
 pub(crate) struct QueueCountCache {
     state: Mutex<State>,
-    /// Told when a reading has ended, whatever came of it.
+    /// Notified when a reading has ended, successful or not.
     ended: Notify,
 }
 
@@ -66,13 +67,13 @@ pub(crate) struct QueueCountCache {
 struct State {
     cached: Option<CachedCounts>,
     is_reading: bool,
-    /// No reading begins before.
+    /// No reading begins before this time.
     rests_until: Option<Instant>,
 }
 
 impl QueueCountCache {
-    /// The last known counts, after a reading if one is due and comes `within` its time. A reading that takes longer
-    /// goes on beside, for the next who asks.
+    /// The last known counts, after a new reading if one is due and completes `within` the time. A slower reading
+    /// continues in the background, for the next caller.
     pub(super) async fn latest<F>(
         self: &Arc<Self>,
         background: &TaskTracker,
@@ -84,7 +85,7 @@ impl QueueCountCache {
     {
         let ended = self.ended.notified();
         tokio::pin!(ended);
-        // Before the look, so that a reading that ends in between is not missed.
+        // Registered before the check, so that a reading that ends in between is not missed.
         ended.as_mut().enable();
         if let Some(reading) = self.begin() {
             let read = read();
@@ -92,12 +93,12 @@ impl QueueCountCache {
         } else if !self.state().is_reading {
             return self.state().cached;
         }
-        // Too late is as good as not at all.
+        // After a timeout the last known counts are returned.
         let _ = tokio::time::timeout(within, ended).await;
         self.state().cached
     }
 
-    /// The right to read, for one at a time and not too often.
+    /// Permission to read, for one reader at a time and not too often.
     fn begin(self: &Arc<Self>) -> Option<CountRead> {
         let now = tokio::time::Instant::now();
         let mut state = self.state();
@@ -113,7 +114,7 @@ impl QueueCountCache {
     }
 }
 
-/// A reading under way. Dropped, it has failed.
+/// A reading under way. Dropping it counts as a failure.
 struct CountRead {
     queue_counts: Arc<QueueCountCache>,
     began: Instant,
@@ -147,7 +148,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A store that counts how often it is read, and needs its time for it.
+    /// A store that counts how often it is read, and is slow.
     struct Slow {
         queue_counts: Arc<QueueCountCache>,
         background: TaskTracker,
@@ -193,7 +194,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_store_that_is_slow_keeps_no_scrape_waiting_and_rests_between_readings() {
-        // X46, F44: ten minutes of scrapes every second over a store that needs ten seconds to count.
+        // X46, F44: ten minutes of scrapes every second on a store that needs ten seconds to count.
         let store = Slow::new(10 * SECOND);
         let mut waited = Duration::ZERO;
         let mut oldest = Duration::ZERO;

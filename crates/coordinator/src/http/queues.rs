@@ -1,4 +1,4 @@
-//! `GET /v1/queues`: what waits and runs.
+//! `GET /v1/queues`: waiting and running tasks.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `GET /v1/runs/{runId}/record`: the provenance of an ended run, computed again from its rows.
+//! `GET /v1/runs/{runId}/record`: the provenance of an ended run, recomputed from its rows.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::run_view::{run_error, submitted};
 use super::translate::{attempt_outcome, category, instant, query, skew, state, time};
 use crate::admit::ClientPrincipal;
 
-/// As many attempts as one answer may hold: all of them, but for runs that were lost again and again.
+/// The most attempts in one answer: all of them, except for runs that were lost many times.
 const PAGE: u32 = *PAGE_ITEMS.end() as u32;
 
 pub(super) async fn record<S: Store>(
@@ -52,7 +52,7 @@ pub(super) async fn record<S: Store>(
     Ok(Json(view(provenance, &done)))
 }
 
-/// What an ended run came from: everything is computed, and a page of attempts is shown.
+/// The provenance of an ended run: all of it is computed, and a page of attempts is shown.
 struct Provenance {
     submitted: Submitted,
     digest: Digest,
@@ -81,7 +81,7 @@ async fn provenance_of<S: Store>(
     Ok(Some(Provenance { submitted, digest, shown }))
 }
 
-/// What the rules computed step by step begins with the submission.
+/// The first digest of the chain that the rules compute step by step: that of the submission.
 fn begun(submitted: &Submitted, done: &Done) -> Digest {
     let events = [Event::Submitted(Box::new(submitted.clone()))];
     match Subject::Absent.settle(&events, done.created_at) {

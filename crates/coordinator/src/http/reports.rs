@@ -1,4 +1,5 @@
-//! `POST /v1/reports`: many reports at once, one verdict each. One bad item never spoils the rest.
+//! `POST /v1/reports`: many reports in one call, one verdict each. A bad item never affects the
+//! others.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,7 +18,7 @@ use super::token_grace::TokenGrace;
 use crate::admit::WorkerPrincipal;
 use crate::requests::checked_report;
 
-/// A batch answers 200 whatever became of its items.
+/// A batch answers 200, whatever the outcome of its items.
 const OK: u16 = 200;
 
 pub(super) async fn reports<S: Store>(
@@ -46,7 +47,7 @@ pub(super) async fn reports<S: Store>(
     Ok(Json(ReportAnswers { answers: answers.collect(), server_time: app.server_time() }))
 }
 
-/// The same checks, in the same order, as a single call has.
+/// The same checks as for a single call, in the same order.
 async fn prepare<S: Store>(
     app: &AppState<S>,
     principal: &WorkerPrincipal,
@@ -85,7 +86,7 @@ async fn prepare<S: Store>(
     Ok((key, checked_report(caller, completed)?))
 }
 
-/// A worker's key speaks for its own scope, whatever token it was handed.
+/// A worker's key is limited to its scope, whatever token comes with it.
 pub(super) fn check_scope(principal: &WorkerPrincipal, key: &TaskKey) -> Result<(), ApiError> {
     if *principal.scope() == key.scope {
         return Ok(());

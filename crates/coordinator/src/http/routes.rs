@@ -1,10 +1,11 @@
-//! Every route of the API: method, path, audience, rate class, intake class and handler, in one table.
+//! Every route of the API in one table: method, path, audience, rate class, priority class and handler.
 //!
-//! The router, authentication, the rate limiter and the shape of a refusal read their row here, so that a path is
-//! compared with a pattern once and its text decides nothing afterwards. The OpenAPI document is compared with the
-//! table by a test. What a caller may do with an object that a path names is up to the handler and the rules.
+//! The router, authentication, the rate limiter and the error format use the row of the matched route, so a path
+//! is matched once and its text decides nothing afterwards. A test compares the OpenAPI document with the table.
+//! Whether a caller may act on the object that a path names is decided by the handler and the rules.
 //!
-//! Invariant: a request reaches a handler only with a row, and after the audience of that row was authenticated.
+//! Invariant: a request reaches a handler only through a row, and after the audience of that row was
+//! authenticated.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,19 +36,19 @@ pub enum Audience {
     Worker,
     /// An API key with the role admin.
     Admin,
-    /// The token of one attempt. Every refusal carries a verdict, because the contract wants one.
+    /// The token of one attempt. Every refusal carries a verdict, because the contract requires one.
     TaskToken,
-    /// Anyone where the operator opened `/metrics`, else an administrator of everything.
+    /// Anyone if the operator opened `/metrics`, else an administrator of everything.
     Scraper,
 }
 
 /// Whether a call counts against the request rate of its tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateClass {
-    /// It takes one request of the rate, or is refused with 429.
+    /// It takes one request from the rate, or is refused with 429.
     Tenant,
-    /// It is never limited. Refusing a worker that holds a lease would lose work that is being done, a wrong limit
-    /// must stay correctable by an administrator, and what needs no key has no tenant.
+    /// It is never limited. Refusing a worker that holds a lease would lose work in progress, an administrator
+    /// must be able to correct a wrong limit, and a route without a key has no tenant.
     Exempt,
 }
 
@@ -58,7 +59,7 @@ pub struct Route {
     pub path: &'static str,
     pub audience: Audience,
     pub rate: RateClass,
-    /// The class of the intake in which its requests wait for a batch; none for a route that only reads.
+    /// The priority class in which its requests wait for a batch; `None` for a route that only reads.
     pub intake: Option<PriorityClass>,
 }
 

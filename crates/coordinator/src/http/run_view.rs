@@ -1,4 +1,4 @@
-//! A run as people see it: the task, what it was submitted with, and how it ended.
+//! A run as the API shows it: the task, its submission, and how it ended.
 
 use store::{Bodies, Browse, Failure, Listed, Refused, Spec, Store, StoredTask, TaskKey};
 use verdict::event::Submitted;
@@ -8,7 +8,7 @@ use wire::answers::{Lease, RefusedCall, Run, RunError};
 use super::app_state::AppState;
 use super::translate::{category, json, state, time, worker_verdict};
 
-/// Reads what a run was submitted with from its first history entry: an ended task keeps no policy.
+/// Reads a run's submission from its first history entry: an ended task keeps no policy.
 pub(super) async fn submitted<S: Store>(
     app: &AppState<S>,
     key: &TaskKey,
@@ -21,7 +21,7 @@ pub(super) async fn submitted<S: Store>(
     }))
 }
 
-/// Everything about one run. `None` for a subject that does not exist.
+/// The full view of one run. `None` for a subject that does not exist.
 pub(super) fn view(
     found: &StoredTask,
     submitted: Option<&Submitted>,
@@ -35,13 +35,13 @@ pub(super) fn view(
     Some(with_submission(with_spec(run, &found.spec), submitted))
 }
 
-/// A run in a list, with the bodies that were asked for.
+/// A run in a list, with the requested bodies.
 pub(super) fn list_view(listed: &Listed, bodies: Bodies, now: wire::Time) -> Option<Run> {
     let run = view(&listed.task, listed.submitted.as_ref(), now)?;
     Some(Run { input: run.input.filter(|_| bodies.input), ..run })
 }
 
-/// What was refused under the run's leases.
+/// The calls that were refused under the run's leases.
 pub(super) fn refused_calls(refused: Vec<Refused>) -> Vec<RefusedCall> {
     let view = |refused: Refused| RefusedCall {
         attempt: refused.attempt,

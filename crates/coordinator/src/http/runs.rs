@@ -18,7 +18,7 @@ use super::run_view::{list_view, refused_calls, submitted, view};
 use super::translate::{query, state_filter};
 use crate::admit::{ClientPrincipal, Cursors};
 
-/// More refusals than these tell nothing new about a run.
+/// The most refusals in one answer: more would show nothing new about a run.
 const REFUSED_MAX: usize = 1_000;
 
 pub(super) async fn show<S: Store>(
@@ -34,7 +34,7 @@ pub(super) async fn show<S: Store>(
     run.map(Json).ok_or_else(ApiError::run_not_found)
 }
 
-/// The run when it has ended, or as it is when the wait is over. A missing run is not waited for.
+/// The run when it has ended, or its state when the wait is over. Does not wait for a missing run.
 async fn find<S: Store>(
     app: &AppState<S>,
     key: &TaskKey,

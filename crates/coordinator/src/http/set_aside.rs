@@ -1,4 +1,4 @@
-//! `/v1/set-aside`: tasks that this coordinator cannot carry on, for administrators of default/default.
+//! `/v1/set-aside`: tasks that this coordinator cannot process, for administrators of default/default.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `POST /v1/signing-keys/rotate`: new keys for task tokens, while work goes on.
+//! `POST /v1/signing-keys/rotate`: new keys for task tokens, without interrupting work.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,7 +14,7 @@ use super::translate::time;
 use crate::admit::administer::{Reach, signing_rotation};
 use crate::admit::{AdminPrincipal, KeyringError, Rotation, token};
 
-/// The longest token that was signed a moment ago, and the clocks that judge it, fit into this.
+/// Covers the longest lifetime of a token that was just signed, plus the leeway for clocks.
 const OVERLAP: Span = Span::from_millis(token::LIFETIME_MAX.millis() + token::LEEWAY.millis());
 
 pub(super) async fn rotate<S: Store>(

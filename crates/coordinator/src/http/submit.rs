@@ -1,4 +1,4 @@
-//! `POST /v1/runs`: one run, or many of which each stands for itself.
+//! `POST /v1/runs`: one run, or many, each of which succeeds or fails alone.
 
 use axum::Json;
 use axum::extract::State;
@@ -39,7 +39,7 @@ pub(super) async fn submit<S: Store>(
     }
 }
 
-/// The key of a single run, if it has one.
+/// The idempotency key of a single run, if it has one.
 fn key_header(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let mut values = headers.get_all(KEY_HEADER).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -51,22 +51,22 @@ fn key_header(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     Ok(Some(text.to_owned()))
 }
 
-/// The trace of the call, if it has one that can be read. It says nothing about what is asked, so
-/// that no reading of it refuses anything.
+/// The trace of the call, if it has a readable one. It is not part of the request's meaning, so an
+/// unreadable one refuses nothing.
 fn trace_header(headers: &HeaderMap) -> Option<String> {
     let mut values = headers.get_all(TRACE_HEADER).iter();
     let (first, second) = (values.next()?, values.next());
     second.is_none().then(|| first.to_str().ok().map(str::to_owned)).flatten()
 }
 
-/// What holds for every run of one call.
+/// What all runs of one call share.
 struct CallContext<'a> {
     scope: &'a Scope,
     trace: Option<String>,
 }
 
 impl CallContext<'_> {
-    /// A run that says no trace of its own, or none that can be read, belongs to that of the call.
+    /// A run without a readable trace belongs to the trace of the call.
     fn submission(&self, mut run: SubmitRun, key: Option<String>) -> Submission {
         let own = run.traceparent.filter(|text| TraceContext::parse(text).is_some());
         run.traceparent = own.or_else(|| self.trace.clone());
@@ -137,7 +137,7 @@ fn accepted(reply: Reply) -> Result<RunAccepted, ApiError> {
     }
 }
 
-/// The rules answer each request in its own words; anything else is a defect.
+/// The rules have one kind of answer for each request; any other is a bug.
 pub(super) fn unexpected(answer: &Answer) -> ApiError {
     tracing::error!(?answer, "an answer does not belong to its request");
     ApiError::new(Code::Internal, "internal error of the coordinator; report it with the requestId")

@@ -1,11 +1,12 @@
-//! A token that ran out while nobody could hear its worker.
+//! Grace for a token that expired while the coordinator could not be reached.
 //!
-//! Heartbeats bring fresh tokens long before the old one ends. After an outage of ours that is longer than
-//! what the token had left, an honest worker has only the old one, and a lease that was given the outage
-//! back. How much the token is given back is a rule ([`verdict::token_grace`]): this reads the rows it needs.
+//! Heartbeats bring fresh tokens long before the old one expires. After an outage that is longer than the
+//! remaining lifetime of the token, an honest worker has only the old token, and a lease that was extended by
+//! the outage. How far the token is extended is a rule ([`verdict::token_grace`]); this module reads the rows it
+//! needs.
 //!
-//! Whether there was such an outage stands in the task's history, and calls under a lease have no rate. So these
-//! looks have one, for each tenant, and few of them are under way at once.
+//! Whether there was such an outage is in the task's history, and calls under a lease have no rate limit. These
+//! lookups therefore have one, per tenant, and few of them run at once.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -25,20 +26,20 @@ use crate::metrics::LimitKind;
 /// History is read in pages of this size; few tasks have a second one.
 const PAGE: usize = 512;
 
-/// How often a tenant may have it looked up whether a token has grace. After an outage of an hour each of its
-/// workers asks once and has a fresh token then; who asks more often has tokens without grace.
+/// How many lookups a second a tenant may cause. After an outage of an hour each of its workers asks once and
+/// then has a fresh token; a tenant that asks more often has tokens without grace.
 const LOOKUPS_PER_SECOND: u32 = 250;
 
-/// How many may come at once: a fleet that comes back together.
+/// How many may arrive at once: a fleet that returns together.
 const LOOKUP_BURST: u32 = 2_000;
 
-/// How many looks are under way at once, for all tenants: others read, too.
+/// How many lookups run at once, for all tenants: the rest of the read capacity is for others.
 const CONCURRENT_LOOKUPS: usize = 2;
 
-/// Tenants whose looks are remembered. More than ask within the time in which a rate recovers.
+/// How many tenants' lookups are remembered. More than can ask within the time in which a rate recovers.
 const TENANTS_MAX: usize = 10_000;
 
-/// What tenants have looked up of tokens that are past their end.
+/// Rate limits of lookups for expired tokens.
 pub(crate) struct GraceLookups {
     spent: Mutex<HashMap<Name, RateUsage>>,
     readers: Semaphore,
@@ -51,12 +52,12 @@ impl Default for GraceLookups {
 }
 
 impl GraceLookups {
-    /// Takes one look of the tenant's rate, or says how long to wait for it.
+    /// Takes one lookup from the tenant's rate, or returns how long to wait for it.
     fn try_acquire(&self, tenant: &Name, now: Time) -> Result<(), Span> {
         let rate = Rate::new(LOOKUPS_PER_SECOND, Some(LOOKUP_BURST));
         let mut spent = self.spent.lock().expect("no code panics while it counts");
         if spent.len() >= TENANTS_MAX && !spent.contains_key(tenant) {
-            // Who has all of its rate again needs no remembering.
+            // A tenant whose rate has fully recovered need not be remembered.
             spent.retain(|_, spent| rate.left(*spent, now) < LOOKUP_BURST);
         }
         let more = rate.try_acquire(spent.get(tenant).copied().unwrap_or_default(), now)?;
@@ -65,26 +66,26 @@ impl GraceLookups {
     }
 }
 
-/// What the rows say of a token that is past its end.
+/// What the rows say about an expired token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TokenStatus {
-    /// The token is not past its end, with the time that was given back.
+    /// Extended by the stalls, the token is still valid.
     Extended,
-    /// Past its end, of the current lease: a stall that was not noticed yet could extend it.
+    /// Expired, for the current lease: a stall that was not noticed yet could extend it.
     Expired,
-    /// Past its end, of a lease that is over.
+    /// Expired, for a lease that is over.
     LeaseOver,
 }
 
-/// Looks up the grace of tokens on behalf of one call, for one token or for many.
+/// Looks up the grace of tokens for one call, with one token or many.
 #[derive(Default)]
 pub(super) struct TokenGrace {
-    /// A stall that ended before this call has been noticed. Once is enough for all of its tokens.
+    /// Whether a stall that ended before this call has been noticed. Once is enough for all tokens of the call.
     has_caught_up: bool,
 }
 
 impl TokenGrace {
-    /// Whether a token that is past its end is so only because of an outage of ours.
+    /// Whether a token is expired only because of an outage of the coordinator.
     pub(super) async fn covers<S: Store>(
         &mut self,
         app: &AppState<S>,
@@ -132,7 +133,7 @@ async fn token_status<S: Store>(
     app.read(Duration::ZERO, reading).await
 }
 
-/// The stalls since `issued_at`, as the task's history has them.
+/// The stalls since `issued_at`, from the task's history.
 async fn stalled_time(
     browse: &impl Browse,
     key: &TaskKey,

@@ -1,7 +1,7 @@
-//! The same words in two vocabularies: the rules' own, and the wire's. The way in is [`crate::requests`].
+//! Translates the types of the rules into those of the wire. The other direction is [`crate::requests`].
 //!
-//! Neither side knows the other. Matches are exhaustive, so that a new word on one side does not
-//! compile until the other has one.
+//! Neither side knows the other. Matches are exhaustive, so a new variant on one side does not compile
+//! until the other has one.
 
 use axum::extract::Query;
 use axum::http::Uri;
@@ -12,7 +12,7 @@ use wire::{Check, Code};
 use super::api_error::ApiError;
 pub(super) use crate::requests::instant;
 
-/// Clocks of honest machines are closer than this; beyond it somebody should look.
+/// Clocks of honest machines differ by less than this; a larger skew needs attention.
 const SKEW_TOLERATED: Span = Span::from_secs(5 * 60);
 
 pub(super) fn time(time: Time) -> wire::Time {
@@ -72,12 +72,12 @@ pub(super) fn attempt_outcome(outcome: verdict::AttemptOutcome) -> wire::Attempt
     }
 }
 
-/// Stored JSON was checked when it came in.
+/// Stored JSON was validated when it was received.
 pub(super) fn json(json: &verdict::Json) -> wire::Json {
     wire::Json::from_text(json.as_str().to_owned()).expect("only valid JSON is ever stored")
 }
 
-/// The query of a request: unknown, repeated and odd members are refused like those of a body.
+/// The query of a request: unknown, repeated and malformed members are refused like those of a body.
 pub(super) fn query<T: DeserializeOwned + Check>(uri: &Uri) -> Result<T, ApiError> {
     let Query(query) = Query::<T>::try_from_uri(uri).map_err(|problem| {
         ApiError::new(
@@ -89,8 +89,7 @@ pub(super) fn query<T: DeserializeOwned + Check>(uri: &Uri) -> Result<T, ApiErro
     Ok(query)
 }
 
-/// How far a worker's clock was from ours, if that is more than anybody should overlook: ahead is
-/// positive.
+/// The skew of a worker's clock, if it is too large to ignore: positive if the worker's clock is ahead.
 pub(super) fn skew(claimed: Time, at: Time) -> Option<i64> {
     let apart = claimed.millis().saturating_sub(at.millis());
     (apart.unsigned_abs() > SKEW_TOLERATED.millis()).then_some(apart)

@@ -1,4 +1,4 @@
-//! Takes connections, counts them, and lets none in beyond the limits.
+//! Accepts connections, counts them, and enforces the connection limits.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,14 +17,14 @@ use super::stream::Stream;
 use super::tls::Certificates;
 use crate::metrics::{DisconnectReason, Metrics};
 
-/// How long to wait when the system has no more descriptors: accepting again at once would spin.
+/// How long to wait when the system has no file descriptors left: accepting again at once would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct Acceptor {
     pub(super) listener: TcpListener,
     pub(super) routes: Router,
     pub(super) limits: Limits,
-    /// Without one, what is said can be read on the way.
+    /// Without one, the connection is plaintext.
     pub(super) certificates: Option<Certificates>,
     pub(super) metrics: Metrics,
     pub(super) closing: CancellationToken,
@@ -32,7 +32,7 @@ pub(super) struct Acceptor {
     pub(super) connections: TaskTracker,
 }
 
-/// Accepts until told to close.
+/// Accepts until `closing` is cancelled.
 pub(super) async fn accept(acceptor: Acceptor) {
     let peers = Peers::new(&acceptor.limits);
     let acceptor = Arc::new(acceptor);
@@ -45,7 +45,7 @@ pub(super) async fn accept(acceptor: Acceptor) {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Once for each shortage: it may last, and the log has its own limits.
+                // Logged once per shortage: it may last, and the log must not grow with it.
                 if !std::mem::replace(&mut is_short, true) {
                     tracing::warn!(%error, "cannot accept connections; they wait");
                 }
@@ -54,7 +54,7 @@ pub(super) async fn accept(acceptor: Acceptor) {
             }
         };
         is_short = false;
-        // Over the limit: closed without a word, which costs us nothing.
+        // Over the limit: closed without an answer, which costs nothing.
         let slot = match peers.slot(peer.ip(), &acceptor.metrics) {
             Ok(slot) => slot,
             Err(why) => {
@@ -88,17 +88,18 @@ async fn begin(socket: TcpStream, acceptor: &Acceptor) {
     }
 }
 
-/// Answers are small and waited for: they should not wait for more data.
+/// Disables Nagle's algorithm: answers are small and clients wait for them.
 fn prepare(stream: &TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot disable Nagle's algorithm for a connection");
     }
 }
 
-/// Bits of an IPv6 address that one customer is given at least: whoever has one address has all of its network.
+/// The network bits of an IPv6 address. A customer gets at least a /64, so one address implies its whole
+/// network.
 const IPV6_NETWORK_BITS: u32 = 64;
 
-/// Who counts as one peer: an IPv4 address, also where it comes spelled as IPv6, or a network of IPv6.
+/// What counts as one peer: an IPv4 address, also in its IPv6-mapped form, or an IPv6 network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Peer {
     V4(Ipv4Addr),
@@ -116,7 +117,7 @@ impl Peer {
     }
 }
 
-/// Who is connected how often.
+/// The number of connections per peer.
 #[derive(Clone)]
 struct Peers {
     counts: Arc<Mutex<PeerCounts>>,
@@ -130,7 +131,7 @@ struct PeerCounts {
     by_peer: HashMap<Peer, usize>,
 }
 
-/// A connection's place; free again when dropped.
+/// A connection's slot; released on drop.
 struct ConnectionSlot {
     counts: Arc<Mutex<PeerCounts>>,
     peer: Peer,
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn one_network_of_ipv6_is_one_peer_and_so_is_one_address_of_ipv4_however_it_is_spelled() {
-        // X21: a customer with a /64 has 2^64 addresses and still one share of the seats.
+        // X21: a customer with a /64 has 2^64 addresses and still one share of the slots.
         let limits = Limits { connections: 9, connections_per_peer: 2, ..Limits::default() };
         for [first, second, third, other] in [
             ["2001:db8::1", "2001:db8::2", "2001:db8::ffff:0:0:3", "2001:db8:0:1::1"],

@@ -1,9 +1,9 @@
-//! An answer on its way: how much of it the client has taken, and how slowly it may.
+//! An answer in transit: how much of it the client has read, and how slowly it may read.
 //!
-//! An answer holds memory until it is taken, and its connection holds a seat. What is handed to the
-//! connection is counted until it has left this process, also where HTTP/2 keeps it back because the
-//! client's window is full. How long the client may take is as for bodies that come: a start for free,
-//! then a minimum rate; but what was taken quickly before buys no pause longer than the start.
+//! An unread answer holds memory, and its connection holds a slot. Bytes handed to the connection are counted
+//! until they have left this process, also while HTTP/2 keeps them back because the client's window is full. The
+//! time limit is like that of request bodies: a grace period, then a minimum rate. Fast reading earlier earns no
+//! pause longer than the grace period.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use tokio::time::Instant;
 
 use super::monitor::{ConnectionMonitor, InFlight};
 
-/// How slowly an answer may be taken.
+/// How slowly an answer may be read.
 #[derive(Clone, Copy, Debug)]
 pub struct SlowReaderLimits {
-    /// How long nothing at all may be taken.
+    /// How long the client may read nothing at all.
     pub grace: Duration,
     pub bytes_per_second: u64,
 }
 
 impl Default for SlowReaderLimits {
-    /// Half a minute covers a lost connection's retransmissions and the lumps in which a full window opens. The rate
-    /// is that of a poor mobile network; the largest answer of leases would take an hour at it.
+    /// Half a minute covers a lost connection's retransmissions and the bursts in which a full window opens. The
+    /// rate is that of a poor mobile network; the largest answer of leases would take an hour at it.
     fn default() -> Self {
         Self { grace: Duration::from_secs(30), bytes_per_second: 16 * 1024 }
     }
@@ -40,7 +40,7 @@ impl SlowReaderLimits {
     }
 }
 
-/// What was handed over of one answer and not taken, and the time that is left for it.
+/// The unread bytes of one answer, and the time left to read them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnreadResponse {
     bytes: usize,
@@ -57,7 +57,7 @@ impl UnreadResponse {
         self.bytes += bytes;
     }
 
-    /// Whether nothing is left to take.
+    /// Records bytes that were read. Returns whether nothing is left to read.
     pub(super) fn taken(&mut self, bytes: usize, now: Instant, limits: &SlowReaderLimits) -> bool {
         let left = self.left.saturating_sub(now.duration_since(self.since));
         self.left = limits.grace.min(left + limits.earned(bytes));
@@ -71,10 +71,10 @@ impl UnreadResponse {
     }
 }
 
-/// Numbers answers, so that each stream of a connection stands for itself.
+/// Numbers answers, so that each stream of a connection is tracked separately.
 static ANSWERS: AtomicU64 = AtomicU64::new(0);
 
-/// An answer's body, which keeps its request counted.
+/// An answer's body, which keeps its request counted as in flight.
 pub(super) struct AnswerBody {
     body: Body,
     number: u64,
@@ -110,7 +110,7 @@ impl http_body::Body for AnswerBody {
     }
 }
 
-/// Bytes of an answer, counted until they are taken or dropped.
+/// Bytes of an answer, counted until they are sent or dropped.
 pub(super) struct CountedBytes {
     bytes: Bytes,
     answer: u64,
@@ -164,7 +164,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_may_be_taken_at_the_minimum_rate_and_not_slower() {
-        // F60, X21: a megabyte, by who takes 100 bytes a second and by who takes 99.
+        // F60, X21: a megabyte, for a client that reads 100 bytes a second and for one that reads 99.
         for (per_second, is_fair) in [(100, true), (99, false)] {
             let mut unread = UnreadResponse::new(1_000_000, Instant::now(), &PATIENCE);
             let mut was_late = false;

@@ -1,4 +1,5 @@
-//! One connection: HTTP/1.1 or HTTP/2 by what the client begins with, watched by [`ConnectionMonitor`].
+//! One connection: HTTP/1.1 or HTTP/2, detected from its first bytes, and watched by
+//! [`ConnectionMonitor`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,17 +24,17 @@ use crate::metrics::{DisconnectReason, Metrics};
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
 
-/// Requests one HTTP/2 connection may have in flight: a worker with its batch of leases.
+/// Concurrent requests on one HTTP/2 connection: enough for a worker with its batch of leases.
 const STREAMS_MAX: u32 = 100;
 
-/// Streams a client may open and reset before we have looked at them (rapid reset).
+/// Streams a client may open and reset before the server has handled them (rapid reset).
 const PENDING_RESETS_MAX: usize = 20;
 
-/// How an HTTP/2 connection is asked whether it still lives.
+/// The interval and timeout of keep-alive pings on HTTP/2 connections.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// How long an unauthenticated connection may take to hear that it is closed: one round trip.
+/// How long an unauthenticated connection has to receive the notice that it is closed: one round trip.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn serve_connection(
@@ -54,7 +55,7 @@ pub(super) async fn serve_connection(
     let mut leave_at: Option<Instant> = None;
     loop {
         tokio::select! {
-            // Nearly every wake-up is the connection's.
+            // Nearly every wake-up comes from the connection.
             biased;
             ended = connection.as_mut() => {
                 if let Err(error) = ended {
@@ -67,7 +68,7 @@ pub(super) async fn serve_connection(
                 if why != DisconnectReason::NoKey {
                     return;
                 }
-                // It may have asked just now: whoever is told can ask again elsewhere.
+                // The client may have just sent a request; a graceful shutdown lets it retry elsewhere.
                 connection.as_mut().graceful_shutdown();
                 leave_at = Some(tokio::time::Instant::now() + LEAVE_WITHIN);
             }
@@ -80,7 +81,7 @@ pub(super) async fn serve_connection(
     }
 }
 
-/// Resolves then, or never.
+/// Resolves at `then`, or never.
 async fn until(then: Option<Instant>) {
     match then {
         Some(then) => tokio::time::sleep_until(then).await,
@@ -93,7 +94,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // The monitor does this, and better.
+        // `ConnectionMonitor` does this more precisely.
         .header_read_timeout(None)
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEAD_BYTES_MAX);
@@ -108,7 +109,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// The routes, with every request counted until its answer is sent.
+/// The routes, with every request counted as in flight until its answer is sent.
 fn counted(
     routes: Router,
     monitor: Arc<ConnectionMonitor>,

@@ -1,9 +1,9 @@
-//! What a connection has been doing, and when it has taken too long.
+//! Watches a connection, and reports when it has taken too long.
 //!
-//! hyper's own header timeout also runs while a kept-alive connection is idle, so that it cannot tell
-//! a slow head from a client that has nothing to ask. The monitor here can. It knows four ways to take a
-//! seat for nothing: a head that does not end, silence, an answer that is not taken, and bytes without a
-//! request that is authenticated. HTTP/2's pings move bytes and are no requests.
+//! hyper's header timeout also runs while a kept-alive connection is idle, so it cannot distinguish a slow head
+//! from a client that has nothing to ask. This monitor can. It detects four ways to hold a slot for nothing: a
+//! head that does not end, silence, an answer that is not read, and bytes without an authenticated request.
+//! HTTP/2's pings move bytes and are not requests.
 
 use std::io;
 use std::pin::Pin;
@@ -20,31 +20,31 @@ use super::answer::UnreadResponse;
 use super::stream::Stream;
 use crate::metrics::DisconnectReason;
 
-/// What an HTTP/2 client begins with: from then on heads are frames, and no longer the first bytes.
+/// The preface of an HTTP/2 client: after it, heads are frames and no longer the first bytes of a request.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2";
 
-/// Stands for "never" where a time is kept as milliseconds.
+/// "Never", for times stored as milliseconds.
 const NEVER: u64 = u64::MAX;
 
 pub(super) struct ConnectionMonitor {
     limits: Limits,
     began: Instant,
-    /// Milliseconds after `began` when a byte last moved.
+    /// When a byte last moved, in milliseconds after `began`.
     moved_ms: AtomicU64,
-    /// Milliseconds after `began` when a request with a good key or token last came or was answered.
+    /// When a request with a valid key or token last arrived or was answered, in milliseconds after `began`.
     authenticated_ms: AtomicU64,
     in_flight: AtomicUsize,
-    /// Frames come at any time there, and say nothing about a head.
+    /// HTTP/2 frames arrive at any time and do not mark the beginning of a head.
     is_http2: AtomicBool,
     pending: Mutex<PendingIo>,
 }
 
-/// What the client owes.
+/// What the connection waits for from the client.
 #[derive(Default)]
 struct PendingIo {
-    /// When the first byte of a head came that is not complete yet.
+    /// When the first byte of a still incomplete head arrived.
     head: Option<Instant>,
-    /// Answers of which something was handed over and not taken. One for HTTP/1, one for each stream of HTTP/2.
+    /// Answers that were handed over and not fully read. One for HTTP/1, one for each stream of HTTP/2.
     answers: Vec<(u64, UnreadResponse)>,
 }
 
@@ -73,7 +73,7 @@ impl ConnectionMonitor {
         self.pending.lock().expect("no code panics while it notes a time")
     }
 
-    /// Bytes that come while no request is in flight begin a head.
+    /// Bytes that arrive while no request is in flight begin a head.
     fn received(&self, bytes: &[u8]) {
         self.moved();
         if bytes.starts_with(HTTP2_PREFACE) {
@@ -86,12 +86,12 @@ impl ConnectionMonitor {
         self.pending().head.get_or_insert_with(tokio::time::Instant::now);
     }
 
-    /// A request came whose key or token is good, or that needs none because the operator opened its route.
+    /// Records a request whose key or token is valid, or that needs none because the operator opened its route.
     fn mark_authenticated(&self) {
         self.authenticated_ms.store(self.passed_ms(), Ordering::Relaxed);
     }
 
-    /// So many bytes of an answer are the client's to take.
+    /// Records bytes of an answer that the client can now read.
     pub(super) fn hand_over(&self, answer: u64, bytes: usize) {
         let now = tokio::time::Instant::now();
         let mut pending = self.pending();
@@ -103,7 +103,7 @@ impl ConnectionMonitor {
         }
     }
 
-    /// The client took so many bytes of an answer, or nobody will ever send them.
+    /// Records bytes of an answer that the client read, or that will never be sent.
     pub(super) fn taken(&self, answer: u64, bytes: usize) {
         let now = tokio::time::Instant::now();
         let mut pending = self.pending();
@@ -116,14 +116,14 @@ impl ConnectionMonitor {
         }
     }
 
-    /// An authenticated request made progress, if there ever was one.
+    /// Records progress of an authenticated request, if there ever was one.
     fn refresh_authenticated(&self) {
         if self.authenticated_ms.load(Ordering::Relaxed) != NEVER {
             self.mark_authenticated();
         }
     }
 
-    /// When the connection will have taken too long, and with what.
+    /// When the connection will have taken too long, and for which reason.
     fn deadline(&self) -> (Instant, DisconnectReason) {
         let after = |ms: u64| self.began + Duration::from_millis(ms);
         let silent = after(self.moved_ms.load(Ordering::Relaxed)) + self.limits.idle;
@@ -142,7 +142,7 @@ impl ConnectionMonitor {
         })
     }
 
-    /// When an unauthenticated connection must go. An authenticated one may wait for its answers.
+    /// When an unauthenticated connection must close. An authenticated one may wait for its answers.
     fn unauthenticated_deadline(&self, is_busy: bool) -> Option<Instant> {
         let within = self.limits.authenticate_within;
         match self.authenticated_ms.load(Ordering::Relaxed) {
@@ -152,9 +152,9 @@ impl ConnectionMonitor {
         }
     }
 
-    /// Resolves when the connection has taken too long. Looks again before any wait that began
-    /// meanwhile could be over, so that its beginning has to wake nobody: that would poll the
-    /// connection a second time for every request.
+    /// Resolves when the connection has taken too long. It checks again before any wait that began meanwhile
+    /// could time out, so the beginning of a wait needs no wake-up: that would poll the connection a second
+    /// time for every request.
     pub(super) async fn timed_out(&self) -> DisconnectReason {
         let look_within = self.limits.head_within.min(self.limits.answer.grace);
         loop {
@@ -168,7 +168,7 @@ impl ConnectionMonitor {
     }
 }
 
-/// By which a route tells the connection of a request that its caller was recognised.
+/// Lets a route report to the connection that its caller was authenticated.
 #[derive(Clone)]
 pub(crate) struct ConnectionAuth(pub(super) Arc<ConnectionMonitor>);
 
@@ -198,7 +198,7 @@ impl Drop for InFlight {
     }
 }
 
-/// The stream, telling the monitor what moves.
+/// A stream that reports to the monitor which bytes move.
 pub(super) struct MonitoredStream {
     pub(super) stream: Stream,
     pub(super) monitor: Arc<ConnectionMonitor>,
@@ -268,7 +268,7 @@ mod tests {
         Arc::new(ConnectionMonitor::new(Limits::default()))
     }
 
-    /// Bytes move all the time, as pings do.
+    /// Moves bytes all the time, as pings do.
     async fn ping_for(monitor: &ConnectionMonitor, time: Duration) {
         let until = tokio::time::Instant::now() + time;
         while tokio::time::Instant::now() < until {
@@ -285,12 +285,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bytes_without_a_request_that_somebody_vouches_for_hold_no_seat() {
-        // X21: the preface makes it HTTP/2, and pings come every second.
+        // X21: the preface makes it HTTP/2, and pings arrive every second.
         let monitor = monitor();
         monitor.received(HTTP2_PREFACE);
         ping_for(&monitor, Limits::default().authenticate_within - SECOND).await;
         assert_eq!(is_over(&monitor), None);
-        // Requests that need no key hold none either.
+        // Requests that need no key do not keep it open either.
         drop(InFlight::begin(&monitor));
         ping_for(&monitor, SECOND).await;
         assert_eq!(is_over(&monitor), Some(DisconnectReason::NoKey));
@@ -313,7 +313,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_answer_that_is_not_taken_is_noticed_beside_others_that_are() {
-        // F60, X21: each stream of HTTP/2 stands for itself.
+        // F60, X21: each stream of HTTP/2 is judged separately.
         let monitor = monitor();
         let _requests = [InFlight::begin(&monitor), InFlight::begin(&monitor)];
         ConnectionAuth(monitor.clone()).mark_authenticated();

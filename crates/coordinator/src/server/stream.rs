@@ -1,4 +1,4 @@
-//! What a connection reads and writes: the socket itself, or the socket under TLS.
+//! The byte stream of a connection: the socket, plain or under TLS.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use super::tls::Certificates;
 /// The first byte of a TLS connection: a record that holds a handshake.
 const TLS_HANDSHAKE: u8 = 22;
 
-/// What somebody gets who speaks HTTP where TLS is spoken.
+/// The answer to a client that speaks plain HTTP on a TLS port.
 const SPEAK_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\
     Connection: close\r\nContent-Length: 42\r\n\r\nThis port speaks TLS: say https, not http.";
 
@@ -25,7 +25,7 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Shakes hands within its time; `None` when nothing came of it, which is the other side's affair.
+    /// Does the TLS handshake within its time; `None` if it fails, which is the client's problem.
     pub(super) async fn handshake(
         socket: TcpStream,
         certificates: &Certificates,

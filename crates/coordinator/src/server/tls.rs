@@ -1,8 +1,8 @@
-//! The certificate a listener shows, read from two files and read again when they change.
+//! The certificate of a listener, read from two files and reloaded when they change.
 //!
-//! Nothing watches the files: a new connection looks at most once a second whether they changed, and an
-//! operator may ask for it at once. Files that cannot be used keep the certificate in use, and are said to
-//! be unusable until they are mended. Only TLS 1.3 is spoken: whatever is maintained speaks it.
+//! There is no file watcher: a new connection checks at most once a second whether the files changed, and
+//! an operator can force a reload. If the files are unusable, the certificate in use stays, and the error
+//! is reported until they are repaired. Only TLS 1.3 is supported: every maintained client supports it.
 
 use std::fs;
 use std::io;
@@ -19,16 +19,16 @@ use tokio_rustls::rustls::{self, ServerConfig, crypto::ring, version::TLS13};
 
 use prometheus_client::metrics::gauge::Gauge;
 
-/// How often connections may make the files be looked at: two calls of the system.
+/// How often connections may cause a check of the files, which is two system calls.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// In the order of preference; a client that names only others is refused.
+/// In order of preference; a client that offers only others is refused.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// The permission bit by which everybody may read.
+/// The permission bit that lets all users read.
 const EVERYBODY_READS: u32 = 0o004;
 
-/// Where the certificate chain and its private key lie, both as PEM.
+/// The paths of the certificate chain and its private key, both PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     pub certificate: PathBuf,
@@ -63,16 +63,16 @@ pub enum TlsError {
 pub(crate) struct Certificates {
     files: Arc<TlsFiles>,
     state: Arc<Mutex<State>>,
-    /// 1 while the files are not usable.
+    /// 1 while the files are unusable.
     stale: Gauge,
 }
 
 struct State {
     config: Arc<ServerConfig>,
-    /// What the files looked like when they were last read, usable or not.
+    /// The file versions at the last read, usable or not.
     read: FileVersions,
     checked_at: Instant,
-    /// Why the files cannot be used as they are now.
+    /// Why the files are unusable, if they are.
     error: Option<String>,
 }
 
@@ -100,7 +100,7 @@ impl Certificates {
         Ok(Self { files, state, stale: Gauge::default() })
     }
 
-    /// Before it is shared: where operators see that the files are not usable.
+    /// Sets the gauge that shows operators that the files are unusable. Call it before sharing.
     #[must_use]
     pub(super) fn reporting(self, stale: Gauge) -> Self {
         Self { stale, ..self }
@@ -114,12 +114,12 @@ impl Certificates {
         TlsAcceptor::from(self.state().config.clone())
     }
 
-    /// Why the files cannot be used as they are now, if so.
+    /// Why the files are unusable, if they are.
     pub(crate) fn error(&self) -> Option<String> {
         self.state().error.clone()
     }
 
-    /// Reads the files if they changed, and if nobody looked just now.
+    /// Reads the files if they changed, unless they were checked just now.
     pub(super) async fn check_files(&self) {
         {
             let mut state = self.state();
@@ -135,7 +135,7 @@ impl Certificates {
             if seen == certificates.state().read {
                 return;
             }
-            // What is wrong was logged and is kept.
+            // The error was logged and stored.
             let _ = certificates.reload();
         });
         if let Err(error) = looked.await {
@@ -143,9 +143,9 @@ impl Certificates {
         }
     }
 
-    /// Reads the files. What cannot be used leaves the certificate in use as it is.
+    /// Reads the files. If they are unusable, the certificate in use stays.
     pub(super) fn reload(&self) -> Result<(), TlsError> {
-        // Before reading, so that what is written meanwhile is found by the next look.
+        // Before reading, so that the next check finds what is written meanwhile.
         let read = FileVersions::of(&self.files);
         let config = read_config(&self.files);
         let mut state = self.state();

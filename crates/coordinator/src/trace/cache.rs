@@ -1,7 +1,8 @@
-//! Which trace a task belongs to, from its grant until its end: a report does not load it.
+//! Which trace a task belongs to, from its grant until its end, because a report does not load it.
 //!
-//! Two generations: when the young one is full it becomes the old one, and what was old is forgotten. So
-//! tasks that ended elsewhere do not stay for ever, and what was forgotten can be read from the store.
+//! There are two generations: when the young one is full it becomes the old one, and the old one is
+//! dropped. Tasks that ended elsewhere therefore do not stay for ever, and dropped entries can be read
+//! from the store.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use verdict::TaskId;
 
 use super::TaskTrace;
 
-/// Tasks of one generation: as many as are under way at once where somebody looks at traces.
+/// Tasks in one generation: as many as run at once where traces are in use.
 const GENERATION_MAX: usize = 32_768;
 
 #[derive(Default)]

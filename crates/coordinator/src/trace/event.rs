@@ -1,5 +1,5 @@
-//! What a carried batch knows of a task that spans are made of. Made while deciding, told once the batch
-//! is durable; cheap, because names and texts are shared.
+//! The trace events of a batch, from which spans are made. Created while deciding, exported once the
+//! batch is durable; cheap, because names and texts are shared.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) enum EventDetail {
 }
 
 impl TraceEvent {
-    /// A waiting task goes to a worker at `at`; `attempt` and `lease` are its new ones.
+    /// A waiting task is granted to a worker at `at`; `attempt` and `lease` are the new ones.
     pub(crate) fn granted(
         waiting: &Task,
         spec: &Spec,
@@ -48,7 +48,7 @@ impl TraceEvent {
     }
 
     pub(crate) fn ended(task: &Task, end: &End, at: Time) -> Self {
-        // What came out is nobody's business here.
+        // Spans do not contain the output.
         let end = End { output: None, ..end.clone() };
         Self::about(task, EventDetail::Ended { end, attempts: task.attempt, at })
     }
@@ -63,7 +63,7 @@ impl TraceEvent {
         }
     }
 
-    /// How many spans are lost with it.
+    /// How many spans are lost if the event is dropped.
     pub(super) fn count(&self) -> u64 {
         match self.detail {
             EventDetail::Granted { .. } | EventDetail::Closed(_) => 1,
@@ -104,7 +104,8 @@ impl TraceEvent {
         span
     }
 
-    /// The run and its task. A run has one task; what a task begets will be below the same run.
+    /// The spans of the run and its task. A run has one task; tasks created by a task will belong to the
+    /// same run.
     fn whole(&self, trace: TaskTrace, end: &End, attempts: u32, at: Time) -> Vec<Span> {
         let reason = end.reason.map(|reason| reason.name());
         let failed = end.state == State::Failed;
@@ -149,7 +150,7 @@ impl TraceEvent {
     }
 }
 
-/// Why an attempt did not go well. To stop when told to is to go well.
+/// Why an attempt failed. Stopping on request is no failure.
 fn fault(closed: &ClosedAttempt) -> Option<&'static str> {
     match closed.outcome {
         AttemptOutcome::Succeeded | AttemptOutcome::Cancelled => None,
@@ -163,7 +164,7 @@ fn fault(closed: &ClosedAttempt) -> Option<&'static str> {
     }
 }
 
-/// The span that the worker made for its work, which it may have said with its report.
+/// The span of the worker's own work, if its report names one.
 fn work(closed: &ClosedAttempt) -> impl Iterator<Item = TraceContext> {
     #[derive(Deserialize)]
     struct Said {

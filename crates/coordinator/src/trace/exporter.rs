@@ -1,8 +1,10 @@
-//! Exports trace events as spans: a bounded queue, and a task of its own that empties it into a collector.
+//! Exports trace events as spans: a bounded queue, and a separate task that sends its events to a
+//! collector.
 //!
-//! The carrier never waits: what finds no room is counted and gone. The exporter takes whatever waits when
-//! the last export has ended, so that an idle coordinator tells at once and a busy one in batches. A
-//! collector that fails is left alone for growing pauses, while the queue fills and spills.
+//! The carrier never waits: events that find the queue full are counted and dropped. The exporter takes
+//! everything that waits when the previous export ends, so an idle coordinator exports at once and a busy
+//! one in batches. After a failed export it backs off with growing pauses, while the queue fills and
+//! overflows.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -19,23 +21,23 @@ use super::{ExportFailed, Span, SpanExport, TaskTrace, TraceEvent};
 use crate::coordinator::StopReason;
 use crate::metrics::{Metrics, SpanDropReason};
 
-/// Events that wait for the exporter: some seconds of a busy coordinator, a few megabytes.
+/// Events that may wait for the exporter: some seconds of a busy coordinator, a few megabytes.
 const QUEUE_MAX: usize = 16_384;
 
-/// Events in one export, which makes requests of some hundred kilobytes.
+/// Events in one export: requests of a few hundred kilobytes.
 const BATCH_MAX: usize = 512;
 
-/// How long a collector may take for one batch. What OTLP exporters allow by default.
+/// Timeout of one export, the default of OTLP exporters.
 const EXPORT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Pauses after a failed export, growing from the first to the longest.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// How long the last spans may take when the coordinator stops; it stops without them otherwise.
+/// How long the last export may take when the coordinator stops; it then stops without it.
 pub(crate) const FINAL_EXPORT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A carrier's end of the queue.
+/// The sending side of the queue, owned by a carrier.
 #[derive(Clone)]
 pub(crate) struct TraceSender {
     queue: mpsc::Sender<TraceEvent>,
@@ -53,7 +55,7 @@ impl TraceSender {
     }
 }
 
-/// Opens a queue into `exporter`. The task ends when the carrier's end is gone and all is told.
+/// Opens a queue into `exporter`. The task ends when all senders are gone and everything is exported.
 pub(crate) fn open<S: Store>(
     exporter: Arc<dyn SpanExport>,
     store: S,
@@ -74,7 +76,7 @@ struct SpanExporter<S> {
     metrics: Metrics,
     ended: channel::Receiver<Option<StopReason>>,
     cache: TraceCache,
-    /// How long to leave the collector alone after the next failure.
+    /// The pause after the next failure.
     pause: Duration,
 }
 
@@ -103,8 +105,8 @@ impl<S: Store> SpanExporter<S> {
         if trace.is_sampled() { event.spans(trace) } else { Vec::new() }
     }
 
-    /// From the grant, else from memory, else from the store: another coordinator granted it, or this
-    /// one before its last start, or nobody.
+    /// From the grant, else from the cache, else from the store: another coordinator granted the task, or
+    /// this one did before its last start, or it was never granted.
     async fn trace(&mut self, event: &TraceEvent) -> Option<TaskTrace> {
         let id: TaskId = event.task.id;
         if let EventDetail::Granted { traceparent, .. } = &event.detail {
@@ -141,7 +143,7 @@ impl<S: Store> SpanExporter<S> {
             tracing::warn!(why, "spans are lost because the collector does not accept them");
         }
         let stopping = self.ended.wait_for(Option::is_some);
-        // Who stops does not wait for a collector that has just failed.
+        // A stopping coordinator does not wait for a collector that has just failed.
         let _ = tokio::time::timeout(self.pause, stopping).await;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
@@ -217,7 +219,7 @@ mod tests {
         let (trace_sender, exporter) = open(Arc::new(Hanging), store, metrics.clone(), ended);
         let event =
             || TraceEvent::granted(&task, &spec, 1, LeaseId::from_u128(9), Time::from_millis(5));
-        // This call does not await anything: it cannot wait for the collector.
+        // This call awaits nothing, so it cannot wait for the collector.
         trace_sender.send((0..QUEUE_MAX + 30).map(|_| event()).collect());
         let label = crate::metrics::ReasonLabel { reason: "queue" };
         assert_eq!(metrics.spans_dropped.get_or_create(&label).get(), 30);

@@ -1,7 +1,7 @@
-//! A store that refuses is left alone for growing pauses, and found again when it is back.
+//! Backoff while the store refuses: growing pauses, and recovery once the store is back.
 //!
-//! Tokio's time is paused: it jumps from one thing that is due to the next, so that minutes of
-//! outage take no time and every pause is seen exactly.
+//! Tokio's time is paused: it jumps from one due timer to the next, so minutes of outage take no
+//! time and every pause is exact.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::faults::faulty_world;
 use crate::faulty::{Faults, FaultyStore};
 use crate::harness::{World, caller, patient, submission};
 
-/// The longest pauses in a row, before chance shortens each by at most half.
+/// The longest consecutive pauses, before jitter shortens each by at most half.
 const PAUSES_MS: [u64; 8] = [250, 500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000];
 
 async fn refused(world: &World<FaultyStore>) -> Outage {
@@ -25,7 +25,7 @@ async fn refused(world: &World<FaultyStore>) -> Outage {
     }
 }
 
-/// The pauses between the tries of an outage that begins now and lasts a minute.
+/// The pauses between the attempts of an outage that begins now and lasts a minute.
 async fn pauses_of_a_minute(world: &World<FaultyStore>, faults: &Faults) -> Vec<Duration> {
     faults.take_refused_at();
     faults.fail_every_write(FailureKind::Unavailable);
@@ -48,7 +48,7 @@ fn grow_as_promised(pauses: &[Duration]) {
 
 #[tokio::test(start_paused = true)]
 async fn an_unavailable_store_is_tried_again_after_growing_pauses() {
-    // S2-57: doubling, bounded, shortened by chance; and from the start again after a success.
+    // S2-57: doubling, bounded, with jitter; and from the start again after a success.
     let (world, store) = faulty_world().await;
     grow_as_promised(&pauses_of_a_minute(&world, &store.faults).await);
     store.faults.heal();
@@ -59,7 +59,7 @@ async fn an_unavailable_store_is_tried_again_after_growing_pauses() {
 
 #[tokio::test(start_paused = true)]
 async fn leases_that_are_alive_do_not_make_it_try_more_often() {
-    // S2-57: the look whether a stall must be made good waits for the pause, too.
+    // S2-57: the check whether leases must be extended waits for the pause, too.
     let (world, store) = faulty_world().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;
@@ -89,7 +89,7 @@ async fn a_waiting_poll_is_served_when_the_store_is_back_though_nobody_asks() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_says_when_the_store_is_tried_again() {
-    // S2-57: what a caller is told grows with the pause, and is what is left of it.
+    // S2-57: `Retry-After` grows with the pause, and is the rest of it.
     let (world, store) = faulty_world().await;
     store.faults.fail_every_write(FailureKind::Unavailable);
     assert!(refused(&world).await.retry_after <= Duration::from_millis(250));
@@ -106,7 +106,7 @@ async fn a_refusal_says_when_the_store_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_loses_a_lease_by_coming_back_when_told() {
-    // S2-57, A8: with a lease of two seconds alive, patience of eight would be its end.
+    // S2-57, A8: with a live lease of two seconds, a wait of eight would lose it.
     let (world, store) = faulty_world().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;

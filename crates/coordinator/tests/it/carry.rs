@@ -72,15 +72,15 @@ async fn a_whole_life_ends_in_one_commit_and_one_record() {
 
 #[tokio::test]
 async fn a_dead_workers_task_is_taken_over_and_its_late_report_is_cancelled() {
-    // S0-48, S3-22, S3-23, R-9: the lease runs out, another worker takes over, the late report is
-    // refused, remembered, and changes nothing.
+    // S0-48, S3-22, S3-23, R-9: the lease expires, another worker takes over, the late report is
+    // refused, recorded, and changes nothing.
     let world = world().await;
     let task = world.submit(submission("k")).await;
     let dead = world.lease_one("dead").await;
     world.started(&dead).await;
     world.pass(Span::from_millis(1_999)).await;
     assert!(world.lease("heir").await.is_empty(), "R-2: not before its end");
-    // S4-47: found when it happens, which is sooner than half a heartbeat interval.
+    // S4-47: noticed when it happens, which is sooner than half a heartbeat interval.
     world.pass(Span::from_millis(1)).await;
     let heir = world.lease_one("heir").await;
     assert_eq!((heir.task.attempt, heir.task.lost), (2, 1));
@@ -97,7 +97,7 @@ async fn a_dead_workers_task_is_taken_over_and_its_late_report_is_cancelled() {
 
 #[tokio::test]
 async fn a_grant_nobody_took_goes_back_at_once_with_its_old_place() {
-    // F54: an answer that no poll took is UNDELIVERED, never LOST.
+    // F54: an answer that no poll received is UNDELIVERED, never LOST.
     let world = world().await;
     let waiting = tokio::spawn({
         let coordinator = world.coordinator.clone();
@@ -106,7 +106,7 @@ async fn a_grant_nobody_took_goes_back_at_once_with_its_old_place() {
     while !polls_waiting(&world.coordinator) {
         tokio::task::yield_now().await;
     }
-    // Hung up between decision and answer: the poll is dropped while the grant is under way.
+    // Disconnected between decision and answer: the poll is dropped while the grant is in progress.
     let submitted = world.coordinator.submit(vec![submission("k")]);
     waiting.abort();
     let (task, _) = accepted(&submitted.await[0]);
@@ -136,7 +136,8 @@ async fn releasing_a_grant_gives_the_task_to_the_next_poll() {
 
 #[tokio::test]
 async fn hanging_up_on_every_grant_makes_no_attempts_without_end() {
-    // W-19: a hundred polls whose worker is gone when the answer comes, without any time in between.
+    // W-19: a hundred polls whose worker is gone when the answer arrives, without any time in
+    // between.
     let world = world().await;
     let task = world.submit(submission("k")).await;
     let other = world.submit(submission("k")).await;
@@ -149,7 +150,7 @@ async fn hanging_up_on_every_grant_makes_no_attempts_without_end() {
     let attempts = world.coordinator.browse().attempts(&key(task), 0, 999).await.unwrap();
     assert_eq!(attempts.len(), 2, "the second one pauses");
     assert!(attempts.iter().all(|closed| closed.reason == Some(Reason::HandedBack)));
-    // It delayed nobody else, and is there again after its pause.
+    // It delayed no other task, and is available again after its pause.
     let others = world.coordinator.browse().find(&key(other)).await.unwrap().unwrap();
     assert_eq!(others.subject.state(), Some(State::Running));
     world.pass(Span::from_secs(1)).await;
@@ -158,7 +159,7 @@ async fn hanging_up_on_every_grant_makes_no_attempts_without_end() {
 
 #[tokio::test]
 async fn a_repeated_poll_finds_the_leases_of_the_first() {
-    // F54: granted, answer lost, asked again under the same name.
+    // F54: granted, answer lost, polled again under the same name.
     let world = world().await;
     world.submit(submission("k")).await;
     let named = || coordinator::Poll { poll: Some("p1".into()), ..poll("w") };
@@ -170,7 +171,7 @@ async fn a_repeated_poll_finds_the_leases_of_the_first() {
 
 #[tokio::test]
 async fn a_stall_of_ours_costs_no_honest_worker_its_lease() {
-    // A8, F09, F24, F63: ten minutes pass in one jump; nobody could have been heard.
+    // A8, F09, F24, F63: ten minutes pass in one jump; no heartbeat could have been received.
     let world = world().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;
@@ -182,7 +183,8 @@ async fn a_stall_of_ours_costs_no_honest_worker_its_lease() {
 
 #[tokio::test]
 async fn a_restart_gives_leases_back_the_time_nobody_listened() {
-    // A8, F12: alive at the crash, extended by the gap; but the time that was heard still counts.
+    // A8, F12: alive at the crash, extended by the gap; but time in which heartbeats could be
+    // received still counts.
     let first = world().await;
     first.submit(submission("k")).await;
     let granted = first.lease_one("w").await;
@@ -199,8 +201,8 @@ async fn a_restart_gives_leases_back_the_time_nobody_listened() {
 
 #[tokio::test]
 async fn a_start_leaves_out_no_lease_that_another_writer_still_has() {
-    // A8, F12: the transaction of a coordinator that died keeps its rows locked for a while after the
-    // next one starts. Passing over them would cost an honest worker its lease.
+    // A8, F12: the transaction of a coordinator that died keeps its row locks for a while after the
+    // next one starts. Skipping those rows would cost an honest worker its lease.
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::with_writers(clock.clone(), Writers::Two);
     let first = crate::harness::World { coordinator: start(store.clone()).await, clock };
@@ -224,7 +226,7 @@ async fn a_start_leaves_out_no_lease_that_another_writer_still_has() {
 
 #[tokio::test]
 async fn a_restored_store_has_no_valid_leases() {
-    // S3-24: recovery from a backup invalidates every lease from before.
+    // S3-24: recovery from a backup invalidates every earlier lease.
     let first = world().await;
     first.submit(submission("k")).await;
     let granted = first.lease_one("w").await;
@@ -237,7 +239,7 @@ async fn a_restored_store_has_no_valid_leases() {
 
 #[tokio::test]
 async fn draining_refuses_new_work_and_still_takes_reports() {
-    // F11, S2-51: what is running may end; what is new waits for the next start.
+    // F11, S2-51: running work may finish; new work waits for the next start.
     let world = world().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;
@@ -258,7 +260,7 @@ async fn draining_refuses_new_work_and_still_takes_reports() {
 
 #[tokio::test]
 async fn equal_keys_in_one_batch_make_one_task() {
-    // C4, S2-115, R-32: also when both come in the same breath.
+    // C4, S2-115, R-32: also when both arrive in the same batch.
     let world = world().await;
     let batch = vec![keyed("k", "a"), keyed("k", "a"), keyed("other", "a"), keyed("k", "b")];
     let replies = world.coordinator.submit(batch).await;
@@ -272,7 +274,7 @@ async fn equal_keys_in_one_batch_make_one_task() {
 
 #[tokio::test]
 async fn a_lease_lives_as_long_as_it_is_renewed() {
-    // S0-42, S3-48: each accepted heartbeat starts the lease's length anew.
+    // S0-42, S3-48: each accepted heartbeat renews the lease for its full length.
     let world = world().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;
@@ -324,7 +326,7 @@ async fn a_conflicting_report_is_rejected_without_effect() {
 
 #[tokio::test]
 async fn dropping_every_handle_ends_the_carrier_and_frees_the_store() {
-    // An embedder that forgets its coordinator leaves no thread behind.
+    // A coordinator that is dropped leaves no thread behind.
     let world = world().await;
     let store = world.coordinator.store().clone();
     assert!(store::Store::writer(&store).await.is_err(), "the carrier holds the only writer");
@@ -336,13 +338,13 @@ async fn dropping_every_handle_ends_the_carrier_and_frees_the_store() {
 
 #[tokio::test]
 async fn a_poll_that_leaves_with_its_answer_on_the_way_hands_the_grant_back() {
-    // F54: sent but never taken; the next poll has it without waiting for the lease.
+    // F54: sent but never received; the next poll gets it without waiting for lease expiry.
     let world = world().await;
     let coordinator = &world.coordinator;
     let mut leaving = Box::pin(coordinator.lease(patient("leaving")));
     assert!(futures_util::poll!(&mut leaving).is_pending());
     world.submit(submission("k")).await;
-    // The answer is in the channel now; nobody has looked at it.
+    // The answer is in the channel now, and was not received.
     drop(leaving);
     world.round().await;
     let granted = world.lease_one("next").await;
@@ -351,8 +353,8 @@ async fn a_poll_that_leaves_with_its_answer_on_the_way_hands_the_grant_back() {
 
 #[tokio::test]
 async fn a_task_nobody_polls_for_does_not_hide_the_next_deadline() {
-    // Sweeps wake at the earliest due instant. Real time, real file: a ready task
-    // that waits for a worker is no reason to oversleep another task's deadline.
+    // Sweeps wake at the earliest due time. Real time, real file: a ready task that waits for a
+    // worker must not delay another task's deadline.
     let folder = tempfile::tempdir().unwrap();
     let clock = std::sync::Arc::new(store::SystemClock::start());
     let options = store::sqlite::Options::new(clock);
@@ -360,7 +362,7 @@ async fn a_task_nobody_polls_for_does_not_hide_the_next_deadline() {
     let coordinator =
         coordinator::Coordinator::start(store, coordinator::Options::default()).await.unwrap();
     let in_millis = |millis| Some(coordinator.now().plus(Span::from_millis(millis)));
-    // It becomes ready in a round that has nothing to write, and nobody wants it.
+    // It becomes ready in a round that has nothing to write, and no poll wants it.
     let mut delayed = submission("waits for a worker");
     delayed.run_at = in_millis(150);
     let mut hurried = submission("hurried");
@@ -398,7 +400,7 @@ async fn more_ends_than_one_batch_sweeps_are_all_swept_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_had_passed_already_is_swept_and_hides_no_other() {
-    // there are no calls, so that only the carrier's own wake-ups can bring this about.
+    // there are no calls, so only the carrier's wake-ups can cause this.
     let world = world().await;
     let now = world.coordinator.now();
     let mut late = submission("late");
@@ -412,7 +414,7 @@ async fn a_deadline_that_had_passed_already_is_swept_and_hides_no_other() {
     assert!(has_failed_soon(&world, hurried).await, "and what comes later when it is due");
 }
 
-/// Whether a task fails before the carrier would wake in any case.
+/// Whether a task fails before the carrier would wake anyway.
 async fn has_failed_soon<S: Store>(
     world: &crate::harness::World<S>,
     task: verdict::TaskId,

@@ -1,4 +1,4 @@
-//! Crowds of idle workers over PostgreSQL: whoever has work to do does not notice them.
+//! Crowds of idle workers over PostgreSQL: they do not delay workers that have work.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use crate::harness::{accepted, patient, submission};
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Vec<Granted>, RequestError>> + Send>>;
 
-/// Polls between two rounds: fewer than may wait to be taken in.
+/// Polls between two rounds: fewer than the intake can hold.
 const TOGETHER: usize = 500;
 
 async fn start(database: &Database) -> Coordinator<PostgresStore> {
@@ -23,7 +23,7 @@ async fn start(database: &Database) -> Coordinator<PostgresStore> {
     Coordinator::start(store, options).await.expect("it starts")
 }
 
-/// Has all of these wait.
+/// Makes all of these polls wait.
 async fn wait_all<S: Store>(
     round: &Coordinator<S>,
     polls: impl Iterator<Item = Poll>,
@@ -46,7 +46,7 @@ fn at(scope: &Scope, worker: String, queues: Vec<Name>) -> Poll {
     Poll { scope: scope.clone(), queues, max: 8, ..patient(&worker) }
 }
 
-/// Who waits at the queue `q` of this scope has a task when its submission is answered.
+/// A poll at the queue `q` of this scope has a task by the time its submission is answered.
 async fn is_served_at_once(coordinator: &Coordinator<PostgresStore>, scope: &Scope) {
     let taker = at(scope, "ann".to_owned(), vec![Name::from("q")]);
     let mut taker = wait_all(coordinator, std::iter::once(taker)).await;
@@ -60,7 +60,7 @@ async fn is_served_at_once(coordinator: &Coordinator<PostgresStore>, scope: &Sco
 
 #[tokio::test]
 async fn ten_thousand_idle_polls_of_a_thousand_queues_keep_nobody_from_work() {
-    // G2, S2-52: granted in the very commit that takes the submission.
+    // G2, S2-52: granted in the same commit that accepts the submission.
     let database = Database::create();
     let coordinator = start(&database).await;
     let scope = Scope::default();
@@ -72,7 +72,7 @@ async fn ten_thousand_idle_polls_of_a_thousand_queues_keep_nobody_from_work() {
 
 #[tokio::test]
 async fn a_key_that_invents_queue_names_keeps_no_other_tenant_from_work() {
-    // G2, S2-52: 41 polls of 32 names each, which no queue ever had.
+    // G2, S2-52: 41 polls with 32 names each, which no queue ever had.
     let database = Database::create();
     let coordinator = start(&database).await;
     let names = |poll: usize| {

@@ -1,4 +1,4 @@
-//! What happens when the store fails: definite answers, nothing lost, nothing invented.
+//! Store failures: definite answers, nothing lost, nothing invented.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ pub(crate) async fn faulty_world() -> (World<FaultyStore>, FaultyStore) {
     (World { coordinator: start(store.clone()).await, clock }, store)
 }
 
-/// What the store lacked, if that is the answer.
+/// Why the store was unavailable, if that is the answer.
 fn reason<T>(reply: &Result<T, RequestError>) -> Option<UnavailableReason> {
     match reply {
         Err(RequestError::Unavailable(outage)) => Some(outage.reason),
@@ -63,7 +63,7 @@ async fn one_request_the_store_cannot_take_does_not_fail_its_batch() {
 
 #[tokio::test]
 async fn a_full_disk_is_a_clear_answer_and_service_goes_on_when_space_returns() {
-    // F19, C3: definite refusal, no trace, and no restart needed.
+    // F19, C3: a definite refusal, no trace, and no restart needed.
     let (world, store) = faulty_world().await;
     store.faults.fail_call(0, FailureKind::Full);
     let refused = world.coordinator.submit(vec![submission("k")]).await;
@@ -80,7 +80,7 @@ async fn a_full_disk_is_a_clear_answer_and_service_goes_on_when_space_returns() 
 
 #[tokio::test]
 async fn a_commit_of_unknown_outcome_is_never_guessed() {
-    // F20, C3: an error from COMMIT may hide a commit. The caller learns "unknown", the carrier ends; after reopening
+    // F20, C3: an error from COMMIT may hide a commit. The caller gets "unknown", the carrier ends; after reopening,
     // the same key finds what was in fact committed.
     let (world, store) = faulty_world().await;
     store.faults.commit_unknown.store(true, Ordering::SeqCst);
@@ -133,8 +133,8 @@ async fn overload_sheds_new_work_and_keeps_taking_reports() {
 
 #[tokio::test]
 async fn whichever_store_call_fails_the_answers_stay_true() {
-    // F33, C2, C3, A3: fail the n-th call, for every n, until a run sees no failure. Whatever was
-    // answered is what is stored, and asking again gets there.
+    // F33, C2, C3, A3: fail the n-th call, for every n, until a run sees no failure. Every answer matches what is
+    // stored, and a repeated request succeeds.
     for kind in [FailureKind::Full, FailureKind::Unavailable] {
         let mut nth = 0;
         while run_with_failure(nth, kind).await {
@@ -145,14 +145,14 @@ async fn whichever_store_call_fails_the_answers_stay_true() {
     }
 }
 
-/// One life with its `nth` store call failing. Says whether the failure was reached.
+/// One life cycle with its `nth` store call failing. Returns whether the failure was reached.
 async fn run_with_failure(nth: usize, kind: FailureKind) -> bool {
     let (world, store) = faulty_world().await;
     store.faults.fail_call(nth, kind);
     let (task, _) =
         until_ok(async || world.coordinator.submit(vec![keyed("k", "once")]).await.remove(0)).await;
     let granted = loop {
-        // Nothing, or that the store could not be asked.
+        // No lease, or an error because the store could not be read.
         let granted = world.coordinator.lease(poll("w")).await.unwrap_or_default();
         if let Some(granted) = granted.into_iter().next() {
             break granted;
@@ -182,8 +182,8 @@ async fn until_ok(mut ask: impl AsyncFnMut() -> Reply) -> (verdict::TaskId, bool
 
 #[tokio::test]
 async fn time_in_which_a_worker_was_refused_is_given_back_though_pulses_fitted() {
-    // A8, F19: for most of a lease no heartbeat can be recorded, while a commit without changes
-    // still fits. That was the store's fault; the lease goes on for as long again.
+    // A8, F19: for most of a lease no heartbeat can be recorded, while an empty commit still fits. That was the
+    // store's fault; the lease is extended by that time.
     let (world, store) = faulty_world().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;
@@ -205,7 +205,7 @@ async fn time_in_which_a_worker_was_refused_is_given_back_though_pulses_fitted()
 
 #[tokio::test]
 async fn a_stall_while_a_stall_is_given_back_is_given_back_too() {
-    // A8, F24: the disk hangs again, in the very commit that extends the leases.
+    // A8, F24: the disk hangs again, in the same commit that extends the leases.
     let (world, store) = faulty_world().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;
@@ -218,7 +218,7 @@ async fn a_stall_while_a_stall_is_given_back_is_given_back_too() {
 
 #[tokio::test]
 async fn a_batch_that_stood_still_before_it_looked_at_the_clock_ends_no_lease() {
-    // A8, F09, F63: the machine stops between the carrier's look for a gap and the batch's own.
+    // A8, F09, F63: the machine stops between the carrier's stall check and that of the batch.
     let (world, store) = faulty_world().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;
@@ -226,7 +226,7 @@ async fn a_batch_that_stood_still_before_it_looked_at_the_clock_ends_no_lease() 
     store.faults.stall_next_batch(world.clock.clone(), Span::from_secs(600));
     world.round().await;
     assert!(matches!(world.heartbeat(&granted).await, Answer::Alive { .. }));
-    // And yet a worker that falls silent while it could be heard is replaced (S0-48).
+    // And yet a worker that falls silent while it could be reached is replaced (S0-48).
     world.pass(Span::from_secs(3)).await;
     assert_eq!(world.lease_one("rival").await.task.attempt, 2);
 }

@@ -1,4 +1,4 @@
-//! A store that fails when told to: SQLite's own method, "fail the n-th call, for every n".
+//! A store that fails on demand: SQLite's method, "fail the n-th call, for every n".
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use verdict::{ClosedAttempt, LeaseId, Rules, Span, Subject, Task, TaskId, Time};
 
-/// What is to go wrong.
+/// The faults to inject.
 #[derive(Default)]
 pub(crate) struct Faults {
     calls: AtomicUsize,
-    /// Of these, looks at what has ended.
+    /// The number of those calls that read ended tasks.
     walks: AtomicUsize,
     /// The call that fails with this kind.
     nth: Mutex<Option<(usize, FailureKind)>>,
@@ -30,28 +30,28 @@ pub(crate) struct Faults {
     pub(crate) refuses_poison: AtomicBool,
     /// Saving a task of the kind `spoilt` is refused as invalid, alive or ended.
     pub(crate) refuses_spoilt: AtomicBool,
-    /// What is given out of a task of the kind `spoilt` breaks an assertion when it is decided about.
+    /// A returned task of the kind `spoilt` violates an assertion when it is decided.
     pub(crate) breaks_spoilt: AtomicBool,
-    /// A task of the kind `spoilt` cannot be read; whoever asks for it is told which one that is.
+    /// A task of the kind `spoilt` cannot be read; the failure names the task.
     pub(crate) hides_spoilt: AtomicBool,
-    /// Nothing that is decided fits on the disk; a commit without changes still does.
+    /// No decision fits on the disk; an empty commit still does.
     pub(crate) is_nearly_full: AtomicBool,
-    /// The next commit succeeds, but says that it does not know.
+    /// The next commit succeeds, but reports an unknown outcome.
     pub(crate) commit_unknown: AtomicBool,
-    /// The next commit that forgets tasks succeeds, but its answer is lost and cannot be looked up.
+    /// The next commit that deletes tasks succeeds, but its answer is lost and cannot be looked up.
     pub(crate) forgetting_unknown: AtomicBool,
-    /// This much time passes once, between the beginning of a batch and its look at the clock.
+    /// This much time passes once, between the beginning of a batch and its read of the clock.
     stall: Mutex<Option<(Arc<ManualClock>, Span)>>,
     /// This much time passes once, while a commit becomes durable.
     stall_commit: Mutex<Option<(Arc<ManualClock>, Span)>>,
-    /// This much time passes in every batch: before its look at the clock, and while its commit becomes durable.
+    /// This much time passes in every batch: before it reads the clock, and while its commit becomes durable.
     slow: Mutex<Option<(Arc<ManualClock>, Span, Span)>>,
     /// Commits wait here while set.
     pub(crate) is_held: AtomicBool,
     pub(crate) released: Notify,
     /// Commits of batches with new tasks wait there while set.
     pub(crate) holds_new_tasks: AtomicBool,
-    /// Told by whoever begins to wait.
+    /// Notified by each commit that begins to wait.
     pub(crate) holding: Notify,
     /// When commits were refused because of `every_write`.
     refused_at: Mutex<Vec<Instant>>,
@@ -64,22 +64,22 @@ impl Faults {
         *self.nth.lock().expect("not poisoned") = Some((nth, kind));
     }
 
-    /// From now on no commit goes through.
+    /// Makes every commit fail from now on.
     pub(crate) fn fail_every_write(&self, kind: FailureKind) {
         *self.every_write.lock().expect("not poisoned") = Some(kind);
     }
 
-    /// The next batch stands still for so long before it decides anything.
+    /// Stalls the next batch for this long before it decides anything.
     pub(crate) fn stall_next_batch(&self, clock: Arc<ManualClock>, span: Span) {
         *self.stall.lock().expect("not poisoned") = Some((clock, span));
     }
 
-    /// The next commit takes so long.
+    /// Makes the next commit take this long.
     pub(crate) fn stall_next_commit(&self, clock: Arc<ManualClock>, span: Span) {
         *self.stall_commit.lock().expect("not poisoned") = Some((clock, span));
     }
 
-    /// From now on every batch needs so long before it looks at the clock, and its commit so long.
+    /// From now on every batch takes this long before it reads the clock, and this long to commit.
     pub(crate) fn slow_down(&self, clock: Arc<ManualClock>, loading: Span, committing: Span) {
         *self.slow.lock().expect("not poisoned") = Some((clock, loading, committing));
     }
@@ -90,7 +90,7 @@ impl Faults {
         *self.every_write.lock().expect("not poisoned") = None;
     }
 
-    /// When commits were refused since the last look.
+    /// When commits were refused since the last call.
     pub(crate) fn take_refused_at(&self) -> Vec<Instant> {
         std::mem::take(&mut *self.refused_at.lock().expect("not poisoned"))
     }
@@ -101,12 +101,12 @@ impl Faults {
         nth.is_some_and(|(nth, _)| self.calls.load(Ordering::SeqCst) > nth)
     }
 
-    /// How often the store was asked for anything, and for ends in particular, since [`Self::fail_call`].
+    /// The number of calls since [`Self::fail_call`]: of all kinds, and of those that read ended tasks.
     pub(crate) fn calls(&self) -> (usize, usize) {
         (self.calls.load(Ordering::SeqCst), self.walks.load(Ordering::SeqCst))
     }
 
-    /// What is read, unless a row of it cannot be.
+    /// Fails if one of the rows cannot be read.
     fn legible<'t>(&self, mut tasks: impl Iterator<Item = &'t Task>) -> Result<(), Failure> {
         let spoilt = tasks.find(|task| task.kind.as_str() == "spoilt");
         match spoilt.filter(|_| self.hides_spoilt.load(Ordering::SeqCst)) {
@@ -141,7 +141,7 @@ impl FaultyStore {
         Self { inner, faults: Arc::default(), committers: 1 }
     }
 
-    /// One that a coordinator shares among so many committers.
+    /// A store that one coordinator uses with this many committers.
     pub(crate) fn shared_by(committers: usize, inner: MemoryStore) -> Self {
         Self { committers, ..Self::over(inner) }
     }
@@ -309,7 +309,7 @@ impl Batch for FaultyBatch<'_> {
         self.faults.legible(ready.iter().flatten().map(|ready| &ready.task))?;
         if self.faults.breaks_spoilt.load(Ordering::SeqCst) {
             let spoilt = |ready: &&mut TaskWithSpec| ready.task.kind.as_str() == "spoilt";
-            // As many claims behind it as no task can have.
+            // More claims than any task can have.
             ready.iter_mut().flatten().filter(spoilt).for_each(|ready| {
                 ready.task.claim_version = u32::MAX;
             });

@@ -30,7 +30,7 @@ pub(crate) async fn start<S: Store>(store: S) -> Coordinator<S> {
 }
 
 impl<S: Store> World<S> {
-    /// Time passes while the coordinator listens: in steps too small to look like deafness.
+    /// Lets time pass while the coordinator runs: in steps too small to look like a stall.
     pub(crate) async fn pass(&self, span: Span) {
         const STEP: u64 = 400;
         let mut left = span.millis();

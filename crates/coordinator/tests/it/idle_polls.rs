@@ -1,4 +1,4 @@
-//! Workers that wait for nothing keep nobody from work.
+//! Workers that wait in vain keep no other worker from work.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use crate::harness::{World, patient, start, submission, world};
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Vec<Granted>, RequestError>> + Send>>;
 
-/// Polls one after the other, so that all of them wait in this order.
+/// Sends polls one after the other, so that all of them wait in this order.
 async fn wait_all(world: &World<MemoryStore>, polls: impl Iterator<Item = Poll>) -> Vec<Waiting> {
     let mut waiting = Vec::new();
     for poll in polls {
@@ -39,7 +39,7 @@ fn idle(n: usize, max: usize) -> Poll {
     Poll { queues, max, ..patient(&format!("idle-{n}")) }
 }
 
-/// Submits a task of the queue `q` and returns who has it when its submission is answered.
+/// Submits a task to the queue `q` and returns how many tasks the taker has once that is answered.
 async fn submit_to<S: Store>(world: &World<S>, taker: &mut Waiting) -> usize {
     world.submit(submission("resize")).await;
     match futures_util::poll!(taker) {
@@ -59,7 +59,7 @@ async fn four_idle_polls_for_many_keep_nobody_from_work() {
 
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_idle_polls_keep_nobody_from_work() {
-    // G2: each at a queue of its own, that stays empty.
+    // G2: each at a different queue, which stays empty.
     let world = world().await;
     let _idle = wait_all(&world, (0..10_000).map(|n| idle(n, 8))).await;
     let mut taker = wait_all(&world, std::iter::once(patient("ann"))).await;
@@ -68,13 +68,13 @@ async fn ten_thousand_idle_polls_keep_nobody_from_work() {
 
 #[tokio::test(start_paused = true)]
 async fn what_one_commit_cannot_grant_is_granted_by_the_next_without_being_asked() {
-    // More tasks and workers than one commit's worth, and nobody calls again.
+    // More tasks and workers than one commit can grant, and no further calls.
     let world = world().await;
     let many = vec![submission("resize"); 1_500];
     world.coordinator.submit(many).await;
     let all = (0..6).map(|n| Poll { max: 256, ..patient(&format!("worker-{n}")) });
     let asked = all.map(|poll| world.coordinator.lease(poll));
-    // Time stands still unless everybody waits for it.
+    // Time stands still unless every task waits for a timer.
     let begun = tokio::time::Instant::now();
     let granted = futures_util::future::join_all(asked).await;
     let granted: usize = granted.into_iter().map(|granted| granted.unwrap().len()).sum();
@@ -90,7 +90,7 @@ async fn a_tenants_flood_does_not_come_before_anothers_one_task() {
     let world = World { coordinator: start(store).await, clock: clock.clone() };
     world.coordinator.submit(vec![of_tenant("flood"); 2_000]).await;
     world.coordinator.submit(vec![of_tenant("small")]).await;
-    // From now on every batch has a time of its own.
+    // From now on every batch has a different time.
     faults.slow_down(clock, Span::from_millis(1), Span::from_millis(0));
     let of = |tenant: &str, max| Poll { scope: Scope::new(tenant, "main"), max, ..patient("ann") };
     let polls = (0..6).map(|_| of("flood", 256)).chain(std::iter::once(of("small", 1)));

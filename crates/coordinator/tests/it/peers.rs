@@ -1,4 +1,4 @@
-//! Several coordinators over one database: whoever is asked, the answer is the same.
+//! Several coordinators over one database: every one of them gives the same answer.
 
 use coordinator::{Coordinator, Options};
 use store::postgres::{self, Notify};
@@ -18,7 +18,7 @@ async fn start(database: &Database, notify: Notify) -> Coordinator<PostgresStore
     Coordinator::start(store, options).await.expect("it starts")
 }
 
-/// No lease of these tests ends by time, however slow the machine is.
+/// No lease of these tests expires, however slow the machine is.
 fn unhurried(kind: &str) -> coordinator::Submission {
     coordinator::Submission { policy: Policy::default(), ..submission(kind) }
 }
@@ -36,7 +36,7 @@ async fn ends(coordinator: &Coordinator<PostgresStore>, task: verdict::TaskId) -
 async fn a_life_through_two(notify: Notify) {
     let database = Database::create();
     let (one, two) = (start(&database, notify).await, start(&database, notify).await);
-    // S2-52, S3-60: waiting at one, submitted at the other, reported at both.
+    // S2-52, S3-60: polled at one, submitted at the other, reported at both.
     let waiting = tokio::spawn({
         let two = two.clone();
         async move { two.lease(patient("w")).await }
@@ -65,7 +65,7 @@ async fn without_hints_they_find_out_by_looking() {
 
 #[tokio::test]
 async fn a_coordinator_is_one_however_many_of_its_writers_commit() {
-    // S2-52: by these rows coordinators share rates and agree on rules.
+    // S2-52: coordinators use these rows to share rates and to agree on rules.
     let database = Database::create();
     let open = async |name: &str| {
         let store = PostgresStore::open(database.url(), postgres::Options::new(name)).await;
@@ -81,13 +81,14 @@ async fn a_coordinator_is_one_however_many_of_its_writers_commit() {
     let report = one.report(granted.key(), report_of(&granted, succeeded("1"))).await;
     assert!(matches!(report.expect("the store works").answer, Answer::Committed { .. }));
     assert_eq!(alone.peers().await.expect("they are listed").len(), 1);
-    // Whoever comes to it finds the database at work, and needs no second writer to keep it so.
+    // A second coordinator finds the database busy, and needs no second writer.
     assert_eq!(open("two").await.committers(), 1);
 }
 
 #[tokio::test]
 async fn who_waits_elsewhere_is_told_which_tasks_have_ended() {
-    // S2-52: as a hint, so that a result is not waited for until the next look. It may come too early to be heard.
+    // S2-52: as a hint, so that a waiter need not wait for its next poll of the store. It may arrive too early to
+    // be received.
     let database = Database::create();
     let one = start(&database, Notify::On).await;
     let listener = PostgresStore::open(database.url(), postgres::Options::new("listener")).await;
@@ -110,7 +111,7 @@ async fn who_waits_elsewhere_is_told_which_tasks_have_ended() {
 
 #[tokio::test]
 async fn a_key_and_a_cancel_hold_everywhere() {
-    // S2-115, R-32: the same key, whoever is asked; S4-57: cancelled through the other one.
+    // S2-115, R-32: the same key at either coordinator; S4-57: cancelled through the other one.
     let database = Database::create();
     let (one, two) = (start(&database, Notify::On).await, start(&database, Notify::On).await);
     let (task, replayed) = accepted(&one.submit(vec![keyed("k", "order 1")]).await[0]);
@@ -145,7 +146,7 @@ async fn many_at_once_get_one_verdict_each() {
     for leased in leasing {
         granted.extend(leased.await.unwrap());
     }
-    // Whoever looked too early for the other's last ones looks again.
+    // A worker that polled before the other's last ones were ready polls again.
     while granted.len() < TASKS {
         granted.extend(both[0].lease(patient("w")).await.unwrap());
     }
@@ -183,7 +184,7 @@ async fn what_one_granted_is_reported_to_another_when_it_is_gone() {
     let granted = one.lease(patient("w")).await.unwrap().remove(0);
     database.end_all_connections().await;
     drop(one);
-    // S2-104: the other one's connections are gone too; it connects again and decides.
+    // S2-104: the other one's connections are gone too; it reconnects and decides.
     let report = report_of(&granted, succeeded("1"));
     let answered = loop {
         match two.report(granted.key(), report.clone()).await {

@@ -1,6 +1,6 @@
-//! Forgetting while serving: in slices, what the rule lets go, and nothing else.
+//! Retention while serving: in slices, exactly the tasks that the rule releases.
 //!
-//! Tokio's time is paused, so that pauses between slices take none; the store's clock moves by hand.
+//! Tokio's time is paused, so pauses between slices take no time; the store's clock is moved by hand.
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report")]
 
@@ -18,7 +18,7 @@ use crate::faulty::FaultyStore;
 use crate::harness::{World, key, keyed, submission};
 
 const DAY: Span = Span::from_secs(24 * 60 * 60);
-/// What is missing to a day. The carrier sleeps that long by Tokio's clock, finds that the store's has
+/// The part of a day that is left out. The carrier sleeps that long by Tokio's clock, finds that the store's clock has
 /// not moved, and sleeps again.
 const ALMOST: Span = Span::from_secs(100);
 
@@ -51,7 +51,7 @@ async fn ended(world: &World<FaultyStore>, count: usize) -> Vec<TaskId> {
     tasks
 }
 
-/// Long enough for a walk and the pause after it; nobody asks for anything.
+/// Long enough for a walk and the pause after it, without any request.
 async fn idle() {
     tokio::time::sleep(Duration::from_secs(120)).await;
 }
@@ -101,7 +101,7 @@ async fn what_is_older_than_the_rule_goes_by_itself_and_the_rest_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_holds_for_a_day_though_the_rule_is_shorter() {
-    // nothing is forgotten while its idempotency key finds it.
+    // nothing is deleted while its idempotency key finds it.
     let (world, _) = world(Retention { age: Some(Span::ZERO), tasks: Some(0) }).await;
     let task = world.submit(keyed("k", "order 1")).await;
     end(&world, task).await;
@@ -124,7 +124,7 @@ async fn beyond_the_number_to_keep_the_first_submitted_go_first() {
     world.round().await;
     idle().await;
     assert_eq!(left(&world).await, tasks[6..]);
-    // Ends from now on are counted as they come, and go when they are a day old.
+    // From now on, ended tasks are counted as they end, and deleted when they are a day old.
     let more = ended(&world, 3).await;
     idle().await;
     assert_eq!(left(&world).await, [&tasks[9..], &more].concat());
@@ -160,7 +160,7 @@ async fn a_server_with_nothing_to_forget_does_not_wake_for_it() {
     store.faults.fail_call(usize::MAX, FailureKind::Unavailable);
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     let (calls, walks) = store.faults.calls();
-    // The carrier looks once a minute whether its clock is right, at the cost of one empty round.
+    // The carrier checks once a minute whether its clock is right, at the cost of one empty round.
     assert!(calls <= 61 * 8, "{calls} calls of the store in an idle hour");
     assert_eq!(walks, 0);
 }
@@ -182,7 +182,8 @@ async fn a_store_that_refuses_is_asked_again_later_and_nothing_is_half_forgotten
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_forgot_and_whose_answer_is_lost_ends_nobody_and_is_counted_again() {
-    // F38, S2-104: what was forgotten is unknown, so everything is counted anew: never is more forgotten than the rule lets go.
+    // F38, S2-104: which tasks were deleted is unknown, so everything is counted anew: no more is ever deleted than the
+    // rule releases.
     let (world, store) = world(Retention { age: None, tasks: Some(4) }).await;
     let tasks = ended(&world, 10).await;
     store.faults.forgetting_unknown.store(true, Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! Coordinators of different versions of the rules over one database, while they are replaced one by one.
+//! Coordinators with different versions of the rules over one database, while they are replaced one by
+//! one.
 
 use coordinator::{Coordinator, Options, RequestError, StopReason};
 use store::postgres::Notify;
@@ -22,7 +23,7 @@ async fn start(
     Coordinator::start(store.expect("the database opens"), Options::default()).await
 }
 
-/// Submits a task whose lease ends by nothing but a report.
+/// Submits a task whose lease ends only with a report.
 async fn submit(coordinator: &Coordinator<PostgresStore>) -> TaskId {
     let unhurried = coordinator::Submission { policy: Policy::default(), ..submission("k") };
     accepted(&coordinator.submit(vec![unhurried]).await[0]).0
@@ -45,7 +46,7 @@ async fn findings(coordinator: &Coordinator<PostgresStore>) -> Vec<store::verify
 
 #[tokio::test]
 async fn a_rolling_upgrade_activates_the_newer_rules_when_the_last_older_one_is_gone() {
-    // S2-52: whoever is asked, the answer is the same, also by which rules.
+    // S2-52: the same answer from every coordinator, by the same rules.
     let stage = MixedRules::new();
     let old = start(&stage, "old", OLDER, Notify::On).await.expect("it starts");
     let one = start(&stage, "one", SupportedRules::OURS, Notify::On).await.expect("it starts");
@@ -55,7 +56,7 @@ async fn a_rolling_upgrade_activates_the_newer_rules_when_the_last_older_one_is_
     assert_eq!(decided_by(&two, task).await, [1, 1]);
     assert_eq!(old.stop().await, StopReason::Drained);
     drop(old);
-    // Nobody is told: each finds out by itself, and goes on with what it had in hand.
+    // There is no notification: each coordinator finds out and goes on with the work it had.
     in_force(&one, NEWEST).await;
     in_force(&two, NEWEST).await;
     let report = report_of(&granted, succeeded("1"));
@@ -72,7 +73,7 @@ async fn one_that_was_counted_as_gone_stops_instead_of_deciding_by_rules_that_ar
     let old = start(&stage, "old", OLDER, Notify::Off).await.expect("it starts");
     let new = start(&stage, "new", SupportedRules::OURS, Notify::Off).await.expect("it starts");
     let task = submit(&old).await;
-    // As if it had been stopped for longer than anybody is waited for.
+    // As if it had been stopped for longer than the others wait for a peer.
     let (client, connection) =
         tokio_postgres::connect(stage.database.url(), tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -83,7 +84,7 @@ async fn one_that_was_counted_as_gone_stops_instead_of_deciding_by_rules_that_ar
     assert_eq!(new.store().agree_on_rules().await.expect("the database answers"), NEWEST);
     let cancel = Cancel { reason: None, mode: CancelMode::Graceful };
     let answer = old.cancel(key(task), cancel.clone()).await;
-    // Nothing was written, so that it may be asked again at once, elsewhere.
+    // Nothing was written, so the call may be repeated at once, elsewhere.
     assert_eq!(answer.expect_err("nothing is decided"), RequestError::ShuttingDown);
     let StopReason::Outdated(why) = old.stopped().await else {
         panic!("{:?}", old.stopped().await)

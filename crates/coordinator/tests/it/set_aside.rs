@@ -1,6 +1,6 @@
-//! A task that cannot be carried on costs no other: it is set aside, told, and tried again.
+//! A task that cannot be processed affects no other: it is set aside, reported, and tried again.
 //!
-//! Tokio's time is paused, so that pauses take no time and are seen exactly.
+//! Tokio's time is paused, so pauses take no time and are exact.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::faults::faulty_world;
 use crate::faulty::FaultyStore;
 use crate::harness::{World, accepted, caller, submission};
 
-/// More than one batch sweeps would hide the culprit; a few dozen are halved some times.
+/// More than one batch sweeps would hide the culprit; a few dozen are halved several times.
 const GOOD: usize = 40;
 
 async fn state(world: &World<FaultyStore>, task: TaskId) -> State {
@@ -30,7 +30,7 @@ fn doomed(kind: &str, now: verdict::Time) -> coordinator::Submission {
 
 #[tokio::test(start_paused = true)]
 async fn sweeps_go_on_in_the_same_round_without_a_task_that_cannot_be_stored() {
-    // G2, S2-103: forty tasks whose time is over, and one that the store does not take.
+    // G2, S2-103: forty tasks that are due, and one that the store refuses.
     let (world, store) = faulty_world().await;
     let now = world.coordinator.now();
     let mut batch: Vec<_> = (0..GOOD).map(|_| doomed("good", now)).collect();
@@ -57,7 +57,7 @@ async fn grants_go_on_in_the_same_round_without_a_task_that_cannot_be_stored() {
         world.submit(submission("good")).await;
     }
     store.faults.refuses_spoilt.store(true, Ordering::SeqCst);
-    // The bad one is the oldest, so that every poll would meet it first.
+    // The bad one is the oldest, so every poll would get it first.
     for _ in 0..3 {
         let granted = world.lease_one("w").await;
         assert_ne!(granted.task.id, bad);
@@ -94,7 +94,7 @@ async fn a_row_that_cannot_be_read_is_left_out_and_calls_about_it_are_told() {
         assert!(replies[1].is_ok(), "{replies:?}");
     }
     assert_eq!(world.coordinator.set_aside()[0].task, bad);
-    // Sweeps and grants of all others too, with nobody asking about the bad one.
+    // Sweeps and grants of all others too, without a request about the bad one.
     world.clock.advance(Span::from_secs(1));
     world.submit(submission("good")).await;
     world.lease_one("w").await;
@@ -120,7 +120,7 @@ async fn it_is_tried_again_after_a_pause_and_leaves_the_list_when_it_works() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_cannot_be_stored_is_not_blamed_on_its_task() {
-    // Its own words may be what the store does not take.
+    // The request itself may be what the store refuses.
     let (world, store) = faulty_world().await;
     let task = world.submit(submission("poison")).await;
     let granted = world.lease_one("w").await;

@@ -1,7 +1,7 @@
-//! Time in which nobody could be heard, where the shortest lease is another coordinator's.
+//! Stalls in which the shortest lease is another coordinator's.
 //!
-//! Tokio's time stands still and the store's clock moves by hand: no coordinator finds anything by looking again after
-//! a while, as one that is never idle does not.
+//! Tokio's time stands still and the store's clock is moved by hand: no coordinator finds anything by polling after a
+//! while, as a coordinator that is never idle does not either.
 
 use std::sync::mpsc;
 
@@ -14,10 +14,10 @@ use verdict::{Answer, Name, Policy, Span, SupportedRules};
 
 use crate::harness::{accepted, caller, poll, submission};
 
-/// Longer than the shortest lease, and no stall for the one that this coordinator gave itself.
+/// Longer than the shortest lease, and no stall for the lease that this coordinator granted.
 const HUNG: Span = Span::from_secs(3);
 
-/// No timer fires while this lives: the runtime lets time jump only when no thread is blocked, and one is.
+/// No timer fires while this exists: the runtime lets time jump only when no thread is blocked, and one is.
 struct StillTime {
     _until_dropped: mpsc::Sender<()>,
 }
@@ -38,7 +38,7 @@ async fn start(stage: &MixedRules, name: &str) -> Coordinator<PostgresStore> {
     Coordinator::start(store, options).await.expect("it starts")
 }
 
-/// A task of this queue, leased by this coordinator.
+/// A task of this queue, leased from this coordinator.
 async fn leased(by: &Coordinator<PostgresStore>, queue: &str, policy: Policy) -> Granted {
     let queue = Name::from(queue);
     let task = Submission { queue: queue.clone(), policy, ..submission("k") };
@@ -58,9 +58,9 @@ async fn heartbeat(at: &Coordinator<PostgresStore>, granted: &Granted) -> Answer
 
 #[tokio::test]
 async fn a_database_that_hung_costs_nobody_a_lease_that_another_coordinator_gave() {
-    // A8, F24: the first one gave only long leases and never had time to look at others'. It is the first to decide
-    // after the silence, and yet takes no lease away that nobody could renew. Both ways, since the first of two
-    // coordinators has two committers and the second has one.
+    // A8, F24: the first coordinator granted only long leases and never had time to read the others. It is the first
+    // to decide after the silence, and still revokes no lease that could not be renewed. Both ways, since the first of
+    // two coordinators has two committers and the second has one.
     let _still = StillTime::begin();
     for (busy, other) in [(0, 1), (1, 0)] {
         let stage = MixedRules::new();

@@ -1,4 +1,4 @@
-//! A store that is slow for good: every batch takes longer than the gap that counts as a stall of ours.
+//! A permanently slow store: every batch takes longer than the gap that counts as a stall.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use verdict::{Answer, Span};
 use crate::faulty::FaultyStore;
 use crate::harness::{World, poll, start, submission};
 
-/// Longer than the whole lease of the tasks here.
+/// Longer than the whole lease of these tasks.
 const SLOW: Span = Span::from_secs(5);
 const QUICK: Span = Span::from_millis(0);
 
-/// Where the time of every batch goes, and how many batches one coordinator has at once.
+/// Where each batch spends its time, and how many concurrent batches the coordinator has.
 const WORLDS: [(Span, Span, usize); 6] = [
     (SLOW, QUICK, 1),
     (QUICK, SLOW, 1),
@@ -35,7 +35,7 @@ async fn slow_world((loading, committing, committers): (Span, Span, usize)) -> W
 
 #[tokio::test]
 async fn however_slow_every_batch_is_work_gets_done() {
-    // A8, F24, G1: nobody is refused for a slowness of ours, and a worker that is heard in time keeps its lease.
+    // A8, F24, G1: slowness of the store refuses no call, and a worker that calls in time keeps its lease.
     for slowness in WORLDS {
         let world = slow_world(slowness).await;
         world.submit(submission("k")).await;
@@ -54,7 +54,7 @@ async fn however_slow_every_batch_is_work_gets_done() {
 
 #[tokio::test]
 async fn however_slow_every_batch_is_a_cancel_takes_no_time_from_a_lease() {
-    // A8, F24: whoever decides a cancel while workers are not heard gives its task the time back that it missed.
+    // A8, F24: a cancel that is decided while heartbeats cannot be received extends the lease of its task first.
     for slowness in WORLDS {
         let world = slow_world(slowness).await;
         world.submit(submission("k")).await;
@@ -68,12 +68,12 @@ async fn however_slow_every_batch_is_a_cancel_takes_no_time_from_a_lease() {
     }
 }
 
-/// Rounds in which a lease of two seconds is over for certain, with a period of it counted in each.
+/// Rounds after which a lease of two seconds has certainly expired, with one check period counted in each.
 const ROUNDS_MAX: usize = 16;
 
 #[tokio::test]
 async fn however_slow_every_batch_is_a_dead_worker_is_replaced() {
-    // S0-48, B6: rounds that are all late count as some time, or leases of the dead would live for ever.
+    // S0-48, B6: late rounds count as some lease time; otherwise leases of dead workers would live for ever.
     for slowness in WORLDS {
         let world = slow_world(slowness).await;
         world.submit(submission("k")).await;

@@ -1,4 +1,4 @@
-//! What happens to a task is told as spans of its submitter's trace, and whoever takes them can neither
+//! What happens to a task is exported as spans of its submitter's trace, and a collector can neither
 //! delay nor break anything.
 
 use std::sync::{Arc, Mutex};
@@ -116,7 +116,7 @@ async fn a_life_is_one_trace_from_the_submitter_to_the_worker_and_back() {
     world.report(&first, Outcome::Failed(fault)).await;
     world.pass(verdict::Span::from_secs(1)).await;
     let second = world.lease_one("w").await;
-    // The worker says which span was its own work.
+    // The worker reports which span was its own work.
     let claims = Some(Json::from(format!(r#"{{"traceparent":"{WORK}"}}"#)));
     let report = Report { claims, ..report_of(&second, succeeded("1")) };
     world.coordinator.report(second.key(), report).await.expect("the store works");
@@ -181,7 +181,7 @@ async fn a_run_whose_grant_was_not_seen_is_told_in_its_trace_all_the_same() {
     assert_eq!(granted.task.id, waiting);
     let queued = before.submit(traced(GIVEN)).await;
     before.coordinator.stop().await;
-    // The next coordinator knows of both only what is stored.
+    // The next coordinator knows only what is stored about both.
     let collector = Collector::new(CollectorMode::Takes);
     let coordinator = start(store, &collector).await;
     let answered = coordinator.report(granted.key(), report_of(&granted, succeeded("1"))).await;
@@ -210,13 +210,14 @@ async fn a_collector_that_is_gone_or_hangs_costs_spans_and_nothing_else() {
             let granted = world.lease_one("w").await;
             assert!(matches!(world.succeed(&granted).await, Answer::Committed { .. }));
         }
-        // It ends although the collector never answers.
+        // It ends even if the collector never answers.
         world.coordinator.stop().await;
         assert_eq!(collector.spans(), []);
         assert_eq!(count(&world.coordinator, "tenure_spans_sent_total"), 0);
         let dropped = "tenure_spans_dropped_total{reason=\"collector\"}";
         let lost = count(&world.coordinator, dropped);
-        // Each life is a wait, an attempt, a task and a run. Those a stop cut off are in no count.
+        // Each life cycle is a wait, an attempt, a task and a run. Spans that a stop cut off are in no
+        // count.
         assert!(if all_counted { lost == 80 } else { lost <= 80 }, "{lost}");
     }
 }

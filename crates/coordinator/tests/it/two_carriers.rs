@@ -1,4 +1,4 @@
-//! Two committers of one coordinator: what each of them is for, and that neither goes on without the other.
+//! Two committers of one coordinator: their roles, and that neither continues without the other.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ async fn world_of_two() -> (World<FaultyStore>, FaultyStore) {
 
 #[tokio::test]
 async fn a_worker_is_heard_while_new_work_waits_for_its_commit() {
-    // F44: starts, heartbeats and reports have a committer of their own, whatever holds up the other one.
+    // F44: starts, heartbeats and reports have a separate committer, whatever blocks the other one.
     let (world, store) = world_of_two().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;
@@ -46,7 +46,8 @@ async fn a_worker_is_heard_while_new_work_waits_for_its_commit() {
 
 #[tokio::test]
 async fn where_nobody_hears_workers_any_more_nothing_new_is_taken() {
-    // The committer that handles leases has failed; to accept and grant on would make leases nobody can keep.
+    // The committer that handles leases has failed; accepting and granting would create leases that cannot be
+    // renewed.
     let (world, store) = world_of_two().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;
@@ -62,8 +63,8 @@ async fn where_nobody_hears_workers_any_more_nothing_new_is_taken() {
 
 #[tokio::test]
 async fn new_work_that_comes_late_is_committed_after_leases_have_their_time_back() {
-    // A8, F24: a process that dies after the late commit, and before leases had their time back, would be followed
-    // by one that takes that commit for somebody who heard.
+    // A8, F24: if a process dies after the late commit and before leases were extended, the next process would
+    // take that commit as proof that heartbeats were received.
     let (world, store) = world_of_two().await;
     world.submit(submission("k")).await;
     let granted = world.lease_one("w").await;

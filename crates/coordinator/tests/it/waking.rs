@@ -1,4 +1,4 @@
-//! Time alone: nobody calls, nobody asks for a round, and what is due happens when it is due.
+//! Time alone: no calls and no pings, and due tasks are handled when they are due.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Every refusal, on keys made by hand.
+//! Every refusal, on hand-made keys.
 
 use super::*;
 use crate::admit::NewKey;
@@ -25,7 +25,7 @@ fn rotate_of(key: &ApiKey, overlap: Span) -> KeyChange {
 
 #[test]
 fn an_administrator_reaches_its_tenant_and_no_further() {
-    // X13: the side door from default/x to default/default is shut too.
+    // X13: the detour from default/x to default/default is refused too.
     let scopes = ["default/default", "default/side", "acme/main", "acme/side"];
     let scope = |text: &str| {
         let (tenant, workspace) = text.split_once('/').unwrap();
@@ -68,7 +68,7 @@ fn the_last_administrator_stays() {
     }
     let second = row(6, Scope::default(), &[Role::Admin]);
     assert!(decide(&shared(&[&root, &second]), &everything, revoke_of(&root), NOW).is_ok());
-    // Again is no change, and not a new record either.
+    // A repeated revocation changes nothing and adds no audit entry.
     let (key, action) =
         decide(&keys, &everything, revoke_of(&revoked), NOW.plus(Span::from_secs(9))).unwrap();
     assert_eq!((key, action), (revoked, None));

@@ -1,4 +1,4 @@
-//! Why there are no signing keys.
+//! Why the signing keys are unavailable.
 
 use std::io;
 use std::path::PathBuf;

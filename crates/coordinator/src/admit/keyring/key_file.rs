@@ -1,7 +1,7 @@
-//! Signing keys as text: how they stand in the operator's file or, sealed, in a store.
+//! The text form of signing keys, in the operator's file or, sealed, in a store.
 //!
-//! A file is 32 random bytes as they are or, once there has been more than one key, a list. It appears and changes as a
-//! whole, and is refused where others could read it or somebody typed it.
+//! A file holds 32 raw random bytes or, once there has been more than one key, a list. It is created and replaced
+//! atomically, and refused if other users could read it or it looks typed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -17,28 +17,28 @@ use super::error::KeyringError;
 use super::sealing_key::SealingKey;
 use crate::ids::{Entropy, OsEntropy};
 
-/// Longer files are not ours.
+/// Longer files are no key files.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// The permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
-/// How a key stands in the file once there has been more than one.
+/// One key in the file, once there has been more than one.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct KeyLine {
     key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     not_after_ms: Option<i64>,
-    /// This is no signing key, but what the one with this name sealed the audit with.
+    /// Set if this is no signing key, but the sealing key of the signing key with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seals_of: Option<String>,
-    /// Nothing is signed with this key yet.
+    /// Set if nothing is signed with this key yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     next: Option<bool>,
 }
 
-/// What a file holds.
+/// The keys of a file.
 pub(in crate::admit) struct Contents {
     pub(in crate::admit) keys: Vec<Arc<SigningKey>>,
     pub(super) next: Option<Arc<SigningKey>>,
@@ -56,7 +56,7 @@ pub(super) fn fresh(entropy: &mut dyn Entropy) -> Arc<SigningKey> {
     Arc::new(SigningKey::new(master, None))
 }
 
-/// The same with a key that the next rotation will sign with.
+/// Adds the key that the next rotation will sign with.
 pub(in crate::admit) fn with_next(contents: Contents, entropy: &mut dyn Entropy) -> Contents {
     let next = contents.next.unwrap_or_else(|| fresh(entropy));
     Contents { next: Some(next), ..contents }
@@ -70,12 +70,12 @@ pub(in crate::admit) fn read_or_create(path: &Path) -> Result<Contents, KeyringE
     read(path)
 }
 
-/// A list as [`text`] writes it.
+/// Parses a list that [`text`] wrote.
 pub(in crate::admit) fn contents(text: &[u8]) -> Option<Contents> {
     listed(Path::new(""), text).ok().map(Contents::from)
 }
 
-/// The keys of a file: 32 bytes as they are, or a list with the ends of the older ones.
+/// Reads the keys of a file: 32 raw bytes, or a list with the expiries of the older ones.
 pub(super) fn read(path: &Path) -> Result<Contents, KeyringError> {
     let failed = |source| KeyringError::Io { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;
@@ -140,7 +140,7 @@ fn listed(path: &Path, bytes: &[u8]) -> Result<Listed, KeyringError> {
     Ok(listed)
 }
 
-/// The keys as they stand in a file or, sealed, in a store.
+/// The text form of the keys.
 pub(in crate::admit) fn text(contents: &Contents) -> Vec<u8> {
     let Contents { keys, next, sealing } = contents;
     let line = |key: &[u8; KEY_BYTES]| KeyLine {
@@ -160,14 +160,14 @@ pub(in crate::admit) fn text(contents: &Contents) -> Vec<u8> {
     serde_json::to_vec_pretty(&lines).expect("keys are text and numbers")
 }
 
-/// Beside its place first, so that a reader finds the old file or the new one and never half of one.
+/// Writes a draft and renames it, so that a reader finds the old file or the new one and never half of one.
 pub(in crate::admit) fn write(path: &Path, contents: &Contents) -> io::Result<()> {
     let text = text(contents);
     let draft = path.with_extension(format!("{}.new", contents.keys[0].kid()));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     let written = file.write_all(&text).and_then(|()| file.sync_all());
     if let Err(error) = written.and_then(|()| fs::rename(&draft, path)) {
-        // The error says what matters; a draft that stays is only clutter.
+        // The returned error matters; a draft that remains is only clutter.
         let _ = fs::remove_file(&draft);
         return Err(error);
     }
@@ -175,14 +175,13 @@ pub(in crate::admit) fn write(path: &Path, contents: &Contents) -> io::Result<()
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Random bytes are never all alike, and all 32 printable once in 10^13 keys.
+/// Random bytes are never all equal, and all 32 are printable once in 10^13 keys.
 fn is_guessable(key: &[u8; KEY_BYTES]) -> bool {
     let printable = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     key.iter().all(|byte| *byte == key[0]) || key.iter().all(printable)
 }
 
-/// Written beside its place and linked into it, so that no reader ever sees half a key and two
-/// makers agree on one.
+/// Writes a draft and links it into place, so that no reader sees half a key, and two concurrent creators agree on one.
 fn create(path: &Path) -> io::Result<()> {
     let mut bytes = [0; KEY_BYTES + KID_BYTES];
     OsEntropy.fill(&mut bytes);
@@ -227,7 +226,7 @@ mod tests {
 
     #[test]
     fn weak_keys_refuse_to_start() {
-        // X11: short, sample and typed secrets, and files that others can read.
+        // X11: short, sample and typed secrets, and files that other users can read.
         let (_folder, path) = key_file(&[7; 31], 0o600);
         assert!(matches!(Keyring::open(&path), Err(KeyringError::Length { found: 31, .. })));
         let (_folder, path) = key_file(&[0; 32], 0o600);

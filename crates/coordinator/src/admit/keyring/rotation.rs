@@ -1,4 +1,4 @@
-//! What a rotation makes of the keys there are.
+//! Rotation: computes the next set of keys.
 
 use std::sync::Arc;
 
@@ -10,18 +10,19 @@ use super::key_file::{Contents, fresh};
 use super::sealing_key::{SealingKey, sealing};
 use crate::ids::Entropy;
 
-/// Rotations within one overlap. Beyond that somebody is in a hurry, and the oldest key goes first.
+/// Rotations within one overlap. Beyond that the oldest key is dropped first.
 const KEYS_MAX: usize = 8;
 
-/// Keys that only check old seals: a rotation each month for twenty years. Beyond that the oldest goes.
+/// Keys that only verify old seals: a rotation each month for twenty years. Beyond that the oldest is
+/// dropped.
 const SEALING_MAX: usize = 240;
 
-/// What becomes of the keys before.
+/// What happens to the previous keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotation {
-    /// They count for this long, so that work in flight goes on.
+    /// They are accepted for this long, so that work in flight goes on.
     Overlap(Span),
-    /// A key has leaked: nothing that was signed before counts.
+    /// A key has leaked: nothing that was signed before is accepted.
     Emergency,
 }
 
@@ -34,7 +35,7 @@ impl Ring {
         now: Time,
     ) -> Contents {
         let ring = self;
-        // Whoever read the leaked file has the next key as well.
+        // The leaked file contains the next key as well.
         let published = ring.next.clone().filter(|_| rotation != Rotation::Emergency);
         let mut keys = vec![published.unwrap_or_else(|| fresh(entropy))];
         let next = fresh(entropy);
@@ -51,7 +52,7 @@ impl Ring {
         Contents { keys, next: Some(next), sealing }
     }
 
-    /// Keys that go leave behind what checks their seals.
+    /// Keys that are dropped leave their sealing keys behind.
     fn sealing_after(&self, staying: &[Arc<SigningKey>]) -> Vec<SealingKey> {
         let stays = |kid: &str| staying.iter().any(|key| key.kid() == kid);
         let going = self.keys.iter().rev().filter(|key| !stays(key.kid()));

@@ -1,10 +1,10 @@
-//! What seals the audit: derived from a signing key, and kept when that key is gone.
+//! The key that seals the audit: derived from a signing key, and kept when that key is gone.
 
 use edge::{KEY_BYTES, KID_BYTES, SigningKey};
 use verdict::Scope;
 
-/// What a key that signs no more leaves behind: enough to check the seals it made, and to make none but
-/// seals.
+/// The sealing key of a signing key that no longer signs: enough to verify the seals it made, and to
+/// make nothing but seals.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct SealingKey {
     pub(super) kid: String,
@@ -13,7 +13,7 @@ pub(super) struct SealingKey {
 
 const SEALING: &str = "audit-seal";
 
-/// All tenants' entries are one log, so that their scope is nobody's.
+/// The entries of all tenants are one log, so their scope is no tenant's.
 pub(super) fn sealing(key: &SigningKey) -> [u8; KEY_BYTES] {
     key.derive(SEALING, &Scope::default())
 }

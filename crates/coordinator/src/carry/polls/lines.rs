@@ -1,8 +1,8 @@
-//! Polls in lines: polls that ask for the same wait in one line, in order of arrival, and lines are found by the queues
-//! they wait at.
+//! Lines of polls: polls with the same filter wait in one line, in order of arrival, and lines are indexed by their
+//! queues.
 //!
-//! However many polls wait, the search for takers of a queue's tasks visits only the lines of that queue, and in each of
-//! them only as many polls as there are tasks for.
+//! However many polls wait, the search for takers of a queue's tasks visits only the lines of that queue, and in each
+//! line only as many polls as there are tasks for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use verdict::{Name, Scope};
 
 use crate::item::Poll;
 
-/// Which poll, in order of arrival.
+/// Identifies a poll; ids are in order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::carry) struct PollId(pub(super) u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::carry) struct LineId(u64);
 
-/// What all polls of a line ask for. Names are sorted, each once.
+/// What all polls of a line ask for. Names are sorted, without duplicates.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct PollFilter {
     pub(super) scope: Scope,
@@ -55,7 +55,7 @@ pub(super) struct Line {
     pub(super) polls: BTreeSet<PollId>,
 }
 
-/// Every line has a poll, and every queue of the index a line.
+/// Every line has at least one poll, and every queue in the index at least one line.
 #[derive(Default)]
 pub(super) struct Lines {
     lines: HashMap<LineId, Line>,
@@ -119,7 +119,7 @@ impl Lines {
         self.lines.get(&line)
     }
 
-    /// The lines at a queue, whose first poll has waited longest first.
+    /// The lines at a queue. The line whose first poll has waited longest comes first.
     pub(super) fn at(&self, scope: &Scope, queue: &Name) -> Vec<LineId> {
         let waiting = self.queues.get(scope).and_then(|queues| queues.get(queue));
         let mut lines: Vec<LineId> = waiting.into_iter().flatten().copied().collect();

@@ -1,8 +1,9 @@
-//! Which poll is granted which ready task, in one commit: turns go round tenants, then queues, then the longest wait.
+//! Which poll is granted which ready task in one commit. Turns rotate over tenants, then queues, then the longest
+//! wait.
 //!
-//! A turn is the right to ask for one task more. Asking is free: what counts against a commit's budget is what is
-//! given, so that after a pass in which some got less than they asked for, the others are asked again. A round that
-//! ends because its budget is spent continues, in the next commit, behind the tenant and the queue it stopped at.
+//! A turn is the right to ask for one more task. Asking is free: only grants count against a commit's budget. After a
+//! pass in which some lines got less than they asked for, the others are asked again. A round that ends because its
+//! budget is spent continues, in the next commit, after the tenant and the queue where it stopped.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -13,17 +14,18 @@ use super::Polls;
 use super::lines::{LineId, PollId};
 use crate::item::Granted;
 
-/// Tasks granted in one commit, so that no commit takes long.
+/// Tasks granted in one commit. Keeps every commit short.
 pub(super) const GRANTS_MAX: usize = 1_024;
 
-/// How often the store is asked in one commit. The first pass shows which lines ask in vain; the second hands out what
-/// they left. More are needed only where thousands ask in vain, and their turn may come in the next commit.
+/// How many times the store is queried in one commit. The first pass shows which lines ask in vain; the second hands
+/// out what they left. More passes are needed only if thousands of lines ask in vain, and their turn may come in the
+/// next commit.
 const PASSES_MAX: usize = 8;
 
-/// What one round may still do, and what it did.
+/// The remaining budget of one round, and its grants so far.
 pub(in crate::carry) struct Round {
     tenants: Vec<Tenant>,
-    /// Whose turn is next.
+    /// The index of the tenant whose turn is next.
     next: usize,
     queues: Vec<Queue>,
     numbers: HashMap<(Scope, Name), usize>,
@@ -37,7 +39,7 @@ pub(in crate::carry) struct Round {
 
 struct Tenant {
     name: Name,
-    /// By number, in the order of their names.
+    /// Indexes of queues, sorted by their names.
     queues: Vec<usize>,
     next: usize,
 }
@@ -50,22 +52,22 @@ struct Queue {
 
 /// A line that had a turn.
 struct Demand {
-    /// The polls that may be served in this round with what each may still take, oldest first.
+    /// The polls that may be served in this round, oldest first, each with the number of tasks it may still take.
     polls: VecDeque<(PollId, usize)>,
     room: usize,
-    /// The pass that this is about.
+    /// The pass that `asked` belongs to.
     pass: usize,
     asked: usize,
-    /// As much as there may be for it.
+    /// The most that the queues may hold for it.
     max: usize,
-    /// It was given less than it asked for.
+    /// Whether it got less than it asked for.
     is_exhausted: bool,
 }
 
 /// Where a round stopped.
 pub(in crate::carry) struct ResumePoint {
     pub(super) tenant: Option<Name>,
-    /// By tenant, workspace and queue.
+    /// Tenant, workspace and queue of each.
     pub(super) queues: Vec<(Name, Name, Name)>,
 }
 
@@ -73,7 +75,7 @@ pub(in crate::carry) struct ResumePoint {
 pub(in crate::carry) struct RoundResult {
     pub(in crate::carry) grants: Vec<(PollId, Vec<Granted>)>,
     pub(in crate::carry) resume_point: ResumePoint,
-    /// Whether more might have been granted.
+    /// Whether more could have been granted.
     pub(in crate::carry) is_spent: bool,
 }
 
@@ -107,7 +109,7 @@ impl Round {
         round
     }
 
-    /// Begins behind where the round before stopped.
+    /// Begins after the point where the previous round stopped.
     fn resume(&mut self, polls: &Polls) {
         let Self { tenants, queues, next, .. } = self;
         *next = tenants.partition_point(|it| Some(&it.name) <= polls.last_tenant());
@@ -120,7 +122,7 @@ impl Round {
         }
     }
 
-    /// What to ask the store for next, line by line. Nothing, when the round is over.
+    /// What to ask the store for next, line by line. Empty when the round is over.
     pub(in crate::carry) fn ask(&mut self, polls: &mut Polls) -> Vec<(LineId, Want)> {
         if self.passes == PASSES_MAX {
             return Vec::new();
@@ -134,8 +136,8 @@ impl Round {
         lines.into_iter().filter_map(want).collect()
     }
 
-    /// One pass: turn by turn, until as much is asked for as may be granted or every line has asked. Returns the lines
-    /// that had a turn, the first one first.
+    /// One pass: takes turns until the requested tasks reach the budget or every line has asked. Returns the lines
+    /// that had a turn, in the order of their turns.
     fn take_turns(&mut self, polls: &mut Polls) -> Vec<LineId> {
         let (mut left, mut order) = (self.left, Vec::new());
         let mut ring = self.ring(polls);
@@ -143,7 +145,7 @@ impl Round {
             && let Some((tenant, mut queues)) = ring.pop_front()
         {
             let Some((place, mut lines)) = queues.pop_front() else { continue };
-            // Lines that have nothing to ask for leave; the first that has takes the turn and goes to the end.
+            // Lines with nothing to ask for leave; the first line that asks takes the turn and goes to the end.
             while let Some(line) = lines.pop_front() {
                 if !self.may_ask(line, polls) {
                     continue;
@@ -171,7 +173,7 @@ impl Round {
         order
     }
 
-    /// All tenants, queues and lines whose turn may come, the next one first.
+    /// All tenants, queues and lines that may get a turn, the next one first.
     #[expect(clippy::type_complexity, reason = "tenants of queues of lines, in turn")]
     fn ring(&self, polls: &Polls) -> VecDeque<(usize, VecDeque<(usize, VecDeque<LineId>)>)> {
         let from = |next: usize, count: usize| (next..count).chain(0..next.min(count));
@@ -206,21 +208,21 @@ impl Round {
         !demand.is_exhausted && demand.asked < demand.max
     }
 
-    /// How much the queues of a line may hold.
+    /// How many tasks the queues of a line may hold.
     fn backlog(&self, scope: &Scope, queues: &[Name]) -> usize {
         let number = |queue: &Name| self.numbers.get(&(scope.clone(), queue.clone()));
         let tasks = queues.iter().filter_map(number).map(|number| self.queues[*number].tasks);
         tasks.fold(0, usize::saturating_add)
     }
 
-    /// The store had so many tasks for a line.
+    /// Records how many tasks the store found for a line.
     pub(in crate::carry) fn found(&mut self, line: LineId, count: usize) {
         if let Some(demand) = self.lines.get_mut(&line) {
             demand.is_exhausted = count < demand.asked;
         }
     }
 
-    /// One of them is no longer to be had, whatever became of it.
+    /// Records that a task is no longer available, granted or not.
     pub(in crate::carry) fn took(&mut self, task: &Task) {
         let number = self.numbers.get(&(task.scope.clone(), task.queue.clone()));
         if let Some(number) = number {
@@ -229,12 +231,12 @@ impl Round {
         }
     }
 
-    /// The poll of a line that the next task goes to.
+    /// The poll of a line that gets the next task.
     pub(in crate::carry) fn taker(&self, line: LineId) -> Option<PollId> {
         self.lines.get(&line)?.polls.front().map(|(poll, _)| *poll)
     }
 
-    /// The line's first poll is granted a task.
+    /// Records the grant of a task to the line's first poll.
     pub(in crate::carry) fn give(&mut self, line: LineId, granted: Granted) {
         let demand = self.lines.get_mut(&line).expect("only lines that asked are given something");
         let (poll, max) = demand.polls.front_mut().expect("a line asks for no more than it takes");

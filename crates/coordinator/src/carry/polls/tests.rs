@@ -1,4 +1,4 @@
-//! Turns and seats, without a store: a shelf of tasks stands for one.
+//! Turns and seats, without a store: a shelf of tasks replaces it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ type Answer = oneshot::Receiver<Result<Vec<Granted>, RequestError>>;
 #[derive(Default)]
 struct Shelf {
     tasks: HashMap<(Scope, Name), usize>,
-    /// What was asked of it, line by line.
+    /// The wants it was asked for, line by line.
     asked: Vec<Want>,
 }
 
@@ -58,7 +58,7 @@ impl Shelf {
         ready
     }
 
-    /// One round with its commit. Returns how many tasks went to each tenant's queue.
+    /// One round with its commit. Returns how many tasks each tenant's queue handed out.
     fn round(&mut self, polls: &mut Polls) -> HashMap<(Name, Name), usize> {
         self.asked.clear();
         let mut round = polls.round(self.backlogs(polls.polled()), HashSet::new());
@@ -147,14 +147,14 @@ fn granted(answer: &mut Answer) -> Option<usize> {
     answer.try_recv().ok().map(|granted| granted.map_or(0, |granted| granted.len()))
 }
 
-/// The place of a tenant's queue in what a round returns.
+/// The key of a tenant's queue in the result of a round.
 fn place(tenant: &str, queue: &str) -> (Name, Name) {
     (Name::from(tenant), Name::from(queue))
 }
 
 #[tokio::test(start_paused = true)]
 async fn polls_of_empty_queues_are_not_looked_at() {
-    // G2: whoever waits for nothing costs those nothing for whom there is something.
+    // G2: polls that wait in vain cost nothing to polls for which there is work.
     let (mut polls, mut shelf) = (polls(), Shelf::default());
     let mut idle = Vec::new();
     for n in 0..10_000 {
@@ -187,7 +187,7 @@ async fn asking_in_vain_costs_nobody_a_grant() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tenant_with_one_task_starts_it_within_ten_rounds_whatever_others_do() {
-    // G2, F69: nine thousand tenants want more than any commit grants, all of them first.
+    // G2, F69: nine thousand tenants arrived first and want more than any commit grants.
     let (mut polls, mut shelf) = (polls(), Shelf::default());
     let names: Vec<String> = (0..9_000).map(|n| format!("flood-{n}")).collect();
     let mut flood = Vec::new();
@@ -195,7 +195,7 @@ async fn a_tenant_with_one_task_starts_it_within_ten_rounds_whatever_others_do()
         shelf.put(name, "images", 1_000_000);
         flood.push(wait(&mut polls, poll(name, &["images"], 256)));
     }
-    // Between the others by name, so that neither end of the round is an advantage.
+    // Its name sorts between the others, so that neither end of the round is an advantage.
     let mut one = wait(&mut polls, poll("flood-5000-small", &["images"], 1));
     shelf.put("flood-5000-small", "images", 1);
     let mut rounds = 0;
@@ -232,7 +232,7 @@ async fn turns_go_round_tenants_and_then_queues() {
 
 #[tokio::test(start_paused = true)]
 async fn queues_of_one_tenant_get_their_turns_in_later_commits() {
-    // G2: more queues than one commit has grants for; the round goes on where it stopped.
+    // G2: more queues than one commit has grants for; the round continues where it stopped.
     let (mut polls, mut shelf) = (polls(), Shelf::default());
     let names: Vec<String> = (0..3_000).map(|n| format!("queue-{n:04}")).collect();
     let mut waiting = Vec::new();
@@ -254,7 +254,7 @@ async fn queues_of_one_tenant_get_their_turns_in_later_commits() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_longest_is_served_first() {
-    // In one line, and between lines of one queue.
+    // Within one line, and between lines of one queue.
     let (mut polls, mut shelf) = (polls(), Shelf::default());
     let mut first = wait(&mut polls, poll("acme", &["images", "mails"], 2));
     let mut second = wait(&mut polls, poll("acme", &["images"], 2));
@@ -288,7 +288,7 @@ async fn a_worker_that_hung_up_is_passed_over_and_forgotten_when_its_turn_comes(
 
 #[tokio::test(start_paused = true)]
 async fn a_tenant_with_all_seats_gives_up_some_to_others() {
-    // G2, G4: one tenant may use every seat while nobody else needs one, and loses them one by one.
+    // G2, G4: one tenant may use every seat while no other needs one, and loses them one by one.
     let mut polls = polls();
     let mut large: Vec<Answer> =
         (0..POLLS_MAX).map(|_| wait(&mut polls, poll("large", &["images"], 1))).collect();
@@ -335,7 +335,7 @@ async fn only_those_whose_time_is_over_are_answered_with_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_poll_takes_the_place_of_the_first() {
-    // S3-59: its answer would go to nobody.
+    // S3-59: its answer would reach no worker.
     let mut polls = polls();
     let named = |worker: &str| Poll {
         poll: Some(Name::from("p1")),

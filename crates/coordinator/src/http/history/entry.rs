@@ -1,4 +1,4 @@
-//! One decision of a history, spelled for people.
+//! One decision of a history, formatted for people.
 
 use serde_json::{Map, Value, json};
 use store::Entry;
@@ -9,8 +9,8 @@ use wire::answers::HistoryEntry;
 
 use super::super::translate::{skew, time};
 
-/// A decision may have several events, such as a cancel request and the end it brings at once. It is
-/// named by the last, and its detail has the members of all.
+/// A decision may have several events, such as a cancel request and the end it causes at once. It is
+/// named after the last one, and its detail has the members of all.
 pub(super) fn entry(entry: &Entry, attempt: u32) -> HistoryEntry {
     let last = entry.events.iter().rfind(|event| event.is_history());
     let mut detail = Map::new();
@@ -29,7 +29,7 @@ pub(super) fn entry(entry: &Entry, attempt: u32) -> HistoryEntry {
     }
 }
 
-/// What a worker said of the time, and how far off it was if that is far.
+/// The worker's clock as it reported it, and the skew if that is large.
 fn claims(entry: &Entry) -> Map<String, Value> {
     let mut claims = Map::new();
     if let Request::Started(Started { claimed_at: Some(claimed_at), .. }) = &entry.request {

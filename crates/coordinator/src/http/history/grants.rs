@@ -1,8 +1,8 @@
 //! Which attempt an entry of a history belongs to.
 //!
-//! A grant does not say its number: it is the count of grants so far. Nobody counts from the beginning. Most
-//! entries name their attempt, and between two grants there is always one that does, so that the number of
-//! grants before a page follows from the first such entry, or from the task itself.
+//! A grant does not contain its number: it is the count of grants so far. That needs no count from the
+//! beginning. Most entries name their attempt, and between two grants there is always one that does, so the
+//! number of grants before a page follows from the first such entry, or from the task.
 
 use store::{Browse, Entry, Failure, TaskKey};
 use verdict::{Event, Subject};
@@ -35,7 +35,7 @@ pub(super) async fn before<B: Browse>(
         match page.last() {
             Some(entry) => last = entry.n,
             None => match browse.find(key).await? {
-                // It moved on between the two looks.
+                // The task changed between the two reads.
                 Some(found) if found.row_counts().0 > last => {}
                 Some(found) => return Ok(attempts(&found.subject).saturating_sub(granted)),
                 None => return Ok(0),
@@ -44,7 +44,7 @@ pub(super) async fn before<B: Browse>(
     }
 }
 
-/// The same, as far as these entries tell.
+/// The same, as far as these entries show.
 fn granted_before(entries: &[Entry]) -> Option<u32> {
     let mut granted = 0;
     entries.iter().find_map(|entry| {
@@ -53,7 +53,7 @@ fn granted_before(entries: &[Entry]) -> Option<u32> {
     })
 }
 
-/// The attempt that an entry names: the one that it closed, or whose worker asked for it.
+/// The attempt that an entry names: the one that it closed, or the one whose worker made the call.
 fn named(entry: &Entry) -> Option<u32> {
     let closed = entry.events.iter().find_map(|event| match event {
         Event::AttemptClosed { closed, .. } => Some(closed.attempt),

@@ -30,7 +30,7 @@ async fn an_attempt_goes_from_lease_to_committed() {
             lease.envelope["taskToken"].is_string() && lease.envelope["tokenExpiresAt"].is_string()
         );
         assert_eq!(lease.envelope["heartbeatTimeoutMs"], 2000);
-        // S4-38, S4-39, R-3: a third of the timeout when not said otherwise.
+        // S4-38, S4-39, R-3: a third of the timeout by default.
         assert_eq!(lease.envelope["heartbeatIntervalMs"], 666);
         assert_eq!(lease.envelope["cancelGracePeriodMs"], 30_000);
         assert_eq!(lease.envelope["input"], json!({"w": 80}));
@@ -43,7 +43,7 @@ async fn an_attempt_goes_from_lease_to_committed() {
         // S4-19, S4-20, S4-21
         let beat = lease.said(json!({"progressPct": 40.4, "message": "half"}));
         let ack = api.call(&lease, "heartbeat", beat.clone()).await;
-        // S3-61: once more changes nothing but the time.
+        // S3-61: a repeated one changes nothing but the time.
         api.call(&lease, "heartbeat", beat).await.has("acknowledged", true);
         ack.has("acknowledged", true).has("shouldCancel", false).has("verdict", "COMMITTED");
         assert_eq!(api.run(&run).await["lease"]["progressPct"], 40.0);
@@ -161,7 +161,7 @@ async fn a_superseded_attempt_learns_409_and_never_401() {
 #[tokio::test]
 async fn a_task_that_ended_otherwise_is_already_terminal() {
     for api in both().await {
-        // S4-17, S4-18: started and completed learn 409 with the state in upper case.
+        // S4-17, S4-18: started and completed get 409 with the state in upper case.
         let lease = api.leased(json!({})).await;
         api.started(&lease).await.ok();
         api.cancel(&lease.run, json!({"force": true})).await.ok();

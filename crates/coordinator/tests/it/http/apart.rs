@@ -1,5 +1,5 @@
-//! A coordinator and its database come apart: questions that take long, a way that lets nothing through, a primary
-//! that another took over from, a standby with another clock. Workers lose nothing, and nobody is told what is old.
+//! A coordinator and its database become separated: slow queries, a network that drops everything, a primary that was
+//! replaced, a standby with a different clock. Workers lose nothing, and no caller gets stale data.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::database::{BETWEEN_TRIES, Served, TRIES_MAX, UNHURRIED, all_calls, client, run};
 
-/// How often a worker lets be heard of itself, more or less.
+/// The approximate interval between a worker's calls.
 const RHYTHM: Duration = Duration::from_millis(100);
 
 async fn heartbeat(served: &Served, lease: &Value) -> (u16, Value) {
@@ -40,12 +40,12 @@ fn said(lease: &Value, more: Value) -> Value {
 /// Sessions of coordinators that wait for a lock.
 const WAITING: &str = "SELECT count(*) FROM pg_stat_activity \
     WHERE application_name LIKE 'tenure %' AND wait_event_type = 'Lock'";
-/// As many of a caller's questions as are asked at once.
+/// How many queries for callers run at once.
 const READERS: i64 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_that_take_long_keep_no_worker_waiting() {
-    // F44, A8, B6: every connection for callers is held. Heartbeats, new work, results, keys and health go through.
+    // F44, A8, B6: every connection for callers is held. Heartbeats, new work, results, keys and health still work.
     let database = Server::builder().without_fsync().start().unwrap();
     let (admin, other) = (client(&database).await, client(&database).await);
     let served = Served::at(&database.conninfo("postgres"), UNHURRIED).await;
@@ -83,7 +83,7 @@ async fn questions_that_take_long_keep_no_worker_waiting() {
     assert!(answered >= READERS as usize, "who had a connection is answered in the end");
 }
 
-/// A way to a server that can be cut: connections stay, and nothing goes through.
+/// A proxy to a server that can be cut: connections stay open, and nothing passes.
 struct Cuttable {
     port: u16,
     is_cut: watch::Sender<bool>,
@@ -114,7 +114,7 @@ impl Cuttable {
 async fn pass_on(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut cut: watch::Receiver<bool>) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
-        // The channel is gone with the test.
+        // The channel ends with the test.
         if cut.wait_for(|is_cut| !is_cut).await.is_err()
             || to.write_all(&buffer[..length]).await.is_err()
         {
@@ -125,8 +125,8 @@ async fn pass_on(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut cut: watch
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_is_cut_off_from_the_database_says_so_and_tells_nothing_old() {
-    // F49, C3, C7: nothing refuses and nothing answers on the way. Others go on meanwhile; whatever this one is asked
-    // it answers with 503, and afterwards with what became of it.
+    // F49, C3, C7: nothing refuses and nothing answers on the way. Other coordinators go on meanwhile; this one
+    // answers every call with 503, and afterwards with the real outcome.
     let database = Server::builder().on_a_port().without_fsync().start().unwrap();
     let way = Cuttable::before(&database).await;
     let apart = Served::at(&way.address(), Duration::from_secs(1)).await;
@@ -159,7 +159,7 @@ async fn one_that_is_cut_off_from_the_database_says_so_and_tells_nothing_old() {
     panic!("it cannot be read again");
 }
 
-/// Two servers, of which the second follows the first; and the address of both.
+/// Two servers, the second a standby of the first; and the address of both.
 fn pair(standbys: &str) -> (Server, Server, String) {
     let first = Server::builder().start().unwrap();
     first.sql("postgres", CLOCK_OF_A_FILE).unwrap();
@@ -180,7 +180,7 @@ fn pair(standbys: &str) -> (Server, Server, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_revoked_after_a_failover_is_refused_by_who_still_reads_the_old_primary() {
-    // C7, X12: the old primary lives on and every connection leads there, of a coordinator that has nothing to do.
+    // C7, X12: the old primary stays up and every connection of an idle coordinator leads there.
     let (first, second, both) = pair("");
     let idle = Served::at(&both, UNHURRIED).await;
     let made = idle.post("/v1/keys", json!({"roles": ["client"]})).await;
@@ -206,7 +206,7 @@ async fn a_key_revoked_after_a_failover_is_refused_by_who_still_reads_the_old_pr
     panic!("the revoked key stays good");
 }
 
-/// Sessions find this clock before the server's. It is as many seconds ahead as a file of the server says.
+/// Sessions find this clock before the server's. It is ahead by the number of seconds in a file of the server.
 const CLOCK_OF_A_FILE: &str = "CREATE SCHEMA lab; \
     CREATE FUNCTION lab.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE SECURITY DEFINER AS \
         $$SELECT pg_catalog.clock_timestamp() + make_interval(secs => \
@@ -220,10 +220,11 @@ fn set_clock(server: &Server, ahead: i32) {
     give_to_server_user(&file).unwrap();
 }
 
-/// Shorter than clocks differ, and long enough for a slow machine that is asked again and again.
+/// Shorter than the clock difference, and long enough for repeated calls on a slow machine.
 const LEASE_MS: u64 = 3_000;
 
-/// A standby with another clock takes over. Who is heard of keeps its lease, who is silent loses it in time.
+/// A standby with a different clock takes over. A worker that sends heartbeats keeps its lease, a silent one loses it
+/// in time.
 async fn take_over_with_a_clock(ahead: i32) {
     let (first, second, both) = pair("s1");
     let served = Served::at(&both, UNHURRIED).await;
@@ -260,7 +261,7 @@ async fn take_over_with_a_clock(ahead: i32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_whose_clock_is_behind_takes_over() {
-    // F47, A1, A4, A8: by minutes, so that a lease that waited for the clock would not end while this is tried.
+    // F47, A1, A4, A8: by minutes, so that a lease that waited for the clock would not expire during the test.
     take_over_with_a_clock(-600).await;
 }
 

@@ -1,4 +1,4 @@
-//! Who changed what and who was refused, as administrators read it.
+//! Who changed what and who was refused, as the audit shows it to administrators.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ impl TestServer {
         page["entries"].as_array().unwrap().clone()
     }
 
-    /// Waits until an entry is there: refusals are written after their answer.
+    /// Waits for an entry: refusals are written after their answer.
     async fn logged(&self, holds: impl Fn(&Value) -> bool) -> Value {
         loop {
             let log = self.log(&self.admin_key, "").await;
@@ -34,7 +34,7 @@ async fn every_change_of_a_key_has_its_entry() {
         let path = |verb: &str| format!("/v1/keys/{id}/{verb}");
         let rotated = api.post(&path("rotate"), &api.key, json!({})).await;
         api.post(&path("revoke"), &api.key, json!({})).await.ok();
-        // Again changes nothing, so there is nothing to write down.
+        // A repeated call changes nothing, so no entry is written.
         api.post(&path("revoke"), &api.key, json!({})).await.ok();
         let log = api.log(&api.admin_key, "?limit=3").await;
         let actions: Vec<_> = log.iter().map(|it| it["action"].as_str().unwrap()).collect();
@@ -44,7 +44,7 @@ async fn every_change_of_a_key_has_its_entry() {
         for entry in &log {
             assert_eq!((&entry["object"], &entry["tenantId"]), (&json!(id), &json!("acme")));
         }
-        // The chain of digests: what one change left is what the next one found.
+        // The chain of digests: the digest after one change is the digest before the next.
         assert!(log[2].get("beforeDigest").is_none());
         assert_eq!(log[2]["afterDigest"], log[1]["beforeDigest"]);
         assert_eq!(log[1]["afterDigest"], log[0]["beforeDigest"]);
@@ -74,12 +74,12 @@ async fn refusals_are_written_down_within_bounds() {
         }
         api.post("/v1/tasks/task_x/started", "ey.not.token", json!({})).await;
         api.logged(|it| it["actor"] == "anonymous").await;
-        // Whatever was still on its way has been written when a later change is.
+        // Everything still pending has been written when a later change is.
         api.post("/v1/keys", &api.admin_key, json!({"roles": ["client"]})).await.ok();
         let log = api.log(&api.admin_key, "?limit=1000").await;
         let anonymous: Vec<_> = log.iter().filter(|it| it["actor"] == "anonymous").collect();
         assert!(anonymous.len() <= 10, "{}", anonymous.len());
-        // The route, and nothing of what the caller made up.
+        // The route pattern, and no text made up by the caller.
         assert!(anonymous.iter().all(|it| it["object"] == "GET /v1/runs/{run}"), "{anonymous:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Many reports or heartbeats at once: each is judged as if it had come alone.
+//! Many reports or heartbeats in one call: each is decided as if it had come alone.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ async fn one_bad_report_does_not_spoil_the_rest() {
             row(200, "", "COMMITTED"),
         ];
         assert_eq!(rows, expected);
-        // the repeated one is the stored answer.
+        // the repeated one gets the stored answer.
         assert_eq!(
             (&answers[0]["replayed"], &answers[4]["replayed"]),
             (&json!(false), &json!(true))

@@ -1,4 +1,4 @@
-//! Stopping a run: before it is leased, before it starts, while it works, and by force.
+//! Cancelling a run: before it is leased, before it starts, while it runs, and by force.
 
 use serde_json::json;
 
@@ -7,13 +7,13 @@ use super::test_server::{both, seconds};
 #[tokio::test]
 async fn a_waiting_run_is_cancelled_at_once() {
     for api in both().await {
-        // not leased, so nobody has to be asked.
+        // not leased, so no worker has to be asked.
         let run = api.submit(json!({})).await;
         let got = api.cancel(&run, json!({"reason": "user_requested"})).await;
         assert_eq!(got.status, 202);
         got.has("state", "cancelled").has("runId", run.as_str());
         let at = got.text("cancelRequestedAt");
-        // Twice is the same as once.
+        // A repeated cancel changes nothing.
         let again = api.cancel(&run, json!({})).await;
         assert_eq!(again.status, 202);
         again.has("state", "cancelled").has("cancelRequestedAt", at);

@@ -1,5 +1,5 @@
-//! What callers are told while the database is in trouble: 503 with a code that stays and a time to come back, nothing
-//! wrong, and by itself the right thing again afterwards.
+//! What callers get while the database is in trouble: 503 with a stable code and a retry time, never a wrong answer,
+//! and normal service again afterwards without intervention.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use verdict::{Digest, Scope};
 
 use super::test_server::browser;
 
-/// Far more tries than a slow machine needs; without an end a failure would be a test that hangs.
+/// Far more tries than a slow machine needs; without a bound, a failure would hang the test.
 pub(super) const TRIES_MAX: usize = 2_000;
 pub(super) const BETWEEN_TRIES: Duration = Duration::from_millis(30);
-/// No lease of these tests ends by time, however slow the machine is.
+/// No lease of these tests expires, however slow the machine is.
 const LEASE_MS: u64 = 600_000;
 /// Longer than any machine takes, so that whatever is called unknown was not merely slow.
 pub(super) const UNHURRIED: Duration = Duration::from_secs(300);
 const KEY_FILE: &str = "tenure.key";
 
-/// A coordinator that serves from a database of its own.
+/// A coordinator that serves from its own database.
 pub(super) struct Served {
     pub(super) server: coordinator::Server<PostgresStore>,
     pub(super) key: String,
@@ -56,7 +56,7 @@ impl Served {
         Self { server, key: text, http: browser().build().unwrap(), folder }
     }
 
-    /// Another coordinator of the same store, on the same machine, which may find it at another address.
+    /// Another coordinator of the same store, on the same machine, possibly through another address.
     pub(super) async fn beside(&self, address: &str) -> Self {
         let key_file = self.folder.path().join(KEY_FILE);
         let server = serve_from(address, &key_file, Vec::new(), UNHURRIED).await;
@@ -100,7 +100,8 @@ impl Served {
         self.post("/v1/runs", run(name, json!({}))).await
     }
 
-    /// Asks until it is not refused for trouble. Returns the answer, and with which codes it was refused before.
+    /// Repeats a request until it is not refused because of trouble. Returns the answer, and the codes of the
+    /// refusals.
     pub(super) async fn at_last(
         &self,
         path: &str,
@@ -119,7 +120,7 @@ impl Served {
         }
     }
 
-    /// Waits until work goes through again.
+    /// Waits until work is processed again.
     pub(super) async fn is_ready_again(&self) {
         for _ in 0..TRIES_MAX {
             if self.get("/readyz").await.status == 200 {
@@ -151,7 +152,7 @@ impl Served {
 }
 
 impl Response {
-    /// Nothing was decided: no verdict, a code that stays, and when to come back.
+    /// Nothing was decided: no verdict, a stable code, and a retry time.
     #[track_caller]
     pub(super) fn undecided(&self) -> String {
         assert_eq!(self.status, 503, "{:?}", self.body);
@@ -225,7 +226,7 @@ pub(super) async fn all_calls(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_not_there_is_unavailable_and_missed_by_nobody_afterwards() {
-    // S2-104, R-35: every call is refused for certain, and as if nothing had been it goes on by itself.
+    // S2-104, R-35: every call gets a definite refusal, and afterwards service resumes without intervention.
     let database = Server::builder().start().unwrap();
     let served = Served::start(&database, UNHURRIED).await;
     let submitted = served.submit("first").await;
@@ -243,7 +244,7 @@ async fn a_database_that_is_not_there_is_unavailable_and_missed_by_nobody_afterw
         database.start().unwrap();
         served.is_ready_again().await;
     }
-    // What was refused did not happen, and the worker still has its lease.
+    // Refused calls did not happen, and the worker still has its lease.
     assert_eq!(served.runs().await, 1);
     let report = json!({"attempt": 1, "workerId": "w", "outcome": "SUCCEEDED", "output": 1});
     let path = format!("/v1/tasks/{}/completed", lease["taskId"].as_str().unwrap());
@@ -254,7 +255,7 @@ async fn a_database_that_is_not_there_is_unavailable_and_missed_by_nobody_afterw
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_that_end_cost_a_repetition_and_leave_nothing_unknown() {
-    // S2-104: wherever a batch was cut, even at COMMIT, its real fate is looked up; no key makes a second run.
+    // S2-104: wherever a batch was cut, even at COMMIT, its real outcome is looked up; no key creates a second run.
     const CALLERS: usize = 8;
     const EACH: usize = 6;
     let database = Server::builder().without_fsync().start().unwrap();
@@ -292,12 +293,12 @@ async fn sessions_that_end_cost_a_repetition_and_leave_nothing_unknown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_takes_too_long_is_unavailable_and_the_next_is_not() {
-    // F44, S2-104: cancelled by the server, as by statement_timeout, while somebody else holds a table.
+    // F44, S2-104: cancelled by the server, as by statement_timeout, while another session holds a table lock.
     let database = Server::builder().without_fsync().start().unwrap();
     let (admin, other) = (client(&database).await, client(&database).await);
     let served = Served::start(&database, UNHURRIED).await;
     other.batch_execute("BEGIN; LOCK TABLE tenure.inputs IN ACCESS EXCLUSIVE MODE").await.unwrap();
-    // Whoever waits is cancelled: the batch, and whoever else looks into the table.
+    // Every session that waits is cancelled: the batch, and all other readers of the table.
     let cancelling = async {
         let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity \
             WHERE application_name LIKE 'tenure %' AND wait_event_type = 'Lock'";
@@ -318,7 +319,7 @@ async fn a_statement_that_takes_too_long_is_unavailable_and_the_next_is_not() {
     assert_eq!(served.runs().await, 1);
 }
 
-/// Large, and as good as random, so that no database can make it small.
+/// Large and nearly random, so that the database cannot compress it.
 fn large_input(n: usize) -> Value {
     let line = |i: u32| Digest::of(&[&n.to_be_bytes(), &i.to_be_bytes()]).to_string();
     Value::String((0..3_000).map(line).collect::<String>())
@@ -326,14 +327,14 @@ fn large_input(n: usize) -> Value {
 
 /// Room for an empty database and some of the inputs above.
 const VOLUME_BYTES: usize = 56 << 20;
-/// What is removed when room is needed.
+/// Removed when space is needed.
 const BALLAST_BYTES: usize = 22 << 20;
 /// Far more than fit.
 const SUBMISSIONS_MAX: usize = 500;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_volume_is_unavailable_for_what_is_new_and_open_for_what_is_read() {
-    // S2-104, S2-57: what does not fit is refused as such, what was acknowledged can be read, and nobody restarts it.
+    // S2-104, S2-57: what does not fit is refused as such, acknowledged runs can be read, and no restart is needed.
     let volume = SmallVolume::mount(VOLUME_BYTES).unwrap();
     let database = Server::builder().on_volume(&volume.path()).start().unwrap();
     volume.lay_ballast(BALLAST_BYTES).unwrap();
@@ -366,12 +367,12 @@ async fn a_full_volume_is_unavailable_for_what_is_new_and_open_for_what_is_read(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_does_not_end_is_unknown_and_repeating_it_is_safe() {
-    // S2-104, S2-115: the one case in which nobody can say; the same key gets the run that is there after all.
+    // S2-104, S2-115: the one case in which the outcome is unknown; the same key finds the run that exists after all.
     let database = Server::builder().start().unwrap();
     let served = Served::start(&database, Duration::from_millis(500)).await;
     let body = run("once", json!({}));
     database.set("synchronous_standby_names", "absent").unwrap();
-    // Whoever asks before the setting is in force is simply answered.
+    // Calls before the setting is in force get a normal answer.
     let mut first = 0;
     let refused = loop {
         first += 1;

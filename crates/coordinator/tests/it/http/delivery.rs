@@ -1,4 +1,5 @@
-//! Long polls: when they wake, what a repeated one gets, and what happens when nobody takes the answer.
+//! Long polls: when they wake, what a repeated one gets, and what happens when the answer is not
+//! received.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use super::test_server::{TestServer, both};
 
 const LONG_POLL: &str = r#"{"workerId":"w1","queues":["q"],"max":10,"waitMs":30000}"#;
 
-/// Waits until so many workers are waiting; every look is a request, so nothing sleeps.
+/// Waits until this many workers are waiting; every check is a request, so nothing sleeps.
 async fn polls_waiting(api: &TestServer, count: usize) {
     let line = format!("tenure_polls_waiting {count}\n");
     while !api.get("/metrics").await.body.as_str().unwrap().contains(&line) {
@@ -93,7 +94,8 @@ async fn a_worker_that_hangs_up_while_waiting_takes_nothing() {
         polls_waiting(&api, 1).await;
         drop(stream);
         let run = api.submit(json!({})).await;
-        // Whether the hang-up was noticed before the grant or after it, the work is there at once.
+        // Whether the disconnect was noticed before the grant or after it, the task is available at
+        // once.
         let lease = loop {
             match api.poll("w2").await.pop() {
                 Some(lease) => break lease.by("w2"),

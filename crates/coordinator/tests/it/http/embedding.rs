@@ -1,4 +1,5 @@
-//! A coordinator that a program embeds and serves at the same time: both ways in agree, and HTTP can be left out.
+//! A coordinator that a program embeds and serves at the same time: both interfaces agree, and HTTP can be left
+//! out.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::test_server::{PATIENCE, browser};
 #[expect(dead_code, reason = "the test calls what `main` prints")]
 mod embed;
 
-/// The same coordinator from inside and over HTTP.
+/// The same coordinator, embedded and over HTTP.
 struct Embedded {
     coordinator: Coordinator<MemoryStore>,
     url: String,
@@ -44,7 +45,7 @@ impl Embedded {
         }
     }
 
-    /// Submits from inside; says which run it is and whether it was known.
+    /// Submits without HTTP. Returns the run, and whether it already existed.
     async fn submit_inside(&self, run: &Value, key: &str) -> Result<(String, bool), Answer> {
         let mut run = run.clone();
         run["idempotencyKey"] = json!(key);
@@ -91,7 +92,7 @@ async fn a_key_used_inside_is_known_over_http_and_the_other_way_round() {
     let (status, over_http) = here.submit_over_http(&run(), "second").await;
     assert_eq!(status, 201);
     assert_eq!(here.submit_inside(&run_again(), "second").await.unwrap(), (over_http, true));
-    // Another run under the same key is refused both ways.
+    // A different run under the same key is refused in both ways.
     let mut other = run();
     other["priority"] = json!(4);
     let refused = (422, "idempotency_key_reused".to_owned());
@@ -119,7 +120,7 @@ async fn a_report_made_inside_is_replayed_over_http() {
     let poll = json!({"workerId": "w", "queues": ["q"], "max": 1, "pollId": "p"});
     let (_, leased) = here.post("/v1/leases", &here.key, "-", &poll).await;
     let text = |member: &str| leased["leases"][0][member].as_str().unwrap();
-    // A poll of the same name is given the same lease.
+    // A poll with the same name gets the same lease.
     let granted = here.coordinator.lease(same_poll()).await.unwrap().remove(0);
     let report = json!({"attempt": 1, "workerId": "w", "outcome": "SUCCEEDED", "output": {"a": 1}});
     let completed = wire::parse(report.to_string().as_bytes()).unwrap();
@@ -151,7 +152,7 @@ async fn the_example_runs_to_its_result() {
     assert_eq!(embed::run().await.unwrap(), r#"{"greeting": "Hello, Ada"}"#);
 }
 
-/// What a coordinator without default features is built from.
+/// The dependency tree of a coordinator without default features.
 fn tree_without_http() -> String {
     let mut command = Command::new(env!("CARGO"));
     command.args(["tree", "--offline", "--package", "tenure-coordinator", "--no-default-features"]);

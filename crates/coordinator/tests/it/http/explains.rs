@@ -1,4 +1,4 @@
-//! Why a run is not running, or not ended: what holds it, over HTTP.
+//! Why a run is not running, or has not ended: what holds it, over HTTP.
 
 use coordinator::server::Limits;
 use serde_json::{Value, json};
@@ -159,7 +159,7 @@ async fn an_ended_run_says_how_and_nothing_would_change_it() {
 
 #[tokio::test]
 async fn what_only_the_store_holds_is_ready() {
-    // A worker waits and nothing is before it, but no commit goes through that would grant it.
+    // A worker waits and no task is ahead, but the commit that would grant it fails.
     let (api, faults) = faulty(Limits::default()).await;
     let now = api.get("/v1/runs/run_00000000000000000000000000").await.text("serverTime");
     let at: wire::Time = now.parse().unwrap();
@@ -203,7 +203,7 @@ async fn a_tenant_whose_rate_is_spent_says_that_its_workers_cannot_poll() {
         let found = gates(&api, &id).await;
         says(&found[0], &["has 0 left", "polls of its workers are refused"]);
         assert!(found[0]["at"].is_string(), "{found:?}");
-        // Whoever is refused is told when, and an administrator sees it.
+        // A refused caller learns when to retry, and an administrator sees it.
         api.get(&format!("/v1/runs/{id}/explain")).await.problem(429, "too_many_requests");
         let limits = api.get_as("/v1/limits", &api.admin_key).await.ok();
         assert_eq!(limits["limits"][0]["requestsLeftNow"], 0, "{limits}");

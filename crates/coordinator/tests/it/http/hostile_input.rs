@@ -1,4 +1,4 @@
-//! Bodies, names and numbers that are wrong: always one clear answer, and nothing changes.
+//! Invalid bodies, names and numbers: always one clear answer, and nothing changes.
 
 use serde_json::{Value, json};
 
@@ -140,7 +140,7 @@ async fn polls_outside_their_limits_are_refused() {
 #[tokio::test]
 async fn deep_and_wide_json_is_refused_without_harm() {
     for api in both().await {
-        // X23: depth, number of members, numbers without a meaning.
+        // X23: depth, number of members, meaningless numbers.
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         let wide: Vec<String> = (0..20_000).map(|n| format!("\"m{n}\":1")).collect();
         let inputs = [
@@ -184,7 +184,7 @@ async fn a_failure_report_never_fails_on_its_text() {
 #[tokio::test]
 async fn payloads_come_back_byte_for_byte() {
     for api in both().await {
-        // X24: whatever is legal JSON text is kept, in the client's own spelling.
+        // X24: all legal JSON text is kept, in the client's spelling.
         let input = r#"{"b":1.00,"a":[ 1e2 , "\u00e9 \ud83d\ude00 \u202e" ],"":""}"#;
         let body = format!(r#"{{"kind":"k","queue":"q","input":{input}}}"#);
         api.post_bytes("/v1/runs", &api.key, body).await.ok();

@@ -1,4 +1,4 @@
-//! What a client can do to the connection itself: sizes, spellings, slowness, odd bytes.
+//! Attacks on the connection: sizes, spellings, slowness, odd bytes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::test_server::{both, both_with, browser, read_until_closed, run};
 
 const KIB: usize = 1024;
 
-/// JSON of exactly so many bytes: what follows the object is white space.
+/// JSON of exactly this many bytes, padded with white space after the object.
 fn padded(json: serde_json::Value, bytes: usize) -> String {
     let text = json.to_string();
     format!("{text}{}", " ".repeat(bytes - text.len()))
@@ -38,7 +38,7 @@ async fn bodies_hold_at_their_limit_and_not_beyond() {
             let got = api.post_bytes(path, bearer, padded(body, max)).await;
             assert!(got.status < 300, "{path}: {got:?}");
         }
-        // The largest payload fits with everything around it.
+        // The largest payload fits together with all other members.
         let input = "x".repeat(256 * KIB - 2);
         assert_eq!(api.post("/v1/runs", &api.key, run(json!({"input": input}))).await.status, 201);
         let got = api.post("/v1/runs", &api.key, run(json!({"input": input + "x"}))).await;
@@ -256,7 +256,7 @@ async fn a_slow_body_is_told_and_cut() {
 async fn connections_beyond_the_limit_are_closed() {
     let limits = Limits { connections: 2, ..Limits::default() };
     for api in both_with(limits).await {
-        // X21: the third is closed without a word; a place that becomes free is given again.
+        // X21: the third is closed without an answer; a free slot is used again.
         let first = api.connect().await;
         let second = api.connect().await;
         let mut third = api.connect().await;

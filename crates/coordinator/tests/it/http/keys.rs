@@ -1,4 +1,4 @@
-//! API keys over HTTP: made, listed, rotated, revoked, and in force at once.
+//! API keys over HTTP: created, listed, rotated, revoked, and in force at once.
 
 use coordinator::server::Limits;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ async fn a_key_is_good_from_its_making_to_its_revocation() {
         let refused = api.get_as("/v1/runs", &secret).await;
         refused.problem(401, "unauthenticated");
         assert!(refused.text("message").contains("revoked"));
-        // Again is the same answer, not another revocation.
+        // A repeated call gets the same answer, and does not revoke again.
         api.clock.advance(seconds(1));
         assert_eq!(api.revoke(&id).await.ok(), revoked);
         api.rotate(&id, json!({})).await.problem(409, "key_not_usable");
@@ -84,7 +84,7 @@ async fn a_rotated_key_has_two_secrets_until_the_overlap_ends() {
         api.clock.advance(Span::from_millis(1));
         api.get_as("/v1/runs", &old).await.problem(401, "unauthenticated");
         assert_eq!(api.get_as("/v1/runs", &new).await.status, 200);
-        // A leaked secret is ended at once, and so is the one before it.
+        // A leaked secret is revoked at once, and so is the previous one.
         let newest = api.rotate(&id, json!({"overlapMs": 0})).await.text("secret");
         for secret in [&old, &new] {
             api.get_as("/v1/runs", secret).await.problem(401, "unauthenticated");
@@ -132,7 +132,7 @@ async fn administrators_stay_within_their_tenant() {
         let seen = api.listed(foreign).await;
         assert!(seen.iter().all(|key| key["tenantId"] == "other"));
         assert_eq!(seen.len(), 2);
-        // A foreign key and a missing one look the same.
+        // Another tenant's key and a missing one get the same answer.
         let mut words = Vec::new();
         for id in [id_of(&api.client_key), "0000000000000000"] {
             for verb in ["revoke", "rotate"] {
@@ -145,7 +145,7 @@ async fn administrators_stay_within_their_tenant() {
         words.dedup();
         assert_eq!(words.len(), 1);
         assert_eq!(api.get_as("/v1/runs", &api.client_key).await.status, 200);
-        // The side door: a workspace beside default/default.
+        // The detour: a workspace beside default/default.
         let side = json!({"roles": ["admin"], "workspaceId": "side"});
         let (_, side) = api.make(side).await;
         let escalate = json!({"roles": ["admin"], "workspaceId": "default"});
@@ -164,13 +164,13 @@ fn made_in(made: &Response, tenant: &str, workspace: &str) {
 #[tokio::test]
 async fn the_last_administrator_cannot_be_revoked() {
     for api in both().await {
-        // Two of them at first; after one only the other is left, whoever asks.
+        // Two of them at first; after one is revoked, only the other is left, whichever is used.
         let (one, other) = (id_of(&api.key), id_of(&api.admin_key));
         assert_eq!(api.revoke(one).await.status, 200);
         api.revoke(other).await.problem(409, "last_admin_key");
         let (first, _) = api.make(json!({"roles": ["admin"]})).await;
         let (second, third) = tokio::join!(api.revoke(&first), api.revoke(other));
-        // Whichever came first, the other finds one administrator left, or its own key gone.
+        // Whichever came first, the other finds one administrator left, or its own key revoked.
         let done = [&second, &third].iter().filter(|got| got.status == 200).count();
         assert_eq!(done, 1, "{second:?} {third:?}");
     }
@@ -195,7 +195,7 @@ async fn a_worker_key_leases_from_its_queues_only() {
 #[tokio::test]
 async fn a_poll_of_a_revoked_key_gets_nothing() {
     for api in both().await {
-        // X12: the poll was let in before the revocation, and must not be granted work after it.
+        // X12: the poll was accepted before the revocation, and must not be granted work after it.
         let (id, secret) = api.make(json!({"roles": ["worker"]})).await;
         let body = json!({"workerId": "w9", "queues": ["q"], "max": 1, "waitMs": 30_000});
         let poll = api.send(api.request("POST", "/v1/leases").bearer_auth(&secret).json(&body));

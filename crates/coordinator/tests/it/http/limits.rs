@@ -1,4 +1,5 @@
-//! What tenants may use: set by an administrator, in force at once, and never against a lease.
+//! Limits of tenants: set by an administrator, in force at once, and never applied to calls under a
+//! lease.
 
 use serde_json::{Value, json};
 use verdict::Span;
@@ -11,7 +12,7 @@ impl TestServer {
     }
 }
 
-/// How long a refused caller is told to wait, which the header says in whole seconds.
+/// The retry time of a refused call, which the header gives in whole seconds.
 fn told(got: &Response) -> u64 {
     let ms = got.body["retryAfterMs"].as_u64().unwrap();
     let header: u64 = got.headers["retry-after"].to_str().unwrap().parse().unwrap();
@@ -31,7 +32,7 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
         let refused = api.get(path).await;
         refused.problem(429, "too_many_requests");
         let wait = told(&refused);
-        // Up to twice as long as needed, so that not all come back at the same time.
+        // Up to twice as long as needed, so that callers do not all return at the same time.
         assert!((500..1000).contains(&wait), "{wait}");
         // Other keys of the tenant share its rate, other tenants have their own.
         api.get_as(path, &api.client_key).await.problem(429, "too_many_requests");
@@ -49,7 +50,7 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
 #[tokio::test]
 async fn whoever_holds_a_lease_is_always_heard() {
     for api in both().await {
-        // Heartbeats, starts and reports release load; refusing them would lose work in hand.
+        // Heartbeats, starts and reports release load; refusing them would lose work in progress.
         let [mine, batched] = [api.leased(json!({})).await, api.leased(json!({})).await];
         api.limit(json!({"tenantId": "default", "requestsPerSecond": 1})).await.ok();
         api.get("/v1/runs").await.ok();
@@ -73,7 +74,7 @@ async fn whoever_holds_a_lease_is_always_heard() {
         let got = api.post("/v1/reports", &api.worker_key, reports).await.ok();
         assert_eq!(got["answers"][0]["verdict"], "COMMITTED");
         api.succeed(&mine).await.has("verdict", "COMMITTED");
-        // And a wrong limit can be taken back.
+        // And a wrong limit can be corrected.
         for _ in 0..20 {
             api.get_as("/v1/limits", &api.admin_key).await.ok();
         }
@@ -97,7 +98,7 @@ async fn a_tenant_has_so_many_unfinished_runs_and_no_more() {
         api.limit(json!({"tenantId": "default", "unfinishedRuns": 3}))
             .await
             .has("unfinishedRunsNow", 2);
-        // In one batch, too, each stands for itself.
+        // In one batch, too, each run is decided separately.
         let many = json!({"runs": [run(json!({})), run(json!({})), run(json!({}))]});
         let results = api.post("/v1/runs", &api.key, many).await.ok();
         let codes: Vec<_> =
@@ -106,10 +107,10 @@ async fn a_tenant_has_so_many_unfinished_runs_and_no_more() {
         let refused = api.send(keyed("b")).await;
         refused.problem(429, "quota_reached");
         assert!(told(&refused) > 0);
-        // What exists is found again, whatever the limit.
+        // An existing run is found again, whatever the limit.
         let again = api.send(keyed("a")).await;
         assert_eq!((again.status, again.text("runId")), (200, first.text("runId")));
-        // Other tenants are not concerned, and an end makes room for one.
+        // Other tenants are not affected, and the end of a run makes room for one.
         api.post("/v1/runs", &api.foreign_key, run(json!({}))).await.ok();
         api.succeed(&held).await.has("verdict", "COMMITTED");
         assert_eq!(api.send(keyed("b")).await.status, 201);
@@ -173,7 +174,7 @@ async fn the_last_use_of_a_key_is_kept_to_the_hour() {
         api.clock.advance(seconds(1));
         api.get_as("/v1/queues", &api.client_key).await.ok();
         assert_ne!(used().await, first);
-        // A refused call is no use.
+        // A refused call does not count as use.
         let fresh = api.post("/v1/keys", &api.admin_key, json!({"roles": ["worker"]})).await;
         api.get_as("/v1/queues", &fresh.text("secret")).await.problem(403, "forbidden");
         let keys = api.get_as("/v1/keys", &api.admin_key).await.ok();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::test_server::{TestServer, both, counted};
 
-/// The members of a run that a list leaves out unless they are asked for.
+/// The members of a run that a list leaves out by default.
 fn without_bodies(mut run: Value) -> Value {
     let members = run.as_object_mut().unwrap();
     members.remove("input");
@@ -46,7 +46,7 @@ async fn lists_leave_bodies_out_unless_asked() {
             let mut run = api.run(id).await;
             let listed = &plain["runs"][place];
             assert!(listed.get("input").is_none() && listed.get("output").is_none(), "{listed}");
-            // All else is as the run itself says it: its limits too, whether it has ended or not.
+            // All other members equal those of the run: its limits too, whether it has ended or not.
             assert_eq!(without_bodies(listed.clone()), without_bodies(run.clone()));
             assert!(listed["error"].get("stackTrace").is_none(), "{listed}");
             run["serverTime"] = whole["runs"][place]["serverTime"].clone();
@@ -100,7 +100,7 @@ async fn a_page_is_no_larger_than_a_few_megabytes() {
     }
 }
 
-/// A run that failed so often and is leased again.
+/// A run that failed this many times and is leased again.
 async fn often_failed(api: &TestServer, times: usize) -> super::test_server::Lease {
     let policy = json!({"maxAttempts": 100, "retry": {"baseMs": 0, "capMs": 0}});
     let mut lease = api.leased(policy).await;
@@ -137,7 +137,7 @@ async fn every_page_of_a_history_numbers_its_attempts_alike() {
 
 #[tokio::test]
 async fn a_page_of_a_history_costs_no_more_at_its_end() {
-    // Whoever follows a run that was tried again and again reads each entry once.
+    // A client that follows a run with many attempts reads each entry once.
     let (api, browse) = counted().await;
     let lease = often_failed(&api, 90).await;
     let count = history(&api, &lease.run, "limit=1000").await.len();

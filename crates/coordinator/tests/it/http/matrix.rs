@@ -1,7 +1,7 @@
-//! Who may do what to whose: every route × every principal × every kind of object.
+//! Authorisation: every route × every principal × every kind of object.
 //!
-//! The rows are compared with the description, and the description with the table of routes (`routes.rs`), so that
-//! a new route without a row fails here.
+//! The rows are compared with the OpenAPI document, and the document with the table of routes (`routes.rs`), so
+//! that a new route without a row fails here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +16,9 @@ use super::test_server::{Lease, Response, TestServer, both, run, seconds};
 pub(super) enum Wants {
     Nobody,
     Key(Role),
-    /// An admin key of default/default: what it changes is everybody's.
+    /// An admin key of default/default: its changes affect all tenants.
     RootAdmin,
-    /// The token of the very task.
+    /// The token of this task.
     Token,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Row {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     pub(super) wants: Wants,
-    /// A body that would be taken.
+    /// A body that would be accepted.
     pub(super) body: Option<&'static str>,
 }
 
@@ -97,7 +97,7 @@ enum Whose {
 
 const WHOSE: [Whose; 4] = [Whose::Own, Whose::OtherWorkspace, Whose::OtherTenant, Whose::Nobodys];
 
-/// One object of each kind in one scope, each with a word in it that nobody else may see.
+/// One object of each kind in one scope, each with a text that no other scope may see.
 struct Objects {
     key: String,
     run: String,
@@ -116,10 +116,10 @@ struct Principal {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Is {
-    /// Without a key that counts: nothing, something made up, ended, or of another class.
+    /// Without a valid key: none, a made-up one, an ended one, or one of another class.
     Nobody,
     Key(Role),
-    /// The token of the own scope's task.
+    /// The token of a task in the own scope.
     Token,
 }
 
@@ -172,7 +172,7 @@ async fn make_key(api: &TestServer, scope: &str, roles: Value) -> (String, Strin
     (id.to_owned(), made.text("secret"))
 }
 
-/// A key with every role of the own scope, which counts no more.
+/// A key with every role of the own scope, which is no longer valid.
 async fn ended_key(api: &TestServer, how: &str) -> String {
     let (id, secret) = make_key(api, OWN, json!(["client", "worker", "admin"])).await;
     let path = |verb: &str| format!("/v1/keys/{id}/{verb}");
@@ -213,7 +213,7 @@ impl Objects {
         Self { key, run, lease, other, victim, canary }
     }
 
-    /// What its owner sees of it, without the time of asking.
+    /// The object as its owner sees it, without the time of the request.
     async fn seen(&self, api: &TestServer) -> Value {
         let mut seen = api.get_as(&format!("/v1/runs/{}", self.run), &self.key).await.ok();
         for beside in ["serverTime", "refused"] {
@@ -223,7 +223,7 @@ impl Objects {
     }
 }
 
-/// What must come back.
+/// The expected answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     Admitted,
@@ -244,7 +244,7 @@ fn expected(row: &Row, is: Is, whose: Whose) -> Expected {
     }
 }
 
-/// Administrators reach their tenant, everybody else their workspace.
+/// Administrators reach their tenant, all others their workspace.
 fn reached(row: &Row, whose: Whose) -> Expected {
     match (row.object(), whose) {
         (None, _) | (Some(_), Whose::Own) => Expected::Admitted,
@@ -282,8 +282,8 @@ impl Scene {
         if let Some(credential) = &principal.credential {
             request = request.bearer_auth(credential);
         }
-        // An admitted call must not change what the next cells look at: the body is no JSON then, which
-        // only somebody learns whose call is looked at.
+        // An admitted call must not change what the next cells read: its body is then no JSON, which only an
+        // admitted caller learns.
         let is_admitted = expected(row, principal.is, whose) == Expected::Admitted;
         if let Some(body) = row.body {
             let body = if is_admitted { "not json" } else { body };
@@ -293,14 +293,13 @@ impl Scene {
     }
 }
 
-/// Neither turned away nor told that there is nothing. A running run has no record yet, which is no secret
-/// to its owner.
+/// Neither refused nor reported as missing. A running run has no record yet, which is no secret to its owner.
 fn is_admitted(got: &Response) -> bool {
     let missing = ["run_not_found", "task_not_found", "key_not_found"];
     ![401, 403].contains(&got.status) && !missing.iter().any(|code| got.body["error"] == *code)
 }
 
-/// What differs between any two answers, and what the caller itself said.
+/// The answer without the parts that always differ, and without the caller's own input.
 fn comparable(got: &Response) -> (u16, String, Value, BTreeSet<String>) {
     let mut body = got.body.clone();
     for member in ["requestId", "serverTime"] {
@@ -313,7 +312,7 @@ fn comparable(got: &Response) -> (u16, String, Value, BTreeSet<String>) {
 #[tokio::test]
 async fn every_route_answers_every_principal_about_every_object_as_it_must() {
     for api in both().await {
-        // X05, X10, X12, X13: off the diagonal everything is refused, and what is foreign is missing.
+        // X05, X10, X12, X13: off the diagonal everything is refused, and other tenants' objects appear missing.
         let scene = Scene::set(&api).await;
         let (lab, rival) = (&scene.objects[LAB], &scene.objects[RIVAL]);
         let before = (lab.seen(&api).await, rival.seen(&api).await);
@@ -370,7 +369,7 @@ async fn every_described_route_has_a_row() {
 #[tokio::test]
 async fn an_item_of_a_batch_opens_no_more_than_a_single_call() {
     for api in both().await {
-        // X05, X13: foreign tasks, foreign tokens and mixes of them, in batches.
+        // X05, X13: other tenants' tasks, their tokens and mixes of them, in batches.
         let scene = Scene::set(&api).await;
         let [own, lab, rival] = [OWN, LAB, RIVAL].map(|scope| &scene.objects[scope]);
         let item = |task: &str, token: &str| json!({"taskId": task, "taskToken": token, "attempt": 1, "workerId": "w1"});

@@ -1,4 +1,5 @@
-//! What the contract wants counted is there, under a name, explained, with labels from bounded sets.
+//! The metrics that the contract requires exist, with a name, a description, and labels from bounded
+//! sets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +8,8 @@ use verdict::Span;
 
 use super::test_server::{TestServer, both, run, seconds};
 
-/// The contract's list of metrics and where each is found. Outbox, gates and pause states are no
-/// features of this version, so that they have nothing to count.
+/// The contract's list of metrics, with their names here. Outbox, gates and pause states are not
+/// features of this version, so there is nothing to count.
 const CONTRACT: [(&str, &str); 13] = [
     ("leased tasks", "tenure_tasks_running"),
     ("lease expirations", "tenure_leases_expired"),
@@ -25,13 +26,13 @@ const CONTRACT: [(&str, &str); 13] = [
     ("cancel timeouts", "tenure_cancel_timeouts"),
 ];
 
-/// Whoever adds a label says here from which set it is.
+/// All labels; a new one must be added here, and comes from a bounded set.
 const LABELS: [&str; 10] = [
     "outcome", "state", "category", "verdict", "code", "limit", "reason", "version", "promise",
     "le",
 ];
 
-/// More series than this come from a label that is not bounded.
+/// More series than this mean an unbounded label.
 const SERIES_MAX: usize = 250;
 
 async fn metrics(api: &TestServer) -> String {
@@ -47,7 +48,7 @@ fn value(text: &str, series: &str) -> f64 {
 async fn everything_the_contract_wants_counted_is_exposed_and_explained() {
     // The mandatory metrics: leased tasks, expirations, duplicates, retries, restarts, replay duration.
     for api in both().await {
-        // What has labels is there once it happened: a lost attempt, its retry, a late report.
+        // Metrics with labels appear after the first event: a lost attempt, its retry, a late report.
         let lost = api.leased(json!({})).await;
         api.started(&lost).await.ok();
         api.pass(seconds(2)).await;
@@ -130,7 +131,7 @@ async fn no_label_grows_with_what_people_name() {
 
 #[tokio::test]
 async fn what_a_commit_survives_is_told_where_the_store_knows() {
-    // S2-104: a store that says what its commits survive has it on the page, promise by promise.
+    // S2-104: the page lists what the store's commits survive, promise by promise.
     let mut told = 0;
     for api in both().await {
         let text = metrics(&api).await;

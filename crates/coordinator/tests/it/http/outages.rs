@@ -1,4 +1,5 @@
-//! When the store or the coordinator cannot: 503 without a verdict, which alone may be repeated.
+//! The store or the coordinator is unavailable: 503 without a verdict, the only answer that may be
+//! repeated.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use store::FailureKind;
 
 use super::test_server::{Response, faulty, run};
 
-/// Nothing was decided: no verdict, and a word about when to come back.
+/// Nothing was decided: no verdict, and a retry time.
 #[track_caller]
 fn undecided(got: &Response, code: &str) {
     got.problem(503, code);
@@ -27,7 +28,7 @@ fn undecided(got: &Response, code: &str) {
 
 #[tokio::test]
 async fn a_store_that_refuses_is_unavailable_and_nothing_happened() {
-    // the row "control plane unavailable" for all three calls, then as if nothing had been.
+    // the row "control plane unavailable" for all three calls, then normal service.
     let (api, faults) = faulty(Limits::default()).await;
     let lease = api.leased(json!({})).await;
     let before = api.run(&lease.run).await;
@@ -51,7 +52,7 @@ async fn a_store_that_refuses_is_unavailable_and_nothing_happened() {
 
 #[tokio::test]
 async fn a_commit_nobody_knows_about_is_unknown() {
-    // The answer says that asking again is safe; the coordinator takes nothing more.
+    // The answer says that repeating is safe; the coordinator accepts nothing more.
     let (api, faults) = faulty(Limits::default()).await;
     let lease = api.leased(json!({})).await;
     faults.commit_unknown.store(true, Ordering::SeqCst);
@@ -76,7 +77,7 @@ async fn a_request_that_cannot_be_stored_fails_alone() {
 
 #[tokio::test]
 async fn a_task_that_is_set_aside_is_told_so_and_operators_are_told_why() {
-    // G2: all calls about it, and no other run.
+    // G2: all calls about it, and about no other run.
     let (api, faults) = faulty(Limits::default()).await;
     let lease = api.leased(json!({"kind": "spoilt"})).await;
     let other = api.leased(json!({})).await;
@@ -89,7 +90,7 @@ async fn a_task_that_is_set_aside_is_told_so_and_operators_are_told_why() {
     ] {
         got.problem(503, "task_set_aside");
         assert!(got.body.get("verdict").is_none(), "nothing was decided: {got:?}");
-        // Its pause, and up to a second more: not all come back at the same time.
+        // Its pause, and up to a second more: callers do not all return at the same time.
         assert!((1..=6_000).contains(&got.body["retryAfterMs"].as_u64().unwrap()), "{got:?}");
     }
     api.succeed(&other).await.has("verdict", "COMMITTED");

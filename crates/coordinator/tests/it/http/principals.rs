@@ -1,4 +1,4 @@
-//! Which credential opens which door: every route against every principal.
+//! Which credential opens which route: every route against every principal.
 
 use serde_json::json;
 
@@ -46,7 +46,7 @@ async fn ask(
         Some(bearer) => request.bearer_auth(bearer),
         None => request,
     };
-    // Not JSON: a route that reads it before it knows who asks would answer 400.
+    // Not JSON: a route that reads it before authentication would answer 400.
     let request = request.header("content-type", "application/json");
     api.send(if method == "POST" { request.body("not json") } else { request }).await
 }
@@ -81,7 +81,7 @@ async fn every_route_takes_exactly_its_principal() {
                     admin.problem(401, "invalid_token");
                     nobody.problem(401, "invalid_token");
                     garbage.problem(401, "invalid_token");
-                    // The right class of credential: the body is looked at, and is no JSON.
+                    // The right class of credential: the body is parsed, and is no JSON.
                     token.problem(400, "invalid_argument").has("verdict", "REJECTED");
                 }
                 Wants::Client | Wants::Worker | Wants::Admin => {
@@ -117,7 +117,7 @@ async fn credentials_come_as_bearer_only() {
 #[tokio::test]
 async fn a_foreign_run_and_a_missing_run_look_the_same() {
     for api in both().await {
-        // X13, X16: the same status, members and words; only request id and time differ.
+        // X13, X16: the same status, members and texts; only request id and time differ.
         let run = api.submit(json!({"goal": "canary-7f3"})).await;
         let (missing, odd) = ("run_00000000000000000000000000", "run_x");
         for suffix in ["", "/history", "/record", "/explain"] {

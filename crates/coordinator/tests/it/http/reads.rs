@@ -1,4 +1,4 @@
-//! Looking at runs: one, many, their history, their record, the queues, the process.
+//! Reading runs: one, many, their history, their record, the queues, the process.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,7 +26,7 @@ async fn a_run_shows_everything_about_itself() {
         );
         assert_eq!((&run["labels"], &run["input"]), (&json!({"team": "a"}), &json!([1])));
         let lease = api.lease("w1").await;
-        // S4-44: the last heartbeat is kept with the lease.
+        // S4-44: the last heartbeat is stored with the lease.
         api.pass(seconds(1)).await;
         api.heartbeat(&lease).await.ok();
         let run = api.run(&id).await;
@@ -59,7 +59,7 @@ async fn a_lease_is_a_claim_record_kept_apart_from_what_was_submitted() {
         }
         // S0-35: the compare-and-swap key has grown with the acquisition and the renewal.
         assert_eq!(claim["claimVersion"], 2);
-        // S0-28: apart from the task's own facts, and gone with the attempt.
+        // S0-28: separate from the task's own facts, and gone with the attempt.
         api.succeed(&lease).await.ok();
         assert!(api.run(&lease.run).await.get("lease").is_none());
     }
@@ -72,7 +72,7 @@ async fn waiting_for_a_run_ends_with_the_run() {
         let path = format!("/v1/runs/{}?waitMs=30000", lease.run);
         let (waited, _) = tokio::join!(api.get(&path), api.succeed(&lease));
         waited.has("state", "succeeded");
-        // An ended run and a missing one are not waited for.
+        // A read does not wait for an ended run or a missing one.
         api.get(&path).await.has("state", "succeeded");
         let missing = "/v1/runs/run_00000000000000000000000000?waitMs=30000";
         api.get(missing).await.problem(404, "run_not_found");
@@ -210,7 +210,7 @@ async fn history_streams_as_events_until_the_end() {
             seen.contains("content-type: text/event-stream") && !seen.contains("event: submitted")
         );
         api.succeed(&lease).await.ok();
-        // The stream ends by itself with the run.
+        // The stream ends with the run.
         seen.push_str(&read_until_closed(&mut stream).await);
         assert!(seen.contains("event: attempt_closed") && seen.contains("id: 3"), "{seen}");
     }
@@ -219,7 +219,7 @@ async fn history_streams_as_events_until_the_end() {
 #[tokio::test]
 async fn a_record_is_the_provenance_of_an_ended_run() {
     for api in both().await {
-        // S2-44: what went in, what came out, every attempt, and one digest over all.
+        // S2-44: input, output, every attempt, and one digest over all.
         let waiting = api.submit(json!({"queue": "other"})).await;
         api.get(&format!("/v1/runs/{waiting}/record")).await.problem(404, "not_found");
         let run = two_attempts(&api).await;
@@ -234,7 +234,8 @@ async fn a_record_is_the_provenance_of_an_ended_run() {
             (&attempts[1]["outcome"], &attempts[1]["owner"]),
             (&json!("SUCCEEDED"), &json!("w2"))
         );
-        // R-31, S4-29: the worker's own time and measures are claims, kept beside ours.
+        // R-31, S4-29: the worker's times and measurements are claims, stored beside the
+        // coordinator's.
         let claims =
             json!({"completedAt": "2026-03-01T12:00:00.000Z", "metrics": {"cpuTimeMs": 5}});
         assert_eq!(attempts[1]["claims"], claims);

@@ -1,4 +1,5 @@
-//! The table of routes against the OpenAPI document, and each of its columns against what the server does.
+//! The table of routes against the OpenAPI document, and each of its columns against the server's
+//! behaviour.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ fn table() -> Vec<Route> {
     routes::<MemoryStore>()
 }
 
-/// The document's operations: method, path and what is said about them.
+/// The document's operations: method, path and description.
 fn described() -> Vec<(String, String, Value)> {
     let document: Value = serde_json::from_str(&wire::openapi_json()).unwrap();
     let paths = document["paths"].as_object().unwrap();
@@ -25,7 +26,7 @@ fn described() -> Vec<(String, String, Value)> {
     operations.collect()
 }
 
-/// Names of what a path holds differ between the document and the code.
+/// Removes parameter names, which differ between the document and the code.
 fn without_names(path: &str) -> String {
     let parts: Vec<&str> =
         path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part }).collect();
@@ -70,7 +71,7 @@ fn the_document_says_what_the_table_says_about_each_route() {
 
 #[test]
 fn the_table_names_the_audience_that_the_matrix_tries() {
-    // X10: the matrix proves that each route takes exactly its principal; the table is what decides it.
+    // X10: the matrix proves that each route accepts exactly its principal; the table decides it.
     for row in ROWS {
         let route = route(row.method, row.path);
         let audiences: &[Audience] = match row.wants {
@@ -92,7 +93,7 @@ fn route(method: &str, path: &str) -> Route {
         .expect("every row of the matrix is served")
 }
 
-/// A call of every route that would be granted, were it not for the rate or a drain.
+/// A call of every route that would succeed, except for the rate or a drain.
 struct Calls {
     lease: Lease,
     key: String,
@@ -111,7 +112,7 @@ impl Calls {
         path.replace("{keyId}", &self.key).replace("{page}", "forbidden")
     }
 
-    /// Batches with an item: an empty one waits nowhere.
+    /// Batches contain an item: an empty one is answered without the intake.
     fn body(&self, path: &str, body: &str) -> Value {
         let item = json!({"taskId": self.lease.task, "taskToken": self.lease.token});
         let said = |more| super::test_server::merged(item, self.lease.said(more));
@@ -140,7 +141,7 @@ async fn exactly_the_calls_of_the_tenants_rate_are_limited() {
         let limits = json!({"tenantId": "default", "requestsPerSecond": 1, "burst": 1});
         api.post("/v1/limits", &api.admin_key, limits).await.ok();
         api.get("/v1/runs").await.ok();
-        // Keys and limits are changed last, since the others need them as they are.
+        // Keys and limits are changed last, since the other calls need them unchanged.
         for row in
             ROWS.iter().filter(|row| row.wants != Wants::Key(coordinator::admit::Role::Admin))
         {
@@ -157,17 +158,17 @@ async fn exactly_the_calls_of_the_tenants_rate_are_limited() {
 #[tokio::test]
 async fn a_draining_coordinator_refuses_exactly_the_calls_of_the_class_of_new_work() {
     for api in both().await {
-        // What a worker under a lease says is heard until the end.
+        // Calls under a lease are accepted until the end.
         let calls = Calls::prepare(&api).await;
         api.drain();
         for row in ROWS {
             let (route, got) = (route(row.method, row.path), calls.make(&api, row).await);
-            // A batch says it for each item.
+            // A batch has the error in each item.
             let error = got.body["answers"][0].get("error").unwrap_or(&got.body["error"]);
             let is_refused = *error == json!("shutting_down");
             let is_new_work = route.intake == Some(PriorityClass::NewWork);
             assert_eq!(is_refused, is_new_work, "{route:?}: {got:?}");
-            // Whether it counts is up to the rules; that it is decided is what the class promises.
+            // The rules decide whether it is valid; the class only promises that it is decided.
             if route.intake == Some(PriorityClass::Leased) {
                 assert!(got.status < 500, "{route:?}: {got:?}");
             }

@@ -1,4 +1,4 @@
-//! Replays `protocol/scenarios`: stories in a form that any language can read.
+//! Replays `protocol/scenarios`: scenarios in a form that any language can read.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

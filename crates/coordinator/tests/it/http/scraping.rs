@@ -11,7 +11,7 @@ use verdict::Scope;
 
 use super::test_server::browser;
 
-/// Everything that must not be told without authority.
+/// A name that must not be visible without authority.
 const CANARY: &str = "secret-queue";
 
 struct Scraped {
@@ -20,7 +20,7 @@ struct Scraped {
     _folder: tempfile::TempDir,
 }
 
-/// An administrator of everything, one of another tenant, and two who administer nothing.
+/// An administrator of everything, one of another tenant, and two keys without the role admin.
 fn keys() -> [NewKey; 4] {
     let mut entropy = SeededEntropy::new(21);
     let mut key = |scope, roles: &[Role]| NewKey::generate(&mut entropy, scope, roles);
@@ -44,7 +44,7 @@ impl Scraped {
         Self { server, http: browser().build().unwrap(), _folder: folder }
     }
 
-    /// Status and text, asked for over loopback wherever the server listens.
+    /// Status and text, requested over loopback wherever the server listens.
     async fn get(&self, to: SocketAddr, path: &str, key: Option<&str>) -> (u16, String) {
         let url = format!("http://127.0.0.1:{}{path}", to.port());
         let request = self.http.get(url);
@@ -63,7 +63,7 @@ impl Scraped {
 
 #[tokio::test]
 async fn beyond_loopback_metrics_are_for_who_administers_everything() {
-    // X46: the address that was asked for decides, not the one that a request came over.
+    // X46: the configured listen address decides, not the address a request came over.
     let api = Scraped::at("0.0.0.0:0", None).await;
     let [admin, foreign, client, worker] = keys();
     let (status, text) = api.scrape(Some(admin.text())).await;
@@ -80,7 +80,7 @@ async fn beyond_loopback_metrics_are_for_who_administers_everything() {
         let (status, text) = api.scrape(key).await;
         let problem: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((status, problem["error"].as_str()), (expected, Some(code)), "{text}");
-        // Whoever reads this knows both remedies.
+        // The message names both remedies.
         let message = problem["message"].as_str().unwrap();
         assert!(message.contains("admin") && message.contains("--metrics-listen"), "{message}");
         assert!(!text.contains("tenure_"), "{text}");
@@ -90,7 +90,7 @@ async fn beyond_loopback_metrics_are_for_who_administers_everything() {
 
 #[tokio::test]
 async fn on_loopback_metrics_need_no_key() {
-    // X46: whoever is on this machine may look.
+    // X46: every process on this machine may read it.
     for listen in ["127.0.0.1:0", "[::1]:0"] {
         let api = Scraped::at(listen, None).await;
         let url = format!("http://{}/metrics", api.server.local_addr());
@@ -122,7 +122,7 @@ async fn a_listener_of_its_own_serves_metrics_and_nothing_else() {
 
 #[tokio::test]
 async fn what_is_open_beyond_loopback_tells_nothing_of_the_work() {
-    // X46: health, version and description say nothing about anybody; the rest wants a key.
+    // X46: health, version and description reveal nothing about tenants; the rest requires a key.
     let api = Scraped::at("0.0.0.0:0", None).await;
     let [_, foreign, client, _] = keys();
     for (key, queue) in [(&client, CANARY), (&foreign, CANARY)] {

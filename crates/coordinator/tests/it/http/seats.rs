@@ -1,5 +1,5 @@
-//! Who takes seats and memory for nothing: slow heads, slow bodies, answers that are not taken, pings without a key,
-//! and a fleet that comes back at once.
+//! Connections that hold slots and memory for nothing: slow heads, slow bodies, unread answers, pings without a key,
+//! and a fleet that returns at once.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -15,10 +15,10 @@ use tokio::sync::Semaphore;
 
 use super::test_server::{PATIENCE, TestServer, both, both_with, browser, read_until_closed, run};
 
-/// What none may take long for, where a test waits for the end of it.
+/// A short limit, for tests that wait until it is reached.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// Answers of 185 KiB each: more than the kernel takes for a client that reads nothing.
+/// Answers of 185 KiB each: more than the kernel buffers for a client that reads nothing.
 const PIPELINED: usize = 100;
 
 const GET_MUCH: &[u8] = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -29,7 +29,7 @@ fn impatient() -> Limits {
 }
 
 impl TestServer {
-    /// How many connections the server has turned away for this reason.
+    /// How many connections the server has closed for this reason.
     async fn turned(&self, reason: &str) -> u64 {
         let page = self.get("/metrics").await.body;
         let series = format!("tenure_connections_turned_away_total{{reason=\"{reason}\"}} ");
@@ -42,7 +42,7 @@ impl TestServer {
         tokio::time::timeout(PATIENCE, turned).await.expect("they are turned away");
     }
 
-    /// A connection that has asked for much and takes nothing: its side of the kernel holds as little as possible.
+    /// A connection that requests much and reads nothing: its kernel buffers are as small as possible.
     async fn greedy(&self) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(4096).unwrap();
@@ -55,11 +55,11 @@ impl TestServer {
 #[tokio::test]
 async fn who_reads_an_answer_a_byte_at_a_time_is_cut() {
     for api in both_with(impatient()).await {
-        // F60, X21: it reads, and even asks, all the time; only it does not take what it asked for.
+        // F60, X21: it reads, and even sends bytes, all the time, but reads its answers too slowly.
         let mut slow = api.greedy().await;
         let reading = async {
             while slow.write_all(b"\r").await.is_ok() {
-                // Part of what it does, and not how the test waits.
+                // Part of its behaviour, not how the test waits.
                 let _ = slow.read_u8().await;
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -73,7 +73,7 @@ async fn who_reads_an_answer_a_byte_at_a_time_is_cut() {
 #[tokio::test]
 async fn who_keeps_a_window_shut_is_cut_while_other_streams_flow() {
     for api in both_with(impatient()).await {
-        // F60, X21: HTTP/2 keeps the answer back, so that nothing is written and the connection is not silent.
+        // F60, X21: HTTP/2 holds the answer back, so nothing is written, and yet the connection is not silent.
         let client = browser().http2_prior_knowledge().http2_initial_stream_window_size(65_535);
         let client = client.build().unwrap();
         let get = |path: &str| client.get(format!("http://{}{path}", api.address)).send();
@@ -81,7 +81,7 @@ async fn who_keeps_a_window_shut_is_cut_while_other_streams_flow() {
         assert_eq!(get("/livez").await.unwrap().status(), 200);
         let flowing = async {
             while api.turned("slow_reader").await == 0 {
-                // Over the same connection, until it is cut, perhaps in the midst of this.
+                // Over the same connection, until it is closed, perhaps during this call.
                 let _ = get("/livez").await;
             }
         };
@@ -119,13 +119,13 @@ const PING: u8 = 6;
 async fn pings_hold_no_seat_without_a_key() {
     let limits = Limits { authenticate_within: SHORT, ..Limits::default() };
     for api in both_with(limits).await {
-        // X21: it speaks HTTP/2, answers and asks for life signs, and never says who it is.
+        // X21: it speaks HTTP/2, sends and answers pings, and never authenticates.
         let (mut from, mut to) = api.connect().await.into_split();
         let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(SETTINGS, &[])].concat();
         to.write_all(&preface).await.unwrap();
         let pinging = tokio::spawn(async move {
             while to.write_all(&frame(PING, b"are you?")).await.is_ok() {
-                // Part of what it does, and not how the test waits.
+                // Part of its behaviour, not how the test waits.
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         });
@@ -143,7 +143,8 @@ async fn pings_hold_no_seat_without_a_key() {
 async fn requests_without_a_key_hold_no_seat_and_a_waiting_worker_keeps_its_own() {
     let limits = Limits { authenticate_within: SHORT, ..Limits::default() };
     for api in both_with(limits).await {
-        // X21: over HTTP/1, too. The worker's poll waits several times as long as a stranger may stay.
+        // X21: over HTTP/1, too. The worker's poll waits several times as long as an unauthenticated connection may
+        // stay.
         let mut stranger = api.connect().await;
         let asking = async {
             while stranger.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await.is_ok() {
@@ -161,7 +162,7 @@ async fn requests_without_a_key_hold_no_seat_and_a_waiting_worker_keeps_its_own(
     }
 }
 
-/// Of each kind; all together they are a thousand.
+/// Connections of each kind; together they are a thousand.
 const SLOW_OF_EACH: usize = 333;
 
 #[tokio::test]
@@ -203,23 +204,23 @@ async fn a_thousand_slow_clients_are_closed_and_others_are_not_kept_waiting() {
     }
 }
 
-/// Workers that come back at once.
+/// Workers that return at once.
 const FLEET: usize = 10_000;
 
-/// How many of them may try at the same time: a little more than the server has seats.
+/// How many of them may try at the same time: a little more than the server has slots.
 const AT_ONCE: usize = 4_500;
 
-/// What the tenant may ask in a second, which does not pass here.
+/// The tenant's requests per second; time stands still here.
 const RATE: usize = 50;
 
-/// How many files this process may have open.
+/// How many file descriptors this process may have.
 fn descriptors() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     line.split_whitespace().nth(3).unwrap().parse().unwrap_or(usize::MAX)
 }
 
-/// Polls over a connection of its own, again whenever there is no seat.
+/// Polls over a separate connection, again whenever there is no slot.
 async fn come_back(api: &TestServer, worker: usize) -> (u16, Value) {
     let body = json!({"workerId": format!("w{worker}"), "queues": ["q"], "max": 1}).to_string();
     let request = format!(
@@ -239,7 +240,7 @@ async fn come_back(api: &TestServer, worker: usize) -> (u16, Value) {
 #[tokio::test]
 async fn a_fleet_that_comes_back_at_once_is_told_to_come_back_at_different_times() {
     // F59, G5, G6: 10,000 workers over as many connections, some 4,500 of them at the same time (fewer where this
-    // process may have fewer files open). Who holds a lease is heard all the while.
+    // process may have fewer open files). Calls of a worker that holds a lease are accepted throughout.
     let [_, api] = both().await;
     let lease = api.leased(json!({})).await;
     let limits = json!({"tenantId": "default", "requestsPerSecond": RATE});
@@ -273,10 +274,10 @@ async fn a_fleet_that_comes_back_at_once_is_told_to_come_back_at_different_times
 
 #[tokio::test]
 async fn callers_of_a_coordinator_that_stops_are_told_to_come_back_at_different_times() {
-    // F59: by any refusal that passes, not only by a rate. The pause itself is the same for all of them here.
+    // F59: for every temporary refusal, not only by a rate. The pause itself is the same for all of them here.
     let (api, faults) = super::test_server::faulty(Limits::default()).await;
     faults.commit_unknown.store(true, Ordering::SeqCst);
-    // The next commit stops it, whether it is this run's or the note that the key is in use.
+    // The next commit stops it, whether it is this run's or the record of the key's use.
     api.post("/v1/runs", &api.key, run(json!({}))).await;
     let mut told = BTreeSet::new();
     for _ in 0..32 {

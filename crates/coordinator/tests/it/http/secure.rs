@@ -21,10 +21,10 @@ use verdict::Scope;
 
 use super::test_server::{browser_trusting, read_until_closed};
 
-/// Nobody but the tests knows where this is.
+/// A server name that only the tests resolve.
 const NAME: &str = "tenure.example";
 
-/// Somebody who signs certificates.
+/// A certificate authority.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -40,7 +40,7 @@ impl Authority {
         roots
     }
 
-    /// Writes a certificate for `name` and returns it as the server will show it.
+    /// Writes a certificate for `name` and returns it as the server will present it.
     fn sign(&self, files: &TlsFiles, name: &str, years: std::ops::Range<i32>) -> Vec<u8> {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -93,7 +93,7 @@ impl Secure {
         format!("https://{NAME}:{}{path}", self.server.local_addr().port())
     }
 
-    /// The certificate that a new connection is shown, and the protocol it agreed on.
+    /// The certificate that a new connection receives, and the negotiated protocol.
     async fn shown(&self, roots: RootCertStore, offers: &[&[u8]]) -> (Vec<u8>, Option<Vec<u8>>) {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
@@ -122,7 +122,7 @@ impl Secure {
 
 #[tokio::test]
 async fn work_is_done_over_tls_and_only_for_who_trusts_the_authority() {
-    // X43: plaintext and a wrong authority get nothing; the right one gets work done.
+    // X43: plaintext and a wrong authority fail; the right one works.
     let (authority, other) = (Authority::new(), Authority::new());
     let folder = tempfile::tempdir().unwrap();
     authority.vouch(&files(&folder));
@@ -136,7 +136,7 @@ async fn work_is_done_over_tls_and_only_for_who_trusts_the_authority() {
     let poll = json!({"workerId": "w1", "queues": ["q"], "max": 1});
     let leases: Value = post("/v1/leases", &api.key, poll).await.unwrap().json().await.unwrap();
     let lease = &leases["leases"][0];
-    // What workers are told to call is encrypted too.
+    // The callback URL of workers is encrypted too.
     assert!(lease["callbackBaseUrl"].as_str().unwrap().starts_with("https://127.0.0.1:"));
     let path = format!("/v1/tasks/{}/completed", lease["taskId"].as_str().unwrap());
     let report = json!({"attempt": 1, "workerId": "w1", "outcome": "SUCCEEDED"});
@@ -184,7 +184,7 @@ async fn the_client_chooses_between_both_protocols() {
 
 #[tokio::test]
 async fn a_new_certificate_is_shown_without_a_restart() {
-    // X43: reload without restart, asked for and by itself.
+    // X43: reload without restart, on request and automatically.
     let authority = Authority::new();
     let folder = tempfile::tempdir().unwrap();
     let first = authority.vouch(&files(&folder));
@@ -195,7 +195,7 @@ async fn a_new_certificate_is_shown_without_a_restart() {
     api.server.reload_certificate().unwrap();
     assert_eq!(shown().await, second);
     let third = authority.vouch(&api.files);
-    // Connections look at the files once in a while; one of the next ones sees the change.
+    // Connections check the files once in a while; one of the next ones gets the change.
     while shown().await != third {
         tokio::task::yield_now().await;
     }
@@ -217,7 +217,7 @@ async fn a_broken_certificate_keeps_the_old_one_and_says_so() {
         assert!(refused.to_string().contains(says), "{refused}");
         assert_eq!(api.shown(authority.roots(), &[]).await.0, first);
         let ready = api.ready(authority.roots()).await;
-        // Worth a word, no reason to send traffic elsewhere.
+        // Worth reporting, but no reason to redirect traffic.
         assert_eq!((&ready["ready"], &ready["checks"][1]["ok"]), (&json!(true), &json!(false)));
         let client = api.browser(authority.roots()).build().unwrap();
         let metrics = client.get(api.url("/metrics")).send().await.unwrap().text().await.unwrap();
@@ -277,7 +277,7 @@ async fn plaintext_and_noise_on_a_tls_port_hurt_nobody() {
     assert_eq!(api.shown(authority.roots(), &[]).await.0, shown);
 }
 
-/// Says something, hears what comes back, and says nothing more.
+/// Sends bytes, reads the answer, and sends nothing more.
 async fn say_and_stop(address: SocketAddr, bytes: &[u8]) -> String {
     let mut socket = TcpStream::connect(address).await.unwrap();
     let _ = socket.write_all(bytes).await;
@@ -295,7 +295,7 @@ async fn a_handshake_that_does_not_end_is_ended() {
     for begun in [&b""[..], b"\x16\x03\x01"] {
         let mut socket = TcpStream::connect(api.server.local_addr()).await.unwrap();
         socket.write_all(begun).await.unwrap();
-        // Nothing more is said, and the other side stays open: only the server can end it.
+        // Nothing more is sent, and the client's side stays open: only the server can close it.
         assert_eq!(read_until_closed(&mut socket).await, "");
     }
 }

@@ -1,4 +1,4 @@
-//! Several served coordinators over one database: keys, limits and the audit are everybody's.
+//! Several served coordinators over one database share keys, limits and the audit.
 
 use std::path::Path;
 
@@ -68,7 +68,7 @@ async fn audit(database: &Database, key_file: &Path) -> SealReport {
     seal::verify(store.browse(), &keyring, anchor).await.unwrap()
 }
 
-/// As somebody who reaches the database and takes its guards away.
+/// Acts as an attacker who reaches the database and removes its guards.
 async fn tamper(database: &Database, sql: &str) {
     let (client, connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
@@ -79,7 +79,8 @@ async fn tamper(database: &Database, sql: &str) {
 
 #[tokio::test]
 async fn what_several_administer_is_one_sealed_chain() {
-    // X45: one chain without gaps, whoever wrote; and each way of changing it in the database is noticed.
+    // X45: one chain without gaps, whichever coordinator wrote; and each way of changing it in the
+    // database is detected.
     let (database, folder) = (Database::create(), tempfile::tempdir().unwrap());
     let key_file = folder.path().join("tenure.key");
     let (both, key) = two(&database, &key_file).await;
@@ -91,7 +92,7 @@ async fn what_several_administer_is_one_sealed_chain() {
     assert!(made.iter().all(|status| (200..300).contains(status)), "{made:?}");
     let whole = audit(&database, &key_file).await;
     assert_eq!((whole.entries, whole.sealed, whole.findings), (13, 13, Vec::new()));
-    // All seals gone, and no end noted anywhere: a database has sealed what it kept from its first entry on.
+    // All seals removed, and no anchor: this database has sealed its audit from the first entry on.
     let anchor = seal::anchor_path(&key_file);
     let noted = std::fs::read(&anchor).unwrap();
     std::fs::remove_file(&anchor).unwrap();
@@ -114,7 +115,7 @@ async fn what_several_administer_is_one_sealed_chain() {
 
 #[tokio::test]
 async fn who_has_another_key_file_does_not_start() {
-    // X11: its tokens would be refused by everybody else.
+    // X11: all other coordinators would refuse its tokens.
     let (database, folder) = (Database::create(), tempfile::tempdir().unwrap());
     let first = try_to_serve(&database, &folder.path().join("a.key"), vec![admin()]).await.unwrap();
     let missing = folder.path().join("b.key");
@@ -138,7 +139,7 @@ async fn who_has_another_key_file_does_not_start() {
 
 #[tokio::test]
 async fn a_rotation_through_one_holds_for_the_others() {
-    // X07: tokens from before and after are good everywhere, without a file being copied again.
+    // X07: tokens from before and after are valid everywhere, without another copy of a file.
     let (database, folder) = (Database::create(), tempfile::tempdir().unwrap());
     let key_file = folder.path().join("tenure.key");
     let ([one, two], key) = two(&database, &key_file).await;
@@ -150,7 +151,7 @@ async fn a_rotation_through_one_holds_for_the_others() {
         assert_eq!(post(&one, "/v1/runs", &key, run.clone()).await.0, 201);
         let (_, leased) = post(&one, "/v1/leases", &key, poll.clone()).await;
         let lease = &leased["leases"][0];
-        // Whoever rotates knows the keys of the last rotation, or says that it does not yet.
+        // A coordinator that rotates knows the keys of the last rotation, or reports that it does not yet.
         let rotated = loop {
             let rotated = post(through, "/v1/signing-keys/rotate", &key, json!({})).await;
             if rotated.0 != 503 {
@@ -192,7 +193,8 @@ async fn a_quota_is_exact_whoever_is_asked() {
     assert_eq!(accepted, MAY_HAVE, "{answers:?}");
     let refused = answers.iter().find(|(status, _)| *status != 201).unwrap();
     assert_eq!(refused.1["error"], "quota_reached");
-    // What is used of it is what all of them let in, whoever is asked: of the limits, and of a run that is held.
+    // The reported use is that of all coordinators together, at either of them: for the limits, and for a
+    // blocked run.
     let one_of_them = answers.iter().find(|(status, _)| *status == 201).unwrap();
     let explain = format!("/v1/runs/{}/explain", one_of_them.1["runId"].as_str().unwrap());
     for server in &both {

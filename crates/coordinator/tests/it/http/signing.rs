@@ -15,7 +15,7 @@ async fn rotate(
 #[tokio::test]
 async fn work_in_flight_survives_a_rotation() {
     for api in both().await {
-        // X07: the old token counts to the end of its life, new ones are signed with the new key.
+        // X07: the old token is valid until its expiry, new ones are signed with the new key.
         let held = api.leased(json!({"leaseMs": 86_400_000})).await;
         let page = api.get("/v1/runs?limit=1").await.ok();
         assert_eq!(page["runs"].as_array().unwrap().len(), 1);

@@ -1,4 +1,4 @@
-//! New runs, and the keys that keep them from being made twice.
+//! New runs, and the idempotency keys that prevent duplicates.
 
 use serde_json::{Value, json};
 use store::clock::Clock as _;
@@ -39,12 +39,12 @@ async fn the_same_key_finds_the_same_run() {
 #[tokio::test]
 async fn the_same_key_for_something_else_is_refused() {
     for api in both().await {
-        // conflict on another content.
+        // a conflict for different content.
         keyed(&api, "k", run(json!({"input": 1}))).await.ok();
         let got = keyed(&api, "k", run(json!({"input": 2}))).await;
         got.problem(422, "idempotency_key_reused");
         assert!(got.body.get("verdict").is_none());
-        // Another tenant's key of the same name is another key.
+        // The same key in another tenant is another key.
         let request = api.request("POST", "/v1/runs").bearer_auth(&api.foreign_key);
         let foreign = request.header("idempotency-key", "k").json(&run(json!({"input": 2})));
         assert_eq!(api.send(foreign).await.status, 201);

@@ -1,4 +1,4 @@
-//! A served coordinator and what a test says to it.
+//! A served coordinator, and the calls of a test.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -57,7 +57,7 @@ pub(crate) struct TestServer {
     _folder: tempfile::TempDir,
 }
 
-/// The same site on the reference engine and on SQLite.
+/// The same server on the reference engine and on SQLite.
 pub(crate) async fn both() -> [TestServer; 2] {
     both_with(Limits::default()).await
 }
@@ -75,13 +75,13 @@ async fn memory(limits: Limits) -> TestServer {
 async fn sqlite(limits: Limits) -> TestServer {
     let clock = Arc::new(ManualClock::default());
     let folder = tempfile::tempdir().unwrap();
-    // What survives a loss of power is proved elsewhere.
+    // Other tests prove what survives a loss of power.
     let options = storetest::unsynced(clock.clone());
     let store = SqliteStore::open(folder.path().join("tenure.db"), options).unwrap();
     TestServer::start("sqlite", store, clock, limits, folder).await
 }
 
-/// A site in memory, and what counts how many rows it reads.
+/// A server in memory, with a counter of the rows it reads.
 pub(crate) async fn counted() -> (TestServer, MemoryBrowse) {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::new(clock.clone());
@@ -90,7 +90,7 @@ pub(crate) async fn counted() -> (TestServer, MemoryBrowse) {
     (TestServer::start("memory", store, clock, Limits::default(), folder).await, browse)
 }
 
-/// A site whose store fails when told to.
+/// A server whose store fails on demand.
 pub(crate) async fn faulty(limits: Limits) -> (TestServer, Arc<Faults>) {
     let clock = Arc::new(ManualClock::default());
     let store = FaultyStore::over(MemoryStore::new(clock.clone()));
@@ -107,7 +107,7 @@ impl Drop for TestServer {
     }
 }
 
-/// What came back.
+/// An answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -117,7 +117,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// A problem with this code, and with every member both conventions want.
+    /// A problem with this code, and with every member that both conventions require.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16, code: &str) -> &Self {
         assert_eq!((self.status, &self.body["error"]), (status, &json!(code)), "{self:?}");
@@ -193,7 +193,7 @@ impl TestServer {
         }
     }
 
-    /// Refuses new work from now on, and goes on listening.
+    /// Refuses new work from now on, and keeps serving.
     pub(crate) fn drain(&self) {
         (self.drain)();
     }
@@ -244,10 +244,10 @@ impl TestServer {
         self.post("/v1/runs", &self.key, run(more)).await.text("runId")
     }
 
-    /// A run's condition, without the time of asking.
+    /// A run's state, without the time of the request.
     pub(crate) async fn run(&self, id: &str) -> Value {
         let mut run = self.get(&format!("/v1/runs/{id}")).await.ok();
-        // A refusal leaves the run as it was; that it happened is remembered beside it.
+        // A refusal leaves the run unchanged; it is recorded beside it.
         for beside in ["serverTime", "refused"] {
             run.as_object_mut().unwrap().remove(beside);
         }
@@ -258,7 +258,7 @@ impl TestServer {
         self.run(id).await["state"].as_str().unwrap().to_owned()
     }
 
-    /// Asks once for work of queue `q`.
+    /// Polls once for work of queue `q`.
     pub(crate) async fn poll(&self, worker: &str) -> Vec<Lease> {
         let body = json!({"workerId": worker, "queues": ["q"], "max": 10});
         self.post("/v1/leases", &self.key, body).await.leases()
@@ -270,7 +270,7 @@ impl TestServer {
         leases.remove(0)
     }
 
-    /// Submits and leases in one go.
+    /// Submits and leases in one call.
     pub(crate) async fn leased(&self, more: Value) -> Lease {
         self.submit(more).await;
         self.lease("w1").await
@@ -305,14 +305,14 @@ impl TestServer {
         self.post(&format!("/v1/runs/{run}/cancel"), &self.key, body).await
     }
 
-    /// Time passes while the coordinator listens: in steps too small to look like deafness.
+    /// Lets time pass while the coordinator runs: in steps too small to look like a stall.
     pub(crate) async fn pass(&self, span: Span) {
         const STEP: u64 = 400;
         let mut left = span.millis();
         while left > 0 {
             let step = left.min(STEP);
             self.clock.advance(Span::from_millis(step));
-            // Asks for a round of the carrier.
+            // Waits for a round of the carrier.
             self.get("/readyz").await.ok();
             left -= step;
         }
@@ -331,7 +331,7 @@ impl TestServer {
     }
 }
 
-/// Everything until the server closes, which it must within the test's patience.
+/// Reads until the server closes, which it must within the test's patience.
 pub(crate) async fn read_until_closed(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await;
@@ -347,7 +347,7 @@ impl Response {
     }
 }
 
-/// An envelope, and how its worker speaks.
+/// An envelope, and the calls of its worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     pub(crate) envelope: Value,
@@ -379,7 +379,7 @@ impl Lease {
         self.envelope["attempt"].as_u64().unwrap()
     }
 
-    /// The members every call has, and more.
+    /// The members of every call, and more.
     pub(crate) fn said(&self, more: Value) -> Value {
         merged(json!({"attempt": self.attempt(), "workerId": self.worker}), more)
     }

@@ -1,4 +1,4 @@
-//! Tokens that are not right for the call they come with.
+//! Tokens that do not fit the call they come with.
 
 use coordinator::admit::{TokenScope, token};
 use serde_json::json;
@@ -8,7 +8,7 @@ use verdict::{LeaseId, Scope, Span, TaskId};
 
 use super::test_server::{Lease, TestServer, both, seconds};
 
-/// What the site's own token for a lease says.
+/// The scope of the server's own token for a lease.
 fn scope_of(lease: &Lease) -> TokenScope {
     let text = |member: &str| lease.envelope[member].as_str().unwrap();
     TokenScope {
@@ -80,7 +80,7 @@ async fn every_flipped_bit_of_a_token_is_refused() {
 #[tokio::test]
 async fn unsigned_and_odd_tokens_are_refused() {
     for api in both().await {
-        // X01, X02, X03: no algorithm but ours, no token at all, a megabyte of it.
+        // X01, X02, X03: other algorithms, no token at all, a megabyte of it.
         let lease = api.leased(json!({})).await;
         let payload = lease.token.split('.').nth(1).unwrap();
         let forgeries = [
@@ -105,7 +105,7 @@ async fn unsigned_and_odd_tokens_are_refused() {
 #[tokio::test]
 async fn two_authorization_headers_are_none() {
     for api in both().await {
-        // X01: who reads which would differ.
+        // X01: two readers might pick different ones.
         let lease = api.leased(json!({})).await;
         let path = format!("/v1/tasks/{}/heartbeat", lease.task);
         let twice = api.request("POST", &path).bearer_auth(&lease.token).bearer_auth(&lease.token);
@@ -118,7 +118,7 @@ async fn two_authorization_headers_are_none() {
 #[tokio::test]
 async fn an_expired_token_says_so() {
     for api in both().await {
-        // S4-8: authentic, but its hour is over. The store's clock decides, not the machine's.
+        // S4-8: authentic, but expired. The store's clock decides, not the machine's.
         let lease =
             api.leased(json!({"leaseMs": 86_400_000, "heartbeatIntervalMs": 600_000})).await;
         api.clock.advance(seconds(3600));
@@ -130,7 +130,7 @@ async fn an_expired_token_says_so() {
 #[tokio::test]
 async fn a_token_does_not_run_out_while_nobody_could_hear_its_worker() {
     for api in both().await {
-        // A8, S4-12: two hours in one jump are a stall of ours. The lease has them back, and so has the
+        // A8, S4-12: two hours in one jump are a stall. The lease is extended by them, and so is the
         // token, as often as the answer with a fresh one is lost.
         let lease = api.leased(json!({"leaseMs": 60_000})).await;
         api.clock.advance(seconds(7200));
@@ -152,7 +152,8 @@ async fn a_token_does_not_run_out_while_nobody_could_hear_its_worker() {
 #[tokio::test]
 async fn a_token_is_given_back_no_more_than_the_outage() {
     for api in both().await {
-        // S4-8: ten minutes nobody listened, so that its hour ends ten minutes later. The lease outlives it.
+        // S4-8: for ten minutes no call could be received, so its hour ends ten minutes later. The lease
+        // outlives it.
         let lease = api.leased(json!({"leaseMs": 2_000, "heartbeatIntervalMs": 600})).await;
         let long = api.leased(json!({"leaseMs": 86_400_000})).await;
         api.clock.advance(seconds(600));
@@ -168,7 +169,7 @@ async fn a_token_is_given_back_no_more_than_the_outage() {
 #[tokio::test]
 async fn heartbeats_bring_a_fresh_token_before_the_old_one_ends() {
     for api in both().await {
-        // R-29, S4-12: same scope, later end; not before half of the life is over.
+        // R-29, S4-12: same scope, later expiry; not before half of its lifetime is over.
         let lease =
             api.leased(json!({"leaseMs": 86_400_000, "heartbeatIntervalMs": 600_000})).await;
         assert!(api.heartbeat(&lease).await.ok().get("taskToken").is_none());
@@ -199,7 +200,7 @@ async fn a_deadline_lengthens_the_token_up_to_the_maximum() {
 #[tokio::test]
 async fn an_unknown_task_is_not_found() {
     for api in both().await {
-        // S3-33: a token of ours for a task that the store does not have.
+        // S3-33: an authentic token for a task that the store does not have.
         let lease = api.leased(json!({})).await;
         let absent = TokenScope { task: TaskId::from_u128(7), ..scope_of(&lease) };
         let ghost = Lease { token: signed(&api, &absent), task: absent.task.to_string(), ..lease };
@@ -237,7 +238,7 @@ async fn a_lease_that_was_never_granted_is_unknown() {
         {
             got.problem(422, "unknown_lease").has("verdict", "REJECTED");
         }
-        // An attempt that was never granted is a lie too, although its code is attempt_mismatch.
+        // An attempt that was never granted was never true either, although its code is attempt_mismatch.
         let ahead = TokenScope { attempt: 5, ..scope_of(&lease) };
         let mut forged = Lease { token: signed(&api, &ahead), ..lease.clone() };
         forged.envelope["attempt"] = json!(5);
@@ -250,7 +251,7 @@ async fn a_lease_that_was_never_granted_is_unknown() {
 #[tokio::test]
 async fn a_lease_of_an_earlier_life_of_the_store_has_no_authority() {
     for api in both().await {
-        // S3-24: a lease this store does not know, from an epoch before it, is lost and not a lie.
+        // S3-24: a lease that this store does not know, from an earlier epoch, is lost rather than false.
         let lease = api.leased(json!({})).await;
         let old = TokenScope { lease: LeaseId::from_u128(9), epoch: 0, ..scope_of(&lease) };
         let forged = Lease { token: signed(&api, &old), ..lease.clone() };
@@ -258,14 +259,14 @@ async fn a_lease_of_an_earlier_life_of_the_store_has_no_authority() {
     }
 }
 
-/// What a batch holds at most, and what one tenant may have looked up at once.
+/// The largest batch, and how many lookups one tenant may cause at once.
 const BATCH: usize = 100;
 const LOOKUP_BURST: usize = 2_000;
 
 #[tokio::test]
 async fn expired_tokens_are_looked_up_no_more_often_than_a_tenant_may() {
     for api in both().await {
-        // Each look reads a history, and calls under a lease have no rate: an old token is no lease.
+        // Each lookup reads a history, and calls under a lease have no rate: an old token is no lease.
         let lease = api.leased(json!({"leaseMs": 86_400_000})).await;
         let fresh = api.leased(json!({"leaseMs": 86_400_000})).await;
         api.clock.advance(seconds(3601));
@@ -285,11 +286,11 @@ async fn expired_tokens_are_looked_up_no_more_often_than_a_tenant_may() {
         let expected = [("token_expired", LOOKUP_BURST), ("too_many_requests", BATCH)];
         let expected = expected.map(|(error, count)| (error.to_owned(), count));
         assert_eq!(counts, expected.into());
-        // Alone too, and with a word about when to come back.
+        // A single call too, with a retry time.
         let refused = api.heartbeat(&lease).await;
         refused.problem(429, "too_many_requests");
         assert!(refused.headers.contains_key("retry-after"));
-        // Who has a token that counts, and other tenants, do not notice.
+        // Callers with a valid token, and other tenants, are not affected.
         api.heartbeat(&fresh).await.has("verdict", "COMMITTED");
         let page = api.get("/metrics").await.body;
         let counted = format!("tenure_limited_total{{limit=\"expired_tokens\"}} {}", BATCH + 1);

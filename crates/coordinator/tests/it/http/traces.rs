@@ -1,4 +1,4 @@
-//! The trace of a submission goes with the task to its worker, and never stands in the way of anything.
+//! The trace of a submission is passed with the task to its worker, and never causes a refusal.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ async fn submit(api: &TestServer, headers: &[(&str, &str)], body: Value) -> Resp
     api.send(request).await
 }
 
-/// What the worker of the next task is handed.
+/// The envelope that the worker of the next task gets.
 async fn handed(api: &TestServer) -> Value {
     let lease = api.lease("w").await;
     lease.envelope.get("traceparent").cloned().unwrap_or(Value::Null)
@@ -56,7 +56,7 @@ async fn a_trace_that_is_not_valid_is_ignored() {
 
 #[tokio::test]
 async fn a_retry_from_another_span_finds_its_run() {
-    // the same submission under the same key; where it was asked from is no part of it.
+    // the same submission under the same key; its trace is no part of it.
     for api in both().await {
         let keyed = |trace| [("idempotency-key", "k"), ("traceparent", trace)];
         let first = submit(&api, &keyed(TRACE), run(json!({"input": 1}))).await;
@@ -78,7 +78,7 @@ async fn a_retry_from_another_span_finds_its_run() {
 
 #[tokio::test]
 async fn the_trace_of_the_work_comes_back_with_the_report_and_counts_for_nothing() {
-    // what a report is compared by has no trace in it.
+    // the trace is no part of what a report is compared by.
     for api in both().await {
         let lease = api.leased(json!({"traceparent": TRACE})).await;
         let said = |trace: &str| json!({"outcome": "SUCCEEDED", "output": 1, "traceparent": trace});
@@ -88,7 +88,7 @@ async fn the_trace_of_the_work_comes_back_with_the_report_and_counts_for_nothing
         let record = api.get(&format!("/v1/runs/{}/record", lease.run)).await.ok();
         assert_eq!(record["attempts"][0]["claims"]["traceparent"], OTHER, "{record}");
 
-        // In a batch, too; and what is not valid is ignored.
+        // In a batch, too; and an invalid one is ignored.
         let lease = api.leased(json!({})).await;
         let mut report = lease.said(said("nonsense"));
         report["taskId"] = json!(lease.task);

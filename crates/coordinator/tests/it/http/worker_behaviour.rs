@@ -1,4 +1,4 @@
-//! Workers that break the contract, fall silent for a while, or say everything twice.
+//! Workers that break the contract, fall silent for a while, or send everything twice.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ async fn a_worker_that_breaks_the_contract_harms_only_itself() {
             json!({"outcome": "everything"}),
         ] {
             for call in ["started", "heartbeat", "completed"] {
-                // With its own token, about the other's task.
+                // With its own token, about the other worker's task.
                 let path = format!("/v1/tasks/{}/{call}", honest.task);
                 let got = api.post(&path, &rogue.token, body.clone()).await;
                 assert!((400..500).contains(&got.status), "{call}: {got:?}");
@@ -43,7 +43,7 @@ async fn a_worker_that_breaks_the_contract_harms_only_itself() {
         let bulk = json!({"heartbeats": vec![json!({"taskId": rogue.task}); 50]});
         api.post("/v1/heartbeats", &api.worker_key, bulk).await;
         assert_eq!(api.run(&honest.run).await, before, "nothing happened to the other's run");
-        // It falls silent; its task goes to somebody else, and its late word counts nothing.
+        // It falls silent; its task goes to another worker, and its late report changes nothing.
         api.pass(seconds(3)).await;
         let heir = api.lease("heir").await.by("heir");
         assert_eq!((heir.run.as_str(), heir.attempt()), (rogue.run.as_str(), 2));
@@ -59,7 +59,7 @@ async fn a_worker_that_breaks_the_contract_harms_only_itself() {
     }
 }
 
-/// Nothing is heard of the worker for so long, while time passes for the coordinator.
+/// The worker sends nothing for this long, while time passes for the coordinator.
 async fn cut_off(api: &TestServer, ms: u64) {
     api.pass(Span::from_millis(ms)).await;
 }
@@ -79,7 +79,7 @@ async fn a_partition_shorter_than_the_timeout_costs_no_honest_worker_its_lease()
         api.succeed(&lease).await.has("verdict", "COMMITTED").has("state", "succeeded");
         let ended = api.run(&lease.run).await;
         assert_eq!((&ended["attempt"], &ended["lost"]), (&json!(1), &json!(0)));
-        // One that is longer is taken for a death: by the shorter timeout, and not by a generous one.
+        // A longer one counts as a death: with the short timeout, and not with a generous one.
         let (short, long) = (json!({"leaseMs": 2_000}), json!({"leaseMs": 10_000}));
         let short = api.leased(short).await;
         let long = api.leased(long).await;
@@ -117,7 +117,7 @@ async fn an_answer_of_cancelled_judges_no_result() {
     }
 }
 
-/// A renewal counts, also one that changes nothing else.
+/// The run without its version, which every renewal changes, even one that changes nothing else.
 fn unversioned(mut run: Value) -> Value {
     if let Some(lease) = run.get_mut("lease").and_then(Value::as_object_mut) {
         lease.remove("claimVersion");
@@ -209,7 +209,7 @@ async fn a_timeout_is_tried_again_after_a_pause() {
     }
 }
 
-/// What was warned of on this thread, where the whole server runs.
+/// Warnings logged on this thread, where the whole server runs.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
