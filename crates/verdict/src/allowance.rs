@@ -1,31 +1,34 @@
-//! What a tenant may use: how often it may ask, and how many unfinished runs it may have.
+//! Limits of a tenant: its request rate and its quota of unfinished runs.
 //!
-//! Rates are kept by the generic cell rate algorithm: one instant per tenant says when everything it has
-//! asked for would have been fair. Nothing here remembers that instant or counts runs; both come in.
+//! Rates use the generic cell rate algorithm (GCRA): one instant per tenant says when all requests
+//! so far would have conformed to the rate. This module stores neither that instant nor the number
+//! of runs; the caller passes both in.
 
 use crate::time::{Span, Time};
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANOS_PER_MILLI: i64 = 1_000_000;
 
-/// So many requests a second, and so many at once after a pause.
+/// A rate in requests per second, and the burst that is allowed after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     per_second: u32,
     burst: u32,
 }
 
-/// When everything that was asked for would have been fair. Old ones are as good as none.
+/// The instant at which all requests so far would have conformed. An instant in the past is
+/// equivalent to none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateUsage(i64);
 
 impl Rate {
-    /// Both at least 1. Without a burst, one second's worth may come at once.
+    /// Raises both values to at least 1. Without `burst`, one second's worth of requests may arrive
+    /// at once.
     pub fn new(per_second: u32, burst: Option<u32>) -> Self {
         Self { per_second: per_second.max(1), burst: burst.unwrap_or(per_second).max(1) }
     }
 
-    /// What is spent after one more request now, or how long to wait until it would be fair.
+    /// The usage after one more request at `now`, or how long to wait until that request conforms.
     pub fn try_acquire(self, spent: RateUsage, now: Time) -> Result<RateUsage, Span> {
         let now = now.millis().saturating_mul(NANOS_PER_MILLI);
         let each = NANOS_PER_SECOND / i64::from(self.per_second);
@@ -38,7 +41,7 @@ impl Rate {
         Ok(RateUsage(fair_at.saturating_add(each)))
     }
 
-    /// How many requests may come at once now.
+    /// How many requests may arrive at once now.
     pub fn left(self, spent: RateUsage, now: Time) -> u32 {
         let now = now.millis().saturating_mul(NANOS_PER_MILLI);
         let each = NANOS_PER_SECOND / i64::from(self.per_second);
@@ -55,11 +58,11 @@ impl Rate {
     }
 }
 
-/// How much of a limit is left, as whoever explains it says.
+/// How much of a limit is left, in the words that explanations use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headroom {
     Ample,
-    /// A tenth or less: the next rush may reach the limit.
+    /// A tenth or less: the next burst may reach the limit.
     Low,
     Exhausted,
 }
@@ -74,7 +77,7 @@ impl Headroom {
     }
 }
 
-/// How many unfinished runs a tenant may have, and how many it has.
+/// The maximum number of unfinished runs of a tenant, and the present number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     pub max: u64,

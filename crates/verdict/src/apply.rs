@@ -1,4 +1,5 @@
-//! One decision from the question to the record: decide, fold the events into the task, say what to record.
+//! One decision from request to record: decide, fold the events into the task, return what to
+//! record.
 //!
 //! Every component that makes decisions goes through here: the coordinator, the conformance suite, `verify`, the model
 //! checker and the fuzzer. So none of them can date a decision, fold its events or number its entry differently.
@@ -15,7 +16,7 @@ use crate::request::Request;
 use crate::time::Moment;
 use crate::verdict::{Answer, Context, ReadSet, Verdict};
 
-/// A decision that has come true.
+/// A decision that has been applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
     pub answer: Answer,
@@ -25,12 +26,13 @@ pub struct Applied {
     pub settled: Option<Settled>,
 }
 
-/// What a decision that changed a task leaves to be recorded.
+/// What to record of a decision that changed a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// In order, never empty.
     pub events: Vec<Event>,
-    /// What renewals had changed in the task before this decision; `None` for a new task.
+    /// The fields that renewals had changed in the task before this decision; `None` for a new
+    /// task.
     pub loaded: Option<Renewals>,
     /// The number of the decision's entry in the history; `None` for a renewal, which has none.
     pub entry: Option<u32>,
@@ -43,7 +45,7 @@ impl Applied {
     }
 }
 
-/// Decides `request` about the task and lets the verdict come true.
+/// Decides `request` about the task and applies the verdict.
 pub fn apply(
     subject: &mut Subject,
     context: Context<'_>,
@@ -54,7 +56,7 @@ pub fn apply(
     apply_verdict(subject, verdict, at)
 }
 
-/// The second half of [`apply`], for a caller that looks at the task and the verdict in between.
+/// The second half of [`apply`], for a caller that inspects the task and the verdict in between.
 ///
 /// The verdict must be the one on this very task at this moment.
 pub fn apply_verdict(subject: &mut Subject, verdict: Verdict, at: Moment) -> Applied {

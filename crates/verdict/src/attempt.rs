@@ -1,10 +1,10 @@
-//! A closed attempt: who held the lease, how it ended, and which report was answered.
+//! A closed attempt: its lease and owner, how it ended, and the report that closed it.
 
 use crate::done::{Fault, Reason};
 use crate::id::{Digest, Fence, Json, LeaseId, Name, TaskId};
 use crate::time::Time;
 
-/// Written once when an attempt closes. A repeated or late report finds its answer here.
+/// Written once, when an attempt closes. A repeated or late report is answered from it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClosedAttempt {
     pub task: TaskId,
@@ -18,9 +18,9 @@ pub struct ClosedAttempt {
     pub outcome: AttemptOutcome,
     pub reason: Option<Reason>,
     pub fault: Option<Fault>,
-    /// The digest of the report that closed it; `None` when no report did.
+    /// The digest of the report that closed the attempt; `None` if no report closed it.
     pub report: Option<Digest>,
-    /// What the worker claimed beside its outcome: its own times, metrics, partial progress.
+    /// What the worker sent besides its outcome: its own times, metrics and partial progress.
     pub claims: Option<Json>,
 }
 
@@ -29,11 +29,11 @@ pub enum AttemptOutcome {
     Succeeded,
     Failed,
     Cancelled,
-    /// The lease ran out: the worker may live, but its word no longer counts.
+    /// The lease expired. The worker may still run, but its reports no longer count.
     Lost,
-    /// Nobody was ever heard under this lease.
+    /// The worker made no call under this lease.
     Undelivered,
-    /// Taken back before its end: deadline, limit, cancel grace, forced cancel.
+    /// The lease was revoked before its expiry: deadline, limit, cancel grace or forced cancel.
     Revoked,
 }
 

@@ -1,7 +1,7 @@
-//! The one function every request goes through, sweeps included.
+//! The one function that every request goes through, sweeps included.
 //!
-//! One file per request. The checks that every call under a lease has in common, in the order the
-//! contract gives them, are in [`caller`].
+//! Each request has its own file. The checks that all calls under a lease share are in [`caller`],
+//! in the order that the contract gives.
 
 pub mod caller;
 pub mod cancel;
@@ -17,7 +17,7 @@ use crate::request::Request;
 use crate::time::Moment;
 use crate::verdict::{ReadSet, Verdict};
 
-/// What is true after `request`, given the `read_set`, at this moment.
+/// Decides `request`, given the `read_set`, at this moment.
 pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let at = read_set.subject.dated(at);
     match request {

@@ -1,4 +1,4 @@
-//! A task that has ended. Nothing about it changes any more.
+//! A task that has ended. It never changes again.
 
 use crate::id::{Digest, Json, Name, Scope, TaskId, Text};
 use crate::task::{CancelRequest, State};
@@ -21,7 +21,7 @@ pub struct Done {
     pub cancel: Option<CancelRequest>,
     pub end: End,
     pub entries: u32,
-    /// Digest over the submission, every attempt and the end: the provenance record's own name.
+    /// Digest over the submission, every attempt and the end: it identifies the provenance record.
     pub record: Digest,
 }
 
@@ -41,7 +41,8 @@ pub struct Fault {
     pub category: Category,
     pub message: Text,
     pub stack_trace: Option<Text>,
-    /// The worker's advice. Policy may forbid a retry it asks for, never the reverse.
+    /// The worker's hint. Policy may forbid a retry that the hint asks for, never the reverse
+    ///
     pub retryable: Option<bool>,
 }
 
@@ -93,14 +94,14 @@ impl Category {
     }
 }
 
-/// Why an attempt or a task ended other than by success.
+/// Why an attempt or a task ended without success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     NotRetryable,
     AttemptsExhausted,
     HeartbeatTimeout,
     Undelivered,
-    /// A grant came back before anybody had it.
+    /// A grant was handed back before a worker received it.
     HandedBack,
     AttemptTimeout,
     DeadlineExceeded,

@@ -1,8 +1,8 @@
 //! What happened to a task, and the fold that turns events into its state.
 //!
-//! `decide` never changes anything: it returns events, and this fold is the only code that turns
-//! an event into a new state. So the log of events is enough to rebuild every task, which is what
-//! `tenure verify` does.
+//! `decide` never changes anything: it returns events, and this fold is the only code that turns an
+//! event into a new state. So the events suffice to rebuild every task, which is what `tenure
+//! verify` does.
 
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
 use crate::bounds::next;
@@ -32,7 +32,8 @@ pub enum Event {
         expires_at: Time,
     },
     Started,
-    /// Kept in the row, never in the history: one row per heartbeat would be a log of nothing.
+    /// Kept in the row and never in the history: one history row per heartbeat would record nothing
+    /// useful.
     Renewed {
         expires_at: Time,
         progress: Option<Progress>,
@@ -45,13 +46,13 @@ pub enum Event {
         reason: Option<Text>,
     },
     CancelSignalled,
-    /// The lease is over. What becomes of the task is part of the same event, so that no state
-    /// exists in which an attempt is closed and its task undecided.
+    /// The lease is over. What becomes of the task is part of the same event, so that there is no
+    /// state in which an attempt is closed and its task undecided.
     AttemptClosed {
         closed: Box<ClosedAttempt>,
         next: Next,
     },
-    /// The task ends without an attempt being open.
+    /// The task ends while no attempt is open.
     Ended(End),
 }
 
@@ -75,7 +76,7 @@ pub enum Next {
 }
 
 impl Event {
-    /// Whether the event is a decision to keep for ever, or a renewal that only the row remembers.
+    /// Whether the event is a decision that the history keeps; a renewal is kept only in the row.
     pub fn is_history(&self) -> bool {
         !matches!(self, Event::Renewed { .. })
     }
@@ -128,7 +129,8 @@ impl Subject {
         }
     }
 
-    /// The moment a decision about this task is dated: time never runs backwards for a task.
+    /// The moment at which a decision about this task is dated: time never runs backwards for a
+    /// task.
     pub fn dated(&self, at: Moment) -> Moment {
         match self {
             Subject::Live(task) => Moment { now: at.now.max(task.decided_at), ..at },
@@ -136,7 +138,7 @@ impl Subject {
         }
     }
 
-    /// The task after one decision: its events, in order, made at `now`.
+    /// The task after one decision: applies its events, in order, as made at `now`.
     ///
     /// Events that do not fit the state are a defect of the rules, never of a caller.
     #[must_use]
@@ -268,8 +270,9 @@ fn close(mut task: Task, closed: &ClosedAttempt, then: &Next, now: Time) -> Subj
     }
 }
 
-/// Failures, losses and grants that came to nobody are limited apart; being heard ends a row of those. A grant that
-/// was handed back counts if its event says so: one of the first versions of the rules counts towards nothing.
+/// Failures, losses and undelivered grants have separate limits; a call by the worker resets the
+/// count of undelivered grants. A grant that was handed back counts if its event says so: the first
+/// versions of the rules did not count it.
 fn count(task: &mut Task, closed: &ClosedAttempt) {
     match (closed.outcome, closed.reason) {
         (AttemptOutcome::Undelivered, Some(Reason::HeartbeatTimeout | Reason::HandedBack)) => {

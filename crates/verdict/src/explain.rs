@@ -1,8 +1,8 @@
-//! Why is this task not running, or not ended? What the rules alone can say of it.
+//! Explains why a task is not running or has not ended, as far as the rules can tell.
 //!
-//! No rule is written a second time here: every gate is read off the same functions that decide
-//! (`claimable_at`, `wakes_at`, `grace_ends_at`, the policy). Whether a worker asks for the task,
-//! and how many stand before it, the rules do not know; the coordinator adds that.
+//! This module restates no rule: it reads every gate from the functions that decide
+//! (`claimable_at`, `wakes_at`, `grace_ends_at`, the policy). The rules do not know whether a
+//! worker polls for the task or how many tasks are ahead of it; the coordinator adds that.
 
 use crate::done::Reason;
 use crate::event::Subject;
@@ -11,34 +11,36 @@ use crate::policy::UNDELIVERED_MAX;
 use crate::task::{CancelRequest, Lease, Phase, Progress, State, Task};
 use crate::time::{Moment, Time};
 
-/// One thing that holds a task where it is, with its present value and the time that changes it.
+/// One condition that determines the task's progress, with its present value and the time at which
+/// it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// It was submitted for later.
+    /// The task was submitted with a start time in the future.
     RunAt { due: Time },
-    /// An attempt did not succeed and the next one waits.
+    /// An attempt did not succeed, and the retry waits for its backoff.
     Backoff { due: Time, failures: u32, failures_max: u32, lost: u32, undelivered: u32 },
-    /// Nothing in the rules holds it: the next poll that wants it gets it.
+    /// The rules allow a grant now: the next matching poll gets the task.
     Ready { since: Time },
-    /// A worker has it and was heard.
+    /// A worker holds the lease and has made a call under it.
     Leased { owner: Name, attempt: u32, heard_at: Time, until: Time, progress: Option<Progress> },
-    /// It was granted, and whoever was to have it never made a call.
+    /// The task was granted, but the worker has not made a call under the lease.
     Unheard { owner: Name, granted_at: Time, until: Time, undelivered: u32, undelivered_max: u32 },
-    /// The lease is of an earlier life of the store: nobody may report under it any more.
+    /// The lease belongs to an earlier epoch of the store, so reports under it are refused.
     Restored { owner: Name, until: Time },
-    /// Somebody asked for its end and the worker has not been told yet.
+    /// A cancel was requested, and no heartbeat answer has carried the signal yet.
     CancelUntold { requested_at: Time, until: Time },
-    /// The worker was told to stop, and has this long.
+    /// The worker received the cancel signal and has until this time to stop.
     CancelTold { told_at: Time, until: Time },
-    /// This attempt may not take longer.
+    /// When the attempt reaches its time limit.
     AttemptLimit { at: Time },
-    /// After this nothing starts and nothing goes on.
+    /// When the run's deadline passes: no attempt starts or continues after it.
     Deadline { at: Time },
-    /// It is over.
+    /// The task has ended.
     Ended { state: State, reason: Option<Reason>, attempt: u32, at: Time },
 }
 
-/// Every gate of a task, the one that holds it now first. Empty for a task that does not exist.
+/// Every gate of a task; the one that holds it now comes first. Empty for a task that does not
+/// exist.
 pub fn explain(subject: &Subject, at: Moment) -> Vec<Gate> {
     match subject {
         Subject::Absent => Vec::new(),
@@ -101,7 +103,7 @@ fn running(task: &Task, lease: &Lease, epoch: u32) -> Gate {
 }
 
 fn cancelling(task: &Task, lease: &Lease, cancel: &CancelRequest) -> Gate {
-    // The sweep looks at whichever comes first, and so does whoever asks.
+    // The sweep acts at the earliest of these times, so the explanation reports the same one.
     let until = task.wakes_at().unwrap_or(lease.expires_at);
     match cancel.signalled_at {
         Some(told_at) => Gate::CancelTold { told_at, until },

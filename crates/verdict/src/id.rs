@@ -1,4 +1,4 @@
-//! Names of things: opaque to the rules, typed so that they cannot be confused.
+//! Identifiers: opaque to the rules, and typed so that they cannot be confused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ impl TaskId {
         format!("run_{}", Ulid(self.0))
     }
 
-    /// Reads `task_<ULID>` or `run_<ULID>`, in the one spelling we print.
+    /// Parses `task_<ULID>` or `run_<ULID>`, in the one spelling that we print.
     pub fn parse(text: &str) -> Option<Self> {
         let ulid = text.strip_prefix("task_").or_else(|| text.strip_prefix("run_"))?;
         canonical(ulid).map(Self)
@@ -62,14 +62,14 @@ impl fmt::Display for LeaseId {
     }
 }
 
-/// Only the spelling that we print is read, so that one id has one name.
+/// Accepts only the spelling that we print, so that one id has one spelling.
 fn canonical(text: &str) -> Option<u128> {
     let ulid = Ulid::from_str(text).ok()?;
     let mut printed = [0; ulid::ULID_LEN];
     (ulid.array_to_str(&mut printed) == text).then_some(ulid.0)
 }
 
-/// Handed to user code for its own writes: larger than every fence given for the task before.
+/// Passed to user code for its own writes: larger than every earlier fence of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
@@ -142,7 +142,7 @@ shared_text!(
     Text
 );
 shared_text!(
-    /// A JSON document carried as it came. The rules never look inside.
+    /// A JSON document, kept byte for byte. The rules never parse it.
     Json
 );
 
@@ -178,7 +178,8 @@ impl Digest {
         &self.0
     }
 
-    /// Digests fields so that no two different lists of fields meet: each is preceded by its length.
+    /// Digests a list of fields. Each field is preceded by its length, so that different lists
+    /// never produce the same input.
     pub fn of(fields: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
         for field in fields {
@@ -188,7 +189,7 @@ impl Digest {
         Self(hash.finalize().into())
     }
 
-    /// Reads the 64 hexadecimal digits that `Display` writes.
+    /// Parses the 64 hexadecimal digits that `Display` writes.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
         if digits.len() != 64 {

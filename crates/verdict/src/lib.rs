@@ -1,10 +1,10 @@
 //! The rules of Tenure, and nothing else.
 //!
-//! [`decide`] takes what is known of one task, what somebody asks, and the moment, and says what
-//! is true from now on: an answer for the caller and the events to remember. It is total and pure.
-//! [`apply`] lets that come true for a task, and says what to record of it.
-//! There is no clock, no randomness, no I/O and no storage format here; ids and times come in with
-//! the request. The server, the simulator and the checks all run this very code.
+//! [`decide`] takes the state of one task, a request and the moment, and returns an answer for the
+//! caller and the events to record. It is total and pure. [`apply`] applies the verdict to a task
+//! and returns what to record of it. There is no clock, no randomness, no I/O and no storage format
+//! here; ids and times come in with the request. The server, the simulator and the checks all run
+//! this very code.
 //!
 //! Invariants held here and nowhere else:
 //! - a task has a lease exactly while it is running, and at most one;

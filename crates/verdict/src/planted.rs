@@ -1,8 +1,9 @@
-//! Bugs of other systems, built into the rules of a test build and nowhere else.
+//! Bugs of other systems, planted in the rules of a test build and of no other.
 //!
-//! The museum plays each of them and names the test that must notice. A bug is a wrapper around the rules: it shows
-//! them another task, another caller or another time, or changes what they said. So the rules themselves hold no trace
-//! of any. Without the feature `lab` no bug can be chosen, and [`decide`] is the rules.
+//! The museum activates each bug and names the test that must detect it. A bug is a wrapper around
+//! the rules: it passes them a changed task, caller or time, or changes their verdict. So the rules
+//! themselves contain no trace of any bug. Without the feature `lab` no bug can be selected, and
+//! [`decide`] is the rules alone.
 
 use crate::decide::decide as by_the_rules;
 use crate::event::{Event, Next, Subject};
@@ -13,7 +14,7 @@ use crate::verdict::{Answer, ReadSet, Verdict};
 
 type Bug = fn(ReadSet<'_>, &Request, Moment) -> Verdict;
 
-/// By their numbers in the museum.
+/// The bugs, by their numbers in the museum.
 const BUGS: [(u8, Bug); 10] = [
     (2, rescue_by_age),
     (5, trust_the_name),
@@ -27,7 +28,7 @@ const BUGS: [(u8, Bug); 10] = [
     (36, believe_the_worker_clock),
 ];
 
-/// What is true after `request`, given the `read_set`, at this moment.
+/// Decides `request`, given the `read_set`, at this moment.
 #[inline]
 pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     match BUGS.iter().find(|(number, _)| faultpoint::mutant(*number)) {
@@ -36,7 +37,7 @@ pub fn decide(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     }
 }
 
-/// What the rules say of a task that is not quite as it is.
+/// The verdict of the rules on a falsified copy of the task.
 fn misread(
     read_set: ReadSet<'_>,
     change: impl FnOnce(&mut Task),
@@ -57,7 +58,7 @@ fn lease_of(task: &mut Task) -> Option<&mut Lease> {
     }
 }
 
-/// A lease ends when it is old, renewed or not.
+/// A lease ends at a fixed age, whether it was renewed or not.
 fn rescue_by_age(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let age = |task: &mut Task| {
         let length = task.policy.lease;
@@ -68,7 +69,7 @@ fn rescue_by_age(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdic
     misread(read_set, age, request, at)
 }
 
-/// The owner's name is enough, whatever lease it quotes and however late it is.
+/// The owner's name suffices, whatever lease the call quotes and however late it is.
 fn trust_the_name(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let task = read_set.subject.live();
     let (Some(task), Some(lease)) = (task, task.and_then(Task::lease)) else {
@@ -95,7 +96,7 @@ fn caller_of(request: &mut Request) -> Option<&mut Caller> {
     }
 }
 
-/// The limit of an attempt bounds no lease.
+/// The attempt limit does not bound the lease.
 fn ignore_the_attempt_limit(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let unlimited = |task: &mut Task| {
         if !matches!(request, Request::Sweep) {
@@ -105,12 +106,12 @@ fn ignore_the_attempt_limit(read_set: ReadSet<'_>, request: &Request, at: Moment
     misread(read_set, unlimited, request, at)
 }
 
-/// A lost worker does not count.
+/// Lost workers are not counted.
 fn forget_lost_workers(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     misread(read_set, |task| task.lost = 0, request, at)
 }
 
-/// What is not due is granted.
+/// A task is granted before it is due.
 fn grant_before_due(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let due_now = |task: &mut Task| {
         if let (Request::Grant(_), Phase::Queued { due } | Phase::Retry { due }) =
@@ -122,7 +123,7 @@ fn grant_before_due(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Ver
     misread(read_set, due_now, request, at)
 }
 
-/// A lease that had run out before a stall is given the stall back.
+/// A stall extends a lease that had expired before the stall.
 fn revive_what_ran_out(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let alive = |task: &mut Task| {
         let decided_at = task.decided_at;
@@ -134,7 +135,7 @@ fn revive_what_ran_out(read_set: ReadSet<'_>, request: &Request, at: Moment) -> 
     misread(read_set, alive, request, at)
 }
 
-/// Retries have no jitter: a pause is a whole number of its base.
+/// Retries have no jitter: a pause is a multiple of the base.
 fn retry_without_jitter(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let mut verdict = by_the_rules(read_set, request, at);
     let base = read_set.subject.live().map_or(0, |task| task.policy.retry_base.millis()).max(1);
@@ -147,7 +148,7 @@ fn retry_without_jitter(read_set: ReadSet<'_>, request: &Request, at: Moment) ->
     verdict
 }
 
-/// Every heartbeat is kept for ever.
+/// Every heartbeat is kept in the history.
 fn record_every_heartbeat(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let mut verdict = by_the_rules(read_set, request, at);
     if let Answer::Alive { expires_at, .. } = verdict.answer {
@@ -158,13 +159,13 @@ fn record_every_heartbeat(read_set: ReadSet<'_>, request: &Request, at: Moment) 
     verdict
 }
 
-/// The jitter is drawn from one stream.
+/// The jitter is drawn from one shared stream.
 fn draw_the_jitter(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let drawn = |task: &mut Task| task.policy.seed = Some(faultpoint::draw().into());
     misread(read_set, drawn, request, at)
 }
 
-/// A start is judged by the time its worker claims.
+/// A start is judged by the time that the worker claims.
 fn believe_the_worker_clock(read_set: ReadSet<'_>, request: &Request, at: Moment) -> Verdict {
     let now = match request {
         Request::Started(started) => started.claimed_at.unwrap_or(at.now),

@@ -1,21 +1,22 @@
-//! What a task was submitted with that decides its fate: limits, lengths, and how long to wait.
+//! The policy that a task was submitted with: limits, durations and backoff.
 
 use crate::id::{Digest, TaskId};
 use crate::time::{Span, Time};
 
-/// How many grants in a row may come to nobody, handed back or expired unheard, before the task is given up.
-/// Grants get lost in bursts (a proxy restarting); ten in a row with backoff span minutes and mean that none
-/// will ever be answered.
+/// How many grants in a row may stay undelivered, handed back or expired without a call, before the
+/// task fails. Grants are lost in bursts (a proxy restarts); ten in a row with backoff span minutes
+/// and mean that none will ever be delivered.
 pub const UNDELIVERED_MAX: u32 = 10;
 
-/// The least pause after the second grant in a row that came back, whatever the policy says of retries: it doubles
-/// with each further one, so that ten of them take four minutes, and no passing trouble ends a task.
+/// The minimum pause after the second grant in a row that was handed back, whatever the retry
+/// policy says. It doubles with each further one, so that ten of them take four minutes and no
+/// transient fault ends a task.
 const HAND_BACK_PAUSE_MIN: Span = Span::from_secs(1);
 
-/// A task with short leases is in a hurry: its first pause is no longer than this part of a lease.
+/// A task with short leases is urgent: its first pause is at most this fraction of a lease.
 const HAND_BACK_PAUSES_PER_LEASE: u64 = 8;
 
-/// Doubling beyond this would overflow before it could matter: every cap is reached long before.
+/// More doublings could overflow, and every cap is reached long before.
 const DOUBLINGS_MAX: u32 = 40;
 
 /// Changes when the backoff formula changes, so that recorded schedules stay explainable.
@@ -33,11 +34,11 @@ pub struct Policy {
     pub lost_max: u32,
     pub retry_base: Span,
     pub retry_cap: Span,
-    /// The longest one attempt may take, counted from its grant (W-21, W-31).
+    /// The maximum duration of one attempt, counted from its grant (W-21, W-31).
     pub attempt_limit: Option<Span>,
-    /// After this nothing starts and nothing goes on (W-31).
+    /// No attempt starts or continues after this (W-31).
     pub deadline: Option<Time>,
-    /// Makes the jitter the same for equal seeds; without it every task has its own.
+    /// Makes the jitter equal for equal seeds; without it the jitter differs for every task.
     pub seed: Option<u64>,
 }
 
@@ -59,7 +60,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// How long to wait after the `count`-th failure: exponential, capped, plus seeded jitter.
+    /// The delay after the `count`-th failure: exponential, capped, plus seeded jitter.
     ///
     /// The jitter is a hash, not a draw from a stream, so one more decision elsewhere can never
     /// change it (S2-109, S2-110, R-17).
@@ -70,8 +71,9 @@ impl Policy {
         Span::from_millis(exponential.min(self.retry_cap.millis()).saturating_add(jitter))
     }
 
-    /// How long a task rests after the `count`-th grant in a row that came to nobody, when that one was handed
-    /// back. The first time not at all: a worker that just restarted delays nothing, and the task keeps its place.
+    /// The pause after the `count`-th undelivered grant in a row, when that grant was handed back.
+    /// The first one has no pause: a worker that just restarted delays nothing, and the task keeps
+    /// its queue position.
     pub fn hand_back_pause(&self, task: TaskId, attempt: u32, count: u32) -> Span {
         let Some(again) = count.checked_sub(2) else { return Span::ZERO };
         let first = self.lease.millis() / HAND_BACK_PAUSES_PER_LEASE;

@@ -1,7 +1,8 @@
-//! The provenance record's digest: one number that names what went in, every attempt, and the end.
+//! The digest of the provenance record: one number that identifies the submission, every attempt
+//! and the end.
 //!
-//! It is kept as a chain in the task, one link per closed attempt, so that ending a task never has
-//! to load its attempts; anybody with the rows can compute it again.
+//! The task keeps it as a hash chain with one link per closed attempt, so that ending a task never
+//! loads its attempts. Anyone with the rows can recompute it.
 
 use crate::attempt::ClosedAttempt;
 use crate::done::{End, Fault};
@@ -48,7 +49,7 @@ pub(crate) fn seal(task: &Task, end: &End, now: Time) -> Digest {
     seal_chain(task.chain, end, task.created_at, now)
 }
 
-/// Closes a chain by an end: what a reader computes from the rows to check a record.
+/// Closes a chain with an end. A reader computes this from the rows to check a record.
 pub fn seal_chain(chain: Digest, end: &End, created_at: Time, completed_at: Time) -> Digest {
     let fault = end.fault.as_ref().map(fault_digest);
     Digest::of(&[

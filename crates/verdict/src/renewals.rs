@@ -1,7 +1,8 @@
-//! What renewals change in a task.
+//! The fields of a task that renewals change.
 //!
-//! A heartbeat leaves no entry in the history, so the next entry carries what heartbeats changed since the entry
-//! before it. With that, entries alone rebuild the task. This holds those parts; it decides nothing.
+//! A heartbeat leaves no history entry, so the next entry carries what heartbeats changed since the
+//! previous one. With that, the entries alone rebuild the task. This type holds those fields; it
+//! decides nothing.
 
 use crate::task::{Phase, Task};
 use crate::time::Time;
@@ -28,14 +29,15 @@ impl Renewals {
         }
     }
 
-    /// Whether the task knows more than these do. Counters only grow, so this is never true of an intact history.
+    /// Whether the task is ahead of these values. Counters only grow, so this is never true of an
+    /// intact history.
     pub fn are_behind(&self, task: &Task) -> bool {
         self.claim_version < task.claim_version
             || self.revision < task.revision
             || self.decided_at < task.decided_at
     }
 
-    /// Gives the task what renewals had changed when these were taken.
+    /// Sets the task's fields to these values.
     pub fn restore(&self, task: &mut Task) {
         task.claim_version = self.claim_version;
         task.revision = self.revision;

@@ -1,4 +1,5 @@
-//! What may be asked of the rules. Ids and digests are made outside and come in with the request.
+//! The requests that the rules decide. Ids and digests are created outside and come in with the
+//! request.
 
 use crate::done::Fault;
 use crate::id::{Digest, Json, LeaseId, Name, Scope, TaskId, Text};
@@ -14,14 +15,14 @@ pub enum Request {
     Heartbeat(Heartbeat),
     Report(Report),
     Cancel(Cancel),
-    /// Time may have changed something: lease, cancel grace, attempt limit, deadline.
+    /// Time may have changed something: lease expiry, cancel grace, attempt limit, deadline.
     Sweep,
     Undelivered(Undelivered),
     Extend(Extend),
 }
 
 impl Request {
-    /// Whom a call under a lease claims to come from; `None` for every other request.
+    /// The caller that a call under a lease claims to be; `None` for every other request.
     pub fn caller(&self) -> Option<&Caller> {
         match self {
             Request::Started(started) => Some(&started.caller),
@@ -37,7 +38,7 @@ impl Request {
     }
 }
 
-/// A new task. The payload itself stays outside; its digest is part of the record.
+/// A new task. The payload itself stays outside the rules; its digest is part of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submit {
     pub id: TaskId,
@@ -46,14 +47,14 @@ pub struct Submit {
     pub queue: Name,
     pub priority: i32,
     pub policy: Policy,
-    /// Not to be leased before this.
+    /// The earliest time of the first lease.
     pub run_at: Option<Time>,
     pub input: Digest,
-    /// What the submission says, as a digest: equal keys must mean equal submissions.
+    /// Digest of the submission's content: equal keys must mean equal submissions.
     pub fingerprint: Digest,
 }
 
-/// A worker's poll met a task that is ready.
+/// A worker's poll matched a task that is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub lease: LeaseId,
@@ -61,7 +62,7 @@ pub struct Grant {
     pub poll: Option<Name>,
 }
 
-/// Whom a call under a lease claims to come from.
+/// The caller that a call under a lease claims to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub worker: Name,
@@ -74,7 +75,8 @@ pub struct Caller {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     pub caller: Caller,
-    /// When the worker says it began, by its own clock. Kept, and decides nothing.
+    /// When the worker claims to have started, by its own clock. Recorded, but decides nothing
+    ///
     pub claimed_at: Option<Time>,
 }
 
@@ -93,7 +95,7 @@ pub struct Report {
     pub claims: Option<Json>,
 }
 
-/// What a worker says of its attempt.
+/// What a worker reports about its attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Succeeded { output: Option<Json> },
@@ -110,13 +112,13 @@ pub struct Cancel {
 /// How a cancel treats a worker that holds the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelMode {
-    /// Ask, and wait for the grace period.
+    /// Signal the worker and wait for the grace period.
     Graceful,
     /// Revoke the lease at once (S4-57).
     Immediate,
 }
 
-/// A grant whose answer could not be handed over.
+/// A grant whose answer could not be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undelivered {
     pub lease: LeaseId,

@@ -1,13 +1,14 @@
-//! Which ended tasks may be forgotten, and from when.
+//! Which ended tasks may be deleted, and from when.
 //!
-//! Nothing that can still be asked about goes: not before its idempotency key has lost its hold,
-//! which is also twelve times the longest life of a token. What has not ended is not even asked
-//! about here.
+//! A task that clients can still ask about stays: it is not deleted before its idempotency key
+//! expires, which is also twelve times the longest lifetime of a token. Tasks that have not ended
+//! are not considered here.
 
 use crate::decide::submit::KEY_WINDOW;
 use crate::time::{Span, Time};
 
-/// What is kept of ended tasks. What is over one of the limits may go; without any, nothing does.
+/// How long ended tasks are kept. A task beyond one of the limits may be deleted; without limits,
+/// none is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
     /// How long an ended task is kept.
@@ -16,7 +17,7 @@ pub struct Retention {
     pub tasks: Option<u64>,
 }
 
-/// Whether there are more ended tasks than are to be kept.
+/// Whether there are more ended tasks than the limit keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountLimit {
     Within,
@@ -24,10 +25,10 @@ pub enum CountLimit {
 }
 
 impl Retention {
-    /// Everything is kept for ever.
+    /// Keeps everything.
     pub const FOR_EVER: Retention = Retention { age: None, tasks: None };
 
-    /// The youngest end that may be forgotten.
+    /// The minimum age at which an ended task may be deleted.
     pub const AGE_MIN: Span = KEY_WINDOW;
 
     pub const fn of(age_ms: Option<u64>, tasks: Option<u64>) -> Self {
@@ -45,7 +46,8 @@ impl Retention {
         }
     }
 
-    /// From when a task that ended at `completed_at` may go; `None` for never, as things are.
+    /// When a task that ended at `completed_at` may be deleted; `None` if nothing allows it at
+    /// present.
     pub fn deletable_at(&self, completed_at: Time, count_limit: CountLimit) -> Option<Time> {
         let by_age = self.age.map(|age| completed_at.plus(age.max(Self::AGE_MIN)));
         let by_count =
@@ -80,7 +82,7 @@ mod tests {
 
     #[test]
     fn no_limit_is_shorter_than_the_hold_of_an_idempotency_key() {
-        // for a day after the end the key finds its run.
+        // the key finds its run for a day after the end.
         let hasty = Retention { age: Some(Span::ZERO), tasks: Some(0) };
         assert_eq!(hasty.deletable_at(END, hasty.count_limit(1)), Some(END.plus(KEY_WINDOW)));
     }

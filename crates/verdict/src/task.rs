@@ -1,10 +1,10 @@
-//! A task that has not ended: what decisions need of it, and what it can derive from that.
+//! A task that has not ended: the state that decisions need, and what follows from it.
 
 use crate::id::{Digest, Fence, LeaseId, Name, Scope, TaskId, Text};
 use crate::policy::Policy;
 use crate::time::Time;
 
-/// Where a task stands. The last four are final.
+/// The state of a task. The last four are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
     Queued,
@@ -60,7 +60,7 @@ pub struct Task {
     pub created_at: Time,
     /// The first start of any attempt.
     pub started_at: Option<Time>,
-    /// How many times a lease was acquired. Limits are on the two counts below.
+    /// How many times a lease was acquired. The limits apply to the two counts below.
     pub attempt: u32,
     pub failures: u32,
     pub lost: u32,
@@ -71,15 +71,15 @@ pub struct Task {
     pub phase: Phase,
     /// When something was last decided about this task. Time never runs backwards for it.
     pub decided_at: Time,
-    /// Grows with every decision: the guard under which a store saves.
+    /// Grows with every decision. Stores use it as the optimistic lock when they save.
     pub revision: u32,
-    /// How many history entries the task has: one per decision that was not a mere renewal.
+    /// The number of history entries: one per decision that was not just a renewal.
     pub entries: u32,
     /// Digest over the submission and every closed attempt so far.
     pub chain: Digest,
 }
 
-/// What an unended task is doing. A lease exists in `Running` and nowhere else.
+/// The state of a task that has not ended. A lease exists in `Running` and nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     Queued { due: Time },
@@ -87,25 +87,26 @@ pub enum Phase {
     Running(Lease),
 }
 
-/// The right to report for one attempt until a time.
+/// The right to report for one attempt, until it expires.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     pub id: LeaseId,
     pub owner: Name,
     pub fence: Fence,
-    /// The poll that asked for it, so that a repeated poll finds it again.
+    /// The poll that got the lease, so that a repeated poll finds it again.
     pub poll: Option<Name>,
     pub acquired_at: Time,
     /// The last successful renewal.
     pub heartbeat_at: Time,
     pub expires_at: Time,
     pub started_at: Option<Time>,
-    /// Whether the owner has made a single call: a grant nobody received is not a lost worker.
+    /// Whether the owner has made a call under the lease: an undelivered grant is not a lost
+    /// worker.
     pub heard: bool,
     pub progress: Option<Progress>,
 }
 
-/// What a worker last said of its progress. An observation; nothing is decided by it.
+/// The progress that the worker last reported. An observation; it decides nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Progress {
     pub percent: Option<u8>,
@@ -116,7 +117,7 @@ pub struct Progress {
 pub struct CancelRequest {
     pub requested_at: Time,
     pub reason: Option<Text>,
-    /// When a heartbeat answer first carried the signal: the grace is counted from here.
+    /// When a heartbeat answer first carried the signal: the grace period counts from here.
     pub signalled_at: Option<Time>,
 }
 
@@ -136,7 +137,7 @@ impl Task {
         }
     }
 
-    /// From when on the task may be leased; `None` while it is leased or its end is decided.
+    /// When the task may be leased; `None` while it is leased or its end is decided.
     pub fn claimable_at(&self) -> Option<Time> {
         match self.phase {
             Phase::Queued { due } | Phase::Retry { due } => Some(due),
@@ -144,7 +145,8 @@ impl Task {
         }
     }
 
-    /// When time alone will next change something about the task: the instant a sweep must look.
+    /// When time alone will next change something about the task: the instant at which it must be
+    /// swept.
     pub fn wakes_at(&self) -> Option<Time> {
         match &self.phase {
             Phase::Queued { .. } | Phase::Retry { .. } => self.policy.deadline,
@@ -154,19 +156,20 @@ impl Task {
         }
     }
 
-    /// When a signalled cancel stops being patient. Before the signal only the lease counts.
+    /// When the grace period of a signalled cancel ends. Before the signal, only the lease expiry
+    /// counts.
     pub fn grace_ends_at(&self) -> Option<Time> {
         let signalled_at = self.cancel.as_ref()?.signalled_at?;
         Some(signalled_at.plus(self.policy.cancel_grace))
     }
 
-    /// When a lease acquired at `acquired_at` and renewed at `now` runs out: after its length, but
-    /// never beyond the attempt's limit or the deadline (W-21, W-31).
+    /// The expiry of a lease acquired at `acquired_at` and renewed at `now`: one lease length
+    /// later, but never beyond the attempt limit or the deadline (W-21, W-31).
     pub fn lease_end(&self, acquired_at: Time, now: Time) -> Time {
         self.bound_lease(acquired_at, now.plus(self.policy.lease))
     }
 
-    /// Cuts a lease's end to what the attempt's limit and the deadline allow.
+    /// Cuts a lease expiry to what the attempt limit and the deadline allow.
     pub fn bound_lease(&self, acquired_at: Time, wanted: Time) -> Time {
         let limit = self.policy.attempt_limit.map(|limit| acquired_at.plus(limit));
         [limit, self.policy.deadline].into_iter().flatten().fold(wanted, Time::min)

@@ -1,4 +1,4 @@
-//! Time as the rules see it: whole milliseconds, handed in, never read.
+//! Time as the rules see it: whole milliseconds, passed in and never read from a clock.
 
 use crate::rules::Rules;
 
@@ -15,13 +15,13 @@ impl Time {
         self.0
     }
 
-    /// Saturates at the end of time instead of wrapping: an absurd span can delay, never expire.
+    /// Saturates at the maximum instead of wrapping: an absurd span can delay, never expire.
     pub const fn plus(self, span: Span) -> Self {
         let span = if span.0 > i64::MAX as u64 { i64::MAX } else { span.0 as i64 };
         Self(self.0.saturating_add(span))
     }
 
-    /// How long after `earlier` this is; nothing when it is not after it.
+    /// The time from `earlier` until this instant; zero if it is not later.
     pub const fn since(self, earlier: Time) -> Span {
         let gap = self.0.saturating_sub(earlier.0);
         Span(if gap > 0 { gap as u64 } else { 0 })
@@ -52,17 +52,17 @@ impl Span {
         self.0
     }
 
-    /// What is left of it; nothing when `other` is longer.
+    /// The difference; zero if `other` is longer.
     #[must_use]
     pub const fn minus(self, other: Span) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
 
-/// When, in which life of the store and by which version of the rules a decision is made.
+/// When, in which epoch of the store and by which version of the rules a decision is made.
 ///
 /// The epoch grows when a store is restored from a backup: leases of an earlier epoch have no
-/// authority any more (S3-24).
+/// authority (S3-24).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     pub now: Time,

@@ -1,9 +1,10 @@
-//! How much longer a task token is good for than it says.
+//! How long a task token stays valid beyond its stated expiry.
 //!
-//! Lease time runs only while a coordinator could have heard a heartbeat, and a heartbeat is what brings a fresh token.
-//! So a token is given back what its lease was: the time of the stalls that were recorded since it was issued, and no
-//! more. Reading those records, and limiting how often, is the caller's; what the token may do is decided like any other
-//! call, since its lease may be over by now.
+//! Lease time runs only while a coordinator could have received a heartbeat, and a heartbeat is
+//! what brings a fresh token. So a token is extended like its lease: by the stalls recorded since
+//! it was issued, and by no more. Reading those records, and limiting how often, is up to the
+//! caller. An extended token authorises nothing: the call is decided like any other, since the
+//! lease may have ended by now.
 
 use crate::event::Subject;
 use crate::id::LeaseId;
@@ -11,9 +12,10 @@ use crate::request::Request;
 use crate::task::Task;
 use crate::time::{Span, Time};
 
-/// The recorded stalls since a token was issued, added up.
+/// The sum of the recorded stalls since a token was issued.
 ///
-/// Several coordinators may record one outage, so no instant counts twice, and none before the token.
+/// Several coordinators may record one outage, so no instant counts twice, and no instant before
+/// the token's issue counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StalledTime {
     counted_to: Time,
@@ -25,7 +27,7 @@ impl StalledTime {
         Self { counted_to: issued_at, total: Span::ZERO }
     }
 
-    /// Adds what the next request of the task's history says of a stall.
+    /// Adds the stall that the next request of the task's history records, if it records one.
     pub fn count(&mut self, request: &Request) {
         let Request::Extend(extend) = request else { return };
         let from = extend.stalled_since.max(self.counted_to);
@@ -35,7 +37,7 @@ impl StalledTime {
         self.counted_to = self.counted_to.max(to);
     }
 
-    /// How much longer the token is good for.
+    /// By how much the token is extended.
     pub const fn total(self) -> Span {
         self.total
     }

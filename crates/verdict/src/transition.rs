@@ -1,4 +1,4 @@
-//! Every state change there is, and who alone may make it (S2-19, R-22).
+//! Every state change that exists, and the one owner that may make it (S2-19, R-22).
 //!
 //! | from             | to        | because                              | owner     |
 //! |------------------|-----------|--------------------------------------|-----------|
@@ -19,7 +19,7 @@
 //! | running          | cancelled | forced, or before the worker began   | Canceller |
 //! | running          | failed    | cancel grace ran out                 | Canceller |
 //!
-//! Whatever is not listed does not exist. An owner is a type that only its own module can make, and
+//! There are no other transitions. An owner is a type that only its own module can construct, and
 //! the functions below take it as an argument, so a rule in the wrong place does not compile.
 //! `halted` has no row yet: no policy limit of a run is enforced here so far.
 
@@ -37,7 +37,7 @@ use crate::request;
 use crate::task::{State, Task};
 use crate::time::{Moment, Time};
 
-/// Who owns a transition.
+/// The owner of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authority {
     Submitter,
@@ -92,7 +92,7 @@ pub fn is_listed(from: Option<State>, to: State, owner: Authority) -> bool {
     TABLE.iter().any(|row| row.from == from && row.to == to && row.owner == owner)
 }
 
-/// How an attempt ended, before it is known who held it.
+/// How an attempt ended, without its lease and owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Closing {
     pub(crate) outcome: AttemptOutcome,
@@ -167,7 +167,7 @@ fn close(task: &Task, closing: Closing, next: Next, now: Time, owner: Authority)
         Next::End(end) => end.state,
     };
     assert!(is_listed(Some(State::Running), to, owner), "{owner:?} may not move to {to:?}");
-    // A report without a start implies the start.
+    // A report without an earlier start implies the start.
     let implied = closing.report.map(|_| now);
     let closed = ClosedAttempt {
         task: task.id,

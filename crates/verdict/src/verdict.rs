@@ -1,4 +1,4 @@
-//! What the rules say: an answer for the caller and the events to remember.
+//! The result of a decision: an answer for the caller and the events to record.
 
 use crate::allowance::Quota;
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
@@ -7,21 +7,21 @@ use crate::id::{Digest, TaskId, Text};
 use crate::task::State;
 use crate::time::Time;
 
-/// The slice of the world one request touches.
+/// The data that one request needs.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadSet<'a> {
     pub subject: &'a Subject,
     pub context: Context<'a>,
 }
 
-/// What a request touches beside its own task.
+/// What a request needs besides its own task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
-    /// The closed attempt that had the quoted lease, if that lease was ever this task's.
+    /// The closed attempt that had the quoted lease, if that lease was ever issued for this task.
     pub closed: Option<&'a ClosedAttempt>,
     /// The task that already holds the submitted idempotency key.
     pub holder: Option<KeyHolder<'a>>,
-    /// What the tenant of a submission may have and has; `None` without a limit.
+    /// The quota of the submitting tenant and its usage; `None` without a limit.
     pub quota: Option<Quota>,
 }
 
@@ -40,8 +40,8 @@ pub struct KeyHolder<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub answer: Answer,
-    /// In order. Empty means: nothing changes. A refusal may have events: a start that meets a
-    /// cancel request is refused *and* ends the task.
+    /// In order. Empty if nothing changes. A refusal may have events: a start that meets a cancel
+    /// request is refused *and* ends the task.
     pub events: Vec<Event>,
 }
 
@@ -54,7 +54,7 @@ impl Verdict {
         Self { answer: Answer::Refused(refusal), events: Vec::new() }
     }
 
-    /// Nothing to say and nothing to change.
+    /// No answer and no change.
     pub fn nothing() -> Self {
         Self { answer: Answer::Nothing, events: Vec::new() }
     }
@@ -62,18 +62,18 @@ impl Verdict {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The submission is recorded, or was before (`replayed`).
+    /// The submission is recorded now, or was recorded before (`replayed`).
     Accepted {
         task: TaskId,
         state: State,
         created_at: Time,
         replayed: bool,
     },
-    /// The task is leased; what the worker gets is in the task's new state.
+    /// The task is leased; the task's new state holds what the worker gets.
     Granted,
     /// A start is acknowledged.
     Acknowledged,
-    /// The lease goes on.
+    /// The lease was renewed.
     Alive {
         expires_at: Time,
         cancel: Option<CancelSignal>,
@@ -84,12 +84,12 @@ pub enum Answer {
         state: State,
         replayed: bool,
     },
-    /// The cancel is recorded; the task may already have ended by it.
+    /// The cancel is recorded; it may already have ended the task.
     CancelAccepted {
         state: State,
         requested_at: Time,
     },
-    /// A sweep, a release or an extension did its work.
+    /// A sweep, a release or an extension took effect.
     Done,
     /// There was nothing to do.
     Nothing,
@@ -101,7 +101,7 @@ pub struct CancelSignal {
     pub reason: Option<Text>,
 }
 
-/// The word a worker obeys. Never stored as a state.
+/// The verdict that a worker must obey. Never stored as a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkerVerdict {
     Committed,
@@ -111,15 +111,15 @@ pub enum WorkerVerdict {
     Rejected,
 }
 
-/// Why a request was not granted. Not an error: an answer.
+/// Why a request was refused. A refusal is an answer, not an error.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     TaskNotFound,
     /// The lease id was never issued for this task.
     UnknownLease,
-    /// Another worker than the lease's owner.
+    /// The caller is not the owner of the lease.
     WorkerMismatch,
-    /// This lease already reported something else.
+    /// This lease already reported a different result.
     ConflictingReport {
         state: State,
     },
@@ -128,7 +128,7 @@ pub enum Refusal {
         expected: u32,
         received: u32,
     },
-    /// An attempt that was never granted.
+    /// The attempt was never granted.
     AttemptUnknown {
         expected: u32,
         received: u32,
@@ -136,7 +136,7 @@ pub enum Refusal {
     TaskAlreadyTerminal {
         state: State,
     },
-    /// Started again after its own report was recorded.
+    /// The attempt was started again after its own report was recorded.
     AttemptAlreadyCompleted {
         state: State,
     },
@@ -144,26 +144,26 @@ pub enum Refusal {
     TaskExpired {
         state: State,
     },
-    /// The key was used for another submission.
+    /// The key was used for a different submission.
     KeyReused {
         holder: TaskId,
     },
-    /// A cancel for a run that ended otherwise.
+    /// The run to cancel has already ended in another way.
     RunAlreadyTerminal {
         state: State,
     },
-    /// The lease cannot be renewed any more, because of how often it was.
+    /// The lease was renewed as often as the bounds allow and cannot be renewed again.
     HistoryFull {
         state: State,
     },
-    /// The tenant has as many unfinished runs as it may have.
+    /// The tenant has reached its quota of unfinished runs.
     QuotaReached {
         quota: u64,
     },
 }
 
 impl Refusal {
-    /// Its stable name: what the wire, the metrics and the memory of refused calls say.
+    /// The stable name that the wire, the metrics and the record of refused calls use.
     pub const fn name(&self) -> &'static str {
         match self {
             Refusal::TaskNotFound => "task_not_found",

@@ -1,4 +1,4 @@
-//! Who is calling under a lease, and does the lease still count?
+//! Identifies the caller of a call under a lease, and checks whether the lease is still valid.
 //!
 //! The order of checks is part of the contract, because it decides which answer a worker gets when
 //! several apply: task, lease, owner, stored answer (reports only), attempt, terminal, current.
@@ -9,7 +9,7 @@ use crate::task::{Lease, State, Task};
 use crate::time::Moment;
 use crate::verdict::{ReadSet, Refusal};
 
-/// Which call is being checked: the same lost lease is answered in three ways.
+/// Which call is being checked: a lost lease is answered differently for each of the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     Started,
@@ -26,14 +26,15 @@ pub(super) fn recognise(read_set: ReadSet<'_>, caller: &Caller, at: Moment) -> R
     let owner = match (open, closed) {
         (Some(lease), _) => &lease.owner,
         (None, Some(closed)) => &closed.owner,
-        // A restored store has forgotten leases it once gave: that is lost authority, not a lie.
+        // A restored store does not know leases granted after its backup: lost authority, not an
+        // invalid call.
         (None, None) if caller.epoch < at.epoch => return Err(Refusal::TaskExpired { state }),
         (None, None) => return Err(Refusal::UnknownLease),
     };
     if *owner == caller.worker { Ok(()) } else { Err(Refusal::WorkerMismatch) }
 }
 
-/// The task and its lease, if the caller's word counts now.
+/// The task and its lease, if the caller has authority now.
 pub(super) fn authorise<'a>(
     read_set: ReadSet<'a>,
     caller: &Caller,

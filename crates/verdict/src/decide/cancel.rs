@@ -1,7 +1,8 @@
-//! Somebody wants a task to stop.
+//! Cancels a task.
 //!
-//! A waiting task stops at once. A running one is asked through its next heartbeat and has its grace
-//! period to clean up; a forced cancel does not ask. Cancelling twice changes nothing.
+//! A waiting task ends at once. A running one gets the cancel signal with its next heartbeat and
+//! has its grace period to clean up; a forced cancel revokes the lease at once. Cancelling twice
+//! changes nothing.
 
 use crate::attempt::AttemptOutcome;
 use crate::done::{Category, Done, End, Fault, Reason};
@@ -12,7 +13,7 @@ use crate::time::{Moment, Time};
 use crate::transition::{self, Closing};
 use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
 
-/// Owns every end that a cancel brings without the worker's word.
+/// Owns every end that a cancel causes without a report from the worker.
 pub struct Canceller(());
 
 pub(super) fn decide(read_set: ReadSet<'_>, cancel: &Cancel, at: Moment) -> Verdict {
@@ -64,13 +65,13 @@ fn requested_end() -> End {
     }
 }
 
-/// The worker has not begun: nothing has to be cleaned up, so the task ends at once.
+/// The worker has not started, so there is nothing to clean up and the task ends at once.
 pub(super) fn before_start(task: &Task, now: Time) -> Event {
     let closing = Closing::unreported(AttemptOutcome::Cancelled, Reason::CancelRequested);
     transition::revoke(&Canceller(()), task, closing, requested_end(), now)
 }
 
-/// The grace period is over and the worker has not answered: the lease is revoked (R-13, W-13).
+/// The grace period is over and the worker has not reported, so the lease is revoked (R-13, W-13).
 pub(super) fn grace_over(task: &Task, outcome: AttemptOutcome, now: Time) -> Event {
     let closing = Closing::unreported(outcome, Reason::CancelTimeout);
     let fault = Fault {

@@ -1,9 +1,11 @@
-//! Lease time runs only while a coordinator could have heard a heartbeat.
+//! Extends leases after a stall: lease time runs only while a coordinator could have received a
+//! heartbeat.
 //!
-//! After an outage of ours, leases that were alive when the stall began get the length of the gap
-//! back, as a recorded decision. A lease that had already run out by then does not. Whoever decided
-//! something about the task meanwhile could hear: only the time since then is missing, so that several
-//! coordinators that come back from one outage give it back once.
+//! After an outage of ours, leases that were valid when the stall began are extended by the length
+//! of the gap, as a recorded decision. A lease that had already expired by then is not. A
+//! coordinator that decided something about the task during the gap could receive heartbeats, so
+//! only the time since that decision counts. Several coordinators that return from one outage
+//! therefore extend a lease once.
 
 use crate::bounds;
 use crate::event::Event;
@@ -33,13 +35,14 @@ pub(super) fn decide(read_set: ReadSet<'_>, extend: &Extend, at: Moment) -> Verd
     Verdict::new(Answer::Done, vec![event])
 }
 
-/// What a task has missed of being heard.
+/// The part of the stall by which a task's lease is extended.
 struct Missed {
     since: Time,
     gap: Span,
 }
 
-/// Version 1 looked at the outage alone: each of several coordinators gave back the whole of it.
+/// Version 1 considered the outage alone: each of several coordinators extended leases by all of
+/// it.
 fn missed(task: &Task, extend: &Extend, rules: Rules) -> Option<Missed> {
     match rules {
         Rules::V1 => Some(Missed { since: extend.stalled_since, gap: extend.gap }),

@@ -1,4 +1,4 @@
-//! Giving a task to a worker, and taking back a grant nobody received.
+//! Grants a task to a worker, and takes back a grant that was not delivered.
 
 use super::{cancel, sweep};
 use crate::attempt::AttemptOutcome;
@@ -29,21 +29,21 @@ pub(super) fn decide(read_set: ReadSet<'_>, grant: &Grant, at: Moment) -> Verdic
     }
 }
 
-/// Due, not leased, not past its deadline. A task whose cancel was requested is never here: a
-/// waiting one ended at once, and a running one does not come back.
+/// The task is due, not leased and not past its deadline. A task with a cancel request never gets
+/// here: a waiting one ended at once, and a running one is not requeued.
 fn is_grantable(task: &Task, now: Time) -> bool {
     let due = task.claimable_at().is_some_and(|due| due.has_come(now));
     let over = task.policy.deadline.is_some_and(|deadline| deadline.has_come(now));
     due && !over && task.cancel.is_none()
 }
 
-/// Whether no further attempt fits. A queued task has had none.
+/// Whether no further attempt fits into the history. A queued task has had no attempt.
 fn is_full(task: &Task, rules: Rules) -> bool {
     task.state() == State::Retry && !bounds::has_room(task, rules)
 }
 
-/// The answer that carried the grant could not be written: the task goes back to its old place, or
-/// ends if its cancel was requested meanwhile, since nothing would ever grant it again.
+/// The answer that carried the grant could not be written. The task returns to its old queue
+/// position, or ends if its cancel was requested meanwhile, since no later grant would happen.
 pub(super) fn undelivered(read_set: ReadSet<'_>, undelivered: &Undelivered, at: Moment) -> Verdict {
     let Some(task) = read_set.subject.live() else { return Verdict::nothing() };
     match task.lease() {
@@ -60,7 +60,8 @@ pub(super) fn undelivered(read_set: ReadSet<'_>, undelivered: &Undelivered, at: 
 
 fn hand_back(task: &Task, at: Moment) -> Event {
     let (reason, next) = match at.rules {
-        // Without an end and without a pause: whoever hung up again and again made attempts without end.
+        // Without a limit and without a pause: a poller that kept disconnecting caused attempts
+        // without end.
         Rules::V1 | Rules::V2 => (Reason::Undelivered, Next::Retry { due: at.now }),
         Rules::V3 => (Reason::HandedBack, after_hand_back(task, at)),
     };
@@ -68,8 +69,8 @@ fn hand_back(task: &Task, at: Moment) -> Event {
     transition::hand_back(&Pool(()), task, closing, next, at.now)
 }
 
-/// One grant that came back is no news about the task. Several in a row are a way to the worker that does not work,
-/// and count like grants that ran out unheard.
+/// One undelivered grant says nothing about the task. Several in a row mean that grants cannot
+/// reach the worker, and count like grants that expired without a call.
 fn after_hand_back(task: &Task, at: Moment) -> Next {
     let count = bounds::next(task.undelivered);
     if count >= UNDELIVERED_MAX {

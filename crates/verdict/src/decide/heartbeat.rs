@@ -1,7 +1,8 @@
-//! A worker is alive: its lease goes on, and it learns whether it should stop.
+//! A heartbeat: renews the lease and tells the worker whether to stop.
 //!
 //! A heartbeat grants nothing and changes no result (S3-47). It is the only carrier of the cancel
-//! signal while a worker executes, and the first answer that carries it starts the grace period.
+//! signal while a worker executes, and the first answer that carries the signal starts the grace
+//! period.
 
 use super::caller::{self, Call};
 use crate::bounds;
@@ -16,7 +17,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, heartbeat: &Heartbeat, at: Moment) -
         .and_then(|()| caller::authorise(read_set, &heartbeat.caller, Call::Heartbeat, at));
     match checked {
         Err(refusal) => Verdict::refuse(refusal),
-        // Its worker may still report, until the lease that it has runs out.
+        // The worker may still report until its present lease expires.
         Ok((task, _)) if !bounds::may_renew(task, at.rules) => {
             Verdict::refuse(Refusal::HistoryFull { state: task.state() })
         }
@@ -25,7 +26,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, heartbeat: &Heartbeat, at: Moment) -
 }
 
 fn renew(task: &Task, lease: &Lease, heartbeat: &Heartbeat, at: Moment) -> Verdict {
-    // A renewal never shortens: a lease that was extended for a gap of ours keeps its length.
+    // A renewal never shortens a lease: one that was extended for a stall of ours keeps its expiry.
     let expires_at = task.lease_end(lease.acquired_at, at.now).max(lease.expires_at);
     let renewed = Event::Renewed { expires_at, progress: heartbeat.progress.clone() };
     let first_signal = task.cancel.as_ref().is_some_and(|cancel| cancel.signalled_at.is_none());

@@ -1,4 +1,4 @@
-//! A worker reports how its attempt ended; the retry policy says what becomes of the task.
+//! A report: how an attempt ended. The retry policy decides what becomes of the task.
 
 use super::caller::{self, Call};
 use crate::attempt::{AttemptOutcome, ClosedAttempt};
@@ -11,7 +11,7 @@ use crate::time::Moment;
 use crate::transition::{self, Closing};
 use crate::verdict::{Answer, ReadSet, Refusal, Verdict};
 
-/// Owns a running task's way to what its worker reported.
+/// Owns the transitions from running to the outcome that the worker reported.
 pub struct Runner(());
 
 pub(super) fn decide(read_set: ReadSet<'_>, report: &Report, at: Moment) -> Verdict {
@@ -27,7 +27,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, report: &Report, at: Moment) -> Verd
     }
 }
 
-/// The same report again gets its answer again; another one for the same lease is refused.
+/// The same report gets the same answer; a different report for the same lease is refused.
 fn stored_answer(read_set: ReadSet<'_>, report: &Report) -> Option<Verdict> {
     let closed: &ClosedAttempt =
         read_set.context.closed.filter(|closed| closed.lease == report.caller.lease)?;
@@ -83,8 +83,9 @@ fn closing(report: &Report, outcome: AttemptOutcome, next: &Next) -> Closing {
     Closing { outcome, reason, fault, report: Some(report.digest), claims: report.claims.clone() }
 }
 
-/// What becomes of a task after a reported failure: not retryable or no try left ends it, a
-/// pending cancel takes the place of a retry, everything else waits for its next attempt.
+/// What becomes of a task after a reported failure. If the failure is not retryable or no
+/// attempt is left, the task ends; a pending cancel replaces the retry; otherwise the task waits
+/// for its next attempt.
 pub(super) fn after_failure(task: &Task, fault: &Fault, at: Moment) -> Next {
     let failures = bounds::next(task.failures);
     let failed = |reason| {

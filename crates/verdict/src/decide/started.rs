@@ -1,4 +1,4 @@
-//! A worker says that it begins.
+//! A worker reports that execution begins.
 
 use super::caller::{self, Call};
 use super::cancel;
@@ -18,13 +18,13 @@ pub(super) fn decide(read_set: ReadSet<'_>, started: &Started, at: Moment) -> Ve
     }
 }
 
-/// A start that meets a cancel request never begins: the task ends here (S4-50).
+/// A start that meets a cancel request is refused, and the task ends here (S4-50).
 fn refuse_cancelled(task: &Task, at: Moment) -> Verdict {
     let refusal = Refusal::TaskAlreadyTerminal { state: State::Cancelled };
     Verdict::new(Answer::Refused(refusal), vec![cancel::before_start(task, at.now)])
 }
 
-/// The same worker may say it twice; only the first time is an event.
+/// A worker may repeat its start; only the first one is an event.
 fn acknowledge(lease: &Lease) -> Verdict {
     let events = if lease.started_at.is_none() { vec![Event::Started] } else { Vec::new() };
     Verdict::new(Answer::Acknowledged, events)

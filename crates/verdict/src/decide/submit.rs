@@ -1,4 +1,4 @@
-//! A new task, or the one that already has its idempotency key.
+//! A submission: creates a task, or finds the one that already holds its idempotency key.
 
 use crate::allowance::Quota;
 use crate::event::Subject;
@@ -8,8 +8,8 @@ use crate::time::{Moment, Span, Time};
 use crate::transition;
 use crate::verdict::{Answer, KeyHolder, ReadSet, Refusal, Verdict};
 
-/// A key outlives its task's end by a day, so that a client that lost the answer finds its run
-/// again instead of making a second one.
+/// An idempotency key stays valid for a day after its task ends, so that a client that lost the
+/// answer finds its run instead of creating a second one.
 pub const KEY_WINDOW: Span = Span::from_secs(24 * 60 * 60);
 
 /// Owns the creation of tasks.
@@ -22,7 +22,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, submit: &Submit, at: Moment) -> Verd
     }
 }
 
-/// Whether a task still keeps others from using its key.
+/// Whether a task still blocks other submissions from using its key.
 pub fn holds_key(subject: &Subject, now: Time) -> bool {
     match subject {
         Subject::Absent => false,
@@ -43,7 +43,7 @@ fn recall(holder: KeyHolder<'_>, submit: &Submit) -> Verdict {
     Verdict::new(Answer::Accepted { task, state, created_at, replayed: true }, Vec::new())
 }
 
-/// A run that exists is found again however many there are; a new one needs room in the quota.
+/// An existing run is found whatever the quota says; a new run needs room in the quota.
 fn admit(quota: Option<Quota>, submit: &Submit, now: Time) -> Verdict {
     match quota {
         Some(quota) if quota.is_reached() => {

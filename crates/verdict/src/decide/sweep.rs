@@ -1,7 +1,7 @@
-//! Time has passed. What does it change?
+//! A sweep: decides what the passage of time changes about a task.
 //!
-//! A sweep is a request like any other: it looks at the task as it is now, not as it was when
-//! somebody chose it, so a sweep that comes late or twice does nothing.
+//! A sweep is a request like any other: it judges the task as it is now, not as it was when it was
+//! selected. A late or repeated sweep therefore does nothing.
 
 use super::{cancel, report};
 use crate::attempt::AttemptOutcome;
@@ -15,7 +15,7 @@ use crate::time::{Moment, Time};
 use crate::transition::{self, Closing};
 use crate::verdict::{Answer, ReadSet, Verdict};
 
-/// Owns what time alone does to a task.
+/// Owns the transitions that time alone causes.
 pub struct Sweeper(());
 
 pub(super) fn decide(read_set: ReadSet<'_>, at: Moment) -> Verdict {
@@ -42,8 +42,9 @@ fn sweep_running(task: &Task, lease: &Lease, at: Moment) -> Option<Event> {
     lease.expires_at.has_come(now).then(|| expire(task, lease, at))
 }
 
-/// The lease has run out. Why decides what follows: the deadline ends the task, the attempt's own
-/// limit is a failure like any other, silence is a lost worker or a grant nobody received.
+/// The lease has expired, and the cause decides what follows: the deadline ends the task, the
+/// attempt limit is a failure like any other, and silence means a lost worker or an undelivered
+/// grant.
 fn expire(task: &Task, lease: &Lease, at: Moment) -> Event {
     let now = at.now;
     let limit = task.policy.attempt_limit.map(|limit| lease.acquired_at.plus(limit));
@@ -76,8 +77,8 @@ fn attempt_timeout(task: &Task, at: Moment) -> Event {
     time_out(task, closing, next, at.now)
 }
 
-/// Nobody is left to honour the cancel. If the grace would be over too, counted from the request,
-/// the worker never answered it; else the task ends as was asked.
+/// No worker is left to honour the cancel. If the grace period, counted from the request, is over
+/// too, the worker never answered the cancel; otherwise the task ends as cancelled.
 fn lost_with_cancel_pending(task: &Task, now: Time) -> Event {
     let requested_at = task.cancel.as_ref().map_or(now, |cancel| cancel.requested_at);
     if requested_at.plus(task.policy.cancel_grace).has_come(now) {
@@ -93,8 +94,8 @@ fn lost_with_cancel_pending(task: &Task, now: Time) -> Event {
     time_out(task, closing, Next::End(end), now)
 }
 
-/// A lost worker is not the task's fault, so the retry does not wait; but a task that keeps losing
-/// its workers is poison, and ends (R-11, W-19).
+/// A lost worker is not the task's fault, so the retry is due at once. A task that keeps losing its
+/// workers is poison, and ends (R-11, W-19).
 fn lost(task: &Task, at: Moment) -> Event {
     let closing = Closing::unreported(AttemptOutcome::Lost, Reason::HeartbeatTimeout);
     let next = if bounds::next(task.lost) >= task.policy.lost_max {
@@ -117,7 +118,7 @@ fn unheard(task: &Task, at: Moment) -> Event {
     time_out(task, closing, next, at.now)
 }
 
-/// As many grants in a row as may came to nobody.
+/// How a task ends after the maximum number of undelivered grants in a row.
 pub(super) fn unanswered_end() -> End {
     silent_end(Reason::Undelivered, "no worker ever answered a grant of this task")
 }

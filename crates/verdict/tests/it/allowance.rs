@@ -1,4 +1,4 @@
-//! Rates, and how much of a limit is left.
+//! Rates, and the remaining part of a limit.
 
 use proptest::prelude::*;
 use verdict::{Headroom, Rate, RateUsage, Span, Time};
@@ -7,7 +7,7 @@ fn at(millis: u64) -> Time {
     Time::default().plus(Span::from_millis(millis))
 }
 
-/// How many of the requests at these instants pass.
+/// How many of the requests at these instants are admitted.
 fn passed(rate: Rate, instants: &[u64]) -> usize {
     let mut spent = RateUsage::default();
     let asked = instants.iter().filter(|millis| match rate.try_acquire(spent, at(**millis)) {
@@ -25,7 +25,7 @@ fn a_burst_passes_and_then_one_for_each_interval() {
     let rate = Rate::new(4, Some(3));
     assert_eq!(passed(rate, &[0, 0, 0, 0, 0]), 3);
     assert_eq!(passed(rate, &[0, 0, 0, 249, 250, 251, 500]), 5);
-    // A pause refills the burst and not more.
+    // A pause refills the burst and no more.
     assert_eq!(passed(rate, &[0, 0, 0, 60_000, 60_000, 60_000, 60_000]), 6);
     assert_eq!(passed(Rate::new(2, None), &[5, 5, 5]), 2, "one second's worth at once");
 }
@@ -70,7 +70,7 @@ proptest! {
         instants.sort_unstable();
         let rate = Rate::new(per_second, Some(burst));
         let window = instants[instants.len() - 1] - instants[0];
-        // Intervals are whole nanoseconds, so that a second may hold a request more than it should.
+        // Intervals are whole nanoseconds, so a second may admit one request too many.
         let fair = u64::from(burst) + (window + 1) * u64::from(per_second + 1) / 1000 + 1;
         prop_assert!(passed(rate, &instants) as u64 <= fair);
         prop_assert!(passed(rate, &instants) >= (burst as usize).min(instants.len()));

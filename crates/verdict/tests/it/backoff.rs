@@ -19,7 +19,7 @@ fn it_doubles_up_to_its_cap_and_jitters_by_half_the_base() {
         let (least, most) = (secs(seconds), Span::from_millis(seconds * 1000 + 2500));
         assert!((least..=most).contains(&delay), "failure {count}: {delay:?}");
     }
-    // S2-35: and no count, however absurd, overflows it.
+    // S2-35: and no count, however large, overflows it.
     assert!(policy.backoff(TASK, u32::MAX, u32::MAX) <= Span::from_millis(302_500));
 }
 
@@ -31,12 +31,13 @@ fn equal_seeds_give_equal_schedules() {
     assert_eq!(schedule(&policy, TASK), schedule(&policy, other));
     let reseeded = Policy { seed: Some(8), ..policy.clone() };
     assert_ne!(schedule(&policy, TASK), schedule(&reseeded, TASK));
-    // fixed for ever for one version of the formula.
+    // fixed for one version of the formula.
     let golden: Vec<u64> = schedule(&policy, TASK).iter().map(|delay| delay.millis()).collect();
     assert_eq!(golden, GOLDEN);
 }
 
-/// How long a task that keeps failing waits after each failure but the last, as the rules decide it.
+/// How long a task that keeps failing waits after each failure but the last, as the rules decide
+/// it.
 fn schedule(policy: &Policy, id: TaskId) -> Vec<Span> {
     let mut world = World::empty();
     world.ask(Request::Submit(Submit { id, ..submission(policy.clone()) }));
@@ -50,7 +51,7 @@ fn schedule(policy: &Policy, id: TaskId) -> Vec<Span> {
         .collect()
 }
 
-/// What seed 7 gave when the formula was written. A change needs a new version of it.
+/// The delays of seed 7 when the formula was written. A change needs a new version of the formula.
 const GOLDEN: [u64; 8] = [5746, 12206, 21180, 40886, 81871, 162308, 300158, 301876];
 
 #[test]
@@ -58,6 +59,6 @@ fn tasks_that_failed_together_do_not_come_back_together() {
     let policy = Policy::default();
     let delays: BTreeSet<Span> =
         (0..1000).map(|task| schedule(&policy, TaskId::from_u128(task))[0]).collect();
-    // S2-109: a thousand tasks spread over the jitter's 2501 milliseconds.
+    // S2-109: a thousand tasks spread over the 2501 milliseconds of the jitter.
     assert!(delays.len() > 700, "only {} different delays", delays.len());
 }

@@ -1,4 +1,4 @@
-//! How much is recorded of one task, and what it may still do then.
+//! How much is recorded about one task, and what a task at that bound may still do.
 
 use verdict::bounds::{DECISIONS_MAX, ENTRIES_MAX, has_room};
 use verdict::request::Caller;
@@ -18,7 +18,7 @@ fn full() -> (World, Caller) {
     (world, caller)
 }
 
-/// A running task that was renewed as often as may be.
+/// A running task that was renewed as often as the bounds allow.
 fn worn() -> (World, Caller) {
     let (mut world, caller) = World::running();
     change(&mut world, |task| (task.revision, task.claim_version) = (DECISIONS_MAX - 9, 7));
@@ -27,7 +27,8 @@ fn worn() -> (World, Caller) {
 
 #[test]
 fn a_full_history_keeps_no_task_from_ending_by_any_way() {
-    // S2-41: whatever happens, it can end, and says why where that is the bound.
+    // S2-41: whatever happens, the task can end, and its reason names the bound where that is the
+    // cause.
     let (mut world, caller) = full();
     world.report(&caller, succeeded());
     assert_eq!((world.state(), world.done().end.reason), (State::Succeeded, None));
@@ -100,7 +101,7 @@ fn renewals_make_no_entries_and_a_full_history_does_not_stop_them() {
     let entries = world.task().entries;
     assert!(matches!(world.beat(&caller), Answer::Alive { .. }));
     assert_eq!(world.task().entries, entries);
-    // W-18: nor does it cost a worker the time in which nobody could hear it.
+    // W-18: nor does it cost a worker the time in which no coordinator could receive its heartbeat.
     let end = world.lease().expires_at;
     world.wait(secs(30));
     assert_eq!(world.extend(START, secs(30)), Answer::Done);
@@ -123,7 +124,7 @@ fn a_lease_that_was_renewed_too_often_is_not_renewed_again_and_its_worker_may_re
 
 #[test]
 fn no_counter_comes_to_where_it_would_begin_again() {
-    // W-27: the claim version never goes back, so that no fence is given twice.
+    // W-27: the claim version never decreases, so that no fence is issued twice.
     let (mut world, caller) = worn();
     world.beat(&caller);
     world.start(&caller);
@@ -133,7 +134,7 @@ fn no_counter_comes_to_where_it_would_begin_again() {
     change(&mut world, |task| (task.revision, task.claim_version) = (9, DECISIONS_MAX - 9));
     refusal(world.beat(&caller));
     for _ in 0..20 {
-        // A worker that was not heard gets its time back, as long as its end still fits.
+        // A lease that no heartbeat could reach is extended, as long as the task's end still fits.
         world.wait(secs(1));
         world.extend(world.task().decided_at, secs(1));
     }

@@ -1,4 +1,4 @@
-//! Somebody wants a task to stop.
+//! Cancels.
 
 use verdict::request::CancelMode;
 use verdict::{Answer, AttemptOutcome, Category, Reason, Refusal, State, WorkerVerdict};
@@ -17,7 +17,7 @@ fn a_waiting_task_stops_at_once() {
     assert_eq!(world.done().end.reason, Some(Reason::CancelRequested));
     assert_eq!((world.done().attempt, world.closed.len()), (0, 0));
     let (mut world, _) = World::retrying();
-    // also one that waits for a retry; a cancelled task is not retried.
+    // the same holds for a task that waits for a retry; a cancelled task is not retried.
     assert_eq!(world.cancel(), accepted(State::Cancelled));
     let again = world.grant_request("bob");
     assert_eq!(world.ask_in_vain(again), Answer::Nothing);
@@ -28,7 +28,7 @@ fn cancelling_twice_changes_nothing() {
     let (mut world, _) = World::running();
     assert_eq!(world.cancel(), accepted(State::Running));
     world.wait(secs(7));
-    // S3-59: the first request's time stands.
+    // S3-59: the time of the first request is kept.
     assert_eq!(world.ask_in_vain(cancel(CancelMode::Graceful)), accepted(State::Running));
     let mut world = World::queued();
     world.cancel();
@@ -39,7 +39,7 @@ fn cancelling_twice_changes_nothing() {
 fn a_run_that_ended_otherwise_cannot_be_cancelled() {
     let (mut world, _) = World::succeeded();
     let answer = refusal(world.ask_in_vain(cancel(CancelMode::Immediate)));
-    // S2-41, S2-111: ended is ended.
+    // S2-41, S2-111: an ended task stays ended.
     assert_eq!(answer, Refusal::RunAlreadyTerminal { state: State::Succeeded });
     let answer = refusal(World::empty().ask_in_vain(cancel(CancelMode::Graceful)));
     assert_eq!(answer, Refusal::TaskNotFound);
@@ -63,10 +63,10 @@ fn a_worker_that_ignores_the_signal_is_cut_off_after_the_grace() {
     // S4-56, W-13, R-13: failed with CANCEL_TIMEOUT although it kept heartbeating.
     let done = world.done();
     assert_eq!((done.end.state, done.end.reason), (State::Failed, Some(Reason::CancelTimeout)));
-    // the lease is revoked with a version of its own, and never retried.
+    // the revocation increments the claim version, and the task is not retried.
     assert_eq!(done.claim_version, version + 1);
     assert_eq!(world.attempt_outcomes(), [(AttemptOutcome::Revoked, Some(Reason::CancelTimeout))]);
-    // the worker's later calls get 410 and 409.
+    // later calls of the worker get 410 and 409.
     let late = refusal(world.ask_in_vain(beat(&caller)));
     assert_eq!(late, Refusal::TaskExpired { state: State::Failed });
     let late = refusal(world.ask_in_vain(report(&caller, succeeded())));
@@ -79,7 +79,7 @@ fn a_worker_that_never_heard_the_signal_is_judged_from_the_request() {
     world.start(&caller);
     world.cancel();
     world.lose();
-    // no heartbeat within one lease, so the grace counts from the request.
+    // no heartbeat within one lease, so the grace period counts from the request.
     assert_eq!(world.done().end.reason, Some(Reason::CancelTimeout));
 
     let (mut world, caller) = World::running();
@@ -87,7 +87,7 @@ fn a_worker_that_never_heard_the_signal_is_judged_from_the_request() {
     world.wait(secs(89));
     world.cancel();
     world.lose();
-    // asked for a second before it was lost: the task ends as was asked.
+    // the cancel was requested a second before the loss: the task ends as cancelled.
     assert_eq!(world.done().end.reason, Some(Reason::CancelRequested));
     assert_eq!(world.attempt_outcomes(), [(AttemptOutcome::Lost, Some(Reason::HeartbeatTimeout))]);
 }
@@ -117,7 +117,7 @@ fn a_pending_cancel_takes_the_place_of_a_retry() {
     let (mut world, caller) = World::running();
     world.cancel();
     world.report(&caller, failed(Category::Infrastructure));
-    // R-12, W-22: not retried; what the worker said is kept.
+    // R-12, W-22: not retried; the worker's report is kept.
     assert_eq!(world.state(), State::Cancelled);
     assert!(world.done().end.fault.is_some());
 

@@ -1,4 +1,4 @@
-//! Why a task is where it is: one test for each thing that can hold it.
+//! Why a task is in its state: one test for each gate.
 
 use verdict::explain::{Gate, explain};
 use verdict::request::CancelMode;
@@ -79,7 +79,7 @@ fn a_lease_from_before_a_restore_holds_the_task_but_nobody_holds_the_lease() {
     let (mut world, caller) = World::running();
     world.start(&caller);
     world.epoch += 1;
-    // S3-24: no authority is left; the task is given on when the lease has run out.
+    // S3-24: the lease has no authority; the task is granted again after the lease expires.
     let until = world.lease().expires_at;
     assert_eq!(gates(&world), [Gate::Restored { owner: "ann".into(), until }]);
 }
@@ -106,7 +106,7 @@ fn limits_are_named_beside_what_holds_the_task() {
     let policy =
         Policy { deadline: Some(deadline), attempt_limit: Some(secs(200)), ..Policy::default() };
     let (world, _) = World::running_with(policy.clone());
-    // W-31: the attempt's own limit and the deadline.
+    // W-31: the attempt limit and the deadline.
     let limits =
         [Gate::AttemptLimit { at: START.plus(secs(200)) }, Gate::Deadline { at: deadline }];
     assert_eq!(gates(&world)[1..], limits);

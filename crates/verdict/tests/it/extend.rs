@@ -1,4 +1,4 @@
-//! Lease time runs only while a coordinator could have heard a heartbeat.
+//! Lease time runs only while a coordinator could have received a heartbeat.
 
 use verdict::request::Extend;
 use verdict::{Answer, Event, Policy, Request, Time};
@@ -16,7 +16,7 @@ fn an_outage_of_ours_costs_no_honest_worker_its_lease() {
     let (stalled_since, before) = (START.plus(secs(10)), world.task().claim_version);
     world.now = START.plus(secs(310));
     assert_eq!(world.extend(stalled_since, secs(300)), Answer::Done);
-    // The lease has as much time left as it had when the stall began, and says so in its history.
+    // The lease has as much time left as it had when the stall began, and the history records it.
     assert_eq!(world.lease().expires_at, START.plus(secs(390)));
     assert!(world.events.iter().all(Event::is_history));
     assert_eq!(world.task().claim_version, before + 1);
@@ -28,7 +28,7 @@ fn a_heartbeat_after_an_extension_shortens_nothing() {
     let (mut world, caller) = World::running();
     world.extend(START, secs(300));
     let extended = world.lease().expires_at;
-    // a renewal never shortens, and the worker is told the lease's real end.
+    // a renewal never shortens a lease, and the worker receives the real expiry.
     assert_eq!(world.beat(&caller), Answer::Alive { expires_at: extended, cancel: None });
     assert_eq!(world.lease().expires_at, extended);
 }
@@ -40,7 +40,8 @@ fn one_outage_is_given_back_once_however_many_coordinators_return_from_it() {
     world.now = stalled_since.plus(secs(300));
     world.extend(stalled_since, secs(300));
     assert_eq!(world.lease().expires_at, end.plus(secs(300)));
-    // The second one stalled as long, and has nothing to add but the moment it came later.
+    // The second coordinator stalled for as long, and can add only the time by which it returned
+    // later.
     assert_eq!(world.ask_in_vain(gap(stalled_since, 300)), Answer::Nothing);
     world.now = world.now.plus(secs(2));
     world.extend(stalled_since, secs(302));
@@ -52,9 +53,9 @@ fn a_lease_that_had_run_out_before_stays_lost() {
     let (mut world, _) = World::running();
     let end = world.lease().expires_at;
     world.now = end.plus(secs(300));
-    // S3-49: expired before the gap began, so the gap gives nothing back.
+    // S3-49: the lease expired before the gap began, so the gap does not extend it.
     assert_eq!(world.ask_in_vain(gap(end, 300)), Answer::Nothing);
-    // S3-24: neither does it revive a lease of an earlier epoch.
+    // S3-24: nor does it revive a lease of an earlier epoch.
     world.epoch = 2;
     assert_eq!(world.ask_in_vain(gap(START, 300)), Answer::Nothing);
 }
@@ -65,7 +66,7 @@ fn an_extension_never_passes_limit_or_deadline() {
     let (mut world, _) =
         World::running_with(Policy { deadline: Some(deadline), ..Policy::default() });
     world.extend(START, secs(300));
-    // W-31: the deadline holds, outage or not.
+    // W-31: the deadline holds despite the outage.
     assert_eq!(world.lease().expires_at, deadline);
 }
 

@@ -1,4 +1,5 @@
-//! Grants that come back before anybody had them: the first costs nothing, a row of them pauses and ends.
+//! Grants that are handed back undelivered: the first costs nothing, a series of them pauses and
+//! ends the task.
 
 use verdict::policy::UNDELIVERED_MAX;
 use verdict::{
@@ -7,7 +8,8 @@ use verdict::{
 
 use crate::world::{START, World, failed, secs};
 
-/// Hands back so many grants in a row, each as soon as it is due; says how long each pause was.
+/// Hands back `count` grants in a row, each as soon as it is due, and returns the length of each
+/// pause.
 fn pauses(world: &mut World, count: u32) -> Vec<Span> {
     let one = |_| {
         let caller = world.grant_when_due("ann");
@@ -37,7 +39,7 @@ fn grants_that_come_back_in_a_row_wait_longer_and_longer_and_then_the_task_ends(
     assert!(is_growing, "{pauses:?}");
     let caller = world.grant_when_due("ann");
     world.undelivered(&caller);
-    // W-19: what nobody can be given ends, as if each grant had run out unheard.
+    // W-19: a task that cannot be delivered ends, as if each grant had expired without a call.
     let done = world.done();
     assert_eq!((done.end.state, done.end.reason), (State::Failed, Some(Reason::Undelivered)));
     assert_eq!((done.attempt, done.failures, done.lost), (UNDELIVERED_MAX, 0, 0));
@@ -49,7 +51,7 @@ fn a_policy_without_pauses_does_not_make_hand_backs_free() {
     let mut world = World::submitted(hasty);
     let total: u64 =
         pauses(&mut world, UNDELIVERED_MAX - 1).iter().map(|pause| pause.millis()).sum();
-    // Longer than a proxy needs to restart: no passing trouble ends a task.
+    // Longer than a proxy needs to restart: no transient fault ends a task.
     assert_eq!(total, 255_000);
 }
 
@@ -93,7 +95,8 @@ fn the_versions_before_hand_every_grant_back_at_once() {
         assert_eq!(pauses(&mut world, 3 * UNDELIVERED_MAX), vec![Span::ZERO; 30], "{rules:?}");
         let reasons: Vec<_> = world.closed.iter().map(|closed| closed.reason).collect();
         assert!(reasons.iter().all(|reason| *reason == Some(Reason::Undelivered)));
-        // What they decided is folded as they meant it, also where the newest goes on.
+        // Their decisions are folded as those versions meant them, even where the newest version
+        // continues.
         assert_eq!(world.task().undelivered, 0);
         world.rules = Rules::V3;
         assert_eq!(pauses(&mut world, 1), [Span::ZERO]);

@@ -1,4 +1,4 @@
-//! A worker is alive.
+//! Heartbeats.
 
 use verdict::request::Heartbeat;
 use verdict::task::Progress;
@@ -13,7 +13,7 @@ fn a_heartbeat_renews_by_the_time_it_was_received() {
     world.wait(secs(30));
     let received = START.plus(secs(30));
     let answer = world.beat(&caller);
-    // accepted heartbeat time plus the lease's length.
+    // the time of the accepted heartbeat plus the length of the lease.
     assert_eq!(answer, Answer::Alive { expires_at: received.plus(secs(90)), cancel: None });
     // S0-34, S4-20, S4-44, S2-102: the last renewal is tracked, at the time of receipt.
     assert_eq!(world.lease().heartbeat_at, received);
@@ -37,7 +37,7 @@ fn a_heartbeat_grants_nothing_and_leaves_no_history() {
     let before = world.task().clone();
     world.beat(&caller);
     let after = world.task();
-    // S3-47, R-4: no attempt, no result, no entry; only the lease and its version move.
+    // S3-47, R-4: no attempt, no result, no entry; only the lease and its version change.
     assert_eq!((after.attempt, after.entries), (before.attempt, before.entries));
     assert!(!world.events.iter().any(Event::is_history));
     // a renewal increments the claim version by one.
@@ -61,9 +61,9 @@ fn an_expired_lease_is_never_revived() {
     let (mut world, caller) = World::running();
     world.now = world.lease().expires_at;
     let answer = world.ask_in_vain(beat(&caller));
-    // S3-49, S4-24: not even before a sweep has seen it: 410 task_expired.
+    // S3-49, S4-24: refused even before a sweep has run: 410 task_expired.
     assert_eq!(refusal(answer), Refusal::TaskExpired { state: State::Running });
-    // S3-22, S3-66: and its report is CANCELLED, because time took the ownership back.
+    // S3-22, S3-66: and its report is CANCELLED, because the lease expired.
     let late = refusal(world.ask_in_vain(report(&caller, succeeded())));
     assert_eq!(late, Refusal::TaskExpired { state: State::Running });
     assert_eq!(late.worker_verdict(), WorkerVerdict::Cancelled);
@@ -74,7 +74,7 @@ fn two_owners_cannot_both_renew() {
     let (mut world, first) = World::running();
     world.lose();
     let second = world.grant_when_due("bob");
-    // S0-43: the lease that is not current renews nothing, in either spelling.
+    // S0-43: a lease that is not current renews nothing, in either spelling.
     let stale = refusal(world.ask_in_vain(beat(&first)));
     assert_eq!(stale, Refusal::AttemptSuperseded { expected: 2, received: 1 });
     let mixed = verdict::request::Caller { attempt: 2, ..first.clone() };
@@ -105,13 +105,13 @@ fn nothing_renews_beyond_the_attempts_limit_or_the_deadline() {
         for _ in 0..6 {
             world.wait(secs(30));
             world.beat(&caller);
-            // W-21, W-31: renewals are bounded by the whole attempt's end.
+            // W-21, W-31: renewals are bounded by the end of the whole attempt.
             assert!(world.lease().expires_at <= START.plus(secs(200)));
         }
         assert_eq!(world.lease().expires_at, START.plus(secs(200)));
         world.wait(secs(20));
         assert!(matches!(refusal(world.beat(&caller)), Refusal::TaskExpired { .. }));
-        // S2-101: running longer than its threshold is detected although the worker is alive.
+        // S2-101: an attempt that exceeds its limit is detected although the worker is alive.
         assert_eq!(world.sweep(), Answer::Done);
         assert_ne!(world.state(), State::Running);
     }
@@ -124,7 +124,7 @@ fn progress_is_an_observation_and_the_last_one_counts() {
     for percent in [80, 20] {
         let progress = Some(say(percent));
         world.ask(Request::Heartbeat(Heartbeat { caller: caller.clone(), progress }));
-        // last write wins, also downwards.
+        // the last write wins, even if the value decreases.
         assert_eq!(world.lease().progress, Some(say(percent)));
     }
     world.beat(&caller);
@@ -136,13 +136,13 @@ fn the_cancel_signal_comes_with_the_next_heartbeat() {
     let (mut world, caller) = World::running();
     world.start(&caller);
     world.cancel();
-    // S4-48: the worker is asked, so it goes on running and keeps its lease.
+    // S4-48: the worker is only signalled, so the task keeps running and keeps its lease.
     assert_eq!(world.state(), State::Running);
     let answer = world.beat(&caller);
-    // S4-22, S4-49: with the reason the canceller gave.
+    // S4-22, S4-49: with the reason given in the cancel request.
     let signal = CancelSignal { reason: Some("user_requested".into()) };
     assert!(matches!(answer, Answer::Alive { cancel: Some(heard), .. } if heard == signal));
-    // the grace is counted from this answer, and only from the first.
+    // the grace period counts from this answer, and only from the first one.
     assert_eq!(world.task().grace_ends_at(), Some(START.plus(secs(30))));
     world.wait(Span::from_millis(500));
     world.beat(&caller);

@@ -1,4 +1,5 @@
-//! The rules, asked from outside: one module per request, then all of them together.
+//! Tests of the rules through their public interface: one module per request, then all of them
+//! together.
 
 mod allowance;
 mod backoff;

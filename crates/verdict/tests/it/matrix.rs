@@ -1,4 +1,4 @@
-//! Every request in every condition a task can be in: the answer is the listed one.
+//! Every request in every condition of a task gets the listed answer.
 
 use verdict::request::{Caller, CancelMode, Extend, Undelivered};
 use verdict::{Answer, Refusal, Request, State, WorkerVerdict};
@@ -10,7 +10,7 @@ use crate::world::{
 const CONDITIONS: [&str; 7] =
     ["absent", "queued", "leased", "expired", "retry", "done by it", "done without it"];
 
-/// For each request, its answer in each condition, by the order of `CONDITIONS`.
+/// For each request, its answer in each condition, in the order of `CONDITIONS`.
 const TABLE: [(&str, [&str; 7]); 9] = [
     ("grant", ["nothing", "granted", "nothing", "nothing", "nothing", "nothing", "nothing"]),
     ("started", ["not found", "unknown", "ok", "expired", "completed", "terminal", "terminal"]),
@@ -35,7 +35,8 @@ fn every_request_in_every_condition_has_its_listed_answer() {
         for (condition, expected) in CONDITIONS.iter().zip(answers) {
             let (mut world, caller) = world_in(condition);
             let answer = world.ask(request_named(request, &mut World::empty(), &caller));
-            // S3-2, S3-64: the coordinator's validation answers everything, whoever asks when.
+            // S3-2, S3-64: the coordinator's validation answers every call, whatever the caller and
+            // the time.
             assert_eq!(describe(&answer), expected, "{request} when {condition}");
         }
     }
@@ -52,13 +53,13 @@ fn every_report_gets_exactly_one_of_the_three_answers() {
             Answer::Refused(refusal) => refusal.worker_verdict(),
             other => panic!("a report was answered {other:?}"),
         };
-        // S3-11, S3-1, S3-4: COMMITTED is the only one that changes anything.
+        // S3-11, S3-1, S3-4: COMMITTED is the only verdict that changes anything.
         assert_eq!(
             worker_verdict == WorkerVerdict::Committed,
             world.subject != before,
             "{condition}"
         );
-        // S3-19: and it comes only where the lease is good.
+        // S3-19: and it is returned only while the lease is valid.
         assert_eq!(worker_verdict == WorkerVerdict::Committed, condition == "leased");
     }
 }
@@ -68,7 +69,7 @@ fn work_is_accepted_in_running_and_nowhere_else() {
     for condition in CONDITIONS {
         let (mut world, caller) = world_in(condition);
         let running = world.subject.state() == Some(State::Running);
-        // S2-29, S3-65: a lease exists exactly while running, and only its holder is heard.
+        // S2-29, S3-65: a lease exists exactly while running, and only its holder may act.
         let leased = world.subject.live().is_some_and(|task| task.lease().is_some());
         assert_eq!(leased, running, "{condition}");
         let heard = matches!(world.beat(&caller), Answer::Alive { .. });
@@ -83,7 +84,7 @@ fn what_has_ended_never_changes() {
             let (mut world, caller) = world_in(condition);
             world.wait(secs(1_000_000));
             let request = request_named(request, &mut World::empty(), &caller);
-            // S2-41, S2-111: nobody has a transition out of an end.
+            // S2-41, S2-111: no request leads out of a terminal state.
             world.ask_in_vain(request);
         }
     }
@@ -165,7 +166,7 @@ fn a_submission_is_accepted_where_there_is_no_task() {
     let mut world = World::empty();
     let answer = world.ask(Request::Submit(submission(verdict::Policy::default())));
     assert_eq!(describe(&answer), "accepted");
-    // A failed report needs a task too: the table's requests are not confused with each other.
+    // A failed report needs a task too: the requests of the table are distinct.
     let (_, caller) = World::running();
     let answer = World::empty().report(&caller, failed(verdict::Category::UserCode));
     assert_eq!(describe(&answer), "not found");

@@ -1,4 +1,4 @@
-//! What holds after any sequence of requests at any times.
+//! Invariants that hold after any sequence of requests at any times.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use verdict::{
 
 use crate::world::{START, World, beat, cancel, failed, report, secs, start, succeeded};
 
-/// What one step of a random life asks. Callers are chosen among all leases ever given.
+/// One step of a random life. Callers are chosen among all leases ever granted.
 #[derive(Clone, Debug)]
 enum Ask {
     Grant,
@@ -46,7 +46,8 @@ fn ask() -> impl Strategy<Value = Ask> {
     ]
 }
 
-/// Mostly the sizes that matter to leases, backoffs and graces; sometimes a clock that runs back.
+/// Mostly durations that matter to leases, backoffs and graces; sometimes a clock that runs
+/// backwards.
 fn step() -> impl Strategy<Value = (i64, Ask)> {
     let passed = prop_oneof![
         4 => 0..2_000_i64,
@@ -74,7 +75,7 @@ fn policy() -> impl Strategy<Value = Policy> {
     )
 }
 
-/// A life, with everybody who ever held the lease, the latest first.
+/// One life of a task, with every caller that ever held the lease, the latest first.
 struct Life {
     world: World,
     callers: Vec<Caller>,
@@ -115,7 +116,7 @@ impl Life {
         })
     }
 
-    /// One step, checked against the one before.
+    /// Applies one step and compares the state with the one before.
     fn live(&mut self, passed: i64, ask: &Ask) {
         self.world.now = Time::from_millis(self.world.now.millis() + passed);
         if matches!(ask, Ask::Restore) {
@@ -135,9 +136,9 @@ impl Life {
     }
 }
 
-/// Each version says the same when asked twice. The first differs from the later ones only about a gap in which
-/// somebody decided something about the task, or about no gap at all; the last from the earlier ones only about a
-/// grant that is handed back.
+/// Each version gives the same verdict when asked twice. The first version differs from the later
+/// ones only for a gap in which something was decided about the task, or for an empty gap; the last
+/// differs from the earlier ones only for a grant that is handed back.
 fn check_versions(world: &World, request: &Request) {
     let closed = request
         .caller()
@@ -172,7 +173,7 @@ fn check_change(before: &Subject, world: &World, answer: &Answer) {
         assert!(TABLE.iter().any(|row| row.from == from && row.to == to), "{from:?} to {to:?}");
     }
     if let Subject::Done(_) = before {
-        // S2-41, S2-111: ended tasks never change, whatever is asked.
+        // S2-41, S2-111: ended tasks never change, whatever the request.
         assert_eq!(before, after);
     }
     if world.events.is_empty() {
@@ -181,7 +182,7 @@ fn check_change(before: &Subject, world: &World, answer: &Answer) {
     let (was, is) = (numbers(before), numbers(after));
     // S0-35, R-1, W-27: the claim version only grows.
     assert!(is.claim_version >= was.claim_version);
-    // S2-112, R-15, W-3: attempts grow by one with a grant, and with nothing else.
+    // S2-112, R-15, W-3: the attempt number grows by one with a grant, and with nothing else.
     assert_eq!(is.attempt, was.attempt + u32::from(*answer == Answer::Granted));
     assert!(is.failures >= was.failures && is.lost >= was.lost);
     if let (Subject::Live(was), Subject::Live(is)) = (before, after) {
@@ -219,7 +220,7 @@ fn numbers(subject: &Subject) -> Numbers {
 fn check_times(subject: &Subject) {
     if let Subject::Done(done) = subject {
         let started_at = done.started_at.unwrap_or(done.completed_at);
-        // S2-113, R-31: whatever the clocks did.
+        // S2-113, R-31: whatever the clocks do.
         assert!(done.created_at <= started_at && started_at <= done.completed_at);
     }
 }
@@ -240,13 +241,13 @@ fn check_life(life: &Life) {
     assert!(life.fences.is_sorted_by(|earlier, later| earlier < later), "{:?}", life.fences);
     let counted = |outcome| life.world.closed.iter().filter(|row| row.outcome == outcome).count();
     let numbers = numbers(&life.world.subject);
-    // lost attempts and failures are counted apart, each as it happened.
+    // lost attempts and failures are counted separately, each as it happened.
     assert_eq!(numbers.lost as usize, counted(AttemptOutcome::Lost));
     assert!(numbers.failures as usize >= counted(AttemptOutcome::Failed));
-    // every attempt is closed once, but for the one that is open.
+    // every attempt is closed once, except the one that is open.
     let open = life.world.subject.live().is_some_and(|task| task.lease().is_some());
     assert_eq!(numbers.attempt as usize, life.world.closed.len() + usize::from(open));
-    // S2-100, S2-103: whatever waits or runs, somebody will look at it again.
+    // S2-100, S2-103: every task that waits or runs has a time at which it is swept or claimable.
     if let Subject::Live(task) = &life.world.subject {
         assert!(task.cancel.is_none() || open, "a cancelled task waits for nobody");
         assert!(open == task.claimable_at().is_none());
@@ -255,15 +256,15 @@ fn check_life(life: &Life) {
     }
 }
 
-/// A sweep changes something from the instant the task names, and not before: neither is a sweep
-/// made in vain for ever, nor does one come late.
+/// A sweep changes something from the instant that the task names, and not before: no sweep is in
+/// vain, and none comes late.
 fn check_wake(subject: &Subject, wakes_at: Option<Time>, decided_at: Time, epoch: u32) {
     let Some(wakes_at) = wakes_at else { return };
     let swept = |now| {
         let at = Moment { now, epoch, rules: Rules::NEWEST };
         decide(ReadSet::of(subject), &Request::Sweep, at).answer == Answer::Done
     };
-    // S3-48, S2-100: what time takes back, it takes back on time.
+    // S3-48, S2-100: leases and limits expire on time.
     assert!(swept(wakes_at.max(decided_at)));
     let before = Time::from_millis(wakes_at.millis() - 1);
     assert!(before < decided_at || !swept(before));
@@ -295,7 +296,7 @@ proptest! {
             {
                 let outcome = failed(*category);
                 let first = life.world.ask_in_vain(report(&caller, outcome.clone()));
-                // S3-12, S3-63, R-5: asked again, answered again, nothing changed.
+                // S3-12, S3-63, R-5: a repeated report gets the same answer and changes nothing.
                 let second = life.world.ask_in_vain(report(&caller, outcome));
                 prop_assert_eq!(first, second);
             }
@@ -337,7 +338,8 @@ proptest! {
             let at = rebuilt.dated(moment).now;
             let events: Vec<Event> = life.world.events.clone();
             rebuilt = rebuilt.settle(&events, at);
-            // replaying what was written reproduces the state, with no look at a clock.
+            // replaying the recorded events reproduces the state without reading a
+            // clock.
             prop_assert_eq!(&rebuilt, &life.world.subject);
         }
     }

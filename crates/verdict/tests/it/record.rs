@@ -1,11 +1,11 @@
-//! The provenance record can be computed again by anybody who has the rows.
+//! Anyone with the rows can recompute the provenance record.
 
 use verdict::record::{extend, seal_chain};
 use verdict::{Category, Digest, Done, Policy};
 
 use crate::world::{World, cancelled, failed, secs, succeeded};
 
-/// What a reader computes from the submission's link, the closed attempts and the end.
+/// The digest that a reader computes from the submission's link, the closed attempts and the end.
 fn recompute(submitted: Digest, world: &World) -> Digest {
     let chain = world.closed.iter().fold(submitted, extend);
     let done = world.done();
@@ -66,6 +66,6 @@ fn a_changed_row_changes_the_record() {
     world.report(&caller, succeeded());
     let honest: Done = world.done().clone();
     world.closed[0].owner = "eve".into();
-    // S2-114: so a record proves the rows it was made from.
+    // S2-114: so a record proves the rows that it was computed from.
     assert_ne!(recompute(submitted, &world), honest.record);
 }

@@ -1,4 +1,4 @@
-//! A worker reports how its attempt ended.
+//! Reports: how an attempt ended.
 
 use verdict::request::{Caller, Outcome};
 use verdict::{
@@ -17,11 +17,12 @@ fn committed(outcome: AttemptOutcome, state: State) -> Answer {
 fn a_valid_success_is_committed_and_ends_the_task() {
     let (mut world, caller) = World::running();
     let answer = world.report(&caller, succeeded());
-    // S3-13, S3-14, S3-15, S2-30: the lease was valid, the result is accepted, the task is over.
+    // S3-13, S3-14, S3-15, S2-30: the lease was valid, the result is accepted, the task has ended.
     assert_eq!(answer, committed(AttemptOutcome::Succeeded, State::Succeeded));
     assert_eq!(world.state(), State::Succeeded);
     assert_eq!(world.done().end.output, Some(Json::from("{\"rows\":3}")));
-    // S0-46, S0-47: the end and the release of the claim are one event, so neither comes first.
+    // S0-46, S0-47: the end and the release of the claim are one event, so neither precedes the
+    // other.
     assert_eq!(world.events.len(), 1);
 }
 
@@ -44,7 +45,7 @@ fn the_same_report_gets_the_same_answer_for_ever() {
         let first = world.report(&caller, outcome.clone());
         world.wait(secs(1_000_000));
         let Answer::Committed { outcome: recorded, state, .. } = first else { panic!("{first:?}") };
-        // S3-12, S3-60, S3-62, S3-63, R-5: recorded once, answered as often as asked.
+        // S3-12, S3-60, S3-62, S3-63, R-5: recorded once, answered as often as it is sent.
         let again = world.ask_in_vain(report(&caller, outcome));
         assert_eq!(again, Answer::Committed { outcome: recorded, state, replayed: true });
     }
@@ -58,7 +59,7 @@ fn a_second_different_report_for_the_lease_is_rejected() {
     // S3-36, R-5: REJECTED, and the first report stands.
     assert_eq!(other, Refusal::ConflictingReport { state: State::Retry });
     assert_eq!(other.worker_verdict(), WorkerVerdict::Rejected);
-    // S3-55: also once a later attempt has changed the task.
+    // S3-55: even after a later attempt has changed the task.
     world.grant_when_due("bob");
     let late = refusal(world.ask_in_vain(report(&caller, succeeded())));
     assert_eq!(late, Refusal::ConflictingReport { state: State::Running });
@@ -71,7 +72,7 @@ fn a_replay_shows_the_task_as_it_is_now_and_the_attempt_as_it_was() {
     let second = world.grant_when_due("bob");
     world.report(&second, succeeded());
     let again = world.ask_in_vain(report(&first, failed(Category::UserCode)));
-    // the attempt's outcome and the task's state are two things.
+    // the attempt's outcome and the task's state are separate.
     let answer = Answer::Committed {
         outcome: AttemptOutcome::Failed,
         state: State::Succeeded,
@@ -84,13 +85,13 @@ fn a_replay_shows_the_task_as_it_is_now_and_the_attempt_as_it_was() {
 fn a_retryable_failure_waits_for_its_backoff() {
     let (mut world, caller) = World::running();
     let answer = world.report(&caller, failed(Category::Infrastructure));
-    // R-6, S2-34, S3-57: COMMITTED closes the attempt, and the policy decided on a retry.
+    // R-6, S2-34, S3-57: COMMITTED closes the attempt, and the policy decides on a retry.
     assert_eq!(answer, committed(AttemptOutcome::Failed, State::Retry));
     let task = world.task();
     // S2-35, R-17: the due time is decided once, here, and stored.
     let backoff = task.policy.backoff(task.id, 1, 1);
     assert_eq!(world.due(), START.plus(backoff));
-    // S2-36: counters and times stay.
+    // S2-36: counters and times are kept.
     assert_eq!((task.attempt, task.failures, task.created_at), (1, 1, START));
     assert_eq!(task.started_at, Some(START));
 }
@@ -134,7 +135,8 @@ fn categories_have_their_defaults() {
 
 #[test]
 fn only_the_known_categories_are_read() {
-    // the six of the contract; CANCELLED belongs to the outcome and is no fault.
+    // the six categories of the contract; CANCELLED belongs to the outcome and is not a fault
+    //
     let names: Vec<&str> = Category::ALL.iter().map(|category| category.name()).collect();
     let known = ["USER_CODE", "DATA_QUALITY", "INFRASTRUCTURE", "CONFIGURATION", "TIMEOUT"];
     assert_eq!(names, known);
@@ -147,7 +149,7 @@ fn a_hint_overrides_the_category_and_never_the_limit() {
     let never = Outcome::Failed(fault(Category::UserCode, Some(false)));
     let (mut world, caller) = World::running();
     world.report(&caller, never);
-    // the worker's hint goes before the category's default.
+    // the worker's hint takes precedence over the category's default.
     assert_eq!(world.done().end.reason, Some(Reason::NotRetryable));
 
     let always = Outcome::Failed(fault(Category::Configuration, Some(true)));
@@ -155,7 +157,7 @@ fn a_hint_overrides_the_category_and_never_the_limit() {
     let (mut world, caller) = World::running();
     world.report(&caller, always.clone());
     assert_eq!(world.state(), State::Retry);
-    // but policy may forbid what the hint asks for.
+    // but policy may forbid the retry that the hint asks for.
     let (mut world, caller) = World::running_with(once);
     world.report(&caller, always);
     assert_eq!(world.done().end.reason, Some(Reason::AttemptsExhausted));
@@ -183,7 +185,7 @@ fn a_lease_that_was_never_issued_is_rejected() {
     let (mut world, caller) = World::running();
     let invented = Caller { lease: LeaseId::from_u128(999), ..caller };
     let answer = refusal(world.ask_in_vain(report(&invented, succeeded())));
-    // S3-34, S3-32, R-8: never issued for this task.
+    // S3-34, S3-32, R-8: the lease was never issued for this task.
     assert_eq!(answer, Refusal::UnknownLease);
     assert_eq!(answer.worker_verdict(), WorkerVerdict::Rejected);
 }
@@ -207,7 +209,7 @@ fn a_stale_worker_learns_which_attempt_counts_and_corrupts_nothing() {
     assert_eq!(stale, Refusal::AttemptSuperseded { expected: 2, received: 1 });
     // S3-23, S3-20, S3-21, R-8, S4-33, R-9: CANCELLED, the result is discarded.
     assert_eq!(stale.worker_verdict(), WorkerVerdict::Cancelled);
-    // S3-25, S3-26: and it is no failure and schedules no retry.
+    // S3-25, S3-26: it is not a failure and schedules no retry.
     assert_eq!((world.task().failures, world.state()), (0, State::Running));
 }
 
@@ -216,7 +218,7 @@ fn an_attempt_that_was_never_granted_is_rejected() {
     let (mut world, caller) = World::running();
     let ahead = Caller { attempt: 5, ..caller };
     let answer = refusal(world.ask_in_vain(report(&ahead, succeeded())));
-    // S4-65, S4-66: the number is compared before anything changes.
+    // S4-65, S4-66: the attempt number is compared before anything changes.
     assert_eq!(answer, Refusal::AttemptUnknown { expected: 1, received: 5 });
     assert_eq!(answer.worker_verdict(), WorkerVerdict::Rejected);
 }
@@ -229,7 +231,8 @@ fn a_restored_store_invalidates_old_leases() {
     let answer = refusal(world.ask_in_vain(report(&caller, succeeded())));
     assert_eq!(answer, Refusal::TaskExpired { state: State::Running });
     assert_eq!(answer.worker_verdict(), WorkerVerdict::Cancelled);
-    // S3-24: and also when the restored store has never heard of the lease: no lie, lost authority.
+    // S3-24: the same holds when the restored store does not know the lease: lost authority, not an
+    // invalid call.
     let forgotten = Caller { lease: LeaseId::from_u128(999), ..caller };
     let answer = refusal(world.ask_in_vain(report(&forgotten, succeeded())));
     assert_eq!(answer.worker_verdict(), WorkerVerdict::Cancelled);
@@ -239,7 +242,7 @@ fn a_restored_store_invalidates_old_leases() {
 fn only_the_owner_reports() {
     let (mut world, caller) = World::running();
     let answer = world.ask_in_vain(report(&as_worker(&caller, "eve"), succeeded()));
-    // S3-3, S3-65: the lease names its owner, and nobody else has its authority.
+    // S3-3, S3-65: the lease names its owner, and no other worker has its authority.
     assert_eq!(refusal(answer), Refusal::WorkerMismatch);
 }
 

@@ -1,4 +1,4 @@
-//! Which version of the rules may decide, and what the versions differ in.
+//! Which version of the rules may decide, and how the versions differ.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -20,11 +20,11 @@ fn the_greatest_version_that_all_know_is_activated_and_never_a_lower_one() {
         (1, vec![both], 2),
         (1, vec![both, old], 1),
         (1, vec![both, both], 2),
-        // The oldest of one is newer than what the other knows: nothing that all know.
+        // The oldest version of one is newer than all that the other supports: no common version.
         (1, vec![old, new], 1),
         (1, vec![new], 3),
         (2, vec![new, both], 2),
-        // Whoever lags behind what is in force does not take it back.
+        // A coordinator that lacks the version in force does not lower it.
         (2, vec![old], 2),
         (2, vec![old, both], 2),
         (3, vec![], 3),
@@ -41,11 +41,11 @@ fn whoever_could_not_decide_by_what_is_in_force_does_not_join() {
         (1, old, vec![both], Some(1)),
         (2, old, vec![], None),
         (2, old, vec![both], None),
-        // Alone it may begin with its newest, in company only when all know that.
+        // Alone it may start with its newest version, with others only if all of them support it.
         (1, both, vec![], Some(2)),
         (1, both, vec![old], Some(1)),
         (1, both, vec![both], Some(2)),
-        // Too new for those who are there: they must go first.
+        // Too new for the live coordinators: they must stop first.
         (1, new, vec![old], None),
         (1, new, vec![both], Some(2)),
         (1, new, vec![], Some(3)),
@@ -62,7 +62,7 @@ fn a_version_that_waits_names_those_who_lack_it() {
     assert_eq!(pending_version(1, &[old, old]), None);
     let lacking = vec![1, 2];
     assert_eq!(pending_version(1, &[both, old, old]), Some(PendingVersion { version: 2, lacking }));
-    // Nobody is in the way: it is about to be activated, or is.
+    // No coordinator lacks the version: it is active or about to be.
     assert_eq!(pending_version(1, &[both]), None);
     assert_eq!(pending_version(2, &[both, old]), None);
 }
@@ -115,7 +115,8 @@ proptest! {
         if !living.is_empty() {
             prop_assert!(!(activated + 1..12).any(by_all), "{activated} with {living:?}");
         }
-        // Asked again, nothing changes; and nobody who can decide by it is in the way of joining.
+        // A second activation changes nothing, and a coordinator that supports the result may
+        // always join.
         prop_assert_eq!(to_activate(activated, &living), activated);
         for known in &living {
             prop_assert_eq!(to_join(activated, *known, &living).is_some(), knows(known, activated));

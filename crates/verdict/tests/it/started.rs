@@ -1,4 +1,4 @@
-//! A worker says that it begins.
+//! Starts: a worker reports that execution begins.
 
 use verdict::request::Started;
 use verdict::{Answer, Category, Refusal, Request, State, WorkerVerdict};
@@ -10,10 +10,10 @@ fn a_start_is_dated_by_the_server_and_said_once() {
     let (mut world, caller) = World::running();
     world.wait(secs(3));
     assert_eq!(world.start(&caller), Answer::Acknowledged);
-    // the first start of the run is the server's reading, not the worker's.
+    // the first start of the run is the server's time, not the worker's.
     assert_eq!(world.task().started_at, Some(START.plus(secs(3))));
     world.wait(secs(1));
-    // R-30, S3-59: the same worker may say it twice; the second time changes nothing.
+    // R-30, S3-59: the worker may repeat its start; the second time changes nothing.
     assert_eq!(world.ask_in_vain(start(&caller)), Answer::Acknowledged);
 }
 
@@ -22,7 +22,7 @@ fn what_a_worker_says_of_the_time_revives_no_lease() {
     let (mut world, caller) = World::running();
     world.wait(world.task().policy.lease);
     let backdated = Started { caller: caller.clone(), claimed_at: Some(START) };
-    // the worker's time is a claim; by the server's the lease is over.
+    // the worker's time is only a claim; by the server's time the lease has expired.
     let answer = world.ask_in_vain(Request::Started(backdated));
     assert_eq!(refusal(answer), Refusal::TaskExpired { state: State::Running });
 }
@@ -49,7 +49,8 @@ fn a_start_that_meets_a_cancel_never_begins() {
     let (mut world, caller) = World::running();
     world.cancel();
     let answer = world.start(&caller);
-    // S4-50: the signal is a refused start with state CANCELLED, and the task has ended so.
+    // S4-50: the signal is a refused start with state CANCELLED, and the task has ended as
+    // cancelled.
     assert_eq!(refusal(answer), Refusal::TaskAlreadyTerminal { state: State::Cancelled });
     assert_eq!(world.state(), State::Cancelled);
 }
@@ -72,7 +73,7 @@ fn each_attempt_has_its_own_start_and_the_run_keeps_the_first() {
     let second = world.grant_when_due("bob");
     world.start(&second);
     world.report(&second, succeeded());
-    // `started_at` of a run is the first start; each attempt has its own.
+    // `started_at` of a run is its first start; each attempt has its own.
     assert_eq!(world.done().started_at, Some(START));
     assert!(world.closed[1].started_at > world.closed[0].started_at);
 }

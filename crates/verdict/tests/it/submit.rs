@@ -1,4 +1,4 @@
-//! A new task, or the one that already has its key.
+//! Submissions: a new task, or the one that already holds the key.
 
 use verdict::decide::submit::KEY_WINDOW;
 use verdict::request::Submit;
@@ -12,7 +12,7 @@ use crate::world::{START, World, cancelled, refusal, secs, submission};
 #[test]
 fn a_submission_waits_with_nothing_allocated() {
     let world = World::queued();
-    // S2-21: creation is what makes a task queued.
+    // S2-21: a new task is queued.
     assert_eq!(world.state(), State::Queued);
     // S2-22: no lease, no attempt, nothing started.
     assert_eq!(world.task().lease(), None);
@@ -52,7 +52,7 @@ fn a_key_with_other_content_is_refused() {
     let world = World::queued();
     let other = Submit { fingerprint: Digest::of(&[b"other"]), ..submission(Policy::default()) };
     let verdict = submit_with_holder(&world.subject, &other, START);
-    // one key, one content, always.
+    // one key always means one content.
     assert_eq!(verdict, Verdict::refuse(Refusal::KeyReused { holder: TaskId::from_u128(7) }));
 }
 
@@ -63,7 +63,7 @@ fn a_key_outlives_its_task_by_a_day_and_no_longer() {
     let ended = world.done().completed_at;
     let again = Submit { id: TaskId::from_u128(8), ..submission(Policy::default()) };
 
-    // within 24 hours of the end the key still answers with the ended run.
+    // within 24 hours of the end the key still finds the ended run.
     assert_eq!(KEY_WINDOW, Span::from_secs(86_400));
     let last = Time::from_millis(ended.plus(KEY_WINDOW).millis() - 1);
     let within = submit_with_holder(&world.subject, &again, last);
@@ -94,7 +94,7 @@ fn a_quota_refuses_what_is_new_and_finds_what_is_there() {
         let quota = Some(Quota { max, unfinished });
         assert_eq!(refused(quota), Refusal::QuotaReached { quota: max });
     }
-    // a key that is held is answered by its holder, room or not.
+    // a held key is answered with its holder, whatever the quota says.
     let (held, quota) = (World::queued().subject, Some(Quota { max: 3, unfinished: 9 }));
     let found = submit_with_quota(Some(&held), &submit, quota);
     assert!(matches!(found, Answer::Accepted { replayed: true, .. }));

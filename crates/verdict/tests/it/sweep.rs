@@ -1,4 +1,4 @@
-//! Time has passed.
+//! Sweeps: what the passage of time changes.
 
 use verdict::policy::UNDELIVERED_MAX;
 use verdict::{Answer, AttemptOutcome, Category, Policy, Reason, Request, State};
@@ -27,11 +27,12 @@ fn a_silent_worker_loses_its_lease_and_the_task_goes_on() {
     let (mut world, caller) = World::running();
     world.start(&caller);
     world.lose();
-    // S3-48, S3-50, S4-45, R-11: lost is decided here, by the clock, and closes the attempt as LOST.
+    // S3-48, S3-50, S4-45, R-11: the loss is decided here, by the clock, and closes the attempt as
+    // LOST.
     assert_eq!(world.attempt_outcomes(), [(AttemptOutcome::Lost, Some(Reason::HeartbeatTimeout))]);
-    // S2-103: the orphan is claimable at once, without backoff.
+    // S2-103: the orphaned task is claimable at once, without backoff.
     assert_eq!((world.state(), world.due()), (State::Retry, world.now));
-    // counted as lost, not as a failure, and not as a further attempt.
+    // counted as lost, not as a failure, and not as another attempt.
     let task = world.task();
     assert_eq!((task.lost, task.failures, task.attempt), (1, 0, 1));
 }
@@ -78,8 +79,8 @@ fn a_grant_nobody_received_is_not_a_lost_worker() {
         world.grant_when_due("ann");
         world.now = world.lease().expires_at;
         world.sweep();
-        // W-18: no heartbeat ever came, and the lease still ends, counted from its grant. The task
-        // waits longer and longer instead of spinning.
+        // W-18: no heartbeat ever arrived, and the lease still expires, counted from its grant. The
+        // task waits longer and longer instead of spinning.
         if round < UNDELIVERED_MAX {
             assert!(world.due() > world.now);
             assert_eq!((world.task().lost, world.task().undelivered), (0, round));
@@ -147,7 +148,7 @@ fn a_sweep_that_comes_early_or_twice_does_nothing() {
     assert_eq!(world.ask_in_vain(Request::Sweep), Answer::Nothing);
     world.start(&caller);
     world.lose();
-    // S3-59: the sweeper may be duplicated like any other caller.
+    // S3-59: a sweep may be repeated like any other request.
     assert_eq!(world.ask_in_vain(Request::Sweep), Answer::Nothing);
     assert_eq!(World::empty().ask_in_vain(Request::Sweep), Answer::Nothing);
 }

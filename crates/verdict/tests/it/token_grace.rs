@@ -1,4 +1,4 @@
-//! How much longer a token is good for after a stall.
+//! By how much a token is extended after a stall.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn total(issued_at: i64, stalls: &[(i64, i64)]) -> u64 {
 fn every_instant_of_an_outage_counts_once_and_none_before_the_token() {
     assert_eq!(total(0, &[]), 0);
     assert_eq!(total(0, &[(10, 30), (50, 60)]), 30);
-    // Two coordinators that come back from one outage record it twice.
+    // Two coordinators that return from one outage record it twice.
     assert_eq!(total(0, &[(10, 30), (12, 35), (15, 20)]), 25);
     assert_eq!(total(25, &[(10, 30), (50, 60)]), 15);
     assert_eq!(total(100, &[(10, 30), (50, 60)]), 0);

@@ -1,4 +1,4 @@
-//! The list of state changes is the contract's, and each has one owner.
+//! The list of state changes matches the contract, and each change has one owner.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ type Change = (Option<State>, State);
 #[test]
 fn the_states_are_the_contracts_and_one_amendment() {
     let names: Vec<&str> = State::ALL.iter().map(|state| state.name()).collect();
-    // S2-20, R-12: the six, and `cancelled`.
+    // S2-20, R-12: the six states of the contract, and `cancelled`.
     let expected = ["queued", "running", "retry", "succeeded", "failed", "halted", "cancelled"];
     assert_eq!(names, expected);
     for state in State::ALL {
         assert_eq!(State::parse(state.name()), Some(state));
-        // S2-41: what is terminal has no way out.
+        // S2-41: a terminal state has no transition out of it.
         let ways_out = TABLE.iter().filter(|row| row.from == Some(state)).count();
         assert_eq!(state.is_terminal(), ways_out == 0, "{state:?}");
     }
@@ -34,7 +34,7 @@ fn every_change_of_the_contract_is_listed_and_every_other_is_an_amendment() {
         (Some(Retry), Running),
     ]
     .into();
-    // W-31: cancelled from anywhere, and a deadline that ends what still waits.
+    // W-31: cancelled from any state, and a deadline that ends waiting tasks.
     let amendments: BTreeSet<Change> = [
         (Some(Queued), Cancelled),
         (Some(Retry), Cancelled),
@@ -52,12 +52,13 @@ fn each_change_for_each_cause_has_one_owner() {
     // S2-19, R-22: no change made for one cause has two owners.
     let causes: BTreeSet<_> = TABLE.iter().map(|row| (row.from, row.to, row.because)).collect();
     assert_eq!(causes.len(), TABLE.len());
-    // S2-21: only a submission makes queued. S2-25: only the pool's claim makes running.
+    // S2-21: only a submission creates a queued task. S2-25: only the pool's claim makes it
+    // running.
     assert!(owners(State::Queued) == [Authority::Submitter]);
     assert!(owners(State::Running) == [Authority::Pool, Authority::Pool]);
-    // S2-30: only the runner makes succeeded.
+    // S2-30: only the runner leads to succeeded.
     assert!(owners(State::Succeeded) == [Authority::Runner]);
-    // S2-95: the pool schedules no retry but of a grant that nobody received.
+    // S2-95: the pool schedules a retry only after an undelivered grant.
     assert!(is_listed(Some(State::Running), State::Retry, Authority::Runner));
     let pools: Vec<&str> = TABLE
         .iter()
@@ -79,7 +80,7 @@ fn names_are_read_as_they_are_written() {
     for reason in Reason::ALL {
         assert_eq!(Reason::parse(reason.name()), Some(reason));
     }
-    // the verdict's word is stored as no state and no reason; the outcome's is upper case.
+    // CANCELLED, the verdict, is neither a state nor a reason; the outcome is in upper case.
     assert_eq!(State::parse("CANCELLED"), None);
     assert_eq!(Reason::parse("CANCELLED"), None);
     assert_eq!(AttemptOutcome::parse("CANCELLED"), Some(AttemptOutcome::Cancelled));

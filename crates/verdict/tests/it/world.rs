@@ -1,4 +1,5 @@
-//! One task and the world around it: asks the rules, remembers what they say, moves its own clock.
+//! One task and its surroundings: sends requests to the rules, applies their verdicts, and keeps a
+//! manual clock.
 
 use verdict::request::{
     Caller, Cancel, CancelMode, Extend, Grant, Heartbeat, Outcome, Report, Started, Submit,
@@ -10,7 +11,7 @@ use verdict::{
     Subject, Task, TaskId, Time, apply, closed_attempts,
 };
 
-/// When every world begins.
+/// The start time of every world.
 pub(crate) const START: Time = Time::from_millis(1_000_000);
 
 pub(crate) const fn secs(seconds: u64) -> Span {
@@ -61,7 +62,7 @@ impl World {
         (world, caller)
     }
 
-    /// Waiting for its second attempt after one failure.
+    /// A task that waits for its second attempt after one failure.
     pub(crate) fn retrying() -> (Self, Caller) {
         let (mut world, caller) = Self::running();
         world.report(&caller, failed(Category::UserCode));
@@ -78,7 +79,7 @@ impl World {
         Moment { now: self.now, epoch: self.epoch, rules: self.rules }
     }
 
-    /// Asks, and lets what was decided come true.
+    /// Sends a request and applies the decision.
     pub(crate) fn ask(&mut self, request: Request) -> Answer {
         let closed = lease_of(&request)
             .and_then(|lease| self.closed.iter().find(|closed| closed.lease == lease));
@@ -89,7 +90,7 @@ impl World {
         applied.answer
     }
 
-    /// Asks, and insists that nothing changed.
+    /// Sends a request and asserts that it changed nothing.
     pub(crate) fn ask_in_vain(&mut self, request: Request) -> Answer {
         let before = self.subject.clone();
         let answer = self.ask(request.clone());
@@ -157,12 +158,12 @@ impl World {
         self.now = self.now.plus(span);
     }
 
-    /// To one millisecond before, so that nothing has happened yet.
+    /// Moves the clock to one millisecond before `time`, so that it has not come yet.
     pub(crate) fn wait_until_just_before(&mut self, time: Time) {
         self.now = Time::from_millis(time.millis() - 1);
     }
 
-    /// Lets the lease run out and sweeps.
+    /// Lets the lease expire and sweeps.
     pub(crate) fn lose(&mut self) {
         self.now = self.lease().expires_at;
         assert_eq!(self.sweep(), Answer::Done);
