@@ -1,8 +1,8 @@
-//! The connection to a coordinator, and the calls that are about no single run.
+//! The connection to a coordinator, and the calls that do not concern a single run.
 //!
-//! Submissions always carry an idempotency key, made up here when the caller gives none: that is what
-//! makes repeating them after a lost answer safe. Calls about one run are methods of
-//! [`RunHandle`]; those of workers and administrators have files of their own.
+//! Submissions always carry an idempotency key; the client generates one if the caller gives none.
+//! The key makes it safe to repeat a submission after a lost answer. Calls about one run are
+//! methods of [`RunHandle`]; the calls of workers and administrators are in separate files.
 
 mod admin;
 mod list;
@@ -24,7 +24,7 @@ use crate::root_certificates::RootCertificates;
 use crate::transport::{Call, Retries, Transport};
 use crate::{Error, NewRun, RunHandle};
 
-/// Where a coordinator listens unless told otherwise.
+/// The default address of a coordinator.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:7400";
 
 /// A connection to a coordinator. Cloning is cheap and shares the connections.
@@ -50,9 +50,9 @@ struct Target {
 }
 
 impl Client {
-    /// A client of the coordinator at `url`, with an API key that has the roles it will need. Several
-    /// coordinators of one store are named with commas between them; when one gives no decision, the
-    /// next is asked.
+    /// A client of the coordinator at `url`, with an API key that has the required roles. Separate
+    /// the addresses of several coordinators of one store with commas; when one gives no decision,
+    /// the client tries the next.
     pub fn new(url: &str, api_key: &str) -> Result<Client, Error> {
         let endpoints = Endpoints::parse(url)?;
         let base = endpoints.base().clone();
@@ -68,15 +68,15 @@ impl Client {
         })
     }
 
-    /// The same client, which believes a server only if one of these authorities vouches for it (PEM),
-    /// instead of those the system trusts.
+    /// Returns the client with these certificate authorities (PEM) as the only trusted ones,
+    /// instead of those of the system.
     pub fn with_root_certificates(self, authorities: &[u8]) -> Result<Client, Error> {
         let transport =
             self.transport.with_root_certificates(RootCertificates::from_pem(authorities)?)?;
         Ok(Client { transport, ..self })
     }
 
-    /// The same with the authorities of a file.
+    /// The same with the authorities in a file.
     pub fn with_root_certificates_file(self, path: &Path) -> Result<Client, Error> {
         let pem = std::fs::read(path).map_err(|source| {
             Error::Setup(format!(
@@ -87,8 +87,9 @@ impl Client {
         self.with_root_certificates(&pem)
     }
 
-    /// Reads `TENURE_URL` (one address, or several with commas; absent: a coordinator on this machine), `TENURE_API_KEY` and, for a server
-    /// whose certificate a private authority signed, `TENURE_CA_FILE`.
+    /// Reads `TENURE_URL` (one address, or several with commas; absent: a coordinator on this
+    /// machine), `TENURE_API_KEY` and, for a server whose certificate a private authority signed,
+    /// `TENURE_CA_FILE`.
     pub fn from_env() -> Result<Client, Error> {
         let url = std::env::var("TENURE_URL").unwrap_or_else(|_| DEFAULT_URL.to_owned());
         let api_key = std::env::var("TENURE_API_KEY").map_err(|_| {
@@ -104,13 +105,13 @@ impl Client {
         }
     }
 
-    /// The same client with another bound on repetitions.
+    /// Returns the client with another limit on retries.
     pub fn with_retries(mut self, retries: Retries) -> Client {
         self.transport = self.transport.with_retries(retries);
         self
     }
 
-    /// The same client with connections of its own, for use on another runtime.
+    /// Returns the client with new connections, for use on another runtime.
     pub(crate) fn with_new_connections(&self) -> Result<Client, Error> {
         Ok(Client {
             transport: self.transport.with_new_connections()?,
@@ -118,8 +119,8 @@ impl Client {
         })
     }
 
-    /// Work of a kind, to be submitted with an input: choose a queue and whatever else
-    /// [`NewRun`] offers, and await it. The input is anything with a JSON form.
+    /// Describes a run of this kind with an input, which is any value with a JSON form. Choose a
+    /// queue and the other options of [`NewRun`], then await it to submit.
     pub fn submit(
         &self,
         kind: impl Into<String>,
@@ -128,13 +129,13 @@ impl Client {
         NewRun::new(kind, input).bind(self.clone())
     }
 
-    /// [`Client::submit`] for a run that was described before.
+    /// [`Client::submit`] for a run that was described earlier.
     pub fn submit_run(&self, run: impl Into<NewRun>) -> NewRun<Client> {
         run.into().bind(self.clone())
     }
 
-    /// A single run names its key in the header; the member is for batches. Without a key one is made
-    /// up, so that a repetition cannot submit the run twice.
+    /// A single run sends its key in the header; the member is for batches. Without a key, one is
+    /// generated, so that a repetition cannot submit the run twice.
     pub(crate) async fn send_submission(&self, mut run: SubmitRun) -> Result<RunAccepted, Error> {
         let key = match run.idempotency_key.take() {
             Some(key) => key,
@@ -144,9 +145,9 @@ impl Client {
         self.transport.call(&call).await
     }
 
-    /// Submits up to 1000 runs in one call. Each is accepted or refused on its own, in the order given;
-    /// a refusal is [`Error::RunRefused`]. An input that has no JSON form fails the call before
-    /// anything is sent.
+    /// Submits up to 1000 runs in one call. Each is accepted or refused separately, in the order
+    /// given; a refusal is [`Error::RunRefused`]. An input that has no JSON form fails the call
+    /// before anything is sent.
     ///
     /// ```no_run
     /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
@@ -178,17 +179,17 @@ impl Client {
         }
     }
 
-    /// The run with this id. Asks nothing: that there is such a run shows in the first call about it.
+    /// The run with this id. Makes no call: the first call about the run shows whether it exists.
     pub fn run(&self, run_id: impl Into<String>) -> RunHandle {
         RunHandle::new(self.clone(), run_id.into())
     }
 
-    /// What waits and runs, per queue.
+    /// The waiting and running tasks of each queue.
     pub async fn queues(&self) -> Result<Queues, Error> {
         self.transport.call(&self.get(&["v1", "queues"], &())?).await
     }
 
-    /// Whether the coordinator makes progress; an unready one is an answer and not an error.
+    /// Whether the coordinator makes progress; "not ready" is an answer and not an error.
     pub async fn ready(&self) -> Result<Ready, Error> {
         self.transport.probe(&self.get(&["readyz"], &())?).await
     }
@@ -239,7 +240,7 @@ impl Client {
     }
 
     fn url(&self, path: &[&str]) -> Result<Url, Error> {
-        // Addresses drop such segments, and the call would go to another route.
+        // URLs drop such segments, and the call would reach another route.
         if let Some(part) = path.iter().find(|part| matches!(**part, "" | "." | "..")) {
             return Err(Error::Setup(format!("`{part}` is not an id")));
         }
@@ -273,7 +274,7 @@ fn generate_key() -> Result<String, Error> {
     Ok(format!("auto-{}", random_hex()?))
 }
 
-/// 128 random bits: nobody else's name.
+/// 128 random bits, enough to be unique.
 pub(crate) fn random_hex() -> Result<String, Error> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes)

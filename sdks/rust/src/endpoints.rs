@@ -1,8 +1,9 @@
-//! Where the coordinators of one store listen: any of them may be asked, and the next one is when one does
-//! not answer.
+//! The addresses of the coordinators of one store. Any of them can serve a call; when one does not
+//! answer, the client moves on to the next.
 //!
-//! An endpoint is kept for as long as it answers, so that connections are reused. Clients begin at an endpoint
-//! drawn at random, which spreads them; nothing moves them back to a coordinator that returned.
+//! A client stays with an endpoint for as long as it answers, so that connections are reused.
+//! Clients start at a random endpoint, which spreads the load; they do not move back to a
+//! coordinator that returned.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,10 +13,10 @@ use reqwest::Url;
 use crate::Error;
 use crate::client::{DEFAULT_URL, random_hex};
 
-/// More than any installation has; a longer list is something else than addresses.
+/// More than any installation has; a longer list is not a list of addresses.
 const ENDPOINTS_MAX: usize = 64;
 
-/// Cheap to clone; all clones move on together.
+/// Cheap to clone; all clones switch endpoints together.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoints {
     bases: Arc<[Url]>,
@@ -23,7 +24,7 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// One address, or several with commas between them.
+    /// Parses one address, or several with commas between them.
     pub(crate) fn parse(list: &str) -> Result<Endpoints, Error> {
         let bases: Vec<Url> =
             list.split(',').map(|url| base(url.trim())).collect::<Result<_, _>>()?;
@@ -38,7 +39,8 @@ impl Endpoints {
         Ok(Endpoints { bases: bases.into(), current: Arc::new(AtomicUsize::new(current)) })
     }
 
-    /// What every address of a call is made from; [`Endpoints::url_at`] then says whom it goes to.
+    /// The URL from which every call's address is built; [`Endpoints::url_at`] then replaces the
+    /// endpoint.
     pub(crate) fn base(&self) -> &Url {
         &self.bases[0]
     }
@@ -47,12 +49,12 @@ impl Endpoints {
         self.bases.len() > 1
     }
 
-    /// The number of the endpoint to ask now.
+    /// The index of the endpoint to use now.
     pub(crate) fn current_index(&self) -> usize {
         self.current.load(Ordering::Relaxed)
     }
 
-    /// The same address at an endpoint.
+    /// The same URL at another endpoint.
     pub(crate) fn url_at(&self, url: &Url, number: usize) -> Url {
         let endpoint = &self.bases[number % self.bases.len()];
         let mut url = url.clone();
@@ -61,10 +63,11 @@ impl Endpoints {
         url
     }
 
-    /// That endpoint gave no decision: the next one is asked from now on, unless another call moved on already.
+    /// Records that the endpoint gave no decision: calls use the next one from now on, unless
+    /// another call has already switched.
     pub(crate) fn advance_past(&self, number: usize) {
         let next = number.wrapping_add(1);
-        // Whoever was first has moved on for everybody.
+        // The first call to fail switches for all clones.
         let _ = self.current.compare_exchange(number, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 }

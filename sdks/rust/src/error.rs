@@ -1,6 +1,7 @@
-//! What can go wrong between a program and a coordinator, in words that say what to do next.
+//! What can go wrong between a program and a coordinator, with messages that say what to do next.
 //!
-//! A refusal of the coordinator ([`Error::Refused`]) is an answer; everything else is the lack of one.
+//! A refusal by the coordinator ([`Error::Refused`]) is an answer; every other error means that
+//! there was none.
 
 use std::time::Duration;
 
@@ -9,15 +10,15 @@ use wire::{Code, Verdict};
 
 use crate::run_failure::RunFailure;
 
-/// Why a call has no answer to give.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The coordinator decided against the call.
+    /// The coordinator refused the call.
     #[error("{}", refusal(.0))]
     Refused(Box<Problem>),
 
-    /// The coordinator accepted a batch of runs and decided against this one of them.
+    /// The coordinator accepted a batch of runs but refused this one.
     #[error("{error}: {message}{}", in_member(field.as_deref()))]
     #[non_exhaustive]
     RunRefused { error: String, message: String, field: Option<String> },
@@ -26,17 +27,17 @@ pub enum Error {
     #[error("{0}")]
     RunFailed(Box<RunFailure>),
 
-    /// The run succeeded, and its output is not of the type that was asked for.
+    /// The run succeeded, but its output is not of the requested type.
     #[error("the output of {run_id} is not of the type it was read as")]
     #[non_exhaustive]
     Output { run_id: String, source: serde_json::Error },
 
-    /// No server answered, in all the tries that [`crate::Retries`] allows.
+    /// No server answered within the retries that [`crate::Retries`] allows.
     #[error("{}", no_response(url, source))]
     #[non_exhaustive]
     Unreachable { url: String, source: reqwest::Error },
 
-    /// The coordinator itself does not know whether the call took effect.
+    /// The coordinator does not know whether the call took effect.
     #[error(
         "it is unknown whether the call took effect ({}); look at the run, or repeat the call with \
          the same idempotency key",
@@ -44,20 +45,20 @@ pub enum Error {
     )]
     UnknownOutcome(Box<Problem>),
 
-    /// An answer arrived, but not one that a coordinator of this version gives.
+    /// An answer arrived, but not one that a coordinator of this version sends.
     #[error(
         "{url} did not answer like a Tenure server ({why}); check that the address is a coordinator"
     )]
     #[non_exhaustive]
     Protocol { url: String, status: u16, why: String },
 
-    /// The call could not be made at all: an address, key or body that cannot be sent.
+    /// The call could not be made: an address, key or body that cannot be sent.
     #[error("{0}")]
     Setup(String),
 }
 
 impl Error {
-    /// The stable code of a refusal; absent without one, or when a newer server made it up.
+    /// The stable code of a refusal; absent if there is none, or if a newer server introduced it.
     pub fn code(&self) -> Option<Code> {
         match self {
             Error::RunRefused { error, .. } => error.parse().ok(),
@@ -65,7 +66,7 @@ impl Error {
         }
     }
 
-    /// What happened, without a hint: the coordinator's words where it gave an answer.
+    /// What happened, without a hint: the coordinator's message where it gave an answer.
     pub fn message(&self) -> String {
         match self {
             Error::Refused(problem) | Error::UnknownOutcome(problem) => problem.message.clone(),
@@ -75,12 +76,12 @@ impl Error {
         }
     }
 
-    /// When the coordinator wants to be asked again, where it said so.
+    /// How long the coordinator asks to wait before a retry, if it said so.
     pub fn retry_after(&self) -> Option<Duration> {
         self.problem()?.retry_after_ms.map(Duration::from_millis)
     }
 
-    /// How the run ended that did not succeed.
+    /// How the run ended, if it did not succeed.
     pub fn run_failure(&self) -> Option<&RunFailure> {
         match self {
             Error::RunFailed(failure) => Some(failure),
@@ -101,7 +102,7 @@ impl Error {
         }
     }
 
-    /// What a worker must obey; absent where nothing was decided.
+    /// The verdict that a worker must obey; absent if nothing was decided.
     pub fn verdict(&self) -> Option<Verdict> {
         let problem = self.problem()?;
         problem.verdict.or_else(|| problem.code().and_then(Code::verdict))
@@ -115,7 +116,7 @@ impl Error {
         }
     }
 
-    /// Nothing was decided, so that the same call may be made again: no answer, 429, 503.
+    /// Whether nothing was decided, so that the same call may be repeated: no answer, 429, 503.
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Unreachable { .. } | Error::UnknownOutcome(_) => true,
@@ -157,7 +158,7 @@ fn no_response(url: &str, source: &reqwest::Error) -> String {
     }
 }
 
-/// The message people can act on: outer ones repeat the address.
+/// The innermost message, which people can act on: the outer ones repeat the address.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -1,8 +1,8 @@
 //! Rust client and worker for Tenure.
 //!
-//! [`Client`] submits runs and returns handles for them. It repeats a call only when nothing was decided:
-//! no answer at all, 429 or 503. A verdict is never a reason to repeat. [`Worker`] fetches work and runs
-//! handlers under their leases; [`testing`] runs a handler without either.
+//! [`Client`] submits runs and returns handles for them. It repeats a call only when nothing was
+//! decided: no answer at all, 429 or 503. A verdict is never a reason to repeat. [`Worker`] fetches
+//! work and runs handlers under their leases; [`testing`] runs a handler without either.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), tenure::Error> {
@@ -24,15 +24,16 @@
 //!
 //! # What a task may rely on
 //!
-//! - Heartbeats are sent from a thread of their own: code that blocks its runtime keeps its lease.
-//! - The lease is trusted for `ttl × 0.9 − 1 s` (leases up to 2.5 s: `ttl × 0.75`), counted from before
-//!   the renewing request was sent. When that is over, or the coordinator says that authority is lost,
-//!   [`Ctx::cancelled`] completes, the future is dropped a moment later, and its result is discarded.
-//!   Code that blocks cannot be dropped: it should look at [`Ctx::is_cancelled`].
-//! - [`Ctx::fence`] grows with every attempt. What the code writes elsewhere is safe against an older
+//! - Heartbeats are sent from a separate thread: code that blocks its runtime keeps its lease.
+//! - The lease is trusted for `ttl × 0.9 − 1 s` (leases up to 2.5 s: `ttl × 0.75`), counted from
+//!   before the renewing request was sent. When that is over, or the coordinator answers that
+//!   authority is lost, [`Ctx::cancelled`] completes, the future is dropped a moment later, and its
+//!   result is discarded. Code that blocks cannot be dropped: it should check
+//!   [`Ctx::is_cancelled`].
+//! - [`Ctx::fence`] grows with every attempt. Writes to other systems are safe against an older
 //!   attempt only if the receiver refuses a smaller fence than it has seen.
-//! - A failure is reported once, with its category; whether there is another attempt is decided by the
-//!   coordinator.
+//! - A failure is reported once, with its category; the coordinator decides whether there is
+//!   another attempt.
 
 mod client;
 mod endpoints;
@@ -62,7 +63,7 @@ pub use wire::answers::{
 pub use wire::{Code, ErrorCategory, Json, Outcome, State, Time, TraceContext, Verdict};
 pub use worker::{Ctx, StopReason, Worker, WorkerEvent};
 
-/// The examples of the documents that show this crate, compiled with its own.
+/// Compiles the examples of the documents that show this crate.
 #[cfg(doctest)]
 mod documents {
     #[doc = include_str!("../../../README.md")]

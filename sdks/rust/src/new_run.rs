@@ -1,7 +1,8 @@
-//! A run to be submitted: what to do, with which input, under which policy.
+//! A run to submit: its kind, its input and its policy.
 //!
-//! Every member of the wire's submission has a method here. Values are sent as they are: the coordinator
-//! knows their bounds and refuses what lies outside, so that a bound is written down in one place only.
+//! Every member of the wire's submission has a method here. Values are sent unchecked: the
+//! coordinator knows their limits and refuses values outside them, so that each limit is defined in
+//! one place.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,8 +17,8 @@ use wire::{Json, Time};
 use crate::worker::clock::wall_clock;
 use crate::{Client, Error, RunHandle};
 
-/// A run to be submitted, made by [`Client::submit`], which is sent by awaiting it, or by
-/// [`NewRun::new`] for [`Client::submit_many`].
+/// A run to submit. [`Client::submit`] makes one that is submitted by awaiting it; [`NewRun::new`]
+/// makes one for [`Client::submit_many`].
 ///
 /// ```no_run
 /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
@@ -39,12 +40,12 @@ use crate::{Client, Error, RunHandle};
 pub struct NewRun<C = ()> {
     client: C,
     request: SubmitRun,
-    /// Why the input cannot be sent; told when the run is submitted, so that the methods can be chained.
+    /// Why the input cannot be sent; returned on submission, so that the methods can be chained.
     input_error: Option<String>,
 }
 
 impl NewRun {
-    /// Work of a kind, with an input that has a JSON form.
+    /// A run of a kind, with an input that has a JSON form.
     pub fn new(kind: impl Into<String>, input: &(impl Serialize + ?Sized)) -> NewRun {
         let (input, input_error) = match Json::from_value(input) {
             Ok(json) => (json, None),
@@ -59,7 +60,7 @@ impl NewRun {
     }
 }
 
-/// For programs that have the wire's own shape at hand.
+/// For programs that already have the wire's own shape.
 impl From<SubmitRun> for NewRun {
     fn from(request: SubmitRun) -> NewRun {
         NewRun { client: (), request, input_error: None }
@@ -67,14 +68,14 @@ impl From<SubmitRun> for NewRun {
 }
 
 impl<C> NewRun<C> {
-    /// Where the run waits for a worker. The coordinator refuses a run without one.
+    /// The queue in which the run waits for a worker. The coordinator refuses a run without one.
     pub fn queue(mut self, queue: impl Into<String>) -> NewRun<C> {
         self.request.queue = queue.into();
         self
     }
 
-    /// The idempotency key: submitting again with the same key finds the run instead of making another.
-    /// Without one a random key is used, which makes only the client's own retries safe.
+    /// The idempotency key: a second submission with the same key finds the run instead of creating
+    /// another. Without one the client uses a random key, which only makes its own retries safe.
     pub fn key(mut self, key: impl Into<String>) -> NewRun<C> {
         self.request.idempotency_key = Some(key.into());
         self
@@ -103,19 +104,19 @@ impl<C> NewRun<C> {
         self
     }
 
-    /// Higher goes first, from -1000 to 1000; 0 unless told.
+    /// Higher goes first, from -1000 to 1000; 0 by default.
     pub fn priority(mut self, priority: i32) -> NewRun<C> {
         self.request.priority = Some(priority);
         self
     }
 
-    /// Starts no sooner than after this time, by this machine's clock.
+    /// The earliest start, as a delay from now by this machine's clock.
     pub fn delay(self, delay: Duration) -> NewRun<C> {
         let delay_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
         self.run_at_time(Time::from_ms(wall_clock().as_ms().saturating_add(delay_ms)))
     }
 
-    /// Starts no sooner than this.
+    /// The earliest start.
     pub fn run_at(self, at: impl Into<SystemTime>) -> NewRun<C> {
         self.run_at_time(wire_time(at.into()))
     }
@@ -125,26 +126,26 @@ impl<C> NewRun<C> {
         self
     }
 
-    /// Fails the run with category TIMEOUT when it has not ended by then.
+    /// Fails the run with category TIMEOUT if it has not ended by then.
     pub fn deadline(mut self, at: impl Into<SystemTime>) -> NewRun<C> {
         self.request.deadline = Some(wire_time(at.into()));
         self
     }
 
-    /// How many attempts may report a failure before the run fails; 3 unless told.
+    /// How many attempts may report a failure before the run fails; 3 by default.
     pub fn max_attempts(mut self, attempts: u32) -> NewRun<C> {
         self.request.max_attempts = Some(attempts);
         self
     }
 
-    /// How many attempts may be lost with their worker before the run fails; 3 unless told.
+    /// How many attempts may be lost with their worker before the run fails; 3 by default.
     pub fn max_lost_attempts(mut self, attempts: u32) -> NewRun<C> {
         self.request.lost_max = Some(attempts);
         self
     }
 
-    /// The pause before the first retry, which doubles with every further one up to `max`; 5 s and
-    /// 5 min unless told.
+    /// The pause before the first retry; it doubles with every further one, up to `max`. 5 s and 5
+    /// min by default.
     pub fn retry_backoff(mut self, initial: Duration, max: Duration) -> NewRun<C> {
         let retry = Retry { base_ms: Some(millis(initial)), cap_ms: Some(millis(max)) };
         self.request.retry = Some(retry);
@@ -157,44 +158,44 @@ impl<C> NewRun<C> {
         self
     }
 
-    /// How long a worker may be silent before it loses the run; 90 s unless told.
+    /// How long a worker may go without a heartbeat before it loses the run; 90 s by default.
     pub fn lease(mut self, lease: Duration) -> NewRun<C> {
         self.request.lease_ms = Some(millis(lease));
         self
     }
 
-    /// How often a worker should send a heartbeat; a third of the lease unless told.
+    /// The interval between a worker's heartbeats; a third of the lease by default.
     pub fn heartbeat_interval(mut self, interval: Duration) -> NewRun<C> {
         self.request.heartbeat_interval_ms = Some(millis(interval));
         self
     }
 
-    /// How long a worker may take to stop after a graceful cancel; 30 s unless told.
+    /// How long a worker may take to stop after a graceful cancel; 30 s by default.
     pub fn cancel_grace(mut self, grace: Duration) -> NewRun<C> {
         self.request.cancel_grace_ms = Some(millis(grace));
         self
     }
 
-    /// How long one attempt may take. The worker stops its task then, and the attempt fails with
+    /// The time limit of one attempt. The worker then stops its task, and the attempt fails with
     /// category TIMEOUT.
     pub fn attempt_timeout(mut self, timeout: Duration) -> NewRun<C> {
         self.resources().timeout_ms = Some(millis(timeout));
         self
     }
 
-    /// How much memory an attempt needs: told to the worker, not enforced.
+    /// How much memory an attempt needs: passed to the worker, not enforced.
     pub fn memory_bytes(mut self, bytes: u64) -> NewRun<C> {
         self.resources().memory_bytes = Some(bytes);
         self
     }
 
-    /// How much of a processor an attempt needs: told to the worker, not enforced.
+    /// How much of a processor an attempt needs: passed to the worker, not enforced.
     pub fn cpu_millicores(mut self, millicores: u64) -> NewRun<C> {
         self.resources().cpu_millicores = Some(millicores);
         self
     }
 
-    /// The name of the task in its plan or asset; the kind unless told.
+    /// The name of the task in its plan or asset; the kind by default.
     pub fn task_key(mut self, task_key: impl Into<String>) -> NewRun<C> {
         self.request.task_key = Some(task_key.into());
         self
@@ -217,7 +218,7 @@ impl<C> NewRun<C> {
         self.request.resources.get_or_insert_default()
     }
 
-    /// The wire's shape, or why there is none.
+    /// The run in the wire's shape, or why it cannot be sent.
     pub(crate) fn into_request(self) -> Result<SubmitRun, Error> {
         if let Some(why) = self.input_error {
             return Err(Error::Setup(format!("the input has no JSON form: {why}")));
@@ -227,8 +228,8 @@ impl<C> NewRun<C> {
 }
 
 impl NewRun<Client> {
-    /// Submits the run and returns the coordinator's whole answer, which tells a new run from one that
-    /// the key found. Awaiting the run itself returns a handle instead.
+    /// Submits the run and returns the coordinator's whole answer, which says whether the run is
+    /// new or was found by its key. Awaiting the run itself returns a handle instead.
     pub async fn accept(self) -> Result<RunAccepted, Error> {
         let client = self.client.clone();
         client.send_submission(self.into_request()?).await
@@ -252,7 +253,7 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The instant, or the nearest one that the wire can spell.
+/// The instant, or the nearest one that the wire can represent.
 fn wire_time(at: SystemTime) -> Time {
     let Ok(since) = at.duration_since(SystemTime::UNIX_EPOCH) else { return Time::MIN };
     i64::try_from(since.as_millis()).map_or(Time::MAX, Time::from_ms)
@@ -289,7 +290,7 @@ mod tests {
             .task_key("task")
             .asset("asset")
             .traceparent("trace");
-        // Taken apart without `..`: a new member needs a method before this compiles again.
+        // Destructured without `..`: a new member needs a method before this compiles again.
         let SubmitRun {
             kind,
             queue,

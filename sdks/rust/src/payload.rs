@@ -1,12 +1,12 @@
-//! What of a task's own the coordinator will take: found out here, because a report that is refused as a
-//! whole would cost the attempt.
+//! Checks payloads of a task against the coordinator's limits before they are reported: a report
+//! that is refused as a whole would cost the attempt.
 
 use serde::Serialize;
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::requests::Completed;
 use wire::{Json, Outcome};
 
-/// The value as JSON that a report may carry, or why it may not.
+/// The value as JSON that a report may carry, or the reason why it may not.
 pub(crate) fn encode_payload(value: &impl Serialize) -> Result<Json, String> {
     let json = Json::from_value(value).map_err(|why| format!("has no JSON form: {why}"))?;
     let bytes = json.text().len();

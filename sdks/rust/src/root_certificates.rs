@@ -1,7 +1,7 @@
-//! The root certificates that a server's certificate must lead to.
+//! The root certificates by which a server's certificate is verified.
 //!
-//! TLS 1.3 with ring, set up here and handed to the HTTP client, so that no process-wide setting is needed
-//! and none of the host program's is touched.
+//! TLS 1.3 with ring, configured here and passed to the HTTP client, so that this crate needs no
+//! process-wide setting and changes none of the host program's.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ pub(crate) enum RootCertificates {
     Unused,
     /// The authorities of the operating system.
     System,
-    /// These authorities and no others.
+    /// Only these authorities.
     Custom(Arc<RootCertStore>),
 }
 
 impl RootCertificates {
-    /// The authorities of a PEM text.
+    /// The authorities in a PEM text.
     pub(crate) fn from_pem(pem: &[u8]) -> Result<RootCertificates, Error> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem) {

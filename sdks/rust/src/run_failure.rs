@@ -5,7 +5,7 @@ use std::fmt;
 use wire::answers::Run;
 use wire::{ErrorCategory, State};
 
-/// The end of a run that did not succeed, in the coordinator's words.
+/// The end of a run that did not succeed, as the coordinator reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunFailure {

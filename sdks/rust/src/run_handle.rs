@@ -1,7 +1,7 @@
-//! A run that was submitted: its condition, its end, its output, and the way to stop it.
+//! A submitted run: its status, its end, its output, and its cancellation.
 //!
-//! A handle is an id and a client. It holds nothing of the run itself, so that it never goes stale and
-//! dropping it changes nothing.
+//! A handle is an id and a client. It caches nothing of the run, so it never goes stale, and
+//! dropping it has no effect.
 
 use std::time::Duration;
 
@@ -54,8 +54,8 @@ impl RunHandle {
         self.client.get_json(&["v1", "runs", &self.id], &()).await
     }
 
-    /// Waits until the run has ended, for as long as that takes. A run that failed or was cancelled is
-    /// an answer here, not an error; [`Run::state`] tells.
+    /// Waits until the run has ended, however long that takes. A failed or cancelled run is an
+    /// answer here, not an error; check [`Run::state`].
     pub async fn wait(&self) -> Result<Run, Error> {
         loop {
             let run = self.long_poll(WAIT_MS_MAX).await?;
@@ -65,7 +65,7 @@ impl RunHandle {
         }
     }
 
-    /// Waits until the run has ended, or for `timeout`: the run as it is then.
+    /// Waits until the run has ended or `timeout` has passed, and returns the run as it is then.
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<Run, Error> {
         let Some(until) = Instant::now().checked_add(timeout) else { return self.wait().await };
         loop {
@@ -82,8 +82,8 @@ impl RunHandle {
         self.client.long_poll(&["v1", "runs", &self.id], &query, query.wait_ms).await
     }
 
-    /// Waits for the run and reads its output. [`Error::RunFailed`] when it ended in any other way than
-    /// success, [`Error::Output`] when the output is not a `T`.
+    /// Waits for the run and parses its output. Returns [`Error::RunFailed`] if the run did not
+    /// succeed and [`Error::Output`] if the output is not a `T`.
     pub async fn output<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let run = self.wait().await?;
         if run.state != State::Succeeded {
@@ -94,17 +94,17 @@ impl RunHandle {
             .map_err(|source| Error::Output { run_id: run.run_id, source })
     }
 
-    /// Asks the run to stop: its worker gets the grace period to clean up.
+    /// Asks the run to stop; its worker gets the grace period to clean up.
     pub fn cancel(&self) -> CancelRequest {
         CancelRequest { run: self.clone(), mode: CancelMode::Graceful, reason: None }
     }
 
-    /// Takes the run from its worker at once.
+    /// Revokes the worker's lease and ends the run at once.
     pub fn cancel_now(&self) -> CancelRequest {
         self.cancel().mode(CancelMode::Immediate)
     }
 
-    /// What was decided about the run, entry by entry.
+    /// The decisions about the run, entry by entry.
     pub fn history(&self) -> HistoryRequest {
         HistoryRequest { run: self.clone(), query: HistoryQuery::default() }
     }
@@ -125,20 +125,20 @@ impl RunHandle {
         self.client.get_json(&["v1", "runs", &self.id, "record"], &query).await
     }
 
-    /// Why the run is not running, or not ended.
+    /// Explains why the run is not running or has not ended.
     pub async fn explain(&self) -> Result<Explanation, Error> {
         self.client.get_json(&["v1", "runs", &self.id, "explain"], &()).await
     }
 }
 
-/// What a cancel does to a run that a worker holds.
+/// How a cancel treats a run that a worker holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CancelMode {
-    /// Ask the worker, and give it the grace period.
+    /// Signal the worker and wait for the grace period.
     #[default]
     Graceful,
-    /// Take the lease back at once.
+    /// Revoke the lease at once.
     Immediate,
 }
 
@@ -152,7 +152,7 @@ pub struct CancelRequest {
 }
 
 impl CancelRequest {
-    /// Told to the worker, and kept with the run.
+    /// Passed to the worker, and kept with the run.
     pub fn reason(mut self, reason: impl Into<String>) -> CancelRequest {
         self.reason = Some(reason.into());
         self
@@ -177,7 +177,7 @@ impl IntoFuture for CancelRequest {
     }
 }
 
-/// A page of a run's history, read by awaiting it.
+/// A page of a run's history; await it to read it.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read until this is awaited"]
 pub struct HistoryRequest {
@@ -198,7 +198,7 @@ impl HistoryRequest {
         self
     }
 
-    /// How long to wait while there is no new entry.
+    /// How long to wait if there is no new entry.
     pub fn wait(mut self, wait: Duration) -> HistoryRequest {
         self.query.wait_ms = Some(millis(wait).min(WAIT_MS_MAX));
         self

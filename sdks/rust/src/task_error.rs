@@ -1,6 +1,6 @@
-//! Why a task could not be done, in the categories the coordinator decides retries by.
+//! Why a task failed, in the categories by which the coordinator decides retries.
 //!
-//! The worker only says what happened: whether there is another attempt is not its decision.
+//! The worker only reports what happened; the coordinator decides whether there is another attempt.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub type TaskResult<T> = Result<T, TaskError>;
 
 /// A task's failure with its category. Any other error becomes one through `?`, as USER_CODE.
 ///
-/// It is no `std::error::Error` itself, so that the conversion can exist.
+/// It does not implement `std::error::Error`, because that conversion could not exist then.
 ///
 /// ```
 /// use tenure::{TaskError, TaskResult};
@@ -77,7 +77,7 @@ impl TaskError {
         TaskError::new(ErrorCategory::Timeout, message)
     }
 
-    /// The task's own code failed, and would fail again.
+    /// The task's own code failed and would fail again; not retried.
     pub fn permanent(message: impl fmt::Display) -> TaskError {
         TaskError::user_code(message).non_retryable()
     }
@@ -87,32 +87,32 @@ impl TaskError {
         TaskError::new(ErrorCategory::Cancelled, "stopped as requested")
     }
 
-    /// Asks for no further attempt, whatever the category says.
+    /// Asks for no further attempt, whatever the category's default is.
     pub fn non_retryable(mut self) -> TaskError {
         self.retryable = Some(false);
         self
     }
 
-    /// Asks for another attempt, whatever the category says.
+    /// Asks for another attempt, whatever the category's default is.
     pub fn retryable(mut self) -> TaskError {
         self.retryable = Some(true);
         self
     }
 
-    /// Where in the code it happened.
+    /// Adds the place in the code where it happened.
     pub fn with_stack_trace(mut self, trace: impl Into<String>) -> TaskError {
         self.stack_trace = Some(trace.into());
         self
     }
 
-    /// What a cancelled task was doing when it stopped.
+    /// Adds what a cancelled task was doing when it stopped.
     pub fn during_phase(mut self, phase: impl Into<String>) -> TaskError {
         self.phase = Some(phase.into());
         self
     }
 
-    /// How far a cancelled task had come; what the coordinator would not take is left out: the report
-    /// that the task has stopped must not fail on it.
+    /// Adds how far a cancelled task had come. Progress that the coordinator would refuse is left
+    /// out, so that the report of the cancel does not fail on it.
     pub fn with_partial_progress(mut self, progress: &impl Serialize) -> TaskError {
         self.partial_progress = encode_payload(progress).ok();
         self
@@ -134,8 +134,8 @@ impl TaskError {
         self.partial_progress.clone()
     }
 
-    /// The error of a report with outcome FAILED. CANCELLED is no failure's category: code that stops
-    /// without having been asked to has failed like any other code.
+    /// The error of a report with outcome FAILED. CANCELLED is not a category of failures: code
+    /// that stops without a cancel request has failed like any other code.
     pub(crate) fn reported(&self) -> ReportedError {
         let category = match self.category {
             ErrorCategory::Cancelled => ErrorCategory::UserCode,
@@ -169,7 +169,7 @@ impl<E: std::error::Error> From<E> for TaskError {
     }
 }
 
-/// The beginning of a text, cut between two characters.
+/// The start of a text, cut at a character boundary.
 pub(crate) fn truncated(text: &str, bytes_max: usize) -> String {
     let mut end = bytes_max.min(text.len());
     while !text.is_char_boundary(end) {
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn any_other_error_becomes_user_code_and_keeps_its_causes() {
-        // W-15, S4-58: an error nobody categorised is the task's own, with no opinion about retries.
+        // W-15, S4-58: an uncategorised error is USER_CODE, with no hint about retries.
         let cause = "x".parse::<u32>().unwrap_err();
         let error = TaskError::from(std::io::Error::other(cause));
         assert_eq!(error.category(), ErrorCategory::UserCode);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn partial_progress_is_left_out_where_it_would_fail_the_report() {
-        // S4-35: it is optional, the report is not.
+        // S4-35: partial progress is optional, the report is not.
         let small = TaskError::cancelled().with_partial_progress(&"half");
         assert_eq!(small.partial_progress().unwrap().text(), "\"half\"");
         let large = TaskError::cancelled().with_partial_progress(&u64::MAX);

@@ -1,7 +1,7 @@
 //! Runs a task without a coordinator, in a unit test.
 //!
-//! What a worker would have reported is what comes back: input and output pass through JSON, and a
-//! panic is a failure. There is no lease, so that only [`cancel`] stops a task.
+//! Returns what a worker would have reported: input and output pass through JSON, and a panic is a
+//! failure. There is no lease, so only [`cancel`] stops a task.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -55,8 +55,8 @@ pub fn context<In: Serialize + ?Sized>(input: &In) -> TaskResult<Ctx> {
     Ok(Ctx::new(envelope, Arc::new(lease_state), "inline", client))
 }
 
-/// The same context with a client that [`Ctx::client`] returns. Without one its calls fail, because there
-/// is no coordinator.
+/// The same context with a client for [`Ctx::client`]. Without one, calls of that client fail,
+/// because there is no coordinator.
 pub fn with_client(ctx: Ctx, client: Client) -> Ctx {
     ctx.with_client(client)
 }
@@ -103,7 +103,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_task_runs_without_a_coordinator() {
-        // S4-74: the client library's tasks can be tested alone.
+        // S4-74: tasks can be tested with the client library alone.
         let greet = |ctx: Ctx, name: String| async move {
             Ok(format!("{name}, attempt {}, fence {}", ctx.attempt(), ctx.fence()))
         };
@@ -113,7 +113,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_input_of_another_shape_is_a_matter_of_data() {
-        // S4-58: the worker categorises what it finds before the task's code runs.
+        // S4-58: the worker categorises errors that it finds before the task's code runs.
         let double = |_: Ctx, n: u32| async move { Ok(n * 2) };
         let error = run_inline(double, "text").await.unwrap_err();
         assert_eq!(error.category(), ErrorCategory::DataQuality);

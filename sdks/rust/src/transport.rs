@@ -1,7 +1,8 @@
-//! One HTTP call: its body serialised once, sent as often as the bound allows, its answer read.
+//! One HTTP call: serialises the body once, sends it as often as the retry limit allows, reads the
+//! answer.
 //!
-//! Repeated only where nothing was decided ([`Error::is_retryable`]); every repetition carries the very
-//! same bytes, so that the coordinator recognises it. Knows no routes.
+//! A call is repeated only if nothing was decided ([`Error::is_retryable`]), and every repetition
+//! carries the same bytes, so that the coordinator recognises it. This module knows no routes.
 
 use std::time::Duration;
 
@@ -17,27 +18,29 @@ use crate::Error;
 use crate::endpoints::Endpoints;
 use crate::root_certificates::RootCertificates;
 
-/// A coordinator on the same network accepts within milliseconds; a black hole is noticed by this.
+/// A coordinator on the same network accepts within milliseconds; this detects a black hole.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for an answer beyond what the call itself asked to wait: the longest commit and then some.
+/// Timeout for an answer, in addition to the wait that the call asks for: the longest commit plus a
+/// reserve.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
-/// Below the server's own idle limit, so that a kept connection is rarely one that just closed.
+/// Below the server's idle timeout, so that a reused connection has rarely just been closed.
 const IDLE_CONNECTION: Duration = Duration::from_secs(30);
-/// Enough for all calls a busy process has in flight at once.
+/// Enough for all calls that a busy process has in flight.
 const IDLE_CONNECTIONS_MAX: usize = 64;
-/// A server may ask for patience, but not for a hung client.
+/// The limit on `Retry-After`: a server may ask the client to wait, but must not hang it.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
-/// Enough of a foreign answer to recognise who gave it.
+/// Enough of a foreign answer to recognise its sender.
 const ECHO_CHARS_MAX: usize = 120;
 
-/// Some 2 s of tries: a restart behind a load balancer, and no more than a caller waits for.
+/// Some 2 s of retries: a restart behind a load balancer, and no longer than a caller is willing to
+/// wait.
 const REPETITIONS: usize = 4;
-/// Longer than a short stall of the server, shorter than a person notices.
+/// Longer than a short stall of the server, shorter than people notice.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
-/// A server that was away for longer is found soon after it returned.
+/// Finds a server soon after it returns from a longer outage.
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// How often a call is repeated that got no decision: bounded, with growing pauses.
+/// How often a call is repeated that got no decision: bounded, with exponential backoff.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,15 +57,15 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// Every call is made once.
+    /// Never repeats a call.
     pub const NONE: Retries = Retries::new(0).backoff(Duration::ZERO, Duration::ZERO);
 
-    /// So many repetitions after the first try, with pauses that grow from 100 ms to 5 s.
+    /// Up to `times` repetitions after the first try, with pauses that grow from 100 ms to 5 s.
     pub const fn new(times: usize) -> Retries {
         Retries { times, initial_backoff: INITIAL_BACKOFF, max_backoff: MAX_BACKOFF }
     }
 
-    /// The pause before the first repetition, which doubles, with jitter, up to `max`.
+    /// The pause before the first repetition; it doubles, with jitter, up to `max`.
     pub const fn backoff(self, initial: Duration, max: Duration) -> Retries {
         Retries { initial_backoff: initial, max_backoff: max, ..self }
     }
@@ -82,7 +85,7 @@ impl Default for Retries {
     }
 }
 
-/// A call, ready to be sent any number of times.
+/// A call that can be sent any number of times.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     method: Method,
@@ -123,13 +126,13 @@ impl Call {
         Ok(self)
     }
 
-    /// The call itself asks the server to wait this long.
+    /// The call asks the server to hold it open for this long.
     pub(crate) fn with_wait(mut self, wait_ms: Option<u64>) -> Call {
         self.timeout = ANSWER_TIMEOUT + Duration::from_millis(wait_ms.unwrap_or(0));
         self
     }
 
-    /// An answer that comes later than this is of no use.
+    /// The time limit for an answer.
     pub(crate) fn with_timeout(mut self, timeout: Duration) -> Call {
         self.timeout = timeout;
         self
@@ -165,12 +168,12 @@ impl Transport {
         Ok(Transport { http, retries, root_certificates, endpoints })
     }
 
-    /// The same settings with connections of its own, for another runtime.
+    /// The same settings with new connections, for another runtime.
     pub(crate) fn with_new_connections(&self) -> Result<Transport, Error> {
         Transport::new(self.retries, self.root_certificates.clone(), self.endpoints.clone())
     }
 
-    /// The same settings for servers that others vouch for.
+    /// The same settings with other trusted root certificates.
     pub(crate) fn with_root_certificates(
         &self,
         root_certificates: RootCertificates,
@@ -189,7 +192,8 @@ impl Transport {
             .retry(self.retries.schedule())
             .when(|failure| failure.error.is_retryable())
             .adjust(|failure, backoff| match (backoff, failure.retry_after) {
-                // One coordinator's wish says nothing about the next one, which is asked now.
+                // One coordinator's `Retry-After` says nothing about the next coordinator, which is
+                // tried now.
                 (backoff, _) if self.endpoints.is_multiple() => backoff,
                 (Some(backoff), Some(asked)) => Some(backoff.max(asked.min(RETRY_AFTER_MAX))),
                 (backoff, _) => backoff,
@@ -199,7 +203,8 @@ impl Transport {
         read(call, answer.status, &answer.body)
     }
 
-    /// Whatever was answered, refusals included: for probes, whose 503 is an answer and not a pause.
+    /// Returns any answer, refusals included: for probes, where a 503 is an answer and not a reason
+    /// to retry.
     pub(crate) async fn probe<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
         let answer = self
             .send(call, self.endpoints.current_index())
@@ -211,7 +216,7 @@ impl Transport {
     async fn try_once(&self, call: &Call) -> Result<Answer, Failure> {
         let endpoint = self.endpoints.current_index();
         let tried = self.try_at(call, endpoint).await;
-        // A rate is counted for the tenant: another coordinator would say the same.
+        // A rate applies to the tenant: another coordinator would refuse the call too.
         let is_undecided =
             |failure: &Failure| failure.error.is_retryable() && failure.error.status() != Some(429);
         if tried.as_ref().is_err_and(is_undecided) {
@@ -226,7 +231,7 @@ impl Transport {
             return Ok(answer);
         }
         let (error, asked_ms) = refusal(call, &answer);
-        // The body knows milliseconds, the header only whole seconds.
+        // The body has milliseconds, the header only whole seconds.
         Err(Failure { error, retry_after: asked_ms.or(answer.retry_after) })
     }
 

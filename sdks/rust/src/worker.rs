@@ -1,8 +1,8 @@
-//! A worker: fetches work, runs tasks under their leases, reports what became of them.
+//! A worker: fetches work, runs tasks under their leases, reports their outcomes.
 //!
-//! Truth is decided by the coordinator alone. The loop obeys its three verdicts, keeps heartbeats away
-//! from the tasks' code, stops a task when its own clock says that the lease may be over, and never
-//! repeats a task by itself.
+//! Only the coordinator decides what is true. The loop obeys its three verdicts, isolates
+//! heartbeats from the tasks' code, stops a task when its own clock says that the lease may be
+//! over, and never repeats a task on its own initiative.
 
 mod attempt;
 mod backoff;
@@ -44,19 +44,19 @@ use crate::client::random_hex;
 use crate::task_error::TaskResult;
 use crate::{Client, Error, Retries};
 
-/// More would not fit one batch of heartbeats, and a second process serves better.
+/// More would not fit into one batch of heartbeats; start a second process instead.
 const CONCURRENCY_MAX: usize = BATCH_ITEMS_MAX;
 const CONCURRENCY_DEFAULT: usize = 8;
-/// What supervisors commonly wait between asking a process to end and ending it, with a reserve.
+/// The usual time that supervisors wait between SIGTERM and SIGKILL, minus a reserve.
 const SHUTDOWN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(25);
-/// Less than what is left of any lease of 2.5 s or more when its worker's own deadline passes.
+/// Less than the time left of any lease of 2.5 s or more when the worker's own deadline passes.
 const CLEANUP_TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
-/// Some 40 s of tries: long enough for a coordinator to restart, and no more than half a usual lease.
+/// Some 40 s of retries: long enough for a coordinator to restart, and at most half a usual lease.
 const RETRIES_DEFAULT: Retries = Retries::new(10);
-/// Enough of a random number to tell two starts of one worker apart.
+/// Enough random characters to distinguish two starts of one worker.
 const INSTANCE_CHARS: usize = 12;
 
-/// A worker to be configured and run.
+/// A worker to configure and run.
 ///
 /// A handler takes its attempt's context and an input of any type that can be read from JSON, and
 /// returns an output of any type that can be written as JSON. Errors of any type become a
@@ -120,8 +120,8 @@ impl Worker {
         Ok(Worker::new(Client::from_env()?))
     }
 
-    /// What people call this worker. Every start adds random characters: a restarted worker is another
-    /// one and inherits no lease.
+    /// The worker's name, for people. Every start adds random characters: a restarted worker is a
+    /// different worker and inherits no lease.
     pub fn name(mut self, name: impl Into<String>) -> Worker {
         self.name = name.into();
         self
@@ -133,20 +133,20 @@ impl Worker {
         self
     }
 
-    /// How many tasks run at the same time, from 1 to 1000; 8 unless told.
+    /// How many tasks run at the same time, from 1 to 1000; 8 by default.
     pub fn concurrency(mut self, concurrency: usize) -> Worker {
         self.concurrency = concurrency.clamp(1, CONCURRENCY_MAX);
         self
     }
 
-    /// How long a shutdown waits for running tasks before it asks them to stop; 25 s unless told.
+    /// How long a shutdown waits for running tasks before it asks them to stop; 25 s by default.
     pub fn shutdown_timeout(mut self, shutdown_timeout: Duration) -> Worker {
         self.shutdown_timeout = shutdown_timeout;
         self
     }
 
-    /// How long a task that must stop (lost lease, shutdown, timeout) may clean up before its future is
-    /// dropped; 1 s unless told. After a lost lease nothing but cleaning up is allowed.
+    /// How long a task that must stop (lost lease, shutdown, timeout) may clean up before its
+    /// future is dropped; 1 s by default. After a lost lease the code may do nothing but clean up.
     pub fn cleanup_timeout(mut self, cleanup_timeout: Duration) -> Worker {
         self.cleanup_timeout = cleanup_timeout;
         self
@@ -158,21 +158,22 @@ impl Worker {
         self
     }
 
-    /// Is told of everything a program may want to count or alert on. Must not block.
+    /// Calls `observer` for every event that a program may want to count or alert on. Must not
+    /// block.
     pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Worker {
         self.events = Events::new(observer);
         self
     }
 
-    /// Tells the time since the machine was started instead of the machine's own clock, so that a test can suspend
-    /// the machine: whatever this jumps ahead, leases are over by as much.
+    /// Replaces the machine's boot clock, so that a test can simulate a suspended machine: leases
+    /// expire earlier by as much as this clock jumps ahead.
     #[doc(hidden)]
     pub fn boot_time(mut self, boot: impl Fn() -> Duration + Send + Sync + 'static) -> Worker {
         self.clock = Clock::with_boot_time(boot);
         self
     }
 
-    /// Adds the handler of a kind. A panic inside is a failure of the task, not of the worker.
+    /// Adds the handler of a kind. A panic in it fails the task, not the worker.
     pub fn handle<F, I, O, Fut>(mut self, kind: impl Into<String>, work: F) -> Worker
     where
         F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
@@ -184,7 +185,8 @@ impl Worker {
         self
     }
 
-    /// Adds the handler of every kind that has no handler of its own; [`Ctx::kind`] tells which it is.
+    /// Adds the handler of every kind without a handler; [`Ctx::kind`] returns the
+    /// kind.
     pub fn handle_any<F, I, O, Fut>(mut self, work: F) -> Worker
     where
         F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
@@ -202,8 +204,8 @@ impl Worker {
     }
 
     /// Works until `shutdown` completes, then drains: fetches nothing more, keeps heartbeats going,
-    /// waits for running tasks, then asks them to stop. An error means that the coordinator refused the
-    /// worker itself; running tasks are drained then, too.
+    /// waits for running tasks, then asks them to stop. An error means that the coordinator refused
+    /// the worker itself; running tasks are drained in that case too.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         self.check()?;
         let lease_table = Arc::new(LeaseTable::new(self.events.clone(), self.clock.clone()));
@@ -234,7 +236,8 @@ impl Worker {
         };
         if timeout(self.shutdown_timeout, join_all(&mut running)).await.is_err() {
             drain_expired.cancel();
-            // Also told from here: code that blocks its thread lets its attempt hear nothing.
+            // Set from here too: code that blocks its thread keeps its attempt from noticing the
+            // shutdown.
             poller.shared.lease_table.stop_all(&StopReason::ShuttingDown);
             join_or_detach(running, self.cleanup_timeout).await;
         }
@@ -254,8 +257,8 @@ impl Worker {
     }
 }
 
-/// Each attempt gives its code the time to clean up and then ends by itself. Twice that time is only
-/// over when code blocks its thread, which nothing can stop, or a report is still on its way, which the
+/// Each attempt gives its code time to clean up and then ends. Twice that time passes only if code
+/// blocks its thread, which nothing can stop, or if a report is still in flight, which the
 /// heartbeat thread delivers.
 async fn join_or_detach(mut running: JoinSet<()>, cleanup_timeout: Duration) {
     if timeout(cleanup_timeout * 2, join_all(&mut running)).await.is_err() {
@@ -284,7 +287,7 @@ async fn termination_signal() {
             return;
         }
     }
-    // Without a way to be told, a worker goes on; its supervisor still can end it.
+    // Without a signal handler the worker keeps running; its supervisor can still kill it.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }

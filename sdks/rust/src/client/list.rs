@@ -1,4 +1,4 @@
-//! Runs found by what they have in common.
+//! Lists of runs, with filters.
 
 use futures_util::future::BoxFuture;
 use wire::State;
@@ -8,7 +8,7 @@ use wire::requests::ListRuns;
 use super::Client;
 use crate::Error;
 
-/// A page of runs, newest first, read by awaiting it.
+/// A page of runs, newest first; await it to read it.
 ///
 /// ```no_run
 /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
@@ -32,7 +32,7 @@ impl Client {
         self.list_with(ListRuns::default())
     }
 
-    /// [`Client::list`] with all its filters at once, for programs that have the wire's own shape.
+    /// [`Client::list`] with all its filters at once, for programs that use the wire's own shape.
     pub fn list_with(&self, filters: ListRuns) -> ListRequest {
         ListRequest { client: self.clone(), filters }
     }
@@ -66,23 +66,23 @@ impl ListRequest {
         self
     }
 
-    /// Goes on where a page ended: its `next_cursor`.
+    /// Continues after an earlier page: its `next_cursor`.
     pub fn cursor(mut self, cursor: impl Into<String>) -> ListRequest {
         self.filters.cursor = Some(cursor.into());
         self
     }
 
-    /// Brings each run's input along, which a list leaves out.
+    /// Includes each run's input, which a list leaves out.
     pub fn include_input(self) -> ListRequest {
         self.include("input")
     }
 
-    /// Brings each run's output along, which a list leaves out.
+    /// Includes each run's output, which a list leaves out.
     pub fn include_output(self) -> ListRequest {
         self.include("output")
     }
 
-    /// Brings the stack trace of each run's error along, which a list leaves out.
+    /// Includes the stack trace of each run's error, which a list leaves out.
     pub fn include_stack_trace(self) -> ListRequest {
         self.include("stackTrace")
     }

@@ -1,6 +1,7 @@
-//! The calls of a worker, one by one, for programs that bring their own worker loop.
+//! The calls of a worker, one by one, for programs with their own worker loop.
 //!
-//! Nothing here keeps the rules of leases: when to send a heartbeat, when to stop. [`crate::Worker`] does.
+//! Nothing here applies the rules of leases, such as when to send a heartbeat and when to stop;
+//! [`crate::Worker`] does.
 
 use std::time::Duration;
 
@@ -16,13 +17,13 @@ use crate::Error;
 use crate::transport::Call;
 
 impl Client {
-    /// Asks for work. With a `pollId` a repetition returns what the first try was granted.
+    /// Polls for work. A repetition with the same `pollId` returns what the first poll was granted.
     pub async fn lease(&self, request: &LeaseRequest) -> Result<Leases, Error> {
         let call = self.post(&["v1", "leases"], request)?.with_wait(request.wait_ms);
         self.transport.call(&call).await
     }
 
-    /// Says that execution begins.
+    /// Reports that execution begins.
     pub async fn started(
         &self,
         task_id: &str,
@@ -32,7 +33,7 @@ impl Client {
         self.task_call(task_id, "started", task_token, body).await
     }
 
-    /// Says that the worker lives.
+    /// Sends a heartbeat, which renews the lease.
     pub async fn heartbeat(
         &self,
         task_id: &str,
@@ -42,7 +43,7 @@ impl Client {
         self.task_call(task_id, "heartbeat", task_token, body).await
     }
 
-    /// Says what became of the attempt.
+    /// Reports the outcome of the attempt.
     pub async fn completed(
         &self,
         task_id: &str,
@@ -62,7 +63,7 @@ impl Client {
         self.transport.call(&self.post(&["v1", "heartbeats"], batch)?).await
     }
 
-    /// [`Client::heartbeats`] whose answer is of no use later than `timeout`.
+    /// [`Client::heartbeats`] with a time limit for the answer.
     pub(crate) async fn heartbeats_with_timeout(
         &self,
         batch: &Heartbeats,

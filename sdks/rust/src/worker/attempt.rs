@@ -1,8 +1,8 @@
-//! One attempt from its grant to the coordinator's last word: started, executed under heartbeats,
-//! reported once.
+//! One attempt from its grant to the coordinator's final answer: started, executed under
+//! heartbeats, reported once.
 //!
-//! Nothing here retries the task or keeps a result whose authority was lost: after a loss the outcome of
-//! the code is dropped unseen.
+//! This module never retries the task and never keeps a result whose authority was lost: after a
+//! loss it drops the outcome of the code unread.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -27,7 +27,7 @@ use super::task::Tasks;
 use crate::task_error::{TaskError, TaskResult};
 use crate::{Client, Error};
 
-/// What all attempts of one worker share.
+/// State that all attempts of one worker share.
 pub(crate) struct SharedState {
     /// For calls about attempts.
     pub(crate) client: Client,
@@ -41,23 +41,23 @@ pub(crate) struct SharedState {
     pub(crate) clock: Clock,
     /// How long a task that must stop may take to clean up before it is dropped.
     pub(crate) cleanup_timeout: Duration,
-    /// Fires when a shutdown will wait no longer.
+    /// Fires when a shutdown stops waiting for tasks.
     pub(crate) drain_expired: CancellationToken,
-    /// Leases being carried, so that an answer that comes twice starts nothing twice.
+    /// Leases in progress, so that a repeated answer starts no attempt twice.
     pub(crate) running_leases: Mutex<BTreeSet<String>>,
 }
 
-/// A granted attempt and its slot among the concurrent ones.
+/// A granted attempt and its concurrency slot.
 pub(crate) struct GrantedAttempt {
     shared: Arc<SharedState>,
     envelope: Envelope,
-    /// Taken before the poll was sent that granted it.
+    /// Read before the poll that returned the grant was sent.
     polled: Moment,
     permit: OwnedSemaphorePermit,
 }
 
 impl GrantedAttempt {
-    /// Nothing when this very lease is being carried already.
+    /// Returns `None` if an attempt for this lease is already running.
     pub(crate) fn new(
         shared: &Arc<SharedState>,
         envelope: Envelope,
@@ -69,7 +69,7 @@ impl GrantedAttempt {
     }
 }
 
-/// Carries one granted attempt to its end.
+/// Runs one granted attempt to its end.
 pub(crate) async fn run_attempt(granted: GrantedAttempt) {
     let GrantedAttempt { shared, envelope, polled, permit } = granted;
     let attempt = Attempt {
@@ -86,7 +86,7 @@ pub(crate) async fn run_attempt(granted: GrantedAttempt) {
     let outcome = report.outcome;
     let (delivery, delivered) = oneshot::channel();
     let queued = attempt.shared.reports.send(PendingReport { report, delivery }).await;
-    // From here on others may use the slot: nothing executes any more.
+    // Nothing executes from here on, so another attempt may use the slot.
     drop(permit);
     let delivery = match queued {
         Ok(()) => delivered.await.ok(),
@@ -110,7 +110,7 @@ impl Drop for Attempt {
 }
 
 impl Attempt {
-    /// Whether execution may begin.
+    /// Reports the start and returns whether execution may begin.
     async fn start(&self) -> bool {
         let started = Started {
             attempt: self.envelope.attempt,
@@ -137,7 +137,7 @@ impl Attempt {
         }
     }
 
-    /// What the code came to; nothing when its authority was lost or it had to be abandoned.
+    /// The result of the code; `None` if its authority was lost or it had to be abandoned.
     async fn execute(&self, polled: Moment) -> Option<TaskResult<Json>> {
         let worker_id = self.shared.worker_id.clone();
         let lease_state = Arc::clone(&self.lease_state);
@@ -148,7 +148,8 @@ impl Attempt {
             polled,
         ));
         let end = self.run().await;
-        // The clock is asked before the lease is let go: a paused process may be the first to know.
+        // Checks the clock before releasing the lease: a resumed process may be the first to notice
+        // the expiry.
         let is_lost = self.lease_state.is_lost();
         self.shared.lease_table.release(&self.envelope.lease_id);
         if is_lost {
@@ -189,8 +190,8 @@ impl Attempt {
         Ctx::new(envelope, lease_state, &self.shared.worker_id, client).with_trace(self.trace)
     }
 
-    /// Returns when the code was told to stop and has not, within the cleanup timeout. A requested
-    /// cancel has no such bound here: its grace is the coordinator's to measure.
+    /// Completes when the code was asked to stop and did not stop within the cleanup timeout. A
+    /// requested cancel has no such bound here: the coordinator measures its grace period.
     async fn stop_deadline(&self) {
         tokio::select! {
             () = self.lease_state.lost_token().cancelled() => {}
@@ -210,7 +211,8 @@ impl Attempt {
         }
     }
 
-    /// Code that overran its own time has failed; code that outlived the worker has no end to report.
+    /// Code that exceeded its time limit has failed; code that outlived the worker has no end to
+    /// report.
     fn forced_end(&self) -> Option<TaskResult<Json>> {
         let is_timeout = self.lease_state.stop_reason() == Some(StopReason::TimedOut);
         is_timeout.then(|| Err(TaskError::timeout("dropped after its time limit")))
@@ -246,7 +248,7 @@ impl Attempt {
         }
     }
 
-    /// The coordinator's word about a report is the last one, whatever it is.
+    /// The coordinator's answer to a report is final, whatever it is.
     fn handle_delivery(&self, outcome: Outcome, delivery: Option<Delivery>) {
         match delivery {
             Some(Delivery::Answered(answer)) => self.handle_answer(outcome, answer),
@@ -294,14 +296,14 @@ impl Attempt {
     }
 }
 
-/// A span of its own for the work, below the one the lease names.
+/// Creates a span for the work, as a child of the one that the lease names.
 fn work_trace(envelope: &Envelope) -> Option<TraceContext> {
     let parent = TraceContext::parse(envelope.traceparent.as_deref()?)?;
     let span = getrandom::u64().expect("the operating system has randomness");
     Some(parent.with_span(span))
 }
 
-/// Code that failed because it was told to stop is not to blame for it.
+/// An error that a stop request caused is attributed to that stop.
 fn attribute_error(error: TaskError, stopped: Option<StopReason>) -> TaskError {
     match stopped {
         Some(StopReason::ShuttingDown) => {

@@ -1,10 +1,10 @@
-//! Growing pauses between tries, within the bounds of [`Retries`].
+//! Growing pauses between retries, within the bounds of [`Retries`].
 
 use std::time::Duration;
 
 use crate::Retries;
 
-/// Even a caller that wants no pauses must not spin.
+/// Prevents a busy loop even if the caller sets no pauses.
 const BACKOFF_MIN: Duration = Duration::from_millis(1);
 
 pub(crate) struct Backoff {

@@ -1,6 +1,8 @@
-//! The worker's clocks. Claims are made from the wall clock and nothing is decided by it. Whether a lease may be over
-//! is decided by two others: the monotonic clock, which timers run on and which stands still while a machine is
-//! suspended, and boot time, which does not. Whichever is ahead counts.
+//! The worker's clocks.
+//!
+//! The wall clock is only used for the times that a worker claims; it decides nothing. Lease expiry
+//! is decided by two others: the monotonic clock, which timers use and which stops while the
+//! machine is suspended, and boot time, which does not stop. The one that is further ahead counts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ pub(crate) fn wall_clock() -> Time {
     Time::from_ms(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// What tells a [`Moment`]. Cheap to clone.
+/// The source of [`Moment`]s. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Clock {
     boot: Arc<dyn Fn() -> Duration + Send + Sync>,
@@ -29,7 +31,7 @@ impl Clock {
         Clock::with_boot_time(boot_time)
     }
 
-    /// Another boot time than this machine's, for tests that suspend the machine.
+    /// Replaces the machine's boot time, for tests that simulate a suspended machine.
     pub(crate) fn with_boot_time(boot: impl Fn() -> Duration + Send + Sync + 'static) -> Clock {
         Clock { boot: Arc::new(boot) }
     }
@@ -57,7 +59,7 @@ impl Moment {
         Moment { running: self.running + span, booted: self.booted + span }
     }
 
-    /// How long it is until then by the clock that is ahead; nothing once it has come.
+    /// The time until this moment by the clock that is further ahead; zero once it has come.
     pub(crate) fn left(self, now: Moment) -> Duration {
         let running = self.running.saturating_duration_since(now.running);
         running.min(self.booted.saturating_sub(now.booted))
@@ -67,19 +69,19 @@ impl Moment {
         self.left(now).is_zero()
     }
 
-    /// When a timer that is set now must fire for it.
+    /// When a timer that is set now must fire for this moment.
     pub(crate) fn timer(self, now: Moment) -> Instant {
         now.running + self.left(now)
     }
 }
 
-/// Since the machine was started, the time in which it was suspended included.
+/// Time since boot, including time in which the machine was suspended.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn boot_time() -> Duration {
     of_kernel(rustix::time::ClockId::Boottime)
 }
 
-/// Apple's monotonic clock is the one that goes on in sleep; timers there run on another.
+/// Apple's monotonic clock continues during sleep; timers there use another clock.
 #[cfg(target_vendor = "apple")]
 fn boot_time() -> Duration {
     of_kernel(rustix::time::ClockId::Monotonic)
@@ -87,11 +89,11 @@ fn boot_time() -> Duration {
 
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 fn of_kernel(clock: rustix::time::ClockId) -> Duration {
-    // Never negative, and the nanoseconds never above a second.
+    // Never negative, and the nanoseconds are always below one second.
     Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
 }
 
-/// Elsewhere there is only the clock that timers run on. On Windows it goes on in sleep.
+/// Other systems only offer the clock that timers use. On Windows it continues during sleep.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 fn boot_time() -> Duration {
     static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();

@@ -1,4 +1,4 @@
-//! What a task's code sees of its attempt.
+//! The context of an attempt, as the task's code sees it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::lease_state::{LeaseState, Progress, StopReason};
 use crate::Client;
 use crate::task_error::{TaskError, TaskResult, truncated};
 
-/// One attempt, as its code sees it. Cheap to clone.
+/// One attempt, as the task's code sees it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Ctx {
     envelope: Arc<Envelope>,
@@ -41,7 +41,7 @@ impl Ctx {
         Ctx { trace, ..self }
     }
 
-    /// The owner of the lease: this start of this worker.
+    /// The owner of the lease: this worker, with the random suffix of this start.
     pub fn worker_id(&self) -> &str {
         &self.worker_id
     }
@@ -71,13 +71,13 @@ impl Ctx {
         self.envelope.attempt
     }
 
-    /// Larger than that of every attempt before: hand it to whatever the code writes to, so that a
-    /// receiver can refuse writes of an attempt that has been superseded.
+    /// Larger than the fence of every earlier attempt. Pass it to every system that the code writes
+    /// to, so that the receiver can refuse writes of a superseded attempt.
     pub fn fence(&self) -> u64 {
         self.envelope.fence
     }
 
-    /// When the coordinator gives the run up, by the coordinator's clock.
+    /// The run's deadline, by the coordinator's clock.
     pub fn deadline(&self) -> Option<Time> {
         self.envelope.deadline
     }
@@ -87,15 +87,15 @@ impl Ctx {
         &self.envelope.input
     }
 
-    /// Everything the coordinator sent along.
+    /// The whole task as the coordinator sent it.
     pub fn envelope(&self) -> &Envelope {
         &self.envelope
     }
 
-    /// The span of this attempt's work, made for it below the one that came with the lease: give it to
-    /// whatever the code calls, as the header `traceparent`, or as the parent of spans of its own. The
-    /// report carries it back, so that whoever looks at the attempt finds them. `None` when the lease
-    /// came without a trace.
+    /// The span of this attempt's work, a child of the one that came with the lease. Pass it to the
+    /// services that the code calls, as the header `traceparent`, or use it as the parent of other
+    /// spans. The report carries it back, so that the spans can be found from the attempt. `None`
+    /// when the lease came without a trace.
     ///
     /// ```
     /// # fn call(ctx: &tenure::Ctx) {
@@ -111,8 +111,8 @@ impl Ctx {
 
     /// The worker's client, to submit further work with. Its API key needs the role for that.
     ///
-    /// An attempt that fails later, or whose lease is lost, is followed by another one, which submits
-    /// again. A key made from the run's id lets it find the run of the attempt before:
+    /// After a failure or a lost lease, the next attempt submits again. With a key made from the
+    /// run's id it finds the run that the previous attempt submitted:
     ///
     /// ```
     /// # use tenure::{Ctx, TaskResult};
@@ -126,7 +126,8 @@ impl Ctx {
         &self.client
     }
 
-    /// Until when this process may act for the attempt, as far as is proven now. Renewals move it.
+    /// Until when this process may act for the attempt, as far as is proven now. Renewals extend
+    /// it.
     pub fn valid_until(&self) -> Option<Instant> {
         let now = self.lease_state.clock().now();
         self.lease_state.valid_until().map(|until| until.timer(now))
@@ -137,7 +138,7 @@ impl Ctx {
         self.lease_state.stop_token().cancelled()
     }
 
-    /// For code that cannot wait: whether the task should stop. Looks at the clock itself.
+    /// Whether the task should stop, for code that cannot await. Reads the clock on every call.
     pub fn is_cancelled(&self) -> bool {
         self.lease_state.is_lost() || self.lease_state.stop_token().is_cancelled()
     }
@@ -165,7 +166,7 @@ impl Ctx {
         }
     }
 
-    /// Tells how far the work is, with the next heartbeat; the latest word counts.
+    /// Reports progress with the next heartbeat; the latest call replaces earlier ones.
     pub fn progress(&self, pct: f64, message: impl AsRef<str>) {
         let pct = pct.is_finite().then(|| pct.clamp(0.0, 100.0));
         let message = Some(truncated(message.as_ref(), MESSAGE_BYTES_MAX));

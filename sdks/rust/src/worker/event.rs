@@ -1,24 +1,24 @@
-//! What a worker has to tell its operator. Everything is logged as well.
+//! Events that a worker reports to its operator. All of them are logged too.
 
 use std::sync::Arc;
 
 use wire::Outcome;
 
-/// Something a program may want to count, alert on or test for.
+/// An event that a program may want to count, alert on or test for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkerEvent {
-    /// The report counts: the attempt is over.
+    /// The report was accepted: the attempt is over.
     Committed { task_id: String, attempt: u32, outcome: Outcome },
-    /// Authority was lost: the work was stopped, its result discarded, nothing was reported.
+    /// Authority was lost: the work was stopped, its result discarded, and nothing was reported.
     Cancelled { task_id: String, attempt: u32, why: String },
-    /// The coordinator found a call invalid: a defect, or a wrong key. Never repeated.
+    /// The coordinator refused a call as invalid: a defect, or a wrong key. Never repeated.
     Rejected { task_id: Option<String>, code: String, message: String },
-    /// Nobody answered a call about an attempt within the bound; its lease will run out.
+    /// No coordinator answered a call about an attempt within the bound; its lease will expire.
     Unanswered { task_id: String, attempt: u32, why: String },
-    /// The task did not stop before the worker did; its lease will run out.
+    /// The task did not stop before the worker did; its lease will expire.
     Abandoned { task_id: String, attempt: u32 },
-    /// No coordinator answers the request for work; the worker keeps asking.
+    /// No coordinator answers polls; the worker keeps polling.
     Unreachable { why: String },
 }
 

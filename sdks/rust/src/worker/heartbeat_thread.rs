@@ -1,5 +1,6 @@
-//! The thread that speaks for running attempts: heartbeats and reports, with a runtime and connections
-//! of its own, so that a task that blocks its runtime costs no lease and delays no other's report.
+//! The thread that sends heartbeats and reports for running attempts. It has a separate runtime and
+//! separate connections, so that a task that blocks its runtime loses no lease and delays no report
+//! of another task.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -18,7 +19,7 @@ pub(crate) struct HeartbeatThread {
 }
 
 impl HeartbeatThread {
-    /// Heartbeats are repeated on their own schedule, reports as `retries` says.
+    /// Heartbeats have their own retry schedule; reports are repeated as `retries` says.
     pub(crate) fn start(
         client: &Client,
         retries: Retries,
@@ -54,7 +55,7 @@ impl HeartbeatThread {
         Ok(HeartbeatThread { thread, stop })
     }
 
-    /// Ends the heartbeats and waits until every filed report was delivered.
+    /// Stops the heartbeats and waits until every filed report was delivered.
     pub(crate) async fn end(self) {
         self.stop.cancel();
         let joined = tokio::task::spawn_blocking(move || self.thread.join()).await;
@@ -64,7 +65,8 @@ impl HeartbeatThread {
     }
 }
 
-/// Without heartbeats no attempt may go on, whatever ended them.
+/// Marks all leases as lost when heartbeats end for any reason: without them no attempt may
+/// continue.
 struct LoseLeasesOnDrop(Arc<LeaseTable>);
 
 impl Drop for LoseLeasesOnDrop {

@@ -1,8 +1,10 @@
-//! Keeps leases: sends heartbeats when due, obeys the answers, and loses a lease when its time is over.
+//! Keeps leases: sends heartbeats when due, obeys the answers, and marks a lease as lost when it
+//! expires.
 //!
-//! Runs on a thread of its own (see `heartbeat_thread`), so that a task's code can delay neither. One call is in
-//! flight at a time and carries every heartbeat that is due; what becomes due meanwhile goes into the
-//! next. Silence of the coordinator is not interpreted: the lease is lost when its own time is over.
+//! Runs on a separate thread (see `heartbeat_thread`), so that a task's code can delay neither
+//! heartbeats nor expiry. One call is in flight at a time and carries every heartbeat that is due;
+//! heartbeats that become due meanwhile go into the next call. A missing answer means nothing by
+//! itself: the lease is lost when its own time is over.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -23,16 +25,17 @@ use super::event::{Events, WorkerEvent};
 use super::lease_state::{LeaseState, StopReason, locked, usable_for};
 use crate::{Client, Error};
 
-/// A failed heartbeat is repeated after this, then after twice as long, up to its interval.
+/// The backoff after a failed heartbeat; it doubles, up to the heartbeat interval.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
-/// An answer may take this long even where heartbeats are more frequent.
+/// The minimum timeout for an answer, even if heartbeats are more frequent.
 const ANSWER_TIMEOUT_MIN: Duration = Duration::from_millis(500);
-/// Well below the bound the coordinator puts on a body; the rest goes into the next call.
+/// Well below the coordinator's limit on a body; the rest goes into the next call.
 const BATCH_BYTES_MAX: usize = 192 * 1024;
-/// How long the clocks are not looked at while leases are held. Timers stand still while the machine is suspended: of
-/// the second that a task has left when its lease is over, at least half is left when it is told.
+/// The interval at which the clocks are checked while leases are held. Timers stop while the
+/// machine is suspended. A task has one second left when its lease is over, and with this interval
+/// at least half of it is left when the task is notified.
 const CLOCK_CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// The members of a heartbeat beside its token and message.
+/// The size of a heartbeat without its token and message.
 const ITEM_BYTES: usize = 512;
 
 /// One lease under which a task is executing.
@@ -46,13 +49,13 @@ pub(crate) struct HeldLease {
 struct HeartbeatSchedule {
     due: Moment,
     failures: u32,
-    /// Until when the first proof of the lease may take.
+    /// Until when the lease must be proven for the first time.
     unproven_until: Moment,
 }
 
 impl HeldLease {
-    /// A lease granted in answer to a poll sent at `polled`. A poll may wait long: where too little of
-    /// the lease is certain, it counts as unproven until a first heartbeat is answered.
+    /// A lease granted in answer to a poll sent at `polled`. A poll may wait long: if too little of
+    /// the lease is certain, the lease counts as unproven until the first heartbeat is answered.
     pub(crate) fn new(
         envelope: Arc<Envelope>,
         lease_state: Arc<LeaseState>,
@@ -147,7 +150,7 @@ impl LeaseTable {
         locked(&self.leases).values().cloned().collect()
     }
 
-    /// Lost leases need no more heartbeats; their tasks learn of it by their context.
+    /// Lost leases need no more heartbeats; their tasks are notified through their context.
     fn live(&self) -> Vec<Arc<HeldLease>> {
         let now = self.clock.now();
         let mut held = locked(&self.leases);
@@ -162,7 +165,7 @@ impl LeaseTable {
     }
 }
 
-/// Sends heartbeats and watches deadlines until told to stop.
+/// Sends heartbeats and watches deadlines until it is stopped.
 pub(crate) async fn send_heartbeats(
     client: Client,
     lease_table: Arc<LeaseTable>,
@@ -189,7 +192,7 @@ pub(crate) async fn send_heartbeats(
     }
 }
 
-/// When the clocks must be looked at again; never while nothing is held.
+/// When the clocks must be checked next; `None` while no lease is held.
 fn next_wake(live: &[Arc<HeldLease>], may_send: bool, now: Moment) -> Option<Instant> {
     let heartbeats = live.iter().map(|held| held.due()).filter(|_| may_send);
     let ends = live.iter().map(|held| held.ends_at());
@@ -199,7 +202,7 @@ fn next_wake(live: &[Arc<HeldLease>], may_send: bool, now: Moment) -> Option<Ins
 
 struct BatchAnswer {
     batch: Vec<Arc<HeldLease>>,
-    /// Taken before the call was made.
+    /// Read before the call was made.
     sent: Moment,
     answers: Result<HeartbeatAnswers, Error>,
 }
@@ -288,7 +291,7 @@ fn apply_answer(
 }
 
 fn renewed(held: &HeldLease, answer: HeartbeatAnswer, sent: Moment, now: Time) {
-    // A lease may be shorter than asked for, where the run's own deadline cuts it.
+    // The lease may be shorter than requested if the run's deadline cuts it.
     let left_ms = answer.lease_expires_at.map(|end| end.as_ms().saturating_sub(now.as_ms()).max(0));
     let ttl_ms = held.envelope.heartbeat_timeout_ms;
     let ttl_ms = left_ms.map_or(ttl_ms, |left| ttl_ms.min(left.unsigned_abs()));
@@ -359,7 +362,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_short_lease_from_a_long_poll_must_be_proven_by_a_heartbeat_first() {
-        // S3-8, S3-10: the answer may have been on its way for as long as the poll took.
+        // S3-8, S3-10: the answer may have been in transit for as long as the poll took.
         let polled = clock().now();
         tokio::time::advance(Duration::from_secs(29)).await;
         let held = held(polled);
@@ -401,7 +404,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn clocks_are_looked_at_often_while_leases_are_held_and_never_without() {
-        // F63: no timer runs while a machine is suspended, and this one has the whole interval to go.
+        // F63: no timer runs while a machine is suspended, and this one has the whole interval
+        // left.
         let now = clock().now();
         assert_eq!(next_wake(&[], true, now), None);
         let held = held(now);

@@ -1,8 +1,9 @@
-//! Whether an attempt may still act: its lease as this process can prove it, and who asked it to stop.
+//! Whether an attempt may still act: its lease as far as this process can prove it, and why it was
+//! asked to stop.
 //!
-//! The lease is trusted until a moment counted from *before* the request that renewed it was sent, on
-//! clocks that only go forward, one of them also while the machine is suspended: whatever happened to the
-//! answer on its way, the coordinator's lease ends later. A lost lease never comes back.
+//! The lease is trusted until a moment counted from *before* the request that renewed it was sent.
+//! The clocks are monotonic, and one of them also counts suspended time. So the coordinator's lease
+//! always ends later, however long the answer took. A lost lease is never regained.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::clock::{Clock, Moment};
 
-/// Margin for the way of a last write, beside the tenth that drifting clocks may eat.
+/// Reserve for the network time of a last write, in addition to the tenth for clock drift.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// How much of a lease its worker uses: `ttl × 0.9 − 1 s`.
 ///
-/// Where that would be half of the lease or less (leases up to 2.5 s) it is `ttl × 0.75` instead: with
-/// the fixed second nothing would be left of a short lease.
+/// Where that would be half of the lease or less (leases up to 2.5 s) it is `ttl × 0.75` instead:
+/// with the fixed second too little of a short lease would be left.
 pub(crate) fn usable_for(ttl: Duration) -> Duration {
     let long = (ttl * 9 / 10).saturating_sub(MARGIN);
     if long > ttl / 2 { long } else { ttl * 3 / 4 }
@@ -28,13 +29,13 @@ pub(crate) fn usable_for(ttl: Duration) -> Duration {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// Somebody cancelled the run: clean up and return; the end is reported.
+    /// The run was cancelled: clean up and return; the end is reported.
     CancelRequested { reason: Option<String> },
     /// The attempt took longer than its `timeoutMs`: clean up and return; the end is reported.
     TimedOut,
-    /// The worker shuts down and will not wait longer: clean up and return; the end is reported.
+    /// The worker shuts down and stops waiting: clean up and return; the end is reported.
     ShuttingDown,
-    /// The lease is lost: emit nothing more; whatever is returned is discarded.
+    /// The lease is lost: write nothing more; the returned value is discarded.
     LeaseLost { why: String },
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct LeaseState {
     stop_token: CancellationToken,
     /// Fires for [`StopReason::LeaseLost`].
     lost: CancellationToken,
-    /// Absent until the lease is proven to be usable.
+    /// Absent until the lease is proven valid.
     valid_until: watch::Sender<Option<Moment>>,
     clock: Clock,
     content: Mutex<HeartbeatContent>,
@@ -57,7 +58,7 @@ struct HeartbeatContent {
     progress: Progress,
 }
 
-/// What the next heartbeat tells.
+/// The content of the next heartbeat.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) pct: Option<f64>,
@@ -89,7 +90,7 @@ impl LeaseState {
         &self.clock
     }
 
-    /// Returns when the lease was proven once, or is lost.
+    /// Waits until the lease was proven once, or is lost.
     pub(crate) async fn wait_until_proven(&self) {
         let mut valid_until = self.valid_until.subscribe();
         tokio::select! {
@@ -98,8 +99,8 @@ impl LeaseState {
         }
     }
 
-    /// Lost by a verdict, or by the clock even if nobody has said so yet: a process that was paused
-    /// may run a task's code before the thread that watches the clock.
+    /// Lost by a verdict, or by the clock even if no other thread has noticed yet: a resumed
+    /// process may run a task's code before the thread that watches the clock.
     pub(crate) fn is_lost(&self) -> bool {
         if self.valid_until().is_some_and(|until| until.has_come(self.clock.now())) {
             self.lose("the worker's local deadline passed without a renewal");
@@ -111,7 +112,7 @@ impl LeaseState {
         self.stop(StopReason::LeaseLost { why: why.into() });
     }
 
-    /// The first word stands, except that a lost lease overrides every other.
+    /// The first reason is kept, except that a lost lease overrides any other.
     pub(crate) fn stop(&self, stop: StopReason) {
         let is_loss = matches!(stop, StopReason::LeaseLost { .. });
         let mut current = locked(&self.stop);
@@ -155,7 +156,7 @@ impl LeaseState {
     }
 }
 
-/// A panic of another holder leaves these values whole: each is replaced in one assignment.
+/// A panic of another holder leaves these values consistent: each is replaced in one assignment.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -181,7 +182,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_clock_alone_loses_a_lease_and_a_renewal_counts_from_its_sending() {
-        // S3-10, S3-48, S3-66: ownership is lost silently, by time.
+        // S3-10, S3-48, S3-66: ownership is lost by time, without a message.
         let lease_state = lease_state();
         let sent = lease_state.clock().now();
         tokio::time::advance(Duration::from_secs(5)).await;

@@ -1,7 +1,7 @@
-//! Turns a panic of a task's code into a failure that says where it happened.
+//! Turns a panic in a task's code into a failure that names its location.
 //!
-//! The location of a panic is only known to the process-wide hook. Ours is put in front of the one that
-//! was there, speaks only inside a task, and passes every panic on.
+//! Only the process-wide panic hook knows the location of a panic. Our hook wraps the existing one,
+//! records only panics inside a task, and passes every panic on.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -35,7 +35,7 @@ fn install_panic_hook() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let location = panic.location().map(|location| format!("panicked at {location}"));
-        // Outside a task there is no cell, and the panic is none of ours.
+        // Outside a task the cell does not exist, and the panic does not concern us.
         let _ = PANIC_LOCATION.try_with(|cell| cell.replace(location));
         before(panic);
     }));

@@ -1,7 +1,7 @@
-//! Fetches work: as much as there are free slots, in one long poll at a time.
+//! Fetches work: as many tasks as there are free slots, with one long poll at a time.
 //!
-//! A poll keeps its id until it is answered, so that leases granted in an answer that got lost are
-//! handed out again instead of running out.
+//! A poll keeps its id until it is answered, so that leases whose answer was lost are returned
+//! again instead of expiring.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::event::WorkerEvent;
 use crate::client::random_hex;
 use crate::{Error, Retries};
 
-/// Where and how to ask.
+/// The queues to poll and the state that attempts share.
 pub(crate) struct Poller {
     pub(crate) shared: Arc<SharedState>,
     pub(crate) queues: Vec<String>,
@@ -27,10 +27,10 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
-    /// Asks for ever and lets granted attempts run in `running`; ends only by a refusal.
+    /// Polls without end and spawns granted attempts in `running`; returns only after a refusal.
     pub(crate) async fn run(&self, running: &mut JoinSet<()>) -> Error {
         loop {
-            // Ended attempts are taken out here, so that the set holds at most what was granted since.
+            // Removes ended attempts, so that the set holds at most those granted since.
             while running.try_join_next().is_some() {}
             let permits = self.free_slots().await;
             let polled = self.shared.clock.now();
@@ -41,7 +41,7 @@ impl Poller {
         }
     }
 
-    /// At least one slot, and every other that is free.
+    /// Waits for one slot and takes every other free one.
     async fn free_slots(&self) -> Vec<OwnedSemaphorePermit> {
         let first = Arc::clone(&self.slots).acquire_owned().await;
         let mut permits = vec![first.expect("nobody closes the semaphore of slots")];
@@ -98,7 +98,8 @@ impl Poller {
     }
 }
 
-/// A decision against this worker, such as a wrong key. Anything else may pass.
+/// Whether the coordinator refused this worker, for example because of a wrong key. Other errors
+/// may be transient.
 fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::Refused(_) | Error::Setup(_)) && !error.is_retryable()
 }

@@ -1,7 +1,7 @@
-//! Delivers reports: whatever is waiting when a call returns goes into the next one.
+//! Delivers reports in batches: all reports that wait when a call returns go into the next call.
 //!
-//! A report is repeated, with the same bytes and a bound, only while nothing was decided about it. Each
-//! gets exactly one [`Delivery`], and that is the end of it.
+//! A report is repeated, with the same bytes and a bound on repetitions, only while nothing was
+//! decided about it. Each report gets exactly one [`Delivery`].
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -12,18 +12,18 @@ use wire::requests::{Report, Reports};
 use super::backoff::Backoff;
 use crate::{Client, Error, Retries};
 
-/// Well below the bound the coordinator puts on a body, with room for one more report of any size.
+/// Well below the coordinator's limit on a body, with room for one more report of any size.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
-/// The members of a report beside its texts.
+/// The size of a report without its texts.
 const ITEM_BYTES: usize = 512;
 
-/// A report on its way.
+/// A report that waits for its answer.
 pub(crate) struct PendingReport {
     pub(crate) report: Report,
     pub(crate) delivery: oneshot::Sender<Delivery>,
 }
 
-/// What became of a report.
+/// The result of a delivery.
 #[derive(Debug)]
 pub(crate) enum Delivery {
     Answered(ReportAnswer),
@@ -36,7 +36,7 @@ pub(crate) enum Delivery {
     Unanswered(String),
 }
 
-/// Delivers until told to stop, and then still what was filed before.
+/// Delivers reports until stopped, and then delivers those that were already filed.
 pub(crate) async fn deliver(
     client: Client,
     retries: Retries,
@@ -49,7 +49,7 @@ pub(crate) async fn deliver(
     }
 }
 
-/// Nothing once the sender's side is gone, or closed by a stop, and everything was taken.
+/// Returns nothing once the sender is dropped or closed and every report was taken.
 async fn next(
     pending: &mut mpsc::Receiver<PendingReport>,
     stop: &CancellationToken,
@@ -104,7 +104,7 @@ fn fits(batch: &[PendingReport], answers: &ReportAnswers) -> bool {
         && batch.iter().zip(&answers.answers).all(|(f, answer)| f.report.task_id == answer.task_id)
 }
 
-/// Gives each report its answer and returns those about which nothing was decided.
+/// Passes each report its answer and returns those about which nothing was decided.
 fn hand_out(batch: Vec<PendingReport>, answers: ReportAnswers) -> Vec<PendingReport> {
     let mut undecided = Vec::new();
     for (pending, answer) in batch.into_iter().zip(answers.answers) {
@@ -138,7 +138,7 @@ fn unanswered(why: &str) -> Delivery {
 
 impl PendingReport {
     fn answer(self, delivery: Delivery) {
-        // An attempt that was abandoned no longer waits for its answer.
+        // An abandoned attempt no longer waits for its answer.
         let _ = self.delivery.send(delivery);
     }
 }

@@ -1,4 +1,4 @@
-//! The kinds of work a worker knows, each as a function from its context to JSON.
+//! The kinds of work that a worker handles, each as a function from its context to JSON.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,7 +18,7 @@ pub(crate) type Task = Arc<dyn Fn(Ctx) -> BoxFuture<'static, TaskResult<Json>> +
 #[derive(Clone, Default)]
 pub(crate) struct Tasks {
     by_kind: BTreeMap<String, Task>,
-    /// For every kind that has no task of its own.
+    /// For every kind without a handler.
     fallback: Option<Task>,
 }
 
@@ -39,13 +39,13 @@ impl Tasks {
         self.by_kind.get(kind).or(self.fallback.as_ref())
     }
 
-    /// The kinds to ask for; all when there is a task for any.
+    /// The kinds to poll for; `None`, which means all, if there is a fallback.
     pub(crate) fn kinds(&self) -> Option<Vec<String>> {
         self.fallback.is_none().then(|| self.by_kind.keys().cloned().collect())
     }
 }
 
-/// Wraps a typed function: the input is read before it, the output written after it.
+/// Wraps a typed function: parses the input before it and serialises the output after it.
 pub(crate) fn typed<F, I, O, Fut>(work: F) -> Task
 where
     F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
@@ -56,7 +56,7 @@ where
     let work = Arc::new(work);
     Arc::new(move |ctx: Ctx| {
         let work = Arc::clone(&work);
-        // Inside the future, so that a panic while calling the function is the task's own.
+        // Called inside the future, so that a panic in the call is attributed to the task.
         Box::pin(async move {
             let input = read(ctx.input())?;
             let output = work(ctx, input).await?;

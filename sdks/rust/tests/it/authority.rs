@@ -1,4 +1,4 @@
-//! What a worker does when it is told that its authority is gone or its call invalid: nothing more.
+//! A worker whose authority is lost or whose call is invalid does nothing more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use crate::coordinator::{
 use crate::log::Log;
 use crate::worker::{Running, echo, worker};
 
-/// Reports one attempt, is answered so, works on, and returns the events and how often it reported.
+/// Reports one attempt, gets this answer, continues, and returns the events and the number of
+/// reports.
 async fn answered(status: u16, error: &str) -> (Vec<WorkerEvent>, usize) {
     let coordinator = Coordinator::start().await;
     coordinator.once("/reports", Reply::Each(item_refusal(status, error)));
@@ -31,10 +32,10 @@ async fn answered(status: u16, error: &str) -> (Vec<WorkerEvent>, usize) {
 
 #[tokio::test]
 async fn a_cancelled_report_is_the_end_of_the_attempt() {
-    // S3-11, S3-12, S3-20, S3-21: CANCELLED is an answer, a final one, and the result is gone.
-    // S3-25, S3-26, S3-30, S3-40, S3-41, S3-55: it is no failure to report, nothing is
-    // retried, nothing is submitted again; the worker goes on with other work.
-    // S3-22, S3-23, S3-24: expired, superseded or invalidated by a recovery makes no difference.
+    // S3-11, S3-12, S3-20, S3-21: CANCELLED is a final answer, and the result is discarded. S3-25,
+    // S3-26, S3-30, S3-40, S3-41, S3-55: it is not reported as a failure, nothing is retried or
+    // submitted again, and the worker continues with other work. S3-22, S3-23, S3-24: expired,
+    // superseded or invalidated by a recovery makes no difference.
     for (status, error) in
         [(410, "task_expired"), (409, "attempt_mismatch"), (409, "task_already_terminal")]
     {
@@ -82,7 +83,7 @@ async fn of_a_batch_only_what_was_committed_counts() {
     for n in 1..=3 {
         coordinator.offer([envelope(n)]);
     }
-    // One place only: the fourth poll tells that the third execution has filed its report.
+    // There is only one slot: the fourth poll shows that the third execution has filed its report.
     coordinator.until("/leases", 4).await;
     gate.notify_one();
     running.events.until("three answers", |events| events.len() >= 3).await;
@@ -122,7 +123,8 @@ async fn no_verdict_makes_a_worker_say_it_again() {
             ));
             coordinator.offer([envelope_with(1, json!({ "heartbeatIntervalMs": beats }))]);
             running.events.until("an end", |events| !events.is_empty()).await;
-            // Another task shows that the worker goes on, and that there was time to repeat the call.
+            // Another task shows that the worker continues, and that there was time to repeat the
+            // call.
             coordinator.offer([envelope_with(2, json!({ "heartbeatIntervalMs": 200_000 }))]);
             running.until("the next task", |event| {
                 matches!(event, WorkerEvent::Committed { task_id, .. } if task_id == "task_2")
@@ -177,8 +179,8 @@ async fn a_refused_batch_rejects_what_it_held_and_is_never_repeated() {
 
 #[tokio::test]
 async fn a_start_that_is_refused_executes_nothing() {
-    // S4-18, S4-50: on 409 the worker aborts, before it began.
-    // S3-31, S3-43, S3-44: no code runs, so that no effect is emitted and no state updated.
+    // S4-18, S4-50: on 409 the worker aborts before execution. S3-31, S3-43, S3-44: no code runs,
+    // so that no effect is emitted and no state updated.
     for (status, error) in [(409, "task_already_terminal"), (410, "task_expired")] {
         let coordinator = Coordinator::start().await;
         let mut refusal = problem_json(status, error);
@@ -219,7 +221,7 @@ async fn a_start_that_is_rejected_is_surfaced() {
     assert!(coordinator.reports().is_empty());
 }
 
-/// A task that notes why it was stopped, and goes on to return a result nobody may see.
+/// A task that records why it was stopped, and then returns a result that must be discarded.
 fn stubborn(seen: Arc<Log<Option<StopReason>>>) -> impl Fn(Ctx, Value) -> Stubborn + Send + Sync {
     move |ctx, _| {
         let seen = Arc::clone(&seen);
@@ -235,8 +237,9 @@ type Stubborn = std::pin::Pin<Box<dyn Future<Output = tenure::TaskResult<Value>>
 
 #[tokio::test]
 async fn a_heartbeat_that_finds_the_lease_gone_stops_the_task_and_discards_its_result() {
-    // S0-44, S0-45: a failed renewal ends all changes and the work. S4-25, S4-42: 410 aborts at once. W-15: the answer to a heartbeat is not swallowed.
-    // S3-28, S3-29, S3-31, S3-43, S3-44, S3-45: the task is told, its result is discarded.
+    // S0-44, S0-45: a failed renewal ends all changes and the work. S4-25, S4-42: 410 aborts at
+    // once. W-15: the answer to a heartbeat is not swallowed. S3-28, S3-29, S3-31, S3-43, S3-44,
+    // S3-45: the task is notified, its result is discarded.
     for (status, error) in [(410, "task_expired"), (409, "attempt_mismatch")] {
         let coordinator = Coordinator::start().await;
         coordinator.once("/heartbeats", Reply::Each(item_refusal(status, error)));
@@ -270,7 +273,7 @@ async fn a_heartbeat_that_is_rejected_stops_the_task_and_is_surfaced() {
     }
 }
 
-/// Says when the future that holds it is dropped.
+/// Cancels its token when the future that holds it is dropped.
 struct Dropped(CancellationToken);
 
 impl Drop for Dropped {
@@ -281,7 +284,7 @@ impl Drop for Dropped {
 
 #[tokio::test]
 async fn a_task_that_ignores_the_loss_of_its_lease_is_dropped() {
-    // S3-28: the worker stops all work on the task, whatever its code wants.
+    // S3-28: the worker stops all work on the task, whatever its code does.
     let coordinator = Coordinator::start().await;
     coordinator.once("/heartbeats", Reply::Each(item_refusal(410, "task_expired")));
     let dropped = CancellationToken::new();
@@ -302,9 +305,9 @@ async fn a_task_that_ignores_the_loss_of_its_lease_is_dropped() {
 
 #[tokio::test]
 async fn without_any_answer_a_task_stops_at_its_own_deadline() {
-    // S3-10, S3-48, S3-50, S3-66: ownership is lost silently; the worker's own clock says so, and the
-    // rest is the coordinator's business.
-    // S3-29, S3-31, S3-45: what the code returned after that is discarded.
+    // S3-10, S3-48, S3-50, S3-66: ownership is lost without a message; the worker's own clock
+    // detects it, and the coordinator does the rest. S3-29, S3-31, S3-45: what the code returns
+    // after that is discarded.
     let coordinator = Coordinator::start().await;
     coordinator.always("/heartbeats", Reply::Silence);
     let seen = Arc::new(Log::new());
@@ -322,7 +325,8 @@ async fn without_any_answer_a_task_stops_at_its_own_deadline() {
 
 #[test]
 fn blocking_code_sees_the_loss_on_a_runtime_it_blocks() {
-    // S3-10, S3-31: code that never yields learns of the loss by asking, and its result is discarded.
+    // S3-10, S3-31: code that never yields detects the loss by checking, and its result is
+    // discarded.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let coordinator = Coordinator::start().await;

@@ -1,4 +1,4 @@
-//! Natural batching: what is waiting when a call returns goes into the next one.
+//! Natural batching: all reports that wait when a call returns go into the next one.
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ async fn reports_that_wait_for_a_call_to_return_share_the_next_one() {
     let running = Running::start(echo(worker(&coordinator)).concurrency(1));
     coordinator.offer([envelope(1)]);
     coordinator.until("/reports", 1).await;
-    // One place only: each poll tells that the execution before it has ended and filed its report.
+    // There is only one slot: each poll shows that the execution before it has ended and filed its
+    // report.
     for n in 2..=4 {
         coordinator.offer([envelope(n)]);
     }

@@ -16,9 +16,9 @@ fn should_cancel() -> Reply {
 
 #[tokio::test]
 async fn a_task_that_is_asked_to_stop_cleans_up_and_is_reported_cancelled() {
-    // S4-22, S4-23, S4-43, S4-48, S4-49: the signal reaches the task with its reason.
-    // S4-52, S4-53: it finishes what is in
-    // flight and cleans up. S4-54, S4-34, S4-35: then it is reported CANCELLED, with where it stood.
+    // S4-22, S4-23, S4-43, S4-48, S4-49: the signal reaches the task with its reason. S4-52, S4-53:
+    // it finishes what is in flight and cleans up. S4-54, S4-34, S4-35: then it is reported
+    // CANCELLED, with its phase and progress.
     let coordinator = Coordinator::start().await;
     coordinator.always("/heartbeats", should_cancel());
     let seen = Arc::new(Log::new());
@@ -33,7 +33,7 @@ async fn a_task_that_is_asked_to_stop_cleans_up_and_is_reported_cancelled() {
             async move {
                 ctx.cancelled().await;
                 log.push(ctx.stop_reason());
-                // Cleaning up takes a while, during which heartbeats go on.
+                // Cleaning up takes a while, and heartbeats continue during it.
                 watched.until("/heartbeats", watched.to("/heartbeats").len() + 2).await;
                 polls.push(watched.to("/leases").len());
                 Err::<(), _>(
@@ -88,7 +88,8 @@ async fn the_slot_of_a_task_that_was_asked_to_stop_takes_no_new_work_until_it_ha
     coordinator.until("/leases", 3).await;
     finish.cancel();
     running.until_committed(2).await;
-    // While the third task has the other place, the next poll can only offer the one that was given back.
+    // While the third task has the other slot, the next poll can only offer the one that was
+    // released.
     coordinator.offer([envelope(3)]);
     coordinator.until("/leases", 4).await;
     end.cancel();
@@ -134,7 +135,7 @@ async fn success_in_spite_of_a_cancel_is_reported_truthfully() {
 
 #[tokio::test]
 async fn a_task_that_ignores_its_cancel_is_stopped_when_the_coordinator_gives_up() {
-    // S4-42, S3-28: the grace is over, the heartbeat says 410, nothing is reported.
+    // S4-42, S3-28: the grace period is over, the heartbeat gets 410, and nothing is reported.
     let coordinator = Coordinator::start().await;
     coordinator.once("/heartbeats", should_cancel());
     coordinator.once("/heartbeats", Reply::Each(item_refusal(410, "task_expired")));

@@ -1,4 +1,4 @@
-//! The typed client: what it sends, what it repeats, and what it says when something is wrong.
+//! The typed client: what it sends, what it repeats, and its error messages.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn completed() -> Completed {
 
 #[tokio::test]
 async fn a_submission_without_answer_is_repeated_with_the_same_bytes_and_key() {
-    // S3-51, S3-53: a made-up key makes the repetition safe, though the caller gave none.
+    // S3-51, S3-53: a generated key makes the repetition safe, although the caller gave none.
     let coordinator = Coordinator::start().await;
     coordinator.once("/runs", Reply::Broken);
     coordinator.once("/runs", problem(503, "unavailable"));
@@ -63,7 +63,7 @@ async fn a_submission_without_answer_is_repeated_with_the_same_bytes_and_key() {
     let keys: Vec<_> = calls.iter().map(|call| call.idempotency_key.clone().unwrap()).collect();
     assert!(keys[..4].iter().all(|key| *key == keys[0]));
     assert_ne!(keys[3], keys[4]);
-    // Opaque input travels byte for byte.
+    // Opaque input is sent byte for byte.
     assert!(String::from_utf8_lossy(&calls[0].bytes).contains(r#"{"b":1.0,"a":[]}"#));
     assert_eq!(calls[0].bearer, format!("Bearer {API_KEY}"));
 }
@@ -234,8 +234,8 @@ async fn a_record_comes_with_all_its_attempts() {
 
 #[tokio::test]
 async fn every_call_goes_to_its_path_with_its_query_and_body() {
-    // S4-74: the client library has every call. S4-2, S4-3, S4-4, S4-6, S4-14: those of a task carry
-    // its token, in camelCase.
+    // S4-74: the client library has every call. S4-2, S4-3, S4-4, S4-6, S4-14: the calls of a task
+    // carry its token, in camelCase.
     let coordinator = Coordinator::start().await;
     for path in
         ["/cancel", "/history", "/record", "/queues", "/version", "/heartbeat", "/completed"]
@@ -290,7 +290,7 @@ async fn every_call_goes_to_its_path_with_its_query_and_body() {
 
 #[tokio::test]
 async fn of_several_coordinators_the_next_is_asked_where_one_decides_nothing() {
-    // S3-51: one is gone, one is going, one decides; whoever the client began with.
+    // S3-51: one endpoint is gone, one shuts down, one decides; whichever the client starts with.
     let [going, last] = [Coordinator::start().await, Coordinator::start().await];
     going.always("/runs", problem(503, "shutting_down"));
     last.always("/runs", Reply::Json(201, accepted(1)));
@@ -303,7 +303,7 @@ async fn of_several_coordinators_the_next_is_asked_where_one_decides_nothing() {
         client.submit_run(submission()).await.unwrap();
         assert_eq!(going.to("/runs").len(), asked, "who answered is asked again");
     }
-    // A refusal is an answer: nobody else is asked for another one.
+    // A refusal is an answer: no other endpoint is tried.
     last.always("/runs", problem(400, "invalid_argument"));
     let client = Client::new(&format!("{},{}", last.url(), last.url()), API_KEY).unwrap();
     let before = last.to("/runs").len();

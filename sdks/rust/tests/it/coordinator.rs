@@ -1,5 +1,5 @@
-//! A coordinator on a thread of its own that remembers every call, answers each as scripted, and as an
-//! obliging one would where nothing is scripted.
+//! A fake coordinator on a separate thread. It records every call and answers each as scripted, or
+//! with a default success answer if nothing is scripted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
@@ -20,7 +20,7 @@ use crate::log::Log;
 pub(crate) const SERVER_TIME: &str = "2026-03-01T12:00:00.000Z";
 pub(crate) const API_KEY: &str = "key-of-the-worker";
 
-/// A call as it arrived.
+/// A call as it was received.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) path: String,
@@ -43,17 +43,17 @@ impl Call {
     }
 }
 
-/// How a call is answered, instead of obligingly.
+/// How a call is answered instead of with the default answer.
 #[derive(Clone)]
 pub(crate) enum Reply {
     Json(u16, Value),
-    /// Every item of the batch is answered obligingly, with these members laid over.
+    /// Every item of the batch gets the default answer, with these members replaced.
     Each(Value),
-    /// The connection breaks while the answer is on its way.
+    /// The connection breaks while the answer is sent.
     Broken,
-    /// No answer, ever.
+    /// No answer at all.
     Silence,
-    /// The obliging answer, once somebody opens the gate.
+    /// The default answer, once the gate is opened.
     Gate(Arc<Notify>),
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn problem_json(status: u16, error: &str) -> Value {
     problem
 }
 
-/// What one item of a batch is told where a single call would have had this status.
+/// The answer to one item of a batch where a single call would have had this status.
 pub(crate) fn item_refusal(status: u16, error: &str) -> Value {
     json!({ "status": status, "verdict": verdict_of(error), "error": error, "message": "no" })
 }
@@ -85,16 +85,16 @@ fn verdict_of(error: &str) -> Option<&'static str> {
 struct Script {
     /// Replies by the last segment of the path, each used once.
     once: BTreeMap<&'static str, VecDeque<Reply>>,
-    /// Replies when those are used up.
+    /// Replies after the scripted ones are used up.
     always: BTreeMap<&'static str, Reply>,
-    /// Granted to polls, in order.
+    /// Tasks to grant to polls, in order.
     ready: VecDeque<Value>,
 }
 
 pub(crate) struct Coordinator {
     pub(crate) calls: Log<Call>,
     script: Mutex<Script>,
-    /// Something became ready.
+    /// Notified when a task becomes ready.
     arrived: Notify,
     address: Mutex<Option<SocketAddr>>,
 }
@@ -122,7 +122,7 @@ impl Coordinator {
         coordinator
     }
 
-    /// A client whose repetitions are few and quick.
+    /// A client with few and quick retries.
     pub(crate) fn client(&self) -> Client {
         Client::new(&self.url(), API_KEY).unwrap().with_retries(quick(4))
     }
@@ -131,17 +131,18 @@ impl Coordinator {
         format!("http://{}", self.address.lock().unwrap().unwrap())
     }
 
-    /// Answers the next call to a path that ends so, after those already scripted.
+    /// Scripts the answer to the next call to a path with this ending, after those already
+    /// scripted.
     pub(crate) fn once(&self, path: &'static str, reply: Reply) {
         self.script.lock().unwrap().once.entry(path).or_default().push_back(reply);
     }
 
-    /// Answers every call to a path that ends so.
+    /// Scripts the answer to every call to a path with this ending.
     pub(crate) fn always(&self, path: &'static str, reply: Reply) {
         self.script.lock().unwrap().always.insert(path, reply);
     }
 
-    /// Makes tasks ready, to be granted together to a poll that has room.
+    /// Makes tasks ready, to be granted together to a poll that has enough slots.
     pub(crate) fn offer(&self, envelopes: impl IntoIterator<Item = Value>) {
         self.script.lock().unwrap().ready.extend(envelopes);
         self.arrived.notify_waiters();
@@ -151,7 +152,7 @@ impl Coordinator {
         self.calls.all().into_iter().filter(|call| call.path.ends_with(path)).collect()
     }
 
-    /// The calls to a path, once there are so many.
+    /// Waits until there are `count` calls to a path, and returns them.
     pub(crate) async fn until(&self, path: &str, count: usize) -> Vec<Call> {
         let is_to = |call: &&Call| call.path.ends_with(path);
         self.calls
@@ -162,7 +163,7 @@ impl Coordinator {
         self.to(path)
     }
 
-    /// Every report, batches opened.
+    /// Every report, those in batches included.
     pub(crate) fn reports(&self) -> Vec<Value> {
         self.to("/reports").iter().flat_map(Call::items).collect()
     }
@@ -280,7 +281,8 @@ fn merged(mut base: Value, over: &Value) -> Value {
     base
 }
 
-/// An attempt of kind `work`, with a lease that does not end within a test and frequent heartbeats.
+/// An attempt of kind `work`, with frequent heartbeats and a lease that does not expire within a
+/// test.
 pub(crate) fn envelope(n: u32) -> Value {
     json!({
         "taskId": format!("task_{n}"), "runId": format!("run_{n}"), "tenantId": "default",

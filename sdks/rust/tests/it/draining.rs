@@ -1,4 +1,4 @@
-//! Shutting down: no new work, heartbeats to the end, running tasks finished or handed back.
+//! Shutting down: no new work, heartbeats until the end, running tasks finished or handed back.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -14,7 +14,7 @@ use crate::worker::{Running, worker};
 
 #[tokio::test]
 async fn a_shutdown_waits_for_running_tasks_and_keeps_their_leases() {
-    // S2-51, S4-40: heartbeats do not stop while draining, and what ends in time is reported.
+    // S2-51, S4-40: heartbeats do not stop while draining, and tasks that end in time are reported.
     let coordinator = Coordinator::start().await;
     let (worker, finish) = until_told(&coordinator);
     let running = Running::start(worker.concurrency(2).shutdown_timeout(Duration::from_secs(600)));
@@ -32,7 +32,7 @@ async fn a_shutdown_waits_for_running_tasks_and_keeps_their_leases() {
 
 #[tokio::test]
 async fn a_task_that_stops_when_the_drain_is_over_is_handed_back() {
-    // S4-58, S4-61: the failure is the infrastructure's, and worth another attempt.
+    // S4-58, S4-61: the failure has category INFRASTRUCTURE and is retryable.
     let coordinator = Coordinator::start().await;
     let seen = Arc::new(Log::new());
     let log = Arc::clone(&seen);

@@ -1,4 +1,4 @@
-//! Failures of a task's own code: reported once, with a category, and retried by nobody here.
+//! Failures of a task's own code: reported once, with a category, and never retried by the worker.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ fn fail(how: &str) -> TaskResult<()> {
 
 #[tokio::test]
 async fn every_failure_is_reported_once_with_its_category() {
-    // S3-56, S4-58, W-15: an error is reported with a category. S3-57, S3-58, S3-68: whether there is
-    // another attempt is not decided here: nothing runs twice.
+    // S3-56, S4-58, W-15: an error is reported with a category. S3-57, S3-58, S3-68: the worker
+    // does not decide whether there is another attempt: nothing runs twice.
     let table = [
         ("user_code", "USER_CODE", None),
         ("data", "DATA_QUALITY", None),

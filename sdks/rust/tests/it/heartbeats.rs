@@ -1,4 +1,4 @@
-//! Heartbeats: how often, from when until when, and what becomes of those that fail.
+//! Heartbeats: how often they are sent, when they start and end, and what happens when they fail.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::coordinator::{Call, Coordinator, Reply, envelope, problem};
 use crate::worker::{Running, worker};
 
-/// A worker whose tasks run until told to finish.
+/// A worker whose tasks run until the token is cancelled.
 pub(crate) fn until_told(coordinator: &Coordinator) -> (tenure::Worker, CancellationToken) {
     let finish = CancellationToken::new();
     let until = finish.clone();
@@ -27,7 +27,7 @@ pub(crate) fn until_told(coordinator: &Coordinator) -> (tenure::Worker, Cancella
 
 #[tokio::test]
 async fn heartbeats_are_sent_every_interval_while_executing_and_at_no_other_time() {
-    // S3-46, S4-40: they begin after started and end with the execution.
+    // S3-46, S4-40: they start after `started` and end with the execution.
     let coordinator = Coordinator::start().await;
     let finish = Arc::new(Notify::new());
     let until = Arc::clone(&finish);
@@ -43,7 +43,7 @@ async fn heartbeats_are_sent_every_interval_while_executing_and_at_no_other_time
     ));
     for n in [1_u32, 2] {
         coordinator.offer([envelope(n)]);
-        // Those of the second task show that time enough passed for more of the first.
+        // The heartbeats of the second task show that there was time for more of the first.
         coordinator.until("/heartbeats", coordinator.to("/heartbeats").len() + 4).await;
         finish.notify_one();
         running.until_committed(n as usize).await;
@@ -59,7 +59,7 @@ async fn heartbeats_are_sent_every_interval_while_executing_and_at_no_other_time
     };
     assert_eq!(beats(&calls[..started]), 0);
     assert!(beats(&calls[started..reported]) >= 4);
-    // One may have been on its way while the task ended; without an end there would be four.
+    // One may have been in flight when the task ended; if they did not end there would be four.
     assert!(beats(&calls[reported..]) <= 1);
 }
 
@@ -90,8 +90,8 @@ async fn a_heartbeat_names_its_attempt_and_tells_the_latest_progress() {
 
 #[tokio::test]
 async fn a_heartbeat_that_got_no_decision_is_sent_again_and_costs_the_task_nothing() {
-    // S4-41, S3-51: a broken connection, an unavailable or a busy coordinator. S3-47: heartbeats are
-    // advice; their failure decides nothing.
+    // S4-41, S3-51: a broken connection, an unavailable or a busy coordinator. S3-47: heartbeats
+    // are advisory; their failure decides nothing.
     let coordinator = Coordinator::start().await;
     coordinator.once("/heartbeats", Reply::Broken);
     coordinator.once("/heartbeats", problem(503, "unavailable"));

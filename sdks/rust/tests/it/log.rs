@@ -1,11 +1,11 @@
-//! A list that grows, and waiting for it to hold something.
+//! A list that grows, and a way to wait for its content.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Only a broken promise takes this long.
+/// Only a failing test takes this long.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Log<T> {
@@ -27,7 +27,7 @@ impl<T: Clone> Log<T> {
         self.entries.lock().unwrap().clone()
     }
 
-    /// Everything so far, once `is_enough` says so.
+    /// Waits until `is_enough` holds, and returns everything so far.
     pub(crate) async fn until(&self, what: &str, is_enough: impl Fn(&[T]) -> bool) -> Vec<T> {
         let waited = tokio::time::timeout(TIMEOUT, async {
             loop {

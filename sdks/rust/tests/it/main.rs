@@ -1,5 +1,5 @@
-//! The client and the worker against a coordinator that misbehaves on purpose. What they owe is proven
-//! by what that coordinator received.
+//! The client and the worker against a coordinator that misbehaves on purpose. The tests judge them
+//! by the calls that this coordinator received.
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report, in its helpers too")]
 

@@ -1,4 +1,4 @@
-//! Handles of runs: typed outputs, ends that are no success, and answers that have grown.
+//! Run handles: typed outputs, ends without success, and answers with unknown members.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ async fn an_end_without_success_is_an_error_with_the_runs_failure() {
     });
     coordinator.once("/run_1", ended("failed", &json!({ "attempt": 2, "error": error })));
     coordinator.once("/run_1", ended("cancelled", &json!({ "cancelReason": "enough" })));
-    // A partial output of a halted run is not its output.
+    // The partial output of a halted run is not its output.
     coordinator.once("/run_1", ended("halted", &json!({ "output": 1 })));
     let handle = coordinator.client().run("run_1");
 
@@ -95,7 +95,7 @@ async fn waiting_for_an_end_takes_a_failure_as_an_answer() {
 
 #[tokio::test]
 async fn members_of_answers_that_are_not_known_are_ignored() {
-    // Answers may grow: a client of today reads those of tomorrow.
+    // Answers may grow: the present client reads those of a newer server.
     let coordinator = Coordinator::start().await;
     coordinator.always("/runs", Reply::Json(201, accepted(1)));
     coordinator.always("/run_1", Reply::Json(200, run("queued")));
@@ -145,7 +145,8 @@ async fn a_context_of_a_unit_test_submits_only_to_a_client_it_is_given() {
 
 #[tokio::test]
 async fn a_handler_returns_errors_of_any_type_with_a_question_mark() {
-    // A permanent failure says so; any other error leaves the decision to the coordinator.
+    // A permanent failure says that it is not retryable; any other error leaves the decision to the
+    // coordinator.
     let coordinator = Coordinator::start().await;
     let running = Running::start(worker(&coordinator).handle("work", |_, n: u32| async move {
         if n == 1 {

@@ -1,4 +1,4 @@
-//! A machine that is suspended: its timers stand still, leases do not.
+//! A suspended machine: its timers stop, but leases keep expiring.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,8 @@ fn quiet_lease() -> Value {
     envelope_with(1, json!({ "heartbeatIntervalMs": 200_000 }))
 }
 
-/// How long the machine was suspended, in seconds, beside what its timers know of; and each look at that clock.
+/// How long the machine was suspended, in seconds, in addition to what its timers counted; and the
+/// number of reads of that clock.
 #[derive(Clone)]
 struct Suspended {
     seconds: Arc<AtomicU64>,
@@ -43,7 +44,8 @@ impl Suspended {
         self.seconds.fetch_add(seconds, Ordering::SeqCst);
     }
 
-    /// Returns when the worker has looked at every lease since: it reads the clock four times for that.
+    /// Waits until the worker has checked every lease since: it reads the clock four times for
+    /// that.
     async fn until_seen(&self) {
         let enough = self.looks.all().len() + 8;
         self.looks.until("looks at the clock", |looks| looks.len() >= enough).await;
@@ -56,7 +58,8 @@ fn is_loss(event: &WorkerEvent) -> bool {
 
 #[tokio::test]
 async fn a_task_whose_lease_ended_in_suspend_is_told_on_resume_and_its_result_discarded() {
-    // S3-10, S3-48, S3-66: time revokes ownership, also time that no timer of this machine has counted.
+    // S3-10, S3-48, S3-66: a lease expires by time, including time that no timer of this machine
+    // has counted.
     let coordinator = Coordinator::start().await;
     let (seen, suspended) = (Arc::new(Log::new()), Suspended::never());
     let log = Arc::clone(&seen);
@@ -84,7 +87,7 @@ async fn a_task_whose_lease_ended_in_suspend_is_told_on_resume_and_its_result_di
 
 #[tokio::test]
 async fn code_that_asks_learns_at_once_that_its_lease_ended_in_suspend() {
-    // S3-10: before any thread that watches clocks has had its turn.
+    // S3-10: before any thread that watches the clocks has run.
     let coordinator = Coordinator::start().await;
     let (seen, suspended) = (Arc::new(Log::new()), Suspended::never());
     let (log, machine) = (Arc::clone(&seen), suspended.clone());
@@ -107,7 +110,7 @@ async fn code_that_asks_learns_at_once_that_its_lease_ended_in_suspend() {
 
 #[tokio::test]
 async fn a_lease_that_outlived_a_suspend_is_renewed_on_resume() {
-    // S4-40: the heartbeat that was due meanwhile is sent, and the task goes on.
+    // S4-40: the heartbeat that became due meanwhile is sent, and the task continues.
     let coordinator = Coordinator::start().await;
     let (task, finish) = until_told(&coordinator);
     let suspended = Suspended::never();

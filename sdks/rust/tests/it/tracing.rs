@@ -1,4 +1,4 @@
-//! The trace of a lease is continued by the work, and the report says by which span.
+//! The work continues the trace of its lease, and the report names the span.
 
 use serde_json::{Value, json};
 use tenure::Ctx;
@@ -11,7 +11,7 @@ const HANDED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 #[tokio::test]
 async fn the_work_has_a_span_of_its_own_and_the_report_names_it() {
-    // The trace header goes to the worker with the envelope.
+    // The worker gets the trace header with the envelope.
     let coordinator = Coordinator::start().await;
     let tell = |ctx: Ctx, _: Value| async move { Ok(ctx.trace().map(|trace| trace.to_string())) };
     let running = Running::start(worker(&coordinator).handle("work", tell));

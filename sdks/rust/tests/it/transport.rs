@@ -1,4 +1,4 @@
-//! The worker's own calls over a bad network: repeated with the same bytes, a bounded number of times.
+//! The worker's calls over a bad network: repeated with the same bytes, a bounded number of times.
 
 use serde_json::{Value, json};
 use tenure::WorkerEvent;
@@ -12,7 +12,8 @@ fn all_equal(calls: &[Call]) -> bool {
 
 #[tokio::test]
 async fn a_report_without_answer_is_repeated_with_the_same_bytes() {
-    // S3-51, S3-53, S3-62, S3-63: transport failures may be retried, and the coordinator can tell.
+    // S3-51, S3-53, S3-62, S3-63: transport failures may be retried, and the coordinator recognises
+    // the repetition.
     let coordinator = Coordinator::start().await;
     coordinator.once("/reports", Reply::Broken);
     coordinator.once("/reports", problem(503, "unknown_outcome"));
@@ -28,7 +29,7 @@ async fn a_report_without_answer_is_repeated_with_the_same_bytes() {
 
 #[tokio::test]
 async fn only_the_undecided_reports_of_a_batch_are_repeated() {
-    // S3-12, S3-54: what was decided is final; what was not is sent again.
+    // S3-12, S3-54: a decided report is final; an undecided one is sent again.
     let coordinator = Coordinator::start().await;
     let gate = std::sync::Arc::new(tokio::sync::Notify::new());
     coordinator.once("/reports", Reply::Gate(std::sync::Arc::clone(&gate)));
@@ -54,7 +55,7 @@ async fn only_the_undecided_reports_of_a_batch_are_repeated() {
 
 #[tokio::test]
 async fn repetitions_of_a_report_are_bounded() {
-    // S3-52: after the last one the worker gives up and says so.
+    // S3-52: after the last try the worker gives up and reports it.
     for reply in [Reply::Broken, Reply::Each(json!({ "status": 503, "verdict": null }))] {
         let coordinator = Coordinator::start().await;
         coordinator.always("/reports", reply);
@@ -69,7 +70,7 @@ async fn repetitions_of_a_report_are_bounded() {
 
 #[tokio::test]
 async fn a_start_without_answer_is_repeated_and_bounded() {
-    // S3-51, S3-52, S3-53: and nothing is executed when there is none in the end.
+    // S3-51, S3-52, S3-53: and nothing is executed if no answer arrives in the end.
     let coordinator = Coordinator::start().await;
     coordinator.always("/started", Reply::Broken);
     let running = Running::start(echo(worker(&coordinator)).retries(quick(2)));
@@ -85,8 +86,8 @@ async fn a_start_without_answer_is_repeated_and_bounded() {
 
 #[tokio::test]
 async fn a_poll_whose_answer_was_lost_is_repeated_under_its_id() {
-    // S3-9, S3-53: leases granted in a lost answer are handed out again. A worker outlives an outage
-    // longer than the bound on the repetitions of one call.
+    // S3-9, S3-53: leases whose answer was lost are returned again. A worker survives an outage
+    // that is longer than the retries of one call.
     let coordinator = Coordinator::start().await;
     for _ in 0..7 {
         coordinator.once("/leases", Reply::Broken);

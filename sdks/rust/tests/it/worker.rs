@@ -1,4 +1,4 @@
-//! A worker under test, and its plain life: fetch, start, execute, report, next.
+//! A worker under test, and its normal cycle: fetch, start, execute, report, repeat.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::coordinator::{API_KEY, Coordinator, Reply, envelope, envelope_with, problem, quick};
 use crate::log::{Log, TIMEOUT};
 
-/// A worker running beside the test.
+/// A worker that runs beside the test.
 pub(crate) struct Running {
     pub(crate) events: Arc<Log<WorkerEvent>>,
     shutdown: CancellationToken,
@@ -55,7 +55,7 @@ impl Running {
     }
 }
 
-/// A worker of queue `q` with quick repetitions and no task yet.
+/// A worker of queue `q` with quick retries and no task yet.
 pub(crate) fn worker(coordinator: &Coordinator) -> Worker {
     Worker::new(coordinator.client())
         .name("tester")
@@ -89,10 +89,11 @@ async fn after_committed_nothing_of_an_attempt_is_left() {
         coordinator.offer([envelope(n)]);
         running.until_committed(n as usize).await;
         coordinator.until("/leases", n as usize + 1).await;
-        // The test's own, and the one that the function keeps for the next attempt.
+        // One reference is the test's, the other is kept by the function for the next attempt.
         assert_eq!(Arc::strong_count(&resource), 2, "after task {n}");
     }
-    // A worker that still knew the first lease would take this for a second answer to the same poll.
+    // A worker that still knew the first lease would treat this as a repeated answer to the same
+    // poll.
     coordinator.offer([envelope(1)]);
     running.until_committed(TASKS as usize + 1).await;
     running.end().await.unwrap();
@@ -124,7 +125,7 @@ async fn a_lease_that_is_answered_twice_is_executed_once() {
     coordinator.offer([envelope(1)]);
     executed.until("execution", |seen| !seen.is_empty()).await;
     coordinator.offer([envelope(1), envelope(1)]);
-    // Its place was given back, so that the next poll asks for as much as the one before.
+    // The slot was released, so the next poll asks for as many leases as the one before.
     coordinator.until("/leases", 3).await;
     coordinator.offer([envelope(2)]);
     executed.until("the other task", |seen| seen.contains(&2)).await;
@@ -138,8 +139,8 @@ async fn a_lease_that_is_answered_twice_is_executed_once() {
 
 #[tokio::test]
 async fn a_worker_leases_starts_executes_reports_and_asks_again() {
-    // S3-7: request a lease, execute, report the outcome, accept the answer, and from the start.
-    // S3-13, S3-14, S3-16, S3-18: after COMMITTED the place is free, and the task is neither reported nor
+    // S3-7: request a lease, execute, report the outcome, accept the answer, and start over. S3-13,
+    // S3-14, S3-16, S3-18: after COMMITTED the slot is free, and the task is neither reported nor
     // executed again.
     let coordinator = Coordinator::start().await;
     let running = Running::start(echo(worker(&coordinator)).concurrency(1));
@@ -219,13 +220,13 @@ async fn a_task_sees_its_attempt() {
     let seen = &coordinator.reports()[0]["output"];
     let ids = ["run_1", "task_1", "lease_1", "other", "tester"];
     assert_eq!(*seen, json!([ids, 2, 4_294_967_297_u64, deadline]));
-    // A worker with a task for any kind asks for every kind.
+    // A worker with a handler for any kind asks for every kind.
     assert_eq!(coordinator.to("/leases")[0].json().get("kinds"), None);
 }
 
 #[tokio::test]
 async fn a_late_answer_to_started_delays_the_execution() {
-    // S3-8: answers may be delayed; nothing is executed on the hope of one.
+    // S3-8: answers may be delayed; nothing is executed before one arrives.
     let coordinator = Coordinator::start().await;
     let gate = Arc::new(tokio::sync::Notify::new());
     coordinator.once("/started", Reply::Gate(Arc::clone(&gate)));
@@ -272,7 +273,7 @@ async fn a_lease_that_is_handed_out_twice_is_carried_once() {
 
 #[tokio::test]
 async fn a_worker_that_is_refused_ends_and_says_why() {
-    // S3-37, S3-38, S3-39: a request for work that is invalid is fatal, surfaced, and not repeated.
+    // S3-37, S3-38, S3-39: an invalid poll is fatal, surfaced, and not repeated.
     let coordinator = Coordinator::start().await;
     coordinator.always("/leases", problem(401, "unauthenticated"));
     let running = Running::start(echo(worker(&coordinator)));
@@ -293,7 +294,7 @@ async fn a_worker_without_queue_or_task_is_told_so() {
 
 #[tokio::test]
 async fn a_kind_without_a_task_fails_as_a_matter_of_configuration() {
-    // S4-58: also what the worker itself finds wrong has a category.
+    // S4-58: errors that the worker itself finds have a category too.
     let coordinator = Coordinator::start().await;
     let running = Running::start(echo(worker(&coordinator)));
     coordinator.offer([envelope_with(1, json!({ "kind": "unheard-of" }))]);
@@ -304,7 +305,7 @@ async fn a_kind_without_a_task_fails_as_a_matter_of_configuration() {
 
 #[tokio::test]
 async fn the_hello_worker_fits_twenty_lines() {
-    // S4-74: the client library says hello in few lines.
+    // S4-74: the client library needs only a few lines for a hello-world worker.
     let hello = include_str!("../../examples/hello.rs");
     assert!(hello.lines().count() <= 20);
     let task = |_: Ctx, name: String| async move { Ok::<_, TaskError>(format!("Hello, {name}!")) };
