@@ -1,4 +1,4 @@
-//! What can be typed. Each command's own flags stand beside the command.
+//! The command line. Each command's own flags are in that command's file.
 
 use clap::{Parser, Subcommand};
 
@@ -7,7 +7,7 @@ use crate::{
     limits, migrate, restore, retention, runs, serve, submit, tour, verify, work,
 };
 
-/// What it is, how to begin, what there is, how it ends.
+/// Order: description, first steps, commands and options, exit codes.
 const TEMPLATE: &str = "{about}\n\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
 const FIRST_STEPS: &str = "\

@@ -1,4 +1,4 @@
-//! `tenure audit`: who administered what, and who was refused; and whether the log is as it was written.
+//! `tenure audit`: administrative changes and refused calls, and whether the log is unchanged.
 
 use clap::Subcommand;
 use comfy_table::Cell;
@@ -46,7 +46,7 @@ pub(crate) async fn run(
     }
 }
 
-/// The store's own log, checked with the key file of this machine.
+/// Checks the store's log directly, with the key file of this machine.
 async fn read(store: &str) -> Result<AuditVerified, CliError> {
     let address = open_store::store_address(Some(store))?;
     let Some(found) = verify::audit_of(&address).await? else {

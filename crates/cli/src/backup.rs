@@ -1,7 +1,7 @@
-//! `tenure backup`: a copy of a store, taken while its server goes on.
+//! `tenure backup`: copies a store while its server runs.
 //!
-//! It reads the store's file from this process, beside the server. The key that signs task tokens is
-//! another file and stays where it is.
+//! This process reads the store's file itself, beside the server. The key that signs task tokens is
+//! in another file and is not copied.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

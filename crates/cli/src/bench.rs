@@ -1,4 +1,4 @@
-//! `tenure bench`: how fast Tenure is on this machine, in a table for people or in JSON.
+//! `tenure bench`: measures Tenure on this machine, as a table for people or as JSON.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::output::{self, FAINT, Format, GOOD, WARN};
 /// All of them run on this machine: more would measure how it shares its cores.
 const COORDINATORS_MAX: usize = 16;
 
-/// Characters of the longest bar.
+/// Width of the longest bar, in characters.
 const BAR_WIDTH: f64 = 24.0;
 
 #[derive(Debug, clap::Args)]
@@ -139,7 +139,7 @@ fn show_progress(what: &str, share: f64) {
     let filled = (share.clamp(0.0, 1.0) * BAR_WIDTH) as usize;
     let rest = BAR_WIDTH as usize - filled;
     let (bar, rest) = ("█".repeat(filled), "░".repeat(rest));
-    // Only a picture: nobody misses one that could not be drawn.
+    // The progress bar is cosmetic, so a failed write is ignored.
     let _ = write!(anstream::stderr().lock(), "\r\x1b[K{FAINT}{bar}{rest}{FAINT:#} {what}");
 }
 
@@ -177,7 +177,8 @@ fn print(rows: &[Measurement]) -> Result<(), CliError> {
     ))
 }
 
-/// What should be, what is, and whether that is enough; a trial of a few moments says little about it.
+/// Prints each goal, its measured value and whether it was reached; a trial of a few moments says
+/// little about that.
 fn print_goals(goals: &[Goal]) -> Result<(), CliError> {
     output::line(format_args!("\nGoals on two cores with everything on one machine:"))?;
     for goal in goals {

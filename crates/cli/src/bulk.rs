@@ -1,7 +1,8 @@
-//! Cancelling many runs by what they have in common: look, say what would happen, ask, do it.
+//! Cancels many runs by filter: lists them, prints what would happen, asks for confirmation,
+//! cancels.
 //!
-//! Built on the two calls that everybody has, list and cancel, so that nothing can be cancelled here
-//! that could not be cancelled one by one. What matched is fixed before anything is done: a run that
+//! Uses only the public calls list and cancel, so that nothing can be cancelled here that could not
+//! be cancelled one by one. The set of matching runs is fixed before the first cancel: a run that
 //! is submitted meanwhile is not touched.
 
 use std::io::{IsTerminal, Write};
@@ -17,16 +18,16 @@ use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, Format};
 use crate::server;
 
-/// What has not ended can be cancelled.
+/// Only runs that have not ended can be cancelled.
 const UNFINISHED: [State; 3] = [State::Queued, State::Retry, State::Running];
 
-/// Cancels that are under way at once: they share commits, and leave the server to others too.
+/// Concurrent cancels: they share commits, and leave capacity of the server to other clients.
 const CONCURRENCY: usize = 16;
 
-/// As many as the server lists on one page.
+/// The maximum page size of the server.
 const PAGE: u32 = 1_000;
 
-/// Runs that are named in a preview; the rest is a number.
+/// The number of runs that a preview names; the rest is counted.
 const SHOWN: usize = 10;
 
 pub(crate) const LIMIT_DEFAULT: u32 = 1_000;
@@ -70,14 +71,14 @@ pub(crate) struct BulkOptions {
 #[serde(rename_all = "camelCase")]
 struct BulkOutcome {
     dry_run: bool,
-    /// More match than were looked at.
+    /// More runs match than were listed.
     more: bool,
     matched: Vec<String>,
-    /// Nobody held them: they have ended.
+    /// No worker held these runs: they have ended.
     cancelled: u64,
-    /// A worker has them and was asked to stop.
+    /// A worker holds these runs and was asked to stop.
     asked: u64,
-    /// Somebody was faster.
+    /// These runs ended before the cancel arrived.
     ended_meanwhile: u64,
 }
 
@@ -121,7 +122,7 @@ fn refuse_ended(state: Option<State>) -> Result<(), CliError> {
     }
 }
 
-/// The newest runs of every state that is asked for, and whether there are more.
+/// The newest runs in each requested state, and whether there are more.
 async fn matching(
     client: &Client,
     filter: &RunFilter,
@@ -147,7 +148,7 @@ async fn matching(
             }
         }
     }
-    // A run that went from one state to the next between two pages was listed twice.
+    // A run that changed its state between two pages was listed twice.
     runs.sort_by(|one, other| other.run_id.cmp(&one.run_id));
     runs.dedup_by(|one, other| one.run_id == other.run_id);
     let more = runs.len() > limit as usize;

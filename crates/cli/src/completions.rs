@@ -1,5 +1,5 @@
-//! `tenure completions` and `tenure man`: what shells and `man` know of the commands, made from the
-//! same definition that reads them.
+//! `tenure completions` and `tenure man`: shell completions and pages for `man`, generated from the
+//! definition that the parser uses.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub(crate) struct ManArguments {
     folder: PathBuf,
 }
 
-/// Prints the script; where it belongs the person's shell knows.
+/// Prints the script; where to install it depends on the shell.
 pub(crate) fn run(arguments: &Arguments) -> CommandResult {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut definition(), NAME, &mut script);

@@ -1,8 +1,8 @@
-//! `tenure config`: which settings count here, and where each comes from.
+//! `tenure config`: the effective settings and the origin of each.
 //!
-//! For the server a flag wins over the environment, that over the config file, and that over the default;
-//! for the commands that talk to one, the profile that `tenure dev` wrote stands where the file stands. Nothing
-//! is asked of a server, and no secret is shown.
+//! For the server a flag wins over the environment, that over the config file, and that over the
+//! default. For the commands that talk to a server, the profile that `tenure dev` wrote takes the
+//! place of the file. This command calls no server and prints no secret.
 
 use clap::CommandFactory;
 use clap::parser::ValueSource;
@@ -57,7 +57,7 @@ fn client_settings(global_args: &GlobalArgs) -> Result<Vec<Setting>, CliError> {
         (None, Some(profile)) => (profile.url.clone(), file.clone()),
         (None, None) => (DEFAULT_URL.to_owned(), "the default".to_owned()),
     };
-    // Chosen as every command does: the profile's key goes to the profile's server only.
+    // Chosen as in every command: the profile's key is sent only to the profile's server.
     let key = Connection::choose(global_args.url.as_deref(), global_args.key.as_deref()).ok();
     let key_from = match (&global_args.key, &key) {
         (Some(_), _) => given("key", "--key", "TENURE_API_KEY"),
@@ -107,7 +107,7 @@ fn server_settings(parsed: &Parsed) -> Result<Vec<Setting>, CliError> {
     Ok(settings)
 }
 
-/// Whether a value came by a flag or by the environment; only the parser knows.
+/// Whether a value came from a flag or from the environment; only the parser knows.
 fn given(argument: &str, flag: &str, name: &str) -> String {
     let matches = Everything::command().get_matches();
     let source = matches.subcommand().and_then(|(_, found)| found.value_source(argument));
@@ -121,7 +121,7 @@ fn variable(name: &str) -> String {
     format!("the variable {name}")
 }
 
-/// `tnr_<id>_…`: names the key without being it.
+/// `tnr_<id>_…`: identifies the key without revealing it.
 fn public_part(key: &str) -> String {
     match key.splitn(3, '_').collect::<Vec<_>>()[..] {
         ["tnr", id, _] => format!("tnr_{id}_…"),

@@ -1,5 +1,5 @@
-//! `tenure coordinators`: who works on a shared store, which version, since when it was not heard of, and by which
-//! rules all of them decide.
+//! `tenure coordinators`: the coordinators of a shared store, their versions, when each was last
+//! seen, and the version of the rules in force.
 
 use serde_json::json;
 use store::Store;
@@ -47,7 +47,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     Ok(Exit::Done)
 }
 
-/// By which rules everybody decides, and which newer ones wait.
+/// The version of the rules in force, and newer ones that wait.
 pub(crate) struct RulesStatus {
     in_force: u32,
     pending_rules: Option<PendingRules>,
@@ -63,13 +63,13 @@ impl RulesStatus {
         Self { in_force, pending_rules: postgres::pending_rules(in_force, peers) }
     }
 
-    /// The names of those without whom newer rules would be in force.
+    /// The names of the coordinators that keep a newer version from taking effect.
     pub(crate) fn lacking(&self) -> Option<String> {
         let names = self.pending_rules.as_ref()?.lacking.iter().map(|name| name.as_str());
         Some(names.collect::<Vec<_>>().join(", "))
     }
 
-    /// Which newer version waits for this one.
+    /// The newer version that waits for this coordinator.
     fn waits_for(&self, peer: &Peer) -> Option<u32> {
         let pending_rules =
             self.pending_rules.as_ref().filter(|it| it.lacking.contains(&peer.name));
@@ -105,7 +105,7 @@ fn silence_ms(peer: &Peer) -> u64 {
     peer.read_at.since(peer.seen_at).millis()
 }
 
-/// As everywhere: UTC with three digits of a second.
+/// UTC with three fractional digits, as everywhere.
 fn instant(millis: i64) -> String {
     let instant = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     format!("{instant:.3}")

@@ -1,18 +1,20 @@
-//! How many connections the system lets a server have.
+//! How many connections the file descriptor limit allows a server.
 //!
-//! Every connection is an open file, and so is everything that the store needs. A server that took the last one for
-//! a connection could not open its store's next file, so that some are kept back.
+//! Every connection is an open file, and so is everything that the store needs. A server that used
+//! its last descriptor for a connection could not open the store's next file, so some descriptors
+//! are reserved.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is kept back: the store with its log, each of its readers, the listeners, the runtime, a certificate while it
-/// is read, the connections to a database and to a collector. Twice what an idle server was seen to have.
+/// The reserved descriptors: the store with its WAL, each of its readers, the listeners, the
+/// runtime, a certificate while it is read, the connections to a database and to a collector. Twice
+/// what an idle server was seen to use.
 const RESERVED_FILES: u64 = 48;
 
-/// Fewer do not serve anybody, whatever they cost.
+/// A server is of no use with fewer.
 const CONNECTIONS_MIN: u64 = 8;
 
-/// As many seats as are wanted and the system allows, which is asked for all it gives.
+/// The wanted number of connections, or as many as the system allows after raising the limit.
 pub(crate) fn connection_limit(wanted: usize) -> usize {
     let Some(limit) = raise_file_limit() else { return wanted };
     let connection_limit = connections_within(limit, wanted);
@@ -31,7 +33,8 @@ fn connections_within(limit: u64, wanted: usize) -> usize {
     usize::try_from(allowed).unwrap_or(wanted).min(wanted)
 }
 
-/// How many files may be open, after asking for the most that this user is given. `None` where there is no limit.
+/// The limit on open files, after raising it to the maximum for this user. `None` if there is no
+/// limit.
 fn raise_file_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let more = Rlimit { current: limit.maximum, maximum: limit.maximum };

@@ -1,4 +1,4 @@
-//! `tenure dev`: a server for development, with its address and key remembered for the other terminals.
+//! `tenure dev`: a development server that saves its address and key for other terminals.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     serve::log(serve::LogMode::Dev);
     let path = Profile::path()?;
-    // A profile that cannot be read is replaced: that is what its own error advises.
+    // A profile that cannot be read is replaced, as its own error message advises.
     let remembered = Profile::read(&path).ok().flatten().map(|profile| profile.api_key);
     let server = Server::start(ServerOptions {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port)),
@@ -55,7 +55,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     server.run_until_signal().await
 }
 
-/// Not the one of a config file: that is a service's, and this is a playground.
+/// Ignores the config file: it belongs to a service, and this server is a playground.
 fn store(given: Option<String>) -> Result<StoreAddress, CliError> {
     match given.or_else(serve::store_of_environment) {
         Some(given) => open_store::store_address(Some(&given)),

@@ -1,7 +1,7 @@
-//! `tenure doctor`: is everything here as it should be? One line per check, with a remedy where not.
+//! `tenure doctor`: checks the installation. One line per check, with a remedy for each problem.
 //!
-//! It changes nothing. What it cannot look at, such as the store of a server on another machine, it
-//! says so and goes on.
+//! It changes nothing. It reports what it cannot check, such as the store of a server on another
+//! machine, and continues.
 
 mod connection;
 mod database;
@@ -21,12 +21,12 @@ pub(crate) struct Arguments {
     store: Option<String>,
 }
 
-/// How a check went.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Grade {
     Ok,
-    /// It works, but not as it should, or it could not be looked at.
+    /// It works, but not as it should, or it could not be checked.
     Warn,
     Fail,
 }

@@ -1,16 +1,16 @@
-//! Lengths of time and instants as people write and read them.
+//! Durations and instants as people write and read them.
 
 use std::time::Duration;
 
 use wire::Time;
 
-/// A year: longer is a typing mistake.
+/// A year: a longer duration is a typing mistake.
 const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
 const UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// Reads `500ms`, `10s`, `5m`, `2h`, `1d`.
+/// Parses `500ms`, `10s`, `5m`, `2h`, `1d`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (count, unit) = text.split_at(digits);
@@ -22,7 +22,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if span > SPAN_MAX { Err("is longer than a year".to_owned()) } else { Ok(span) }
 }
 
-/// An instant, or a length of time from now on.
+/// Parses an instant, or a duration from now.
 pub(crate) fn parse_instant(text: &str) -> Result<Time, String> {
     if let Ok(span) = parse(text) {
         return Ok(from_now(span));
@@ -37,12 +37,12 @@ pub(crate) fn from_now(span: Duration) -> Time {
     Time::from_ms(now().as_ms().saturating_add(ms))
 }
 
-/// This machine's clock: good for what people read and write, decides nothing.
+/// This machine's clock: only for what people read and write; it decides nothing.
 pub(crate) fn now() -> Time {
     Time::from_ms(jiff::Timestamp::now().as_millisecond())
 }
 
-/// How long it took, in the one unit that suits: `840 ms`, `2.4 s`, `3 min`, `5 h`, `12 d`.
+/// A duration in the most suitable unit: `840 ms`, `2.4 s`, `3 min`, `5 h`, `12 d`.
 pub(crate) fn format_ms(ms: i64) -> String {
     match ms.max(0) {
         ms @ 0..1_000 => format!("{ms} ms"),
@@ -66,12 +66,12 @@ pub(crate) fn format_bytes(bytes: u64) -> String {
     format!("{scaled:.1} TiB")
 }
 
-/// From one instant to another.
+/// The duration between two instants.
 pub(crate) fn between(from: Time, to: Time) -> String {
     format_ms(to.as_ms() - from.as_ms())
 }
 
-/// The part of an instant a person looks at on the day itself: `12:00:00.000`.
+/// The time of day, which is what matters on the day itself: `12:00:00.000`.
 pub(crate) fn clock_time(time: Time) -> String {
     let text = time.to_string();
     text.get(11..23).unwrap_or(&text).to_owned()

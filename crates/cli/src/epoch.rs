@@ -1,4 +1,4 @@
-//! `tenure epoch raise`: a store that other tools brought back begins a new life.
+//! `tenure epoch raise`: begins a new epoch in a store that other tools restored.
 
 use serde_json::json;
 use store::postgres::copy_target;
@@ -31,7 +31,7 @@ pub(crate) async fn run(format: Format, verb: Verb) -> CommandResult {
         StoreAddress::Postgres(url) => {
             let raised = copy_target::raise_epoch(&url, &open_store::redact_password(&url)).await;
             let raised = raised.map_err(|failure| migrate::cli_error(&failure))?;
-            // What was noted of the audit may be later than what was brought back.
+            // The recorded end of the audit may be later than the restored one.
             let key_file =
                 open_store::shared_signing_key(&open_store::open_read_only(&url).await?).await?;
             restore::set_anchor_aside(&key_file)?;

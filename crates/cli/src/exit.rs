@@ -1,14 +1,14 @@
-//! How the program ends: a code that means something, and for every trouble one sentence and a remedy.
+//! How the program ends: a meaningful exit code, and for every error one sentence and a remedy.
 //!
-//! A [`CliError`] is written for the person at the keyboard. It never carries a stack of causes: what the
-//! person cannot act on belongs into a log.
+//! A [`CliError`] is written for the person at the keyboard. It never carries a chain of causes:
+//! what the person cannot act on belongs in a log.
 
 use std::fmt;
 use std::io;
 
 use wire::State;
 
-/// What the exit code says. `EXIT_CODES` in `args` lists the same for people.
+/// The exit codes. `EXIT_CODES` in `args` lists the same codes for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done,
@@ -46,7 +46,7 @@ impl Exit {
         }
     }
 
-    /// How a command ends that waited for a run.
+    /// The exit code of a command that waited for a run.
     pub(crate) const fn of_run(state: State) -> Exit {
         match state {
             State::Succeeded => Exit::Done,
@@ -57,7 +57,7 @@ impl Exit {
         }
     }
 
-    /// How a command ends that the server refused with this HTTP status.
+    /// The exit code for a call that the server refused with this HTTP status.
     pub(crate) const fn of_status(status: u16) -> Exit {
         match status {
             401 | 403 => Exit::Denied,
@@ -70,7 +70,7 @@ impl Exit {
     }
 }
 
-/// Trouble, told to a person.
+/// An error message for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CliError {
     pub(crate) exit: Exit,
@@ -83,7 +83,7 @@ pub(crate) struct CliError {
 /// What a command returns.
 pub(crate) type CommandResult = Result<Exit, CliError>;
 
-/// The reader of our output went away (`tenure runs list | head`): nothing to say, nobody to say it to.
+/// The reader of stdout has closed it (`tenure runs list | head`): exit without a message.
 pub(crate) const OUTPUT_CLOSED: &str = "output_closed";
 
 impl CliError {
@@ -110,7 +110,8 @@ impl fmt::Display for CliError {
 
 impl std::error::Error for CliError {}
 
-/// Only writing to stdout or stderr fails this way; reading files names the file at the place.
+/// Only writes to stdout or stderr are converted this way; errors on files name the file where they
+/// occur.
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> CliError {
         CliError::new(Exit::Failed, OUTPUT_CLOSED, format!("cannot write the output: {error}"))

@@ -1,4 +1,4 @@
-//! `tenure explain`: why is this run not running, or not ended?
+//! `tenure explain`: why a run is not running or has not ended.
 
 use tenure::Client;
 use wire::answers::{Explanation, Gate};
@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     id: String,
 }
 
-/// A run and its task share all of their ids but the first word.
+/// The ids of a run and its task differ only in their prefix.
 fn run_id(id: &str) -> String {
     id.strip_prefix("task_").map_or_else(|| id.to_owned(), |shared| format!("run_{shared}"))
 }

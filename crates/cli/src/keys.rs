@@ -1,4 +1,4 @@
-//! `tenure keys …`: who may use the server, as what, and until when.
+//! `tenure keys …`: API keys, their roles and their expiry.
 
 use std::time::Duration;
 
@@ -171,7 +171,7 @@ fn roles(key: &Key) -> String {
     key.roles.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(",")
 }
 
-/// The server keeps it to the hour.
+/// The server records it to the hour.
 fn last_used(key: &Key) -> String {
     match key.last_used_at {
         None => "never".to_owned(),

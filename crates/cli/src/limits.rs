@@ -1,4 +1,4 @@
-//! `tenure limits …`: what each tenant may use at most.
+//! `tenure limits …`: request rates and quotas of tenants.
 
 use clap::Subcommand;
 use comfy_table::Cell;

@@ -1,8 +1,8 @@
-//! The `tenure` binary: what people type.
+//! The `tenure` binary.
 //!
-//! Every command talks HTTP through the Rust client; only `serve`, `dev`, `verify`, `backup` and `restore`
-//! touch the coordinator and the store themselves. Data goes to stdout, everything else to stderr, and the exit code means something
-//! ([`exit::Exit`]).
+//! Every command talks HTTP through the Rust client; only `serve`, `dev`, `verify`, `backup` and
+//! `restore` use the coordinator and the store directly. Data goes to stdout, everything else to
+//! stderr, and the exit code is meaningful ([`exit::Exit`]).
 
 mod args;
 mod audit;
@@ -47,8 +47,8 @@ use exit::{CliError, CommandResult, Exit};
 use output::Format;
 use settings::Parsed;
 
-/// Deciding is mostly small values that live for one batch: a sixth of the server's time went into the
-/// system's allocator.
+/// Decisions mostly allocate small values that live for one batch: the system allocator took a
+/// sixth of the server's time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// What the command line wants, when it cannot be understood as a whole.
+/// The output format that the command line asks for, when the parser refuses it as a whole.
 fn format_wanted() -> Format {
     let is_json = std::env::args_os().any(|argument| argument == "--json");
     if is_json { Format::Json } else { Format::People }
@@ -101,7 +101,7 @@ fn execute(command: Command, format: Format, global_args: &GlobalArgs) -> Comman
             )
         })?;
     let ended = runtime.block_on(run(command, format, global_args));
-    // A read of stdin that nobody waits for any more must not keep the program.
+    // A read of stdin that is no longer awaited must not keep the process running.
     runtime.shutdown_background();
     ended
 }

@@ -1,4 +1,5 @@
-//! `tenure migrate`: a store that nobody serves from moves into another engine, and is proved to be the same.
+//! `tenure migrate`: copies a store that no server uses to another engine, and proves that the copy
+//! is identical.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::open_store::{self, StoreAddress};
 use crate::output::{self, BOLD, FAINT, Format};
 use crate::{profile, serve};
 
-/// How often a person is told how far it has come.
+/// How often the progress is printed.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
@@ -60,7 +61,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     }
 }
 
-/// Where a store moves from, with the file of its signing keys.
+/// The store to copy, with the file of its signing keys.
 struct Source<'a> {
     address: &'a StoreAddress,
     key_file: PathBuf,
@@ -75,7 +76,7 @@ fn open_file(path: &Path) -> Result<SqliteStore, CliError> {
     SqliteStore::open(path, options()).map_err(|failure| serve::store_error(&failure))
 }
 
-/// An address as it may be printed.
+/// An address in printable form, without its password.
 fn name(address: &StoreAddress) -> String {
     match address {
         StoreAddress::Sqlite(path) => format!("sqlite:{}", path.display()),
@@ -179,20 +180,22 @@ fn progress(stage: Stage) -> String {
     }
 }
 
-/// The keys that a server of the old store would use.
+/// The signing keys that a server of the old store would use.
 async fn source_keys<S: Store>(store: &S, key_file: &Path) -> Result<Option<Keyring>, CliError> {
     let found = Keyring::of_store(store.browse(), key_file).await;
     found.map_err(serve::keyring_error)
 }
 
-/// Before there is a store: a server that found it without its keys would make new ones.
+/// Written before the store exists: a server that found the store without its keys would create new
+/// ones.
 fn write_key_file(keys: Option<&Keyring>, path: &Path) -> Result<(), CliError> {
     let Some(keys) = keys else { return Ok(()) };
     make_folder_of(path)?;
     keys.write_to(path).map_err(serve::keyring_error)
 }
 
-/// The same in a database, where they are sealed with what lies in the file of its coordinators.
+/// The same for a database, where the keys are encrypted with the key in the file of its
+/// coordinators.
 async fn import_keys(
     keys: Option<&Keyring>,
     store: &PostgresStore,
@@ -217,7 +220,7 @@ fn make_folder_of(path: &Path) -> Result<(), CliError> {
     }
 }
 
-/// By which a cut at the end of the audit is noticed.
+/// Copies the anchor, which detects that the end of the audit was cut off.
 fn copy_anchor(from: &Path, to: &Path) -> Result<(), CliError> {
     moved_keys::copy_anchor(from, to).map_err(|error| {
         let message =
@@ -289,7 +292,7 @@ fn print(
     Ok(())
 }
 
-/// Why it was not moved, and what to do.
+/// Why the store was not copied, and what to do.
 pub(crate) fn cli_error(failure: &MoveFailure) -> CliError {
     let hint = match failure {
         MoveFailure::Occupied { .. } => "nothing is overwritten; name an empty destination",

@@ -12,13 +12,13 @@ use store::{ClockAhead, Failure, FailureKind, Store, SystemClock};
 use crate::exit::{CliError, Exit};
 use crate::{profile, serve};
 
-/// A server over either kind of store.
+/// A server on either kind of store.
 pub(crate) enum RunningServer {
     Sqlite(coordinator::Server<SqliteStore>),
     Postgres(coordinator::Server<PostgresStore>),
 }
 
-/// The same call on whichever server there is.
+/// Makes the same call on either kind of server.
 macro_rules! either {
     ($serving:expr, $server:ident => $call:expr) => {
         match $serving {
@@ -50,7 +50,7 @@ impl RunningServer {
     }
 }
 
-/// A store that is open.
+/// An open store.
 pub(crate) enum OpenStore {
     Sqlite(SqliteStore),
     Postgres(PostgresStore),
@@ -80,7 +80,7 @@ pub(crate) async fn open(
     }
 }
 
-/// What other coordinators call this one.
+/// The name by which other coordinators list this one.
 fn peer_name(listen: SocketAddr) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{} {listen}", host.trim()).trim().to_owned()
@@ -101,7 +101,8 @@ fn log_durability(found: &postgres::Durability) {
     }
 }
 
-/// Beside the file; or in the state directory, for every coordinator of this database on this machine.
+/// Beside the file; for a database, in the state directory, shared by all its coordinators on this
+/// machine.
 pub(crate) async fn signing_key_path(opened: &OpenStore) -> Result<PathBuf, CliError> {
     match opened {
         OpenStore::Sqlite(store) => Ok(store.path().with_extension("key")),
@@ -109,8 +110,9 @@ pub(crate) async fn signing_key_path(opened: &OpenStore) -> Result<PathBuf, CliE
     }
 }
 
-/// Where the coordinators of this machine that share a database find what opens its signing keys, with the anchor of its
-/// audit beside it. Each database has its own, by the name of its store; on several machines the file is the same.
+/// The file that decrypts a database's signing keys, for all coordinators of that database on this
+/// machine; the anchor of its audit is beside it. Each database has a separate file, named after
+/// its store; on several machines the file is the same.
 pub(crate) async fn shared_signing_key(store: &PostgresStore) -> Result<PathBuf, CliError> {
     let path = shared_signing_key_of(store.id())?;
     if let Some(folder) = path.parent() {
@@ -122,12 +124,12 @@ pub(crate) async fn shared_signing_key(store: &PostgresStore) -> Result<PathBuf,
     Ok(path)
 }
 
-/// The same by the name of the store, without a look at what is there.
+/// The same by the name of the store, without checking what exists.
 pub(crate) fn shared_signing_key_of(store: &str) -> Result<PathBuf, CliError> {
     Ok(profile::default_store()?.with_file_name(format!("postgres-{store}.key")))
 }
 
-/// Where a store lies.
+/// The address of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoreAddress {
     Sqlite(PathBuf),
@@ -135,7 +137,7 @@ pub(crate) enum StoreAddress {
 }
 
 impl StoreAddress {
-    /// How the trouble of such a store is told.
+    /// How errors of such a store are translated.
     pub(crate) fn error_mapper(&self) -> fn(&Failure) -> CliError {
         match self {
             StoreAddress::Sqlite(_) => serve::store_error,
@@ -156,7 +158,7 @@ pub(crate) fn is_postgres(address: &str) -> bool {
     address.starts_with("postgres://") || address.starts_with("postgresql://")
 }
 
-/// An address as it may be printed.
+/// An address in printable form.
 pub(crate) fn redact_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -169,7 +171,8 @@ pub(crate) fn redact_password(url: &str) -> String {
     format!("{scheme}://{shown}{path}")
 }
 
-/// Whether this is meant to be a database, but not written as its address: as a path it would become a file.
+/// Whether this is meant as a database but not written as its address: as a path it would become a
+/// file.
 pub(crate) fn looks_like_postgres(said: &str) -> bool {
     let said = said.to_ascii_lowercase();
     let is_word = |word: &str| word.starts_with("host=") || word.starts_with("dbname=");
@@ -177,7 +180,7 @@ pub(crate) fn looks_like_postgres(said: &str) -> bool {
         || said.split_whitespace().any(is_word)
 }
 
-/// Where the store lies, of either kind, by the same rules as a path.
+/// The store's address, of either kind, by the same rules as a path.
 pub(crate) fn store_address(given: Option<&str>) -> Result<StoreAddress, CliError> {
     let said = serve::configured_store(given)?;
     match said.as_deref() {
@@ -187,7 +190,7 @@ pub(crate) fn store_address(given: Option<&str>) -> Result<StoreAddress, CliErro
 }
 
 async fn reload_server<S: Store>(serving: &coordinator::Server<S>) {
-    // A certificate that cannot be used says so itself.
+    // A certificate that cannot be used reports its own error.
     let certificate = serving.reload_certificate().is_ok();
     let signing = serving.reload_signing_keys();
     if let Err(error) = &signing {
@@ -207,9 +210,10 @@ async fn reload_server<S: Store>(serving: &coordinator::Server<S>) {
     tracing::info!(certificate, signing, keys, "reloaded certificate and keys");
 }
 
-/// A database's trouble: its sentences and remedies are those of any store, but no file would help.
+/// An error of a database. Messages and remedies are those of any store, but advice about files
+/// does not apply.
 pub(crate) fn database_error(failure: &Failure) -> CliError {
-    // The causes in between only say that there is another one behind.
+    // The intermediate causes only say that there is another one below.
     let mut last = std::error::Error::source(failure);
     while let Some(cause) = last.and_then(std::error::Error::source) {
         last = Some(cause);
@@ -229,7 +233,7 @@ pub(crate) fn database_error(failure: &Failure) -> CliError {
     CliError::new(Exit::Conflict, code, format!("{message}{text}")).hint(remedy)
 }
 
-/// What a database says, without how grave it finds that, and without the lines behind the first.
+/// The database's message without its severity, and without the lines after the first.
 fn strip_severity(said: &str) -> &str {
     let first = said.lines().next().unwrap_or_default();
     ["FATAL: ", "ERROR: ", "PANIC: "]
@@ -238,10 +242,10 @@ fn strip_severity(said: &str) -> &str {
         .unwrap_or(first)
 }
 
-/// Opens a database to look, not to work: nothing is made in it, and nobody is told.
+/// Opens a database for reading: creates nothing in it and does not register as a coordinator.
 pub(crate) async fn open_read_only(url: &str) -> Result<PostgresStore, CliError> {
     let options = postgres::Options {
-        // Nothing is decided here, so a clock that was once wrong is no reason not to look.
+        // Nothing is decided here, so a clock that was once wrong does not prevent reading.
         ahead: ClockAhead::Accept,
         notify: postgres::Notify::Off,
         missing: postgres::Missing::Refuse,

@@ -1,7 +1,8 @@
-//! What people and scripts read: data on stdout, everything else on stderr, colour only on a terminal.
+//! Output for people and scripts: data on stdout, everything else on stderr, colour only on a
+//! terminal.
 //!
-//! With `--json` stdout holds nothing but JSON with the member names of the HTTP interface: one value, or one
-//! value per line where a command goes on. Without it, tables and sentences.
+//! With `--json` stdout holds only JSON, with the member names of the HTTP interface: one value, or
+//! one value per line for commands that keep running. Without it, tables and sentences.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -53,7 +54,7 @@ pub(crate) fn line(text: impl std::fmt::Display) -> Result<(), CliError> {
     Ok(())
 }
 
-/// One line on stderr, for what is not data. Nobody reads a failure to write there.
+/// One line on stderr, for what is not data. A failed write there is ignored.
 pub(crate) fn note(text: impl std::fmt::Display) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
@@ -62,7 +63,7 @@ pub(crate) fn warning(text: impl std::fmt::Display) {
     note(format_args!("{WARN}warning:{WARN:#} {text}"));
 }
 
-/// One JSON value: spread out for the eye on a terminal, on one line otherwise.
+/// One JSON value: indented on a terminal, on one line otherwise.
 pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<(), CliError> {
     let text = if io::stdout().is_terminal() {
         serde_json::to_string_pretty(value)
@@ -72,12 +73,13 @@ pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<(), CliError> {
     line(text.expect("answers have string keys and no failing serializer"))
 }
 
-/// One JSON value on exactly one line, for commands that go on.
+/// One JSON value on exactly one line, for commands that keep running.
 pub(crate) fn json_line<T: Serialize + ?Sized>(value: &T) -> Result<(), CliError> {
     line(serde_json::to_string(value).expect("answers have string keys and no failing serializer"))
 }
 
-/// A table without rulers: readable in any terminal, and by `awk`. Cells are never folded, because people copy ids.
+/// A table without rules, readable in any terminal and by `awk`. Cells are never wrapped, because
+/// people copy ids.
 pub(crate) fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -99,7 +101,7 @@ pub(crate) fn state_cell(state: State) -> Cell {
     }
 }
 
-/// Prints a table without the white space a table leaves at the ends of its lines.
+/// Prints a table without trailing white space.
 pub(crate) fn print_table(table: &Table) -> Result<(), CliError> {
     for row in table.lines() {
         line(row.trim_end())?;
@@ -107,7 +109,7 @@ pub(crate) fn print_table(table: &Table) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Whether stdout takes colour: a terminal, and nobody said NO_COLOR.
+/// Whether stdout takes colour: it is a terminal and NO_COLOR is not set.
 pub(crate) fn colours() -> bool {
     anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
 }
@@ -117,13 +119,13 @@ pub(crate) fn count(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
-/// What to type to start this program again: as it was typed this time, if that was a path.
+/// The command that starts this program again: as it was typed this time, if that was a path.
 pub(crate) fn program_name() -> String {
     let typed = std::env::args().next().filter(|name| name.contains('/'));
     typed.unwrap_or_else(|| "tenure".to_owned())
 }
 
-/// Tells the person what went wrong and what to do.
+/// Prints the error and its remedy.
 pub(crate) fn print_error(format: Format, cli_error: &CliError) {
     if cli_error.code == crate::exit::OUTPUT_CLOSED {
         return;

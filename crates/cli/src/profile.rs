@@ -1,8 +1,8 @@
-//! Which server to talk to and with which key: flags, then the environment, then the profile file.
+//! Which server to use and with which key: flags, then the environment, then the profile file.
 //!
-//! `tenure dev` writes the profile, so that a second terminal needs no flags. The file holds a secret and is
-//! readable by its owner only. Its key goes to its own server and to no other: a `--url` that names another
-//! one needs a key of its own.
+//! `tenure dev` writes the profile, so that a second terminal needs no flags. The file holds a
+//! secret and is readable by its owner only. The CLI sends its key only to the server that the
+//! profile names: a `--url` that names another server needs a separate key.
 
 use std::env;
 use std::fs;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::exit::{CliError, Exit};
 
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:7400";
-/// For its owner only: it holds a key.
+/// Readable by the owner only: the file holds a key.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
@@ -26,7 +26,7 @@ pub(crate) struct Profile {
     pub(crate) api_key: String,
 }
 
-/// A server and the key that opens it.
+/// A server and a key for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Connection {
     pub(crate) url: String,
@@ -34,7 +34,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// From what the person gave (flag or environment) and what the profile remembers.
+    /// Chooses from the flag or the environment variable, then from the profile.
     pub(crate) fn choose(url: Option<&str>, key: Option<&str>) -> Result<Connection, CliError> {
         let profile = Profile::read(&Profile::path()?)?;
         choose_from(url, key, profile.as_ref())
@@ -80,7 +80,7 @@ impl Profile {
         })
     }
 
-    /// Replaces the file in one step, so that a reader never sees half of it.
+    /// Replaces the file atomically, so that a reader never sees half of it.
     pub(crate) fn write(&self, path: &Path) -> Result<(), CliError> {
         let parent = path.parent().expect("the profile lies in a folder");
         make_folder(parent)?;
@@ -101,12 +101,12 @@ impl Profile {
     }
 }
 
-/// Where the store lies unless `--store` says otherwise.
+/// The store's path unless `--store` says otherwise.
 pub(crate) fn default_store() -> Result<PathBuf, CliError> {
     Ok(folder("XDG_STATE_HOME", ".local/state")?.join("tenure.db"))
 }
 
-/// Makes a folder that only its owner may look into, with all its parents.
+/// Creates a folder that only its owner can read, with all its parents.
 pub(crate) fn make_folder(path: &Path) -> Result<(), CliError> {
     let made = fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path);
     made.map_err(|error| unusable(path, "create", &error))

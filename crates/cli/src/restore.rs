@@ -1,4 +1,4 @@
-//! `tenure restore`: a backup becomes the store, and nobody's lease from before counts any more.
+//! `tenure restore`: replaces the store with a backup; leases from before become void.
 
 use std::path::{Path, PathBuf};
 
@@ -41,8 +41,8 @@ pub(crate) fn run(format: Format, arguments: &Arguments) -> CommandResult {
     Ok(Exit::Done)
 }
 
-/// The noted end of the audit is that of the store that was replaced: kept for whoever wants to compare,
-/// but no longer what the audit must reach.
+/// The anchor records the end of the audit of the store that was replaced. It is kept for
+/// comparison, but the restored audit need not reach it.
 pub(crate) fn set_anchor_aside(key_file: &Path) -> Result<(), CliError> {
     let anchor = anchor_path(key_file);
     let aside = anchor.with_extension("anchor.before-restore");

@@ -1,4 +1,4 @@
-//! `tenure prune`: forget runs that ended long ago, on a store nobody serves from.
+//! `tenure prune`: deletes runs that ended long ago, in a store that no server uses.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `tenure runs …`: look at runs, follow them, stop them.
+//! `tenure runs …`: show, follow and cancel runs.
 
 mod cancel;
 mod entry;
@@ -63,7 +63,7 @@ async fn history(client: Client, format: Format, id: &str) -> CommandResult {
     Ok(Exit::Done)
 }
 
-/// Every entry there is now.
+/// Every entry that exists now.
 async fn whole_history(client: &Client, id: &str) -> Result<Vec<HistoryEntry>, CliError> {
     let mut entries = Vec::new();
     let mut request = client.run(id).history().limit(PAGE);
@@ -73,27 +73,27 @@ async fn whole_history(client: &Client, id: &str) -> Result<Vec<HistoryEntry>, C
     Ok(entries)
 }
 
-/// The next entries; `None` behind the last.
+/// The next entries; `None` after the last.
 async fn next_page(request: &mut HistoryRequest) -> Result<Option<Vec<HistoryEntry>>, CliError> {
     let page = request.clone().await.map_err(server::cli_error)?;
     *request = request.clone().after(page.next_after);
     Ok((!page.entries.is_empty()).then_some(page.entries))
 }
 
-/// How long each retry had to wait, as it was decided.
+/// How long each retry had to wait, as decided.
 pub(crate) async fn retry_pauses(client: &Client, id: &str) -> Result<Vec<i64>, CliError> {
     let entries = whole_history(client, id).await?;
     Ok(entries.iter().filter_map(entry::pause_ms).collect())
 }
 
-/// As many entries as one answer may hold.
+/// The maximum number of entries in one answer.
 const PAGE: u32 = *wire::limits::PAGE_ITEMS.end() as u32;
 
 async fn record(client: Client, format: Format, id: &str) -> CommandResult {
     let record = client.run(id).record().await.map_err(server::cli_error)?;
     match format {
         Format::Json => output::json(&record)?,
-        // A record is for keeping and checking: people, too, want all of it.
+        // A record is for archiving and checking: people, too, want all of it.
         Format::People => output::line(
             serde_json::to_string_pretty(&record).expect("a record has string keys only"),
         )?,

@@ -1,8 +1,8 @@
-//! `tenure serve`, and everything else that touches the coordinator: open the store, make sure there is a key,
-//! listen, drain, end.
+//! `tenure serve`, and everything else that starts a coordinator: open the store, make sure that a
+//! key exists, listen, drain, exit.
 //!
-//! Without a certificate only loopback is served, unless the operator insists: a key would be readable on
-//! the way.
+//! Without a certificate the server listens only on loopback, unless the operator insists:
+//! otherwise keys would cross the network in plain text.
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -69,7 +69,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     server.run_until_signal().await
 }
 
-/// Both or neither, wherever each was said.
+/// Both files or neither, whether set by flag, variable or config file.
 fn tls_files(settings: &Settings) -> Result<Option<TlsFiles>, CliError> {
     let files = match (settings.tls_cert.clone(), settings.tls_key.clone()) {
         (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
@@ -121,43 +121,43 @@ fn announce(ready: &ReadyMessage) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What a server is asked to be.
+/// The options of a server.
 pub(crate) struct ServerOptions {
     pub(crate) listen: SocketAddr,
-    /// The flag that names the port, for the remedy.
+    /// The flag that sets the port, for the error message.
     pub(crate) port_flag: &'static str,
     pub(crate) store: StoreAddress,
     pub(crate) ahead: ClockAhead,
     pub(crate) key: KeyPolicy,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) plaintext: Plaintext,
-    /// Where metrics alone are served, if anywhere.
+    /// Separate address for metrics, if any.
     pub(crate) metrics_listen: Option<SocketAddr>,
     pub(crate) public_url: Option<String>,
     pub(crate) retention: Retention,
-    /// Where traces are sent, if anywhere.
+    /// The collector that receives traces, if any.
     pub(crate) collector: Option<String>,
 }
 
-/// Whether a key is made. Only a key that is made now can be shown: the store keeps digests.
+/// When to create a key. Only a key created now can be shown: the store keeps digests.
 pub(crate) enum KeyPolicy {
-    /// Unless the store has one.
+    /// If the store has none.
     IfNone,
     Always,
-    /// Unless the store knows the one that is remembered here.
+    /// If the store does not know the remembered one.
     UnlessKnown(Option<String>),
 }
 
-/// What a server says when it is ready.
+/// What a server prints when it is ready.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReadyMessage {
     pub(crate) url: String,
-    /// Only when it was made now, or was remembered: nobody else can know it.
+    /// Only if the key was created now or was remembered: the store cannot return it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) api_key: Option<String>,
     pub(crate) store: String,
-    /// Where metrics are without a key, if they have a listener of their own.
+    /// The address of the metrics that need no key, if they have a separate listener.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics_url: Option<String>,
 }
@@ -182,7 +182,7 @@ impl Server {
             warn_open_metrics(open);
         }
         let spans = given.collector.as_deref().map(Exporter::open).transpose()?;
-        // Before anybody can know that there is a server to be stopped.
+        // Registered before anyone can know that there is a server to stop.
         let signals = Signals::listen()?;
         let opened = open_store::open(&given.store, given.ahead, given.listen).await?;
         let (api_key, new_keys) = match &opened {
@@ -229,8 +229,8 @@ impl Server {
         Ok(Server { ready, serving, signals })
     }
 
-    /// Serves until SIGINT or SIGTERM, then drains; a second signal does not wait for that. A store that cannot
-    /// be trusted any more ends the process, so that a supervisor starts it again from disk.
+    /// Serves until SIGINT or SIGTERM, then drains; a second signal exits at once. A store that can
+    /// no longer be trusted ends the process, so that a supervisor restarts it from disk.
     pub(crate) async fn run_until_signal(self) -> CommandResult {
         let Server { serving, mut signals, .. } = self;
         let requested = loop {
@@ -289,7 +289,7 @@ fn announce_drain() {
     tracing::info!("draining: accepting no new work, finishing requests in progress");
 }
 
-/// What a signal asks for.
+/// The action that a signal requests.
 enum SignalAction {
     Stop,
     Reload,
@@ -325,7 +325,7 @@ impl Signals {
     }
 }
 
-/// The key people may use, and the keys to be made for that.
+/// Chooses the key to print, and the keys to create for that.
 async fn choose_key<S: Store>(
     store: &S,
     policy: KeyPolicy,
@@ -396,15 +396,15 @@ fn cannot_listen(address: SocketAddr, source: &std::io::Error, port_flag: &str) 
         .hint(format!("choose another with {port_flag}"))
 }
 
-/// How much a command says of what goes on inside.
+/// How much a command logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogMode {
     Serve,
-    /// A person watches: only what needs them.
+    /// For a person who watches: only what needs attention.
     Dev,
 }
 
-/// Logs to stderr: text for a person at a terminal, JSON for whoever collects it. RUST_LOG overrides how much.
+/// Logs to stderr: text on a terminal, JSON otherwise. RUST_LOG overrides the level.
 pub(crate) fn log(log_mode: LogMode) {
     let default = match log_mode {
         LogMode::Serve => "info",
@@ -413,7 +413,7 @@ pub(crate) fn log(log_mode: LogMode) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second subscriber in one process is no reason not to serve.
+    // A second subscriber in one process does not prevent serving.
     let _ = if std::io::stderr().is_terminal() {
         base.with_ansi(output::colours()).try_init()
     } else {
@@ -421,14 +421,15 @@ pub(crate) fn log(log_mode: LogMode) {
     };
 }
 
-/// Says where the store lies, for every command that works on one and got no flag.
+/// The environment variable that names the store, for every command that works on one and got no
+/// flag.
 pub(crate) const STORE_VARIABLE: &str = "TENURE_STORE";
 
 pub(crate) fn store_of_environment() -> Option<String> {
     std::env::var(STORE_VARIABLE).ok().filter(|value| !value.is_empty())
 }
 
-/// What was said of where the store lies, if anything: by the flag, the environment or the config file.
+/// The store's address as given by the flag, the environment or the config file, if any.
 pub(crate) fn configured_store(given: Option<&str>) -> Result<Option<String>, CliError> {
     match given.filter(|given| !given.is_empty()) {
         Some(given) => Ok(Some(given.to_owned())),
@@ -439,8 +440,8 @@ pub(crate) fn configured_store(given: Option<&str>) -> Result<Option<String>, Cl
     }
 }
 
-/// Where the store lies: `sqlite:PATH` or a plain path from the flag, else from the environment, else from the
-/// config file, else the default.
+/// The store's path: `sqlite:PATH` or a plain path from the flag, else from the environment, else
+/// from the config file, else the default.
 pub(crate) fn store_path(given: Option<&str>) -> Result<PathBuf, CliError> {
     let Some(given) = configured_store(given)? else { return profile::default_store() };
     if open_store::is_postgres(&given) {
@@ -457,7 +458,7 @@ pub(crate) fn store_path(given: Option<&str>) -> Result<PathBuf, CliError> {
     Ok(PathBuf::from(path))
 }
 
-/// What was given may hold a password: no more of it is said than what an address shows.
+/// The given text may hold a password, so the message shows no more than a printable address does.
 fn unknown_store(given: &str) -> CliError {
     let message = match given.contains("://") {
         true => {
@@ -472,13 +473,14 @@ fn unknown_store(given: &str) -> CliError {
         .hint("write --store sqlite:PATH or --store postgres://USER:PASSWORD@HOST:PORT/DATABASE")
 }
 
-/// The store is decided by rules that this binary does not know: no file and no restart would help.
+/// The store uses rules that this binary does not know: no file and no restart would help.
 fn rules_unknown(what: &str) -> CliError {
     let (message, remedy) = what.split_once("; ").unwrap_or((what, "start a newer Tenure"));
     CliError::new(Exit::Conflict, "rules_unknown", message).hint(remedy)
 }
 
-/// A store's trouble. What keeps it closed it says itself: a sentence, and after a semicolon the remedy.
+/// An error of the store. Its message says why it stays closed: a sentence, and after a semicolon
+/// the remedy.
 pub(crate) fn store_error(failure: &Failure) -> CliError {
     let cause = failure.source.as_ref().map(|source| format!(": {source}")).unwrap_or_default();
     let what = &failure.what;

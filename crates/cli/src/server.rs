@@ -1,4 +1,4 @@
-//! The way to a server: a client for the chosen connection, and its troubles in words for people.
+//! Access to a server: a client for the chosen connection, and its errors as messages for people.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::args::GlobalArgs;
 use crate::exit::{CliError, Exit};
 use crate::profile::Connection;
 
-/// A person waits at the keyboard: ride out a hiccup and not more.
+/// A person waits at the keyboard: survive a short interruption and no more.
 const RETRIES: Retries =
     Retries::new(2).backoff(Duration::from_millis(100), Duration::from_secs(1));
 
-/// Who waits for a run also waits for a server that is being restarted.
+/// A command that waits for a run also waits for a server that restarts.
 const LONG_RETRIES: Retries = Retries::new(10);
 
 /// The same client, for commands that wait anyway.
@@ -28,7 +28,7 @@ pub(crate) fn connect(global_args: &GlobalArgs) -> Result<Client, CliError> {
     client(&connection, global_args.ca_file.as_deref())
 }
 
-/// Authorities beside those of the system are named by a file.
+/// A file names certificate authorities other than those of the system.
 pub(crate) fn client(
     connection: &Connection,
     authorities: Option<&Path>,
@@ -41,7 +41,7 @@ pub(crate) fn client(
     Ok(client.with_retries(RETRIES))
 }
 
-/// What a failed call means for the person who made it.
+/// Translates a failed call into a message for the person who made it.
 pub(crate) fn cli_error(error: Error) -> CliError {
     match error {
         Error::Refused(problem) => refused(&problem),

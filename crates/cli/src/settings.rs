@@ -1,11 +1,11 @@
-//! What a server can be told, declared once.
+//! The settings of a server, declared once.
 //!
-//! Every field of [`Settings`] is a flag of `tenure serve`, a variable `TENURE_<NAME>`, a key of the
-//! config file and a row of `tenure config`: the parser's own definition is read for all four, and the
-//! tests below compare it with the documentation. A flag wins over the variable, the variable over the
-//! file, the file over the default.
+//! Every field of [`Settings`] is a flag of `tenure serve`, a variable `TENURE_<NAME>`, a key of
+//! the config file and a row of `tenure config`. All four are derived from the parser's own
+//! definition, and the tests below compare it with the documentation. A flag wins over the
+//! variable, the variable over the file, the file over the default.
 //!
-//! What is asked for once (a new key, a written profile) is no setting and stands with `serve`.
+//! One-time requests (a new key, a written profile) are not settings and are flags of `serve`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,20 +19,20 @@ use crate::args::Arguments;
 use crate::duration;
 use crate::exit::{CliError, Exit};
 
-/// Where the file is looked for when nobody says.
+/// The config file if none is named.
 pub(crate) const DEFAULT_FILE: &str = "/etc/tenure/tenure.toml";
 
-/// Says where the file is; the one thing the file itself cannot say.
+/// Names the config file; the one setting that the file itself cannot contain.
 const FILE_VARIABLE: &str = "TENURE_CONFIG";
 const FILE_ARGUMENT: &str = "config";
 
-/// A file of settings is a page of text; more is another file.
+/// A config file is a page of text; a larger file is something else.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// The commands that take settings.
 const COMMANDS_WITH_SETTINGS: [&str; 2] = ["serve", "config"];
 
-/// What ended less than this ago may still be asked about.
+/// Runs that ended less than this ago may still be queried.
 const RETAIN_MIN: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone, Debug, clap::Args)]
@@ -92,14 +92,14 @@ fn retain_for(text: &str) -> Result<Duration, String> {
     Ok(span)
 }
 
-/// What was typed, with what the environment and the file add.
+/// The command line, completed from the environment and the file.
 pub(crate) struct Parsed {
     pub(crate) arguments: Arguments,
     matches: ArgMatches,
     file: Option<ConfigFile>,
 }
 
-/// One setting as it counts.
+/// One setting with its effective value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EffectiveSetting {
     pub(crate) name: String,
@@ -107,8 +107,8 @@ pub(crate) struct EffectiveSetting {
     pub(crate) origin: String,
 }
 
-/// Reads the command line, and for commands that take settings the file, too. Ends the process for
-/// `--help` and for what the parser refuses.
+/// Parses the command line and, for commands that take settings, the file. Ends the process for
+/// `--help` and for a command line that the parser refuses.
 pub(crate) fn parse() -> Result<Parsed, CliError> {
     let plain = Arguments::command().get_matches();
     let command_name = plain
@@ -131,7 +131,7 @@ impl Parsed {
         Ok(Parsed { arguments, matches, file })
     }
 
-    /// Every setting with its value and where that comes from, for a command that takes settings.
+    /// Every setting with its value and origin, for a command that takes settings.
     pub(crate) fn settings(&self) -> Vec<EffectiveSetting> {
         let Some((_, matches)) = self.matches.subcommand() else { return Vec::new() };
         let find = |name: String| {
@@ -154,7 +154,7 @@ impl Parsed {
     }
 }
 
-/// The keys a file may have, as they are written there and behind `--`.
+/// The keys that a file may have, spelled as in the file and after `--`.
 fn names() -> Vec<String> {
     let long = |argument: &clap::Arg| argument.get_long().map(str::to_owned);
     definition().get_arguments().filter_map(long).filter(|name| name != FILE_ARGUMENT).collect()
@@ -168,23 +168,23 @@ fn variable(name: &str) -> String {
     format!("TENURE_{}", name.to_uppercase().replace('-', "_"))
 }
 
-/// The store that the file names, for the commands that work on a store and take no settings.
+/// The store that the file names, for commands that work on a store and take no settings.
 pub(crate) fn store_of_file() -> Result<Option<String>, CliError> {
     let given = std::env::var_os(FILE_VARIABLE).map(PathBuf::from);
     let file = ConfigFile::find(given.as_deref())?;
     Ok(file.and_then(|file| file.values.get("store").cloned()))
 }
 
-/// A file whose every key is a setting and whose every value can be used.
+/// A file in which every key is a setting and every value is valid.
 #[derive(Debug)]
 struct ConfigFile {
     path: PathBuf,
-    /// As they would be typed behind the flag.
+    /// The values as they would be typed after the flag.
     values: BTreeMap<String, String>,
 }
 
 impl ConfigFile {
-    /// The file somebody named, which must be there, or the one at its usual place, if it is.
+    /// The named file, which must exist, or the one at the default path, if it exists.
     fn find(given: Option<&Path>) -> Result<Option<ConfigFile>, CliError> {
         let usual = Path::new(DEFAULT_FILE);
         match given {
@@ -221,10 +221,10 @@ impl ConfigFile {
         Ok(ConfigFile { path: path.to_owned(), values })
     }
 
-    /// Puts the file's values where the defaults are: below flags and variables.
+    /// Sets the file's values as defaults: below flags and variables.
     fn apply_defaults(&self, command: Command) -> Command {
         self.values.iter().fold(command, |command, (name, value)| {
-            // The parser keeps references for the life of the process, and there is one file.
+            // The parser keeps references for the life of the process, and there is only one file.
             let value: &'static str = Box::leak(value.clone().into_boxed_str());
             command.mut_arg(name.replace('-', "_"), |argument| argument.default_value(value))
         })
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(refused.code, "unknown_setting");
         assert!(refused.message.contains("`retain-fro`"), "{refused:?}");
         assert!(refused.hint.unwrap().contains("`retain-for`"));
-        // The file cannot say which file it is, and has no tables.
+        // The file cannot name itself, and has no tables.
         assert_eq!(read("config = \"x\"").unwrap_err().code, "unknown_setting");
         assert_eq!(read("[server]\nlisten = \"x\"").unwrap_err().code, "unknown_setting");
     }

@@ -1,4 +1,4 @@
-//! `tenure submit`: hand a run over, and on request wait for its end.
+//! `tenure submit`: submits a run, and optionally waits for its end.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -145,7 +145,8 @@ fn input(text: Option<String>, file: Option<&Path>) -> Result<Json, CliError> {
 
 fn read(file: &Path) -> Result<String, CliError> {
     let mut text = String::new();
-    // One byte more than is allowed tells "too much" from "just enough" without reading all of it.
+    // One byte more than allowed distinguishes "too large" from "just fits" without reading
+    // everything.
     let limit = PAYLOAD_BYTES_MAX as u64 + 1;
     let outcome = if file == Path::new("-") {
         std::io::stdin().lock().take(limit).read_to_string(&mut text)
@@ -178,7 +179,7 @@ fn announce(format: Format, accepted: &RunAccepted) -> CommandResult {
     Ok(Exit::Done)
 }
 
-/// The run's output on stdout, how it went on stderr.
+/// Prints the run's output on stdout and its result on stderr.
 fn report(format: Format, run: &Run) -> CommandResult {
     if format == Format::Json {
         output::json(run)?;

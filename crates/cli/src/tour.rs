@@ -1,7 +1,7 @@
-//! `tenure tour`: the promise, kept before your eyes, in less than a minute and without questions.
+//! `tenure tour`: demonstrates the guarantees in less than a minute, without questions.
 //!
-//! A server and workers as processes of their own, over HTTP. Every verdict that is printed was parsed from an
-//! answer, and every expectation that does not hold ends the tour with exit code 1.
+//! Starts a server and workers as separate processes that talk HTTP. Every printed verdict was
+//! parsed from an answer, and an expectation that does not hold ends the tour with exit code 1.
 
 mod narrator;
 mod processes;
@@ -27,14 +27,14 @@ pub(crate) struct Arguments {
     folder: Option<PathBuf>,
 }
 
-/// The shortest lease there is: a dead worker is noticed after two seconds.
+/// The shortest lease: a dead worker is detected after two seconds.
 const SHORT_LEASE_MS: u64 = *wire::limits::LEASE_MS.start();
-/// Where no lease should run out, a slow disk must not make it.
+/// Long enough that a slow disk does not let a lease expire where none should.
 const LONG_LEASE_MS: u64 = 20_000;
 const HEARTBEAT_MS: u64 = *wire::limits::HEARTBEAT_INTERVAL_MS.start();
 const GRACE_MS: u64 = 1_000;
 const RETRY_INITIAL: Duration = Duration::from_millis(200);
-/// What a coordinator takes unless told: no run here fails often enough to reach it.
+/// The coordinator's default: no run here fails often enough to reach it.
 const RETRY_MAX: Duration = Duration::from_millis(wire::limits::RETRY_CAP_MS_DEFAULT);
 const SEED: u64 = 7;
 /// Longer than anything here takes, so that only a defect reaches it.
@@ -146,7 +146,7 @@ impl Tour {
         self.say.tell("recorded", format_args!("{BAD}failed{BAD:#} twice, on the same schedule"))
     }
 
-    /// The pauses that were decided.
+    /// Returns the pauses that the coordinator decided.
     async fn three_failures(&self) -> Result<Vec<i64>, CliError> {
         let id = self.submit(&format!("flaky, seed {SEED}"), LONG_LEASE_MS).await?;
         let mut carol = self.server.worker("carol", WorkerMode::Fail, 3)?;
@@ -277,7 +277,7 @@ impl Tour {
         answer: &Answer,
         more: &str,
     ) -> Result<(), CliError> {
-        /// As long as the longest report of the tour, so that the answers stand in a column.
+        /// The width of the tour's longest report, so that the answers form a column.
         const WHAT_WIDTH: usize = 25;
         self.say.tell(word, format_args!("{what:<WHAT_WIDTH$} {}{more}", format_answer(answer)))
     }

@@ -1,7 +1,7 @@
 //! Sends spans to an OpenTelemetry collector: OTLP over HTTP, as protobuf.
 //!
-//! The only place that knows OpenTelemetry's library, which brings the format and nothing else: the
-//! queue, its bound and what becomes of lost spans are the coordinator's.
+//! The only module that uses OpenTelemetry's library, and only for the format: the queue, its bound
+//! and the handling of lost spans are in the coordinator.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -21,10 +21,10 @@ use wire::TraceContext;
 
 use crate::exit::CliError;
 
-/// Where traces go below the address of a collector.
+/// The path for traces below a collector's address.
 const TRACES_PATH: &str = "/v1/traces";
 
-/// How long a request may take; below what the coordinator allows, so that its end is told as what it is.
+/// The request timeout; below the coordinator's, so that the error says what timed out.
 const REQUEST_WITHIN: Duration = Duration::from_secs(9);
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// The way to the collector at `endpoint`, whether it is there or not.
+    /// An exporter for the collector at `endpoint`, whether it is reachable or not.
     pub(crate) fn open(endpoint: &str) -> Result<Arc<Exporter>, CliError> {
         let unusable = |why: String| {
             CliError::usage("otlp_endpoint", format!("spans cannot be sent to `{endpoint}`: {why}"))
@@ -93,13 +93,13 @@ impl SpanExport for Exporter {
     }
 }
 
-/// The path may be there already, as some collectors document it.
+/// Accepts an address that already contains the path, as some collectors document it.
 fn address(endpoint: &str) -> String {
     let base = endpoint.trim_end_matches('/');
     if base.ends_with(TRACES_PATH) { base.to_owned() } else { format!("{base}{TRACES_PATH}") }
 }
 
-/// Plain HTTP asks nobody's word; https that of the authorities of the system.
+/// Plain HTTP verifies no certificate; https uses the authorities of the system.
 fn client(scheme: &str) -> Result<reqwest::Client, String> {
     let mut roots = RootCertStore::empty();
     if scheme == "https" {
@@ -142,7 +142,7 @@ fn pair(key: &'static str, value: Attribute) -> KeyValue {
     }
 }
 
-/// By the store's clock, like every other time a person reads.
+/// By the store's clock, like every other time that people see.
 fn instant(unix_ms: i64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(unix_ms).unwrap_or(0))
 }

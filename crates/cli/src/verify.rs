@@ -1,5 +1,5 @@
-//! `tenure verify`: is what is stored what was decided? On a file that nobody serves from, or on a database at
-//! any time.
+//! `tenure verify`: checks that the stored state is what was decided. Works on a file that no
+//! server uses, or on a database at any time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,9 +48,9 @@ async fn check_file(path: &PathBuf) -> Result<(Report, SealReport), CliError> {
     check(path).await
 }
 
-/// The audit's findings are among the others.
+/// Returns the audit's findings together with the others.
 async fn check(path: &PathBuf) -> Result<(Report, SealReport), CliError> {
-    // Nothing is decided here, so a clock that was once wrong is no reason not to look.
+    // Nothing is decided here, so a clock that was once wrong does not prevent the check.
     let options = Options::new(Arc::new(SystemClock::start())).with_ahead(ClockAhead::Accept);
     let store = SqliteStore::open(path, options).map_err(|failure| serve::store_error(&failure))?;
     let trouble = |failure: store::Failure| serve::store_error(&failure);
@@ -73,7 +73,7 @@ async fn check_database(url: &str) -> Result<(Report, SealReport), CliError> {
     Ok((report, seals.map_err(trouble)?))
 }
 
-/// What is wrong with the audit joins what is wrong with tasks.
+/// Adds the findings about the audit to those about tasks.
 async fn check_seals<B: Browse>(
     browse: &B,
     keyring: &Keyring,
@@ -91,7 +91,7 @@ async fn check_seals<B: Browse>(
     Ok(seals)
 }
 
-/// The keys that coordinators share, if this machine has the file that opens them.
+/// The keys that coordinators share, if this machine has the file that decrypts them.
 async fn shared_keyring(
     store: &store::PostgresStore,
     path: &Path,
@@ -104,7 +104,7 @@ async fn shared_keyring(
     Ok(keyring)
 }
 
-/// Only the audit of a store, wherever it lies. `None` without the key file.
+/// Checks only the audit of a store of either kind. `None` without the key file.
 pub(crate) async fn audit_of(address: &StoreAddress) -> Result<Option<AuditVerified>, CliError> {
     let key_path = match address {
         StoreAddress::Sqlite(path) => path.with_extension("key"),
@@ -125,7 +125,7 @@ pub(crate) async fn audit_of(address: &StoreAddress) -> Result<Option<AuditVerif
     Ok(Some(AuditVerified { entries, sealed, anchored, findings: findings.collect() }))
 }
 
-/// The key file beside the store. A copy of a store that came without it is checked as far as it goes.
+/// The key file beside the store. A copy of a store without it is checked as far as possible.
 fn keyring(path: &Path) -> Result<Option<Keyring>, CliError> {
     if !path.exists() {
         output::note(format_args!("without {} the audit's seals are not checked", path.display()));

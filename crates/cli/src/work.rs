@@ -1,8 +1,8 @@
-//! `tenure work`: any program is a worker.
+//! `tenure work`: turns any program into a worker.
 //!
-//! The loop, its heartbeats and its obedience to verdicts are the Rust SDK's. Here a task becomes a process: input
-//! on stdin, output from stdout, progress on descriptor 3, facts in the environment, and signals to the whole
-//! process group when the task must stop.
+//! The worker loop, its heartbeats and its obedience to verdicts come from the Rust SDK. Here a
+//! task becomes a process: input on stdin, output from stdout, progress on descriptor 3, metadata
+//! in the environment, and signals to the whole process group when the task must stop.
 
 mod events;
 mod group;
@@ -77,7 +77,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
-    // Asked before the first poll, so that a wrong address is an error here and not a worker that waits.
+    // Checked before the first poll, so that a wrong address is an error here and not a worker that
+    // waits.
     client.version().await.map_err(server::cli_error)?;
     let program = Arc::new(Program { exec: arguments.exec, args: arguments.args });
     program.warn_if_missing();
@@ -139,7 +140,7 @@ async fn work_until_signal(worker: Worker, cut: &AtomicBool) -> CommandResult {
     }
 }
 
-/// The last part of the program's path, as far as it is a name the wire knows.
+/// The last part of the program's path, reduced to a name that the wire accepts.
 fn default_name(exec: &str) -> String {
     let last = exec.rsplit('/').next().unwrap_or(exec);
     let name: String = last
@@ -156,7 +157,8 @@ struct Program {
 }
 
 impl Program {
-    /// Tasks still arrive: each is failed with a clear message, and another worker may have the program.
+    /// Only warns: tasks still arrive, each fails with a clear message, and another worker may have
+    /// the program.
     fn warn_if_missing(&self) {
         let exists = |path: std::path::PathBuf| path.is_file();
         let found = if self.exec.contains('/') {
@@ -186,7 +188,7 @@ impl Program {
     fn command(&self, ctx: &Ctx) -> Command {
         let mut command = Command::new(&self.exec);
         command.args(&self.args);
-        // The worker's key opens more than one task: the program has no use for it.
+        // The worker's key is valid for more than one task, and the program does not need it.
         command.env_remove("TENURE_API_KEY");
         command.envs(facts(ctx));
         command
@@ -199,7 +201,7 @@ impl Program {
     }
 }
 
-/// What the program is told about its attempt.
+/// The environment variables that describe the attempt to the program.
 fn facts(ctx: &Ctx) -> BTreeMap<&'static str, String> {
     let mut facts = BTreeMap::from([
         ("TENURE_TASK_ID", ctx.task_id().to_owned()),
@@ -219,7 +221,8 @@ fn facts(ctx: &Ctx) -> BTreeMap<&'static str, String> {
     facts
 }
 
-/// Tells the coordinator how far the program is. Both parts stay until the program says otherwise.
+/// Reports the program's progress to the coordinator. Percentage and message stay until the program
+/// changes them.
 fn listener(ctx: &Ctx) -> LineHandler {
     let ctx = ctx.clone();
     let (mut percent, mut message) = (f64::NAN, String::new());
@@ -237,7 +240,7 @@ fn listener(ctx: &Ctx) -> LineHandler {
     })
 }
 
-/// Completes when the program must stop, with the time it has for that.
+/// Completes when the program must stop, and returns its grace period.
 fn grace_when_stopped(ctx: &Ctx) -> impl Future<Output = Duration> {
     let ctx = ctx.clone();
     async move {
@@ -251,18 +254,18 @@ fn grace_when_stopped(ctx: &Ctx) -> impl Future<Output = Duration> {
     }
 }
 
-/// What of the grace is kept for killing the program and for the report to arrive in time.
+/// The part of the grace period that is reserved for killing the program and delivering the report.
 const REPORT_RESERVE: Duration = Duration::from_secs(2);
 
-/// All of a long grace but the reserve, half of a short one.
+/// All of a long grace period except the reserve; half of a short one.
 fn before_cancel_timeout(grace_ms: u64) -> Duration {
     let grace = Duration::from_millis(grace_ms);
     grace.saturating_sub(REPORT_RESERVE).max(grace / 2)
 }
 
-/// What the end of the program means for the task.
+/// What the program's exit means for the task.
 fn judge(ctx: &Ctx, finished: Finished) -> TaskResult<Option<Json>> {
-    // Whatever a program does after SIGTERM, it did not do its work.
+    // Whatever a program does after SIGTERM, it did not complete its work.
     if ctx.stop_reason().is_some() {
         return Err(TaskError::cancelled());
     }
@@ -289,8 +292,8 @@ fn of_category(category: ErrorCategory, message: String) -> TaskError {
     }
 }
 
-/// The coordinator refuses a report whose output breaks its limits (nesting, for one): better a failure with a
-/// reason than a report that never counts.
+/// The coordinator refuses a report whose output exceeds its limits (nesting, for example). A
+/// failure with a reason is better than a report that is refused.
 fn acceptable(output: Option<Json>) -> Result<Option<Json>, String> {
     let report = Completed {
         attempt: 1,

@@ -1,4 +1,4 @@
-//! The way to the server: profile, address, readiness, version, key, clock.
+//! Checks of the connection to the server: profile, address, readiness, version, key, clock.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,19 +12,20 @@ use crate::args::GlobalArgs;
 use crate::profile::{Connection, Profile};
 use crate::{duration, server};
 
-/// Beyond this, times that people compare are confusing.
+/// Beyond this, people who compare times are confused.
 const SKEW_WARN_MS: u64 = 5_000;
 
-/// Beyond this, deadlines and `--delay` computed here mean something else there.
+/// Beyond this, deadlines and `--delay` computed here differ noticeably on the server.
 const SKEW_FAIL_MS: u64 = 5 * 60 * 1000;
 
-/// A limit of which less than this part is left is near.
+/// A limit is nearly reached when less than one part in this many is left.
 const NEAR: u64 = 10;
 
-/// A refusal longer ago than this is history.
+/// Refusals older than this are not reported.
 const RECENT_MS: i64 = 5 * 60 * 1000;
 
-/// No run has this id, so that asking for it says only whether the key counts, and what time it is.
+/// No run has this id, so that the answer shows only whether the key is valid and the server's
+/// time.
 const NO_RUN: &str = "run_00000000000000000000000000";
 
 pub(super) async fn checks(global_args: &GlobalArgs) -> Vec<Check> {
@@ -74,14 +75,14 @@ async fn answers(client: &Client, url: &str) -> Vec<Check> {
     checks
 }
 
-/// Tasks named one by one; the others are counted, so that the list can be read.
+/// The number of tasks that are named; the rest is counted, so that the list stays readable.
 const TASKS_SHOWN: usize = 10;
 
-/// Tasks that the server cannot carry on. Only an administrator's key may look.
+/// Tasks that the server cannot continue. Needs an administrator's key.
 async fn tasks(client: &Client) -> Vec<Check> {
     let mut found = match client.set_aside().await {
         Ok(found) => found.tasks,
-        // A server from before there was such a list.
+        // A server from before this list existed.
         Err(Error::Refused(problem)) if problem.code() == Some(Code::NotFound) => {
             return Vec::new();
         }
@@ -116,8 +117,7 @@ fn set_aside(task: &TaskSetAside) -> Check {
     Check::fail("tasks", found, remedy)
 }
 
-/// What tenants may use at most, where that holds something back or soon will. Only an administrator's
-/// key may look.
+/// Limits of tenants that are reached or nearly reached. Needs an administrator's key.
 async fn limits(client: &Client) -> Vec<Check> {
     let all = match client.limits().await {
         Ok(found) => found.limits,
@@ -170,7 +170,7 @@ fn rate_of(tenant: &TenantLimits, now: wire::Time) -> Option<Check> {
     Some(Check::warn("limits", found, remedy))
 }
 
-/// Whether work goes through, and what the server says of its certificate.
+/// Whether the server processes work, and what it reports about its certificate.
 async fn ready(client: &Client) -> Vec<Check> {
     let ready = match client.ready().await {
         Ok(ready) => ready,
@@ -214,7 +214,7 @@ async fn key_and_clock(client: &Client) -> Vec<Check> {
     let clock = clock(problem.server_time.as_ms() - duration::now().as_ms());
     let key = match problem.code() {
         Some(Code::RunNotFound) => Check::ok("key", "accepted, and can read runs"),
-        // A worker's key is a good key; it only may not do this.
+        // A worker's key is valid; it only lacks this permission.
         Some(Code::Forbidden) => Check::ok("key", "accepted, but has no permission to read runs"),
         _ => Check::from_error("key", server::cli_error(Error::Refused(problem))),
     };

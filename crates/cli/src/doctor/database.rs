@@ -1,4 +1,4 @@
-//! What a database that coordinators share promises, what it does not, and what a coordinator needs beside it.
+//! Checks of a shared database: its guarantees, its gaps, and what a coordinator needs besides it.
 
 use std::path::Path;
 
@@ -7,7 +7,8 @@ use crate::coordinators::RulesStatus;
 use crate::exit::CliError;
 use crate::open_store;
 
-/// Reachable, of a format we know, scopes kept apart; and how durable an acknowledgement is.
+/// Checks that the database is reachable, has a known format and separates scopes, and how durable
+/// its commits are.
 pub(super) async fn checks(url: &str) -> Vec<Check> {
     let store = match open_store::open_read_only(url).await {
         Ok(store) => store,
@@ -44,7 +45,8 @@ pub(super) async fn checks(url: &str) -> Vec<Check> {
     checks
 }
 
-/// What opens the signing keys in the database: without it no coordinator starts on this machine.
+/// The file that decrypts the signing keys in the database: without it no coordinator starts on
+/// this machine.
 fn signing_key(path: &Path) -> Check {
     if path.exists() {
         return machine::owner_only("signing key", path);
@@ -55,7 +57,7 @@ fn signing_key(path: &Path) -> Check {
     Check::warn("signing key", found, remedy)
 }
 
-/// Which rules decide, and whom newer ones wait for.
+/// The version of the rules in force, and the coordinators that a newer one waits for.
 fn rules(rules_status: Result<RulesStatus, CliError>) -> Check {
     let rules_status = match rules_status {
         Ok(rules_status) => rules_status,

@@ -1,4 +1,4 @@
-//! This machine: the store's files and who may read them, room on the disk, open files.
+//! Checks of this machine: the store's files and their permissions, disk space, open files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,16 +10,16 @@ use rustix::process::{Resource, getrlimit};
 use super::Check;
 use crate::duration;
 
-/// A store that grows by a day's work should not reach the end of its disk during that day.
+/// A store that grows by a day's work should not fill its disk during that day.
 const FREE_BYTES_WARN: u64 = 1 << 30;
 
-/// Below this the log of the store may not be folded back any more.
+/// Below this a checkpoint of the WAL may fail.
 const FREE_BYTES_FAIL: u64 = 128 << 20;
 
 /// Every waiting worker and client is an open file of the server.
 const FILES_WARN: u64 = 4_096;
 
-/// The store, its log, the listener and a few callers: less does not serve anybody.
+/// The store, its WAL, the listener and a few callers: a server cannot work with less.
 const FILES_FAIL: u64 = 256;
 
 /// The permission bits of group and others.
@@ -107,7 +107,7 @@ fn grade_disk_space(free: u64) -> Check {
     }
 }
 
-/// No limit is the best one.
+/// No limit counts as sufficient.
 fn files(limit: Option<u64>) -> Check {
     let Some(limit) = limit else { return Check::ok("open files", "no limit") };
     let found = format!("at most {limit}");

@@ -1,4 +1,4 @@
-//! `tenure runs cancel`: one run by its id, or many by what they have in common.
+//! `tenure runs cancel`: one run by its id, or many by filter.
 
 use tenure::{CancelMode, Client};
 use wire::State;

@@ -28,7 +28,8 @@ pub(crate) fn line(entry: &HistoryEntry) -> String {
     .to_owned()
 }
 
-/// What matters for a reader; `--json` has all of it. Kinds this version does not know are spelled out.
+/// The details that matter to a reader; `--json` has all of them. Unknown kinds are printed in
+/// full.
 fn details(entry: &HistoryEntry) -> String {
     let of = |name: &str| member(entry, name);
     let parts = match entry.kind.as_str() {
@@ -81,7 +82,7 @@ pub(crate) fn member(entry: &HistoryEntry, name: &str) -> Option<String> {
     members.get(name).and_then(scalar)
 }
 
-/// How long the next attempt has to wait, if the entry decided so.
+/// How long the next attempt has to wait, if the entry decided that.
 pub(crate) fn pause_ms(entry: &HistoryEntry) -> Option<i64> {
     let due: wire::Time = member(entry, "nextAttemptAt")?.parse().ok()?;
     Some(due.as_ms() - entry.at.as_ms())

@@ -12,7 +12,7 @@ use crate::{duration, server};
 
 /// A screenful; `--limit` takes more.
 const LIMIT_DEFAULT: u32 = 20;
-/// More at once is an export, which goes page by page.
+/// More at once is an export, which should use pages.
 const LIMIT_MAX: i64 = 100_000;
 
 #[derive(Debug, clap::Args)]
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     include: Option<String>,
 }
 
-/// Refused here, before anything is asked.
+/// Refused here, before any call is made.
 fn bodies(list: &str) -> Result<String, &'static str> {
     let wrong = "give one or more of input, output, stackTrace, separated by commas";
     Included::read(list).map(|_| list.to_owned()).ok_or(wrong)
@@ -112,7 +112,7 @@ fn print(runs: &[Run]) -> Result<(), CliError> {
     output::print_table(&table)
 }
 
-/// The one thing worth saying about a run in a list.
+/// The most useful detail of a run, for a list.
 fn what(run: &Run) -> String {
     if let Some(lease) = &run.lease {
         let progress = lease.progress_pct.map(|pct| format!(" {pct:.0} %")).unwrap_or_default();
@@ -128,11 +128,11 @@ fn what(run: &Run) -> String {
     }
 }
 
-/// A table cell, not a page: `runs show` has the rest.
+/// Fits a table cell; `runs show` has the rest.
 const WHAT_CHARS_MAX: usize = 40;
 
 fn short(error: &RunError) -> String {
-    // That a failure was the last one allowed shows in the state; what kind of failure it was does not.
+    // The state already shows that a failure was the last one allowed, but not the kind of failure.
     let word = match (error.reason.as_str(), error.category) {
         ("ATTEMPTS_EXHAUSTED" | "NOT_RETRYABLE", Some(category)) => category.as_str(),
         (reason, _) => reason,

@@ -1,6 +1,6 @@
 //! A run's attempts over time, one line each: number, owner, outcome, a bar, the reason.
 //!
-//! Built from the history, which knows open and closed attempts alike, and from the calls that were refused.
+//! Built from the history, which contains open and closed attempts, and from the refused calls.
 
 use wire::Time;
 use wire::answers::{HistoryEntry, RefusedCall};
@@ -9,7 +9,7 @@ use super::entry::member;
 use crate::duration;
 use crate::output::{BAD, BUSY, FAINT, GOOD, WARN};
 
-/// Columns of the bar: fits beside the other columns on a narrow terminal.
+/// Width of the bar: fits beside the other columns on a narrow terminal.
 const BAR: i64 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) struct AttemptInterval {
     pub(crate) attempt: u32,
     pub(crate) owner: String,
     pub(crate) from: Time,
-    /// Open when absent.
+    /// Absent while the attempt is open.
     pub(crate) to: Option<Time>,
     pub(crate) outcome: String,
     pub(crate) reason: String,
@@ -71,7 +71,7 @@ impl Timeline {
                 .join(", ");
     }
 
-    /// The lines, for a run that began at `from` and is looked at (or ended) at `to`.
+    /// The lines for a run that began at `from`, drawn up to `to`: its end, or now.
     pub(crate) fn lines(&self, from: Time, to: Time) -> Vec<String> {
         let owner = self.intervals.iter().map(|s| s.owner.len()).max().unwrap_or(0).max(6);
         let scale =
@@ -111,7 +111,7 @@ fn refusal(call: &RefusedCall) -> String {
     )
 }
 
-/// At least one mark, however short the attempt.
+/// At least one character, however short the attempt.
 fn bar(start: Time, end: Time, from: Time, to: Time) -> String {
     let whole = (to.as_ms() - from.as_ms()).max(1);
     let column = |at: Time| ((at.as_ms() - from.as_ms()) * BAR / whole).clamp(0, BAR);

@@ -1,4 +1,4 @@
-//! `tenure runs watch`: every decision as it is made, until the run has ended.
+//! `tenure runs watch`: prints every decision as it is made, until the run has ended.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
-    // The first look fails fast: a wrong address or run is not worth waiting for.
+    // The first call fails fast: there is no point in waiting with a wrong address or run.
     client.run(&arguments.id).status().await.map_err(server::cli_error)?;
     let watched = server::with_long_retries(client).run(arguments.id);
     let until = arguments.timeout.map(|timeout| Instant::now() + timeout);
@@ -32,7 +32,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         print_page(format, &mut request).await?;
         let run = watched.status().await.map_err(server::cli_error)?;
         if run.state.is_terminal() {
-            // What was decided between the page and the look at the run.
+            // Fetches the decisions made between the last page and the status.
             request = request.wait(Duration::ZERO);
             while print_page(format, &mut request).await? > 0 {}
         }
@@ -42,7 +42,8 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
     }
 }
 
-/// Prints the page that is asked for and asks for the next one; answers how many entries there were.
+/// Prints the requested page, prepares the request for the next one, and returns the number of
+/// entries.
 async fn print_page(format: Format, request: &mut HistoryRequest) -> Result<usize, CliError> {
     let page = request.clone().await.map_err(server::cli_error)?;
     for entry in &page.entries {

@@ -1,4 +1,5 @@
-//! The voice of the tour: numbered acts and aligned lines for people, one JSON line per step for scripts.
+//! Output of the tour: numbered acts and aligned lines for people, one JSON line per step for
+//! scripts.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +9,7 @@ use serde_json::json;
 use crate::exit::CliError;
 use crate::output::{self, BOLD, FAINT, Format};
 
-/// Wide enough for the longest word in front of a line.
+/// Wide enough for the longest word at the start of a line.
 const WORD_WIDTH: usize = 10;
 
 pub(crate) struct Narrator {
@@ -43,7 +44,7 @@ impl Narrator {
         }
     }
 
-    /// Words that only people want.
+    /// Text that only people need.
     pub(crate) fn aside(&self, text: impl Display) -> Result<(), CliError> {
         match self.format {
             Format::People => output::line(text),

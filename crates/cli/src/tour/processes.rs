@@ -1,6 +1,7 @@
-//! The processes of the tour: a real server and real workers, each a process of its own.
+//! The processes of the tour: a real server and real workers, each in a separate process.
 //!
-//! Every process ends with the tour, also when it is interrupted. What does not come within [`TIMEOUT`] never comes.
+//! Every process ends with the tour, even if the tour is interrupted. [`TIMEOUT`] bounds every
+//! wait.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -30,7 +31,7 @@ pub(crate) struct TourServer {
     server: Child,
 }
 
-/// What a server says when it is ready, with `--json`.
+/// What a server prints with `--json` when it is ready.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ReadyMessage {
@@ -39,7 +40,7 @@ struct ReadyMessage {
 }
 
 impl TourServer {
-    /// A server of its own, on a free port, with an empty store.
+    /// Starts a server on a free port, with an empty store.
     pub(crate) async fn start(folder: PathBuf) -> Result<TourServer, CliError> {
         crate::profile::make_folder(&folder)?;
         let store = format!("sqlite:{}", store(&folder).display());
@@ -51,7 +52,7 @@ impl TourServer {
             .map_err(no_process)?;
         let mut lines = lines_of(&mut server);
         let ready: ReadyMessage = read(&mut lines, "the server's address").await?;
-        // Keeps the pipe open: a server that cannot write would have reason to complain.
+        // Keeps the pipe open: a server that cannot write would fail.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let key = ready.api_key.ok_or_else(|| unexpected("a fresh store got no key"))?;
         let connection = Connection { url: ready.url, key };
@@ -62,7 +63,7 @@ impl TourServer {
         store(&self.folder)
     }
 
-    /// Stops the server so that its store can be looked at from outside.
+    /// Stops the server so that its store can be inspected from outside.
     pub(crate) async fn stop(&mut self) -> Result<(), CliError> {
         let pid = self.server.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
         if let Some(pid) = pid {
@@ -136,7 +137,7 @@ impl WorkerProcess {
         read(&mut self.lines, what).await
     }
 
-    /// SIGKILL: no last word, no tidying up.
+    /// SIGKILL: no last message, no cleanup.
     pub(crate) async fn kill(mut self) -> Result<(), CliError> {
         self.process.kill().await.map_err(no_process)
     }
@@ -146,7 +147,7 @@ fn store(folder: &Path) -> PathBuf {
     folder.join("tenure.db")
 }
 
-/// This very program, without what the person's own environment says about servers.
+/// This program, without the variables in the person's environment that name servers.
 pub(crate) fn this_program() -> Result<Command, CliError> {
     let mut command = Command::new(std::env::current_exe().map_err(no_process)?);
     command.env_remove("TENURE_URL").env_remove("TENURE_API_KEY");
@@ -181,7 +182,7 @@ pub(crate) fn unexpected(what: impl std::fmt::Display) -> CliError {
         .hint("this is a bug in Tenure; `tenure verify` on the tour's store may say more")
 }
 
-/// An expectation of the tour that did not hold ends it.
+/// Ends the tour with an error if an expectation does not hold.
 pub(crate) fn expect(holds: bool, what: impl std::fmt::Display) -> Result<(), CliError> {
     if holds { Ok(()) } else { Err(unexpected(what)) }
 }

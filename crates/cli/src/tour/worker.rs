@@ -1,8 +1,8 @@
-//! A worker of the tour: a process of its own that takes leases over HTTP and says, one JSON line each, what it
-//! was granted and how its calls were answered.
+//! A worker of the tour: a separate process that leases tasks over HTTP and prints, one JSON line
+//! each, its grants and the answers to its calls.
 //!
-//! Unlike a worker that people use it hands its task token out, because the tour sends a dead worker's late report
-//! with it. Hence hidden.
+//! Unlike a normal worker it prints its task token, because the tour uses it to send a dead
+//! worker's late report. For that reason the command is hidden.
 
 use std::time::Duration;
 
@@ -44,7 +44,8 @@ pub(crate) enum WorkerMode {
     Obey,
 }
 
-/// What the worker tells the tour. Tagged from outside: opaque JSON inside does not survive other taggings.
+/// The messages of the worker to the tour. Externally tagged: opaque JSON does not survive other
+/// representations.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum TourMessage {
@@ -70,7 +71,8 @@ pub(crate) async fn run(client: Client, arguments: Arguments) -> CommandResult {
     for _ in 0..arguments.tasks {
         let envelope = lease(&client, &arguments).await?;
         start(&client, &arguments, &envelope).await?;
-        // Told only now: a worker that dies before its first call never had the task, and the tour wants it lost.
+        // Printed only now: a worker that dies before its first call leaves an undelivered grant,
+        // and the tour needs a lost worker.
         print_message(&TourMessage::Granted { envelope: Box::new(envelope.clone()) })?;
         let answer = attempt(&client, &arguments, &envelope).await?;
         print_message(&TourMessage::Answered { answer })?;
@@ -126,7 +128,7 @@ async fn attempt(
     send(client, envelope, &report).await
 }
 
-/// Until the worker is asked to stop and obeys, or a heartbeat is refused.
+/// Sends heartbeats until the worker is asked to stop and obeys, or a heartbeat is refused.
 async fn heartbeats(
     client: &Client,
     arguments: &Arguments,
@@ -180,7 +182,7 @@ pub(crate) fn report(envelope: &Envelope, worker: &str, outcome: Outcome) -> Com
     }
 }
 
-/// Reports, and answers with what was answered: a refusal is an answer too.
+/// Sends a report and returns the answer: a refusal is an answer too.
 pub(crate) async fn send(
     client: &Client,
     envelope: &Envelope,

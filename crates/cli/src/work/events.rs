@@ -1,4 +1,4 @@
-//! What a worker tells its operator: sentences on stderr, or one JSON line per event on stdout.
+//! A worker's events for its operator: sentences on stderr, or one JSON line per event on stdout.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use wire::Outcome;
 
 use crate::output::{self, BAD, FAINT, Format, GOOD, WARN};
 
-/// Tells the operator what became of each attempt.
+/// Prints the outcome of each attempt.
 pub(crate) fn observer(
     format: Format,
     cut: Arc<AtomicBool>,
@@ -19,7 +19,7 @@ pub(crate) fn observer(
         }
         match format {
             Format::People => output::note(message(event)),
-            // A reader that went away is no reason to drop work.
+            // A closed stdout is not a reason to stop work.
             Format::Json => drop(output::json_line(&members(event))),
         }
     }

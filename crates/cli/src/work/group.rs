@@ -1,10 +1,12 @@
-//! One program with everything it starts, as a session of its own that can be ended as a whole.
+//! One program with all its child processes, in a separate session that can be killed as a whole.
 //!
-//! A thread per program starts it, waits for it, ends whatever it left behind, and only then lets the system
-//! forget its process id. So a signal never reaches a stranger that got the same id afterwards, and because the
-//! system ties a program to the thread that started it, the program dies with this process even if that is killed.
+//! One thread per program starts it, waits for it, kills what it left behind, and only then reaps
+//! its process id. So a signal never reaches an unrelated process that reuses the id. And because
+//! the system ties a program to the thread that started it, the program dies with this process even
+//! if that is killed.
 //!
-//! What leaves the session on purpose (`setsid`) is out of reach; only containers could hold it.
+//! A process that leaves the session on purpose (`setsid`) is out of reach; only a container could
+//! hold it.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
@@ -17,7 +19,7 @@ use rustix::io::FdFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use tokio::sync::oneshot;
 
-/// Where a program writes its progress lines.
+/// The descriptor to which a program writes its progress lines.
 pub(crate) const PROGRESS_FD: i32 = 3;
 
 /// A program that was started.
@@ -28,11 +30,11 @@ pub(crate) struct Started {
     pub(crate) stdout: ChildStdout,
     pub(crate) stderr: ChildStderr,
     pub(crate) progress: File,
-    /// Answered when the program has ended and its group with it.
+    /// Completes when the program and its group have ended.
     pub(crate) ended: oneshot::Receiver<io::Result<ExitStatus>>,
 }
 
-/// The way to signal a program and all it started.
+/// Sends signals to a program and all its child processes.
 #[derive(Debug)]
 pub(crate) struct Group {
     pid: Pid,
@@ -42,7 +44,7 @@ pub(crate) struct Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GroupState {
     Alive,
-    /// The process id may belong to somebody else by now.
+    /// The process id may belong to another process by now.
     Reaped,
 }
 
@@ -50,12 +52,12 @@ impl Group {
     pub(crate) fn signal(&self, signal: Signal) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if *state == GroupState::Alive {
-            // The only failure is that nobody is left, which is what a signal is for.
+            // The only failure is that no process is left, which is the purpose of the signal.
             let _ = rustix::process::kill_process_group(self.pid, signal);
         }
     }
 
-    /// Waits for the program, ends what it left behind, and lets its process id go.
+    /// Waits for the program, kills what it left behind, and reaps its process id.
     fn reap(&self, child: &mut std::process::Child) -> io::Result<ExitStatus> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while let Err(error) = rustix::process::waitid(WaitId::Pid(self.pid), options) {
@@ -70,7 +72,7 @@ impl Group {
     }
 }
 
-/// Starts a program in a session of its own, with pipes for its input, output and progress.
+/// Starts a program in a separate session, with pipes for its input, output and progress.
 pub(crate) async fn start(command: Command) -> io::Result<Started> {
     let (tell_started, started) = oneshot::channel();
     let (tell_ended, ended) = oneshot::channel();
@@ -80,7 +82,8 @@ pub(crate) async fn start(command: Command) -> io::Result<Started> {
                 let group =
                     Arc::new(Group { pid: pid_of(&child), state: Mutex::new(GroupState::Alive) });
                 let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-                // Nobody listens only when the worker is going down, and then the group goes with it.
+                // The receiver is gone only if the worker is shutting down, and then the group is
+                // killed too.
                 let _ = tell_started.send(Ok((Arc::clone(&group), pipes, progress)));
                 let _ = tell_ended.send(group.reap(&mut child));
             }
@@ -103,8 +106,8 @@ fn pid_of(child: &std::process::Child) -> Pid {
 
 #[expect(unsafe_code, reason = "what happens between fork and exec cannot be said otherwise")]
 fn spawn(mut command: Command) -> io::Result<(std::process::Child, File)> {
-    // Made first: whatever descriptor 3 was before, it is taken now, so that none of the pipes std makes for
-    // itself between fork and exec can be the one that is replaced below.
+    // Created first: this occupies descriptor 3 if it was free, so that none of the pipes that std
+    // opens between fork and exec can be the one that is replaced below.
     let (reader, writer): (PipeReader, PipeWriter) = io::pipe()?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let parent = rustix::process::getpid();

@@ -1,4 +1,4 @@
-//! What a program's end means: exit codes to categories, stdout to output.
+//! What a program's exit means: exit codes to categories, stdout to output.
 //!
 //! | exit code | outcome |
 //! |---|---|
@@ -18,7 +18,7 @@ use std::process::ExitStatus;
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{ErrorCategory, Json};
 
-/// The first exit code by which a shell says that its child died by a signal.
+/// The exit codes by which a shell reports that its child died by a signal.
 const BY_SIGNAL: std::ops::RangeInclusive<i32> = 129..=159;
 
 /// The category of a program that did not exit with 0.
@@ -34,7 +34,7 @@ pub(crate) fn category(status: ExitStatus) -> ErrorCategory {
     }
 }
 
-/// How the program ended, in words.
+/// How the program ended, as text.
 pub(crate) fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("the program exited with {code}"),
@@ -43,7 +43,7 @@ pub(crate) fn ending(status: ExitStatus) -> String {
     }
 }
 
-/// The message of a failure: the last thing the program said, else how it ended.
+/// The message of a failure: the program's last line on stderr, else how it ended.
 pub(crate) fn message(status: ExitStatus, stderr: &str) -> String {
     match stderr.lines().rev().find(|line| !line.trim().is_empty()) {
         Some(last) => format!("{} ({})", last.trim(), ending(status)),
@@ -51,7 +51,7 @@ pub(crate) fn message(status: ExitStatus, stderr: &str) -> String {
     }
 }
 
-/// Valid JSON is the output itself; any other text becomes `{"text": …}`; silence is no output.
+/// Valid JSON is the output; any other text becomes `{"text": …}`; empty stdout is no output.
 pub(crate) fn output(stdout: &[u8]) -> Result<Option<Json>, String> {
     let text = String::from_utf8_lossy(stdout);
     let text = text.trim_end_matches(['\n', '\r']);
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn every_exit_code_has_its_category() {
-        // S4-58: every failure is categorised; the table is the promise to people who write programs.
+        // S4-58: every failure is categorised; the table is a promise to authors of programs.
         use ErrorCategory::{Configuration, DataQuality, Infrastructure, Timeout, UserCode};
         let table = [
             (1, UserCode),

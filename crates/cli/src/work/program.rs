@@ -1,4 +1,5 @@
-//! One attempt by a program: input on stdin, output from stdout, progress on descriptor 3, a way to stop it.
+//! One attempt by a program: input on stdin, output from stdout, progress on descriptor 3, and how
+//! to stop it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,20 +20,20 @@ use super::group::{self, Group};
 use super::progress::{self, LINE_BYTES_MAX, Line};
 use crate::output;
 
-/// How long a program that lost its lease may tidy up: its work is void, and the lease's last second is all there is
-/// before another worker may begin.
+/// How long a program that lost its lease may clean up: its work is void, and only the lease's last
+/// second is left before another worker may start.
 pub(crate) const LOST_GRACE: Duration = Duration::from_millis(800);
-/// How long the pipes may stay open after the program and its group are gone: a process that left the session
-/// may hold them for ever.
+/// How long the pipes may stay open after the program and its group have ended: a process that left
+/// the session may hold them open indefinitely.
 const PIPE_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 8 * 1024;
 
-/// What became of a program.
+/// How a program ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Stdout,
-    /// The end of what it wrote to stderr.
+    /// The end of its stderr output.
     pub(crate) stderr_tail: String,
 }
 
@@ -42,11 +43,11 @@ pub(crate) enum Stdout {
     TooLarge,
 }
 
-/// Told while the program runs.
+/// Called for each line while the program runs.
 pub(crate) type LineHandler = Box<dyn FnMut(Line) + Send>;
 
-/// Runs a program to its end. When `stop` completes it is asked to end, and after the grace that `stop` names it
-/// is killed, with everything it started.
+/// Runs a program to its end. When `stop` completes, the program gets SIGTERM, and after the grace
+/// period that `stop` returns it is killed, with all its child processes.
 pub(crate) async fn execute(
     command: Command,
     input: String,
@@ -81,7 +82,7 @@ pub(crate) async fn execute(
     })
 }
 
-/// An attempt that is dropped takes its program with it.
+/// Dropping an attempt kills its program.
 struct KillOnDrop(Arc<Group>);
 
 impl Drop for KillOnDrop {
@@ -104,7 +105,8 @@ async fn end(group: &Group, ended: &mut ExitReceiver, grace: Duration) -> ExitRe
     }
 }
 
-/// A pipe being read beside the program, given up if it stays open without it.
+/// Reads a pipe beside the program, and gives up if the pipe stays open after the program has
+/// ended.
 struct ReadTask<T>(Option<JoinHandle<T>>);
 
 impl<T> ReadTask<T> {
@@ -128,7 +130,7 @@ impl<T> ReadTask<T> {
     }
 }
 
-/// A worker that goes away must not leave readers behind.
+/// A dropped worker must not leave readers behind.
 impl<T> Drop for ReadTask<T> {
     fn drop(&mut self) {
         if let Some(task) = &self.0 {
@@ -143,7 +145,7 @@ async fn feed(mut stdin: ChildStdin, input: String) {
     let _ = stdin.shutdown().await;
 }
 
-/// Reads up to the limit of an output; a program that writes more is ended.
+/// Reads up to the size limit of an output; a program that writes more is killed.
 async fn collect(mut stdout: ChildStdout, group: Arc<Group>) -> Stdout {
     let mut bytes = Vec::new();
     let limit = PAYLOAD_BYTES_MAX as u64 + 1;
@@ -155,7 +157,7 @@ async fn collect(mut stdout: ChildStdout, group: Arc<Group>) -> Stdout {
     Stdout::Whole(bytes)
 }
 
-/// Shows stderr to the person and keeps its end.
+/// Copies stderr to the terminal and keeps its end.
 async fn pass_through(mut stderr: impl AsyncRead + Unpin) -> String {
     let mut tail: Vec<u8> = Vec::new();
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -208,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Dead and buried, or dead and waiting for init to bury it.
+    /// Reaped, or a zombie that waits for init to reap it.
     fn is_gone(pid: &str) -> bool {
         match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
             Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")),
@@ -273,7 +275,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_group_that_ignores_sigterm_is_killed_as_a_whole() {
-        // S4-52, S4-53: after a cancel nothing of the attempt is left, grandchildren that ignore SIGTERM included.
+        // S4-52, S4-53: after a cancel no process of the attempt is left, not even grandchildren
+        // that ignore SIGTERM.
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("grandchild");
         let deaf = "trap '' TERM; while :; do sleep 1; done";
@@ -322,7 +325,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_dropped_attempt_takes_its_program_with_it() {
-        // S3-28: whatever makes the worker drop an attempt, its program does not go on.
+        // S3-28: whatever makes the worker drop an attempt, its program does not continue.
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("program");
         let (tell, mut told) = mpsc::channel(1);

@@ -1,8 +1,9 @@
-//! The line protocol on file descriptor 3: `progress 40 halfway there`, `message reading the index`.
+//! The line protocol on file descriptor 3: `progress 40 halfway there`, `message reading the
+//! index`.
 //!
-//! A line the protocol does not know is ignored with a warning: progress is never a reason to fail.
+//! An unknown line is ignored with a warning: progress never fails a task.
 
-/// One line, understood.
+/// One parsed line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Line {
     Progress { percent: f64, message: Option<String> },
@@ -16,7 +17,7 @@ pub(crate) struct Ignored(pub(crate) String);
 /// Longer lines are cut: a message is for people.
 pub(crate) const LINE_BYTES_MAX: usize = wire::limits::MESSAGE_BYTES_MAX;
 
-/// Enough of a strange line to find it in the program.
+/// Enough of an unknown line to find it in the program.
 const ECHO_CHARS_MAX: usize = 60;
 
 pub(crate) fn parse(line: &str) -> Result<Line, Ignored> {

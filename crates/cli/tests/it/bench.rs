@@ -1,10 +1,11 @@
-//! `tenure bench` ends, and says what it should. How fast this machine is, is no test's business.
+//! `tenure bench` terminates and prints what it should. No test depends on the speed of this
+//! machine.
 
 use pgserver::Server;
 
 use crate::home::{Home, Process};
 
-/// As short as it can be: what is measured does not matter here.
+/// As short as possible: the measured values do not matter here.
 const BRIEF: &str = "0.1";
 
 #[test]
@@ -49,7 +50,7 @@ fn a_running_server_needs_its_key() {
     assert!(ran.stderr.contains("--key"), "{}", ran.stderr);
 }
 
-/// Everything on the server that a measurement could leave behind.
+/// Everything that a measurement could leave on the server.
 const LEFT: &str = "SELECT string_agg(datname, ',' ORDER BY datname) || ' ' || \
     (SELECT string_agg(rolname, ',' ORDER BY rolname) FROM pg_roles WHERE rolname NOT LIKE 'pg\\_%') \
     FROM pg_database";

@@ -1,4 +1,4 @@
-//! A server that may have few files open: callers wait or are turned away, the store is never lost.
+//! A server with a low limit on open files: callers wait or are refused, the store is never lost.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,7 +15,7 @@ const CALLERS: usize = 200;
 /// Longer than any answer of a healthy server takes.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server in a shell that may open few files.
+/// A server in a shell that may open only a few files.
 fn serve(home: &Home) -> Process {
     let plain = home.tenure(&["serve", "--json", "--listen", "127.0.0.1:0", "--write-profile"]);
     let mut command = Command::new("sh");
@@ -30,7 +30,7 @@ fn serve(home: &Home) -> Process {
     Process::start(command)
 }
 
-/// A connection that stays.
+/// A connection that stays open.
 struct Caller {
     stream: TcpStream,
     key: String,
@@ -44,7 +44,7 @@ impl Caller {
         Caller { stream, key: ready["apiKey"].as_str().unwrap().to_owned() }
     }
 
-    /// The head of the answer, and as much of its body as came with it.
+    /// The head of the answer, and the part of its body that arrived with it.
     fn ask(&mut self, method: &str, path: &str, body: &str) -> std::io::Result<String> {
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
@@ -75,7 +75,7 @@ fn when_files_run_out_the_store_goes_on_and_seats_come_back() {
     let asked = crowd.iter_mut().map(|caller| caller.ask("GET", "/v1/runs?limit=1", "{}"));
     let answered = asked.filter(|answer| answer.as_ref().is_ok_and(|it| !it.is_empty())).count();
     assert!(answered > 0 && answered < CALLERS, "{answered} of {CALLERS} have a seat");
-    // Whoever has one does not notice, whatever the store needs for it.
+    // Callers that have a connection notice nothing, whatever files the store needs.
     for _ in 0..20 {
         let submitted = early.submit();
         assert!(submitted.starts_with("HTTP/1.1 201"), "{submitted}");

@@ -1,4 +1,4 @@
-//! What goes wrong before anything is decided: each time one sentence, one remedy, one exit code.
+//! Errors before anything is decided: each has one sentence, one remedy, one exit code.
 
 use std::net::TcpListener;
 
@@ -92,7 +92,7 @@ fn a_taken_port_is_one_sentence_and_the_remedy() {
 
 #[test]
 fn a_second_server_on_the_same_file_is_refused_with_the_owner() {
-    // Two openers of one file: the second learns whose it is.
+    // Two processes open one file: the second is told which process holds it.
     let home = Home::new();
     let server = home.serve();
     let ran = home.run(&["serve", "--listen", "127.0.0.1:0"]);
@@ -132,7 +132,7 @@ fn a_newer_database_is_refused_with_the_remedy() {
     ran.assert_error(4, "store_closed", "has format 99", "newer Tenure");
 }
 
-/// What a newer version would leave behind in the table of migrations.
+/// The row that a newer version would leave in the table of migrations.
 fn raise_version(home: &Home) {
     let sql = "INSERT INTO refinery_schema_history (version, name, applied_on, checksum) \
                VALUES (99, 'later', '2026-01-01T00:00:00Z', '1')";

@@ -1,6 +1,6 @@
-//! The disk is full: clear refusals, nothing lost, and service goes on when there is room again.
+//! A full disk: clear refusals, nothing lost, and service resumes when there is space again.
 //!
-//! The disk is a small one in memory, which only these processes see.
+//! The disk is a small file system in memory that only these processes see.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ fn store(disk: &SmallDisk) -> String {
     format!("sqlite:{}", disk.inside().join("tenure.db").display())
 }
 
-/// A server whose store is on the disk, and a client that repeats nothing by itself.
+/// A server whose store is on the disk, and a client without retries.
 fn serve(home: &Home, disk: &SmallDisk) -> (Process, Client) {
     let store = store(disk);
     let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--store", &store];
@@ -64,7 +64,8 @@ fn big_run() -> NewRun {
     NewRun::new("heavy", &"x".repeat(INPUT_BYTES)).queue("disk")
 }
 
-/// Submits until the disk takes no more; the keys and runs that were acknowledged, and the key that was not.
+/// Submits until the disk is full. Returns the keys and runs that were acknowledged, and the key
+/// that was not.
 async fn fill(client: &Client) -> (Vec<(String, String)>, String) {
     let mut acknowledged = Vec::new();
     for n in 0..SUBMISSIONS_MAX {
@@ -72,7 +73,7 @@ async fn fill(client: &Client) -> (Vec<(String, String)>, String) {
         match client.submit_run(big_run()).key(&key).await {
             Ok(run) => acknowledged.push((key, run.id().to_owned())),
             Err(error) => {
-                // A definite refusal, not a broken connection and not a guess: the call may be repeated.
+                // A definite refusal, not a broken connection: the call may be repeated.
                 assert_eq!(error.code(), Some(Code::Unavailable), "{error}");
                 assert!(error.is_retryable() && error.status() == Some(503), "{error}");
                 assert!(error.to_string().contains("its disk is full"), "{error}");
@@ -99,17 +100,17 @@ async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_ro
 
     let (mut acknowledged, refused) = fill(&client).await;
     assert!(!acknowledged.is_empty());
-    // S2-104: a refusal is a refusal. Reads go on, and find what was acknowledged and nothing else.
+    // S2-104: a refused call has no effect. Reads continue, and find exactly what was acknowledged.
     let again = || client.submit_run(big_run()).key(&refused);
     assert!(again().await.is_err(), "there is still no room");
     all_are_there(&client, &acknowledged).await;
-    // Whoever can make room is told what is wrong.
+    // The log tells the operator, who can free space, what is wrong.
     assert!(fs::read_to_string(log(&home)).unwrap().contains("disk is full"));
     let waiting = client.queues().await.unwrap().queues.pop().unwrap();
     assert_eq!(waiting.ready, acknowledged.len() as u64);
 
     disk.drop_ballast().unwrap();
-    // The same server takes the very call it refused.
+    // The same server accepts the very call that it refused.
     let accepted = again().accept().await.expect("there is room again");
     assert_eq!(accepted.replayed, None, "nothing of the refused call was kept");
     acknowledged.push((refused, accepted.run_id));
@@ -130,7 +131,7 @@ async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_ro
     );
 }
 
-/// Every run that was accepted can be done.
+/// Completes every run that was accepted.
 async fn work_off(client: &Client, runs: usize) {
     let poll = LeaseRequest {
         worker_id: "w".to_owned(),
@@ -173,13 +174,13 @@ async fn a_disk_that_is_full_for_longer_than_a_lease_costs_no_honest_worker_its_
     let lease = client.lease(&poll("holder", 0)).await.unwrap().leases.pop().unwrap();
     fill(&client).await;
 
-    // Heartbeats are small: some still fit. From the first that does not, the worker is not heard.
+    // Heartbeats are small, so some still fit. From the first that does not, renewals fail.
     let mut expires_at = lease.lease_expires_at;
     while let Ok(ack) = beat(&client, &lease).await {
         expires_at = ack.lease_expires_at;
     }
     loop {
-        // A rival asks all the while; its wait is also the pause between two looks at the time.
+        // A rival polls all the while; its wait is also the pause between two checks of the time.
         let rival = client.lease(&poll("rival", 250)).await;
         assert_eq!(
             rival.map_or(0, |granted| granted.leases.len()),
@@ -193,10 +194,10 @@ async fn a_disk_that_is_full_for_longer_than_a_lease_costs_no_honest_worker_its_
         }
     }
     disk.drop_ballast().unwrap();
-    // A8: the rival comes first and gets nothing; the outage was the server's and not the worker's.
+    // A8: the rival polls first and gets nothing; the outage was the server's and not the worker's.
     assert_eq!(client.lease(&poll("rival", 0)).await.unwrap().leases.len(), 0);
     assert_eq!(beat(&client, &lease).await.unwrap().verdict, Verdict::Committed);
-    // S0-48: and yet a worker that falls silent while it could be heard is replaced.
+    // S0-48: but a worker that goes silent while the server could receive heartbeats is replaced.
     let next = client.lease(&poll("rival", 30_000)).await.unwrap().leases.pop().unwrap();
     assert_eq!(next.attempt, lease.attempt + 1);
 }

@@ -1,4 +1,4 @@
-//! The guide for people who know only curl, followed to the letter.
+//! The guide for people who know only curl, run as written.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +8,7 @@ use crate::home::{Home, Process};
 
 const GUIDE: &str = include_str!("../../../../docs/guide/worker-in-any-language.md");
 
-/// Printed after each block, so that answers can be told apart.
+/// Printed after each block, to separate the answers.
 const END_OF_BLOCK: &str = "@@ end of block @@";
 
 /// The shell blocks, in order.
@@ -17,7 +17,7 @@ fn blocks() -> Vec<&'static str> {
     fenced.map(|rest| rest.split_once("\n```").expect("a block has an end").0).collect()
 }
 
-/// Starts a coordinator as the guide says, and takes the two lines to paste.
+/// Starts a coordinator as the guide says, and returns the two lines to paste.
 fn start(home: &Home) -> (Process, String) {
     let mut dev = Process::start(home.tenure(&["dev", "--port", "0"]));
     let mut greeting = String::new();
@@ -30,7 +30,7 @@ fn start(home: &Home) -> (Process, String) {
     (dev, pasted.join("\n"))
 }
 
-/// Runs blocks in one shell that knows what was pasted and nothing else; the answer of each.
+/// Runs blocks in one shell that has only the pasted lines; returns the answer of each.
 fn follow(home: &Home, pasted: &str, blocks: &[&str]) -> Vec<Value> {
     let mut script = format!("{pasted}\n");
     for block in blocks {
@@ -57,7 +57,7 @@ fn somebody_with_curl_alone_finishes_a_task_by_the_guide() {
     let [submit, lease, started, heartbeat, report, look] = blocks[..] else {
         panic!("the guide has {} blocks: each has its own check here", blocks.len());
     };
-    // Both calls that the guide says may be sent again are sent again.
+    // Both calls that the guide says may be repeated are repeated.
     let script = [submit, submit, lease, started, heartbeat, report, report, look];
     let answers = follow(&home, &pasted, &script);
     let [first, second, leases, started, heartbeat, report, again, run] = &answers[..] else {
@@ -75,7 +75,7 @@ fn somebody_with_curl_alone_finishes_a_task_by_the_guide() {
         (&heartbeat["verdict"], &heartbeat["shouldCancel"]),
         (&"COMMITTED".into(), &false.into())
     );
-    // S3-11, S3-62: one verdict, and the same again for the same report.
+    // S3-11, S3-62: one verdict, and the same one for the repeated report.
     assert_eq!((&report["verdict"], &report["replayed"]), (&"COMMITTED".into(), &false.into()));
     assert_eq!((&again["verdict"], &again["replayed"]), (&"COMMITTED".into(), &true.into()));
     assert_eq!((&run["runId"], &run["state"]), (&first["runId"], &"succeeded".into()));
@@ -92,7 +92,7 @@ fn a_failure_is_reported_as_the_guide_shows() {
     let (head, _output) = blocks[4].rsplit_once("-d").expect("the report has a body");
     let report = format!("{head}-d @failure.json");
     let answers = follow(&home, &pasted, &[blocks[0], blocks[1], blocks[2], &report, blocks[5]]);
-    // A failure is a report like any other, and its category says that it is tried again.
+    // A failure is a report like any other, and its category makes it retryable.
     let (answer, run) = (&answers[3], &answers[4]);
     assert_eq!(
         (&answer["verdict"], &answer["finalState"]),

@@ -1,4 +1,4 @@
-//! A home directory of a test's own, with a server in it and the binary beside it.
+//! A separate home directory for each test, with a server in it and the binary.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -30,14 +30,14 @@ impl Home {
         self.path().join("config/tenure/profile.json")
     }
 
-    /// The address that the profile remembers.
+    /// The address in the profile.
     pub(crate) fn profile_url(&self) -> String {
         let profile = std::fs::read(self.profile()).unwrap();
         let profile: Value = serde_json::from_slice(&profile).unwrap();
         profile["url"].as_str().unwrap().to_owned()
     }
 
-    /// The binary, which sees this home and nothing of the person's who runs the tests.
+    /// The binary, which sees this home and nothing of the home of the person who runs the tests.
     pub(crate) fn tenure(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
         command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
@@ -79,7 +79,7 @@ impl Home {
         serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {}", ran.stdout))
     }
 
-    /// A server on a free port, remembered in the profile, so that commands need no flags.
+    /// A server on a free port, saved in the profile, so that commands need no flags.
     pub(crate) fn serve(&self) -> Process {
         let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--write-profile"];
         let mut server = Process::start(self.tenure(&arguments));
@@ -96,7 +96,7 @@ impl Home {
         self.json(&["runs", "show", "--json", id])
     }
 
-    /// Waits until a run is as it should be.
+    /// Waits until a condition holds for a run.
     pub(crate) fn until(&self, id: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         wait_until(what, || {
@@ -112,7 +112,7 @@ impl Home {
     }
 }
 
-/// Asks again and again, for conditions that nobody announces.
+/// Polls for conditions that have no notification.
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let came = waits::until(|| Ok(holds().then_some(()))).unwrap();
     came.unwrap_or_else(|| panic!("{what} did not come"));
@@ -150,10 +150,10 @@ impl CommandOutput {
     }
 }
 
-/// A process that goes on; it ends with the test.
+/// A process that keeps running; it ends with the test.
 pub(crate) struct Process {
     pub(crate) child: Child,
-    /// What it says, read by a thread of its own, so that waiting for it has an end.
+    /// Its output, read by a separate thread, so that waits can time out.
     lines: mpsc::Receiver<String>,
 }
 
@@ -164,7 +164,7 @@ impl Process {
         let (say, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
-                // The test may be over.
+                // The test may have ended.
                 let _ = say.send(line);
             }
         });
@@ -177,7 +177,7 @@ impl Process {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
     }
 
-    /// The next line, with its end, so that several can be put together.
+    /// The next line, with its line break, so that several can be joined.
     pub(crate) fn text_line(&mut self) -> String {
         match self.lines.recv_timeout(TIMEOUT) {
             Ok(line) => line + "\n",

@@ -1,4 +1,4 @@
-//! Keys and the audit, as an administrator types them.
+//! Keys and the audit, as an administrator uses them.
 
 use crate::home::Home;
 
@@ -8,7 +8,7 @@ fn a_key_is_made_listed_rotated_and_revoked() {
     let _server = home.serve();
     let made = home.run(&["keys", "create", "--role", "worker", "--queue", "mail", "--name", "m1"]);
     assert_eq!(made.code, 0, "{made:?}");
-    // stdout is the key and nothing else, so that a script can keep it.
+    // stdout is the key and nothing else, so that a script can save it.
     let secret = made.stdout.trim();
     assert!(secret.starts_with("tnr_") && !secret.contains(char::is_whitespace), "{made:?}");
     assert!(made.stderr.contains("shown only once"), "{made:?}");
@@ -97,7 +97,7 @@ fn an_audit_that_was_changed_behind_the_server_is_noticed() {
     for name in ["a", "b", "c"] {
         home.run(&["keys", "create", "--role", "client", "--name", name]);
     }
-    // A rotation of the signing keys leaves what was sealed before checkable.
+    // After a rotation of the signing keys, older seals can still be checked.
     home.run(&["keys", "rotate-signing", "--emergency"]);
     home.run(&["keys", "create", "--role", "client", "--name", "d"]);
     let sound = home.run(&["audit", "verify"]);
@@ -128,7 +128,7 @@ fn an_audit_that_was_changed_behind_the_server_is_noticed() {
         let first = ran.stdout.lines().next().unwrap_or_default();
         assert!(ran.code == 1 && first.contains(says), "{tampering}: {ran:?}");
     }
-    // All seals gone, and the note of the end with them: the store knows that it always had seals.
+    // All seals are gone, and the anchor too: the store knows that it always had seals.
     std::fs::write(&store, &backup).unwrap();
     let database = rusqlite::Connection::open(&store).unwrap();
     database.execute_batch("DROP TRIGGER audit_no_update; UPDATE audit SET seal = NULL").unwrap();
@@ -136,7 +136,7 @@ fn an_audit_that_was_changed_behind_the_server_is_noticed() {
     std::fs::remove_file(store.with_extension("anchor")).unwrap();
     let ran = home.run(&verify);
     assert!(ran.code == 1 && ran.stdout.contains("entries 1 to 6 have no seals"), "{ran:?}");
-    // The server notices it too, while it serves, and what it seals from now on does not hide it.
+    // The running server detects it too, and the seals that it adds from now on do not hide it.
     let _server = home.serve();
     home.run(&["keys", "create", "--role", "client", "--name", "e"]);
     let found = home.run(&["audit", "verify"]);

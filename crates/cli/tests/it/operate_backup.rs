@@ -1,4 +1,4 @@
-//! Backups taken beside a running server, and what a restore does to those who worked before it.
+//! Backups taken while a server runs, and what a restore does to leases from before it.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -56,8 +56,8 @@ pub(crate) fn stop(mut server: Process) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_from_before_a_restore_is_cancelled() {
-    // S3-24, S3-20: a restore raises the epoch, so whoever held a lease before has lost its authority:
-    // 410 with the verdict CANCELLED. The next fence is larger than every one before.
+    // S3-24, S3-20: a restore raises the epoch, so a worker with a lease from before has lost its
+    // authority: 410 with the verdict CANCELLED. The next fence is larger than every one before.
     let home = Home::new();
     let server = home.serve();
     let id = home.submit(&["k", "--queue", "q", "--lease-ms", "8000", "--heartbeat-ms", "500"]);
@@ -90,7 +90,7 @@ async fn a_lease_from_before_a_restore_is_cancelled() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_the_restored_store_never_heard_of_is_cancelled_too() {
-    // S3-24: granted after the backup, so that the restored store has forgotten it.
+    // S3-24: granted after the backup, so the restored store does not know the lease.
     let home = Home::new();
     let server = home.serve();
     home.submit(&["k", "--queue", "q"]);
@@ -129,7 +129,7 @@ async fn a_run_whose_lease_is_from_before_a_restore_says_so() {
 
 #[test]
 fn every_restore_of_the_same_backup_begins_another_life() {
-    // S3-24: fences of the first restore may be out in the world when the second comes.
+    // S3-24: fences of the first restore may still be in use when the second happens.
     let home = Home::new();
     stop(home.serve());
     home.json(&["backup", "copy.db", "--json"]);
@@ -206,7 +206,7 @@ fn a_damaged_backup_is_refused_and_the_store_stays() {
     stop(server);
     let path = home.path().join("copy.db");
     let mut bytes = std::fs::read(&path).unwrap();
-    // The pages behind the schema: enough of them that some index or table is hit.
+    // The pages after the schema: enough of them to hit some index or table.
     let from = bytes.len() / 2;
     bytes[from..].fill(0xaa);
     std::fs::write(&path, bytes).unwrap();

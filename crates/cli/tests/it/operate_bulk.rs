@@ -1,4 +1,4 @@
-//! Cancelling many runs at once, and never more than was meant.
+//! Cancelling many runs at once, and never more than intended.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! A database that cannot be used: whoever starts a command learns what is wrong with it and what to do.
+//! A database that cannot be used: every command says what is wrong with it and what to do.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use pgserver::Server;
 use crate::home::{CommandOutput, Home, Process, wait_until};
 use crate::operate_backup::stop;
 
-/// Who comes over TCP needs a password.
+/// Connections over TCP need a password.
 fn server() -> Server {
     let guard = |data: &Path| {
         let rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
@@ -31,7 +31,7 @@ fn server() -> Server {
 
 #[test]
 fn each_reason_why_a_database_is_closed_is_told_with_its_remedy() {
-    // S2-104: by the command that starts a server and by those that look after a store, in the same words.
+    // S2-104: the command that starts a server and the maintenance commands print the same message.
     let (home, server) = (Home::new(), server());
     let at = |who: &str, database: &str| {
         format!("postgres://{who}@127.0.0.1:{}/{database}", server.port())
@@ -76,7 +76,7 @@ fn each_reason_why_a_database_is_closed_is_told_with_its_remedy() {
     }
 }
 
-/// Serves a database until it has made an API key, which is sealed in its audit.
+/// Serves a database until it has created an API key, which is sealed in its audit.
 fn serve_once(home: &Home, store: &str) {
     let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--store", store];
     let mut server = Process::start(home.tenure(&arguments));
@@ -84,7 +84,7 @@ fn serve_once(home: &Home, store: &str) {
     stop(server);
 }
 
-/// The files of this home's state that end so.
+/// The state files of this home with this ending.
 fn state_files(home: &Home, ending: &str) -> Vec<String> {
     let folder = std::fs::read_dir(home.path().join("state/tenure")).unwrap();
     let names = folder.map(|file| file.unwrap().file_name().into_string().unwrap());
@@ -95,12 +95,12 @@ fn state_files(home: &Home, ending: &str) -> Vec<String> {
 
 #[test]
 fn two_databases_served_from_one_machine_have_keys_and_anchors_of_their_own() {
-    // X11, X45: with one file for both, each would take the other's end of the audit for its own.
+    // X11, X45: with one file for both, each would mistake the other's audit anchor for its own.
     let (home, server) = (Home::new(), Server::builder().without_fsync().start().unwrap());
     server.sql("postgres", "CREATE DATABASE second").unwrap();
     let stores = [server.url("postgres"), server.url("second")];
     serve_once(&home, &stores[0]);
-    // As a version before left it: one name for all databases.
+    // As an earlier version left it: one name for all databases.
     let first = state_files(&home, ".key").remove(0);
     let at = |name: &str| home.path().join("state/tenure").join(name);
     let anchor = first.replace(".key", ".anchor");
@@ -123,13 +123,13 @@ fn two_databases_served_from_one_machine_have_keys_and_anchors_of_their_own() {
     }
 }
 
-/// Word for word, as it is read.
+/// Asserts that the output contains the text exactly.
 fn says(ran: &CommandOutput, text: &str) {
     assert_eq!((ran.code, ran.stderr.as_str()), (4, text));
     assert_eq!(ran.stdout, "");
 }
 
-/// Somebody who answers, but is no database.
+/// A server that answers but is not a database.
 fn web() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -144,7 +144,8 @@ fn web() -> u16 {
 
 #[test]
 fn an_address_that_leads_to_no_database_says_how_it_is_wrong() {
-    // S2-104: what is wrong, and what to write instead; never the password, never a driver's words alone.
+    // S2-104: what is wrong, and what to write instead; never the password, never only the driver's
+    // message.
     let home = Home::new();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("127.0.0.1:{}", silent.local_addr().unwrap().port());
@@ -171,8 +172,8 @@ fn an_address_that_leads_to_no_database_says_how_it_is_wrong() {
 
 #[test]
 fn a_database_that_is_used_otherwise_is_left_alone() {
-    // S2-104, S2-108: a schema of that name with something else in it, a store of somebody else, of a newer
-    // version, none at all.
+    // S2-104, S2-108: a schema of that name with other content, a store of another owner, of a
+    // newer version, none at all.
     let (home, server) = (Home::new(), Server::builder().without_fsync().start().unwrap());
     let prepare = [
         "CREATE ROLE person LOGIN",
@@ -215,7 +216,7 @@ fn a_database_that_is_used_otherwise_is_left_alone() {
 
 #[test]
 fn nobody_waits_for_a_standby_that_is_not_there() {
-    // F35, S2-104: who would wait for ever says so at once, whichever command it is.
+    // F35, S2-104: a command that would wait for ever reports it at once, whichever command it is.
     let (home, server) = (Home::new(), Server::builder().start().unwrap());
     let store = server.url("postgres");
     serve_once(&home, &store);
@@ -238,7 +239,7 @@ fn nobody_waits_for_a_standby_that_is_not_there() {
 
 #[test]
 fn what_was_brought_back_is_not_held_against_a_later_end_of_the_audit() {
-    // S3-24, X45: once its epoch is raised, and not before.
+    // S3-24, X45: after its epoch is raised, and not before.
     let (home, server) = (Home::new(), Server::builder().without_fsync().start().unwrap());
     server.sql("postgres", "CREATE DATABASE kept").unwrap();
     let (kept, copy) = (server.url("kept"), server.url("copy"));

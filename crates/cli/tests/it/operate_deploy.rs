@@ -1,4 +1,4 @@
-//! What is installed beside the binary: completions, manual pages, the unit, the dashboard.
+//! What is installed with the binary: completions, manual pages, the unit, the dashboard.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -65,7 +65,7 @@ fn exposed(home: &Home) -> BTreeSet<String> {
         .collect()
 }
 
-/// Names of the tables in the operators' page.
+/// The metric names in the tables of the operators' page.
 fn documented() -> BTreeSet<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate/metrics.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -77,7 +77,7 @@ fn documented() -> BTreeSet<String> {
     .collect()
 }
 
-/// Names in the alerts that the page suggests.
+/// The metric names in the alerts that the page suggests.
 fn alerted() -> BTreeSet<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate/metrics.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -96,7 +96,7 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
 fn the_dashboard_and_the_page_show_exactly_what_the_server_exposes() {
     let home = Home::new();
     let _server = home.serve();
-    // A failure, a retry, an end and a limit, so that every counter with labels has one.
+    // A failure, a retry, an end and a limit, so that every labelled counter has a value.
     let _worker =
         Process::start(home.tenure(&["work", "--json", "--queue", "q", "--exec", "false"]));
     let id = home.submit(&["k", "--queue", "q", "--max-attempts", "2", "--retry-base-ms", "1"]);
@@ -120,7 +120,7 @@ fn the_unit_starts_the_server_with_flags_it_knows_and_waits_for_its_drain() {
     let start =
         unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/tenure ")).unwrap();
     let home = Home::new();
-    // The file as it is installed, but for the port and the folder of this test.
+    // The file as it is installed, except for the port and the folder of this test.
     let store = format!("sqlite:{}", home.path().join("tenure.db").display());
     let settings = deployed("tenure.toml")
         .replace("127.0.0.1:7400", "127.0.0.1:0")

@@ -1,4 +1,4 @@
-//! `tenure doctor` on a sound installation, and on each thing that can be wrong with one.
+//! `tenure doctor` on a healthy installation, and on each possible problem.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -93,7 +93,7 @@ fn a_tenant_at_its_limits_is_told() {
     let (code, checks) = examine(&home);
     assert_eq!((code, grade(&checks, "limits").as_str()), (0, "warn"), "{checks}");
     assert_eq!(limits(&checks), ["default has 1 of 1 unfinished runs: new runs are refused"]);
-    // A key that is no administrator's is told that it may not look.
+    // With a key that is not an administrator's, the check says that it lacks permission.
     let key = home.json(&["keys", "create", "--name", "w", "--role", "worker", "--json"]);
     let mut command = home.tenure(&["doctor", "--json"]);
     let output = command.env("TENURE_API_KEY", key["secret"].as_str().unwrap()).output().unwrap();
@@ -103,7 +103,7 @@ fn a_tenant_at_its_limits_is_told() {
 
 #[test]
 fn a_task_that_cannot_be_read_is_named_with_what_is_wrong_and_others_go_on() {
-    // G2: one damaged row in the file, as a broken disk or a careless hand leaves it.
+    // G2: one damaged row in the file, as a broken disk or a manual edit leaves it.
     let home = Home::new();
     let server = home.serve();
     let bad = home.submit(&["k", "--queue", "q"]);

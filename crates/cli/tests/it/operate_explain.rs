@@ -1,4 +1,4 @@
-//! `tenure explain`, as a person reads it.
+//! `tenure explain`, as people read it.
 
 use crate::home::Home;
 

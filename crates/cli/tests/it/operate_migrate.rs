@@ -1,4 +1,4 @@
-//! A store that moves: what it does to those who worked on the old one, and what is refused.
+//! A store that is migrated: the effect on leases of the old one, and what is refused.
 
 use pgserver::Server;
 use serde_json::Value;
@@ -12,8 +12,8 @@ use crate::operate_backup::{client, lease, start, stop, success};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_from_before_a_move_is_cancelled() {
-    // S3-24, S3-20: the move raises the epoch and takes the signing key along, so that whoever held a lease
-    // before learns that its authority is lost: 410 with the verdict CANCELLED.
+    // S3-24, S3-20: the migration raises the epoch and copies the signing key, so that a worker
+    // with a lease from before learns that its authority is lost: 410 with the verdict CANCELLED.
     let home = Home::new();
     let server = home.serve();
     let id = home.submit(&["k", "--queue", "q", "--lease-ms", "8000", "--heartbeat-ms", "500"]);
@@ -27,7 +27,7 @@ async fn a_lease_from_before_a_move_is_cancelled() {
     assert!(!home.path().join("moved.db").exists());
     let moved = home.json(&move_on);
     assert_eq!((&moved["digest"], &moved["live"]), (&planned["digest"], &1.into()));
-    // Where this home's servers look for their store.
+    // The paths where this home's servers expect their store.
     for suffix in ["db", "key"] {
         let moved = home.path().join(format!("moved.{suffix}"));
         std::fs::rename(moved, home.store().with_extension(suffix)).unwrap();
@@ -82,7 +82,7 @@ fn a_move_refuses_what_is_open_what_is_there_and_what_was_cut_short() {
 
 #[test]
 fn a_store_that_was_brought_back_by_hand_begins_a_new_epoch() {
-    // S3-24: for whoever restores with other tools than ours.
+    // S3-24: for operators who restore with other tools.
     let home = Home::new();
     let server = home.serve();
     let open = home.run(&["epoch", "raise"]);
@@ -94,7 +94,7 @@ fn a_store_that_was_brought_back_by_hand_begins_a_new_epoch() {
     assert_eq!(again["before"], raised["epoch"]);
 }
 
-/// A server on a store that is named. The profile keeps the key that was made for the first one.
+/// A server on the named store. The profile keeps the key that was created for the first one.
 fn serve_on(home: &Home, store: &str) -> (Process, Client) {
     let key = client_key(home);
     let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--store", store];
@@ -109,7 +109,7 @@ fn client_key(home: &Home) -> String {
     profile["apiKey"].as_str().unwrap().to_owned()
 }
 
-/// A worker with a lease of its own, which it will still hold when the store has moved.
+/// Leases a task that the worker still holds when the store has moved.
 async fn hold(client: &Client) -> Envelope {
     let envelope = lease(client).await;
     start(client, &envelope).await;
@@ -122,7 +122,7 @@ async fn is_cancelled(client: &Client, held: &Envelope) {
     assert_eq!((problem.status, problem.verdict), (410, Some(Verdict::Cancelled)), "{problem:?}");
 }
 
-/// Moves a store, and returns what was told of it.
+/// Migrates a store and returns the printed result.
 fn moved(home: &Home, from: &str, to: &str) -> Value {
     let moved = home.json(&["migrate", "--json", "--from", from, "--to", to]);
     let audit = home.json(&["audit", "verify", "--json", "--store", to]);
@@ -134,9 +134,10 @@ fn moved(home: &Home, from: &str, to: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_tokens_limits_and_the_audit_go_to_a_database_and_back() {
-    // S3-24, X07, X45: the signing keys go along, also those that only a rotation in the database made, so that
-    // a lease from before is CANCELLED and not refused as a stranger's; API keys and limits hold on, every seal
-    // of the audit is checked with the keys that made it, and each move begins a higher epoch.
+    // S3-24, X07, X45: the signing keys are copied, including those that only a rotation in the
+    // database created, so that a lease from before is CANCELLED and not refused as unknown; API
+    // keys and limits stay valid, every seal of the audit is checked with the keys that made it,
+    // and each migration begins a higher epoch.
     let (home, database) = (Home::new(), Server::builder().without_fsync().start().unwrap());
     let (file, there, back) =
         (format!("sqlite:{}", home.store().display()), database.url("postgres"), "sqlite:back.db");
@@ -168,7 +169,7 @@ async fn keys_tokens_limits_and_the_audit_go_to_a_database_and_back() {
 
 #[test]
 fn a_move_leaves_the_keys_of_others_alone() {
-    // X11: where another store's keys lie, no store is made that would then be served with them.
+    // X11: where another store's keys lie, no store is created that would then use them.
     let home = Home::new();
     stop(home.serve());
     let from = format!("sqlite:{}", home.store().display());

@@ -10,7 +10,7 @@ use tenure::Client;
 
 use crate::home::Home;
 
-/// Three runs that ended, and one that waits, by a clock that stands in the year 2023.
+/// Three runs that have ended, and one that waits, by a clock fixed in the year 2023.
 async fn years_ago(home: &Home) {
     let clock = Arc::new(ManualClock::default());
     let store = SqliteStore::open(home.store(), Options::new(clock)).unwrap();

@@ -1,4 +1,5 @@
-//! Rules of two versions over one database, as operators see them: who waits for whom, and who must stop.
+//! Two versions of the rules on one database, as operators see them: which coordinators wait, and
+//! which must stop.
 
 use pgserver::Server;
 use serde_json::Value;
@@ -7,8 +8,8 @@ use crate::home::{Home, Process};
 
 const DATABASE: &str = "postgres";
 
-/// Says as a coordinator would that it is there, with the versions it knows. It is not missed for half an hour, however
-/// slow the machine is; more than an hour would be taken for a database whose clock is wrong.
+/// Registers a coordinator with the versions it supports. It counts as live for half an hour,
+/// however slow the machine is; more than an hour would look like a database whose clock is wrong.
 fn joins(server: &Server, name: &str, oldest: u32, newest: u32) {
     let sql = format!(
         "INSERT INTO tenure.committers (committer, name, version, rules, oldest_rules, started_at, \
@@ -54,7 +55,7 @@ fn newer_rules_name_whom_they_wait_for_and_stop_whoever_lacks_them() {
     assert_eq!(rules["grade"], "warn", "{checks}");
     assert!(rules["remedy"].as_str().unwrap().contains("older"), "{checks}");
 
-    // As the newer ones do once nobody without it is left, or is heard of.
+    // As the newer ones do once every coordinator without it has stopped or is no longer live.
     server.sql(DATABASE, "UPDATE tenure.meta SET rules = 4").unwrap();
     assert_eq!(serving.exit_code(), 4, "it stops by itself");
     let mut said = String::new();
@@ -69,7 +70,7 @@ fn newer_rules_name_whom_they_wait_for_and_stop_whoever_lacks_them() {
         assert!(said["message"].as_str().unwrap().contains(sentence), "{said}");
         assert!(said["hint"].as_str().unwrap().contains("newer Tenure"), "{said}");
     }
-    // Looking is not deciding.
+    // Reading is not deciding.
     let ran = home.run(&["verify", "--store", &store]);
     assert_eq!(ran.code, 0, "{ran:?}");
 }

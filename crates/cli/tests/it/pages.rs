@@ -1,8 +1,8 @@
-//! The operators' pages, followed to the letter: every command is run, and what it prints is compared
-//! with what the page shows.
+//! The operators' pages, run as written: every command is executed, and its output is compared with
+//! what the page shows.
 //!
-//! Loosely: ids, times, sizes, ports and folders differ from run to run. An id that the page shows stands
-//! for the one that was printed in its place, there and in every command after it.
+//! The comparison is loose: ids, times, sizes, ports and folders differ from run to run. An id on
+//! the page stands for the one that was printed in its place, there and in every later command.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -33,7 +33,7 @@ const PAGES: [(&str, &str); 13] = [
     ("scaling", include_str!("../../../../docs/operate/scaling.md")),
 ];
 
-/// Commands that no test can give, and why.
+/// Commands that no test can run, and why.
 const NOT_RUN: [(&str, &str, &str); 17] = [
     ("../../README", "cargo ", "builds everything"),
     ("../../README", "tenure dev", "is tested with other ports"),
@@ -54,10 +54,11 @@ const NOT_RUN: [(&str, &str, &str); 17] = [
     ("retention", "tenure verify ", "shows what a week leaves"),
 ];
 
-/// Commands that list by ids, which are drawn.
+/// Commands whose output is ordered by random ids.
 const IN_NO_ORDER: [&str; 1] = ["tenure keys list"];
 
-/// Integers up to this are counts that must be right; larger ones are process ids, epochs and the like.
+/// Integers up to this are counts that must match; larger ones are process ids, epochs and the
+/// like.
 const COUNT_MAX: u64 = 1_000;
 
 struct Step {
@@ -65,14 +66,14 @@ struct Step {
     shown: Vec<String>,
 }
 
-/// A page being followed in a home.
+/// A page that is executed in a home.
 struct PageRun<'h> {
     home: &'h Home,
     page: &'static str,
     blocks: std::vec::IntoIter<Vec<Step>>,
-    /// What a text of the page stands for here.
+    /// The value here for a text of the page.
     stands_for: BTreeMap<String, String>,
-    /// Lines about these depend on the machine and are not compared.
+    /// Lines with these texts depend on the machine and are not compared.
     apart: &'static [&'static str],
 }
 
@@ -92,7 +93,7 @@ impl<'h> PageRun<'h> {
         self.stands_for.insert(shown.to_owned(), here.to_owned());
     }
 
-    /// Runs the next block and compares.
+    /// Runs the next block and compares its output.
     fn block(&mut self) {
         let steps = self.blocks.next().unwrap_or_else(|| panic!("{} has no more", self.page));
         for step in steps {
@@ -109,7 +110,8 @@ impl<'h> PageRun<'h> {
         }
     }
 
-    /// Runs the next block without a look at what it prints, but for its last command, which goes on.
+    /// Runs the next block without comparing its output; its last command keeps running and is
+    /// returned.
     fn begins(&mut self) -> Process {
         let mut steps = self.blocks.next().unwrap_or_else(|| panic!("{} has no more", self.page));
         let last = steps.pop().expect("a block has a command");
@@ -122,7 +124,7 @@ impl<'h> PageRun<'h> {
         self.start(last)
     }
 
-    /// Starts a command that goes on, when it has printed what the page shows.
+    /// Starts a command that keeps running, and waits until it has printed what the page shows.
     fn start(&mut self, step: Step) -> Process {
         let mut process = Process::start(self.shell(&format!("exec {}", step.command)));
         for shown in &step.shown {
@@ -132,7 +134,7 @@ impl<'h> PageRun<'h> {
         process
     }
 
-    /// Whether all lines say the same, in the same order where there is one.
+    /// Whether all lines match, in the same order if there is one.
     fn are_alike(&mut self, command: &str, shown: &[&str], mut here: Vec<&str>) -> bool {
         if shown.len() != here.len() {
             return false;
@@ -192,7 +194,7 @@ impl<'h> PageRun<'h> {
         shell
     }
 
-    /// Whether two lines say the same, word by word.
+    /// Whether two lines match, word by word.
     fn is_alike(&mut self, shown: &str, here: &str) -> bool {
         let (shown, here): (Vec<&str>, Vec<&str>) =
             (shown.split_whitespace().collect(), here.split_whitespace().collect());
@@ -200,7 +202,7 @@ impl<'h> PageRun<'h> {
             |words: &[&str], n: usize| words.get(n + 1).is_some_and(|it| is_unit(it));
         shown.len() == here.len()
             && shown.iter().zip(&here).enumerate().all(|(n, (one, other))| {
-                // A process has any number, also a small one.
+                // A process id can be any number, even a small one.
                 let is_process = n > 0 && (shown[n - 1], here[n - 1]) == ("process", "process");
                 let is_measured = is_process || (next_is_unit(&shown, n) && next_is_unit(&here, n));
                 one == other || self.is_same_thing(bare(one), bare(other), is_measured)
@@ -235,7 +237,7 @@ fn is_excused(page: &str, step: &Step) -> bool {
     NOT_RUN.iter().any(|(of, command, _)| *of == page && step.command.starts_with(command))
 }
 
-/// The commands of a page, block by block, with what it shows of each.
+/// The commands of a page, block by block, with the output that it shows for each.
 fn blocks(text: &str) -> Vec<Vec<Step>> {
     let fenced = text.split("\n```console\n").skip(1);
     fenced.map(|rest| steps(rest.split_once("\n```").expect("a block has an end").0)).collect()
@@ -258,7 +260,7 @@ fn steps(block: &str) -> Vec<Step> {
     steps
 }
 
-/// A word without what surrounds it.
+/// A word without surrounding punctuation.
 fn bare(word: &str) -> &str {
     word.trim_matches(|c: char| "`'\"(),;:.".contains(c))
 }
@@ -267,24 +269,24 @@ fn is_hex(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Runs, tasks and keys: the same text means the same thing all over a page.
+/// Ids of runs, tasks and keys: the same text means the same thing on the whole page.
 fn is_id(word: &str) -> bool {
     let is_ulid = |text: &str| text.len() == 26 && text.bytes().all(|b| b.is_ascii_alphanumeric());
     ["run_", "task_"].iter().any(|prefix| word.strip_prefix(prefix).is_some_and(is_ulid))
         || is_hex(word, 16)
 }
 
-/// A secret, which a page does not show whole.
+/// A secret, which a page does not show in full.
 fn is_key(word: &str) -> bool {
     word.starts_with("tnr_")
 }
 
-/// A name with a part that each start draws anew.
+/// A name with a part that is random for each start.
 fn is_worker(word: &str) -> bool {
     word.rsplit_once('-').is_some_and(|(_, drawn)| is_hex(drawn, 12))
 }
 
-/// The key file of a database, whose name each database draws for itself.
+/// The key file of a database, whose name is random for each database.
 fn is_key_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let id = name.strip_prefix("postgres-").and_then(|name| name.strip_suffix(".key"));
@@ -299,7 +301,7 @@ fn is_unit(word: &str) -> bool {
     matches!(bare(word), "ms" | "s" | "min" | "h" | "d" | "B" | "KiB" | "MiB" | "GiB" | "TiB")
 }
 
-/// A server whose store lies where the pages have it.
+/// A server whose store is at the path that the pages use.
 fn serve(home: &Home) -> Process {
     std::fs::create_dir_all(home.path().join("srv")).unwrap();
     let mut server = Process::start(home.tenure(&[
@@ -322,7 +324,7 @@ fn client(home: &Home) -> Client {
     Client::new(&text("url"), &text("apiKey")).unwrap()
 }
 
-/// A worker that has a task and is heard of once.
+/// A worker that leases a task and makes one call.
 async fn hold(home: &Home, queue: &str, worker: &str) -> Envelope {
     let client = client(home);
     let request = LeaseRequest {
@@ -382,7 +384,7 @@ fn the_page_about_the_doctor_is_true() {
     let home = Home::new();
     let server = serve(&home);
     let mut page = PageRun::of(&home, "doctor");
-    // How much this machine has is its own affair.
+    // The resources of this machine vary.
     page.apart = &["disk  ", "open files  ", "ulimit", "free some space"];
     page.block();
     stop(server);
@@ -472,7 +474,8 @@ fn the_page_about_forgetting_is_true() {
 
 #[test]
 fn the_pages_about_a_database_are_true() {
-    // S3-24: into a database with everything, and from a dump of it into another, each in a new epoch.
+    // S3-24: the whole store into a database, and from a dump of it into another, each in a new
+    // epoch.
     let (home, database) =
         (Home::new(), pgserver::Server::builder().without_fsync().start().unwrap());
     database.sql("postgres", "CREATE DATABASE tenure").unwrap();
@@ -484,7 +487,7 @@ fn the_pages_about_a_database_are_true() {
     stop(server);
     let mut page = PageRun::of(&home, "moving");
     page.stands_for("tenure@db.example.com", &here);
-    // A slow machine is told how far it is.
+    // A slow machine prints progress lines.
     page.apart = &["copied 3", "compared 3"];
     page.block();
     page.block();
@@ -496,7 +499,7 @@ fn the_pages_about_a_database_are_true() {
     page.end();
 }
 
-/// What the page about several coordinators has an administrator do.
+/// The statements that the page about several coordinators gives to an administrator.
 fn administrators_statements() -> Vec<&'static str> {
     let text = PAGES.iter().find(|(name, _)| *name == "postgres").expect("it is in the list").1;
     let (_, rest) = text.split_once("\n```sql\n").expect("it has such a block");
@@ -509,7 +512,7 @@ fn host_name() -> String {
 
 #[test]
 fn the_page_about_several_coordinators_is_true() {
-    // S2-104: by a user without any right but those that the page has an administrator give.
+    // S2-104: by a user that has only the rights that the page tells an administrator to grant.
     let (home, database) = (Home::new(), pgserver::Server::builder().start().unwrap());
     for sql in ["CREATE ROLE tenure LOGIN", "CREATE DATABASE tenure"] {
         database.sql("postgres", sql).unwrap();

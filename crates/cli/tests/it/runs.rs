@@ -1,10 +1,10 @@
-//! Submitting, looking, following and cancelling, as scripts and people do it.
+//! Submitting, showing, following and cancelling runs, as scripts and people do it.
 
 use serde_json::Value;
 
 use crate::home::{Home, Process};
 
-/// A worker that echoes its input, ready before anything is submitted or not: the server does not mind.
+/// A worker that echoes its input. It may start before or after a submission.
 fn echo(home: &Home) -> Process {
     Process::start(home.tenure(&["work", "--json", "--queue", "q", "--exec", "cat"]))
 }
@@ -123,7 +123,7 @@ fn lists_are_arrays_with_the_names_of_the_interface() {
     assert_eq!(one[0]["runId"], ids[1].as_str());
     assert_eq!(one.as_array().unwrap().len(), 1);
     assert_eq!(home.json(&["runs", "list", "--json", "--limit", "2"]).as_array().unwrap().len(), 2);
-    // Bodies are left out unless they are named.
+    // Bodies are left out unless requested.
     let body = home.submit(&["k", "--queue", "q", "--input", "[1]"]);
     let newest = |more: &[&str]| {
         home.json(&[&["runs", "list", "--json", "--limit", "1"], more].concat())[0].clone()

@@ -1,4 +1,4 @@
-//! The Rust client and worker against the built server: what a program gets that is written with them.
+//! The Rust client and worker against the built server, as a program uses them.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl Service {
         self.worker.await.unwrap().unwrap();
     }
 
-    /// A run that its worker holds until it is told to stop.
+    /// A run that its worker holds until it is asked to stop.
     async fn held(&self) -> tenure::RunHandle {
         let submission = self.client.submit("wait", &()).queue(QUEUE);
         let run = submission.heartbeat_interval(Duration::from_millis(500)).await.unwrap();
@@ -79,7 +79,7 @@ async fn resize(_: Ctx, image: Image) -> TaskResult<Thumbnail> {
     Ok(Thumbnail { path: format!("{}@{}", image.path, image.width) })
 }
 
-/// Hands its images on, and waits for them.
+/// Submits a run for each image, and waits for them.
 async fn album(ctx: Ctx, paths: Vec<String>) -> TaskResult<Vec<Thumbnail>> {
     let mut thumbnails = Vec::new();
     for path in paths {

@@ -1,4 +1,4 @@
-//! `/metrics` of the binary: who may read it where, and what a person is told.
+//! `/metrics` of the binary: who may read it at which address, and the messages about it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::home::{Home, Process};
 
-/// Asks over loopback for whatever listens on this port.
+/// Sends a request over loopback to the server on this port.
 fn get(port: u16, path: &str, key: Option<&str>) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let key = key.map_or_else(String::new, |key| format!("authorization: Bearer {key}\r\n"));
@@ -28,7 +28,7 @@ const OPEN: [&str; 5] = ["serve", "--json", "--listen", "0.0.0.0:0", "--insecure
 
 #[test]
 fn beyond_loopback_metrics_need_a_key_or_a_listener_of_their_own() {
-    // X46: as people start it, asked over loopback.
+    // X46: started with the defaults, queried over loopback.
     let home = Home::new();
     let mut command = home.tenure(&OPEN);
     command.env("TENURE_METRICS_LISTEN", "127.0.0.1:0");

@@ -1,4 +1,4 @@
-//! The binary over TLS: a server with a certificate, and commands that believe it or not.
+//! The binary over TLS: a server with a certificate, and commands that trust it or not.
 
 use std::path::PathBuf;
 
@@ -88,7 +88,7 @@ fn a_hangup_makes_the_server_read_its_certificate_again() {
     server.signal("HUP");
     wait_until("the new certificate", || trusts(&second.authority));
     assert!(!trusts(&first.authority));
-    // A broken one is told and changes nothing.
+    // A broken certificate is reported and changes nothing.
     std::fs::write(&first.certificate, "nonsense").unwrap();
     server.signal("HUP");
     wait_until("the complaint", || {

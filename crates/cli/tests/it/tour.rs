@@ -1,11 +1,11 @@
-//! The tour, whole: it checks its own expectations, and these tests check that it does.
+//! The whole tour: it checks its own expectations, and these tests check that it does.
 
 use crate::home::Home;
 
 #[test]
 fn the_tour_keeps_every_promise() {
-    // S3-13, S3-20, S3-22, S3-25, S4-56, W-13: a killed worker loses its lease and its late report is answered
-    // CANCELLED; one report is COMMITTED; a cancel that is ignored ends CANCEL_TIMEOUT.
+    // S3-13, S3-20, S3-22, S3-25, S4-56, W-13: a killed worker loses its lease and its late report
+    // is answered CANCELLED; one report is COMMITTED; an ignored cancel ends with CANCEL_TIMEOUT.
     let home = Home::new();
     let ran = home.run(&["tour", "--folder", "data"]);
     assert_eq!(ran.code, 0, "{ran:?}");

@@ -1,4 +1,4 @@
-//! A server that was told of a collector sends it the life of a run: real bytes over loopback.
+//! A server with a collector sends it the spans of a run: real bytes over loopback.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,7 +16,7 @@ use crate::home::{Home, Process, wait_until};
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SUBMITTER: &str = "b7ad6b7169203331";
 
-/// A collector that takes whatever comes.
+/// A collector that accepts everything.
 struct Collector {
     endpoint: String,
     requests: Receiver<ExportTraceServiceRequest>,
@@ -36,7 +36,7 @@ impl Collector {
         Collector { endpoint, requests }
     }
 
-    /// What was sent, once it is so much.
+    /// Waits for `count` spans and returns them.
     fn spans(&self, count: usize) -> Vec<Span> {
         let mut spans = Vec::new();
         wait_until("the spans", || {
@@ -48,7 +48,7 @@ impl Collector {
     }
 }
 
-/// Answers requests of one connection until its other end has enough.
+/// Answers the requests of one connection until the peer closes it.
 fn collect(stream: TcpStream, tell: &Sender<ExportTraceServiceRequest>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
@@ -74,7 +74,7 @@ fn collect(stream: TcpStream, tell: &Sender<ExportTraceServiceRequest>) {
     }
 }
 
-/// Asks over plain HTTP, with headers of its own.
+/// Sends a plain HTTP request with additional headers.
 fn ask(home: &Home, method: &str, path: &str, headers: &str, body: &Value) -> (u16, String) {
     let profile: Value = serde_json::from_slice(&std::fs::read(home.profile()).unwrap()).unwrap();
     let address = profile["url"].as_str().unwrap().strip_prefix("http://").unwrap();
@@ -123,7 +123,7 @@ fn text(span: &Span, name: &str) -> String {
 
 #[test]
 fn the_life_of_a_run_arrives_at_the_collector_as_one_trace() {
-    // From the submitter's span through the queue to the attempt and the program in it, and back.
+    // From the submitter's span through the queue to the attempt, the program in it, and back.
     let home = Home::new();
     let collector = Collector::start();
     let mut server = serve(&home, &collector.endpoint);
@@ -135,7 +135,8 @@ fn the_life_of_a_run_arrives_at_the_collector_as_one_trace() {
     let untraced = submit(&home, "traceparent: nonsense\r\n", &json!({"kind": "k", "queue": "q"}));
     let handed = home.ended(&run)["output"].as_str().unwrap().to_owned();
     assert_eq!(home.ended(&untraced)["state"], "succeeded", "an invalid trace refuses nothing");
-    // Two lives of a wait, an attempt, a task and a run each. They are sent while the server goes on.
+    // Two runs with a wait, an attempt, a task and a run span each. They are sent while the server
+    // runs.
     let spans = collector.spans(8);
     server.signal("TERM");
     assert_eq!(server.exit_code(), 0);
@@ -155,7 +156,7 @@ fn the_life_of_a_run_arrives_at_the_collector_as_one_trace() {
     assert_eq!(text(attempt, "tenure.run.id"), run);
     assert_eq!(text(attempt, "tenure.outcome"), "SUCCEEDED");
     assert!(attempt.end_time_unix_nano >= attempt.start_time_unix_nano);
-    // The program was given a span of its own below the attempt, and the report brought it back.
+    // The program was given a separate span below the attempt, and the report carried it back.
     let [work] = &attempt.links[..] else { panic!("one link: {attempt:?}") };
     assert_eq!(handed, format!("00-{TRACE}-{}-01", hex(&work.span_id)));
     assert_ne!(work.span_id, attempt.span_id);
@@ -166,7 +167,7 @@ fn the_life_of_a_run_arrives_at_the_collector_as_one_trace() {
 #[test]
 fn a_collector_that_is_gone_costs_nothing_but_spans() {
     let home = Home::new();
-    // Taken once, so that it was free, and never listened to again.
+    // Bound once, so that the port was free, and never listened on again.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", nobody.local_addr().unwrap());
     drop(nobody);
@@ -187,7 +188,7 @@ fn a_collector_that_is_gone_costs_nothing_but_spans() {
 #[test]
 fn a_collector_that_never_answers_holds_nothing_up() {
     let home = Home::new();
-    // Connections are taken by the system, and nobody reads from them.
+    // The system accepts connections, but no process reads from them.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
     let mut server = serve(&home, &endpoint);

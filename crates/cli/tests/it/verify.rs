@@ -1,4 +1,4 @@
-//! `verify` on sound and on tampered stores.
+//! `verify` on intact and on tampered stores.
 
 use crate::home::{Home, Process};
 

@@ -1,4 +1,5 @@
-//! Programs as workers: what they are told, what their ends mean, and that nothing of them survives its authority.
+//! Programs as workers: their environment, the meaning of their exits, and that no process outlives
+//! its authority.
 
 use std::path::Path;
 
@@ -22,7 +23,7 @@ fn once(home: &Home, script: &str, flags: &[&str]) -> Value {
 
 #[test]
 fn a_program_learns_everything_about_its_attempt() {
-    // S4-5, S4-69: what the envelope says reaches the program through its environment.
+    // S4-5, S4-69: the members of the envelope reach the program through its environment.
     let home = Home::new();
     let script = r#"printf '{"task":"%s","run":"%s","kind":"%s","queue":"%s","attempt":%s,"fence":%s,"lease":"%s","deadline":"%s","worker":"%s","fd":%s,"key":"%s"}' \
         "$TENURE_TASK_ID" "$TENURE_RUN_ID" "$TENURE_KIND" "$TENURE_QUEUE" "$TENURE_ATTEMPT" "$TENURE_FENCE" \
@@ -103,7 +104,7 @@ fn output_that_is_too_large_is_a_clear_failure() {
 
 #[test]
 fn progress_is_visible_while_the_program_runs() {
-    // S4-19: progress of the program travels with the heartbeats.
+    // S4-19: progress of the program is sent with the heartbeats.
     let home = Home::new();
     let _server = home.serve();
     let _worker = worker(
@@ -119,7 +120,7 @@ fn progress_is_visible_while_the_program_runs() {
     assert_eq!(home.ended(&id)["state"], "succeeded");
 }
 
-/// Ignores SIGTERM together with its grandchild, whose id it writes down.
+/// Ignores SIGTERM together with its grandchild, whose process id it writes to a file.
 const IGNORES_SIGTERM: &str = "trap '' TERM; sh -c \"trap '' TERM; while :; do sleep 0.1; done\" & echo $! > grandchild; \
                     echo $$ > child; echo message ready >&3; while :; do sleep 0.1; done";
 
@@ -130,7 +131,7 @@ fn pid_in(home: &Home, file: &str) -> String {
     read()
 }
 
-/// Dead and buried, or dead and waiting for init to bury it.
+/// Reaped, or a zombie that waits for init to reap it.
 fn is_gone(pid: &str) -> bool {
     match std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")) {
         Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")),
@@ -140,7 +141,8 @@ fn is_gone(pid: &str) -> bool {
 
 #[test]
 fn a_cancel_ends_the_whole_group_even_if_it_ignores_sigterm() {
-    // S4-51, S4-52, S4-53, S4-54: asked to stop, the worker ends everything it started and reports CANCELLED in time.
+    // S4-51, S4-52, S4-53, S4-54: asked to stop, the worker kills everything it started and reports
+    // CANCELLED in time.
     let home = Home::new();
     let _server = home.serve();
     let mut worker = worker(&home, IGNORES_SIGTERM);
@@ -168,7 +170,8 @@ fn a_cancel_ends_the_whole_group_even_if_it_ignores_sigterm() {
 
 #[test]
 fn a_program_that_tidies_up_and_exits_with_0_after_a_cancel_was_cancelled() {
-    // S4-23, S4-43, S4-54: a graceful stop is reported CANCELLED, whatever the program prints on its way out.
+    // S4-23, S4-43, S4-54: a graceful stop is reported CANCELLED, whatever the program prints
+    // before it exits.
     let home = Home::new();
     let _server = home.serve();
     let script =
@@ -199,7 +202,8 @@ fn a_lost_lease_ends_the_whole_group_and_reports_nothing() {
 
 #[test]
 fn a_killed_worker_takes_its_program_with_it_and_another_takes_over() {
-    // S3-5, S3-48: a worker that dies loses its lease, and the next attempt succeeds elsewhere.
+    // S3-5, S3-48: a worker that dies loses its lease, and the next attempt succeeds on another
+    // worker.
     let home = Home::new();
     let _server = home.serve();
     let first = worker(&home, "echo $$ > child; exec sleep 1000");
@@ -245,7 +249,7 @@ fn only_the_kinds_asked_for_are_taken() {
     assert_eq!(home.run_view(&other)["state"], "queued");
 }
 
-/// Works until its worker is asked to end, and what that came to.
+/// Runs until the worker is asked to stop, and returns its exit code and output.
 fn ended_under_way(home: &Home, script: &str) -> (i32, String) {
     let arguments =
         ["work", "--json", "--queue", "q", "--drain", "0s", "--exec", "sh", "--", "-c", script];
@@ -258,7 +262,8 @@ fn ended_under_way(home: &Home, script: &str) -> (i32, String) {
 
 #[test]
 fn work_that_stops_with_its_worker_is_handed_back() {
-    // The program obeys, so that there is an end to report, and the exit code says that nothing was cut off.
+    // The program obeys, so there is an end to report, and the exit code says that nothing was cut
+    // off.
     let home = Home::new();
     let _server = home.serve();
     let obedient = "trap 'exit 1' TERM; echo $$ > child; while :; do sleep 0.1; done";
@@ -269,7 +274,8 @@ fn work_that_stops_with_its_worker_is_handed_back() {
 
 #[test]
 fn work_cut_off_by_the_end_of_the_worker_is_told_by_the_exit_code() {
-    // What left the program's session keeps its output open for longer than a worker waits that must end.
+    // A process that left the program's session keeps stdout open for longer than the stopping
+    // worker waits.
     let home = Home::new();
     let _server = home.serve();
     let deaf = "setsid sh -c 'echo $$ > stray; exec sleep 600' & trap '' TERM; \
